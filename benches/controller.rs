@@ -166,7 +166,7 @@ fn rules() -> Rules {
         addresses: AddressPolicy::everything(),
         wait_max,
         apply_wait_max: wait_max,
-        defaults: std::sync::Arc::default(),
+        defaults: llts::protocol::rules::TaskDefaults::default(),
     }
 }
 

@@ -88,6 +88,7 @@ fn a_task(bencher: divan::Bencher<'_, '_>) {
                 task,
                 round,
                 tool: tool.clone(),
+                command: None,
                 fields: fields.clone(),
                 batch_delay: Duration::ZERO,
                 lease: None,

@@ -67,6 +67,20 @@ impl Global {
         named.map(Some).map_err(|why| Failure::usage(format!("the environment variable {CONTROLLER_ADDRESS}: {why}")))
     }
 
+    /// Whether the named controller is on another machine, as its address says.
+    ///
+    /// # Errors
+    /// As [`Self::controller`].
+    pub(super) fn is_elsewhere(&self) -> Result<bool, Failure> {
+        let Some(named) = self.controller()? else { return Ok(false) };
+        let host = named.strip_prefix("tcp://").and_then(|rest| rest.rsplit_once(':')).map(|(host, _)| host);
+        let is_here = |host: &str| {
+            let ip = host.trim_matches(['[', ']']).parse::<IpAddr>();
+            host == "localhost" || ip.is_ok_and(|ip| ip.to_canonical().is_loopback())
+        };
+        Ok(host.is_some_and(|host| !is_here(host)))
+    }
+
     /// The option that names a controller, with its value, if one does.
     pub(super) fn named_elsewhere(&self) -> Option<String> {
         let controller = self.controller.as_ref().map(|address| format!("--controller {address}"));

@@ -41,7 +41,7 @@ pub(super) fn run(session: &mut Session, args: &ListArgs) -> Result<u8, Failure>
         let submitted = task.submitted_at().map(times::local).unwrap_or_default();
         let (outcome, agent) = (task.outcome().unwrap_or_default(), task.agent().unwrap_or_default());
         let (round, ran, reason) = (task.round().to_string(), ran(task, now), reason(task));
-        table.row([task.id(), task.tool(), task.status(), outcome, &exit, &round, &ran, &submitted, agent, &reason]);
+        table.row([task.id(), &task.work(), task.status(), outcome, &exit, &round, &ran, &submitted, agent, &reason]);
     }
     session.out.table(&table);
     let end = args.offset.saturating_add(rows.len() as u64);

@@ -7,6 +7,7 @@ mod answers;
 mod args;
 mod caller;
 mod change;
+mod command;
 mod connect;
 mod exit;
 mod output;

@@ -7,6 +7,7 @@ use clap::Args;
 use serde_json::Value;
 
 use super::Session;
+use super::command::CommandArgs;
 use super::exit::Failure;
 use super::output::note;
 use super::parameter::{self, Parameter};
@@ -24,8 +25,9 @@ static HELP: LazyLock<String> = LazyLock::new(|| format!("{}\n\n{}", policy::HEL
 #[derive(Args, Debug)]
 pub(super) struct TaskArgs {
     /// The tool to run
-    #[arg(value_name = "TOOL")]
-    tool: String,
+    #[arg(value_name = "TOOL", required_unless_present_any = ["command", "shell"])]
+    #[arg(conflicts_with_all = ["command", "shell"])]
+    tool: Option<String>,
     #[arg(value_name = "KEY=VALUE", help = parameter::HELP, value_parser = parameter::parse)]
     parameters: Vec<Parameter>,
     /// An id of your own, with which to find the task
@@ -44,6 +46,8 @@ pub(super) struct TaskArgs {
     #[arg(long, value_name = "KEY", help_heading = "Policy")]
     submit_key: Option<String>,
     #[command(flatten)]
+    command: CommandArgs,
+    #[command(flatten)]
     policy: PolicyArgs,
 }
 
@@ -55,16 +59,22 @@ pub(super) struct SubmitArgs {
 }
 
 impl TaskArgs {
-    pub(super) fn submission(&self) -> Result<Submission, Failure> {
-        ToolName::new(&self.tool).map_err(|error| Failure::usage(error.to_string()))?;
+    /// The submission for a controller of this machine, or of another one.
+    pub(super) fn submission(&self, is_elsewhere: bool) -> Result<Submission, Failure> {
+        let work = match &self.tool {
+            None => self.command.submission(is_elsewhere)?,
+            Some(tool) => {
+                ToolName::new(tool).map_err(|error| Failure::usage(error.to_string()))?;
+                Submission { parameters: parameter::collect(&self.parameters)?, ..Submission::new(tool) }
+            }
+        };
         let submission = Submission {
-            tool: self.tool.clone(),
             given_id: self.given_id.clone(),
             parent: self.father.clone(),
             address: self.address.clone(),
             address_key: self.key()?,
             submit_key: self.submit_key.clone(),
-            parameters: parameter::collect(&self.parameters)?,
+            ..work
         };
         let demands = self.policy.0.iter().cloned();
         Ok(demands.fold(submission, |submission, (field, value)| submission.demanding(field, value)))
@@ -85,7 +95,7 @@ pub(super) fn hand_over(client: &Client, submission: &Submission) -> Result<Subm
 }
 
 pub(super) fn run(session: &mut Session, args: &SubmitArgs) -> Result<u8, Failure> {
-    let submission = args.task.submission()?;
+    let submission = args.task.submission(session.global.is_elsewhere()?)?;
     let submitted = hand_over(&session.client()?, &submission)?;
     if session.out.is_json() {
         session.out.value(&serde_json::json!({

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::error::ConfigError;
 use super::reader::Reader;
-use crate::types::{Labels, Policy, PolicySlot};
+use crate::types::{AllowCommands, Labels, Policy, PolicySlot};
 
 /// Milliseconds of an hour and of a day: upper bounds for times that block something, and for times that merely pass.
 const HOUR: u64 = 3_600_000;
@@ -66,6 +66,8 @@ pub struct ControllerSection {
     pub parked_max: usize,
     /// Maximum number of waiting searches; one connection may have a tenth of them.
     pub searches_max: usize,
+    /// The senders that may submit commands.
+    pub allow_commands: AllowCommands,
     /// What makes an accepted task durable.
     pub durability: Durability,
     /// How long a finished family is kept.
@@ -96,6 +98,11 @@ impl ControllerSection {
             wait_max: reader.millis("WAIT_MAX", 1..=DAY)?,
             parked_max: reader.size("PARKED_MAX", 1..=10_000_000, "requests")?,
             searches_max: reader.size("SEARCHES_MAX", 1..=100_000, "requests")?,
+            allow_commands: reader.parsed(
+                "ALLOW_COMMANDS",
+                "\"same-user\", \"loopback\", \"keys\" or \"no\"",
+                AllowCommands::parse,
+            )?,
             durability: reader.parsed("DURABILITY", "\"disk\" or \"process\"", Durability::parse)?,
             task_keep: Duration::from_secs(3600 * reader.number("TASK_KEEP_HOURS", 0..=876_000, "hours")?),
             task_keep_bytes_max: reader.number("TASK_KEEP_BYTES_MAX", 0..=PIB, "bytes")?,
@@ -139,6 +146,8 @@ pub struct LimitsSection {
     pub field_name_bytes_max: usize,
     /// Maximum bytes of a field's value.
     pub field_value_bytes_max: usize,
+    /// Maximum bytes of the words of a command, and of its environment.
+    pub command_bytes_max: usize,
     /// Time limit for the ZMTP handshake.
     pub handshake_timeout: Duration,
     /// Maximum number of messages queued for a peer that does not read.
@@ -170,6 +179,7 @@ impl LimitsSection {
             fields_max: reader.size("FIELDS_MAX", 32..=65_536, "fields")?,
             field_name_bytes_max: reader.size("FIELD_NAME_BYTES_MAX", 32..=65_536, "bytes")?,
             field_value_bytes_max: reader.size("FIELD_VALUE_BYTES_MAX", 256..=GIB, "bytes")?,
+            command_bytes_max: reader.size("COMMAND_BYTES_MAX", 256..=GIB, "bytes")?,
             handshake_timeout: reader.millis("HANDSHAKE_TIMEOUT", 1..=HOUR)?,
             // ZeroMQ reads 0 as no limit.
             send_queue_max: reader.size("SEND_QUEUE_MAX", 1..=1_000_000, "messages")?,

@@ -172,6 +172,11 @@ fn lease(record: &TaskRecord, until: Wall) -> String {
 
 fn waits(record: &TaskRecord, holdup: &Holdup) -> String {
     let needs = &record.policy.needs;
+    let tool = if record.tool.is_command() {
+        "the operation for commands".to_owned()
+    } else {
+        format!("its tool {}", record.tool)
+    };
     match holdup {
         Holdup::Held(since) => format!("it has been held since {since}; `llts release {}` lets it start", record.id),
         Holdup::NotBefore(at) => {
@@ -210,6 +215,10 @@ fn waits(record: &TaskRecord, holdup: &Holdup) -> String {
             record.tool,
             ExitCode::TOOL_MISSING
         ),
+        Holdup::NoCommands => {
+            "it is a command, and no agent here runs commands; upgrade the agents, or start one of this version"
+                .to_owned()
+        }
         Holdup::Look(agent) => format!(
             "no other agent has its tool {}; agent {agent} was asked for it and has not answered; when it has, or is lost, \
              the task goes to an agent that has the tool, or ends with exit code {}",
@@ -217,27 +226,32 @@ fn waits(record: &TaskRecord, holdup: &Holdup) -> String {
             ExitCode::TOOL_MISSING
         ),
         Holdup::ToolElsewhere if needs.tags.is_empty() => {
-            format!("the agents that have its tool {} get no tasks: `llts agents` shows the drained ones", record.tool)
+            format!("the agents that have {tool} get no tasks: `llts agents` shows the drained ones")
         }
         Holdup::ToolElsewhere => format!(
-            "no agent that may take it has both its tool {} and the tags {} that it requires: `llts agents` shows tools and tags",
-            record.tool, needs.tags
+            "no agent that may take it has both {tool} and the tags {} that it requires: `llts agents` shows tools and tags",
+            needs.tags
         ),
         Holdup::Agents { before, servers, is_one_idle, blocked } => {
-            let tool = match servers {
-                Servers::All => String::new(),
-                Servers::Told => format!(" that have its tool {} and", record.tool),
-                Servers::Untold => format!(" that have its tool {}, or do not report their tools, and", record.tool),
-            };
-            let busy = if *is_one_idle { "are busy or do not ask for a task" } else { "are busy" };
-            let blocked = blocked.as_deref().map_or_else(String::new, |BlockedAgent { agent, task, reason }| {
-                format!("; agent {agent} is kept busy by the remains of task {task}: {reason}")
-            });
-            match before {
-                0 => format!("it is next in the queue; all agents{tool} that could run it {busy}{blocked}"),
-                1 => format!("one task is before it, and all agents{tool} that could run it {busy}{blocked}"),
-                _ => format!("{before} tasks are before it, and all agents{tool} that could run them {busy}{blocked}"),
-            }
+            agents(*before, *servers, *is_one_idle, blocked.as_deref(), &tool)
         }
+    }
+}
+
+/// Why a task that could start does not: its agents are busy.
+fn agents(before: usize, servers: Servers, is_one_idle: bool, blocked: Option<&BlockedAgent>, tool: &str) -> String {
+    let tool = match servers {
+        Servers::All => String::new(),
+        Servers::Told => format!(" that have {tool} and"),
+        Servers::Untold => format!(" that have {tool}, or do not report their tools, and"),
+    };
+    let busy = if is_one_idle { "are busy or do not ask for a task" } else { "are busy" };
+    let blocked = blocked.map_or_else(String::new, |BlockedAgent { agent, task, reason }| {
+        format!("; agent {agent} is kept busy by the remains of task {task}: {reason}")
+    });
+    match before {
+        0 => format!("it is next in the queue; all agents{tool} that could run it {busy}{blocked}"),
+        1 => format!("one task is before it, and all agents{tool} that could run it {busy}{blocked}"),
+        _ => format!("{before} tasks are before it, and all agents{tool} that could run them {busy}{blocked}"),
     }
 }

@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use super::code::shown;
+use super::command;
 use super::json;
 use super::requests::apply::Job;
 use super::requests::submit::TASK_SUBMIT;
@@ -21,7 +22,7 @@ pub const CONTROLLER_ADDRESS: &str = "CONTROLLER_ADDRESS";
 #[must_use]
 pub fn task_info(job: &Job) -> String {
     let mut text = String::new();
-    for (name, value) in task_fields(job).iter() {
+    for (name, value) in task_fields(job).iter().filter(|(name, _)| !command::IN_JSON_ONLY.contains(name)) {
         escape(name, |c| c == '=', &mut text);
         text.push('=');
         escape(&value.to_string(), |_| false, &mut text);
@@ -56,7 +57,7 @@ pub fn environment(job: &Job, controller: &str, agent: IpAddr) -> Vec<(String, S
     for (name, value) in task_fields(job).iter() {
         let value = value.to_string();
         let identifier = name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
-        if !identifier || value.contains('\0') {
+        if !identifier || command::IN_JSON_ONLY.contains(&name) || value.contains('\0') {
             continue;
         }
         let service = name.starts_with("__") && name.ends_with("__");
@@ -139,6 +140,7 @@ mod tests {
             task: "TASK_1480000000.120000_AZazA".parse().unwrap(),
             round: Round(0),
             tool: ToolName::new("test").unwrap(),
+            command: None,
             fields,
             batch_delay: Duration::ZERO,
             lease: None,

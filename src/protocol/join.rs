@@ -14,7 +14,8 @@ const PUB_PORT: &str = "__PUB_PORT__";
 const REFUSED: &str = "__REFUSED__";
 
 /// Room for either message; more is none of them.
-const LIMITS: FieldLimits = FieldLimits { message_bytes: 4096, fields: 16, name_bytes: 64, value_bytes: 1024 };
+const LIMITS: FieldLimits =
+    FieldLimits { message_bytes: 4096, fields: 16, name_bytes: 64, value_bytes: 1024, command_bytes: 1024 };
 
 /// A machine that wants to be let in.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -8,6 +8,8 @@ use std::fmt;
 use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
 use super::code::{Code, Refusal, shown};
+use super::command::STDIN_BYTES_MAX;
+use super::words;
 use crate::types::{Fields, Scalar};
 
 /// The limits of a message (configuration: `MESSAGE_BYTES_MAX`, `FIELDS_MAX`, `FIELD_NAME_BYTES_MAX`,
@@ -20,15 +22,28 @@ pub struct FieldLimits {
     pub fields: usize,
     /// Maximum bytes of a field's name.
     pub name_bytes: usize,
-    /// Maximum bytes of a field's text.
+    /// Maximum bytes of a field's text, except those of a command.
     pub value_bytes: usize,
+    /// Maximum bytes of `__COMMAND__`, `__SHELL__` and `__ENV__` each: `COMMAND_BYTES_MAX`.
+    pub command_bytes: usize,
 }
 
 impl FieldLimits {
     /// For text from the own controller, which has already checked it.
     pub const TRUSTED: Self =
-        Self { message_bytes: usize::MAX, fields: usize::MAX, name_bytes: usize::MAX, value_bytes: usize::MAX };
+        Self { message_bytes: MAX, fields: MAX, name_bytes: MAX, value_bytes: MAX, command_bytes: MAX };
+
+    /// The most bytes of the text of a field, with the key of the configuration that says so, and the code of a longer one.
+    fn of_text(&self, name: &str) -> (usize, &'static str, Code) {
+        match name {
+            words::COMMAND | words::SHELL | words::ENV => (self.command_bytes, "COMMAND_BYTES_MAX", Code::LimitReached),
+            words::STDIN => (STDIN_BYTES_MAX, "a fixed limit", Code::LimitReached),
+            _ => (self.value_bytes, "FIELD_VALUE_BYTES_MAX", Code::BadField),
+        }
+    }
 }
+
+const MAX: usize = usize::MAX;
 
 /// A refused text, with the fields that could be read, so that the answer can refer to them.
 #[derive(Clone, Debug, PartialEq)]
@@ -80,10 +95,13 @@ impl FlatObject<'_> {
     }
 
     fn check(&mut self, name: &str, value: Value) -> Option<Scalar> {
-        let max = self.limits.value_bytes;
+        let (max, key, code) = self.limits.of_text(name);
         let flaw = match value {
             Value::Scalar(Scalar::Text(text)) if text.len() > max => {
-                format!("has {} bytes; at most {max} are accepted (FIELD_VALUE_BYTES_MAX)", text.len())
+                let message =
+                    format!("field {} has {} bytes; at most {max} are accepted ({key})", shown(name), text.len());
+                self.refuse(code, message);
+                return None;
             }
             Value::Scalar(scalar) => return Some(scalar),
             Value::Nested(what) => format!("contains {what}; send a flat object, with texts for nested values"),
@@ -207,7 +225,7 @@ impl<'a> ObjectWriter<'a> {
     /// Opens the object with `__TYPE__`, the first name in every message (design, section 6).
     pub fn typed(out: &'a mut Vec<u8>, kind: &str) -> Self {
         let mut writer = Self::new(out);
-        writer.text(super::words::TYPE, kind);
+        writer.text(words::TYPE, kind);
         writer
     }
 
@@ -377,7 +395,8 @@ impl<'a> Iterator for MemberSlices<'a> {
 mod tests {
     use super::*;
 
-    const LIMITS: FieldLimits = FieldLimits { message_bytes: 4096, fields: 4, name_bytes: 8, value_bytes: 16 };
+    const LIMITS: FieldLimits =
+        FieldLimits { message_bytes: 4096, fields: 4, name_bytes: 8, value_bytes: 16, command_bytes: 32 };
 
     fn code(text: &[u8]) -> Option<i32> {
         parse(text, &LIMITS).err().map(|rejected| rejected.refusal.code.number())

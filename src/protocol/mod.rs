@@ -9,6 +9,7 @@
 //! | [`page`] | lists in pages |
 //! | [`rules`] | the limits of a message |
 //! | [`policy`] | the policy of a submit |
+//! | [`command`] | a plain command in the fields of a submit |
 //! | [`history`] | the rounds of a task, and its log for people |
 //! | [`task`] | the record of a task as a flat object; matching a query against it |
 //! | [`publish`] | the messages of the PUB port |
@@ -23,6 +24,7 @@ mod address;
 pub mod agent;
 pub mod client;
 pub mod code;
+pub mod command;
 pub mod envelope;
 pub mod history;
 pub mod info;

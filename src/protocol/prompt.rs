@@ -322,8 +322,7 @@ fn message(kind: &str, msg: &str, rest: impl FnOnce(&mut ObjectWriter<'_>)) -> V
 /// The type and the fields of an object. The splitter has bounded its bytes; fields beyond these limits, and nested ones,
 /// do not belong to this protocol.
 fn read(frame: &[u8]) -> Result<(String, Fields), MessageError> {
-    const LIMITS: FieldLimits =
-        FieldLimits { message_bytes: usize::MAX, fields: 64, name_bytes: 64, value_bytes: usize::MAX };
+    const LIMITS: FieldLimits = FieldLimits { fields: 64, name_bytes: 64, ..FieldLimits::TRUSTED };
     let fields = match json::parse(frame, &LIMITS) {
         Ok(fields) => fields,
         Err(Rejected { refusal, .. }) if refusal.code == Code::NotJson => {

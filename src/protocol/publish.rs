@@ -69,7 +69,8 @@ pub fn decode(frame: &[u8]) -> Option<Published> {
 #[must_use]
 pub fn decode_acknowledgement(frame: &[u8]) -> Option<(TaskId, u32)> {
     // The largest valid message has two short texts and a number.
-    const LIMITS: FieldLimits = FieldLimits { message_bytes: 4096, fields: 32, name_bytes: 128, value_bytes: 1024 };
+    const LIMITS: FieldLimits =
+        FieldLimits { message_bytes: 4096, fields: 32, name_bytes: 128, value_bytes: 1024, command_bytes: 1024 };
     let fields = json::parse(frame, &LIMITS).ok()?;
     (fields.text(words::TYPE)? == kind::TASK_STATUS_ACK).then_some(())?;
     Some((fields.text(words::TASK_ID)?.parse().ok()?, u32::try_from(fields.count(words::SEQ)?).ok()?))

@@ -153,19 +153,20 @@ fn decode_parts(row: &Row, rules: &Rules) -> Result<TaskRecord, &'static str> {
     let object = |text: &str, what| json::parse(text.as_bytes(), &FieldLimits::TRUSTED).map_err(|_| what);
     let submitted = object(&row.submitted, "submitted object")?;
     let state = State(object(&row.state, "state")?);
+    let tool = ToolName::stored(&row.operation).map_err(|_| "operation")?;
     let address = address::read(&submitted, rules).unwrap_or_else(|refusal| {
         log::warn!("task {id} is not pushed: {refusal}");
         None
     });
     Ok(TaskRecord {
         id,
-        tool: ToolName::new(&row.operation).map_err(|_| "operation")?,
+        policy: state.policy(&submitted, rules.defaults.of(&tool))?,
+        tool,
         submitted: submitted_members.into(),
         address: address.map(Arc::new),
         parent: submitted.text(words::FATHER_ID).and_then(|text| text.parse().ok()),
         submitted_at: Wall::from_micros(row.submitted_at.try_into().map_err(|_| "time of submission")?),
         round: Round(row.round.try_into().map_err(|_| "round")?),
-        policy: state.policy(&submitted, &rules.defaults)?,
         counts: Counts {
             fails: state.count(words::FAILS)?,
             timeouts: state.count(words::TIMEOUTS)?,
@@ -298,6 +299,7 @@ impl State {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::protocol::rules::TaskDefaults;
     use crate::types::{Defer, ExitCode, Labels, OutputBytes, RoundEnd};
 
     fn rules() -> Rules {
@@ -306,7 +308,7 @@ mod tests {
             addresses: crate::types::AddressPolicy::everything(),
             wait_max: std::time::Duration::ZERO,
             apply_wait_max: std::time::Duration::ZERO,
-            defaults: Arc::new(crate::types::Policy::default()),
+            defaults: TaskDefaults::default(),
         }
     }
 
@@ -328,7 +330,7 @@ mod tests {
         TaskRecord {
             id: TaskId::new(Wall::from_micros(1_795_239_916_024_113), [7; 5]),
             tool: ToolName::new("t").unwrap(),
-            policy: policy::read(&submitted, &rules().defaults).unwrap(),
+            policy: policy::read(&submitted, &rules().defaults.tool).unwrap(),
             submitted: json::members(&submitted).into(),
             address: None,
             parent: Some(ancestor),
@@ -432,7 +434,8 @@ mod tests {
             push_ack: true,
         });
         let others = Arc::new(Policy { fails_max: 7, losses_max: 9, priority: 5, ..Policy::default() });
-        let later = Rules { defaults: Arc::clone(&others), ..rules() };
+        let defaults = TaskDefaults { tool: Arc::clone(&others), ..TaskDefaults::default() };
+        let later = Rules { defaults, ..rules() };
         assert_eq!(decode(&encode(&agreed), &later).unwrap().policy, agreed.policy);
         agreed.policy = Arc::default();
         let row = encode(&agreed);
@@ -465,7 +468,7 @@ mod tests {
             .with(words::ADDRESS, "tcp://127.0.0.1:5000")
             .with(words::ADDRESS_KEY, "Yne@$w-vo<fVvi]a<NY6T1ed:M$fCG*[IaLV{hID");
         let mut keyed = record(TaskState::Waiting { not_before: None });
-        (keyed.policy, keyed.parent) = (rules().defaults, None);
+        (keyed.policy, keyed.parent) = (rules().defaults.tool, None);
         keyed.submitted = json::members(&submitted).into();
         keyed.address = address::read(&submitted, &rules()).unwrap().map(Arc::new);
         assert!(keyed.address.as_ref().unwrap().key().is_some());

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::json::FieldLimits;
-use crate::types::{AddressPolicy, Policy};
+use crate::types::{AddressPolicy, Policy, ToolName};
 
 /// The limits and defaults for the content of messages.
 #[derive(Clone, Debug)]
@@ -18,7 +18,32 @@ pub struct Rules {
     /// The longest time for which the APPLY of an agent may be parked.
     pub apply_wait_max: Duration,
     /// The default policy of tasks: `[task_defaults]`.
-    pub defaults: Arc<Policy>,
+    pub defaults: TaskDefaults,
+}
+
+/// The default policies of tasks.
+#[derive(Clone, Debug, Default)]
+pub struct TaskDefaults {
+    /// Of a tool.
+    pub tool: Arc<Policy>,
+    /// Of a command. One that has never heard of llts means something else by exit code 75, so it defers only if its submit
+    /// names `__MAX_DEFERS__`.
+    pub command: Arc<Policy>,
+}
+
+impl TaskDefaults {
+    /// The default policy of a task with this operation.
+    #[must_use]
+    pub fn of(&self, operation: &ToolName) -> &Arc<Policy> {
+        if operation.is_command() { &self.command } else { &self.tool }
+    }
+}
+
+impl From<Policy> for TaskDefaults {
+    fn from(policy: Policy) -> Self {
+        let command = Arc::new(Policy { defers_max: 0, ..policy.clone() });
+        Self { tool: Arc::new(policy), command }
+    }
 }
 
 impl Rules {
@@ -27,6 +52,6 @@ impl Rules {
     pub fn of_history() -> Self {
         let (limits, addresses) = (FieldLimits::TRUSTED, AddressPolicy::everything());
         let wait_max = Duration::ZERO;
-        Self { limits, addresses, wait_max, apply_wait_max: wait_max, defaults: Arc::default() }
+        Self { limits, addresses, wait_max, apply_wait_max: wait_max, defaults: TaskDefaults::default() }
     }
 }

@@ -3,6 +3,7 @@
 //! The loop waits for the connection, the signals (which include the end of run.sh) and the end of a preparation, all at
 //! once. No other thread is on the path of a task whose tool is already known.
 
+mod command;
 mod ending;
 mod guard_keeper;
 mod leftovers;
@@ -136,7 +137,7 @@ pub fn run(config: &Config, name: &Name, guard: Option<GuardPlan>) -> Result<(),
         session,
         replaces: sessions.before,
         tags: config.agent.tags.clone(),
-        tools: Some(tools.tools().clone()),
+        tools: Some(tools.tools().and_commands()),
         ip: ip.to_string(),
         heartbeat_interval: config.agent.heartbeat_interval,
         kill_interval: config.agent.kill_interval,
@@ -306,7 +307,7 @@ impl Agent {
             Some(tool) => self.tools.missed(now, &tool),
             None => self.tools.check_if_due(now),
         };
-        has_changed && self.slot.handle_tools(now, self.tools.tools().clone())
+        has_changed && self.slot.handle_tools(now, self.tools.tools().and_commands())
     }
 
     /// Carries out the engine's decisions. `Some` when the agent has ended.
@@ -326,7 +327,7 @@ impl Agent {
                 }
                 Effect::Look(number) => {
                     self.tools.look_anew(clock::now());
-                    self.slot.handle_looked(now, number, self.tools.tools().clone());
+                    self.slot.handle_looked(now, number, self.tools.tools().and_commands());
                 }
                 Effect::Ready => announce(&self.sender.agent),
                 Effect::Lease(hold) => {

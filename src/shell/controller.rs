@@ -31,12 +31,12 @@ use super::trust::{self, Part};
 use crate::config::{Config, Exposure};
 use crate::engine::controller::{Controller, Departure, Route, Sequencer};
 use crate::protocol::page::PageBytes;
-use crate::protocol::publish;
 use crate::protocol::reply;
 use crate::protocol::requests::{self, Message};
 use crate::protocol::rules::Rules;
 use crate::protocol::words::kind;
-use crate::types::{Mono, Now};
+use crate::protocol::{Refusal, command, publish};
+use crate::types::{AllowCommands, Mono, Now};
 
 /// Requests per turn and door: many share a commit, and a flood does not delay a deadline for long.
 const REQUESTS_PER_TURN: usize = 256;
@@ -72,6 +72,7 @@ pub fn run(config: &Config) -> Result<(), ControllerError> {
         pusher,
         writer: Writer::start(store)?,
         rules,
+        allow_commands: config.controller.allow_commands,
         page_bytes,
         metrics,
         commit_began: Mono::from_nanos(0),
@@ -117,6 +118,7 @@ struct Service {
     pusher: Pusher,
     writer: Writer,
     rules: Rules,
+    allow_commands: AllowCommands,
     page_bytes: PageBytes,
     metrics: Option<Arc<Metrics>>,
     commit_began: Mono,
@@ -163,7 +165,10 @@ impl Service {
     fn take(&mut self, now: Now, Request { connection, to, body }: Request) {
         let read =
             |body: Vec<u8>| requests::parse(&body, &self.rules).map_err(|refused| (refused.kind, refused.refusal));
-        match body.map_err(|refusal| (kind::ERROR, refusal)).and_then(read) {
+        let read = body.map_err(|refusal| (kind::ERROR, refusal)).and_then(read);
+        match read.and_then(|(kind, message)| {
+            self.admit(&to, &message).map(|()| (kind, message)).map_err(|refusal| (kind, refusal))
+        }) {
             Ok((kind, message)) => {
                 if let Message::Agent(..) = message {
                     self.doors.exempt(&to);
@@ -172,6 +177,15 @@ impl Service {
             }
             Err((kind, refusal)) => self.sequencer.handle_refused(now, Route { to, kind }, refusal),
         }
+    }
+
+    /// Whether the sender of a message may send a command, if it contains one.
+    fn admit(&mut self, to: &Address, message: &Message) -> Result<(), Refusal> {
+        let is_admitted = |caller| self.allow_commands.admits(caller);
+        if !message.has_command() || self.doors.caller(to).is_some_and(is_admitted) {
+            return Ok(());
+        }
+        Err(command::not_allowed(self.allow_commands))
     }
 
     /// Handles the frames that receivers of pushes have sent back.

@@ -19,6 +19,12 @@ pub fn keep_files_private() {
     let _ = STARTED_WITH.set(before);
 }
 
+/// The umask that this process was started with, if it has been replaced.
+#[must_use]
+pub fn umask_at_start() -> Option<u32> {
+    umask_of_tools().map(|mode| mode.bits())
+}
+
 /// The umask for a tool, if it differs from that of this process.
 pub(super) fn umask_of_tools() -> Option<Mode> {
     STARTED_WITH.get().copied()

@@ -14,7 +14,7 @@ use super::port::{
 };
 use crate::config::{Config, LimitsSection};
 use crate::engine::zmtp::PREFIX_BYTES_MAX;
-use crate::types::Mono;
+use crate::types::{Caller, Mono};
 
 /// The functions that [`super::transport`] uses.
 pub(super) const LIBRARY: Library = Library {
@@ -144,6 +144,11 @@ impl Ports for ZmqPorts {
     }
 
     fn exempt(&mut self, _: &[u8]) {}
+
+    // libzmq tells the address of a peer, but not whose socket that is.
+    fn caller(&self, _: &[u8]) -> Option<Caller> {
+        None
+    }
 
     fn send(&mut self, frames: Vec<Vec<u8>>, _: Duration) -> Result<(), Unsendable> {
         // libzmq decides itself when to write.

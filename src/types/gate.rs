@@ -106,6 +106,8 @@ pub enum Holdup {
     NoLease,
     /// No agent has its tool; the next free agent looks for it again.
     NoTool,
+    /// No present agent runs commands.
+    NoCommands,
     /// No agent is known to have its tool. At least this agent has not answered yet whether it has.
     Look(AgentId),
     /// An agent has its tool, but may not run the task.

@@ -3,7 +3,9 @@
 //! Nothing here reads a clock, draws a random number or knows a word of the wire.
 
 mod address;
+mod caller;
 mod checked;
+mod command;
 mod exit;
 mod fields;
 mod gate;
@@ -26,6 +28,8 @@ pub(crate) use std::net::IpAddr;
 pub use address::Refusal as AddressRefusal;
 pub use address::{AddressError, AddressPolicy, Cidr, CidrError, PushAddress};
 pub(crate) use address::{Host, split_tcp};
+pub use caller::{AllowCommands, Caller, CallerPlace};
+pub use command::Command;
 pub use exit::{ExitCode, Outcome};
 pub use fields::{Fields, Scalar};
 pub use gate::{

@@ -1,12 +1,15 @@
-//! The name of a tool: `__OPERATION__` (document, section 3.1).
+//! The name of a tool: `__OPERATION__` (document, section 3.1), or the operation that runs a command instead.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use super::checked::checked_text;
 
 /// A checked tool name. It becomes a file name, so a name that could leave the tools folder is refused.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ToolName(Arc<str>);
+
+/// The built-in operation. No tool can have this name, because `:` is not allowed in one.
+static COMMAND: LazyLock<ToolName> = LazyLock::new(|| ToolName(":command".into()));
 
 /// A text that is not a tool name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -31,6 +34,32 @@ impl ToolName {
             return Ok(Self(text.into()));
         }
         Err(InvalidToolName(text.chars().take(Self::BYTES_MAX).collect()))
+    }
+
+    /// The built-in operation, which runs the command in the fields of the task ([`super::Command`]) and needs no archive.
+    #[must_use]
+    pub fn command() -> Self {
+        COMMAND.clone()
+    }
+
+    /// Whether it is the built-in operation.
+    #[must_use]
+    pub fn is_command(&self) -> bool {
+        *self == *COMMAND
+    }
+
+    /// Checks a stored text: a tool name, or the built-in operation.
+    ///
+    /// # Errors
+    /// When the text is neither.
+    pub fn stored(text: &str) -> Result<Self, InvalidToolName> {
+        if text == COMMAND.as_str() { Ok(Self::command()) } else { Self::new(text) }
+    }
+
+    /// The name of the folder below the folder of a task in which it runs.
+    #[must_use]
+    pub fn folder_name(&self) -> &str {
+        self.0.strip_prefix(':').unwrap_or(&self.0)
     }
 
     /// The name of the tool's archive.
@@ -71,5 +100,14 @@ mod tests {
             assert!(ToolName::new(text).is_err(), "{text:?}");
         }
         assert_eq!(ToolName::new("hello-world_2.0+x").unwrap().archive_name(), "hello-world_2.0+x.tar.gz");
+    }
+
+    #[test]
+    fn the_built_in_operation_is_no_tool() {
+        let command = ToolName::command();
+        assert!(ToolName::new(command.as_str()).is_err());
+        assert!(ToolName::stored(command.as_str()).unwrap().is_command());
+        assert!(!ToolName::stored("command").unwrap().is_command());
+        assert_eq!(command.folder_name(), "command");
     }
 }

@@ -1,6 +1,7 @@
 //! The tools of an agent: those that it reports in a heartbeat, and those that the controller has learned of since.
 //!
 //! As text, on the wire and for people: names separated by commas; `*` for every tool; `*,-a,-b` for every tool but two.
+//! The text says nothing about commands, whose built-in operation is an element of the set like a tool.
 
 use std::fmt;
 
@@ -19,10 +20,22 @@ pub enum ToolSet {
 const EVERY: &str = "*";
 
 impl ToolSet {
-    /// Every tool.
+    /// Every tool, but no commands.
     #[must_use]
-    pub const fn every() -> Self {
-        Self::AllBut(Vec::new())
+    pub fn every() -> Self {
+        Self::AllBut(vec![ToolName::command()])
+    }
+
+    /// The set with commands added.
+    #[must_use]
+    pub fn and_commands(&self) -> Self {
+        self.changed(&ToolName::command(), true)
+    }
+
+    /// Whether commands are in the set.
+    #[must_use]
+    pub fn has_commands(&self) -> bool {
+        self.has(&ToolName::command())
     }
 
     /// Exactly these tools, given in any order.
@@ -33,7 +46,7 @@ impl ToolSet {
         Self::Only(names)
     }
 
-    /// Reads a set from its text.
+    /// Reads a set without commands from its text.
     ///
     /// # Errors
     /// When one of the names cannot name a tool.
@@ -43,8 +56,8 @@ impl ToolSet {
             return Ok(Self::only(names.map(ToolName::new).collect::<Result<_, _>>()?));
         }
         let lacking = names.map(|name| ToolName::new(name.strip_prefix('-').unwrap_or(name)));
-        let Self::Only(lacking) = Self::only(lacking.collect::<Result<_, _>>()?) else { return Ok(Self::every()) };
-        Ok(Self::AllBut(lacking))
+        let lacking: Vec<ToolName> = lacking.collect::<Result<_, _>>()?;
+        Ok(lacking.iter().fold(Self::every(), |set, tool| set.changed(tool, false)))
     }
 
     /// Whether `tool` is in the set.
@@ -91,7 +104,7 @@ impl fmt::Display for ToolSet {
             f.write_str(EVERY)?;
             separator = ",";
         }
-        for name in self.names() {
+        for name in self.names().iter().filter(|name| !name.is_command()) {
             write!(f, "{separator}{lacking}{name}")?;
             separator = ",";
         }
@@ -113,8 +126,18 @@ mod tests {
             assert_eq!(ToolSet::parse(text).unwrap().to_string(), text);
         }
         assert_eq!(ToolSet::parse("b,a,b").unwrap().to_string(), "a,b");
-        for text in ["a b", "a,-b", "-a", "*,../x"] {
+        for text in ["a b", "a,-b", "-a", "*,../x", ":command", "*,-:command"] {
             assert!(ToolSet::parse(text).is_err(), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn commands_are_in_no_text() {
+        for text in ["", "a", "*", "*,-a"] {
+            let set = ToolSet::parse(text).unwrap();
+            assert!(!set.has_commands() && set.and_commands().has_commands(), "{text:?}");
+            assert_eq!(set.and_commands().to_string(), text);
+            assert_eq!(set.and_commands().has(&tool("a")), set.has(&tool("a")), "{text:?}");
         }
     }
 

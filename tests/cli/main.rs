@@ -7,6 +7,7 @@ mod deaths;
 mod foreign;
 mod keys;
 mod mounts;
+mod plain;
 mod poison;
 mod policies;
 mod private;

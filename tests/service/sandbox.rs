@@ -97,6 +97,11 @@ impl Sandbox {
         line.trim().to_owned()
     }
 
+    /// The address of the controller's port for requests.
+    pub(crate) fn endpoint(&self) -> &str {
+        &self.rep
+    }
+
     /// A plain REQ socket.
     pub(crate) fn client(&self) -> Client {
         let socket = self.context.socket(zmq::REQ).unwrap();

@@ -136,7 +136,7 @@ fn settings() -> Settings {
 pub(crate) fn rules() -> Rules {
     let allow = vec!["127.0.0.0/8".parse().expect("a network")];
     let addresses = AddressPolicy { allow, own: vec![] };
-    let defaults = Arc::new(Policy { losses_max: 3, ..Policy::default() });
+    let defaults = Policy { losses_max: 3, ..Policy::default() }.into();
     const HOUR: Duration = Duration::from_secs(3600);
     Rules { limits: FieldLimits::TRUSTED, addresses, wait_max: HOUR, apply_wait_max: HOUR, defaults }
 }

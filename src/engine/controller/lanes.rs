@@ -5,6 +5,9 @@
 //! | the sets that contain its tool | a present agent has one of them |
 //! | every set of a present agent | none of them contains its tool, and all agents have looked for it ([`super::looks`]); the agent that gets the task looks once more |
 //!
+//! The lane of commands is served by the first kind of sets only: an agent either knows the built-in operation or does not,
+//! and no look changes that.
+//!
 //! A choice of a task looks at one head per line, however many tools there are. A change of a head costs O(log n) for each
 //! set that serves its lane. A set that comes or goes costs a look at all lanes, which happens when agents or tools come
 //! and go.
@@ -164,7 +167,7 @@ impl Lanes {
                 }
                 (true, true, false) => lane.serve(&mut self.heads, vec![set], true),
                 (false, ..) if !served => {}
-                (false, _, true) if lane.servers.len() == 1 => {
+                (false, _, true) if lane.servers.len() == 1 && !tool.is_command() => {
                     lane.serve(&mut self.heads, sets.live().to_vec(), false);
                     self.unsought.insert(tool.clone());
                 }
@@ -258,5 +261,5 @@ fn take_all(to: &mut BTreeSet<Place>, from: &mut BTreeSet<Place>) {
 /// The sets that serve a lane, and whether they contain its tool.
 fn servers_of(tool: &ToolName, sets: &ToolSets) -> (Vec<SetId>, bool) {
     let with: Vec<_> = sets.with(tool).collect();
-    if with.is_empty() { (sets.live().to_vec(), false) } else { (with, true) }
+    if with.is_empty() && !tool.is_command() { (sets.live().to_vec(), false) } else { (with, true) }
 }

@@ -32,12 +32,14 @@ pub struct Failure {
 }
 
 /// Why run.sh did not start.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum SpawnFailure {
     /// Another process still has run.sh open for writing (ETXTBSY); a retry may succeed.
     Busy,
     /// A retry would not help.
     Failed(Failure),
+    /// It is a command that cannot be started: as in a shell, that is the result of the run.
+    Exited(Box<Exited>),
 }
 
 /// How run.sh ended, with the ends of its outputs.

@@ -241,6 +241,10 @@ impl Slot {
                 self.end_without_run(now, Failure { exit_code: ExitCode::PREPARE_FAILED, error });
             }
             Err(SpawnFailure::Failed(failure)) => self.end_without_run(now, failure),
+            Err(SpawnFailure::Exited(exited)) => {
+                run.times.run = Some(now.wall);
+                self.handle_known(now, *exited);
+            }
         }
     }
 

@@ -144,6 +144,7 @@ fn job(number: u64) -> Job {
         task: TaskId::new(Wall::from_micros(number), [0; 5]),
         round: Round(0),
         tool: ToolName::new("t").unwrap(),
+        command: None,
         fields: Fields::new(),
         batch_delay: Duration::ZERO,
         lease: None,

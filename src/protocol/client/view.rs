@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::protocol::words;
+use crate::protocol::{command, words};
 use crate::types::{ExitCode, Fields, OutputBytes, Phase, Wall};
 
 /// Defines a view of all fields as they arrived, with a method for each known field: its name, its type, and the function
@@ -50,6 +50,10 @@ view! {
         id: &str = |fields| fields.text(words::TASK_ID).unwrap_or_default();
         /// Name of the tool.
         tool: &str = |fields| fields.text(words::OPERATION).unwrap_or_default();
+        /// Its tool, or the beginning of its command, on one line.
+        work: String = |fields| command::shown(fields).unwrap_or_else(|| {
+            fields.text(words::OPERATION).unwrap_or_default().to_owned()
+        });
         /// The word for its phase.
         status: &str = |fields| fields.text(words::STATUS).unwrap_or_default();
         /// The time at which it was held, if it is held.

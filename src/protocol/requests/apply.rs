@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::{FromAgent, Kind, words};
 use crate::protocol::json::ObjectWriter;
-use crate::protocol::task;
-use crate::types::{Fields, Round, TaskId, TaskRecord, ToolName};
+use crate::protocol::{command, task};
+use crate::types::{Command, Fields, Round, TaskId, TaskRecord, ToolName};
 
 /// Requests a task.
 pub const TASK_APPLY: Kind = Kind::of_agents("TASK/INTERNAL/APPLY", |reader| Ok(FromAgent::Apply(reader.wait()?)));
@@ -17,8 +17,10 @@ pub struct Job {
     pub task: TaskId,
     /// The round of this run.
     pub round: Round,
-    /// Name of the tool.
+    /// Name of the tool, or the built-in operation.
     pub tool: ToolName,
+    /// The command of the built-in operation.
+    pub command: Option<Box<Command>>,
     /// The submitted fields.
     pub fields: Fields,
     /// The maximum delay of every report except that of the end.
@@ -47,11 +49,15 @@ pub(in crate::protocol) fn write_answer(record: &TaskRecord, writer: &mut Object
 impl Job {
     /// Reads a task as written by [`write_answer`]; `None` for an invalid one.
     pub(in crate::protocol) fn read(mut fields: Fields, (task, round): (TaskId, Round)) -> Option<Self> {
-        let tool = ToolName::new(fields.text(words::OPERATION)?).ok()?;
+        let command = command::read(&fields).ok()?.map(Box::new);
+        let tool = match &command {
+            Some(_) => ToolName::command(),
+            None => ToolName::new(fields.text(words::OPERATION)?).ok()?,
+        };
         let millis = |name| fields.count(name).and_then(|millis| u32::try_from(millis).ok());
         let time = |name| millis(name).map(|millis| Duration::from_millis(millis.into()));
         let (batch_delay, lease) = (time(words::SLACK).unwrap_or_default(), time(words::LEASE));
         fields.retain(|name, _| !task::is_ours(name));
-        Some(Self { task, round, tool, fields, batch_delay, lease })
+        Some(Self { task, round, tool, command, fields, batch_delay, lease })
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{FromAgent, Kind, Reader, Refusal, words};
 use crate::protocol::json::ObjectWriter;
-use crate::protocol::typed::{bad, labels, whole};
+use crate::protocol::typed::{bad, labels, truth, whole};
 use crate::types::{Fields, Labels, Round, Scalar, Session, TaskId, ToolSet};
 
 /// A sign of life with the state of the agent.
@@ -132,6 +132,7 @@ impl Reader<'_> {
         let set = value.as_text().and_then(|text| ToolSet::parse(text).ok());
         let set =
             set.ok_or_else(|| bad(words::TOOLS, value, "names of tools, separated by commas, or * for every tool"))?;
+        let set = if truth(&self.fields, words::COMMANDS)? == Some(true) { set.and_commands() } else { set };
         Ok(Some(ToldTools { generation, set: Some(set), looked }))
     }
 
@@ -161,6 +162,9 @@ pub(in crate::protocol) fn write(heartbeat: &Heartbeat, writer: &mut ObjectWrite
     if let Some(told) = &heartbeat.tools {
         writer.maybe(words::TOOLS_GENERATION, told.generation);
         writer.maybe_text(words::TOOLS, told.set.as_ref().map(ToString::to_string));
+        if told.set.as_ref().is_some_and(ToolSet::has_commands) {
+            writer.literal(words::COMMANDS, true);
+        }
         writer.maybe(words::LOOKED, told.looked);
     }
 }

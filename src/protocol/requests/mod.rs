@@ -46,6 +46,14 @@ pub enum Message {
     Agent(Sender, FromAgent),
 }
 
+impl Message {
+    /// Whether it submits a command.
+    #[must_use]
+    pub fn has_command(&self) -> bool {
+        matches!(self, Self::Client(Request::Submit(submit)) if submit.tool.is_command())
+    }
+}
+
 /// All messages, each with its kinds: the one list of both groups.
 macro_rules! said {
     (

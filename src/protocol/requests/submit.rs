@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use super::{Ask, Code, Kind, Reader, Refusal, Request, json, words};
+use crate::protocol::command::Surroundings;
 use crate::protocol::json::ObjectWriter;
-use crate::protocol::typed::bad;
-use crate::protocol::{address, policy, task};
+use crate::protocol::typed::{bad, seconds};
+use crate::protocol::{address, command, policy, task};
 use crate::types::{Fields, Policy, PolicyField, PushAddress, Scalar, TaskId, ToolName};
 
 /// Submits a task.
@@ -14,7 +15,7 @@ pub const TASK_SUBMIT: Kind = Kind::order("TASK/SUBMIT", |reader| Ok(Request::Su
 /// A task to be accepted.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Submit {
-    /// Name of the tool.
+    /// Name of the tool, or the built-in operation for commands.
     pub tool: ToolName,
     /// All submitted fields, without the names that the service sets itself.
     pub fields: Fields,
@@ -62,12 +63,7 @@ pub enum Parent {
 }
 
 fn read(Reader { mut fields, rules, .. }: Reader<'_>) -> Result<Submit, Refusal> {
-    let tool = match fields.get(words::OPERATION) {
-        None => Err("__OPERATION__ is missing; set it to the tool to run, for example \"helloworld\"".to_owned()),
-        Some(Scalar::Text(name)) => ToolName::new(name).map_err(|error| format!("__OPERATION__ {error}")),
-        Some(other) => Err(format!("__OPERATION__ {other} is not a text; set it to the tool to run")),
-    };
-    let tool = tool.map_err(|message| Refusal::new(Code::BadOperation, message))?;
+    let tool = tool(&fields)?;
     let mut ignored = Vec::new();
     fields.retain(|name, _| {
         let ours = task::is_ours(name);
@@ -81,7 +77,8 @@ fn read(Reader { mut fields, rules, .. }: Reader<'_>) -> Result<Submit, Refusal>
         let id = value.as_text().and_then(|text| text.parse().ok());
         id.map_or_else(|| Parent::NoTask(value.to_string()), Parent::Task)
     });
-    let policy = policy::read(&fields, &rules.defaults)?;
+    let policy = policy::read(&fields, rules.defaults.of(&tool))?;
+    seconds(&fields, words::EXPECTED_DURATION)?;
     if let Some(key) = fields.get(words::SUBMIT_KEY).filter(|key| key.as_text().is_none_or(str::is_empty)) {
         return Err(bad(words::SUBMIT_KEY, key, "a non-empty text, different for each task"));
     }
@@ -89,21 +86,48 @@ fn read(Reader { mut fields, rules, .. }: Reader<'_>) -> Result<Submit, Refusal>
     Ok(Submit { tool, fields, address, parent, policy, ignored, unknown })
 }
 
+/// The work of a task: its tool, or the built-in operation for commands.
+fn tool(fields: &Fields) -> Result<ToolName, Refusal> {
+    let refused = |message: String| Err(Refusal::new(Code::BadOperation, message));
+    let named: Vec<&str> = command::WORK.into_iter().filter(|word| fields.get(word).is_some()).collect();
+    match (named.as_slice(), fields.get(words::OPERATION)) {
+        ([_], Some(Scalar::Text(name))) => {
+            let tool = ToolName::new(name).or_else(|error| refused(format!("__OPERATION__ {error}")))?;
+            command::read(fields).map(|_| tool)
+        }
+        ([_], Some(other)) => refused(format!("__OPERATION__ {other} is not a text; set it to the tool to run")),
+        ([_], None) => command::read(fields).map(|_| ToolName::command()),
+        ([], _) => refused(
+            "__OPERATION__ is missing; set it to the tool to run, for example \"helloworld\", or __COMMAND__ to a command"
+                .to_owned(),
+        ),
+        (several, _) => refused(format!("{} exclude one another; send one of them", several.join(" and "))),
+    }
+}
+
 /// Whether a name has the form of the service's fields, but a submit has no such field.
 fn is_unknown(name: &str) -> bool {
-    const KNOWN: [&str; 6] =
-        [words::OPERATION, words::GIVEN_ID, words::FATHER_ID, words::ADDRESS, words::ADDRESS_KEY, words::SUBMIT_KEY];
+    const KNOWN: [&str; 7] = [
+        words::OPERATION,
+        words::GIVEN_ID,
+        words::FATHER_ID,
+        words::ADDRESS,
+        words::ADDRESS_KEY,
+        words::SUBMIT_KEY,
+        words::EXPECTED_DURATION,
+    ];
     let inner = name.strip_prefix("__").and_then(|name| name.strip_suffix("__"));
     let of_our_form =
         inner.is_some_and(|inner| inner.bytes().all(|b| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b'_'));
-    of_our_form && !KNOWN.contains(&name) && policy::field(name).is_none()
+    let is_known = KNOWN.contains(&name) || command::WORDS.contains(&name) || policy::field(name).is_some();
+    of_our_form && !is_known
 }
 
 /// A task to submit.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Submission {
-    /// Name of the tool.
-    pub tool: String,
+    /// Name of the tool; `None` where `parameters` has a command.
+    pub tool: Option<String>,
     /// The id chosen by the submitter.
     pub given_id: Option<String>,
     /// The parent task, whose end ends this one.
@@ -122,7 +146,19 @@ impl Submission {
     /// A submission without parameters.
     #[must_use]
     pub fn new(tool: impl Into<String>) -> Self {
-        Self { tool: tool.into(), ..Self::default() }
+        Self { tool: Some(tool.into()), ..Self::default() }
+    }
+
+    /// A command: the program and its arguments.
+    #[must_use]
+    pub fn command(words: &[String]) -> Self {
+        Self::default().with(words::COMMAND, command::command_text(words))
+    }
+
+    /// A line for `sh`.
+    #[must_use]
+    pub fn shell(line: impl Into<String>) -> Self {
+        Self::default().with(words::SHELL, line.into())
     }
 
     /// Adds a parameter.
@@ -130,6 +166,13 @@ impl Submission {
     pub fn with(mut self, name: &str, value: impl Into<Scalar>) -> Self {
         self.parameters.set(name, value);
         self
+    }
+
+    /// Sets the surroundings of a command.
+    #[must_use]
+    pub fn surrounded(self, surroundings: &Surroundings) -> Self {
+        let fields = surroundings.fields();
+        fields.iter().fold(self, |submission, (name, value)| submission.with(name, value.clone()))
     }
 
     /// Sets one more field of the policy: one of [`crate::types::Policy::FIELDS`], with its value in the form of the wire,
@@ -142,7 +185,10 @@ impl Submission {
     /// The request.
     #[must_use]
     pub fn request(&self) -> Ask<Submitted> {
-        let mut ask = TASK_SUBMIT.ask().with(words::OPERATION, self.tool.as_str());
+        let mut ask = TASK_SUBMIT.ask();
+        if let Some(tool) = &self.tool {
+            ask = ask.with(words::OPERATION, tool.as_str());
+        }
         for (name, value) in self.parameters.iter().filter(|(name, _)| !is_reserved(name)) {
             ask = ask.with(name, value.clone());
         }

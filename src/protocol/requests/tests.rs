@@ -20,7 +20,7 @@ fn understood<A>(ask: &Ask<A>) -> Request {
         addresses: AddressPolicy::everything(),
         wait_max: Duration::from_secs(60),
         apply_wait_max: Duration::from_secs(60),
-        defaults: std::sync::Arc::default(),
+        defaults: crate::protocol::rules::TaskDefaults::default(),
     };
     match parse(&ask.encode(), &rules) {
         Ok((_, Message::Client(request))) => request,

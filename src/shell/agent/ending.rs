@@ -20,7 +20,7 @@ pub(super) fn read(config: &AgentSection, exit: &ChildExit, run: Option<(&Job, &
     let tails = |(job, dir): (&Job, &TaskDir)| {
         let stdout = dir.output_tail(STDOUT, output(config.stdout_keep_bytes));
         let stderr = dir.output_tail(STDERR, output(config.stderr_keep_bytes));
-        (dir.tail(&[job.tool.as_str()], REPORT_LOG, report), stdout, stderr)
+        (dir.tail(&[job.tool.folder_name()], REPORT_LOG, report), stdout, stderr)
     };
     let (report, stdout, stderr) = run.map(tails).unwrap_or_default();
     let is_deferred = exit.exit == ExitCode::DEFERRED;

@@ -13,7 +13,7 @@ use crate::engine::slot::Failure;
 use crate::protocol::info;
 use crate::protocol::requests::apply::Job;
 use crate::shell::background::Background;
-use crate::shell::tools::{ToolCache, ToolError};
+use crate::shell::tools::{ToolCache, ToolError, ToolSnapshot};
 use crate::shell::workspace::{DirPool, Remover, TaskDir, TrashRemainder, Workspace, WorkspaceError};
 use crate::types::{ExitCode, TaskId};
 
@@ -36,6 +36,8 @@ pub(super) struct Prepared {
 pub(super) struct Preparation {
     pub(super) workspace: Arc<Workspace>,
     pub(super) cache: ToolCache,
+    /// The content of the folder of a command.
+    pub(super) no_tool: Arc<ToolSnapshot>,
     pub(super) controller: String,
     pub(super) ip: IpAddr,
 }
@@ -43,15 +45,21 @@ pub(super) struct Preparation {
 impl Preparation {
     fn is_quick(&self, job: &Job) -> bool {
         let size = self.cache.is_warm(&job.tool);
-        size.is_some_and(|size| size.entries <= INLINE_ENTRIES_MAX && size.bytes <= INLINE_BYTES_MAX)
+        job.command.is_some()
+            || size.is_some_and(|size| size.entries <= INLINE_ENTRIES_MAX && size.bytes <= INLINE_BYTES_MAX)
     }
 
     /// The folder of an earlier run of this tool for the new run; `None` if there is none.
     fn reuse(&self, job: &Job, dir_pool: &mut DirPool, remover: &Remover) -> Option<Outcome> {
-        let tool = self.cache.snapshot(&job.tool)?;
+        let tool = self.snapshot(job)?;
         let (mut dir, rest) = dir_pool.take(&tool, job.task, remover)?;
         let outcome = self.write_files(job, &mut dir).map_err(|error| failure(&error));
         Some(Outcome { task: job.task, prepared: Some(Prepared { dir, rest }), outcome })
+    }
+
+    /// The content of the folder in which a run starts, if that folder can be reused.
+    fn snapshot(&self, job: &Job) -> Option<Arc<ToolSnapshot>> {
+        if job.command.is_some() { Some(Arc::clone(&self.no_tool)) } else { self.cache.snapshot(&job.tool) }
     }
 
     /// A failure is returned together with everything that has been made, which must be removed.
@@ -66,10 +74,12 @@ impl Preparation {
 
     fn fill(&self, job: &Job, dir: &mut TaskDir, stop: &AtomicBool) -> Result<(), Failure> {
         self.write_files(job, dir).map_err(|error| failure(&error))?;
-        if let Err(error) = self.cache.place(&job.tool, dir.path(), stop) {
+        if job.command.is_some() {
+            dir.make_folder(&job.tool).map_err(|error| failure(&error))?;
+        } else if let Err(error) = self.cache.place(&job.tool, dir.path(), stop) {
             return Err(Failure { exit_code: ToolError::exit_code(&error), error: error.to_string() });
         }
-        if let Some(tool) = self.cache.snapshot(&job.tool) {
+        if let Some(tool) = self.snapshot(job) {
             dir.keep_for(&tool);
         }
         Ok(())

@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use super::AgentError;
+use super::command::{self, NotStarted, Surroundings};
 use super::preparation::{Outcome, Preparation, Prepared, Preparer, STDERR, STDOUT, failure};
 use super::{ending, leftovers};
 use crate::config::{AgentSection, Config, CurveClientFiles};
@@ -22,7 +23,7 @@ use crate::shell::process::{
     self, Brand, ChildEnd, ChildExit, Cookie, Environment, ProcessId, RecordFile, Rest, RunProcesses, RunRecord,
     SpawnError, SpawnPlan, TaskRun,
 };
-use crate::shell::tools::{Limits, ToolCache};
+use crate::shell::tools::{Limits, ToolCache, ToolSnapshot};
 use crate::shell::transport;
 use crate::shell::workspace::{DirPool, Removed, Remover, Workspace};
 use crate::types::{ExitCode, Now, Session, ToolName};
@@ -85,7 +86,13 @@ impl Runner {
         let dir_pool = DirPool::open(Arc::clone(&workspace))
             .inspect_err(|error| log::warn!("{error}; each task gets a new folder"))
             .ok();
-        let preparation = Preparation { workspace: Arc::clone(&workspace), cache, controller: controller.clone(), ip };
+        let preparation = Preparation {
+            workspace: Arc::clone(&workspace),
+            cache,
+            no_tool: Arc::new(ToolSnapshot::empty(ToolName::command())),
+            controller: controller.clone(),
+            ip,
+        };
         let preparer = Preparer::start(preparation)?;
         let agent = ProcessId::own().map_err(std::io::Error::from)?;
         let environment = inherited(config)?;
@@ -149,8 +156,7 @@ impl Runner {
             }
             Effect::Signal(signal) => self.signal(now, signal, slot),
             Effect::Unended => {
-                let exit = ChildExit { exit: ExitCode(SIGKILL), cpu_seconds: 0.0, max_rss_kib: 0 };
-                let known = self.known(&exit);
+                let known = self.known(&ChildExit::unused(ExitCode(SIGKILL)));
                 slot.handle_unended(now, known);
             }
             Effect::CheckTree => {
@@ -222,25 +228,44 @@ impl Runner {
         for (name, value) in info::environment(job, &self.controller, self.ip) {
             environment.set(name, value).map_err(|error| failed(&error))?;
         }
-        // Programs believe PWD: ours would name the folder of the agent.
-        let working_directory = dir.path().join(job.tool.as_str());
-        environment.set("PWD", working_directory).map_err(|error| failed(&error))?;
-        let folder = dir.tool_folder(&job.tool).map_err(|error| failed(&error))?;
         let stdout = dir.open_output(STDOUT).map_err(|error| failed(&error))?;
         let stderr = dir.open_output(STDERR).map_err(|error| failed(&error))?;
-        let plan = SpawnPlan {
-            folder: folder.as_fd(),
-            environment: &environment,
-            stdin: self.nothing.as_fd(),
-            stdout: stdout.as_fd(),
-            stderr: stderr.as_fd(),
-            brand: self.brand,
-            not_after: self.not_after,
+        let working_directory = dir.path().join(job.tool.folder_name());
+        let child = match &job.command {
+            Some(command) => {
+                let surroundings = Surroundings {
+                    folder: &working_directory,
+                    environment,
+                    nothing: &self.nothing,
+                    stdout,
+                    stderr,
+                    brand: self.brand,
+                    not_after: self.not_after,
+                };
+                command::start(command, surroundings).map_err(|why| match why {
+                    NotStarted::Failed(failure) => failure,
+                    NotStarted::Ended(exit) => SpawnFailure::Exited(Box::new(self.known(&ChildExit::unused(exit)))),
+                })?
+            }
+            None => {
+                // Programs believe PWD: ours would name the folder of the agent.
+                environment.set("PWD", working_directory).map_err(|error| failed(&error))?;
+                let folder = dir.tool_folder(&job.tool).map_err(|error| failed(&error))?;
+                let plan = SpawnPlan {
+                    folder: folder.as_fd(),
+                    environment: &environment,
+                    stdin: self.nothing.as_fd(),
+                    stdout: stdout.as_fd(),
+                    stderr: stderr.as_fd(),
+                    brand: self.brand,
+                    not_after: self.not_after,
+                };
+                process::spawn(&plan).map_err(|error| match error {
+                    SpawnError::Busy => SpawnFailure::Busy,
+                    error => failed(&error),
+                })?
+            }
         };
-        let child = process::spawn(&plan).map_err(|error| match error {
-            SpawnError::Busy => SpawnFailure::Busy,
-            error => failed(&error),
-        })?;
         let id = child.id();
         self.processes = RunProcesses::of(child);
         let record = self.record_of(job, Some(id));

@@ -1,7 +1,6 @@
 //! The parts of the configuration for each part of the controller.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
 
 use crate::config::Config;
 use crate::engine::controller::Settings;
@@ -18,6 +17,7 @@ pub(super) fn rules(config: &Config, endpoints: &[&str]) -> Rules {
         fields: config.limits.fields_max,
         name_bytes: config.limits.field_name_bytes_max,
         value_bytes: config.limits.field_value_bytes_max,
+        command_bytes: config.limits.command_bytes_max,
     };
     let own = endpoints.iter().filter_map(|endpoint| endpoint.strip_prefix("tcp://")?.parse::<SocketAddr>().ok());
     let allow = config.push.allow.iter().filter_map(|network| network.parse().ok()).collect();
@@ -27,7 +27,7 @@ pub(super) fn rules(config: &Config, endpoints: &[&str]) -> Rules {
         wait_max: config.controller.wait_max,
         // An agent asks again after two intervals; an earlier answer would leave it idle until then.
         apply_wait_max: config.controller.wait_max.max(config.agent.heartbeat_interval * 2),
-        defaults: Arc::new(config.task_defaults.policy.clone()),
+        defaults: config.task_defaults.policy.clone().into(),
     }
 }
 

@@ -17,7 +17,7 @@ use crate::engine::controller::ConnectionId;
 use crate::protocol::Refusal;
 use crate::protocol::envelope::ReplyTo;
 use crate::protocol::publish;
-use crate::types::{Mono, TaskRecord};
+use crate::types::{Caller, Mono, TaskRecord};
 
 /// One request, as received by a door.
 #[derive(Debug)]
@@ -74,6 +74,9 @@ pub trait Door {
 
     /// The request with this return address came from an agent, so its connection never gives way to a newcomer.
     fn exempt(&mut self, to: &ReplyTo);
+
+    /// The sender of the request with this return address; `None` if that is unknown.
+    fn caller(&self, to: &ReplyTo) -> Option<Caller>;
 
     /// Sends a reply. It may be delayed for `delay_max`, to share a write with another message to the same peer.
     ///
@@ -172,6 +175,11 @@ impl Doors {
     /// See [`Door::exempt`].
     pub fn exempt(&mut self, address: &Address) {
         self.door(address.door).exempt(&address.to);
+    }
+
+    /// See [`Door::caller`].
+    pub fn caller(&mut self, address: &Address) -> Option<Caller> {
+        self.door(address.door).caller(&address.to)
     }
 
     /// See [`Door::send`].

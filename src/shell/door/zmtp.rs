@@ -8,7 +8,7 @@ use super::{Call, Change, Door};
 use crate::protocol::envelope::{self, Received, ReplyTo};
 use crate::protocol::{Code, Refusal};
 use crate::shell::port::{Ports, Unsendable};
-use crate::types::Mono;
+use crate::types::{Caller, Mono};
 
 /// The two ports as a [`Door`].
 pub struct ZmtpDoor {
@@ -61,6 +61,10 @@ impl Door for ZmtpDoor {
 
     fn exempt(&mut self, to: &ReplyTo) {
         self.ports.exempt(to.peer());
+    }
+
+    fn caller(&self, to: &ReplyTo) -> Option<Caller> {
+        self.ports.caller(to.peer())
     }
 
     fn send(&mut self, to: ReplyTo, body: Vec<u8>, delay_max: Duration) -> Result<(), Unsendable> {

@@ -3,6 +3,7 @@
 use super::peer::PeerId;
 use super::reactor::{Arrival, Endpoint, What};
 use crate::engine::zmtp::DisconnectReason;
+use crate::types::Caller;
 
 impl Endpoint {
     /// Disconnects a peer, flushing pending output first.
@@ -29,6 +30,13 @@ impl Endpoint {
         if let Some(peer) = self.peers.get_mut(id) {
             peer.info.exempt();
         }
+    }
+
+    /// The sender at the other end of a connection; `None` if it has been closed.
+    pub fn caller(&self, id: PeerId) -> Option<Caller> {
+        let peer = self.peers.get(id)?;
+        let has_key = peer.connection.peer().is_some_and(|other| other.key.is_some());
+        Some(Caller { place: peer.stream.place(), has_key })
     }
 
     /// Closes a connection that is not needed any more.

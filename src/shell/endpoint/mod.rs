@@ -36,6 +36,7 @@ mod reactor;
 mod redialer;
 mod requester;
 mod sending;
+mod socket_owner;
 mod stream;
 
 pub use address::{Address, BadAddress};

@@ -14,7 +14,7 @@ use crate::engine::zmtp::{DisconnectReason, Event, Kind, Limits, Security, Setti
 use crate::shell::clock;
 use crate::shell::curve_keys::KeyFolder;
 use crate::shell::port::{LINGER, Ports, SocketError, Unsendable};
-use crate::types::Mono;
+use crate::types::{Caller, Mono};
 
 /// A subscriber sends nothing but subscriptions, which are short.
 const SUBSCRIBER_MESSAGE_BYTES_MAX: usize = 4096;
@@ -224,6 +224,10 @@ impl Ports for OwnPorts {
         if let Some(peer) = PeerId::from_bytes(peer) {
             self.endpoint.exempt(peer);
         }
+    }
+
+    fn caller(&self, peer: &[u8]) -> Option<Caller> {
+        PeerId::from_bytes(peer).and_then(|peer| self.endpoint.caller(peer))
     }
 
     fn send(&mut self, frames: Vec<Vec<u8>>, delay_max: Duration) -> Result<(), Unsendable> {

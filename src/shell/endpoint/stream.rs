@@ -14,8 +14,13 @@ use nix::sys::socket::{
 };
 use nix::sys::stat::{Mode, umask};
 
+use nix::unistd::geteuid;
+
 use super::address::Address;
+use super::socket_owner;
 use crate::shell::port::{BACKLOG, KEEPALIVE_COUNT, KEEPALIVE_IDLE_SECONDS, KEEPALIVE_INTERVAL_SECONDS};
+
+use crate::types::CallerPlace;
 
 /// A connection, or a connection attempt.
 #[derive(Debug)]
@@ -65,6 +70,14 @@ impl Stream {
         })
     }
 
+    /// The place of the process at the other end.
+    pub(super) fn place(&self) -> CallerPlace {
+        match self {
+            Self::Tcp(stream) => place(stream).unwrap_or(CallerPlace::Elsewhere),
+            Self::Ipc(_) => CallerPlace::Socket,
+        }
+    }
+
     /// Closes one direction or both.
     pub(in crate::shell) fn shutdown(&self, how: Shutdown) -> io::Result<()> {
         match self {
@@ -81,6 +94,16 @@ impl AsFd for Stream {
             Self::Ipc(stream) => stream.as_fd(),
         }
     }
+}
+
+fn place(stream: &TcpStream) -> io::Result<CallerPlace> {
+    let (peer, own) = (stream.peer_addr()?, stream.local_addr()?);
+    if !peer.ip().to_canonical().is_loopback() {
+        return Ok(CallerPlace::Elsewhere);
+    }
+    let owner = socket_owner::owner(peer, own).inspect_err(|error| log::info!("cannot tell whose {peer} is: {error}"));
+    let is_ours = |owner: u32| owner == 0 || owner == geteuid().as_raw();
+    Ok(if owner.is_ok_and(is_ours) { CallerPlace::SameUser } else { CallerPlace::Loopback })
 }
 
 fn retry(mut io: impl FnMut() -> io::Result<usize>) -> io::Result<usize> {

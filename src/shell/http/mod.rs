@@ -36,6 +36,7 @@ use super::port::Unsendable;
 use crate::config::{Config, Exposure};
 use crate::protocol::envelope::ReplyTo;
 use crate::protocol::json::FieldLimits;
+use crate::types::{Caller, CallerPlace};
 
 /// The file with the token in STATE_DIR.
 const TOKEN_FILE: &str = "http.token";
@@ -166,6 +167,11 @@ impl Door for Http {
     }
 
     fn exempt(&mut self, _: &ReplyTo) {}
+
+    /// A change comes with the token, which only the users of the unix socket may read.
+    fn caller(&self, _: &ReplyTo) -> Option<Caller> {
+        Some(Caller { place: CallerPlace::Socket, has_key: false })
+    }
 
     fn send(&mut self, to: ReplyTo, body: Vec<u8>, _: Duration) -> Result<(), Unsendable> {
         let number = to.peer().try_into().map(u64::from_be_bytes).map_err(|_| Unsendable::NoPeer)?;

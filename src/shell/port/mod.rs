@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use super::curve_keys::KeyError;
 use crate::config::Config;
-use crate::types::Mono;
+use crate::types::{Caller, Mono};
 
 /// The maximum size of an answer: a page of details is larger than any request.
 pub(super) const ANSWER_BYTES_MAX: usize = 1 << 30;
@@ -103,6 +103,9 @@ pub trait Ports {
 
     /// Marks a connection as that of an agent: it is not closed in favour of a new connection, however long it is silent.
     fn exempt(&mut self, peer: &[u8]);
+
+    /// The sender at the other end of a connection; `None` if that is unknown.
+    fn caller(&self, peer: &[u8]) -> Option<Caller>;
 
     /// Sends an answer: the frames of a request up to its delimiter, then the body. The answer may be held back for
     /// `delay_max`, to share a write with another message to the same peer.

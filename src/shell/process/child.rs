@@ -31,6 +31,14 @@ pub struct ChildExit {
     pub max_rss_kib: u64,
 }
 
+impl ChildExit {
+    /// An end with this code, without any use of resources.
+    #[must_use]
+    pub const fn unused(exit: ExitCode) -> Self {
+        Self { exit, cpu_seconds: 0.0, max_rss_kib: 0 }
+    }
+}
+
 impl RunningChild {
     /// Takes over a process that was started just now, not before `not_before`. A process that could not be told from a
     /// later one with the same number is killed and reaped.

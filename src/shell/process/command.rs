@@ -5,6 +5,7 @@ use std::fs::File;
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use rustix::fs::{Access, Mode, OFlags};
 use rustix::io::Errno;
@@ -70,6 +71,12 @@ pub enum CommandError {
         /// Error of the system.
         source: Errno,
     },
+    /// It has no `#!` line, and is not in a format that the kernel executes.
+    #[error("{} is not a program: it has no #! line", .0.display())]
+    NotAProgram(PathBuf),
+    /// The interpreter that its first line names does not exist.
+    #[error("the interpreter that the first line of {} names does not exist", .0.display())]
+    NoInterpreter(PathBuf),
     /// A word that cannot be passed to a process.
     #[error("{0:?} holds a NUL byte")]
     Unpassable(OsString),
@@ -90,11 +97,19 @@ impl Command {
     /// # Errors
     /// When there is no such program.
     pub fn find(words: &[OsString], path: Option<&OsStr>) -> Result<Self, CommandError> {
+        Self::find_from(Path::new(""), words, path)
+    }
+
+    /// The same, where a path with a slash begins in `base`; that of the present folder is empty.
+    ///
+    /// # Errors
+    /// When there is no such program.
+    pub fn find_from(base: &Path, words: &[OsString], path: Option<&OsStr>) -> Result<Self, CommandError> {
         let name = words.first().filter(|name| !name.is_empty()).ok_or(CommandError::Empty)?;
         let searched = !name.as_bytes().contains(&b'/');
         let folders: Vec<PathBuf> = match path {
             Some(path) if searched => std::env::split_paths(path).collect(),
-            _ => vec![PathBuf::new()],
+            _ => vec![base.to_owned()],
         };
         let mut present = None;
         for folder in folders {
@@ -128,6 +143,39 @@ fn is_executable(path: &Path) -> bool {
 /// # Errors
 /// See [`CommandError`]; no process is left after one.
 pub fn spawn_command(plan: &CommandPlan<'_>) -> Result<RunningChild, CommandError> {
+    launch(plan, None, None, |new| match start(new) {
+        Err(Errno::NOEXEC) => {
+            let script: Vec<&CStr> =
+                [SHELL_PATH, new.program].into_iter().chain(new.arguments.iter().skip(1).copied()).collect();
+            start(&NewProcess { program: SHELL_PATH, arguments: &script, ..*new })
+        }
+        other => other,
+    })
+}
+
+/// The same for a program that the kernel executes itself: a file without `#!` line is refused. `umask` replaces that of
+/// tools; [`super::SpawnPlan::not_after`] explains `not_after`.
+///
+/// # Errors
+/// See [`CommandError`]; no process is left after one.
+pub fn spawn_program(
+    plan: &CommandPlan<'_>,
+    umask: Option<Mode>,
+    not_after: Option<Duration>,
+) -> Result<RunningChild, CommandError> {
+    launch(plan, umask, not_after, start).map_err(|error| match error {
+        CommandError::Start { program, source: Errno::NOEXEC } => CommandError::NotAProgram(program),
+        CommandError::Start { program, source: Errno::NOENT } => CommandError::NoInterpreter(program),
+        other => other,
+    })
+}
+
+fn launch(
+    plan: &CommandPlan<'_>,
+    umask: Option<Mode>,
+    not_after: Option<Duration>,
+    start: impl FnOnce(&NewProcess<'_>) -> rustix::io::Result<RunningChild>,
+) -> Result<RunningChild, CommandError> {
     let Command { program, words } = plan.command;
     let failed = |error| CommandError::Start { program: program.clone(), source: error };
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -145,16 +193,10 @@ pub fn spawn_command(plan: &CommandPlan<'_>) -> Result<RunningChild, CommandErro
         folder: folder.as_fd(),
         stdio: [plan.stdin.as_fd(), plan.stdout.as_fd(), plan.stderr.as_fd()],
         brand: plan.brand,
-        not_after: None,
+        umask,
+        not_after,
     };
-    let started = match start(&new) {
-        Err(Errno::NOEXEC) => {
-            let script: Vec<&CStr> = [SHELL_PATH, &path].into_iter().chain(words.iter().skip(1).copied()).collect();
-            start(&NewProcess { program: SHELL_PATH, arguments: &script, ..new })
-        }
-        other => other,
-    };
-    started.map_err(failed)
+    start(&new).map_err(failed)
 }
 
 fn passable(word: &OsStr) -> Result<CString, CommandError> {

@@ -10,7 +10,7 @@
 //! 4. After each SIGCHLD of the signalfd: [`RunningChild::try_wait`] of each known child first, then [`reap_orphans`], then
 //!    [`any_left`]. A subreaper is notified of the end of every orphan, so that no timer is needed.
 //!
-//! The root of a run is a run.sh ([`spawn()`]) or a command of the user ([`spawn_command`]); the rest is the same.
+//! The root of a run is a run.sh ([`spawn()`]) or a command of the user ([`spawn_command`], [`spawn_program`]); the rest is the same.
 //!
 //! # Why no parent-death signal
 //!
@@ -45,7 +45,7 @@ mod tree_scan;
 
 pub use brand::Brand;
 pub use child::{ChildExit, RunningChild};
-pub use command::{Command, CommandError, CommandPlan, spawn_command};
+pub use command::{Command, CommandError, CommandPlan, spawn_command, spawn_program};
 pub use environment::{Environment, UnpassableVariable};
 pub use procfs::ProcessId;
 pub use record::{RecordError, RecordFile, RunRecord, RunRecords, Subject, SweepReport, TaskRun};

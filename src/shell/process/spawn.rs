@@ -124,6 +124,7 @@ pub fn spawn(plan: &SpawnPlan<'_>) -> Result<RunningChild, SpawnError> {
         folder: plan.folder,
         stdio,
         brand: plan.brand,
+        umask: None,
         not_after: plan.not_after,
     };
     let started = match start(&new) {

@@ -10,6 +10,7 @@ use std::ptr;
 use std::sync::LazyLock;
 use std::time::Duration;
 
+use rustix::fs::Mode;
 use rustix::io::{Errno, Result};
 use rustix::process::{Pid, WaitOptions};
 
@@ -31,6 +32,8 @@ pub(super) struct NewProcess<'a> {
     /// Its standard input, output and error, each above 2.
     pub(super) stdio: [BorrowedFd<'a>; 3],
     pub(super) brand: Option<Brand>,
+    /// Its umask; `None` for that of tools.
+    pub(super) umask: Option<Mode>,
     /// It ends instead of its exec when the machine has run for longer than this: `ETIME`.
     pub(super) not_after: Option<Duration>,
 }
@@ -70,7 +73,7 @@ pub(super) fn start(new: &NewProcess<'_>) -> Result<Pid> {
         folder: new.folder.as_raw_fd(),
         stdio: new.stdio.map(|fd| fd.as_raw_fd()),
         unusual: unusual_dispositions(),
-        umask: umask_of_tools().map(|mode| mode.bits()),
+        umask: new.umask.or_else(umask_of_tools).map(|mode| mode.bits()),
         brand: new.brand.map(|brand| libc::rlimit { rlim_cur: brand.number(), rlim_max: brand.number() }),
         not_after: new.not_after,
         error: 0,

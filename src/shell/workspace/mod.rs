@@ -281,6 +281,16 @@ impl TaskDir {
         opened.map(File::from).map_err(|error| self.failed("open", name, error.into()))
     }
 
+    /// Makes the empty folder of an operation that needs no tool.
+    ///
+    /// # Errors
+    /// When the name exists, or when the folder cannot be made.
+    pub fn make_folder(&self, operation: &ToolName) -> Result<(), WorkspaceError> {
+        let name = operation.folder_name();
+        let made = rustix::fs::mkdirat(&self.folder, name, Mode::RWXU);
+        made.map_err(|error| self.failed("make", name, error.into()))
+    }
+
     /// The folder of the tool, where run.sh is started.
     ///
     /// # Errors
@@ -290,8 +300,8 @@ impl TaskDir {
             return Ok(ToolFolder::Kept(folder));
         }
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let opened = rustix::fs::openat(&self.folder, tool.as_str(), flags, Mode::empty());
-        opened.map(ToolFolder::Opened).map_err(|error| self.failed("open", tool.as_str(), error.into()))
+        let opened = rustix::fs::openat(&self.folder, tool.folder_name(), flags, Mode::empty());
+        opened.map(ToolFolder::Opened).map_err(|error| self.failed("open", tool.folder_name(), error.into()))
     }
 
     /// The end of an output, whatever the tool has done to its name.

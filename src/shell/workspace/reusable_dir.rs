@@ -177,7 +177,7 @@ impl ReusableDir {
         for file in own {
             file.pinned.note()?;
         }
-        let tool = removal::open_folder(folder, Path::new(snapshot.tool().as_str()))?;
+        let tool = removal::open_folder(folder, Path::new(snapshot.tool().folder_name()))?;
         let open = |path: &CStr| removal::open_folder(tool.as_fd(), removal::path_of(path));
         let files = snapshot.files().iter().map(|file| {
             let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
@@ -194,7 +194,7 @@ impl ReusableDir {
             folders: folders.collect::<Result<_, NotReusable>>()?,
             files,
             top: PinnedFolder::new(removal::open_folder(folder, Path::new("."))?)?,
-            name: CString::new(snapshot.tool().as_str()).map_err(|_| Errno::INVAL)?,
+            name: CString::new(snapshot.tool().folder_name()).map_err(|_| Errno::INVAL)?,
             snapshot: Arc::clone(snapshot),
         })
     }

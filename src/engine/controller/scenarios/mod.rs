@@ -419,7 +419,7 @@ fn rules() -> Rules {
         addresses: crate::types::AddressPolicy::everything(),
         wait_max: Duration::from_secs(3600),
         apply_wait_max: Duration::from_secs(3600),
-        defaults: Arc::new(Policy { losses_max: 3, defers_max: 2, ..Policy::default() }),
+        defaults: Policy { losses_max: 3, defers_max: 2, ..Policy::default() }.into(),
     }
 }
 

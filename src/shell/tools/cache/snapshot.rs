@@ -50,9 +50,7 @@ impl ToolSnapshot {
         if manifest.size.entries > ENTRIES_MAX || manifest.size.bytes > BYTES_MAX {
             return Ok(None);
         }
-        let own = SnapshotFolder { path: c".".into(), names: Vec::new() };
-        let mut snapshot =
-            Self { tool: tool.clone(), content: content.to_owned(), folders: vec![own], files: Vec::new() };
+        let mut snapshot = Self { content: content.to_owned(), ..Self::empty(tool.clone()) };
         for item in &manifest.items {
             let path = match item {
                 Item::Symlink { .. } => return Ok(None),
@@ -69,6 +67,13 @@ impl ToolSnapshot {
             snapshot.name(path);
         }
         Ok(Some(snapshot))
+    }
+
+    /// An empty folder, for the operation that needs no tool.
+    #[must_use]
+    pub fn empty(operation: ToolName) -> Self {
+        let own = SnapshotFolder { path: c".".into(), names: Vec::new() };
+        Self { content: operation.as_str().to_owned(), tool: operation, folders: vec![own], files: Vec::new() }
     }
 
     /// Files that a test has put into a folder.

@@ -1,0 +1,204 @@
+//! A plain command in the fields of a submit (design, section 5), and the agent's reading of it.
+//!
+//! | field | value |
+//! |---|---|
+//! | `__COMMAND__` | the program and its arguments: an array of texts, as JSON in a text |
+//! | `__SHELL__` | in place of it: one line for `/bin/sh -c` |
+//! | `__CWD__` | absolute path of the working directory; without it the folder of the task |
+//! | `__STDIN__` | the standard input, at most [`STDIN_BYTES_MAX`]; without it empty |
+//! | `__UMASK__` | the umask as an octal text, "022" |
+//! | `__ENV__` | further variables: an object of texts, as JSON in a text |
+
+use std::collections::BTreeMap;
+
+use super::code::{Code, Refusal};
+use super::typed::field;
+use super::words;
+use crate::types::{AllowCommands, Command, Fields, Scalar};
+
+/// Bytes of `__STDIN__`: what fits into a pipe. More belongs into a file that the command opens.
+pub const STDIN_BYTES_MAX: usize = 64 * 1024;
+
+/// The fields that describe a command.
+pub(super) const WORDS: [&str; 6] = [words::COMMAND, words::SHELL, words::CWD, words::STDIN, words::UMASK, words::ENV];
+
+/// The fields of a command that only `task.json` shows to it: an environment has no room for 256 KiB.
+pub(super) const IN_JSON_ONLY: [&str; 4] = [words::COMMAND, words::SHELL, words::STDIN, words::ENV];
+
+/// The fields that name the work of a task; a submit has exactly one of them.
+pub(super) const WORK: [&str; 3] = [words::OPERATION, words::COMMAND, words::SHELL];
+
+/// Reads the command of a task; `None` for the task of a tool.
+///
+/// # Errors
+/// -1007 when a field has an invalid value.
+pub fn read(fields: &Fields) -> Result<Option<Command>, Refusal> {
+    let command = field(fields, words::COMMAND, "a JSON array of texts, in a text: [\"program\", \"argument\"]", argv)?;
+    let shell = field(fields, words::SHELL, "a line for sh, not empty and without a NUL byte", line)?;
+    let Some(words) = command.or_else(|| shell.map(|line| ["/bin/sh".into(), "-c".into(), line].into())) else {
+        let strays = fields.iter().map(|(name, _)| name).filter(|name| WORDS.contains(name));
+        let refused = |name| {
+            let message = format!("{name} belongs to a command: send it with {} or {}", words::COMMAND, words::SHELL);
+            Refusal::new(Code::BadField, message)
+        };
+        return strays.map(refused).next().map_or(Ok(None), Err);
+    };
+    let folder = field(fields, words::CWD, "an absolute path without a NUL byte", |value| {
+        line(value).filter(|path| path.starts_with('/'))
+    })?;
+    let stdin = field(fields, words::STDIN, "a text", |value| value.as_text().map(str::to_owned))?;
+    let umask = field(fields, words::UMASK, "an octal text from \"0\" to \"777\"", |value| {
+        u32::from_str_radix(value.as_text()?, 8).ok().filter(|mask| *mask <= 0o777)
+    })?;
+    let environment = field(fields, words::ENV, "a JSON object of texts, in a text: {\"NAME\": \"value\"}", variables)?;
+    Ok(Some(Command { words, folder, stdin, umask, environment: environment.unwrap_or_default() }))
+}
+
+/// The refusal of a command whose sender is not among those that `ALLOW_COMMANDS` names.
+#[must_use]
+pub fn not_allowed(allow: AllowCommands) -> Refusal {
+    let remedy = match allow {
+        AllowCommands::SameUser => {
+            "use the unix socket of the service, or connect from its machine as its user or as root"
+        }
+        AllowCommands::Loopback => "connect from the machine of the service",
+        AllowCommands::Keys => "use the unix socket of the service, or connect with an authorised key",
+        AllowCommands::No => "submit a tool instead",
+    };
+    let value = allow.word();
+    let message = format!("ALLOW_COMMANDS is \"{value}\", which excludes this sender: {remedy}, or change the key");
+    Refusal::new(Code::NotAllowed, message)
+}
+
+/// `__COMMAND__` for these words.
+#[must_use]
+pub fn command_text(words: &[String]) -> String {
+    // Texts always become JSON.
+    serde_json::to_string(words).unwrap_or_default()
+}
+
+/// The surroundings of a command that is submitted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Surroundings {
+    /// Absolute path of the working directory; `None` for the folder of the task.
+    pub folder: Option<String>,
+    /// The umask, 0 to 0o777; `None` for that of the agent's tools.
+    pub umask: Option<u32>,
+    /// Variables over those of the agent and of the task.
+    pub environment: BTreeMap<String, String>,
+}
+
+impl Surroundings {
+    /// The fields that describe them.
+    pub(super) fn fields(&self) -> Fields {
+        let mut fields = Fields::new();
+        if let Some(folder) = &self.folder {
+            fields.set(words::CWD, folder.as_str());
+        }
+        if let Some(umask) = self.umask {
+            fields.set(words::UMASK, format!("{umask:03o}"));
+        }
+        if !self.environment.is_empty() {
+            // Texts always become JSON.
+            fields.set(words::ENV, serde_json::to_string(&self.environment).unwrap_or_default());
+        }
+        fields
+    }
+}
+
+/// Characters of a command in a table.
+const SHOWN_CHARS_MAX: usize = 40;
+
+/// The beginning of a command, on one line; `None` for the task of a tool.
+pub(super) fn shown(fields: &Fields) -> Option<String> {
+    let words = || serde_json::from_str::<Vec<String>>(fields.text(words::COMMAND)?).ok();
+    let whole = fields.text(words::SHELL).map(str::to_owned).or_else(|| words().map(|words| words.join(" ")))?;
+    let mut shown: String = whole.chars().map(|c| if c.is_control() { ' ' } else { c }).take(SHOWN_CHARS_MAX).collect();
+    if whole.chars().nth(SHOWN_CHARS_MAX).is_some() {
+        shown.push('…');
+    }
+    Some(shown)
+}
+
+fn line(value: &Scalar) -> Option<String> {
+    value.as_text().filter(|text| !text.is_empty() && !text.contains('\0')).map(str::to_owned)
+}
+
+fn argv(value: &Scalar) -> Option<Vec<String>> {
+    let words: Vec<String> = serde_json::from_str(value.as_text()?).ok()?;
+    let has_program = words.first().is_some_and(|program| !program.is_empty());
+    (has_program && words.iter().all(|word| !word.contains('\0'))).then_some(words)
+}
+
+fn variables(value: &Scalar) -> Option<Vec<(String, String)>> {
+    let variables: BTreeMap<String, String> = serde_json::from_str(value.as_text()?).ok()?;
+    let passable =
+        |(name, value): (&String, &String)| !name.is_empty() && !name.contains(['=', '\0']) && !value.contains('\0');
+    variables.iter().all(passable).then(|| variables.into_iter().collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words_of(name: &str, value: impl Into<Scalar>) -> Result<Vec<String>, Refusal> {
+        read(&Fields::new().with(name, value)).map(|command| command.unwrap().words)
+    }
+
+    #[test]
+    fn a_command_is_its_words_and_a_line_goes_to_the_shell() {
+        assert_eq!(words_of(words::COMMAND, r#"["echo","a b",""]"#).unwrap(), ["echo", "a b", ""]);
+        assert_eq!(words_of(words::SHELL, "wc -l *").unwrap(), ["/bin/sh", "-c", "wc -l *"]);
+        assert_eq!(read(&Fields::new().with(words::OPERATION, "hello")), Ok(None));
+    }
+
+    #[test]
+    fn a_command_that_cannot_be_one_is_refused_with_its_field() {
+        for value in ["", "echo", "{}", "[]", r#"[""]"#, r#"["a",1]"#, r#"["a\u0000"]"#, r#"["a"] x"#, r#"[["a"]]"#] {
+            let refusal = words_of(words::COMMAND, value).unwrap_err();
+            assert_eq!(refusal.code, Code::BadField, "{value}");
+            assert!(refusal.message.contains(words::COMMAND), "{}", refusal.message);
+        }
+        assert_eq!(words_of(words::COMMAND, 7u32).unwrap_err().code, Code::BadField);
+        assert!(words_of(words::SHELL, "").is_err() && words_of(words::SHELL, "a\0").is_err());
+    }
+
+    #[test]
+    fn the_surroundings_of_a_command_are_checked() {
+        let with = |name: &str, value: &str| {
+            read(&Fields::new().with(words::SHELL, "true").with(name, value)).map(Option::unwrap)
+        };
+        assert_eq!(with(words::CWD, "/tmp").unwrap().folder.as_deref(), Some("/tmp"));
+        assert_eq!(with(words::UMASK, "027").unwrap().umask, Some(0o27));
+        assert_eq!(with(words::STDIN, "a\0b").unwrap().stdin.as_deref(), Some("a\0b"));
+        let environment = vec![("A".to_owned(), "1=2".to_owned())];
+        assert_eq!(with(words::ENV, r#"{"A":"1=2"}"#).unwrap().environment, environment);
+        for (name, value) in [
+            (words::CWD, "tmp"),
+            (words::CWD, ""),
+            (words::CWD, "/a\0"),
+            (words::UMASK, "8"),
+            (words::UMASK, "1000"),
+            (words::ENV, "A=1"),
+            (words::ENV, r#"{"A=":"1"}"#),
+            (words::ENV, r#"{"":"1"}"#),
+            (words::ENV, r#"{"A":1}"#),
+        ] {
+            assert_eq!(with(name, value).unwrap_err().code, Code::BadField, "{name} {value:?}");
+        }
+    }
+
+    #[test]
+    fn a_table_shows_the_beginning_of_a_command() {
+        let of = |name: &str, value: &str| shown(&Fields::new().with(name, value)).unwrap_or_default();
+        assert_eq!(of(words::COMMAND, r#"["echo","a\nb"]"#), "echo a b");
+        assert_eq!(of(words::SHELL, &"é".repeat(50)), format!("{}…", "é".repeat(40)));
+        assert_eq!(of(words::OPERATION, "hello"), "");
+    }
+
+    #[test]
+    fn the_surroundings_of_a_command_are_nothing_to_a_tool() {
+        let fields = Fields::new().with(words::OPERATION, "hello").with(words::CWD, "/tmp");
+        assert_eq!(read(&fields).unwrap_err().code, Code::BadField);
+    }
+}

@@ -1,0 +1,94 @@
+//! The start of a command in place of a tool. A command that cannot be started ends as in a shell: with 126 or 127, and a
+//! sentence in its standard error.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, Seek as _, Write as _};
+use std::path::Path;
+use std::time::Duration;
+
+use rustix::fs::{MemfdFlags, Mode, memfd_create};
+use rustix::io::Errno;
+
+use super::preparation::failure;
+use crate::engine::slot::SpawnFailure;
+use crate::shell::process::{self, Brand, CommandError, CommandPlan, Environment, RunningChild};
+use crate::types::{Command, ExitCode};
+
+/// The surroundings of a command, which it shares with run.sh.
+pub(super) struct Surroundings<'a> {
+    /// The folder of its task, in which it starts unless it names another one.
+    pub(super) folder: &'a Path,
+    pub(super) environment: Environment,
+    pub(super) nothing: &'a File,
+    pub(super) stdout: File,
+    pub(super) stderr: File,
+    pub(super) brand: Option<Brand>,
+    pub(super) not_after: Option<Duration>,
+}
+
+/// Why a command was not started.
+pub(super) enum NotStarted {
+    /// Because of the command: it has ended with this code.
+    Ended(ExitCode),
+    /// Because of the agent, or of the moment.
+    Failed(SpawnFailure),
+}
+
+impl From<io::Error> for NotStarted {
+    fn from(error: io::Error) -> Self {
+        Self::Failed(SpawnFailure::Failed(failure(&format_args!("cannot start the command: {error}"))))
+    }
+}
+
+/// Starts a command. The sentence about one that cannot be started is in its standard error.
+pub(super) fn start(command: &Command, surroundings: Surroundings<'_>) -> Result<RunningChild, NotStarted> {
+    let Surroundings { folder, mut environment, nothing, stdout, stderr, brand, not_after } = surroundings;
+    let folder = command.folder.as_ref().map_or(folder, Path::new);
+    let own = command.environment.iter().map(|(name, value)| (name.as_str(), value.as_ref()));
+    for (name, value) in [("PWD", folder.as_os_str())].into_iter().chain(own) {
+        environment.set(name, value).map_err(io::Error::other)?;
+    }
+    let stdin = match &command.stdin {
+        None => nothing.try_clone()?,
+        Some(text) => file_with(text)?,
+    };
+    let mut complaints = stderr.try_clone()?;
+    let words: Vec<OsString> = command.words.iter().map(Into::into).collect();
+    let path = std::env::var_os("PATH");
+    // A working directory that does not exist is the reason also for a program that is not found in it.
+    let found = match folder.metadata() {
+        Ok(_) => process::Command::find_from(folder, &words, path.as_deref()),
+        Err(error) => Err(CommandError::Folder {
+            folder: folder.to_owned(),
+            source: Errno::from_io_error(&error).unwrap_or(Errno::INVAL),
+        }),
+    };
+    let started = found.and_then(|command_found| {
+        let plan =
+            CommandPlan { command: &command_found, folder, environment: &environment, stdin, stdout, stderr, brand };
+        process::spawn_program(&plan, command.umask.map(Mode::from_raw_mode), not_after)
+    });
+    started.map_err(|error| match error {
+        CommandError::Start { source: Errno::TXTBSY, .. } => NotStarted::Failed(SpawnFailure::Busy),
+        // The limit of processes, memory, and the lease of the run: another agent, or another moment, may have more luck.
+        CommandError::Start { source: Errno::AGAIN | Errno::NOMEM | Errno::TIME, .. } => {
+            NotStarted::Failed(SpawnFailure::Failed(failure(&error)))
+        }
+        error => {
+            if let Err(error) = writeln!(complaints, "llts: {error}") {
+                log::warn!("cannot write to the standard error of a command: {error}");
+            }
+            let is_missing = matches!(error, CommandError::NotFound { .. });
+            NotStarted::Ended(if is_missing { Command::NOT_FOUND } else { Command::NOT_STARTED })
+        }
+    })
+}
+
+/// A file without a name with this content, at its beginning: a command that does not read it blocks no other process.
+fn file_with(text: &str) -> io::Result<File> {
+    let mut file = File::from(memfd_create("stdin", MemfdFlags::CLOEXEC)?);
+    file.write_all(text.as_bytes())?;
+    file.rewind()?;
+    Ok(file)
+}

@@ -1,0 +1,62 @@
+//! `llts run` and `llts submit` of plain commands.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+
+use crate::sandbox::{Said, Sandbox};
+
+/// Runs `llts` with these words, as they are.
+fn llts(sandbox: &Sandbox, words: &[&str]) -> Said {
+    let mut command = sandbox.command("");
+    command.args(words).env("GREETING", "hello there").env("OTHER", "unsent");
+    sandbox.said(sandbox.spawn(&mut command))
+}
+
+#[test]
+fn a_command_runs_where_it_was_called_and_exits_as_itself() {
+    let sandbox = Sandbox::new();
+    sandbox.ok("up 1");
+    let said = llts(&sandbox, &["run", "--", "sh", "-c", "pwd; echo \"$1\"; echo oh >&2; exit 3", "sh", "a  b"]);
+    assert_eq!(said.code, Some(3), "{said:?}");
+    assert_eq!(said.out, format!("{}\na  b\n", sandbox.path("").canonicalize().unwrap().display()));
+    assert!(said.err.starts_with("oh\n"), "{said:?}");
+
+    let said = llts(&sandbox, &["run", "--cwd", "tools", "--env", "GREETING", "--env", "A=b=c", "--sh", "pwd; env"]);
+    assert_eq!(said.code, Some(0), "{said:?}");
+    let lines: Vec<_> = said.out.lines().collect();
+    assert!(lines[0].ends_with("/tools"), "{said:?}");
+    assert!(lines.contains(&"GREETING=hello there") && lines.contains(&"A=b=c"), "{said:?}");
+    assert!(!said.out.contains("unsent"), "{said:?}");
+    assert!(llts(&sandbox, &["run", "--env-all", "--sh", "echo $OTHER"]).out.contains("unsent"));
+
+    // The umask is that of the caller, not that of the service.
+    assert_eq!(llts(&sandbox, &["run", "--", "touch", "made"]).code, Some(0));
+    let made = fs::metadata(sandbox.path("made")).unwrap().permissions().mode() & 0o777;
+    fs::write(sandbox.path("mine"), "").unwrap();
+    let mine = fs::metadata(sandbox.path("mine")).unwrap().permissions().mode() & 0o777;
+    assert_eq!(made, mine);
+
+    let said = llts(&sandbox, &["run", "--", "no-such-program"]);
+    assert_eq!(said.code, Some(127), "{said:?}");
+    assert!(said.err.contains("no-such-program"), "{said:?}");
+    let id = llts(&sandbox, &["submit", "--given-id", "mine", "--", "true"]);
+    assert!(id.out.starts_with("TASK_"), "{id:?}");
+    assert_eq!(llts(&sandbox, &["wait", "--given-id", "mine"]).code, Some(0));
+    assert!(llts(&sandbox, &["list"]).out.contains("no-such-program"), "a list shows commands");
+}
+
+#[test]
+fn a_command_line_names_one_kind_of_work() {
+    let sandbox = Sandbox::new();
+    for words in [
+        &["run"][..],
+        &["run", "tool", "--", "true"],
+        &["run", "--sh", "true", "--", "true"],
+        &["run", "tool", "--cwd", "/"],
+        &["run", "--env", "=x", "--", "true"],
+        &["submit", "--sh", "true", "tool"],
+    ] {
+        let said = llts(&sandbox, words);
+        assert_eq!((said.code, said.out.as_str()), (Some(2), ""), "{words:?}: {said:?}");
+    }
+}
