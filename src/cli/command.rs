@@ -2,12 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
+use std::io::{self, IsTerminal as _, Read as _};
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 
 use clap::Args;
 
 use super::exit::Failure;
-use crate::protocol::command::Surroundings;
+use crate::protocol::command::{STDIN_BYTES_MAX, Surroundings};
 use crate::protocol::requests::submit::Submission;
 use crate::shell::privacy;
 
@@ -51,6 +53,29 @@ impl CommandArgs {
         }))
     }
 
+    /// Adds the standard input of this process, which the command gets as a whole. That of a terminal is not waited for.
+    pub(super) fn with_stdin(&self, submission: Submission) -> Result<Submission, Failure> {
+        let stdin = io::stdin();
+        let is_command = self.shell.is_some() || !self.command.is_empty();
+        if !is_command || stdin.is_terminal() {
+            return Ok(submission);
+        }
+        let mut bytes = Vec::new();
+        // One byte more, so that a longer input is detected.
+        let read = stdin.lock().take(STDIN_BYTES_MAX as u64 + 1).read_to_end(&mut bytes);
+        read.map_err(|error| Failure::failed(format!("cannot read the standard input: {error}")))?;
+        if bytes.len() > STDIN_BYTES_MAX {
+            return Err(Failure::usage(format!(
+                "the standard input has more than {STDIN_BYTES_MAX} bytes; let the command open a file: \
+                 llts run --sh 'COMMAND < FILE'"
+            )));
+        }
+        if bytes.is_empty() {
+            return Ok(submission);
+        }
+        Ok(submission.reading(text("the standard input", OsStr::from_bytes(&bytes))?))
+    }
+
     fn folder_here(&self) -> Result<PathBuf, Failure> {
         let here = std::env::current_dir()
             .map_err(|error| Failure::failed(format!("the current folder cannot be named: {error}; use --cwd DIR")))?;
@@ -82,7 +107,7 @@ impl CommandArgs {
 
 /// JSON has no place for other bytes than those of a text.
 fn text(name: &str, bytes: &OsStr) -> Result<String, Failure> {
-    let text = bytes.to_str().filter(|text| !text.contains('\0'));
+    let text = bytes.to_str();
     let message = || Failure::usage(format!("{name} is not valid UTF-8: {bytes:?}; put it into a script"));
     text.map(str::to_owned).ok_or_else(message)
 }

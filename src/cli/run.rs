@@ -36,7 +36,7 @@ pub(super) struct RunArgs {
 }
 
 pub(super) fn run(session: &mut Session, args: &RunArgs) -> Result<u8, Failure> {
-    let submission = args.task.submission(session.global.is_elsewhere()?)?;
+    let submission = args.task.submission_with_stdin(session.global.is_elsewhere()?)?;
     // Before the client starts threads of its own.
     let mut signals = Signals::install(&STOP).map_err(Failure::failed)?;
     match endpoint(session)? {

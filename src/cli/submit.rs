@@ -80,6 +80,11 @@ impl TaskArgs {
         Ok(demands.fold(submission, |submission, (field, value)| submission.demanding(field, value)))
     }
 
+    /// The same, with the standard input of this process for a command.
+    pub(super) fn submission_with_stdin(&self, is_elsewhere: bool) -> Result<Submission, Failure> {
+        self.command.with_stdin(self.submission(is_elsewhere)?)
+    }
+
     fn key(&self) -> Result<Option<String>, Failure> {
         let key = self.address_key_file.as_deref().map(curve_keys::public).transpose();
         Ok(key.map_err(|error| Failure::usage(error.to_string()))?.map(|key| key.to_string()))

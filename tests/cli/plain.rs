@@ -36,6 +36,19 @@ fn a_command_runs_where_it_was_called_and_exits_as_itself() {
     let mine = fs::metadata(sandbox.path("mine")).unwrap().permissions().mode() & 0o777;
     assert_eq!(made, mine);
 
+    let with_input = |bytes: &[u8]| {
+        let input = sandbox.path("input");
+        fs::write(&input, bytes).unwrap();
+        let mut command = sandbox.command("run -- sort");
+        command.stdin(fs::File::open(&input).unwrap());
+        sandbox.said(sandbox.spawn(&mut command))
+    };
+    assert_eq!(with_input(b"b\na\0\n").out, "a\0\nb\n");
+    for (bytes, sentence) in [(vec![b'x'; 65_537], "65536"), (vec![0xff], "UTF-8")] {
+        let said = with_input(&bytes);
+        assert!(said.code == Some(2) && said.err.contains(sentence), "{said:?}");
+    }
+
     let said = llts(&sandbox, &["run", "--", "no-such-program"]);
     assert_eq!(said.code, Some(127), "{said:?}");
     assert!(said.err.contains("no-such-program"), "{said:?}");

@@ -168,6 +168,12 @@ impl Submission {
         self
     }
 
+    /// Sets the standard input of a command.
+    #[must_use]
+    pub fn reading(self, text: impl Into<String>) -> Self {
+        self.with(words::STDIN, text.into())
+    }
+
     /// Sets the surroundings of a command.
     #[must_use]
     pub fn surrounded(self, surroundings: &Surroundings) -> Self {
