@@ -136,7 +136,7 @@ fn is_heartbeat(effect: &Effect) -> bool {
 }
 
 fn heard(controller: u64) -> ToAgent {
-    ToAgent::Heard(Heard { controller, wanted: None, parked: true, tools: None, look: None, beat: None })
+    ToAgent::Heard(Heard { controller, wanted: None, parked: true, tools: None, look: None, beat: None, serving: None })
 }
 
 fn job(number: u64) -> Job {
@@ -505,7 +505,7 @@ fn a_silent_controller_is_given_up_and_found_again() {
     let id = (job(1).task, Round(0));
     let wanted = Some((id.0, id.1, Directive::Run));
     let effects =
-        host.answer(ToAgent::Heard(Heard { controller: 1, wanted, parked: true, tools: None, look: None, beat: None }));
+        host.answer(ToAgent::Heard(Heard { controller: 1, wanted, parked: true, tools: None, look: None, beat: None, serving: None }));
     assert_eq!(reports(&effects), [(Phase::Running, None)], "the run went on, and is reported again");
     assert!(!effects.contains(&apply()));
 }
@@ -566,7 +566,7 @@ fn an_agent_looks_for_tools_when_it_is_asked() {
     host.slot = Slot::new(Settings { tools: Some(list("a")), ..host.slot.settings.clone() }, host.now);
     assert_eq!(told(&host.settle()), Some((Some(0), Some(list("a")))));
     let answer =
-        |look| ToAgent::Heard(Heard { controller: 1, wanted: None, parked: true, tools: Some(1), look, beat: None });
+        |look| ToAgent::Heard(Heard { controller: 1, wanted: None, parked: true, tools: Some(1), look, beat: None, serving: None });
     host.answer(answer(None));
     let mut host = host.with_a_run();
     host.slot.handle_published(host.now, Published::Look(7));
@@ -623,7 +623,7 @@ fn an_apply_without_an_answer_is_repeated() {
 #[test]
 fn an_apply_that_the_controller_does_not_have_is_repeated_at_once() {
     let not_parked =
-        ToAgent::Heard(Heard { controller: 1, wanted: None, parked: false, tools: None, look: None, beat: None });
+        ToAgent::Heard(Heard { controller: 1, wanted: None, parked: false, tools: None, look: None, beat: None, serving: None });
     let mut host = Host::idle();
     assert!(host.pass(INTERVAL).iter().all(is_heartbeat));
     assert_eq!(host.answer(not_parked.clone()), [apply()]);
@@ -671,6 +671,7 @@ fn a_run_that_nobody_wants_is_ended_silently() {
             tools: None,
             look: None,
             beat: None,
+            serving: None,
         }),
     ] {
         let mut host = Host::running();
@@ -697,7 +698,8 @@ fn a_result_that_nobody_wants_any_more_leaves_the_slot_free() {
             parked: false,
             tools: None,
             look: None,
-            beat: None
+            beat: None,
+            serving: None,
         })),
         [apply()]
     );

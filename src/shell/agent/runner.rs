@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::fs::File;
 use std::net::IpAddr;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use super::AgentError;
+use super::serving::Serving;
 use super::preparation::{Outcome, Preparation, Prepared, Preparer, STDERR, STDOUT, failure};
 use super::{ending, leftovers};
 use crate::config::{AgentSection, Config, CurveClientFiles};
@@ -18,6 +19,7 @@ use crate::engine::slot::{Effect, Exited, Hold, Signal, Slot, SpawnFailure};
 use crate::protocol::info;
 use crate::protocol::requests::apply::Job;
 use crate::shell::clock;
+use crate::shell::outputs::{KeepLimits, Lifetime, Outputs};
 use crate::shell::process::{
     self, Brand, ChildEnd, ChildExit, Cookie, Environment, ProcessId, RecordFile, Rest, RunProcesses, RunRecord,
     SpawnError, SpawnPlan, TaskRun,
@@ -25,7 +27,7 @@ use crate::shell::process::{
 use crate::shell::tools::{Limits, ToolCache};
 use crate::shell::transport;
 use crate::shell::workspace::{DirPool, Removed, Remover, Workspace};
-use crate::types::{ExitCode, Now, Session, ToolName};
+use crate::types::{AgentId, ExitCode, Now, Session, ToolName};
 
 /// Entries of a work folder that are removed on the loop; a thread removes the rest.
 const INLINE_REMOVALS: u32 = 256;
@@ -57,6 +59,7 @@ pub(super) struct Runner {
     processes: RunProcesses,
     /// The tool that the last run did not find.
     missed: Option<ToolName>,
+    serving: Serving,
 }
 
 struct Run {
@@ -70,7 +73,13 @@ impl Runner {
     ///
     /// # Errors
     /// When a folder cannot be used.
-    pub(super) fn start(config: &Config, session: Session, ip: IpAddr, tools_dir: PathBuf) -> Result<Self, AgentError> {
+    pub(super) fn start(
+        config: &Config,
+        (name, lifetime): (&AgentId, Lifetime),
+        session: Session,
+        ip: IpAddr,
+        tools_dir: PathBuf,
+    ) -> Result<Self, AgentError> {
         let records = leftovers::records(config)?;
         let workspace = Arc::new(Workspace::open(&config.paths.work_dir)?);
         let remover = Remover::start(&workspace)?;
@@ -98,6 +107,12 @@ impl Runner {
                 "this agent has no cgroup of its own: {error}; if it is killed, its processes are found by their marks"
             );
         }
+        let limits = KeepLimits {
+            output_bytes_max: config.agent.output_keep_bytes,
+            budget_bytes: config.agent.output_budget_bytes,
+            age_max: config.controller.task_keep,
+        };
+        let serving = Serving::of(Outputs::open(workspace.path(), name, lifetime, limits)?);
         let config = config.agent.clone();
         Ok(Self {
             config,
@@ -116,6 +131,7 @@ impl Runner {
             run: None,
             processes: RunProcesses::none(),
             missed: None,
+            serving,
         })
     }
 
@@ -160,6 +176,10 @@ impl Runner {
             Effect::Remove => {
                 self.remove();
                 slot.handle_removed(clock::now_with_suspend());
+            }
+            Effect::Read(wanted) => {
+                let run = self.run.as_ref().and_then(|run| Some((&run.job, &run.folder.as_ref()?.dir)));
+                self.serving.read(wanted, run, slot);
             }
             Effect::Send(_)
             | Effect::Reconnect
@@ -268,9 +288,26 @@ impl Runner {
         }
     }
 
-    fn known(&self, exit: &ChildExit) -> Exited {
+    fn known(&mut self, exit: &ChildExit) -> Exited {
         let run = self.run.as_ref().and_then(|run| Some((&run.job, &run.folder.as_ref()?.dir)));
-        ending::read(&self.config, exit, run)
+        let exited = ending::read(&self.config, exit, run);
+        self.serving.note_end(&exited);
+        exited
+    }
+
+    /// Readable when [`Self::serve`] has something to do.
+    pub(super) fn outputs(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        self.serving.fds()
+    }
+
+    /// Sends the parts of outputs that have been read.
+    pub(super) fn serve(&mut self, slot: &mut Slot) {
+        self.serving.poll(slot);
+    }
+
+    /// The agent ends.
+    pub(super) fn close(self) {
+        self.serving.close();
     }
 
     /// A child has ended: run.sh, or an orphan that it left behind.
@@ -294,7 +331,9 @@ impl Runner {
         let Some(run) = self.run.take() else { return };
         // A run.sh that could not be ended may still be running: from here on it counts as a process that the run has left.
         self.processes = RunProcesses::none();
-        if let Some(Prepared { dir, rest }) = run.folder {
+        self.serving.end_run();
+        if let Some(Prepared { mut dir, rest }) = run.folder {
+            self.serving.keep(&run.job, &mut dir);
             if let Some(rest) = rest {
                 self.remover.take(rest);
             }
