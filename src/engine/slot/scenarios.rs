@@ -902,3 +902,35 @@ fn a_run_that_ends_without_a_signal_has_ended_by_itself() {
     host.kill();
     assert_eq!(by_itself(&host.end(0)), Some(false));
 }
+
+/// One offer is parked as long as the controller has it, and none goes to a controller that does not know offers.
+#[test]
+fn outputs_are_offered_when_the_controller_has_no_offer() {
+    use crate::protocol::requests::serve::{Part, Served, Wanted};
+    use crate::types::{OutputId, Stream};
+    let mut host = Host::idle();
+    let told = |serving| {
+        ToAgent::Heard(Heard {
+            controller: 1,
+            wanted: None,
+            parked: true,
+            tools: None,
+            look: None,
+            beat: None,
+            serving,
+        })
+    };
+    assert_eq!(host.answer(told(None)), []);
+    let offer = || Effect::Send(FromAgent::Serve(Served::Offer));
+    assert_eq!(host.answer(told(Some(false))), [offer()]);
+    assert_eq!(host.answer(told(Some(true))), []);
+    let output = OutputId { task: job(1).task, round: Round(0), stream: Stream::Stdout };
+    let wanted = Wanted { ask: 3, output, offset: 0, limit: 9, watch: false };
+    assert_eq!(host.answer(ToAgent::Wanted(wanted.clone())), [Effect::Read(wanted)]);
+    let part = Served::Part(3, Part::Missing("none".to_owned()));
+    host.slot.handle_served(part.clone());
+    assert_eq!(host.settle(), [Effect::Send(FromAgent::Serve(part))]);
+    host.slot.handle_stop(host.now);
+    host.settle();
+    assert_eq!(host.answer(told(Some(false))), [], "a stopping agent offers nothing");
+}
