@@ -4,8 +4,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use rustix::fs::{AtFlags, Mode, OFlags, openat, renameat, statat, unlinkat};
-use rustix::io::Errno;
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, openat, renameat, statat};
 
 use super::{TaskDir, tail};
 
@@ -50,28 +49,23 @@ impl TaskDir {
         let replaced = || io::Error::other("the run has put something else in its place");
         let folder = self.folder_of(folders)?;
         let own = self.files.iter().position(|file| folders.is_empty() && file.is_called(name));
-        if let Some(at) = own {
-            let named = statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW).map_err(|_| replaced())?;
-            let made = rustix::fs::fstat(&self.files[at])?;
-            if (named.st_dev, named.st_ino) != (made.st_dev, made.st_ino) {
-                return Err(replaced());
+        let named = statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW).map_err(|_| replaced())?;
+        let is_regular = FileType::from_raw_mode(named.st_mode) == FileType::RegularFile && named.st_nlink == 1;
+        let is_made = match own {
+            Some(at) => {
+                let made = rustix::fs::fstat(&self.files[at])?;
+                (named.st_dev, named.st_ino) == (made.st_dev, made.st_ino)
             }
+            None => true,
+        };
+        if !is_regular || !is_made {
+            return Err(replaced());
         }
+        // The kernel refuses this for a file of another file system that the run has mounted in its folder.
         renameat(&folder, name, to, new_name)?;
         if let Some(at) = own {
             self.files.remove(at);
-            return Ok(());
         }
-        match tail::open_regular(to, &[], new_name) {
-            Ok(_) => Ok(()),
-            Err(_) => {
-                // A folder or a link was moved: it is not an output.
-                match unlinkat(to, new_name, AtFlags::empty()) {
-                    Ok(()) | Err(Errno::NOENT) => {}
-                    Err(_) => renameat(to, new_name, &folder, name)?,
-                }
-                Err(replaced())
-            }
-        }
+        Ok(())
     }
 }
