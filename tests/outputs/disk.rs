@@ -11,7 +11,7 @@ fn up_on_a_small_disk(sandbox: &Sandbox) -> Said {
     let llts = sandbox.command("up 1");
     fs::create_dir(sandbox.path("work")).unwrap();
     let script = format!(
-        "mount -t tmpfs -o size=3m none work && exec {} up 1",
+        "mount -t tmpfs -o size=3m,mode=700 none work && exec {} up 1",
         llts.get_program().to_string_lossy()
     );
     let mut command = Command::new("unshare");

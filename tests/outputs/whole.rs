@@ -59,7 +59,7 @@ fn some_lines_of_some_tasks() {
 #[test]
 fn every_round_has_its_outputs() {
     let sandbox = Sandbox::new();
-    sandbox.tool("twice", "echo round $LLTS_RUN_ROUND; seq 1000; exit $((1 - LLTS_RUN_ROUND))");
+    sandbox.tool("twice", "echo round $__ROUND__; seq 1000; exit $((1 - __ROUND__))");
     sandbox.ok("up 1");
     let id = finished(&sandbox, "twice --max-fails 1 --retry-delay 0");
     let of = |round: u32| [format!("round {round}\n").into_bytes(), numbers(1000)].concat();
@@ -79,7 +79,7 @@ fn bad_requests_are_answered_with_a_sentence() {
     sandbox.ok("up 1");
     let id = finished(&sandbox, "plain");
     for (line, code, says) in [
-        ("logs TASK_1480000000.120000_AZazA".to_owned(), 5, "no task TASK_1480000000.120000_AZazA"),
+        ("logs TASK_1480000000.120000_AZazA".to_owned(), 5, "it was never submitted here"),
         (format!("logs {id} --round 7"), 4, "has no round 7"),
         (format!("logs {id} --output json"), 2, "--output json"),
         (format!("logs {id} --stdout --stderr"), 2, "cannot be used with"),
