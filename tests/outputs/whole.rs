@@ -92,3 +92,23 @@ fn bad_requests_are_answered_with_a_sentence() {
     let said = sandbox.llts(&format!("logs TASK_1480000000.120000_AZazA {id}"));
     assert_eq!((said.code, said.out.as_str()), (Some(5), "x\n"), "the known one is printed");
 }
+
+/// The agent and the reader are in folders of their own, and know the controller by its address only.
+#[test]
+fn outputs_come_from_an_agent_elsewhere_to_a_reader_elsewhere() {
+    let [here, there] = [Sandbox::new(), Sandbox::new()];
+    there.tool("long", "seq 5000");
+    there.ok("tool pack tools/long");
+    let up = here.ok("up 1 --output json").json();
+    let controller = up["controller"].as_str().unwrap().to_owned();
+    here.ok("drain agent-1");
+    let publisher = up["publisher"].as_str().unwrap().rsplit(':').next().unwrap().to_owned();
+    let mut command = there.command(&format!("agent --name far --controller {controller}"));
+    let agent = there.spawn(command.env("LLTS_CONTROLLER_PUB_PORT", publisher));
+    crate::sandbox::eventually("the agent is here", || here.agents().len() == 2);
+    assert!(output(&here, "run long").stdout == numbers(5000));
+    let logs = output(&there, &format!("logs last --controller {controller}"));
+    assert!(logs.status.success() && logs.stdout == numbers(5000), "{}", errors(&logs));
+    crate::sandbox::signal(i32::try_from(agent.id()).unwrap(), rustix::process::Signal::TERM);
+    there.said(agent);
+}

@@ -122,7 +122,7 @@ impl World {
 }
 
 impl World {
-    /// The agents of the simulation keep no outputs, and say so.
+    /// The agents of the simulation write and keep no outputs, and say so.
     fn read_output(&mut self, agent: usize, wanted: Wanted) {
         let part = Part::Missing("nothing is kept".to_owned());
         self.slot(agent).handle_served(Served::Part(wanted.ask, part));
