@@ -8,7 +8,7 @@ use super::exit::Failure;
 use super::output::{Sink, note};
 use crate::client::{Client, ClientError, PARK_MAX};
 use crate::protocol::client::Selector;
-use crate::protocol::requests::output::{OutputView, output};
+use crate::protocol::requests::logs::{OutputView, output};
 use crate::types::Stream;
 
 /// Refusals in a row for want of room, or of an agent that answers, after which a reader gives up. Each takes seconds.

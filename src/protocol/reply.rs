@@ -5,7 +5,7 @@ use super::json::ObjectWriter;
 use super::page::{PageBytes, PageOf};
 use super::requests::agents::{self, AgentView};
 use super::requests::heartbeat::Heard;
-use super::requests::output::{self, OutputPart};
+use super::requests::logs::{self, OutputPart};
 use super::requests::serve::Wanted;
 use super::requests::stats::{AgentCounts, TaskCounts};
 use super::requests::{apply, explain, gate, list, query, report, submit};
@@ -108,7 +108,7 @@ fn write_body(reply: &Reply, page_bytes: PageBytes, writer: &mut ObjectWriter<'_
         Reply::Submitted { task, warning, duplicate } => submit::write(*task, warning.as_deref(), *duplicate, writer),
         Reply::Task { record, matches } => query::write(record, *matches, writer),
         Reply::Explained { record, holdup } => explain::write(record, holdup.as_ref(), writer),
-        Reply::Output(part) => output::write(part, writer),
+        Reply::Output(part) => logs::write(part, writer),
         Reply::Wanted(wanted) => wanted.write(writer),
         Reply::Gate(gate) => gate::write(gate, writer),
         Reply::Gates(gates) => {

@@ -9,11 +9,9 @@ use crate::sandbox::{Said, Sandbox, eventually};
 /// `llts up` in a namespace in which the work folder is a small disk.
 fn up_on_a_small_disk(sandbox: &Sandbox) -> Said {
     let llts = sandbox.command("up 1");
-    fs::create_dir(sandbox.path("work")).unwrap();
-    let script = format!(
-        "mount -t tmpfs -o size=3m,mode=700 none work && exec {} up 1",
-        llts.get_program().to_string_lossy()
-    );
+    fs::create_dir(sandbox.path("work")).expect("a new folder");
+    let script =
+        format!("mount -t tmpfs -o size=3m,mode=700 none work && exec {} up 1", llts.get_program().to_string_lossy());
     let mut command = Command::new("unshare");
     command.args(["-m", "--propagation", "private", "sh", "-c", &script]);
     command.current_dir(sandbox.path(".")).stdin(Stdio::null()).process_group(0);
@@ -27,9 +25,9 @@ fn up_on_a_small_disk(sandbox: &Sandbox) -> Said {
 }
 
 #[test]
-#[expect(clippy::print_stdout, reason = "a test that does not run says why")]
 fn a_full_disk_hurts_no_run_and_is_named() {
-    let allowed = Command::new("unshare").args(["-m", "mount", "-t", "tmpfs", "none", "/mnt"]).stderr(Stdio::null()).status();
+    let allowed =
+        Command::new("unshare").args(["-m", "mount", "-t", "tmpfs", "none", "/mnt"]).stderr(Stdio::null()).status();
     if !allowed.is_ok_and(|status| status.success()) {
         return println!("skipped: this user may not mount a tmpfs");
     }

@@ -60,8 +60,11 @@ fn a_reader_survives_the_death_of_controller_and_agent() {
 #[test]
 fn the_output_of_a_lost_run_is_not_taken_for_that_of_the_next() {
     let sandbox = Sandbox::new();
-    sandbox.tool("dying", "echo round $__ROUND__; touch $PLACE/begun-$__ROUND__
-[ $__ROUND__ = 1 ] || sleep 1000");
+    sandbox.tool(
+        "dying",
+        "echo round $__ROUND__; touch $PLACE/begun-$__ROUND__
+[ $__ROUND__ = 1 ] || sleep 1000",
+    );
     sandbox.ok("up 1");
     let id = sandbox.ok("submit dying").line().to_owned();
     let logs = sandbox.start(&format!("logs {id} -f --stdout"));

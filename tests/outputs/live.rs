@@ -16,12 +16,15 @@ while [ ! -e $PLACE/go ]; do sleep 0.02; done
 printf ended";
 
 fn lines(child: &mut Child) -> (impl BufRead + use<>, impl BufRead + use<>) {
-    (BufReader::new(child.stdout.take().unwrap()), BufReader::new(child.stderr.take().unwrap()))
+    (
+        BufReader::new(child.stdout.take().expect("it is piped")),
+        BufReader::new(child.stderr.take().expect("it is piped")),
+    )
 }
 
 fn line(reader: &mut impl BufRead) -> String {
     let mut line = String::new();
-    reader.read_line(&mut line).unwrap();
+    reader.read_line(&mut line).expect("text");
     line
 }
 
@@ -63,8 +66,11 @@ fn logs_follow_a_task_from_before_its_start_to_its_end() {
 #[test]
 fn a_report_is_followed_too() {
     let sandbox = Sandbox::new();
-    sandbox.tool("reporter", "touch $PLACE/begun; while [ ! -e $PLACE/go ]; do sleep 0.02; done; echo one > report.log
-while [ ! -e $PLACE/on ]; do sleep 0.02; done; echo two >> report.log");
+    sandbox.tool(
+        "reporter",
+        "touch $PLACE/begun; while [ ! -e $PLACE/go ]; do sleep 0.02; done; echo one > report.log
+while [ ! -e $PLACE/on ]; do sleep 0.02; done; echo two >> report.log",
+    );
     sandbox.ok("up 1");
     let id = sandbox.ok("submit reporter").line().to_owned();
     eventually("it runs", || sandbox.path("begun").exists());

@@ -265,7 +265,8 @@ impl World {
             (Ask::Read(_), -1008) => {}
             (Ask::Read(task), 0) => {
                 let finished = text("__STATUS__") == Some("FINISHED");
-                let end = answer.get("__END__").and_then(Scalar::as_bool).expect("every part says whether it is the last");
+                let end =
+                    answer.get("__END__").and_then(Scalar::as_bool).expect("every part says whether it is the last");
                 assert!(end || !finished, "{task} has finished, and its output has no end: {answer:?}");
             }
             (ask, code) => panic!("{ask:?} is refused with {code}: {}", String::from_utf8_lossy(body)),

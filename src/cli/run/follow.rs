@@ -85,11 +85,8 @@ impl Followers {
 /// Copies an output of every round.
 fn follow(client: &Client, task: &str, stream: Stream, mut sink: Sink) -> Result<Printed, Failure> {
     let mut reader = OutputReader { client, task, stream, round: Some(0), follows: true };
-    loop {
-        match reader.copy(0, &mut sink)? {
-            Copied::All { round, .. } => reader.round = Some(round + 1),
-            Copied::NoSuchRound | Copied::Closed => break,
-        }
+    while let Copied::All { round, .. } = reader.copy(0, &mut sink)? {
+        reader.round = Some(round + 1);
     }
     let is_empty = sink.is_unused();
     Ok(Printed { sink, is_empty })

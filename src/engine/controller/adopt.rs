@@ -18,7 +18,11 @@ impl Controller {
                 let given = given.filter(|(task, _)| *task == report.task).map(|(_, round)| round);
                 report.round = given.or_else(|| self.tasks.get(report.task).map(|record| record.round));
             }
-            FromAgent::Heartbeat(_) | FromAgent::Report(_) | FromAgent::Apply(_) | FromAgent::Serve(_) | FromAgent::Exit => {}
+            FromAgent::Heartbeat(_)
+            | FromAgent::Report(_)
+            | FromAgent::Apply(_)
+            | FromAgent::Serve(_)
+            | FromAgent::Exit => {}
         }
     }
 

@@ -141,7 +141,13 @@ pub(super) fn claim_of_reply(reply: &Reply) -> Claim {
         | Reply::Gate(_)
         | Reply::Gates(_) => Claim::View,
         // The end of an output shows that a run has ended; what a run writes is no state of a task.
-        Reply::Output(part) => if part.end { Claim::View } else { Claim::Nothing },
+        Reply::Output(part) => {
+            if part.end {
+                Claim::View
+            } else {
+                Claim::Nothing
+            }
+        }
         Reply::Wanted(_) => Claim::Nothing,
         // Momentary counts, without ids: a client that checks whether the service is alive must not wait for a disk.
         Reply::Statistic(_) | Reply::AgentCounts(_) => Claim::Nothing,

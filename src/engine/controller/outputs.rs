@@ -9,8 +9,8 @@
 //! | is asked for | the agent sends the part, or has nothing behind the offset: then the output is watched |
 //! | is watched | the output has grown: it is queued; the task has changed: it is considered again |
 //!
-//! Each of them ends by the time that the client has set, and by a bound for the answer of an agent. What is known without
-//! the agent, and what an answer contains, is the concern of `requests/output.rs`.
+//! Each of them ends by the time that the client has set, and by a bound for the answer of an agent. The answer
+//! itself, and the part of it that is known without the agent, are the concern of `requests/logs.rs`.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -180,10 +180,10 @@ impl Controller {
     }
 
     /// Queues a parked request for an agent that offers outputs.
-    pub(super) fn queue_output(&mut self, now: Now, ticket: Ticket, agent: AgentId) {
+    pub(super) fn queue_output(&mut self, now: Now, ticket: Ticket, agent: &AgentId) {
         self.timers.set(Timer::OutputWait(ticket), now.mono + self.silence_max());
         self.outputs.set_stage(ticket, Stage::Queued(agent.clone()));
-        self.ask_agent(now, &agent);
+        self.ask_agent(now, agent);
     }
 
     /// A request waits for the output to grow, or for a phase of its task, until the client's time has passed.
@@ -300,7 +300,9 @@ impl Controller {
             let is_right = match &pending.stage {
                 Stage::Parked => pending.until.is_some(),
                 Stage::Queued(agent) => offer(agent).is_some_and(|offer| offer.queue.contains(&ticket)),
-                Stage::Asked(agent) => offer(agent).is_some_and(|offer| offer.asked.is_some_and(|(_, of)| of == ticket)),
+                Stage::Asked(agent) => {
+                    offer(agent).is_some_and(|offer| offer.asked.is_some_and(|(_, of)| of == ticket))
+                }
                 Stage::Watched(agent) => offer(agent).is_some_and(|offer| offer.watched.contains(&ticket)),
             };
             assert!(is_right, "{ticket:?} is lost: {pending:?}");

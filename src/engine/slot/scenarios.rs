@@ -504,8 +504,15 @@ fn a_silent_controller_is_given_up_and_found_again() {
     assert_eq!(effects.first(), Some(&Effect::Reconnect), "{effects:?}");
     let id = (job(1).task, Round(0));
     let wanted = Some((id.0, id.1, Directive::Run));
-    let effects =
-        host.answer(ToAgent::Heard(Heard { controller: 1, wanted, parked: true, tools: None, look: None, beat: None, serving: None }));
+    let effects = host.answer(ToAgent::Heard(Heard {
+        controller: 1,
+        wanted,
+        parked: true,
+        tools: None,
+        look: None,
+        beat: None,
+        serving: None,
+    }));
     assert_eq!(reports(&effects), [(Phase::Running, None)], "the run went on, and is reported again");
     assert!(!effects.contains(&apply()));
 }
@@ -565,8 +572,17 @@ fn an_agent_looks_for_tools_when_it_is_asked() {
     let mut host = Host::starting();
     host.slot = Slot::new(Settings { tools: Some(list("a")), ..host.slot.settings.clone() }, host.now);
     assert_eq!(told(&host.settle()), Some((Some(0), Some(list("a")))));
-    let answer =
-        |look| ToAgent::Heard(Heard { controller: 1, wanted: None, parked: true, tools: Some(1), look, beat: None, serving: None });
+    let answer = |look| {
+        ToAgent::Heard(Heard {
+            controller: 1,
+            wanted: None,
+            parked: true,
+            tools: Some(1),
+            look,
+            beat: None,
+            serving: None,
+        })
+    };
     host.answer(answer(None));
     let mut host = host.with_a_run();
     host.slot.handle_published(host.now, Published::Look(7));
@@ -622,8 +638,15 @@ fn an_apply_without_an_answer_is_repeated() {
 /// about it.
 #[test]
 fn an_apply_that_the_controller_does_not_have_is_repeated_at_once() {
-    let not_parked =
-        ToAgent::Heard(Heard { controller: 1, wanted: None, parked: false, tools: None, look: None, beat: None, serving: None });
+    let not_parked = ToAgent::Heard(Heard {
+        controller: 1,
+        wanted: None,
+        parked: false,
+        tools: None,
+        look: None,
+        beat: None,
+        serving: None,
+    });
     let mut host = Host::idle();
     assert!(host.pass(INTERVAL).iter().all(is_heartbeat));
     assert_eq!(host.answer(not_parked.clone()), [apply()]);

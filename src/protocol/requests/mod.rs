@@ -15,7 +15,7 @@ pub mod heartbeat;
 pub mod hold;
 pub mod kill;
 pub mod list;
-pub mod output;
+pub mod logs;
 pub mod query;
 pub mod report;
 pub mod retry;
@@ -85,7 +85,7 @@ said! {
         /// The explanation of the present state of a task.
         Explain(Filter) = explain::TASK_EXPLAIN;
         /// A part of an output of a task; with a time, the reply waits until there is one or the time has passed.
-        Output(Box<output::OutputAsk>) = output::TASK_OUTPUT;
+        Output(Box<logs::OutputAsk>) = logs::TASK_OUTPUT;
         /// Another round of a finished task.
         Retry(TaskId) = retry::TASK_RETRY;
         /// Hold a task; with false, release it.

@@ -358,7 +358,8 @@ impl TaskDir {
         let index = match self.files.iter().position(|file| file.is_called(name) && !file.in_use) {
             Some(index) => index,
             None => {
-                let mut file = self.create_file(name, access).map_err(|error| self.failed("make", name, error.into()))?;
+                let mut file =
+                    self.create_file(name, access).map_err(|error| self.failed("make", name, error.into()))?;
                 if self.reusable.is_some() && file.note().is_err() {
                     self.reusable = None;
                 }

@@ -10,7 +10,7 @@ mod heartbeat;
 mod hold;
 mod kill;
 mod list;
-mod output;
+mod logs;
 mod query;
 mod report;
 mod retry;

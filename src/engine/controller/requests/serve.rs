@@ -18,7 +18,7 @@ impl Controller {
             }
             Served::Grown(output) => {
                 for client in self.outputs.watching(&output) {
-                    self.queue_output(now, client, id.clone());
+                    self.queue_output(now, client, id);
                 }
             }
         }

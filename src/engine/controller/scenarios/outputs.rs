@@ -3,7 +3,7 @@
 #![cfg(test)]
 
 use super::*;
-use crate::protocol::requests::output::{OutputAsk, OutputPart};
+use crate::protocol::requests::logs::{OutputAsk, OutputPart};
 use crate::protocol::requests::serve::{Part, Served, Wanted};
 use crate::types::{OutputBytes, OutputId, Stream};
 
@@ -18,13 +18,7 @@ impl World {
         self.wants_of(task, None, offset, wait)
     }
 
-    fn wants_of(
-        &mut self,
-        task: TaskId,
-        round: Option<u32>,
-        offset: u64,
-        wait: Option<Duration>,
-    ) -> (Ticket, Answer) {
+    fn wants_of(&mut self, task: TaskId, round: Option<u32>, offset: u64, wait: Option<Duration>) -> (Ticket, Answer) {
         let filter = filter(words::TASK_ID, &task.to_string());
         let (round, stream) = (round.map(Round), Stream::Stdout);
         self.ask_later(Request::Output(Box::new(OutputAsk { filter, round, stream, offset, limit: None, wait })))
@@ -217,7 +211,7 @@ fn where_bytes_are_missing_the_end_follows_with_the_reason() {
     assert!(without.missing.unwrap().contains("agent a"));
 
     world.serve("a", Served::Offer);
-    let mut asks = |world: &mut World, offset, answer: fn(u64) -> Served| {
+    let asks = |world: &mut World, offset, answer: fn(u64) -> Served| {
         let (ticket, _) = world.wants(task, offset, None);
         let wanted = world.asked_once().1;
         world.serve("a", answer(wanted.ask));
@@ -228,7 +222,10 @@ fn where_bytes_are_missing_the_end_follows_with_the_reason() {
     assert_eq!((&first.data[..], first.end, first.kept), (&b"first"[..], false, Some(5)));
     let behind = |ask| Served::Part(ask, Part::Kept { data: Vec::new(), kept: 5, cut: Some("cut".to_owned()) });
     let last = asks(&mut world, 5, behind);
-    assert_eq!((&last.data[..], last.offset, last.end, last.missing.as_deref()), (&b"the end"[..], 93, true, Some("cut")));
+    assert_eq!(
+        (&last.data[..], last.offset, last.end, last.missing.as_deref()),
+        (&b"the end"[..], 93, true, Some("cut"))
+    );
     let gone = asks(&mut world, 0, |ask| Served::Part(ask, Part::Missing("gone".to_owned())));
     assert_eq!((gone.offset, gone.end, gone.missing.as_deref()), (93, true, Some("gone")));
 }
@@ -350,7 +347,7 @@ fn a_stop_answers_every_request() {
 
 #[test]
 fn an_unknown_task_and_bad_fields_are_refused() {
-    use crate::protocol::requests::output::TASK_OUTPUT;
+    use crate::protocol::requests::logs::TASK_OUTPUT;
     let mut world = World::new();
     let task = world.task().to_string();
     for (fields, code) in [
@@ -368,7 +365,7 @@ fn an_unknown_task_and_bad_fields_are_refused() {
 
 #[test]
 fn bytes_are_told_as_text_or_in_base_64() {
-    use crate::protocol::requests::output::{OutputView, TASK_OUTPUT};
+    use crate::protocol::requests::logs::{OutputView, TASK_OUTPUT};
     let output = OutputId { task: TaskId::MIN, round: Round(0), stream: Stream::Stderr };
     for (data, name) in [(&b"a\n\x00\xc3\xa9"[..], words::TEXT), (b"\xff", words::BASE64), (b"", words::TEXT)] {
         let part = OutputPart {

@@ -9,13 +9,11 @@
 
 use super::{Answer, Code, Controller, Refusal, Reply, Ticket, words};
 use crate::engine::controller::outputs::{Pending, Stage};
-use crate::protocol::requests::output::{OutputAsk, OutputPart};
+use crate::protocol::requests::logs::{OutputAsk, OutputPart};
 use crate::protocol::requests::serve::Part;
-use crate::types::{
-    AgentId, Now, OutputId, Phase, Round, RunResult, TaskRecord, TaskState, exact_tail,
-};
+use crate::types::{AgentId, Now, OutputId, Phase, Round, RunResult, TaskRecord, TaskState, exact_tail};
 
-/// What is known of a part without its agent.
+/// A part, as far as it is known without its agent.
 pub(in crate::engine::controller) enum Seen {
     /// The answer.
     Part(OutputPart),
@@ -63,7 +61,7 @@ impl Controller {
         }
         self.park_output(ticket, pending);
         if let Some(agent) = agent {
-            self.queue_output(now, ticket, agent);
+            self.queue_output(now, ticket, &agent);
         }
         Answer::Later
     }
@@ -79,7 +77,7 @@ impl Controller {
             Ok(Seen::Part(part)) => self.answer_output(ticket, part.into()),
             Ok(Seen::Nothing(_)) => {}
             Ok(Seen::Agent { is_live: true, .. }) if matches!(pending.stage, Stage::Watched(_)) => {}
-            Ok(Seen::Agent { agent, .. }) => self.queue_output(now, ticket, agent),
+            Ok(Seen::Agent { agent, .. }) => self.queue_output(now, ticket, &agent),
         }
     }
 
@@ -144,7 +142,7 @@ impl Controller {
         at_present(self.seen(pending, None))
     }
 
-    /// What is known of the wanted part; `gone` says why its agent cannot be asked.
+    /// The wanted part, as far as it is known; `gone` says why its agent cannot be asked.
     fn seen(&self, pending: &Pending, gone: Option<&str>) -> Result<Seen, Refusal> {
         let OutputId { task, round, stream } = pending.output;
         let Some(record) = self.tasks.get(task) else { return Err(Refusal::no_such_task(task)) };

@@ -16,8 +16,7 @@ use crate::protocol::typed::{bad, truth};
 use crate::types::{Fields, OutputId, Phase, Round, Stream};
 
 /// A part of an output of a task.
-pub const TASK_OUTPUT: Kind =
-    Kind::question("TASK/OUTPUT", |reader| Ok(Request::Output(Box::new(reader.output()?))));
+pub const TASK_OUTPUT: Kind = Kind::question("TASK/OUTPUT", |reader| Ok(Request::Output(Box::new(reader.output()?))));
 
 /// The wanted part of an output.
 #[derive(Clone, Debug, PartialEq)]
