@@ -179,13 +179,13 @@ impl Run<'_> {
             None => {
                 let mut followers = Followers::start(&session.config, self.client.endpoint(), self.id)?;
                 let Some(task) = self.wait(None)? else { return Ok(None) };
-                let Some(ended) = followers.end(self.signals)? else { return Ok(None) };
+                let Some(ended) = followers.end(self.signals) else { return Ok(None) };
                 followed = ended;
                 task
             }
         };
         let (_, sentence) = exit::of_task(&task);
-        Finish { client: self.client, task: &task, followed }.show(sentence.is_some())?;
+        Finish { client: self.client, task: &task, followed }.show(sentence.is_some());
         Ok(Some(task))
     }
 

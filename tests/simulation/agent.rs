@@ -100,7 +100,7 @@ impl World {
             }
             Effect::Reconnect => self.connect(agent),
             Effect::Ready => {}
-            Effect::Read(wanted) => self.read_output(agent, wanted),
+            Effect::Read(wanted) => self.read_output(agent, &wanted),
             Effect::Exit(ending) => return Err(End::Exit(ending)),
             Effect::Prepare(job) => self.prepare(agent, now, *job),
             Effect::AbortPrepare => self.abort_prepare(agent),
@@ -123,7 +123,7 @@ impl World {
 
 impl World {
     /// The agents of the simulation write and keep no outputs, and say so.
-    fn read_output(&mut self, agent: usize, wanted: Wanted) {
+    fn read_output(&mut self, agent: usize, wanted: &Wanted) {
         let part = Part::Missing("nothing is kept".to_owned());
         self.slot(agent).handle_served(Served::Part(wanted.ask, part));
     }

@@ -217,6 +217,10 @@ impl Controller {
 
     /// The tasks that have changed in this event: requests for their outputs may be answered.
     pub(super) fn look_at_changes(&mut self, now: Now) {
+        if self.outputs.waits.is_empty() {
+            // The usual case keeps its allocation.
+            return self.tasks.changed.clear();
+        }
         for task in std::mem::take(&mut self.tasks.changed) {
             for ticket in self.outputs.waits.for_task(task) {
                 self.reconsider_output(now, ticket);

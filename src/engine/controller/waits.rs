@@ -41,6 +41,10 @@ impl<T> Waits<T> {
         *self.of_connection.entry(ticket.connection).or_default() += 1;
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        self.by_ticket.is_empty()
+    }
+
     pub(super) fn get_mut(&mut self, ticket: Ticket) -> Option<&mut T> {
         self.by_ticket.get_mut(&ticket).map(|(_, data)| data)
     }
