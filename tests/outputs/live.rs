@@ -121,3 +121,36 @@ fn a_closed_pipe_ends_a_reader() {
     assert_eq!(logs.wait().unwrap().code(), Some(0));
     sandbox.ok(&format!("kill {id}"));
 }
+
+/// No time is involved: the request is parked for an hour, and only the write ends it.
+#[test]
+fn a_write_wakes_a_parked_reader() {
+    use std::time::Duration;
+
+    use llts::client::Client;
+    use llts::protocol::client::Selector;
+    use llts::protocol::requests::logs::output as part;
+    use llts::types::Stream;
+
+    const HOUR: Duration = Duration::from_secs(3600);
+
+    let sandbox = Sandbox::new();
+    sandbox.tool("steps", STEPS);
+    let up = sandbox.ok("up 1 --output json").json();
+    let id = sandbox.ok("submit steps").line().to_owned();
+    let client = Client::connect(up["controller"].as_str().unwrap(), Duration::from_secs(15)).unwrap();
+    let ask = |offset| {
+        let ask = part(&Selector::task(&id), Stream::Stdout, offset, Some(HOUR));
+        client.ask_patiently(&ask, HOUR).unwrap()
+    };
+    assert_eq!(ask(0).data(), b"begun\n");
+    let go = sandbox.path("go");
+    let writer = std::thread::spawn(move || {
+        // The reader is parked by then, or will find the bytes: it gets them either way.
+        std::thread::park_timeout(Duration::from_millis(300));
+        fs::write(go, "").unwrap();
+    });
+    let woken = ask(6);
+    assert_eq!((&woken.data()[..], woken.offset()), (&b"ended"[..], 6));
+    writer.join().unwrap();
+}
