@@ -37,7 +37,15 @@ fn registered() -> (Slot, Sender) {
     let mut slot = Slot::new(settings, now(0));
     slot.handle_answer(
         now(1),
-        ToAgent::Heard(Heard { controller: 1, wanted: None, parked: false, tools: None, look: None, beat: None }),
+        ToAgent::Heard(Heard {
+            controller: 1,
+            wanted: None,
+            parked: false,
+            tools: None,
+            look: None,
+            beat: None,
+            serving: None,
+        }),
     );
     while let Some(effect) = slot.poll_effect(now(1)) {
         drop(divan::black_box(effect));

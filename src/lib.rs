@@ -78,6 +78,14 @@
 //! does not hold up tasks that do not name it. Within a line they wait by tool, so that no task goes to an agent that has
 //! not reported its tool while another one has.
 //!
+//! # Outputs
+//!
+//! The result of a run contains the end of each output. The rest stays at the agent ([`shell::outputs`]), and is read through the
+//! controller in parts: an agent keeps one AGENT/SERVE parked there, whose answer is the wanted part
+//! ([`engine::controller`], [`engine::slot`]). So an agent needs no port, a task costs nothing for it, and no more than one part
+//! of an output is in memory for each agent. A run that writes is read from its file; inotify reports its growth, as long as a
+//! reader waits.
+//!
 //! # Restarts
 //!
 //! A controller that starts reads the store and continues: waiting tasks keep their order, and a run is adopted when its

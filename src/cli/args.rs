@@ -4,8 +4,8 @@ use clap::{Parser, Subcommand};
 
 use super::connect::Global;
 use super::{
-    agent, config, context, drain, explain, gate, guard, hold, init, join, keys, kill, list, prompt, query, retry, run,
-    store, submit, supervise, tdf, tool, up, wait,
+    agent, config, context, drain, explain, gate, guard, hold, init, join, keys, kill, list, logs, prompt, query,
+    retry, run, store, submit, supervise, tdf, tool, up, wait,
 };
 
 const ABOUT: &str =
@@ -51,6 +51,8 @@ pub(super) enum Command {
     Query(query::QueryArgs),
     /// Explain why a task waits, or why it ended as it did
     Explain(explain::ExplainArgs),
+    /// Print the outputs of tasks, whole, also while they run
+    Logs(logs::LogsArgs),
     /// List tasks, newest first
     List(list::ListArgs),
     /// Count tasks and agents
@@ -103,7 +105,7 @@ impl Command {
         match self {
             Self::Run(_) | Self::Submit(_) | Self::Wait(_) | Self::Kill(_) | Self::Retry(_) | Self::Hold(_) => None,
             Self::Release(_) | Self::Query(_) | Self::Explain(_) | Self::List(_) | Self::Stats | Self::Agents => None,
-            Self::Drain(_) | Self::Gate(_) | Self::Agent(_) | Self::Info => None,
+            Self::Drain(_) | Self::Gate(_) | Self::Agent(_) | Self::Info | Self::Logs(_) => None,
             Self::Up(args) if args.is_about_agents_only() => None,
             Self::Up(_) => Some("`llts up` starts a service on this machine"),
             Self::Init(_) | Self::Join(_) => Some("this command makes a home on this machine"),

@@ -107,8 +107,10 @@ impl Global {
 
 /// The controller of the configuration.
 pub(super) enum Configured {
-    /// Its endpoint, whether it runs or not.
+    /// Its endpoint, which may have no listener.
     At(String),
+    /// The endpoint of a unix socket that has just accepted a connection.
+    Listening(String),
     /// Its port is chosen at the start, and no service of this STATE_DIR runs.
     Nowhere,
 }
@@ -137,7 +139,7 @@ pub(super) fn endpoint(global: &Global, config: &Config) -> Result<String, Failu
         return Ok(endpoint);
     }
     match configured(config) {
-        Configured::At(endpoint) => Ok(endpoint),
+        Configured::At(endpoint) | Configured::Listening(endpoint) => Ok(endpoint),
         Configured::Nowhere => {
             let state_dir = config.paths.state_dir.display();
             let sentence = format!("no service runs in {state_dir} (STATE_DIR); start one with `llts up`");
@@ -152,7 +154,7 @@ pub(super) fn configured(config: &Config) -> Configured {
     if let Some(path) = config.network.socket(&config.paths.state_dir)
         && let Some(endpoint) = listening(&path)
     {
-        return Configured::At(endpoint);
+        return Configured::Listening(endpoint);
     }
     let Some(requests) = config.controller.requests else {
         return Configured::At(transport::agent_endpoint(config));

@@ -55,6 +55,7 @@ fn ask(session: &Session) -> Result<Option<Answer>, Failure> {
     let endpoint = match global.controller()? {
         Some(named) => named,
         None => match connect::configured(config) {
+            Configured::Listening(endpoint) => endpoint,
             Configured::At(endpoint) if !connect::is_refused(&endpoint, config.client.reply_timeout) => endpoint,
             Configured::At(_) | Configured::Nowhere => return Ok(None),
         },

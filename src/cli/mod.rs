@@ -11,6 +11,7 @@ mod command;
 mod connect;
 mod exit;
 mod output;
+mod output_reader;
 mod parameter;
 mod policy;
 mod selection;
@@ -37,6 +38,7 @@ mod join;
 mod keys;
 mod kill;
 mod list;
+mod logs;
 mod prompt;
 mod query;
 mod retry;
@@ -215,6 +217,7 @@ fn dispatch(session: &mut Session, command: Command) -> Result<u8, Failure> {
         Command::Run(args) => run::run(session, &args),
         Command::Submit(args) => submit::run(session, &args),
         Command::Wait(args) => wait::run(session, &args),
+        Command::Logs(args) => logs::run(session, &args),
         Command::Kill(args) => kill::run(session, &args),
         Command::Retry(args) => retry::run(session, &args),
         Command::Hold(args) => hold::run(session, &args),

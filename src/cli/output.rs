@@ -86,14 +86,6 @@ impl Output {
         }
     }
 
-    /// Writes the output of a tool unchanged. Only on a terminal, an unfinished last line is ended.
-    pub(super) fn printed(&mut self, text: &str) {
-        match self.size {
-            Some(_) => self.text(text),
-            None => self.raw(text.as_bytes()),
-        }
-    }
-
     /// Writes a table.
     pub(super) fn table(&mut self, table: &Table) {
         self.raw(table.show(self.columns()).as_bytes());
@@ -154,18 +146,84 @@ pub(super) fn ask(question: &str) {
     raw_stderr(question);
 }
 
-/// Passes on the stderr of a tool unchanged, except that an unfinished line is ended on a terminal, and before another
-/// message of this program.
-pub(super) fn stderr_text(text: &str, is_last: bool) {
-    raw_stderr(text);
-    if !text.is_empty() && !text.ends_with('\n') && (!is_last || io::stderr().is_terminal()) {
-        raw_stderr("\n");
-    }
-}
-
 fn raw_stderr(text: &str) {
     // A failure cannot be reported anywhere else.
     let _ = io::stderr().write_all(text.as_bytes());
+}
+
+/// Passes the bytes of an output of a task on: unchanged, or with a tag before each line.
+pub(super) struct Sink {
+    target: Target,
+    tag: Option<String>,
+    /// Whether the last line has no end yet.
+    is_open: bool,
+    is_unused: bool,
+}
+
+/// The stream of this program that gets the bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Target {
+    Stdout,
+    Stderr,
+}
+
+impl Sink {
+    pub(super) const fn new(target: Target, tag: Option<String>) -> Self {
+        Self { target, tag, is_open: false, is_unused: true }
+    }
+
+    /// Writes bytes as they are.
+    ///
+    /// # Errors
+    /// When the reader has closed its end, or the disk is full.
+    pub(super) fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        let tagged = self.tag.as_ref().map(|tag| tagged(bytes, tag, self.is_open));
+        self.is_open = !bytes.ends_with(b"\n");
+        self.is_unused = false;
+        self.raw(tagged.as_deref().unwrap_or(bytes))
+    }
+
+    /// Whether nothing has been written.
+    pub(super) const fn is_unused(&self) -> bool {
+        self.is_unused
+    }
+
+    /// Ends an unfinished last line on a terminal, and before another message.
+    pub(super) fn end(&mut self, a_message_follows: bool) {
+        let is_terminal = match self.target {
+            Target::Stdout => io::stdout().is_terminal(),
+            Target::Stderr => io::stderr().is_terminal() || a_message_follows,
+        };
+        if std::mem::take(&mut self.is_open) && (is_terminal || self.tag.is_some()) {
+            // The bytes before it have arrived, or their error is known.
+            let _ = self.raw(b"\n");
+        }
+    }
+
+    fn raw(&self, bytes: &[u8]) -> io::Result<()> {
+        match self.target {
+            Target::Stdout => {
+                let mut stdout = io::stdout().lock();
+                stdout.write_all(bytes).and_then(|()| stdout.flush())
+            }
+            Target::Stderr => io::stderr().write_all(bytes),
+        }
+    }
+}
+
+fn tagged(bytes: &[u8], tag: &str, mut is_open: bool) -> Vec<u8> {
+    let mut out = Vec::with_capacity(bytes.len() + tag.len());
+    for line in bytes.split_inclusive(|byte| *byte == b'\n') {
+        if !std::mem::take(&mut is_open) {
+            out.extend_from_slice(tag.as_bytes());
+            out.push(b'\t');
+        }
+        out.extend_from_slice(line);
+    }
+    out
 }
 
 /// A flat object as a part of a larger value.

@@ -1,6 +1,10 @@
-//! `llts run`: submit a task, wait for its end, print its report, exit as it did.
+//! `llts run`: submit a task, show its outputs as they come, exit as it did.
+
+mod follow;
 
 use std::collections::BTreeSet;
+use std::os::fd::AsFd as _;
+use std::time::Duration;
 
 use clap::Args;
 
@@ -8,7 +12,7 @@ use super::Session;
 use super::caller::caller;
 use super::connect::{self, Configured};
 use super::exit::{self, Failure};
-use super::output::{Output, note, stderr_text};
+use super::output::note;
 use super::submit::{TaskArgs, hand_over};
 use super::tails::note_tails;
 use crate::client::{Client, Waited};
@@ -18,15 +22,23 @@ use crate::protocol::client::{Selector, TaskView};
 use crate::protocol::requests::agents::AgentRow;
 use crate::protocol::requests::kill::kill;
 use crate::protocol::requests::submit::Submission;
+use crate::shell::clock;
 use crate::shell::ephemeral::{EphemeralLeftover, EphemeralPlan, EphemeralService, Way};
 use crate::shell::signals::{STOP, Signals};
 use crate::shell::supervisor::{self, AGENTS_MAX};
-use crate::types::{ExitCode, ToolName, ToolSet};
+use crate::types::{ExitCode, Mono, ToolName, ToolSet};
+
+use follow::{Finish, Followed, Followers};
+
+/// How long the end of a task is awaited before its outputs are followed. No person sees the difference, and a task that
+/// ends within it costs two requests.
+const SHORT_RUN: Duration = Duration::from_millis(30);
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Prints the output of the task: stdout to stdout, stderr to stderr, nothing added. Its report log goes to stdout if it has \
-printed nothing there, otherwise to stderr. Only the end of each is returned; a note on stderr says so if something is missing.
+Prints the output of the task as it comes: stdout to stdout, stderr to stderr, byte for byte. Its report log goes to stdout at \
+the end if it has printed nothing there, otherwise to stderr. If another round follows a failed one, the outputs of both are \
+printed. A note on stderr says so if something is missing. With --output json, the end of each output is part of the value.
 Ctrl-C ends the task and waits for its end; a second Ctrl-C leaves at once.
 If no controller answers where the configuration says, one is started for the time of the run.
 The options of Policy are explained by `llts submit --help`.")]
@@ -63,7 +75,11 @@ fn endpoint(session: &Session) -> Result<Option<String>, Failure> {
     if global.controller()?.is_some() {
         return connect::endpoint(global, config).map(Some);
     }
-    let Configured::At(endpoint) = connect::configured(config) else { return Ok(None) };
+    let endpoint = match connect::configured(config) {
+        Configured::Listening(endpoint) => return Ok(Some(endpoint)),
+        Configured::At(endpoint) => endpoint,
+        Configured::Nowhere => return Ok(None),
+    };
     // A supervisor restarts its controller, so in that case the client waits for it.
     let nobody = connect::is_refused(&endpoint, config.client.reply_timeout)
         && supervisor::holder(&config.paths.state_dir).is_none();
@@ -100,11 +116,11 @@ fn run_at(
 ) -> Result<u8, Failure> {
     let client = Client::secured(&session.config, endpoint)?;
     let submitted = hand_over(&client, submission)?;
-    let Some(task) = wait(&client, signals, &submitted.id)? else {
+    let mut run = Run { client: &client, signals, id: &submitted.id, asked: false };
+    let Some(task) = run.show(session)? else {
         return Err(Failure::new(exit::INTERRUPTED, format!("left {} before its end", submitted.id)));
     };
     let (code, sentence) = exit::of_task(&task);
-    show(&mut session.out, &task, sentence.is_none());
     if let Some(sentence) = sentence {
         note(&(sentence + &nearest_tool(&client, &task)));
     }
@@ -128,42 +144,68 @@ fn names_of(tools: ToolSet) -> Vec<ToolName> {
     if let ToolSet::Only(names) = tools { names } else { Vec::new() }
 }
 
-/// Waits for the end; the first signal requests it, the second gives up.
-fn wait(client: &Client, signals: &mut Signals, id: &str) -> Result<Option<TaskView>, Failure> {
-    use std::os::fd::AsFd as _;
-    let mut asked = false;
-    loop {
-        match client.wait(&Selector::task(id), None, Some(signals.as_fd()))? {
-            Waited::Finished(task) => return Ok(Some(task)),
-            Waited::Expired(_) => {}
-            Waited::Interrupted => {
-                let count = signals.read().len();
-                if asked && count > 0 {
-                    return Ok(None);
-                }
-                if count > 0 {
-                    note(&format!("ending {id}; press Ctrl-C again to leave at once"));
-                    client.ask(&kill(id, &caller("Ctrl-C in llts run")))?;
-                    asked = true;
+/// A submitted task.
+struct Run<'a> {
+    client: &'a Client,
+    signals: &'a mut Signals,
+    id: &'a str,
+    /// Whether its end was requested.
+    asked: bool,
+}
+
+impl Run<'_> {
+    /// Shows the outputs of the task, as they come, and returns the task when it has finished; `None` if the user leaves.
+    ///
+    /// Most tasks end before a reader of their outputs has connected, and their result contains all of it. So the outputs
+    /// are followed only if the task has not finished after a moment.
+    fn show(&mut self, session: &mut Session) -> Result<Option<TaskView>, Failure> {
+        if session.out.is_json() {
+            let task = self.wait(None)?;
+            if let Some(task) = &task {
+                session.out.fields(task.fields());
+                note_tails(task);
+            }
+            return Ok(task);
+        }
+        let soon = clock::now().mono + SHORT_RUN;
+        let early = match self.wait(Some(soon))? {
+            Some(task) if task.is_finished() && task.round() == 0 => Some(task),
+            Some(_) => None,
+            None => return Ok(None),
+        };
+        let mut followed = Followed::default();
+        let task = match early {
+            Some(task) => task,
+            None => {
+                let mut followers = Followers::start(&session.config, self.client.endpoint(), self.id)?;
+                let Some(task) = self.wait(None)? else { return Ok(None) };
+                let Some(ended) = followers.end(self.signals) else { return Ok(None) };
+                followed = ended;
+                task
+            }
+        };
+        let (_, sentence) = exit::of_task(&task);
+        Finish { client: self.client, task: &task, followed }.show(sentence.is_some());
+        Ok(Some(task))
+    }
+
+    /// Waits for the end, or until a moment; the first signal requests the end, the second gives up.
+    fn wait(&mut self, until: Option<Mono>) -> Result<Option<TaskView>, Failure> {
+        loop {
+            match self.client.wait(&Selector::task(self.id), until, Some(self.signals.as_fd()))? {
+                Waited::Finished(task) | Waited::Expired(task) => return Ok(Some(task)),
+                Waited::Interrupted => {
+                    let count = self.signals.read().len();
+                    if self.asked && count > 0 {
+                        return Ok(None);
+                    }
+                    if count > 0 {
+                        note(&format!("ending {}; press Ctrl-C again to leave at once", self.id));
+                        self.client.ask(&kill(self.id, &caller("Ctrl-C in llts run")))?;
+                        self.asked = true;
+                    }
                 }
             }
         }
     }
-}
-
-/// The output of a tool goes into the pipe. A tool without output has only its report to show; beside an output, the report
-/// goes to stderr.
-fn show(out: &mut Output, task: &TaskView, is_last: bool) {
-    if out.is_json() {
-        out.fields(task.fields());
-        return note_tails(task);
-    }
-    let is_quiet = task.stdout().is_empty();
-    out.printed(if is_quiet { task.report() } else { task.stdout() });
-    note_tails(task);
-    if !is_quiet && !task.report().is_empty() {
-        note("report.log:");
-        stderr_text(task.report(), false);
-    }
-    stderr_text(task.stderr(), is_last);
 }

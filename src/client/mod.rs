@@ -22,7 +22,7 @@ use crate::types::Mono;
 
 /// The maximum time for which a waiting request is parked. It is then sent again, so that a restart of the controller,
 /// which loses the request, is noticed.
-const PARK_MAX: Duration = Duration::from_secs(10);
+pub const PARK_MAX: Duration = Duration::from_secs(10);
 
 /// How long a waiting client tolerates a silent controller: its supervisor restarts it within some seconds.
 const SILENCE_MAX: Duration = Duration::from_secs(30);
@@ -162,6 +162,20 @@ impl Client {
                 }
                 Exchange::Interrupted => return Ok(Waited::Interrupted),
                 Exchange::Silence => self.check_silence()?,
+            }
+        }
+    }
+
+    /// Sends a request that the controller may park for up to `park`, and returns the answer. A controller that has answered
+    /// before may be silent for half a minute; the request is repeated then.
+    ///
+    /// # Errors
+    /// [`ClientError`]
+    pub fn ask_patiently<A>(&self, ask: &Ask<A>, park: Duration) -> Result<A, ClientError> {
+        loop {
+            match self.exchange(ask, park + self.reply_timeout, None)? {
+                Exchange::Reply(frame) => return Ok(ask.decode(&frame)?),
+                Exchange::Silence | Exchange::Interrupted => self.check_silence()?,
             }
         }
     }

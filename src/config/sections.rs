@@ -267,6 +267,10 @@ pub struct AgentSection {
     pub stdout_keep_bytes: usize,
     /// Bytes of the end of stderr that come back.
     pub stderr_keep_bytes: usize,
+    /// Bytes of each output of a run that are kept on the machine of the agent.
+    pub output_keep_bytes: u64,
+    /// Bytes of all outputs that an agent keeps, compressed.
+    pub output_budget_bytes: u64,
     /// Bytes of unpacked tools that are kept.
     pub tool_cache_bytes_max: u64,
     /// Features of an agent that tasks may require.
@@ -296,6 +300,8 @@ impl AgentSection {
             report_keep_bytes: reader.size("REPORT_LOG_KEEP_BYTES", 0..=64 * MIB, "bytes")?,
             stdout_keep_bytes: reader.size("STDOUT_KEEP_BYTES", 0..=64 * MIB, "bytes")?,
             stderr_keep_bytes: reader.size("STDERR_KEEP_BYTES", 0..=64 * MIB, "bytes")?,
+            output_keep_bytes: reader.number("OUTPUT_KEEP_BYTES", 0..=PIB, "bytes")?,
+            output_budget_bytes: reader.number("OUTPUT_BUDGET_BYTES", 0..=PIB, "bytes")?,
             tool_cache_bytes_max: reader.number("TOOL_CACHE_BYTES_MAX", 0..=PIB, "bytes")?,
             tags: reader.labels("AGENT_TAGS")?,
         })

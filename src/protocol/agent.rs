@@ -5,6 +5,7 @@ use super::requests::apply::{self, Job, TASK_APPLY};
 use super::requests::exit::AGENT_EXIT;
 use super::requests::heartbeat::{self, AGENT_HEARTBEAT, Heard};
 use super::requests::report::{self, TASK_REPORT};
+use super::requests::serve::{self, AGENT_SERVE, Wanted};
 use super::requests::{FromAgent, Sender};
 use super::{Code, words};
 use crate::types::{Phase, Round, Session, TaskId};
@@ -31,6 +32,10 @@ pub enum ToAgent {
     },
     /// The agent was refused, for example because another one has its id; the reason.
     Rejected(String),
+    /// A part of an output is wanted.
+    Wanted(Wanted),
+    /// A later offer of outputs has replaced the answered one.
+    Replaced,
     /// The exit was recorded.
     Left,
 }
@@ -44,6 +49,7 @@ pub fn encode(sender: &Sender, message: &FromAgent) -> Vec<u8> {
         FromAgent::Exit => AGENT_EXIT,
         FromAgent::Apply(_) => TASK_APPLY,
         FromAgent::Report(_) => TASK_REPORT,
+        FromAgent::Serve(_) => AGENT_SERVE,
     };
     let mut writer = ObjectWriter::typed(&mut out, kind.word);
     writer.text(words::AGENT_ID, sender.agent.as_str());
@@ -55,6 +61,7 @@ pub fn encode(sender: &Sender, message: &FromAgent) -> Vec<u8> {
         FromAgent::Exit => {}
         FromAgent::Apply(wait) => apply::write(*wait, &mut writer),
         FromAgent::Report(report) => report::write(report, &mut writer),
+        FromAgent::Serve(served) => serve::write(served, &mut writer),
     }
     writer.end();
     out
@@ -74,6 +81,10 @@ pub fn decode(frame: &[u8]) -> Option<ToAgent> {
         let (task, round) = run()?;
         let finished = fields.text(words::STATUS) == Some(words::phase(Phase::Finished));
         return Some(ToAgent::Reported { task, round, finished, accepted: code == 0 });
+    }
+    if kind == AGENT_SERVE.word {
+        let wanted = if code == 0 { Wanted::read(&fields) } else { None };
+        return Some(wanted.map_or(ToAgent::Replaced, ToAgent::Wanted));
     }
     if code == i64::from(Code::NoTask.number()) {
         return Some(ToAgent::NoJob);
@@ -115,7 +126,8 @@ mod tests {
         for (wanted, parked, tools) in [(None, true, None), (Some(run), true, Some(3)), (None, false, None)] {
             let beat = parked.then_some(8);
             let look = tools.map(|_| 1 << 52);
-            let told = Heard { controller: 7, beat, wanted, parked, tools, look };
+            let serving = tools.map(|_| parked);
+            let told = Heard { controller: 7, beat, wanted, parked, tools, look, serving };
             assert_eq!(heard(&Reply::Heartbeat(told.clone())), ToAgent::Heard(told));
         }
     }

@@ -5,6 +5,8 @@ use super::json::ObjectWriter;
 use super::page::{PageBytes, PageOf};
 use super::requests::agents::{self, AgentView};
 use super::requests::heartbeat::Heard;
+use super::requests::logs::{self, OutputPart};
+use super::requests::serve::Wanted;
 use super::requests::stats::{AgentCounts, TaskCounts};
 use super::requests::{apply, explain, gate, list, query, report, submit};
 use super::words;
@@ -71,6 +73,10 @@ pub enum Reply {
         /// The cause of the delay, if it waits.
         holdup: Option<Holdup>,
     },
+    /// A part of an output.
+    Output(Box<OutputPart>),
+    /// The part of an output that an agent must send.
+    Wanted(Wanted),
     /// The state of a gate.
     Gate(GateView),
     /// The states of all gates.
@@ -102,6 +108,8 @@ fn write_body(reply: &Reply, page_bytes: PageBytes, writer: &mut ObjectWriter<'_
         Reply::Submitted { task, warning, duplicate } => submit::write(*task, warning.as_deref(), *duplicate, writer),
         Reply::Task { record, matches } => query::write(record, *matches, writer),
         Reply::Explained { record, holdup } => explain::write(record, holdup.as_ref(), writer),
+        Reply::Output(part) => logs::write(part, writer),
+        Reply::Wanted(wanted) => wanted.write(writer),
         Reply::Gate(gate) => gate::write(gate, writer),
         Reply::Gates(gates) => {
             writer.literal(words::TOTAL, gates.len());
@@ -121,6 +129,12 @@ impl From<Refusal> for Reply {
     fn from(refusal: Refusal) -> Self {
         Self::Refused(refusal)
     }
+}
+
+/// The answer to an offer of outputs that a later one has replaced.
+#[must_use]
+pub fn replaced() -> Reply {
+    Reply::Refused(Refusal::new(Code::NotAllowed, "a later AGENT/SERVE has replaced this one"))
 }
 
 /// The answer to an agent for which there is no task.

@@ -89,6 +89,16 @@ pub(crate) const SLACK: &str = "__SLACK__";
 pub(crate) const MATCHES: &str = "__MATCHES__";
 pub(crate) const OFFSET: &str = "__OFFSET__";
 pub(crate) const LIMIT: &str = "__LIMIT__";
+pub(crate) const STREAM: &str = "__STREAM__";
+pub(crate) const BYTES: &str = "__BYTES__";
+pub(crate) const TEXT: &str = "__TEXT__";
+pub(crate) const BASE64: &str = "__BASE64__";
+pub(crate) const END: &str = "__END__";
+pub(crate) const KEPT: &str = "__KEPT__";
+pub(crate) const MISSING: &str = "__MISSING__";
+pub(crate) const ASK: &str = "__ASK__";
+pub(crate) const WATCH: &str = "__WATCH__";
+pub(crate) const SERVING: &str = "__SERVING__";
 pub(crate) const TOTAL: &str = "__TOTAL__";
 pub(crate) const FREE: &str = "__FREE__";
 pub(crate) const BUSY: &str = "__BUSY__";
@@ -120,7 +130,7 @@ pub(crate) const KILLED_BY: &str = "__KILLED_BY__";
 pub(crate) const END_OF_LIFE_TIME: &str = "__END_OF_LIFE_TIME__";
 pub(crate) const HEARD_TIME: &str = "__HEARD_TIME__";
 
-use crate::types::{Outcome, Phase, RoundEnd};
+use crate::types::{Outcome, Phase, RoundEnd, Stream};
 
 /// The word for a phase: the value of `__STATUS__`.
 #[must_use]
@@ -158,6 +168,22 @@ pub const fn outcome(outcome: Outcome) -> &'static str {
 #[must_use]
 pub fn outcome_of(word: &str) -> Option<Outcome> {
     Outcome::ALL.into_iter().find(|&candidate| outcome(candidate) == word)
+}
+
+/// The word for an output: the value of `__STREAM__`.
+#[must_use]
+pub const fn stream(stream: Stream) -> &'static str {
+    match stream {
+        Stream::Stdout => "STDOUT",
+        Stream::Stderr => "STDERR",
+        Stream::Report => "REPORT",
+    }
+}
+
+/// The output with this word.
+#[must_use]
+pub fn stream_of(word: &str) -> Option<Stream> {
+    Stream::ALL.into_iter().find(|&candidate| stream(candidate) == word)
 }
 
 const ROUND_ENDS: [(RoundEnd, &str); 7] = [

@@ -5,10 +5,12 @@
 
 mod command;
 mod ending;
+mod growth;
 mod guard_keeper;
 mod leftovers;
 mod preparation;
 mod runner;
+mod serving;
 mod session;
 
 use std::io::Write as _;
@@ -21,6 +23,7 @@ use super::clock;
 use super::guard::GuardPlan;
 use super::lock::LockError;
 use super::logging;
+use super::outputs::Lifetime;
 use super::port::{Denial, Link, SocketError};
 use super::process::{self, RecordError};
 use super::signals::Signals;
@@ -96,6 +99,13 @@ impl Name {
         Self::MadeUp(AgentId::new(&id.replacen("TASK", "AGENT", 1)).unwrap_or_else(|error| unreachable!("{error}")))
     }
 
+    const fn lifetime(&self) -> Lifetime {
+        match self {
+            Self::Given(_) => Lifetime::Lasting,
+            Self::MadeUp(_) => Lifetime::OneLife,
+        }
+    }
+
     /// The id.
     #[must_use]
     pub const fn id(&self) -> &AgentId {
@@ -119,6 +129,7 @@ pub fn run(config: &Config, name: &Name, guard: Option<GuardPlan>) -> Result<(),
     super::limits::raise_descriptor_limit()?;
     trust::check(config, Part::Agent)?;
     let sessions = Sessions::begin(&config.paths.state_dir.join("agents"), name)?;
+    let lifetime = name.lifetime();
     let name = name.id();
     let session = sessions.present;
     let ip = own_address(config.controller.requests.map(|address| address.ip()));
@@ -126,7 +137,7 @@ pub fn run(config: &Config, name: &Name, guard: Option<GuardPlan>) -> Result<(),
     let tools_dir = std::path::absolute(&config.paths.tools_dir)?;
     let tools = ToolsFolder::open(tools_dir.clone(), tools_list_bytes_max(config), config.agent.heartbeat_interval);
     let tools = tools.with_notices();
-    let runner = Runner::start(config, session, ip, tools_dir)?;
+    let runner = Runner::start(config, (name, lifetime), session, ip, tools_dir)?;
     if let Some(max) = config.agent.processes_max {
         // This comes last: at the limit, the agent could not start its own threads.
         process::limit_processes(max).map_err(std::io::Error::from)?;
@@ -151,7 +162,7 @@ pub fn run(config: &Config, name: &Name, guard: Option<GuardPlan>) -> Result<(),
     let slot = Slot::new(settings, clock::now_with_suspend());
     let agent = Agent { link, sender, slot, runner, tools, guard_keeper, is_heard: false, denial: None };
     let served = agent.serve(&mut signals);
-    let (ending, guard_keeper) =
+    let (ending, guard_keeper, runner) =
         served.map_err(|denial| AgentError::Denied { endpoint: transport::agent_endpoint(config), denial })?;
     match ending {
         Ending::Left => sessions.end(),
@@ -159,6 +170,7 @@ pub fn run(config: &Config, name: &Name, guard: Option<GuardPlan>) -> Result<(),
         Ending::Rejected(reason) => return Err(AgentError::Rejected(reason)),
     }
     guard_keeper.release();
+    runner.close();
     Ok(())
 }
 
@@ -214,14 +226,15 @@ struct Agent {
 struct Ready {
     signals: bool,
     prepared: bool,
+    outputs: bool,
 }
 
 impl Agent {
-    fn serve(mut self, signals: &mut Signals) -> Result<(Ending, GuardKeeper), Denial> {
+    fn serve(mut self, signals: &mut Signals) -> Result<(Ending, GuardKeeper, Runner), Denial> {
         loop {
             if let Some(ending) = self.finish_turn() {
                 self.runner.tidy();
-                return Ok((ending, self.guard_keeper));
+                return Ok((ending, self.guard_keeper, self.runner));
             }
             // All pending messages have been sent before this.
             self.runner.tidy();
@@ -239,12 +252,18 @@ impl Agent {
             if ready.prepared {
                 self.runner.prepared(&mut self.slot);
             }
+            if ready.outputs {
+                self.runner.serve(&mut self.slot);
+            }
             self.slot.handle_timeout(now);
         }
     }
 
     fn wait(&mut self, signals: &Signals) -> Ready {
         let mut fds = vec![signals.as_fd(), self.runner.preparations().as_fd()];
+        let of_outputs = fds.len();
+        fds.extend(self.runner.outputs());
+        let others = fds.len();
         // They come last, because their only purpose is to wake the loop.
         fds.extend(self.guard_keeper.fds());
         // The link waits by the clock that stops while the machine is suspended.
@@ -252,7 +271,7 @@ impl Agent {
         let slot_deadline = self.slot.poll_timeout().map(|(at, _)| now + at.since(slot_now));
         let deadline = slot_deadline.into_iter().chain(self.tools.deadline()).min();
         let ready = self.link.wait(now, deadline, &fds);
-        Ready { signals: ready[0], prepared: ready[1] }
+        Ready { signals: ready[0], prepared: ready[1], outputs: ready[of_outputs..others].contains(&true) }
     }
 
     fn receive(&mut self) {

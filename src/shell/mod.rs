@@ -18,6 +18,7 @@ pub mod limits;
 pub mod lock;
 pub mod logging;
 pub mod metrics;
+pub mod outputs;
 pub mod port;
 pub mod port_holder;
 pub mod privacy;

@@ -64,6 +64,17 @@ impl Signals {
     }
 }
 
+impl Signals {
+    /// Waits until a signal has arrived or the other descriptor is readable. True for a signal.
+    pub fn wait_unless(&mut self, other: BorrowedFd<'_>) -> bool {
+        use rustix::event::{PollFd, PollFlags, poll};
+        let mut polled = [self.fd.as_fd(), other].map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
+        // After an interruption, the caller waits again.
+        let _ = poll(&mut polled, None);
+        !polled[0].revents().is_empty() && !self.read().is_empty()
+    }
+}
+
 impl AsFd for Signals {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()

@@ -6,7 +6,7 @@ use crate::rules::{absolute, modules};
 use crate::source::Source;
 
 /// The requests of agents, which the command line does not offer.
-const OF_AGENTS: [&str; 4] = ["apply", "exit", "heartbeat", "report"];
+const OF_AGENTS: [&str; 5] = ["apply", "exit", "heartbeat", "report", "serve"];
 
 const PROTOCOL: &str = "src/protocol/requests";
 const ENGINE: &str = "src/engine/controller/requests";

@@ -38,8 +38,7 @@ fn run_without_a_report_prints_what_the_tool_printed() {
 fn no_output_is_cut_without_a_sign() {
     let sandbox = Sandbox::new();
     sandbox.tool("big", "seq 5000; seq 3000 >&2; seq 4000 > report.log; printf '\\377\\376' >&2");
-    let said = sandbox.ok("run big");
-    assert_eq!((said.out.lines().next(), said.out.lines().last()), (Some("3001"), Some("5000")));
+    let said = sandbox.ok("run big --output json");
     for note in [
         "llts: report.log: the last 10,000 of 18,893 bytes (REPORT_LOG_KEEP_BYTES of the agent)\n",
         "llts: stdout: the last 10,000 of 23,893 bytes (STDOUT_KEEP_BYTES of the agent)\n",
@@ -48,7 +47,6 @@ fn no_output_is_cut_without_a_sign() {
     ] {
         assert!(said.err.contains(note), "{note}: {said:?}");
     }
-    let said = sandbox.ok("run big --output json");
     let task = said.json();
     let bytes = ["__REPORT_BYTES__", "__STDOUT_BYTES__", "__STDERR_BYTES__"].map(|name| task[name].as_u64());
     assert_eq!(bytes, [Some(18_893), Some(23_893), Some(13_895)]);

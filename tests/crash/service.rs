@@ -66,7 +66,7 @@ MAX_LOSSES = 1000
         eventually("no process of a tool is left", || self.tool_processes().is_empty());
         let is_empty = || {
             let work = names(&self.sandbox.path("work"));
-            work.iter().all(|name| [".trash", ".spare"].contains(&name.as_str()))
+            work.iter().all(|name| [".trash", ".spare", ".outputs"].contains(&name.as_str()))
                 && names(&self.sandbox.path("work/.trash")).is_empty()
         };
         eventually("no folder of a task is left", is_empty);

@@ -5,6 +5,7 @@
 use llts::engine::slot::Effect;
 use llts::protocol::agent::ToAgent;
 use llts::protocol::requests::heartbeat::{Directive, Heard};
+use llts::protocol::requests::serve::{Part, Served, Wanted};
 use llts::protocol::requests::{FromAgent, Sender};
 use llts::protocol::{agent, publish};
 use llts::types::{Now, Session};
@@ -99,6 +100,7 @@ impl World {
             }
             Effect::Reconnect => self.connect(agent),
             Effect::Ready => {}
+            Effect::Read(wanted) => self.read_output(agent, &wanted),
             Effect::Exit(ending) => return Err(End::Exit(ending)),
             Effect::Prepare(job) => self.prepare(agent, now, *job),
             Effect::AbortPrepare => self.abort_prepare(agent),
@@ -116,5 +118,13 @@ impl World {
             }
         }
         Ok(())
+    }
+}
+
+impl World {
+    /// The agents of the simulation write and keep no outputs, and say so.
+    fn read_output(&mut self, agent: usize, wanted: &Wanted) {
+        let part = Part::Missing("nothing is kept".to_owned());
+        self.slot(agent).handle_served(Served::Part(wanted.ask, part));
     }
 }

@@ -46,6 +46,8 @@ enum Ask {
     Set,
     Query(TaskId),
     Await(TaskId),
+    /// An output, which always has an answer within its time, whatever becomes of its agent.
+    Read(TaskId),
 }
 
 /// A pending request of a client or an operator.
@@ -259,6 +261,14 @@ impl World {
                     return;
                 }
             }
+            // The agent has not answered in time.
+            (Ask::Read(_), -1008) => {}
+            (Ask::Read(task), 0) => {
+                let finished = text("__STATUS__") == Some("FINISHED");
+                let end =
+                    answer.get("__END__").and_then(Scalar::as_bool).expect("every part says whether it is the last");
+                assert!(end || !finished, "{task} has finished, and its output has no end: {answer:?}");
+            }
             (ask, code) => panic!("{ask:?} is refused with {code}: {}", String::from_utf8_lossy(body)),
         }
         self.done(request);
@@ -284,6 +294,8 @@ impl World {
         }
         let query = format!(r#"{{"__TYPE__":"TASK/QUERY","__TASK_ID__":"{task}""#);
         if awaited {
+            let read = format!(r#"{{"__TYPE__":"TASK/OUTPUT","__TASK_ID__":"{task}","__WAIT__":1500}}"#);
+            self.ask(Ask::Read(task), read);
             self.ask(Ask::Await(task), query + r#","__WAIT__":1500}"#);
         } else {
             self.ask(Ask::Query(task), query + "}");

@@ -123,6 +123,7 @@ fn settings() -> Settings {
         agents_max: 1000,
         parked_max: 1000,
         scans_max: 64,
+        part_bytes_max: 4096,
         needs_max: 1000,
         gates_max: 1000,
         defer_delay: Duration::from_millis(300),

@@ -100,7 +100,8 @@ impl SimulatedAgent {
                 | Effect::Reconnect
                 | Effect::Exit(_)
                 | Effect::Lease(_)
-                | Effect::Look(_) => {}
+                | Effect::Look(_)
+                | Effect::Read(_) => {}
             }
         }
         is_ready

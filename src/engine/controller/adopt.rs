@@ -18,7 +18,11 @@ impl Controller {
                 let given = given.filter(|(task, _)| *task == report.task).map(|(_, round)| round);
                 report.round = given.or_else(|| self.tasks.get(report.task).map(|record| record.round));
             }
-            FromAgent::Heartbeat(_) | FromAgent::Report(_) | FromAgent::Apply(_) | FromAgent::Exit => {}
+            FromAgent::Heartbeat(_)
+            | FromAgent::Report(_)
+            | FromAgent::Apply(_)
+            | FromAgent::Serve(_)
+            | FromAgent::Exit => {}
         }
     }
 
@@ -59,7 +63,7 @@ impl Controller {
             (FromAgent::Heartbeat(_), Liveness::Restored) => {
                 return self.agents.set_liveness(id, Liveness::Returned(now.mono));
             }
-            (FromAgent::Heartbeat(_) | FromAgent::Report(_), _) => return,
+            (FromAgent::Heartbeat(_) | FromAgent::Report(_) | FromAgent::Serve(_), _) => return,
         };
         self.agents.set_liveness(id, Liveness::Session(sender.session));
         if let (Some((task, _)), true) = (present, is_void) {
@@ -109,6 +113,6 @@ fn spoken_of(message: &FromAgent) -> Option<(TaskId, Round)> {
     match message {
         FromAgent::Heartbeat(heartbeat) => heartbeat.run,
         FromAgent::Report(report) => report.round.map(|round| (report.task, round)),
-        FromAgent::Apply(_) | FromAgent::Exit => None,
+        FromAgent::Apply(_) | FromAgent::Serve(_) | FromAgent::Exit => None,
     }
 }

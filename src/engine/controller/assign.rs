@@ -90,6 +90,7 @@ impl Controller {
         };
         self.journal.info(format!("agent {id} makes room for another one"));
         self.forget_tools(now, &id);
+        self.drop_offer(&id);
         self.agents.remove(&id);
         self.timers.clear(&Timer::Silence(id));
         Ok(())
@@ -112,6 +113,7 @@ impl Controller {
             self.void_round(now, task, RoundEnd::Lost, Remains::Unknown(heard));
         }
         self.tools_are_lost(now, &id);
+        self.drop_offer(&id);
         self.agents.set_slot(&id, Slot::Lost);
     }
 

@@ -140,6 +140,15 @@ pub(super) fn claim_of_reply(reply: &Reply) -> Claim {
         | Reply::Agents { .. }
         | Reply::Gate(_)
         | Reply::Gates(_) => Claim::View,
+        // The end of an output shows that a run has ended; what a run writes is no state of a task.
+        Reply::Output(part) => {
+            if part.end {
+                Claim::View
+            } else {
+                Claim::Nothing
+            }
+        }
+        Reply::Wanted(_) => Claim::Nothing,
         // Momentary counts, without ids: a client that checks whether the service is alive must not wait for a disk.
         Reply::Statistic(_) | Reply::AgentCounts(_) => Claim::Nothing,
         Reply::Refused(_) => Claim::Nothing,
@@ -186,6 +195,8 @@ pub enum Timer {
     ApplyWait(AgentId),
     /// A query has waited long enough for the end of a task.
     QueryWait(Ticket),
+    /// A request for an output has waited long enough for a byte, or for its agent.
+    OutputWait(Ticket),
     /// Finished tasks may be old enough to be forgotten.
     Retention,
     /// The run of a task has reached its time limit.

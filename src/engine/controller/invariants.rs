@@ -19,6 +19,7 @@ impl Controller {
         self.check_runs();
         self.check_families();
         self.check_waits();
+        self.check_outputs();
         self.check_acknowledgements();
         if let Some((task, agent)) = self.next_match() {
             panic!("task {task} waits while agent {agent} is parked");

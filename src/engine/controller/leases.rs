@@ -124,7 +124,7 @@ impl Controller {
         let over = match message {
             FromAgent::Exit => Some(sender.session),
             FromAgent::Heartbeat(heartbeat) => heartbeat.replaces,
-            FromAgent::Apply(_) | FromAgent::Report(_) => None,
+            FromAgent::Apply(_) | FromAgent::Report(_) | FromAgent::Serve(_) => None,
         };
         let is_proof = over.is_some_and(|session| self.is_held_by(task, &sender.agent, session));
         if is_proof || !is_exclusive { Remains::Gone } else { Remains::Unknown(now.mono) }

@@ -10,7 +10,7 @@
 //!
 //! The parts: [`tasks`] has the records, their phases and indexes; [`queue`] the order of waiting tasks, with the
 //! [`gates`]; [`agents`] the slots, with the [`tools`] of each, and [`looks`] for tools that no agent has; [`adopt`]
-//! handles runs that agents had before this start; [`leases`] waits for void runs; [`family`] knows which tasks end
+//! handles runs that agents had before this start; [`outputs`] asks agents for the outputs of runs; [`leases`] waits for void runs; [`family`] knows which tasks end
 //! together; [`retention`] decides how long finished tasks are kept; the [`sequencer`], around the [`Controller`], decides
 //! when each message leaves, with the [`commit_queue`]; [`batch_delay`] how long it may be delayed. The phases of a task
 //! are in [`transition`], those of a slot in [`agents`]. [`verdict`] decides whether another round follows, and
@@ -36,6 +36,7 @@ mod invariants;
 mod lanes;
 mod leases;
 mod looks;
+mod outputs;
 mod parked;
 mod queue;
 mod requests;
@@ -108,6 +109,8 @@ pub struct Settings {
     pub parked_max: usize,
     /// Maximum number of waiting searches; one connection may have a tenth of them: `SEARCHES_MAX`.
     pub scans_max: usize,
+    /// Maximum bytes of an output in one message, so that an agent can send them.
+    pub part_bytes_max: u64,
 }
 
 /// The state of a controller. See the [module](self).
@@ -132,7 +135,9 @@ pub struct Controller {
     awaited: BTreeMap<TaskId, acknowledge::Awaited>,
     scans: scan::Scans,
     /// Parked queries.
-    waits: waits::Waits,
+    waits: waits::Waits<usize>,
+    /// The requests for outputs, and the agents that offer some.
+    outputs: outputs::Outputs,
     /// The search for tools that no agent has.
     looks: looks::Looks,
     timers: Timers<Timer>,
@@ -170,6 +175,7 @@ impl Controller {
             awaited: BTreeMap::new(),
             scans: scan::Scans::default(),
             waits: waits::Waits::default(),
+            outputs: outputs::Outputs::default(),
             timers: Timers::default(),
             journal: Journal::default(),
             planned: deadlines::Plan::default(),
@@ -190,9 +196,10 @@ impl Controller {
         for (ticket, _) in waits {
             self.answer_waiter(ticket);
         }
+        self.stop_outputs();
     }
 
-    /// A connection is gone: its parked queries, its searches and the APPLYs of its agents are dropped. Returns the tickets
+    /// A connection is gone: its parked queries, its searches and the requests of its agents are dropped. Returns the tickets
     /// that therefore get no answer.
     #[must_use]
     pub fn handle_disconnected(&mut self, connection: ConnectionId) -> Vec<Ticket> {
@@ -202,6 +209,7 @@ impl Controller {
             self.timers.clear(&Timer::QueryWait(*ticket));
         }
         forgotten.extend(self.scans.forget(connection));
+        forgotten.extend(self.forget_outputs(connection));
         for (agent, ticket) in self.agents.parked_by(connection) {
             self.agents.set_slot(&agent, agent::Slot::Free);
             self.timers.clear(&Timer::ApplyWait(agent));
@@ -242,6 +250,7 @@ impl Controller {
     fn settle(&mut self, now: Now) {
         self.look_for_tools(now);
         self.dispatch(now);
+        self.look_at_changes(now);
         self.plan(now);
     }
 
@@ -288,6 +297,7 @@ impl Controller {
                 Timer::Look => self.give_up_look(),
                 Timer::ApplyWait(agent) => self.unpark(&agent),
                 Timer::QueryWait(ticket) => self.answer_waiter(ticket),
+                Timer::OutputWait(ticket) => self.end_output_wait(ticket),
                 Timer::RunTime(task) => self.kill(now, task, &KillCause::TimedOut),
                 Timer::Calendar => self.look_at_calendar(now),
                 Timer::PushAgain(task) => self.push_again(now, task),

@@ -147,10 +147,13 @@ impl<R: Clone> Sequencer<R> {
         }
     }
 
-    /// A reply found no peer. A task that it handed out waits again.
+    /// A reply found no peer. A task that it handed out waits again; an output that it wanted is answered without the agent.
     pub fn handle_undelivered(&mut self, now: Now, reply: &Reply) {
         if let Reply::Assigned(record) = reply {
             self.controller.handle_undelivered(now, record.id, record.round);
+        }
+        if let Reply::Wanted(wanted) = reply {
+            self.controller.handle_unasked(wanted.ask);
         }
     }
 

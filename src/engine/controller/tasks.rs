@@ -20,6 +20,8 @@ pub(super) struct Tasks {
     submit_keys: TaskIndex,
     counts: [usize; Phase::ALL.len()],
     pub(super) effects: VecDeque<Effect>,
+    /// The tasks that have changed their phase, or were removed, in this event.
+    pub(super) changed: Vec<TaskId>,
 }
 
 impl Tasks {
@@ -127,6 +129,7 @@ impl Tasks {
         }
         self.counts[before as usize] -= 1;
         self.counts[after as usize] += 1;
+        self.changed.push(id);
     }
 
     /// Changes the record of a task except its phase, and updates its place in the queue.
@@ -194,6 +197,7 @@ impl Tasks {
         self.counts[record.phase() as usize] -= 1;
         self.given_ids.remove(id);
         self.submit_keys.remove(id);
+        self.changed.push(id);
         self.effects.push_back(Effect::Record(Record::Remove(id)));
         Some(*record)
     }

@@ -1,4 +1,4 @@
-//! Parked queries: the task that each waits for, and the number of queries of each connection.
+//! Parked requests of clients about a task: the task that each waits for, and the number of requests of each connection.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,17 +8,23 @@ use crate::types::TaskId;
 /// The share of all places that one connection may have, as a divisor: one client must not keep others from parking.
 const SHARE: usize = 10;
 
-/// The parked queries. Each of the three indexes follows from the others.
-#[derive(Debug, Default)]
-pub(super) struct Waits {
-    /// The task that each query waits for, and the number of tasks that it matched.
-    by_ticket: BTreeMap<Ticket, (TaskId, usize)>,
+/// The parked requests of one kind, each with its data. Each of the three indexes follows from the others.
+#[derive(Debug)]
+pub(super) struct Waits<T> {
+    /// The task that each request waits for, and its data.
+    by_ticket: BTreeMap<Ticket, (TaskId, T)>,
     by_task: BTreeSet<(TaskId, Ticket)>,
     of_connection: BTreeMap<ConnectionId, usize>,
 }
 
-impl Waits {
-    /// Why one more query of this connection cannot be parked, as a sentence.
+impl<T> Default for Waits<T> {
+    fn default() -> Self {
+        Self { by_ticket: BTreeMap::new(), by_task: BTreeSet::new(), of_connection: BTreeMap::new() }
+    }
+}
+
+impl<T> Waits<T> {
+    /// Why one more request of this connection cannot be parked, as a sentence.
     pub(super) fn obstacle(&self, connection: ConnectionId, max: usize) -> Option<String> {
         let share = (max / SHARE).max(1);
         let own = self.of_connection.get(&connection).copied().unwrap_or_default();
@@ -28,16 +34,28 @@ impl Waits {
         (self.by_ticket.len() >= max).then(|| format!("{max} are parked already (PARKED_MAX); ask again later"))
     }
 
-    pub(super) fn park(&mut self, ticket: Ticket, task: TaskId, matches: usize) {
-        let before = self.by_ticket.insert(ticket, (task, matches));
+    pub(super) fn park(&mut self, ticket: Ticket, task: TaskId, data: T) {
+        let before = self.by_ticket.insert(ticket, (task, data));
         assert!(before.is_none(), "{ticket:?} waits twice");
         self.by_task.insert((task, ticket));
         *self.of_connection.entry(ticket.connection).or_default() += 1;
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        self.by_ticket.is_empty()
+    }
+
+    pub(super) fn get_mut(&mut self, ticket: Ticket) -> Option<&mut T> {
+        self.by_ticket.get_mut(&ticket).map(|(_, data)| data)
+    }
+
+    pub(super) fn get(&self, ticket: Ticket) -> Option<&T> {
+        self.by_ticket.get(&ticket).map(|(_, data)| data)
+    }
+
     /// Ends a wait; returns its task.
-    pub(super) fn remove(&mut self, ticket: Ticket) -> Option<(TaskId, usize)> {
-        let (task, matches) = self.by_ticket.remove(&ticket)?;
+    pub(super) fn remove(&mut self, ticket: Ticket) -> Option<(TaskId, T)> {
+        let (task, data) = self.by_ticket.remove(&ticket)?;
         self.by_task.remove(&(task, ticket));
         if let Some(count) = self.of_connection.get_mut(&ticket.connection) {
             *count -= 1;
@@ -45,30 +63,30 @@ impl Waits {
                 self.of_connection.remove(&ticket.connection);
             }
         }
-        Some((task, matches))
+        Some((task, data))
     }
 
-    /// The queries that wait for this task.
+    /// The requests that wait for this task.
     pub(super) fn for_task(&self, task: TaskId) -> Vec<Ticket> {
         self.by_task.range((task, Ticket::MIN)..=(task, Ticket::MAX)).map(|(_, ticket)| *ticket).collect()
     }
 
-    /// The queries of this connection.
+    /// The requests of this connection.
     pub(super) fn of(&self, connection: ConnectionId) -> Vec<Ticket> {
         self.by_ticket.range(Ticket::of(connection)).map(|(ticket, _)| *ticket).collect()
     }
 
-    /// All queries with their tasks.
+    /// All requests with their tasks.
     pub(super) fn iter(&self) -> impl Iterator<Item = (Ticket, TaskId)> {
         self.by_ticket.iter().map(|(ticket, (task, _))| (*ticket, *task))
     }
 
     pub(super) fn sanity_check(&self) {
-        assert_eq!(self.by_ticket.len(), self.by_task.len(), "the two indexes of parked queries differ");
+        assert_eq!(self.by_ticket.len(), self.by_task.len(), "the two indexes of parked requests differ");
         assert_eq!(
             self.by_ticket.len(),
             self.of_connection.values().sum::<usize>(),
-            "the count of parked queries has drifted"
+            "the count of parked requests has drifted"
         );
         for (ticket, task) in self.iter() {
             assert!(self.by_task.contains(&(task, ticket)), "{ticket:?} is not found by its task {task}");

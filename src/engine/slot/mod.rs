@@ -7,13 +7,14 @@
 //! | a new connection | [`Slot::handle_connected`] |
 //! | the result of an effect | [`Slot::handle_prepared`], [`Slot::handle_spawned`], [`Slot::handle_tree`], [`Slot::handle_refused`], [`Slot::handle_unended`], [`Slot::handle_removed`] |
 //! | run.sh has ended | [`Slot::handle_exited`] |
+//! | a part of an output, or its growth | [`Slot::handle_served`] |
 //! | a look at the tools folder | [`Slot::handle_tools`], [`Slot::handle_looked`] |
 //! | a request to stop | [`Slot::handle_stop`] |
 //! | a deadline | [`Slot::handle_timeout`] |
 //!
 //! The parts: [`run`] has the phases of the task and its kill ladder, [`link`] the reports to the controller and their
 //! confirmations, [`hold`] how long a run may continue without contact to the controller, [`foreign`] processes of a run
-//! that may not be ended, [`tools`] the known tools, [`stop`] the way out. They meet here.
+//! that may not be ended, [`tools`] the known tools, [`serve`] the outputs of runs, [`stop`] the way out. They meet here.
 //!
 //! Reports are states, not changes: each contains everything that is known of the run, and is made only when no other
 //! effect is left. So all phases of a short task in one turn cost one message, and the next report makes up for a lost one.
@@ -24,6 +25,7 @@ mod hold;
 mod link;
 mod outcome;
 mod run;
+mod serve;
 mod stop;
 mod tools;
 
@@ -41,6 +43,7 @@ use crate::protocol::requests::FromAgent;
 use crate::protocol::requests::apply::Job;
 use crate::protocol::requests::heartbeat::{Directive, Heard};
 use crate::protocol::requests::report::Report;
+use crate::protocol::requests::serve::Wanted;
 use crate::types::{AgentId, Labels, Mono, Now, Round, Session, TaskId, ToolSet, lease};
 
 use hold::BeyondLease;
@@ -116,6 +119,8 @@ pub enum Effect {
     Lease(Option<Hold>),
     /// Look at the tools folder, for the look of this number; then [`Slot::handle_looked`].
     Look(u64),
+    /// Read this part of an output; then [`Slot::handle_served`].
+    Read(Wanted),
     /// The agent is registered with its controller.
     Ready,
     /// The agent has ended.
@@ -229,7 +234,7 @@ impl Slot {
     /// Handles an answer of the controller.
     pub fn handle_answer(&mut self, now: Now, answer: ToAgent) {
         match answer {
-            ToAgent::Heard(Heard { controller, beat, wanted, parked, tools, look }) => {
+            ToAgent::Heard(Heard { controller, beat, wanted, parked, tools, look, serving }) => {
                 self.tools.handle_answer(controller, tools);
                 if let Some(number) = look {
                     self.look_for_tools(number);
@@ -239,6 +244,7 @@ impl Slot {
                     self.renew_lease(now, (task, round), sent);
                 }
                 self.handle_answer_facts(now, controller, wanted, parked);
+                self.offer_outputs(serving);
             }
             ToAgent::Job(job) => self.take(now, *job),
             ToAgent::NoJob => {
@@ -256,6 +262,8 @@ impl Slot {
                 self.apply(now);
                 self.leave_if_done(now);
             }
+            ToAgent::Wanted(wanted) => self.effects.push_back(Effect::Read(wanted)),
+            ToAgent::Replaced => {}
             ToAgent::Rejected(reason) => {
                 if self.link.rejected() {
                     self.effects.push_back(Effect::Exit(Ending::Rejected(reason)));

@@ -136,7 +136,7 @@ fn is_heartbeat(effect: &Effect) -> bool {
 }
 
 fn heard(controller: u64) -> ToAgent {
-    ToAgent::Heard(Heard { controller, wanted: None, parked: true, tools: None, look: None, beat: None })
+    ToAgent::Heard(Heard { controller, wanted: None, parked: true, tools: None, look: None, beat: None, serving: None })
 }
 
 fn job(number: u64) -> Job {
@@ -505,8 +505,15 @@ fn a_silent_controller_is_given_up_and_found_again() {
     assert_eq!(effects.first(), Some(&Effect::Reconnect), "{effects:?}");
     let id = (job(1).task, Round(0));
     let wanted = Some((id.0, id.1, Directive::Run));
-    let effects =
-        host.answer(ToAgent::Heard(Heard { controller: 1, wanted, parked: true, tools: None, look: None, beat: None }));
+    let effects = host.answer(ToAgent::Heard(Heard {
+        controller: 1,
+        wanted,
+        parked: true,
+        tools: None,
+        look: None,
+        beat: None,
+        serving: None,
+    }));
     assert_eq!(reports(&effects), [(Phase::Running, None)], "the run went on, and is reported again");
     assert!(!effects.contains(&apply()));
 }
@@ -566,8 +573,17 @@ fn an_agent_looks_for_tools_when_it_is_asked() {
     let mut host = Host::starting();
     host.slot = Slot::new(Settings { tools: Some(list("a")), ..host.slot.settings.clone() }, host.now);
     assert_eq!(told(&host.settle()), Some((Some(0), Some(list("a")))));
-    let answer =
-        |look| ToAgent::Heard(Heard { controller: 1, wanted: None, parked: true, tools: Some(1), look, beat: None });
+    let answer = |look| {
+        ToAgent::Heard(Heard {
+            controller: 1,
+            wanted: None,
+            parked: true,
+            tools: Some(1),
+            look,
+            beat: None,
+            serving: None,
+        })
+    };
     host.answer(answer(None));
     let mut host = host.with_a_run();
     host.slot.handle_published(host.now, Published::Look(7));
@@ -623,8 +639,15 @@ fn an_apply_without_an_answer_is_repeated() {
 /// about it.
 #[test]
 fn an_apply_that_the_controller_does_not_have_is_repeated_at_once() {
-    let not_parked =
-        ToAgent::Heard(Heard { controller: 1, wanted: None, parked: false, tools: None, look: None, beat: None });
+    let not_parked = ToAgent::Heard(Heard {
+        controller: 1,
+        wanted: None,
+        parked: false,
+        tools: None,
+        look: None,
+        beat: None,
+        serving: None,
+    });
     let mut host = Host::idle();
     assert!(host.pass(INTERVAL).iter().all(is_heartbeat));
     assert_eq!(host.answer(not_parked.clone()), [apply()]);
@@ -672,6 +695,7 @@ fn a_run_that_nobody_wants_is_ended_silently() {
             tools: None,
             look: None,
             beat: None,
+            serving: None,
         }),
     ] {
         let mut host = Host::running();
@@ -698,7 +722,8 @@ fn a_result_that_nobody_wants_any_more_leaves_the_slot_free() {
             parked: false,
             tools: None,
             look: None,
-            beat: None
+            beat: None,
+            serving: None,
         })),
         [apply()]
     );
@@ -900,4 +925,36 @@ fn a_run_that_ends_without_a_signal_has_ended_by_itself() {
     let mut host = Host::running();
     host.kill();
     assert_eq!(by_itself(&host.end(0)), Some(false));
+}
+
+/// One offer is parked as long as the controller has it, and none goes to a controller that does not know offers.
+#[test]
+fn outputs_are_offered_when_the_controller_has_no_offer() {
+    use crate::protocol::requests::serve::{Part, Served, Wanted};
+    use crate::types::{OutputId, Stream};
+    let mut host = Host::idle();
+    let told = |serving| {
+        ToAgent::Heard(Heard {
+            controller: 1,
+            wanted: None,
+            parked: true,
+            tools: None,
+            look: None,
+            beat: None,
+            serving,
+        })
+    };
+    assert_eq!(host.answer(told(None)), []);
+    let offer = || Effect::Send(FromAgent::Serve(Served::Offer));
+    assert_eq!(host.answer(told(Some(false))), [offer()]);
+    assert_eq!(host.answer(told(Some(true))), []);
+    let output = OutputId { task: job(1).task, round: Round(0), stream: Stream::Stdout };
+    let wanted = Wanted { ask: 3, output, offset: 0, limit: 9, watch: false };
+    assert_eq!(host.answer(ToAgent::Wanted(wanted.clone())), [Effect::Read(wanted)]);
+    let part = Served::Part(3, Part::Missing("none".to_owned()));
+    host.slot.handle_served(part.clone());
+    assert_eq!(host.settle(), [Effect::Send(FromAgent::Serve(part))]);
+    host.slot.handle_stop(host.now);
+    host.settle();
+    assert_eq!(host.answer(told(Some(false))), [], "a stopping agent offers nothing");
 }

@@ -25,6 +25,18 @@ pub enum ReplyError {
 }
 
 impl ReplyError {
+    /// Whether a field of the request had a value that does not apply.
+    #[must_use]
+    pub fn is_bad_field(&self) -> bool {
+        matches!(self, Self::Refused { code, .. } if *code == i64::from(Code::BadField.number()))
+    }
+
+    /// Whether a limit stood in the way, so that a later request may succeed.
+    #[must_use]
+    pub fn is_limit(&self) -> bool {
+        matches!(self, Self::Refused { code, .. } if *code == i64::from(Code::LimitReached.number()))
+    }
+
     /// Whether the request named a task that the controller does not know.
     #[must_use]
     pub fn is_no_such_task(&self) -> bool {

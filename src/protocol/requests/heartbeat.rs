@@ -70,6 +70,8 @@ pub struct Heard {
     pub tools: Option<u64>,
     /// The number of the requested look for tools.
     pub look: Option<u64>,
+    /// Whether the controller has an AGENT/SERVE of the agent; `None` from a controller that takes none.
+    pub serving: Option<bool>,
 }
 
 /// The directive of a controller about a run.
@@ -181,6 +183,7 @@ impl Heard {
         writer.literal(words::PARKED, self.parked);
         writer.maybe(words::TOOLS_GENERATION, self.tools);
         writer.maybe(words::LOOK, self.look);
+        writer.maybe(words::SERVING, self.serving);
     }
 
     /// Reads an answer as written by [`Self::write`]. `run` is the run that the answer names, if any.
@@ -193,6 +196,7 @@ impl Heard {
             parked: fields.get(words::PARKED) != Some(&Scalar::Bool(false)),
             tools: fields.count(words::TOOLS_GENERATION),
             look: fields.count(words::LOOK),
+            serving: fields.get(words::SERVING).and_then(Scalar::as_bool),
         }
     }
 }

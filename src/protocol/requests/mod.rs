@@ -15,9 +15,11 @@ pub mod heartbeat;
 pub mod hold;
 pub mod kill;
 pub mod list;
+pub mod logs;
 pub mod query;
 pub mod report;
 pub mod retry;
+pub mod serve;
 pub mod stats;
 pub mod submit;
 
@@ -90,6 +92,8 @@ said! {
         AgentDetails(Page) = agents::AGENT_DETAILS;
         /// The explanation of the present state of a task.
         Explain(Filter) = explain::TASK_EXPLAIN;
+        /// A part of an output of a task; with a time, the reply waits until there is one or the time has passed.
+        Output(Box<logs::OutputAsk>) = logs::TASK_OUTPUT;
         /// Another round of a finished task.
         Retry(TaskId) = retry::TASK_RETRY;
         /// Hold a task; with false, release it.
@@ -114,6 +118,8 @@ said! {
         Apply(Option<Duration>) = apply::TASK_APPLY;
         /// The state of its run.
         Report(Box<report::Report>) = report::TASK_REPORT;
+        /// It offers the outputs of its runs, with what it was asked for before.
+        Serve(serve::Served) = serve::AGENT_SERVE;
     }
 }
 

@@ -10,7 +10,7 @@ use crate::types::{Defer, ExitCode, OutputBytes};
 
 use super::preparation::{STDERR, STDOUT};
 
-const REPORT_LOG: &str = "report.log";
+pub(super) const REPORT_LOG: &str = "report.log";
 const DEFER_INFO: &str = "defer.info";
 
 /// Reads the outputs that a finished run has left in its folder.

@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::fs::File;
 use std::net::IpAddr;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -13,20 +13,22 @@ use std::time::Duration;
 use super::AgentError;
 use super::command::{self, NotStarted, Surroundings};
 use super::preparation::{Outcome, Preparation, Prepared, Preparer, STDERR, STDOUT, failure};
+use super::serving::Serving;
 use super::{ending, leftovers};
 use crate::config::{AgentSection, Config, CurveClientFiles};
 use crate::engine::slot::{Effect, Exited, Hold, Signal, Slot, SpawnFailure};
 use crate::protocol::info;
 use crate::protocol::requests::apply::Job;
 use crate::shell::clock;
+use crate::shell::outputs::{KeepLimits, Lifetime, Outputs};
 use crate::shell::process::{
     self, Brand, ChildEnd, ChildExit, Cookie, Environment, ProcessId, RecordFile, Rest, RunProcesses, RunRecord,
-    SpawnError, SpawnPlan, TaskRun,
+    RunningChild, SpawnError, SpawnPlan, TaskRun,
 };
 use crate::shell::tools::{Limits, ToolCache, ToolSnapshot};
 use crate::shell::transport;
 use crate::shell::workspace::{DirPool, Removed, Remover, Workspace};
-use crate::types::{ExitCode, Now, Session, ToolName};
+use crate::types::{AgentId, ExitCode, Now, Session, ToolName};
 
 /// Entries of a work folder that are removed on the loop; a thread removes the rest.
 const INLINE_REMOVALS: u32 = 256;
@@ -58,6 +60,7 @@ pub(super) struct Runner {
     processes: RunProcesses,
     /// The tool that the last run did not find.
     missed: Option<ToolName>,
+    serving: Serving,
 }
 
 struct Run {
@@ -71,7 +74,13 @@ impl Runner {
     ///
     /// # Errors
     /// When a folder cannot be used.
-    pub(super) fn start(config: &Config, session: Session, ip: IpAddr, tools_dir: PathBuf) -> Result<Self, AgentError> {
+    pub(super) fn start(
+        config: &Config,
+        (name, lifetime): (&AgentId, Lifetime),
+        session: Session,
+        ip: IpAddr,
+        tools_dir: PathBuf,
+    ) -> Result<Self, AgentError> {
         let records = leftovers::records(config)?;
         let workspace = Arc::new(Workspace::open(&config.paths.work_dir)?);
         let remover = Remover::start(&workspace)?;
@@ -105,6 +114,12 @@ impl Runner {
                 "this agent has no cgroup of its own: {error}; if it is killed, its processes are found by their marks"
             );
         }
+        let limits = KeepLimits {
+            output_bytes_max: config.agent.output_keep_bytes,
+            budget_bytes: config.agent.output_budget_bytes,
+            age_max: config.controller.task_keep,
+        };
+        let serving = Serving::of(Outputs::open(workspace.path(), name, lifetime, limits)?);
         let config = config.agent.clone();
         Ok(Self {
             config,
@@ -123,6 +138,7 @@ impl Runner {
             run: None,
             processes: RunProcesses::none(),
             missed: None,
+            serving,
         })
     }
 
@@ -166,6 +182,10 @@ impl Runner {
             Effect::Remove => {
                 self.remove();
                 slot.handle_removed(clock::now_with_suspend());
+            }
+            Effect::Read(wanted) => {
+                let run = self.run.as_ref().and_then(|run| Some((&run.job, &run.folder.as_ref()?.dir)));
+                self.serving.read(wanted, run, slot);
             }
             Effect::Send(_)
             | Effect::Reconnect
@@ -220,7 +240,25 @@ impl Runner {
     }
 
     fn spawn(&mut self) -> Result<(), SpawnFailure> {
-        let failed = |error: &dyn std::fmt::Display| SpawnFailure::Failed(failure(error));
+        let child = self.start_child().map_err(|why| match why {
+            NotStarted::Failed(failure) => failure,
+            NotStarted::Ended(exit) => SpawnFailure::Exited(Box::new(self.known(&ChildExit::unused(exit)))),
+        })?;
+        let id = child.id();
+        self.processes = RunProcesses::of(child);
+        if let Some(run) = &self.run {
+            let record = self.record_of(&run.job, Some(id));
+            if let Err(error) = self.record.write(&record) {
+                // The run can still be identified by its mark.
+                log::error!("{error}");
+            }
+        }
+        Ok(())
+    }
+
+    /// Starts run.sh, or the command in its place.
+    fn start_child(&self) -> Result<RunningChild, NotStarted> {
+        let failed = |error: &dyn std::fmt::Display| NotStarted::Failed(SpawnFailure::Failed(failure(error)));
         let Some(Run { job, folder: Some(Prepared { dir, .. }), .. }) = &self.run else {
             return Err(failed(&"there is no work folder"));
         };
@@ -231,49 +269,30 @@ impl Runner {
         let stdout = dir.open_output(STDOUT).map_err(|error| failed(&error))?;
         let stderr = dir.open_output(STDERR).map_err(|error| failed(&error))?;
         let working_directory = dir.path().join(job.tool.folder_name());
-        let child = match &job.command {
-            Some(command) => {
-                let surroundings = Surroundings {
-                    folder: &working_directory,
-                    environment,
-                    nothing: &self.nothing,
-                    stdout,
-                    stderr,
-                    brand: self.brand,
-                    not_after: self.not_after,
-                };
-                command::start(command, surroundings).map_err(|why| match why {
-                    NotStarted::Failed(failure) => failure,
-                    NotStarted::Ended(exit) => SpawnFailure::Exited(Box::new(self.known(&ChildExit::unused(exit)))),
-                })?
-            }
-            None => {
-                // Programs believe PWD: ours would name the folder of the agent.
-                environment.set("PWD", working_directory).map_err(|error| failed(&error))?;
-                let folder = dir.tool_folder(&job.tool).map_err(|error| failed(&error))?;
-                let plan = SpawnPlan {
-                    folder: folder.as_fd(),
-                    environment: &environment,
-                    stdin: self.nothing.as_fd(),
-                    stdout: stdout.as_fd(),
-                    stderr: stderr.as_fd(),
-                    brand: self.brand,
-                    not_after: self.not_after,
-                };
-                process::spawn(&plan).map_err(|error| match error {
-                    SpawnError::Busy => SpawnFailure::Busy,
-                    error => failed(&error),
-                })?
-            }
-        };
-        let id = child.id();
-        self.processes = RunProcesses::of(child);
-        let record = self.record_of(job, Some(id));
-        if let Err(error) = self.record.write(&record) {
-            // The run can still be identified by its mark.
-            log::error!("{error}");
+        if let Some(command) = &job.command {
+            let (folder, nothing) = (&*working_directory, &self.nothing);
+            let (brand, not_after) = (self.brand, self.not_after);
+            return command::start(
+                command,
+                Surroundings { folder, environment, nothing, stdout, stderr, brand, not_after },
+            );
         }
-        Ok(())
+        // Programs believe PWD: ours would name the folder of the agent.
+        environment.set("PWD", working_directory).map_err(|error| failed(&error))?;
+        let folder = dir.tool_folder(&job.tool).map_err(|error| failed(&error))?;
+        let plan = SpawnPlan {
+            folder: folder.as_fd(),
+            environment: &environment,
+            stdin: self.nothing.as_fd(),
+            stdout: stdout.as_fd(),
+            stderr: stderr.as_fd(),
+            brand: self.brand,
+            not_after: self.not_after,
+        };
+        process::spawn(&plan).map_err(|error| match error {
+            SpawnError::Busy => NotStarted::Failed(SpawnFailure::Busy),
+            error => failed(&error),
+        })
     }
 
     fn record_of(&self, job: &Job, root: Option<ProcessId>) -> RunRecord {
@@ -293,9 +312,26 @@ impl Runner {
         }
     }
 
-    fn known(&self, exit: &ChildExit) -> Exited {
+    fn known(&mut self, exit: &ChildExit) -> Exited {
         let run = self.run.as_ref().and_then(|run| Some((&run.job, &run.folder.as_ref()?.dir)));
-        ending::read(&self.config, exit, run)
+        let exited = ending::read(&self.config, exit, run);
+        self.serving.note_end(&exited);
+        exited
+    }
+
+    /// Readable when [`Self::serve`] has something to do.
+    pub(super) fn outputs(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        self.serving.fds()
+    }
+
+    /// Sends the parts of outputs that have been read.
+    pub(super) fn serve(&mut self, slot: &mut Slot) {
+        self.serving.poll(slot);
+    }
+
+    /// The agent ends.
+    pub(super) fn close(self) {
+        self.serving.close();
     }
 
     /// A child has ended: run.sh, or an orphan that it left behind.
@@ -319,7 +355,9 @@ impl Runner {
         let Some(run) = self.run.take() else { return };
         // A run.sh that could not be ended may still be running: from here on it counts as a process that the run has left.
         self.processes = RunProcesses::none();
-        if let Some(Prepared { dir, rest }) = run.folder {
+        self.serving.end_run();
+        if let Some(Prepared { mut dir, rest }) = run.folder {
+            self.serving.keep(&run.job, &mut dir);
             if let Some(rest) = rest {
                 self.remover.take(rest);
             }

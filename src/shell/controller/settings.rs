@@ -67,7 +67,15 @@ pub(super) fn engine(config: &Config) -> Settings {
         agents_max: config.controller.agents_max,
         parked_max: config.controller.parked_max,
         scans_max: config.controller.searches_max,
+        part_bytes_max: part_bytes_max(config),
     }
+}
+
+/// The bytes of an output that fit into one message of an agent, which has them in base 64 as the value of one field.
+fn part_bytes_max(config: &Config) -> u64 {
+    let limits = &config.limits;
+    let value = limits.field_value_bytes_max.min(limits.message_bytes_max / 2);
+    (value / 4 * 3) as u64
 }
 
 #[cfg(test)]

@@ -6,12 +6,14 @@
 //! <TASK_ID>/            one run; 0700; task.info, stdout, stderr, and the tool's folder
 //! .trash/<TASK_ID>-*/   a folder that is being removed
 //! .spare/*/             a folder that the next task of the same tool may get: see [`dir_pool`]
+//! .outputs/<AGENT_ID>/  the outputs of earlier runs of an agent: see [`crate::shell::outputs`]
 //! ```
 //!
 //! A tool can write to its folder and may have replaced any name in it with anything. So all access goes through the
 //! descriptor of the folder, no link is followed, and nothing is opened that could block.
 
 mod dir_pool;
+mod outputs;
 mod own;
 mod pinned_file;
 mod remover;
@@ -132,6 +134,12 @@ impl Workspace {
         let trash =
             open_own(folder.as_fd(), TRASH).map_err(|error| failed_at(&place, removal::explained(error, &place)))?;
         Ok(Self { path, folder, mode, trash })
+    }
+
+    /// The absolute path of the work folder.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
     }
 
     /// Makes the folder of a run, empty and for the owner only. A folder of the same name, left by an agent that died, is
@@ -360,7 +368,11 @@ impl TaskDir {
         let index = match self.files.iter().position(|file| file.is_called(name) && !file.in_use) {
             Some(index) => index,
             None => {
-                let file = self.create_file(name, access).map_err(|error| self.failed("make", name, error.into()))?;
+                let mut file =
+                    self.create_file(name, access).map_err(|error| self.failed("make", name, error.into()))?;
+                if self.reusable.is_some() && file.note().is_err() {
+                    self.reusable = None;
+                }
                 self.files.push(file);
                 self.files.len() - 1
             }

@@ -51,6 +51,14 @@ impl OwnFile {
         self.name.as_bytes() == name.as_bytes()
     }
 
+    /// Records the properties of a file that was made in a folder that is reusable already.
+    ///
+    /// # Errors
+    /// [`NotReusable`], when a later change of them could not be noticed.
+    pub(super) fn note(&mut self) -> Result<(), NotReusable> {
+        self.pinned.note().map(drop)
+    }
+
     /// Replaces the content that an earlier run has left.
     ///
     /// # Errors

@@ -19,6 +19,7 @@ impl Controller {
             self.void_round(now, task, RoundEnd::Returned, Remains::Gone);
         }
         self.forget_tools(now, id);
+        self.drop_offer(id);
         self.agents.remove(id);
         self.timers.clear(&Timer::Silence(id.clone()));
     }

@@ -37,6 +37,7 @@ impl Controller {
             parked: self.has_applied(now, id),
             tools: self.known_tools(id),
             look: self.look_of(id),
+            serving: Some(self.outputs.has_offer(id)),
         })
     }
 

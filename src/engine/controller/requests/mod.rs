@@ -10,9 +10,11 @@ mod heartbeat;
 mod hold;
 mod kill;
 mod list;
+mod logs;
 mod query;
 mod report;
 mod retry;
+mod serve;
 mod stats;
 mod submit;
 
@@ -42,6 +44,7 @@ impl Controller {
             Request::TaskDetails(filter, page) => self.list(now, ticket, filter, page),
             Request::AgentDetails(page) => self.list_agents(now, ticket, page),
             Request::Explain(filter) => self.search_to_explain(now, ticket, filter),
+            Request::Output(ask) => self.output(now, ticket, &ask),
             Request::Retry(task) => answer(self.retry(now, task)),
             Request::Hold(task, hold) => answer(self.hold(now, task, hold)),
             Request::AgentDrain(agent, drain) => answer(self.drain(&agent, drain)),
@@ -76,6 +79,7 @@ impl Controller {
             FromAgent::Exit => self.exit(now, sender).into(),
             FromAgent::Apply(wait) => self.apply(now, ticket, &sender.agent, wait),
             FromAgent::Report(report) => self.report(now, ticket, sender, *report),
+            FromAgent::Serve(served) => self.serve(now, ticket, &sender.agent, served),
         }
     }
 

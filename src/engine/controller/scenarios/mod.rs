@@ -12,6 +12,7 @@ mod keys;
 mod lease;
 mod limits;
 mod loss;
+mod outputs;
 mod peers;
 mod query;
 mod restart;
@@ -94,6 +95,7 @@ impl World {
             agents_max: 100,
             parked_max: 10,
             scans_max: 20,
+            part_bytes_max: 10,
             needs_max: 5,
             gates_max: 5,
             defer_delay: Duration::from_secs(10),

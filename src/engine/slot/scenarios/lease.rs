@@ -21,6 +21,7 @@ impl Host {
             parked: true,
             tools: None,
             look: None,
+            serving: None,
         }))
     }
 

@@ -1,0 +1,148 @@
+//! Copies an output of a task, part by part, to stdout or stderr. Each part is asked for when the one before it has been
+//! written, so a slow reader holds back only itself.
+
+use std::io;
+use std::time::Duration;
+
+use super::exit::Failure;
+use super::output::{Sink, note};
+use crate::client::{Client, ClientError, PARK_MAX};
+use crate::protocol::client::Selector;
+use crate::protocol::requests::logs::{OutputView, output};
+use crate::types::Stream;
+
+/// Refusals in a row for want of room, or of an agent that answers, after which a reader gives up. Each takes seconds.
+const REFUSALS_MAX: u32 = 5;
+
+/// An output of one round of a task.
+pub(super) struct OutputReader<'a> {
+    pub(super) client: &'a Client,
+    pub(super) task: &'a str,
+    pub(super) stream: Stream,
+    /// `None` is the newest.
+    pub(super) round: Option<u64>,
+    /// Whether to wait for bytes that have not been written yet.
+    pub(super) follows: bool,
+}
+
+/// The result of a copy.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Copied {
+    /// To the end, or, without following, to the present end.
+    All {
+        /// The round that was copied.
+        round: u64,
+        /// Whether bytes were missing.
+        is_cut: bool,
+    },
+    /// The task has finished in an earlier round.
+    NoSuchRound,
+    /// The reader of this program has closed its end.
+    Closed,
+}
+
+/// The name of an output for people.
+pub(super) const fn name(stream: Stream) -> &'static str {
+    match stream {
+        Stream::Stdout => "stdout",
+        Stream::Stderr => "stderr",
+        Stream::Report => "report.log",
+    }
+}
+
+impl OutputReader<'_> {
+    /// Copies everything from the offset on.
+    ///
+    /// # Errors
+    /// When the controller refuses, or does not answer, or the bytes cannot be written.
+    pub(super) fn copy(&self, mut offset: u64, sink: &mut Sink) -> Result<Copied, Failure> {
+        let mut is_cut = false;
+        loop {
+            let part = match self.part(offset, None) {
+                Ok(part) => part,
+                Err(ClientError::Reply(reply)) if self.round.is_some() && reply.is_bad_field() => {
+                    return Ok(Copied::NoSuchRound);
+                }
+                Err(error) => return Err(error.into()),
+            };
+            if let Some(why) = part.missing().filter(|_| !is_cut) {
+                is_cut = true;
+                self.note_missing(&part, offset, why);
+            }
+            let data = part.data();
+            match sink.write(&data) {
+                Ok(()) => {}
+                Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(Copied::Closed),
+                Err(error) => return Err(Failure::failed(format!("cannot write the output: {error}"))),
+            }
+            offset = part.offset() + data.len() as u64;
+            if part.is_end() || data.is_empty() && !self.follows {
+                return Ok(Copied::All { round: part.round(), is_cut });
+            }
+        }
+    }
+
+    /// Where the last lines begin. Reads backwards, part by part.
+    ///
+    /// # Errors
+    /// As [`Self::copy`].
+    pub(super) fn tail(&self, lines: u64) -> Result<u64, Failure> {
+        let probe = self.part(0, Some(0))?;
+        let mut end = probe.total().unwrap_or_default();
+        let mut left = lines;
+        let mut is_last = true;
+        while end > 0 {
+            let from = end.saturating_sub(BACK_BYTES);
+            let part = self.part(from, Some(end - from))?;
+            let data = part.data();
+            if part.offset() > from || data.is_empty() {
+                // Bytes are missing: the rest is what there is.
+                return Ok(from);
+            }
+            let mut bytes = data.as_slice();
+            if std::mem::take(&mut is_last) {
+                // The end of the last line begins no line.
+                bytes = bytes.strip_suffix(b"\n").unwrap_or(bytes);
+            }
+            while let Some(at) = bytes.iter().rposition(|byte| *byte == b'\n') {
+                left = left.saturating_sub(1);
+                if left == 0 {
+                    return Ok(from + at as u64 + 1);
+                }
+                bytes = bytes.get(..at).unwrap_or_default();
+            }
+            end = from;
+        }
+        Ok(0)
+    }
+
+    fn part(&self, offset: u64, limit: Option<u64>) -> Result<OutputView, ClientError> {
+        let park = if self.follows && limit.is_none() { PARK_MAX } else { Duration::ZERO };
+        let mut ask = output(&Selector::task(self.task), self.stream, offset, Some(park));
+        if let Some(round) = self.round {
+            ask = ask.in_round(round);
+        }
+        if let Some(limit) = limit {
+            ask = ask.at_most(limit);
+        }
+        let mut refusals = 0;
+        loop {
+            match self.client.ask_patiently(&ask, park) {
+                Err(ClientError::Reply(reply)) if reply.is_limit() && refusals < REFUSALS_MAX => refusals += 1,
+                answer => return answer,
+            }
+        }
+    }
+
+    fn note_missing(&self, part: &OutputView, offset: u64, why: &str) {
+        let (name, task) = (name(self.stream), self.task);
+        let missing = match part.offset().saturating_sub(offset) {
+            0 => String::new(),
+            bytes => format!("{bytes} bytes from byte {offset} on are missing: "),
+        };
+        note(&format!("{name} of {task}: {missing}{why}"));
+    }
+}
+
+/// Bytes of one step backwards: what one answer has room for, with any configuration.
+const BACK_BYTES: u64 = 16 << 10;

@@ -1,0 +1,153 @@
+//! The outputs of the task of `llts run`: followed while it runs, and completed when it has finished.
+
+use std::os::fd::AsFd as _;
+use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver};
+
+use super::super::exit::Failure;
+use super::super::output::{Sink, Target, note};
+use super::super::output_reader::{self, Copied, OutputReader};
+use crate::client::Client;
+use crate::config::Config;
+use crate::protocol::client::TaskView;
+use crate::shell::background::Bell;
+use crate::shell::signals::Signals;
+use crate::types::{Stream, exact_tail};
+
+/// The outputs that are followed, with the stream of this program for each.
+const STREAMS: [(Stream, Target); 2] = [(Stream::Stdout, Target::Stdout), (Stream::Stderr, Target::Stderr)];
+
+/// The outputs that were printed while the task ran.
+#[derive(Default)]
+pub(super) struct Followed {
+    stdout: Option<Sink>,
+    stderr: Option<Sink>,
+}
+
+/// Threads that copy the outputs of a task through all of its rounds, each over a connection of its own. A thread whose
+/// reader is slow delays only itself.
+pub(super) struct Followers {
+    done: Receiver<(Stream, Sink)>,
+    bell: Arc<Bell>,
+}
+
+impl Followers {
+    /// # Errors
+    /// When threads or descriptors have run out.
+    pub(super) fn start(config: &Config, endpoint: &str, task: &str) -> Result<Self, Failure> {
+        let bell = Arc::new(Bell::new().map_err(Failure::failed)?);
+        let (send, done) = mpsc::channel();
+        for (stream, target) in STREAMS {
+            let (send, bell) = (send.clone(), Arc::clone(&bell));
+            let (config, endpoint, task) = (config.clone(), endpoint.to_owned(), task.to_owned());
+            let follow = move || {
+                let mut sink = Sink::new(target, None);
+                let client = Client::secured(&config, &endpoint).map_err(Failure::from);
+                if let Err(failure) = client.and_then(|client| follow(&client, &task, stream, &mut sink)) {
+                    // The exit code is that of the task.
+                    note(&format!("{}: {}", output_reader::name(stream), failure.sentence));
+                }
+                // The main thread may have left.
+                let _ = send.send((stream, sink));
+                bell.ring();
+            };
+            std::thread::Builder::new().name("follow".to_owned()).spawn(follow).map_err(Failure::failed)?;
+        }
+        Ok(Self { done, bell })
+    }
+
+    /// Waits until both outputs have been printed; `None` if a signal comes before that.
+    pub(super) fn end(&mut self, signals: &mut Signals) -> Option<Followed> {
+        let mut followed = Followed::default();
+        while followed.stdout.is_none() || followed.stderr.is_none() {
+            if signals.wait_unless(self.bell.as_fd()) {
+                return None;
+            }
+            self.bell.take();
+            while let Ok((stream, printed)) = self.done.try_recv() {
+                match stream {
+                    Stream::Stdout => followed.stdout = Some(printed),
+                    Stream::Stderr | Stream::Report => followed.stderr = Some(printed),
+                }
+            }
+        }
+        Some(followed)
+    }
+}
+
+/// Copies an output of every round.
+fn follow(client: &Client, task: &str, stream: Stream, sink: &mut Sink) -> Result<(), Failure> {
+    let mut reader = OutputReader { client, task, stream, round: Some(0), follows: true };
+    while let Copied::All { round, .. } = reader.copy(0, sink)? {
+        reader.round = Some(round + 1);
+    }
+    Ok(())
+}
+
+/// The rest of the outputs of a finished task.
+pub(super) struct Finish<'a> {
+    pub(super) client: &'a Client,
+    pub(super) task: &'a TaskView,
+    pub(super) followed: Followed,
+}
+
+impl Finish<'_> {
+    /// Prints what has not been followed. The report of a task without another output goes to stdout, beside one to stderr.
+    pub(super) fn show(mut self, a_sentence_follows: bool) {
+        let mut stdout = self.complete(Stream::Stdout, self.task.stdout());
+        let is_quiet = stdout.is_unused();
+        if is_quiet {
+            self.print(Stream::Report, self.task.report(), &mut stdout);
+        }
+        stdout.end(false);
+        let has_report = !is_quiet && !self.task.report().is_empty();
+        if has_report {
+            if let Some(stderr) = &mut self.followed.stderr {
+                stderr.end(true);
+            }
+            note("report.log:");
+            let mut sink = Sink::new(Target::Stderr, None);
+            self.print(Stream::Report, self.task.report(), &mut sink);
+            sink.end(self.followed.stderr.is_none() || a_sentence_follows);
+        }
+        let mut stderr = self.complete(Stream::Stderr, self.task.stderr());
+        stderr.end(a_sentence_follows);
+    }
+
+    /// The output as it was followed, or printed here.
+    fn complete(&mut self, stream: Stream, tail: &str) -> Sink {
+        let (followed, target) = match stream {
+            Stream::Stdout => (self.followed.stdout.take(), Target::Stdout),
+            Stream::Stderr | Stream::Report => (self.followed.stderr.take(), Target::Stderr),
+        };
+        if let Some(followed) = followed {
+            return followed;
+        }
+        let mut sink = Sink::new(target, None);
+        self.print(stream, tail, &mut sink);
+        sink
+    }
+
+    /// Prints an output of the last round: from the result if that has all of it.
+    fn print(&self, stream: Stream, tail: &str, sink: &mut Sink) {
+        let total = self.task.output_bytes().map(|bytes| match stream {
+            Stream::Stdout => bytes.stdout,
+            Stream::Stderr => bytes.stderr,
+            Stream::Report => bytes.report,
+        });
+        if total.is_none_or(|total| exact_tail(tail, total) == Some(0)) {
+            // A reader that has closed its end is no failure.
+            let _ = sink.write(tail.as_bytes());
+            return;
+        }
+        let round = Some(self.task.round());
+        let reader = OutputReader { client: self.client, task: self.task.id(), stream, round, follows: false };
+        if let Err(failure) = reader.copy(0, sink) {
+            note(&format!("{}: {}", output_reader::name(stream), failure.sentence));
+            if sink.is_unused() {
+                // Of a controller that does not know TASK/OUTPUT, the end is better than nothing.
+                let _ = sink.write(tail.as_bytes());
+            }
+        }
+    }
+}

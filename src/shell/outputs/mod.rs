@@ -1,0 +1,175 @@
+//! The outputs of the runs of one agent: the files of a run that has ended, kept for readers, and those of a run that
+//! writes.
+//!
+//! Layout of `.outputs/<AGENT_ID>/` in AGENT_WORK_DIR:
+//!
+//! ```text
+//! <TASK_ID>.<round>.<stream>.raw       as the run has left it: moved here, which costs a rename
+//! <TASK_ID>.<round>.<stream>.part      being compressed from it
+//! <TASK_ID>.<round>.<stream>.zst       compressed, whole
+//! <TASK_ID>.<round>.<stream>.cut.zst   compressed, the first OUTPUT_KEEP_BYTES of it
+//! ```
+//!
+//! Each name but `.part` is made by one rename of a complete file, so a kill at any moment leaves no half that passes for a
+//! whole: the next start compresses what is `.raw`, and removes what is `.part`. Compressed files have the seekable format of
+//! zstd, whose frames are independent, so that a part in the middle costs one frame.
+//!
+//! One thread compresses and removes, another one reads. The loop of the agent only renames.
+
+mod folder;
+mod keeping;
+mod reading;
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use super::background::Background;
+use crate::protocol::requests::serve::{Part, Served, Wanted};
+use crate::types::{AgentId, OutputId};
+
+use folder::Folder;
+use keeping::Keeping;
+use reading::{Job, Outcome, Reading, Source};
+
+/// Reasons for outputs that could not be kept, at most. They are for readers that come soon; the log has them all.
+const REASONS_MAX: usize = 1000;
+
+/// The limits of an agent.
+#[derive(Clone, Copy, Debug)]
+pub struct KeepLimits {
+    /// The first bytes of an output that are kept.
+    pub output_bytes_max: u64,
+    /// Bytes of all kept outputs, compressed.
+    pub budget_bytes: u64,
+    /// The age at which they are removed.
+    pub age_max: Duration,
+}
+
+/// Whether an agent of this name comes again after the end of this one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lifetime {
+    /// The name is given, and the next agent of the name has these outputs.
+    Lasting,
+    /// The name is for one life only.
+    OneLife,
+}
+
+/// See the [module](self).
+#[derive(Debug)]
+pub struct Outputs {
+    limits: KeepLimits,
+    folder: Arc<Folder>,
+    keeper: Background<OutputId, (OutputId, io::Error)>,
+    reader: Background<Job, (Wanted, Outcome)>,
+    /// Changes when the files of a run may be given to the next one.
+    run: Arc<AtomicU64>,
+    /// Outputs that could not be kept, with the reason.
+    lost: VecDeque<(OutputId, String)>,
+}
+
+impl Outputs {
+    /// Starts the threads. Nothing is made before there is an output to keep.
+    ///
+    /// # Errors
+    /// When threads or descriptors have run out.
+    pub fn open(work: &Path, agent: &AgentId, lifetime: Lifetime, limits: KeepLimits) -> io::Result<Self> {
+        let folder = Arc::new(Folder::of(work, agent, lifetime));
+        let run = Arc::new(AtomicU64::new(0));
+        let mut keeping = Keeping::new(Arc::clone(&folder), limits);
+        let keeper = Background::start("outputs", move |output, done| {
+            if let Err(error) = keeping.keep(output) {
+                done((output, error));
+            }
+        })?;
+        let mut reading = Reading::new(Arc::clone(&folder), Arc::clone(&run));
+        let reader = Background::start("read outputs", move |job: Job, done| {
+            let outcome = reading.read(&job);
+            done((job.wanted, outcome));
+        })?;
+        let outputs = Self { limits, folder, keeper, reader, run, lost: VecDeque::new() };
+        for output in outputs.folder.unfinished() {
+            outputs.keeper.give(output);
+        }
+        Ok(outputs)
+    }
+
+    /// Keeps an output: `take` moves it to the given folder, under the given name.
+    pub fn keep(&mut self, output: OutputId, take: impl FnOnce((BorrowedFd<'_>, &str)) -> io::Result<()>) {
+        if self.limits.output_bytes_max == 0 {
+            return;
+        }
+        match self.folder.make().and_then(|folder| take((folder, &folder::raw(output)))) {
+            Ok(()) => self.keeper.give(output),
+            Err(error) => self.note_lost(output, &error),
+        }
+    }
+
+    /// The files of the present run may be given to the next one: their readers look elsewhere.
+    pub fn end_run(&self) {
+        self.run.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// Reads a part of the output of a run that has its files open, or of an earlier run. The result comes by
+    /// [`Self::poll`].
+    pub fn read(&self, wanted: Wanted, live: Option<File>) {
+        let run = self.run.load(Ordering::SeqCst);
+        let source = live.map_or(Source::Kept, |file| Source::Live { file, run });
+        self.reader.give(Job { wanted, source });
+    }
+
+    /// The next part that has been read.
+    pub fn poll(&mut self) -> Option<Served> {
+        while let Some((output, error)) = self.keeper.poll() {
+            self.note_lost(output, &error);
+        }
+        loop {
+            let (wanted, outcome) = self.reader.poll()?;
+            let part = match outcome {
+                Outcome::Part(part) => part,
+                Outcome::Moved => {
+                    self.read(wanted, None);
+                    continue;
+                }
+                Outcome::Unknown => Part::Missing(self.why_unknown(wanted.output)),
+            };
+            return Some(Served::Part(wanted.ask, part));
+        }
+    }
+
+    /// Readable when [`Self::poll`] has something.
+    #[must_use]
+    pub fn fds(&self) -> [BorrowedFd<'_>; 2] {
+        [self.reader.as_fd(), self.keeper.as_fd()]
+    }
+
+    /// The agent ends: outputs that no later agent can reach are removed.
+    pub fn close(mut self) {
+        self.keeper.finish();
+        self.folder.leave();
+    }
+
+    fn note_lost(&mut self, output: OutputId, error: &io::Error) {
+        let OutputId { task, round, stream } = output;
+        log::error!("cannot keep the {} of round {round} of task {task}: {error}", folder::word(stream));
+        self.lost.push_back((output, format!("the agent could not keep it: {error}")));
+        if self.lost.len() > REASONS_MAX {
+            self.lost.pop_front();
+        }
+    }
+
+    fn why_unknown(&self, output: OutputId) -> String {
+        if self.limits.output_bytes_max == 0 {
+            return "its agent keeps no outputs (OUTPUT_KEEP_BYTES is 0)".to_owned();
+        }
+        let reason = self.lost.iter().find(|(lost, _)| *lost == output).map(|(_, reason)| reason.clone());
+        reason.unwrap_or_else(|| {
+            "its agent does not have it, or not any more (OUTPUT_BUDGET_BYTES, TASK_KEEP_HOURS)".to_owned()
+        })
+    }
+}

@@ -1,0 +1,141 @@
+//! The thread that reads parts of outputs: of a run that writes, or of one that was kept.
+
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::os::unix::fs::FileExt as _;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use zeekstd::Decoder;
+
+use super::folder::{Folder, Form};
+use crate::protocol::requests::serve::{Part, Wanted};
+use crate::types::OutputId;
+
+/// The largest part, whatever a controller asks for.
+const PART_BYTES_MAX: u64 = 16 << 20;
+
+/// A part to read.
+#[derive(Debug)]
+pub(super) struct Job {
+    pub(super) wanted: Wanted,
+    pub(super) source: Source,
+}
+
+#[derive(Debug)]
+pub(super) enum Source {
+    /// The file of a run, as long as this is the number of the run.
+    Live { file: File, run: u64 },
+    /// The folder of kept outputs.
+    Kept,
+}
+
+/// The result of a job.
+#[derive(Debug)]
+pub(super) enum Outcome {
+    Part(Part),
+    /// The run has ended meanwhile, and its file may have another content.
+    Moved,
+    /// It is not among the kept outputs.
+    Unknown,
+}
+
+/// See the [module](self).
+pub(super) struct Reading {
+    folder: Arc<Folder>,
+    run: Arc<AtomicU64>,
+    /// The compressed output that was read last: the next part usually follows.
+    last: Option<Open>,
+}
+
+struct Open {
+    output: OutputId,
+    form: Form,
+    decoder: Decoder<'static, File>,
+}
+
+impl Reading {
+    pub(super) const fn new(folder: Arc<Folder>, run: Arc<AtomicU64>) -> Self {
+        Self { folder, run, last: None }
+    }
+
+    pub(super) fn read(&mut self, job: &Job) -> Outcome {
+        let Wanted { output, offset, .. } = job.wanted;
+        let limit = usize::try_from(job.wanted.limit.min(PART_BYTES_MAX)).unwrap_or_default();
+        let read = match &job.source {
+            Source::Live { file, run } => self.live(file, *run, offset, limit),
+            Source::Kept => self.kept(output, offset, limit),
+        };
+        read.unwrap_or_else(|error| {
+            self.last = None;
+            Outcome::Part(Part::Missing(format!("the agent cannot read it: {error}")))
+        })
+    }
+
+    /// The file is given to the next run only after the number has changed: bytes that were read before that are of this
+    /// run.
+    fn live(&self, file: &File, run: u64, offset: u64, limit: usize) -> io::Result<Outcome> {
+        let size = file.metadata()?.len();
+        let data = read_at(file, offset, limit, size)?;
+        if self.run.load(Ordering::SeqCst) != run {
+            return Ok(Outcome::Moved);
+        }
+        Ok(Outcome::Part(Part::Live { data, size }))
+    }
+
+    fn kept(&mut self, output: OutputId, offset: u64, limit: usize) -> io::Result<Outcome> {
+        if self.last.as_ref().is_none_or(|last| last.output != output) {
+            self.last = None;
+            let Some((file, form)) = self.folder.find(output) else { return Ok(Outcome::Unknown) };
+            if form == Form::Raw {
+                let kept = file.metadata()?.len();
+                let data = read_at(&file, offset, limit, kept)?;
+                return Ok(Outcome::Part(Part::Kept { data, kept, cut: None }));
+            }
+            let decoder = Decoder::new(file).map_err(io::Error::other)?;
+            self.last = Some(Open { output, form, decoder });
+        }
+        let Some(Open { form, decoder, .. }) = &mut self.last else { return Ok(Outcome::Unknown) };
+        let kept = decoder.seek_table().size_decomp();
+        let mut data = Vec::new();
+        if offset < kept && limit > 0 {
+            decoder.set_offset(offset).map_err(io::Error::other)?;
+            data.reserve_exact(limit.min(usize::try_from(kept - offset).unwrap_or(limit)));
+            decoder.take(limit as u64).read_to_end(&mut data)?;
+        }
+        let cut = (*form == Form::Cut).then(|| {
+            format!("the agent keeps only the first {kept} bytes of an output (OUTPUT_KEEP_BYTES) and its end")
+        });
+        Ok(Outcome::Part(Part::Kept { data: whole_text(data, offset, kept), kept, cut }))
+    }
+}
+
+/// Reads until the limit or the end of a file of this size.
+fn read_at(file: &File, offset: u64, limit: usize, size: u64) -> io::Result<Vec<u8>> {
+    let left = usize::try_from(size.saturating_sub(offset)).unwrap_or(usize::MAX);
+    let mut data = vec![0; limit.min(left)];
+    let mut length = 0;
+    while let Some(rest) = data.get_mut(length..).filter(|rest| !rest.is_empty()) {
+        match file.read_at(rest, offset + length as u64) {
+            Ok(0) => break,
+            Ok(read) => length += read,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    data.truncate(length);
+    Ok(whole_text(data, offset, size))
+}
+
+/// Without a character that the limit has cut, so that a text is sent as text. The next part begins with that character.
+fn whole_text(mut data: Vec<u8>, offset: u64, size: u64) -> Vec<u8> {
+    let is_limited = offset + (data.len() as u64) < size;
+    if is_limited
+        && let Err(error) = str::from_utf8(&data)
+        && error.error_len().is_none()
+        && error.valid_up_to() > 0
+    {
+        data.truncate(error.valid_up_to());
+    }
+    data
+}
