@@ -12,6 +12,7 @@ mod exit;
 mod output;
 mod parameter;
 mod policy;
+mod relations;
 mod selection;
 mod table;
 mod tails;

@@ -11,6 +11,7 @@ use super::exit::Failure;
 use super::output::note;
 use super::parameter::{self, Parameter};
 use super::policy::{self, PolicyArgs};
+use super::relations::RelationArgs;
 use super::when;
 use crate::client::{Client, ClientError};
 use crate::protocol::requests::submit::{Submission, Submitted};
@@ -44,6 +45,8 @@ pub(super) struct TaskArgs {
     #[arg(long, value_name = "KEY", help_heading = "Policy")]
     submit_key: Option<String>,
     #[command(flatten)]
+    relations: RelationArgs,
+    #[command(flatten)]
     policy: PolicyArgs,
 }
 
@@ -65,7 +68,9 @@ impl TaskArgs {
             address_key: self.key()?,
             submit_key: self.submit_key.clone(),
             parameters: parameter::collect(&self.parameters)?,
+            ..Submission::default()
         };
+        let submission = self.relations.relate(submission);
         let demands = self.policy.0.iter().cloned();
         Ok(demands.fold(submission, |submission, (field, value)| submission.demanding(field, value)))
     }

@@ -14,6 +14,9 @@ use crate::types::{Defer, Fields, Labels, Round, SECONDS_MAX, Scalar, TaskId};
 /// The endpoint of the controller for a tool, in `controller.info` and in its environment; a client that it starts uses it.
 pub const CONTROLLER_ADDRESS: &str = "CONTROLLER_ADDRESS";
 
+/// Fields that no environment gets, because they may be long.
+const IN_TASK_JSON_ONLY: [&str; 1] = [words::AFTER];
+
 /// `task.info`: one `key=value` line per submitted field, then the id and the round of the task.
 ///
 /// Control characters and line separators are escaped as `\n`, `\r`, `\t` and `\uXXXX`, and `=` in a key as `\u003d`, so
@@ -48,7 +51,7 @@ pub fn controller_info(controller: &str, agent: IpAddr) -> String {
 /// parameters as `PARAM_<name>`, and the content of `controller.info`.
 ///
 /// The prefix keeps a parameter from being used as `PATH` or `LD_PRELOAD`. A name that is not an identifier, or a value
-/// with a NUL byte, is not possible in an environment; it is in `task.json`.
+/// with a NUL byte, is not possible in an environment; it is in `task.json`, as are long fields of the service.
 #[must_use]
 pub fn environment(job: &Job, controller: &str, agent: IpAddr) -> Vec<(String, String)> {
     let mut variables =
@@ -56,7 +59,7 @@ pub fn environment(job: &Job, controller: &str, agent: IpAddr) -> Vec<(String, S
     for (name, value) in task_fields(job).iter() {
         let value = value.to_string();
         let identifier = name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
-        if !identifier || value.contains('\0') {
+        if !identifier || value.contains('\0') || IN_TASK_JSON_ONLY.contains(&name) {
             continue;
         }
         let service = name.starts_with("__") && name.ends_with("__");

@@ -3,9 +3,15 @@
 //! The reader is a visitor of its own, because untrusted input must be refused where `serde_json` is lenient: it silently
 //! keeps the last of two equal names, and builds nested values that may take 31 times the memory of their text.
 
+mod list;
+
 use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
+
+pub(super) use list::List;
+
+use list::ListValue;
 
 use super::code::{Code, Refusal, shown};
 use crate::types::{Fields, Scalar};
@@ -51,6 +57,15 @@ impl From<Refusal> for Rejected {
 /// -1001 when the text is not a JSON object or contains a name twice; -1007 when a field contains an object, an array, a
 /// number that cannot be stored exactly, or too many bytes; -1008 when there are too many fields or bytes in total.
 pub fn parse(text: &[u8], limits: &FieldLimits) -> Result<Fields, Rejected> {
+    parse_object(text, limits, None)
+}
+
+/// The same; one field may be a list of flat objects.
+pub(super) fn parse_with_list(text: &[u8], limits: &FieldLimits, list: &mut List) -> Result<Fields, Rejected> {
+    parse_object(text, limits, Some(list))
+}
+
+fn parse_object(text: &[u8], limits: &FieldLimits, list: Option<&mut List>) -> Result<Fields, Rejected> {
     if text.len() > limits.message_bytes {
         let (bytes, max) = (text.len(), limits.message_bytes);
         let message = format!("the message has {bytes} bytes; at most {max} are accepted (MESSAGE_BYTES_MAX)");
@@ -59,7 +74,7 @@ pub fn parse(text: &[u8], limits: &FieldLimits) -> Result<Fields, Rejected> {
     let mut refusal = None;
     let mut reader = serde_json::Deserializer::from_slice(text);
     let fields = reader
-        .deserialize_any(FlatObject { limits, refusal: &mut refusal })
+        .deserialize_any(FlatObject { limits, refusal: &mut refusal, list })
         .and_then(|fields| reader.end().map(|()| fields))
         .map_err(|error| Refusal::new(Code::NotJson, format!("the message is not a flat JSON object: {error}")))?;
     match refusal {
@@ -72,11 +87,13 @@ pub fn parse(text: &[u8], limits: &FieldLimits) -> Result<Fields, Rejected> {
 struct FlatObject<'a> {
     limits: &'a FieldLimits,
     refusal: &'a mut Option<Refusal>,
+    /// The field that may be a list.
+    list: Option<&'a mut List>,
 }
 
 impl FlatObject<'_> {
     fn refuse(&mut self, code: Code, message: String) {
-        self.refusal.get_or_insert(Refusal { code, message });
+        self.refusal.get_or_insert(Refusal::new(code, message));
     }
 
     fn check(&mut self, name: &str, value: Value) -> Option<Scalar> {
@@ -107,7 +124,16 @@ impl<'de> Visitor<'de> for FlatObject<'_> {
             if fields.get(&name).is_some() {
                 return Err(A::Error::custom(format_args!("field {} occurs twice", shown(&name))));
             }
-            let value = map.next_value_seed(OneValue)?;
+            let value = match &mut self.list {
+                Some(list) if list.is_named(&name) && list.len.is_none() => {
+                    let Some(value) = map.next_value_seed(ListValue { list, limits: self.limits })? else { continue };
+                    value
+                }
+                Some(list) if list.is_named(&name) => {
+                    return Err(A::Error::custom(format_args!("field {} occurs twice", shown(&name))));
+                }
+                Some(_) | None => map.next_value_seed(OneValue)?,
+            };
             if name.len() > self.limits.name_bytes {
                 let max = self.limits.name_bytes;
                 let message =
@@ -289,6 +315,19 @@ impl<'a> ObjectWriter<'a> {
         let mut inner = ObjectWriter::new(self.out);
         write(&mut inner);
         inner.end();
+    }
+
+    /// Writes a list of values that are already JSON.
+    pub fn list(&mut self, name: &str, items: impl Iterator<Item = String>) {
+        self.name(name);
+        self.out.push(b'[');
+        for (number, item) in items.enumerate() {
+            if number > 0 {
+                self.out.push(b',');
+            }
+            self.out.extend_from_slice(item.as_bytes());
+        }
+        self.out.push(b']');
     }
 
     /// The number of bytes in the buffer.

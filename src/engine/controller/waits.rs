@@ -1,19 +1,26 @@
-//! Parked queries: the task that each waits for, and the number of queries of each connection.
+//! Parked queries: the task or the job that each waits for, and the number of queries of each connection.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::effect::{ConnectionId, Ticket};
-use crate::types::TaskId;
+use crate::types::{JobName, TaskId};
 
 /// The share of all places that one connection may have, as a divisor: one client must not keep others from parking.
 const SHARE: usize = 10;
 
+/// The subject of a query.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Subject {
+    Task(TaskId),
+    Job(JobName),
+}
+
 /// The parked queries. Each of the three indexes follows from the others.
 #[derive(Debug, Default)]
 pub(super) struct Waits {
-    /// The task that each query waits for, and the number of tasks that it matched.
-    by_ticket: BTreeMap<Ticket, (TaskId, usize)>,
-    by_task: BTreeSet<(TaskId, Ticket)>,
+    /// The end that each query waits for, and the number of tasks that it matched.
+    by_ticket: BTreeMap<Ticket, (Subject, usize)>,
+    by_subject: BTreeSet<(Subject, Ticket)>,
     of_connection: BTreeMap<ConnectionId, usize>,
 }
 
@@ -28,29 +35,30 @@ impl Waits {
         (self.by_ticket.len() >= max).then(|| format!("{max} are parked already (PARKED_MAX); ask again later"))
     }
 
-    pub(super) fn park(&mut self, ticket: Ticket, task: TaskId, matches: usize) {
-        let before = self.by_ticket.insert(ticket, (task, matches));
+    pub(super) fn park(&mut self, ticket: Ticket, subject: Subject, matches: usize) {
+        let before = self.by_ticket.insert(ticket, (subject.clone(), matches));
         assert!(before.is_none(), "{ticket:?} waits twice");
-        self.by_task.insert((task, ticket));
+        self.by_subject.insert((subject, ticket));
         *self.of_connection.entry(ticket.connection).or_default() += 1;
     }
 
-    /// Ends a wait; returns its task.
-    pub(super) fn remove(&mut self, ticket: Ticket) -> Option<(TaskId, usize)> {
-        let (task, matches) = self.by_ticket.remove(&ticket)?;
-        self.by_task.remove(&(task, ticket));
+    /// Ends a wait; returns its subject.
+    pub(super) fn remove(&mut self, ticket: Ticket) -> Option<(Subject, usize)> {
+        let (subject, matches) = self.by_ticket.remove(&ticket)?;
+        self.by_subject.remove(&(subject.clone(), ticket));
         if let Some(count) = self.of_connection.get_mut(&ticket.connection) {
             *count -= 1;
             if *count == 0 {
                 self.of_connection.remove(&ticket.connection);
             }
         }
-        Some((task, matches))
+        Some((subject, matches))
     }
 
-    /// The queries that wait for this task.
-    pub(super) fn for_task(&self, task: TaskId) -> Vec<Ticket> {
-        self.by_task.range((task, Ticket::MIN)..=(task, Ticket::MAX)).map(|(_, ticket)| *ticket).collect()
+    /// The queries that wait for this end.
+    pub(super) fn for_subject(&self, subject: &Subject) -> Vec<Ticket> {
+        let range = (subject.clone(), Ticket::MIN)..=(subject.clone(), Ticket::MAX);
+        self.by_subject.range(range).map(|(_, ticket)| *ticket).collect()
     }
 
     /// The queries of this connection.
@@ -58,20 +66,20 @@ impl Waits {
         self.by_ticket.range(Ticket::of(connection)).map(|(ticket, _)| *ticket).collect()
     }
 
-    /// All queries with their tasks.
-    pub(super) fn iter(&self) -> impl Iterator<Item = (Ticket, TaskId)> {
-        self.by_ticket.iter().map(|(ticket, (task, _))| (*ticket, *task))
+    /// All queries with their subjects.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (Ticket, &Subject)> {
+        self.by_ticket.iter().map(|(ticket, (subject, _))| (*ticket, subject))
     }
 
     pub(super) fn sanity_check(&self) {
-        assert_eq!(self.by_ticket.len(), self.by_task.len(), "the two indexes of parked queries differ");
+        assert_eq!(self.by_ticket.len(), self.by_subject.len(), "the two indexes of parked queries differ");
         assert_eq!(
             self.by_ticket.len(),
             self.of_connection.values().sum::<usize>(),
             "the count of parked queries has drifted"
         );
-        for (ticket, task) in self.iter() {
-            assert!(self.by_task.contains(&(task, ticket)), "{ticket:?} is not found by its task {task}");
+        for (ticket, subject) in self.iter() {
+            assert!(self.by_subject.contains(&(subject.clone(), ticket)), "{ticket:?} is not found by {subject:?}");
         }
     }
 }

@@ -20,6 +20,7 @@ fn understood<A>(ask: &Ask<A>) -> Request {
         addresses: AddressPolicy::everything(),
         wait_max: Duration::from_secs(60),
         apply_wait_max: Duration::from_secs(60),
+        submits: crate::protocol::rules::SubmitLimits::DEFAULT,
         defaults: std::sync::Arc::default(),
     };
     match parse(&ask.encode(), &rules) {

@@ -14,6 +14,8 @@ pub(super) fn task(number: u64) -> TaskRecord {
         tool: ToolName::new("t").unwrap(),
         submitted: "\"a\":\"b\"".into(),
         address: None,
+        relations: None,
+        unmet: Vec::new(),
         parent: None,
         submitted_at: Wall::from_micros(number),
         round: Round(0),
