@@ -156,6 +156,7 @@ fn settings() -> Settings {
         agents_max: 1000,
         parked_max: 1000,
         scans_max: 10,
+        job_receivers_max: 16,
     }
 }
 

@@ -33,6 +33,7 @@ mod hold;
 mod info;
 mod init;
 mod invite;
+mod job;
 mod join;
 mod keys;
 mod kill;
@@ -222,6 +223,8 @@ fn dispatch(session: &mut Session, command: Command) -> Result<u8, Failure> {
         Command::Query(args) => query::run(session, &args),
         Command::Explain(args) => explain::run(session, &args),
         Command::List(args) => list::run(session, &args),
+        Command::Jobs(args) => job::list(session, &args),
+        Command::Job(args) => job::run(session, &args),
         Command::Stats => stats::run(session),
         Command::Info => info::run(session),
         Command::Init(args) => init::run(session, &args),

@@ -98,6 +98,12 @@ impl Selector {
         self.and(words::GIVEN_ID, id)
     }
 
+    /// Restricted to tasks of this job.
+    #[must_use]
+    pub fn and_job(self, name: &str) -> Self {
+        self.and(words::JOB, name)
+    }
+
     /// Restricted to tasks in this phase.
     #[must_use]
     pub fn and_phase(self, phase: Phase) -> Self {

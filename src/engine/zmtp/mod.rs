@@ -50,11 +50,22 @@ pub use subscriptions::{PREFIX_BYTES_MAX, Subscriptions, TooMany};
 
 use std::time::Duration;
 
+/// The messages that may be longer than others: decided by the first bytes of a part, before the rest is held.
+#[derive(Clone, Copy, Debug)]
+pub struct LongMessages {
+    /// Bytes of such a message.
+    pub bytes_max: usize,
+    /// Whether a part that begins like this is one; `None` while there are too few bytes to tell.
+    pub may_be_long: fn(&[u8]) -> Option<bool>,
+}
+
 /// Limits for a peer.
 #[derive(Clone, Debug)]
 pub struct Limits {
     /// Bytes of a message, all parts together.
     pub message_bytes_max: usize,
+    /// Which messages may be longer.
+    pub long: Option<LongMessages>,
     /// Parts of a message.
     pub parts_max: usize,
     /// Maximum number of queued messages.
