@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use super::json::ObjectWriter;
 use super::{result, words};
 use crate::types::{
-    Assignment, BlockedAgent, ExitCode, GateVerdict, Holdup, Kill, PastRound, Phase, PhaseTimes, Prior, RoundEnd,
+    Assignment, BlockedAgent, ExitCode, GateVerdict, Holdup, Kill, KillCause, PastRound, Phase, PhaseTimes, Prior, RoundEnd,
     RunResult, Servers, TaskRecord, TaskState, Term, UNTIL_OPENED, Wall, Wanted,
 };
 
@@ -91,7 +91,11 @@ impl Log {
     }
 
     fn kill(&mut self, kill: &Kill) {
-        self.insert(kill.at, format!("to be ended: {}", kill.cause));
+        let what = match &kill.cause {
+            KillCause::Skipped(why) => format!("skipped: {why}"),
+            cause => format!("to be ended: {cause}"),
+        };
+        self.insert(kill.at, what);
     }
 
     fn start(&mut self, run: &Assignment) {
@@ -180,10 +184,12 @@ fn after(term: &Term, count: usize) -> String {
         (Wanted::End, Prior::Job(job)) => format!("every older task of job {job} to finish"),
         (Wanted::Failure, Prior::Job(job)) => format!("one of the older tasks of job {job} to fail"),
     };
-    match count {
-        0 | 1 => format!("it waits for {waits} ({})", words::AFTER),
-        _ => format!("it waits for {waits} and for {} more terms ({})", count - 1, words::AFTER),
-    }
+    let others = match count {
+        0 | 1 => String::new(),
+        2 => " and for one more term".to_owned(),
+        _ => format!(" and for {} more terms", count - 1),
+    };
+    format!("it waits for {waits}{others} ({})", words::AFTER)
 }
 
 fn waits(record: &TaskRecord, holdup: &Holdup) -> String {

@@ -19,7 +19,7 @@ fn a_task_starts_when_all_its_terms_are_met() {
     world.runs("a", one, Round(0));
     world.runs("b", two, Round(0));
     assert_eq!(world.apply("c"), None, "it waits");
-    assert_eq!(world.why(last), format!("it waits for task {one} to succeed and for 1 more terms (__AFTER__)"));
+    assert_eq!(world.why(last), format!("it waits for task {one} to succeed and for one more term (__AFTER__)"));
     world.ends("a", one, Round(0), result(0));
     assert_eq!(world.apply("c"), None);
     world.restart();
