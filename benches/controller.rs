@@ -95,6 +95,9 @@ impl World {
                 Effect::Record(record) => {
                     divan::black_box(record);
                 }
+                Effect::JobStatus(status) => {
+                    divan::black_box(status);
+                }
             }
         }
         last
@@ -167,6 +170,7 @@ fn rules() -> Rules {
         addresses: AddressPolicy::everything(),
         wait_max,
         apply_wait_max: wait_max,
+        submits: llts::protocol::rules::SubmitLimits::DEFAULT,
         defaults: std::sync::Arc::default(),
     }
 }

@@ -4,8 +4,8 @@ use clap::{Parser, Subcommand};
 
 use super::connect::Global;
 use super::{
-    agent, config, context, drain, explain, gate, guard, hold, init, job, join, keys, kill, list, prompt, query, retry, run,
-    store, submit, supervise, tdf, tool, up, wait,
+    agent, config, context, drain, explain, gate, guard, hold, init, job, join, keys, kill, list, prompt, query, retry,
+    run, store, submit, supervise, tdf, tool, up, wait,
 };
 
 const ABOUT: &str =

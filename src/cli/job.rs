@@ -107,7 +107,8 @@ fn facts(job: &JobAnswer, pace: &Pace) -> Table {
     table.row(["job", job.name()]);
     table.row(["progress", &format!("{done} of {total} tasks have finished ({percent} %)")]);
     let counts = Phase::ALL.into_iter().map(|phase| (words::phase(phase), job.in_phase(phase)));
-    let counts = counts.chain(Outcome::ALL.into_iter().map(|outcome| (words::outcome(outcome), job.with_outcome(outcome))));
+    let counts =
+        counts.chain(Outcome::ALL.into_iter().map(|outcome| (words::outcome(outcome), job.with_outcome(outcome))));
     let counts = counts.filter(|(word, count)| *count > 0 && *word != words::phase(Phase::Finished));
     let counts: Vec<_> = counts.map(|(word, count)| format!("{} {count}", word.to_lowercase())).collect();
     table.row(["tasks", &counts.join(", ")]);
@@ -258,7 +259,11 @@ pub(super) fn wait(session: &mut Session, name: &str, until: Option<Mono>) -> Re
         session.out.table(&facts(&job, &Pace { rate: None, left: None }));
     }
     if job.ended_at().is_none() {
-        note(&format!("{} of the {} tasks of job {name} have not finished", job.total() - job.in_phase(Phase::Finished), job.total()));
+        note(&format!(
+            "{} of the {} tasks of job {name} have not finished",
+            job.total() - job.in_phase(Phase::Finished),
+            job.total()
+        ));
         return Ok(exit::TIMED_OUT);
     }
     let mut worst = 0;
@@ -284,8 +289,11 @@ mod tests {
             let fields = Fields::new().with(words::TASK_ID, id).with(words::OUTCOME, "FAILED");
             fields.with(words::EXIT_CODE, code).with(words::STDERR, stderr).into()
         };
-        let lost: TaskView =
-            Fields::new().with(words::TASK_ID, "l").with(words::OUTCOME, "LOST").with(words::REASON, "its agent was lost").into();
+        let lost: TaskView = Fields::new()
+            .with(words::TASK_ID, "l")
+            .with(words::OUTCOME, "LOST")
+            .with(words::REASON, "its agent was lost")
+            .into();
         let found = [task("a", 1, "x\nno space\n\n"), task("b", 2, "no space"), task("c", 1, "y\nno space"), lost];
         let shown: Vec<_> = grouped(&found).into_iter().map(|g| (g.count, g.exit, g.line, g.example)).collect();
         let text = |text: &str| text.to_owned();
@@ -302,7 +310,8 @@ mod tests {
     #[test]
     fn the_pace_is_that_since_the_first_submit() {
         let job = |done: u32, end: Option<f64>| -> JobAnswer {
-            let fields = Fields::new().with(words::TOTAL, 10u32).with("FINISHED", done).with(words::SUBMIT_TIME, 1000.0);
+            let fields =
+                Fields::new().with(words::TOTAL, 10u32).with("FINISHED", done).with(words::SUBMIT_TIME, 1000.0);
             end.into_iter().fold(fields, |fields, at| fields.with(words::END_TIME, at)).into()
         };
         let now = Wall::from_micros(1_004_000_000);

@@ -144,7 +144,8 @@ impl Selection {
 
     /// The job that it selects as a whole, or the failed tasks of it.
     pub(super) fn whole_job(&self) -> Option<&str> {
-        let narrowed = self.given_id.is_some() || !self.filter.is_empty() || self.status.is_some() || self.outcome.is_some();
+        let narrowed =
+            self.given_id.is_some() || !self.filter.is_empty() || self.status.is_some() || self.outcome.is_some();
         self.job.as_deref().filter(|_| !narrowed && self.tasks.is_empty())
     }
 

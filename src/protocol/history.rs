@@ -8,8 +8,8 @@ use std::fmt::Write as _;
 use super::json::ObjectWriter;
 use super::{result, words};
 use crate::types::{
-    Assignment, BlockedAgent, ExitCode, GateVerdict, Holdup, Kill, KillCause, PastRound, Phase, PhaseTimes, Prior, RoundEnd,
-    RunResult, Servers, TaskRecord, TaskState, Term, UNTIL_OPENED, Wall, Wanted,
+    Assignment, BlockedAgent, ExitCode, GateVerdict, Holdup, Kill, KillCause, PastRound, Phase, PhaseTimes, Prior,
+    RoundEnd, RunResult, Servers, TaskRecord, TaskState, Term, UNTIL_OPENED, Wall, Wanted,
 };
 
 /// Writes the rounds before the present one.

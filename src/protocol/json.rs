@@ -4,12 +4,15 @@
 //! keeps the last of two equal names, and builds nested values that may take 31 times the memory of their text.
 
 mod list;
+mod slices;
 
 use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
 pub(super) use list::List;
+
+pub use slices::{has_member, member};
 
 use list::ListValue;
 
@@ -363,53 +366,6 @@ pub fn members(fields: &Fields) -> String {
 #[must_use]
 pub fn to_vec(fields: &Fields) -> Vec<u8> {
     format!("{{{}}}", members(fields)).into_bytes()
-}
-
-/// Whether `members` (as [`members`] writes them) has the member `wanted` (as [`members`] writes one).
-#[must_use]
-pub fn has_member(members: &str, wanted: &str) -> bool {
-    MemberSlices { rest: members }.any(|member| member == wanted)
-}
-
-/// The member with this name, which needs no escapes, among `members` (as [`members`] writes them).
-#[must_use]
-pub fn member<'a>(members: &'a str, name: &str) -> Option<&'a str> {
-    let is_named = |member: &&str| {
-        member.strip_prefix('"').and_then(|rest| rest.strip_prefix(name)).is_some_and(|rest| rest.starts_with("\":"))
-    };
-    MemberSlices { rest: members }.find(is_named)
-}
-
-/// The members of canonical text: no white space, commas only between members and inside texts.
-struct MemberSlices<'a> {
-    rest: &'a str,
-}
-
-impl<'a> Iterator for MemberSlices<'a> {
-    type Item = &'a str;
-
-    fn next(&mut self) -> Option<&'a str> {
-        if self.rest.is_empty() {
-            return None;
-        }
-        let (mut in_text, mut escaped) = (false, false);
-        let end = self.rest.bytes().position(|byte| {
-            match byte {
-                _ if escaped => escaped = false,
-                b'\\' => escaped = true,
-                b'"' => in_text = !in_text,
-                b',' => return !in_text,
-                _ => {}
-            }
-            false
-        });
-        let (member, rest) = match end {
-            Some(at) => (&self.rest[..at], &self.rest[at + 1..]),
-            None => (self.rest, ""),
-        };
-        self.rest = rest;
-        Some(member)
-    }
 }
 
 #[cfg(test)]

@@ -132,8 +132,18 @@ mod tests {
     #[test]
     fn blanks_nesting_and_strange_names_are_refused() {
         for text in [
-            "", ",", " job:a", "job:a ,job:b", "any:any:job:a", "failed:any:job:a", "job:job:a", "job:", "any:", "job:a/b",
-            "job:__a", "x:job:a",
+            "",
+            ",",
+            " job:a",
+            "job:a ,job:b",
+            "any:any:job:a",
+            "failed:any:job:a",
+            "job:job:a",
+            "job:",
+            "any:",
+            "job:a/b",
+            "job:__a",
+            "x:job:a",
         ] {
             assert_eq!(after_of(text), Err(-1007), "{text:?}");
         }
@@ -161,7 +171,10 @@ mod tests {
             assert_eq!(code(fields.clone()), Err(-1007), "{fields:?}");
         }
         let read = code(job().with(words::JOB_MAX_FAILS, 3u32)).unwrap().unwrap();
-        assert_eq!(read.job, Some(Membership { name: JobName::new("a").unwrap(), fails_max: Some(3), is_pushed: false }));
+        assert_eq!(
+            read.job,
+            Some(Membership { name: JobName::new("a").unwrap(), fails_max: Some(3), is_pushed: false })
+        );
     }
 
     #[test]

@@ -45,6 +45,13 @@ impl Rules {
     pub fn of_history() -> Self {
         let (limits, addresses) = (FieldLimits::TRUSTED, AddressPolicy::everything());
         let wait_max = Duration::ZERO;
-        Self { limits, addresses, wait_max, apply_wait_max: wait_max, defaults: Arc::default(), submits: SubmitLimits::DEFAULT }
+        Self {
+            limits,
+            addresses,
+            wait_max,
+            apply_wait_max: wait_max,
+            defaults: Arc::default(),
+            submits: SubmitLimits::DEFAULT,
+        }
     }
 }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{
-    AgentId, Counts, Lease, Membership, Mono, Outcome, Phase, PhaseTimes, Policy, PushAddress, Relations, Round, RunResult,
-    Session, TaskId, Term, ToolName, Wall,
+    AgentId, Counts, Lease, Membership, Mono, Outcome, Phase, PhaseTimes, Policy, PushAddress, Relations, Round,
+    RunResult, Session, TaskId, Term, ToolName, Wall,
 };
 
 /// All data about one task. Cloning is cheap: the large parts are shared.

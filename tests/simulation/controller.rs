@@ -10,7 +10,8 @@ use llts::engine::controller::{ConnectionId, Controller, Record, Sequencer, Sett
 use llts::protocol::json::FieldLimits;
 use llts::protocol::rules::{Rules, SubmitLimits};
 use llts::types::{
-    AddressPolicy, AgentId, Counts, GateSettings, JobMemo, JobName, Label, Now, Policy, Round, TaskId, TaskRecord, TaskState,
+    AddressPolicy, AgentId, Counts, GateSettings, JobMemo, JobName, Label, Now, Policy, Round, TaskId, TaskRecord,
+    TaskState,
 };
 
 use crate::dice::{MILLI, Nanos, SECOND};
@@ -140,7 +141,14 @@ pub(crate) fn rules() -> Rules {
     let addresses = AddressPolicy { allow, own: vec![] };
     let defaults = Arc::new(Policy { losses_max: 3, ..Policy::default() });
     const HOUR: Duration = Duration::from_secs(3600);
-    Rules { limits: FieldLimits::TRUSTED, addresses, wait_max: HOUR, apply_wait_max: HOUR, defaults, submits: SubmitLimits::DEFAULT }
+    Rules {
+        limits: FieldLimits::TRUSTED,
+        addresses,
+        wait_max: HOUR,
+        apply_wait_max: HOUR,
+        defaults,
+        submits: SubmitLimits::DEFAULT,
+    }
 }
 
 impl Server {

@@ -95,9 +95,8 @@ impl World {
         let known: Vec<TaskId> = self.model.accepted.iter().copied().collect();
         let of_job = |job: usize| {
             let name = job_name(job);
-            let is_in = |task: &TaskId| {
-                self.server.disk[task].membership().is_some_and(|member| member.name.as_str() == name)
-            };
+            let is_in =
+                |task: &TaskId| self.server.disk[task].membership().is_some_and(|member| member.name.as_str() == name);
             known.iter().any(is_in).then(|| format!("{}{name}", Prior::JOB))
         };
         let term = |term: &TermPlan| {
@@ -185,7 +184,8 @@ impl Relations {
         };
         let is_stopped = || {
             let name = record.membership().map(|member| member.name.as_str())?;
-            let all = tasks.values().filter(|task| task.membership().is_some_and(|member| member.name.as_str() == name));
+            let all =
+                tasks.values().filter(|task| task.membership().is_some_and(|member| member.name.as_str() == name));
             let mut limits = all.clone().filter_map(|task| task.membership()?.fails_max);
             limits.next()?;
             Some(all.clone().any(|task| self.has_ended(task.id, Outcome::is_failure)))

@@ -98,7 +98,8 @@ impl Dependants {
             let wanted = |wanted| self.of_job.range((name.clone(), wanted, FIRST)..=(name.clone(), wanted, LAST));
             Wanted::ALL.into_iter().any(|one| wanted(one).next().is_some())
         };
-        self.next_of_task(record.id, TaskId::MAX).is_some() || record.membership().is_some_and(|member| of_job(&member.name))
+        self.next_of_task(record.id, TaskId::MAX).is_some()
+            || record.membership().is_some_and(|member| of_job(&member.name))
     }
 
     /// Checks the edges against the waiting tasks.

@@ -5,7 +5,9 @@ use std::ops::RangeInclusive;
 use crate::protocol::publish::Published;
 use crate::protocol::reply::Reply;
 use crate::protocol::requests::heartbeat::{Directive, Heard};
-use crate::types::{AgentId, GateSettings, JobMemo, JobName, JobStatus, Label, Phase, Round, TaskId, TaskRecord, TaskState};
+use crate::types::{
+    AgentId, GateSettings, JobMemo, JobName, JobStatus, Label, Phase, Round, TaskId, TaskRecord, TaskState,
+};
 
 /// The connection of a request. The shell assigns it and never reuses one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -82,7 +82,8 @@ impl Controller {
 
     /// The state of a job.
     pub(super) fn job_view(&self, name: &JobName) -> Option<JobView> {
-        let submitted_at = |task: TaskId| self.tasks.get(task).map_or(task.wall(), |record: &TaskRecord| record.submitted_at);
+        let submitted_at =
+            |task: TaskId| self.tasks.get(task).map_or(task.wall(), |record: &TaskRecord| record.submitted_at);
         self.tasks.jobs().view(name, submitted_at)
     }
 

@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use super::run_times::Distribution;
 use crate::types::{
-    JobMemo, JobName, JobStop, JobView, Membership, Mono, Outcome, Phase, PushAddress, TaskId, TaskRecord, TaskState, Wall,
+    JobMemo, JobName, JobStop, JobView, Membership, Mono, Outcome, Phase, PushAddress, TaskId, TaskRecord, TaskState,
+    Wall,
 };
 
 /// How a task stands, as far as its job counts it.

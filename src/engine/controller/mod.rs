@@ -39,6 +39,7 @@ mod jobs;
 mod lanes;
 mod leases;
 mod looks;
+mod orders;
 mod parked;
 mod queue;
 mod relations;

@@ -20,7 +20,9 @@ use super::effect::{Effect, Record, Timer};
 use super::jobs::Job;
 use super::waits::Subject;
 use crate::protocol::words;
-use crate::types::{JobName, JobStop, KillCause, Now, Outcome, Phase, Prior, TaskId, TaskRecord, TaskState, Term, Wanted};
+use crate::types::{
+    JobName, JobStop, KillCause, Now, Outcome, Phase, Prior, TaskId, TaskRecord, TaskState, Term, Wanted,
+};
 
 /// Tasks that one turn changes. Each takes some microseconds, with its record and its push.
 const SLICE: usize = 200;
@@ -130,21 +132,21 @@ impl Controller {
 
     /// Whether all terms of a finished task may still be met.
     pub(super) fn may_start(&self, record: &TaskRecord) -> bool {
-        record.unmet.is_empty() || record.after().iter().zip(0..).all(|(term, number)| match self.fate(record.id, term) {
-            Fate::Met | Fate::Open => true,
-            // A subject that is not known any more has ended; a term that it met stays met.
-            Fate::Unknown => !record.unmet.contains(&number),
-            Fate::Unmeetable(_) => false,
-        })
+        record.unmet.is_empty()
+            || record.after().iter().zip(0..).all(|(term, number)| match self.fate(record.id, term) {
+                Fate::Met | Fate::Open => true,
+                // A subject that is not known any more has ended; a term that it met stays met.
+                Fate::Unknown => !record.unmet.contains(&number),
+                Fate::Unmeetable(_) => false,
+            })
     }
 
     /// A finished task is to wait again: also for its terms, if it has never got past them. Those whose subject is not known
     /// any more stay as they are.
     pub(super) fn renew_terms(&mut self, task: TaskId) {
         let Some(record) = self.tasks.get(task).filter(|record| !record.unmet.is_empty()) else { return };
-        let is_unmet = |number: &u16, term: &Term| {
-            record.unmet.contains(number) || self.fate(task, term) != Fate::Unknown
-        };
+        let is_unmet =
+            |number: &u16, term: &Term| record.unmet.contains(number) || self.fate(task, term) != Fate::Unknown;
         let unmet = (0..).zip(record.after()).filter(|(number, term)| is_unmet(number, term)).map(|(number, _)| number);
         let unmet = unmet.collect();
         self.tasks.renew_terms(task, unmet);

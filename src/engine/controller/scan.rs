@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use super::Controller;
 use super::effect::{Answer, ConnectionId, Effect, Ticket, Timer};
-use super::requests::Ordered;
+use super::orders::Ordered;
 use super::tasks::Tasks;
 use crate::protocol::page::Page;
 use crate::protocol::page::PageOf;

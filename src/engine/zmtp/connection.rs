@@ -170,15 +170,13 @@ impl Connection {
         }
     }
 
-    /// The limits of the next frame. A CURVE box does not show whether it holds a command.
+    /// The limits of the next frame. A CURVE box does not show whether it holds a command, or may be long.
     fn allowance(&self) -> Allowance {
         let limits = &self.settings.limits;
         let message_bytes = limits.message_bytes_max.saturating_sub(self.parts_bytes);
         match self.state {
             State::Open(_) if self.session.is_some() => {
-                // What is in a box shows when it is whole and open. The peer has proved who it is.
-                let long = limits.long.map_or(0, |long| long.bytes_max);
-                let bytes = message_bytes.max(long).max(COMMAND_BYTES_MAX) + OVERHEAD_BYTES;
+                let bytes = limits.bytes_max().max(COMMAND_BYTES_MAX) + OVERHEAD_BYTES;
                 Allowance { command_bytes: bytes, message_bytes: bytes, long: None }
             }
             State::Open(_) => Allowance { command_bytes: COMMAND_BYTES_MAX, message_bytes, long: limits.long },
@@ -207,11 +205,8 @@ impl Connection {
     fn frame(&mut self, now: Mono, mut frame: Frame) -> Result<Option<Event>, DisconnectReason> {
         if let Some(session) = &mut self.session {
             frame = session.open(frame)?;
-            let limits = &self.settings.limits;
-            let left = limits.message_bytes_max.saturating_sub(self.parts_bytes);
-            let long = limits.long.filter(|long| (long.may_be_long)(&frame.body) == Some(true));
-            let left = long.map_or(left, |long| left.max(long.bytes_max));
-            let max = if frame.is_command { COMMAND_BYTES_MAX } else { left };
+            let max = self.settings.limits.bytes_max_of(&frame.body).saturating_sub(self.parts_bytes);
+            let max = if frame.is_command { COMMAND_BYTES_MAX } else { max };
             if frame.body.len() > max {
                 return Err(DisconnectReason::TooLong { bytes: frame.body.len() as u64, max });
             }

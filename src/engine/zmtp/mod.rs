@@ -79,3 +79,16 @@ pub struct Limits {
     /// Silence after which a peer of 3.1 is probed; `None` never probes. It has two more intervals for its answer.
     pub ping_interval: Option<Duration>,
 }
+
+impl Limits {
+    /// Bytes of the longest message.
+    fn bytes_max(&self) -> usize {
+        self.long.map_or(0, |long| long.bytes_max).max(self.message_bytes_max)
+    }
+
+    /// Bytes of a message that has this part.
+    fn bytes_max_of(&self, part: &[u8]) -> usize {
+        let is_long = self.long.is_some_and(|long| (long.may_be_long)(part) == Some(true));
+        if is_long { self.bytes_max() } else { self.message_bytes_max }
+    }
+}

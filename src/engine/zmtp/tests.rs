@@ -36,7 +36,9 @@ fn a_long_message_says_in_its_first_bytes_that_it_is_one() {
         _ => Some(false),
     };
     let long = LongMessages { bytes_max: 5000, may_be_long };
-    for (start, length, is_taken) in [("LO", 5000, true), ("LX", 1001, false), ("X", 1001, false), ("LO", 5001, false), ("X", 1000, true)] {
+    for (start, length, is_taken) in
+        [("LO", 5000, true), ("LX", 1001, false), ("X", 1001, false), ("LO", 5001, false), ("X", 1000, true)]
+    {
         for split in [1, 7, 4096] {
             let mut reader = frame::FrameReader::default();
             let allowed = frame::Allowance { command_bytes: 10, message_bytes: 1000, long: Some(long) };
@@ -53,7 +55,9 @@ fn a_long_message_says_in_its_first_bytes_that_it_is_one() {
             };
             match read() {
                 Ok(read) => assert_eq!((read, is_taken), (Some(length), true), "{start} {length}"),
-                Err(reason) => assert!(!is_taken && matches!(reason, DisconnectReason::TooLong { .. }), "{start} {length}"),
+                Err(reason) => {
+                    assert!(!is_taken && matches!(reason, DisconnectReason::TooLong { .. }), "{start} {length}");
+                }
             }
         }
     }

@@ -185,6 +185,9 @@ mod tests {
         for (text, code) in [(r#"{"k":[{}]}"#, -1007), (r#"{"l":{}}"#, -1007), (r#"{"l":[{"a":1,"a":2}]}"#, -1001)] {
             assert_eq!(read(text).map(drop), Err(code), "{text}");
         }
-        assert_eq!(read(r#"{"l":[{"l":[]}]}"#).unwrap().1.items[0].as_ref().map_err(|flaw| flaw.code), Err(Code::BadField));
+        assert_eq!(
+            read(r#"{"l":[{"l":[]}]}"#).unwrap().1.items[0].as_ref().map_err(|flaw| flaw.code),
+            Err(Code::BadField)
+        );
     }
 }

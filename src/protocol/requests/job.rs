@@ -23,8 +23,7 @@ pub const JOB_KILL: Kind = Kind::order("JOB/KILL", |reader| {
 });
 
 /// Another round of the failed tasks of a job, and of those that were skipped because of them.
-pub const JOB_RETRY: Kind =
-    Kind::order("JOB/RETRY", |reader| Ok(Request::JobOrder(name(&reader)?, JobOrder::Retry)));
+pub const JOB_RETRY: Kind = Kind::order("JOB/RETRY", |reader| Ok(Request::JobOrder(name(&reader)?, JobOrder::Retry)));
 
 /// Prevents the tasks of a job from starting.
 pub const JOB_HOLD: Kind =
@@ -224,7 +223,8 @@ pub mod memo {
 /// The refusal of a job that is stopped.
 #[must_use]
 pub fn stopped(view: &JobName, stop: impl std::fmt::Display) -> Refusal {
-    let message = format!("{} {view} takes no more tasks: {stop}; JOB/RETRY repeats the failed ones and goes on", words::JOB);
+    let message =
+        format!("{} {view} takes no more tasks: {stop}; JOB/RETRY repeats the failed ones and goes on", words::JOB);
     Refusal::new(Code::NotAllowed, message)
 }
 
@@ -241,7 +241,11 @@ mod tests {
             outcomes: [1, 0, 2, 0, 0, 0, 0],
             submitted_at: Wall::from_micros(1_480_000_000_120_000),
             ended_at: None,
-            run_times: Some(RunTimes { p50: Duration::from_millis(500), p90: Duration::from_secs(1), max: Duration::from_secs(2) }),
+            run_times: Some(RunTimes {
+                p50: Duration::from_millis(500),
+                p90: Duration::from_secs(1),
+                max: Duration::from_secs(2),
+            }),
             stopped: None,
         };
         let status = encode_status(&JobStatus { view, seq: 7, receivers: Vec::new() });

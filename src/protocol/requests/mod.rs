@@ -158,7 +158,11 @@ impl Kind {
 
     fn read(self, fields: Fields, list: List, rules: &Rules) -> Result<Message, Refusal> {
         if list.len.is_some() && self.word != submit::many::TASK_SUBMIT_MANY.word {
-            let message = format!("field {} contains an array, which only {} has", words::TASKS, submit::many::TASK_SUBMIT_MANY.word);
+            let message = format!(
+                "field {} contains an array, which only {} has",
+                words::TASKS,
+                submit::many::TASK_SUBMIT_MANY.word
+            );
             return Err(Refusal::new(Code::BadField, message));
         }
         let reader = |wait_max| Reader { kind: self, fields, list, rules, wait_max };

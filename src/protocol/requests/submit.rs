@@ -11,7 +11,8 @@ use crate::protocol::{address, policy, relations, task};
 use crate::types::{Fields, Policy, PolicyField, PushAddress, Relations, Scalar, TaskId, ToolName};
 
 /// Submits a task.
-pub const TASK_SUBMIT: Kind = Kind::order("TASK/SUBMIT", |reader| Ok(Request::Submit(Box::new(read(reader.fields, reader.rules)?))));
+pub const TASK_SUBMIT: Kind =
+    Kind::order("TASK/SUBMIT", |reader| Ok(Request::Submit(Box::new(read(reader.fields, reader.rules)?))));
 
 /// A task to be accepted.
 #[derive(Clone, Debug, PartialEq)]
@@ -190,7 +191,7 @@ impl Submission {
         }
         if let Some(JobOf { name, fails_max, is_pushed }) = &self.job {
             ask = ask.with(words::JOB, name.as_str());
-            ask = fails_max.into_iter().fold(ask, |ask, max| ask.with(words::JOB_MAX_FAILS, *max));
+            ask = fails_max.iter().fold(ask, |ask, max| ask.with(words::JOB_MAX_FAILS, *max));
             ask = if *is_pushed { ask.with(words::JOB_PUSH, true) } else { ask };
         }
         if self.after.is_empty() { ask } else { ask.with(words::AFTER, self.after.join(",")) }

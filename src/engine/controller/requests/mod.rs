@@ -17,8 +17,6 @@ mod retry;
 mod stats;
 mod submit;
 
-pub(super) use job::Ordered;
-
 use super::Controller;
 use super::agent::Slot;
 use super::effect::{Answer, Effect, Record, Ticket, Timer};

@@ -10,7 +10,9 @@ use relations::Companions;
 use super::{Code, Controller, Refusal, Reply, words};
 use crate::protocol::requests::submit::{Parent, Submit};
 use crate::protocol::{code, task};
-use crate::types::{Acknowledgement, Counts, Membership, Now, Phase, Requirements, Round, TaskId, TaskRecord, TaskState, Wall};
+use crate::types::{
+    Acknowledgement, Counts, Membership, Now, Phase, Requirements, Round, TaskId, TaskRecord, TaskState, Wall,
+};
 
 /// A submit that can be accepted.
 struct Checked {
@@ -20,7 +22,8 @@ struct Checked {
     warnings: Vec<String>,
 }
 
-/// What a check has found.
+/// The result of a check.
+#[expect(clippy::large_enum_variant, reason = "a box would cost every submit an allocation")]
 enum Found {
     /// It was accepted before, as this task.
     Before(TaskId),
@@ -158,7 +161,9 @@ impl Controller {
         if queue.len() + count > self.settings.waiting_max {
             let (waiting, max) = (queue.len(), self.settings.waiting_max);
             let request = if count == 1 { String::new() } else { format!(", and this request has {count}") };
-            return limit(format!("{waiting} of {max} tasks wait already (WAITING_TASKS_MAX){request}; try again later"));
+            return limit(format!(
+                "{waiting} of {max} tasks wait already (WAITING_TASKS_MAX){request}; try again later"
+            ));
         }
         let bytes_max = self.settings.waiting_bytes_max;
         if queue.bytes().saturating_add(bytes) > bytes_max {

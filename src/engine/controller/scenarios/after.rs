@@ -1,10 +1,14 @@
-//! `__AFTER__`: tasks that wait for other tasks and for jobs.
+//! Tasks that wait for other tasks and for jobs.
 
 use super::*;
 use crate::protocol::requests::job::JOB_RETRY;
 
 fn after(terms: impl Into<String>) -> Fields {
     Fields::new().with(words::AFTER, terms.into())
+}
+
+fn waits(what: &str) -> String {
+    format!("it waits for {what} ({})", words::AFTER)
 }
 
 fn of_job(name: &str) -> Fields {
@@ -19,12 +23,12 @@ fn a_task_starts_when_all_its_terms_are_met() {
     world.runs("a", one, Round(0));
     world.runs("b", two, Round(0));
     assert_eq!(world.apply("c"), None, "it waits");
-    assert_eq!(world.why(last), format!("it waits for task {one} to succeed and for one more term (__AFTER__)"));
+    assert_eq!(world.why(last), waits(&format!("task {one} to succeed and for one more term")));
     world.ends("a", one, Round(0), result(0));
     assert_eq!(world.apply("c"), None);
     world.restart();
     world.beat("b", Some((two, Round(0))));
-    assert_eq!(world.why(last), format!("it waits for task {two} to finish (__AFTER__)"));
+    assert_eq!(world.why(last), waits(&format!("task {two} to finish")));
     world.ends("b", two, Round(0), result(7));
     world.exits("a", last, 1, 0);
     assert_eq!(world.outcome(last), Outcome::Succeeded);
@@ -40,7 +44,8 @@ fn a_term_that_is_met_already_holds_nothing_up() {
     let skipped = world.submitted(&after(format!("failed:{done}")));
     assert_eq!(world.outcome(skipped), Outcome::Skipped);
     let reason = text(&world.told(TASK_QUERY, skipped), words::REASON);
-    assert_eq!(reason, format!("the term failed:{done} of __AFTER__ cannot be met: task {done} ended as SUCCEEDED"));
+    let term = format!("the term failed:{done} of {} cannot be met", words::AFTER);
+    assert_eq!(reason, format!("{term}: task {done} ended as SUCCEEDED"));
     assert_eq!(refused(&world.submit(&after("TASK_1480000000.120000_AZazA"))), Code::InvalidTaskId);
     assert_eq!(refused(&world.submit(&after("job:none"))), Code::InvalidTaskId);
 }
@@ -68,7 +73,9 @@ fn a_failure_skips_the_whole_chain_behind_it() {
 
 #[test]
 fn each_end_of_a_task_meets_its_own_terms() {
-    for (exit_code, killed, success, failure) in [(0, false, true, false), (3, false, false, true), (0, true, false, true)] {
+    for (exit_code, killed, success, failure) in
+        [(0, false, true, false), (3, false, false, true), (0, true, false, true)]
+    {
         let mut world = World::new();
         let task = world.task();
         let waiting = ["", "failed:", "any:"].map(|prefix| world.submitted(&after(format!("{prefix}{task}"))));
@@ -103,7 +110,7 @@ fn a_term_about_a_job_means_the_tasks_before_it() {
     let later = world.submitted(&of_job("j"));
     world.runs("a", tasks[0], Round(0));
     world.exits("b", tasks[1], 0, 0);
-    assert_eq!(world.why(next), "it waits for every older task of job j to succeed (__AFTER__)");
+    assert_eq!(world.why(next), waits("every older task of job j to succeed"));
     world.ends("a", tasks[0], Round(0), result(0));
     assert_eq!(world.apply("a"), Some((next, Round(0))), "the later one is not meant");
     assert_eq!(world.apply("b"), Some((later, Round(0))));
@@ -169,7 +176,7 @@ fn other_fields_hold_while_a_task_waits_for_a_term() {
     world.kill(killed);
     assert_eq!(world.outcome(killed), Outcome::Killed);
     world.do_to(TASK_RETRY, killed);
-    assert_eq!(world.why(killed), format!("it waits for task {first} to succeed (__AFTER__)"));
+    assert_eq!(world.why(killed), waits(&format!("task {first} to succeed")));
     world.do_to(TASK_HOLD, killed);
     world.pass(seconds(11.0));
     assert_eq!(world.outcome(expiring), Outcome::Expired);
@@ -194,7 +201,7 @@ fn a_met_term_stays_met_when_its_task_is_forgotten() {
     world.pass_with(seconds(60.0), &[]);
     assert!(!world.stored.contains_key(&one), "it is forgotten");
     world.restart();
-    assert_eq!(world.why(next), format!("it waits for task {two} to succeed (__AFTER__)"));
+    assert_eq!(world.why(next), waits(&format!("task {two} to succeed")));
     world.exits("a", two, 1, 0);
     assert_eq!(world.apply("a"), Some((next, Round(1))));
 }

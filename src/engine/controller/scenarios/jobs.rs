@@ -131,7 +131,7 @@ fn an_order_about_many_tasks_leaves_room_for_others() {
     assert_eq!(answer, Answer::Later);
     let killed = world.job("j").outcomes[Outcome::Killed as usize];
     assert!((1..300).contains(&killed), "{killed} of them in one turn");
-    // It is carried out although nobody waits for the answer.
+    // It is carried out although no client waits for the answer.
     assert_eq!(world.controller.handle_disconnected(ticket.connection), [ticket]);
     world.pass(seconds(1.0));
     assert_eq!(world.job_counts("j"), "FINISHED 400, KILLED 400");

@@ -3,11 +3,16 @@
 use super::*;
 use crate::protocol::requests::submit::many::TASK_SUBMIT_MANY;
 
+/// Words of the wire for `<WORD>`.
+fn wire(text: &str) -> String {
+    text.replace(['<', '>'], "__")
+}
+
 impl World {
     /// `tasks` and `beside` as JSON.
     fn submit_many(&mut self, tasks: &str, beside: &str) -> Reply {
         let kind = TASK_SUBMIT_MANY.word;
-        let body = format!(r#"{{"__TYPE__":"{kind}","__OPERATION__":"t"{beside},"__TASKS__":{tasks}}}"#);
+        let body = wire(&format!(r#"{{"<TYPE>":"{kind}","<OPERATION>":"t"{beside},"<TASKS>":{tasks}}}"#));
         match requests::parse(body.as_bytes(), &rules()) {
             Ok((_, Message::Client(request))) => self.ask(request),
             Ok(other) => panic!("{other:?}"),
@@ -38,8 +43,8 @@ impl World {
 fn tasks_are_accepted_in_order_with_the_fields_beside_them() {
     let mut world = World::new();
     let (tasks, duplicates) = world.submitted_many(
-        r#"[{"n":1},{"n":2,"__JOB__":"own","__TYPE__":"x"},{"__OPERATION__":"u"}]"#,
-        r#","__JOB__":"shared","__PRIORITY__":7"#,
+        r#"[{"n":1},{"n":2,"<JOB>":"own","<TYPE>":"x"},{"<OPERATION>":"u"}]"#,
+        r#","<JOB>":"shared","<PRIORITY>":7"#,
     );
     assert_eq!((tasks.len(), duplicates), (3, vec![]));
     assert!(tasks.is_sorted());
@@ -53,7 +58,7 @@ fn tasks_are_accepted_in_order_with_the_fields_beside_them() {
 #[test]
 fn a_chain_fits_into_one_request() {
     let mut world = World::new();
-    let (tasks, _) = world.submitted_many(r#"[{},{"__AFTER__":"job:j"},{"__AFTER__":"job:j"}]"#, r#","__JOB__":"j""#);
+    let (tasks, _) = world.submitted_many(r#"[{},{"<AFTER>":"job:j"},{"<AFTER>":"job:j"}]"#, r#","<JOB>":"j""#);
     for task in tasks {
         assert_eq!(world.apply("b").map(|(task, _)| task), Some(task));
         assert_eq!(world.apply("c"), None, "one after the other");
@@ -66,36 +71,34 @@ fn a_chain_fits_into_one_request() {
 fn one_wrong_task_refuses_all() {
     let mut world = World::with(|settings| settings.waiting_max = 3);
     for (tasks, beside, expected) in [
-        (r#"[{},{"__PRIORITY__":"x"}]"#, "", (-1007, Some(1))),
+        (r#"[{},{"<PRIORITY>":"x"}]"#, "", (-1007, Some(1))),
         (r#"[{},{"x":[1]}]"#, "", (-1007, Some(1))),
         (r#"[{},{},7]"#, "", (-1007, Some(2))),
-        (r#"[{"__OPERATION__":"/"}]"#, "", (-1006, Some(0))),
-        (r#"[{},{"__AFTER__":"job:none"}]"#, "", (-1004, Some(1))),
-        (r#"[{"__AFTER__":"job:j"},{"__JOB__":"j"}]"#, "", (-1004, Some(0))),
+        (r#"[{"<OPERATION>":"/"}]"#, "", (-1006, Some(0))),
+        (r#"[{},{"<AFTER>":"job:none"}]"#, "", (-1004, Some(1))),
+        (r#"[{"<AFTER>":"job:j"},{"<JOB>":"j"}]"#, "", (-1004, Some(0))),
         (r#"[{},{},{},{}]"#, "", (-1008, Some(3))),
-        (r#"[{"__SUBMIT_KEY__":"k"},{"__SUBMIT_KEY__":"k","x":1}]"#, "", (-1007, Some(1))),
+        (r#"[{"<SUBMIT_KEY>":"k"},{"<SUBMIT_KEY>":"k","x":1}]"#, "", (-1007, Some(1))),
         ("[]", "", (-1007, None)),
         ("7", "", (-1007, None)),
         (r#"{"a":1}"#, "", (-1007, None)),
         ("[{},{},{},{},{},{},{},{},{},{},{}]", "", (-1008, None)),
-        ("[{}]", r#","__SUBMIT_KEY__":"k""#, (-1007, None)),
-        ("[{}]", r#","__GIVEN_ID__":"g""#, (-1007, None)),
+        ("[{}]", r#","<SUBMIT_KEY>":"k""#, (-1007, None)),
+        ("[{}]", r#","<GIVEN_ID>":"g""#, (-1007, None)),
         (r#"[{"a":1,"a":2}]"#, "", (-1001, None)),
     ] {
         assert_eq!(world.many_refused(tasks, beside), expected, "{tasks}{beside}");
     }
-    let body = br#"{"__TYPE__":"TASK/SUBMIT","__OPERATION__":"t","__TASKS__":[{}]}"#;
-    assert_eq!(requests::parse(body, &rules()).unwrap_err().refusal.code, Code::BadField);
+    let body = wire(r#"{"<TYPE>":"TASK/SUBMIT","<OPERATION>":"t","<TASKS>":[{}]}"#);
+    assert_eq!(requests::parse(body.as_bytes(), &rules()).unwrap_err().refusal.code, Code::BadField);
 }
 
 #[test]
 fn a_key_twice_is_one_task() {
     let mut world = World::new();
     let first = world.submitted(&Fields::new().with(words::SUBMIT_KEY, "old"));
-    let (tasks, duplicates) = world.submitted_many(
-        r#"[{"__SUBMIT_KEY__":"old"},{"__SUBMIT_KEY__":"new","x":1},{"x":1,"__SUBMIT_KEY__":"new"},{}]"#,
-        "",
-    );
+    let (tasks, duplicates) = world
+        .submitted_many(r#"[{"<SUBMIT_KEY>":"old"},{"<SUBMIT_KEY>":"new","x":1},{"x":1,"<SUBMIT_KEY>":"new"},{}]"#, "");
     assert_eq!(duplicates, [0, 2]);
     assert_eq!((tasks[0], tasks[2]), (first, tasks[1]));
     assert_ne!(tasks[3], tasks[1]);
@@ -104,7 +107,7 @@ fn a_key_twice_is_one_task() {
 #[test]
 fn what_cannot_be_stored_is_withdrawn_as_a_whole() {
     let mut world = World::new();
-    let (tasks, _) = world.submitted_many(r#"[{},{"__AFTER__":"job:j"}]"#, r#","__JOB__":"j""#);
+    let (tasks, _) = world.submitted_many(r#"[{},{"<AFTER>":"job:j"}]"#, r#","<JOB>":"j""#);
     assert!(!world.controller.handle_many_unstored(world.now, &tasks, &[]), "one waits for the other");
     let (tasks, _) = world.submitted_many(r#"[{},{}]"#, "");
     assert!(world.controller.handle_many_unstored(world.now, &tasks, &[]));

@@ -51,8 +51,8 @@ use crate::protocol::rules::{Rules, SubmitLimits};
 use crate::protocol::task::Filter;
 use crate::protocol::{Code, words};
 use crate::types::{
-    AgentId, Defer, ExitCode, Fields, GateSettings, GateVerdict, GateView, JobMemo, JobName, JobStatus, Label, Labels, Outcome, Phase, PhaseTimes,
-    Policy, Round, RunResult, Session, TaskRecord, TaskState, Wall,
+    AgentId, Defer, ExitCode, Fields, GateSettings, GateVerdict, GateView, JobMemo, JobName, JobStatus, Label, Labels,
+    Outcome, Phase, PhaseTimes, Policy, Round, RunResult, Session, TaskRecord, TaskState, Wall,
 };
 
 const INTERVAL: Duration = Duration::from_secs(3);

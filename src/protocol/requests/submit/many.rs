@@ -52,7 +52,9 @@ fn read_many(Reader { fields, list, rules, .. }: Reader<'_>) -> Result<SubmitMan
         let merged = own.and_then(|own| {
             let merged = with_shared(own, &fields);
             let (count, max) = (merged.len(), rules.limits.fields);
-            let too_many = || Refusal::new(Code::LimitReached, format!("the task has {count} fields, more than {max} (FIELDS_MAX)"));
+            let too_many = || {
+                Refusal::new(Code::LimitReached, format!("the task has {count} fields, more than {max} (FIELDS_MAX)"))
+            };
             if count > max { Err(too_many()) } else { read(merged, rules) }
         });
         merged.map_err(|refusal| refusal.about(index))
@@ -111,7 +113,9 @@ fn decode_many(frame: &[u8]) -> Result<SubmittedMany, ReplyError> {
     let duplicates = value.get(words::DUPLICATES).and_then(Value::as_array);
     Ok(SubmittedMany {
         ids: ids.as_array().and_then(|ids| ids.iter().map(id).collect()).ok_or_else(malformed)?,
-        duplicates: duplicates.map_or(Some(Vec::new()), |all| all.iter().map(number).collect()).ok_or_else(malformed)?,
+        duplicates: duplicates
+            .map_or(Some(Vec::new()), |all| all.iter().map(number).collect())
+            .ok_or_else(malformed)?,
         warning: value.get(words::WARNING).and_then(Value::as_str).map(str::to_owned),
     })
 }

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Checked, Companions, Found};
 use crate::engine::controller::requests::{Code, Controller, Refusal, Reply, words};
-use crate::protocol::requests::submit::many::SubmitMany;
 use crate::protocol::requests::submit::Submit;
+use crate::protocol::requests::submit::many::SubmitMany;
 use crate::types::{Fields, Now, Requirements, TaskId, TaskRecord};
 
 /// The place of a task in the request.
@@ -71,7 +71,11 @@ impl Controller {
     fn check_one(&mut self, now: Now, submit: Submit, index: usize, batch: &mut Batch) -> Result<Place, Refusal> {
         if let Some(key) = submit.submit_key() {
             if let Some((other, fields)) = batch.keys.get(&key) {
-                return if is_equal(fields, &submit.fields) { Ok(Place::SameAs(*other)) } else { Err(key_twice(&key, *other)) };
+                return if is_equal(fields, &submit.fields) {
+                    Ok(Place::SameAs(*other))
+                } else {
+                    Err(key_twice(&key, *other))
+                };
             }
             batch.keys.insert(key, (index, submit.fields.clone()));
         }
@@ -101,6 +105,7 @@ fn is_equal(one: &Fields, other: &Fields) -> bool {
 }
 
 fn key_twice(key: &str, other: usize) -> Refusal {
-    let message = format!("{} {key} is that of task {other} of this request, which has other fields", words::SUBMIT_KEY);
+    let message =
+        format!("{} {key} is that of task {other} of this request, which has other fields", words::SUBMIT_KEY);
     Refusal::new(Code::BadField, message)
 }

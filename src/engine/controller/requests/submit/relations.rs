@@ -20,7 +20,8 @@ pub(super) struct Companions {
 impl Companions {
     /// One more task will be accepted.
     pub(super) fn add(&mut self, submit: &Submit) {
-        let Some(Membership { name, is_pushed, .. }) = submit.relations.as_ref().and_then(|all| all.job.as_ref()) else {
+        let Some(Membership { name, is_pushed, .. }) = submit.relations.as_ref().and_then(|all| all.job.as_ref())
+        else {
             return;
         };
         let receivers = self.jobs.entry(name.clone()).or_default();
