@@ -205,11 +205,7 @@ impl Connection {
     fn frame(&mut self, now: Mono, mut frame: Frame) -> Result<Option<Event>, DisconnectReason> {
         if let Some(session) = &mut self.session {
             frame = session.open(frame)?;
-            let max = self.settings.limits.bytes_max_of(&frame.body).saturating_sub(self.parts_bytes);
-            let max = if frame.is_command { COMMAND_BYTES_MAX } else { max };
-            if frame.body.len() > max {
-                return Err(DisconnectReason::TooLong { bytes: frame.body.len() as u64, max });
-            }
+            self.settings.limits.check(&frame, self.parts_bytes)?;
         }
         if frame.is_command { self.command(now, &frame.body) } else { self.part(frame) }
     }

@@ -86,9 +86,15 @@ impl Limits {
         self.long.map_or(0, |long| long.bytes_max).max(self.message_bytes_max)
     }
 
-    /// Bytes of a message that has this part.
-    fn bytes_max_of(&self, part: &[u8]) -> usize {
-        let is_long = self.long.is_some_and(|long| (long.may_be_long)(part) == Some(true));
-        if is_long { self.bytes_max() } else { self.message_bytes_max }
+    /// Checks an opened frame, after parts with `before` bytes of the same message.
+    fn check(&self, frame: &frame::Frame, before: usize) -> Result<(), DisconnectReason> {
+        let is_long = || self.long.is_some_and(|long| (long.may_be_long)(&frame.body) == Some(true));
+        let max = match frame.is_command {
+            true => command::COMMAND_BYTES_MAX,
+            false if is_long() => self.bytes_max().saturating_sub(before),
+            false => self.message_bytes_max.saturating_sub(before),
+        };
+        let bytes = frame.body.len();
+        if bytes > max { Err(DisconnectReason::TooLong { bytes: bytes as u64, max }) } else { Ok(()) }
     }
 }
