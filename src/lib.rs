@@ -78,6 +78,12 @@
 //! does not hold up tasks that do not name it. Within a line they wait by tool, so that no task goes to an agent that has
 //! not reported its tool while another one has.
 //!
+//! # Jobs and dependencies
+//!
+//! Tasks can share the name of a job, and wait for other tasks or jobs ([`types::Term`]). A job is counted with each change of
+//! its tasks, and a term is decided by the end that it names, each in O(log n). One end may decide many terms, so its
+//! consequences are a queue of work, of which each turn does a slice; so are orders about all tasks of a job.
+//!
 //! # Restarts
 //!
 //! A controller that starts reads the store and continues: waiting tasks keep their order, and a run is adopted when its

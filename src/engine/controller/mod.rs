@@ -271,11 +271,16 @@ impl Controller {
 
     /// The end of every event: every task that can start does, and the deadline is set for the next change by time.
     fn settle(&mut self, now: Now) {
-        self.settle_relations(now);
-        self.look_for_tools(now);
-        self.dispatch(now);
-        // A task may have ended because of its time, just before it would have been handed out.
-        self.settle_relations(now);
+        loop {
+            self.settle_relations(now);
+            self.look_for_tools(now);
+            self.dispatch(now);
+            // A task may have ended because of its time, just before it would have been handed out.
+            if !self.backlog.has_work() {
+                break;
+            }
+        }
+        self.plan_relations(now);
         self.publish_jobs(now);
         self.plan(now);
     }

@@ -53,6 +53,11 @@ impl Backlog {
         !self.ends.is_empty()
     }
 
+    /// Whether this turn is to do more of it.
+    pub(super) fn has_work(&self) -> bool {
+        self.left > 0 && !self.is_empty()
+    }
+
     fn is_empty(&self) -> bool {
         self.ends.is_empty() && self.stops.is_empty()
     }
@@ -189,7 +194,7 @@ impl Controller {
     }
 
     /// A task has finished: notes what that means for others, which [`Self::settle_relations`] carries out.
-    pub(super) fn relatives_of(&mut self, now: Now, task: TaskId) {
+    pub(super) fn relatives_of(&mut self, task: TaskId) {
         let Some(record) = self.tasks.get(task) else { return };
         let job = record.membership().map(|member| member.name.clone());
         if !self.tasks.dependants().is_empty()
@@ -205,20 +210,24 @@ impl Controller {
             self.answer_waiters(&Subject::Job(name.clone()));
         }
         if must_stop {
-            self.stop_job(now, &name);
+            self.stop_job(&name);
         }
     }
 
     /// Does the work that is left for this turn.
     pub(super) fn settle_relations(&mut self, now: Now) {
-        while !self.backlog.is_empty() {
-            if self.backlog.left == 0 {
-                return self.timers.set(Timer::Relations, now.mono);
-            }
+        while self.backlog.has_work() {
             self.backlog.left -= 1;
             if !self.work_off_end(now) {
                 self.work_off_stop(now);
             }
+        }
+    }
+
+    /// Sets the deadline for the work of the next turn.
+    pub(super) fn plan_relations(&mut self, now: Now) {
+        if !self.backlog.is_empty() {
+            self.timers.set(Timer::Relations, now.mono);
         }
     }
 
@@ -255,19 +264,18 @@ impl Controller {
     }
 
     /// So many tasks of a job have failed that nothing more of it may start.
-    pub(super) fn stop_job(&mut self, now: Now, name: &JobName) {
+    pub(super) fn stop_job(&mut self, name: &JobName) {
         let Some(job) = self.tasks.jobs_mut().get_mut(name) else { return };
         let stop = JobStop { fails: job.fails() };
         job.memo.stopped = Some(stop);
         self.journal.info(format!("job {name}: {stop}"));
         self.store_memo(name);
-        self.sweep_stopped(now, name);
+        self.sweep_stopped(name);
     }
 
     /// The waiting tasks of a stopped job are to end.
-    pub(super) fn sweep_stopped(&mut self, now: Now, name: &JobName) {
+    pub(super) fn sweep_stopped(&mut self, name: &JobName) {
         self.backlog.stops.push_back(Stop { job: name.clone(), seen: None, until: self.last_id });
-        self.timers.set(Timer::Relations, now.mono);
     }
 
     /// A stopped job goes on: no more of its tasks are to end.
@@ -318,9 +326,9 @@ impl Controller {
             let Some(job) = self.tasks.jobs().get(&name) else { continue };
             let (is_stopped, must_stop) = (job.stopped().is_some(), job.must_stop());
             if must_stop {
-                self.stop_job(now, &name);
+                self.stop_job(&name);
             } else if is_stopped {
-                self.sweep_stopped(now, &name);
+                self.sweep_stopped(&name);
             }
         }
         for name in self.tasks.jobs_mut().take_orphans() {

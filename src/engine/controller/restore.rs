@@ -46,6 +46,7 @@ impl Controller {
         controller.restore_relations(now);
         controller.publish_restored(now);
         controller.settle_relations(now);
+        controller.plan_relations(now);
         controller.plan(now);
         controller
     }

@@ -6,7 +6,6 @@ use super::{Ask, Code, Kind, Listing, Reader, Refusal, Request, words};
 use crate::protocol::client::view;
 use crate::protocol::json::ObjectWriter;
 use crate::protocol::relations;
-use crate::protocol::typed::bad;
 use crate::protocol::words::kind;
 use crate::types::{Fields, JobName, JobStatus, JobView, Outcome, Phase, Scalar, Wall};
 
@@ -47,7 +46,10 @@ pub enum JobOrder {
 fn name(reader: &Reader<'_>) -> Result<JobName, Refusal> {
     match reader.fields.get(words::JOB) {
         Some(value) => relations::job_name(value),
-        None => Err(bad(words::JOB, &Scalar::Null, format_args!("the name of a job, for {}", reader.kind.word))),
+        None => {
+            let message = format!("{} has no {}; set it to the name of a job", reader.kind.word, words::JOB);
+            Err(Refusal::new(Code::BadField, message))
+        }
     }
 }
 

@@ -219,3 +219,21 @@ fn a_task_that_has_waited_is_handed_out_after_the_commit() {
     assert!(matches!(reply, Reply::Assigned(_)));
     assert_eq!(claim_of_reply(&reply), Claim::Promise);
 }
+
+/// The end by time comes while tasks are handed out, and starts another one in the same turn.
+#[test]
+fn an_expired_task_makes_way_at_once() {
+    let mut world = World::new();
+    let blocker = world.task();
+    let end = world.moment(5.0);
+    let expiring = world.submitted(&after(blocker.to_string()).with(words::END_BEFORE, end));
+    let next = world.submitted(&after(format!("any:{expiring}")));
+    world.runs("a", blocker, Round(0));
+    world.park("b");
+    world.pass(seconds(2.0));
+    world.beat("a", Some((blocker, Round(0))));
+    world.park("b");
+    world.pass(seconds(4.0));
+    assert_eq!(world.outcome(expiring), Outcome::Expired);
+    assert_eq!(world.phase(next), Phase::Dispatched);
+}

@@ -8,7 +8,7 @@ use crate::engine::controller::jobs::Job;
 use crate::engine::controller::relations::Fate;
 use crate::protocol::requests::job;
 use crate::protocol::requests::submit::Submit;
-use crate::types::{JobName, Membership, Now, Prior, PushAddress, Relations, TaskId};
+use crate::types::{JobName, Membership, Prior, PushAddress, Relations, TaskId};
 
 /// The jobs of the tasks before this one in the same request.
 #[derive(Debug, Default)]
@@ -77,7 +77,7 @@ impl Controller {
     }
 
     /// The last number of failures that was given holds for the whole job.
-    pub(super) fn limit_fails(&mut self, now: Now, name: &JobName, max: u32) {
+    pub(super) fn limit_fails(&mut self, name: &JobName, max: u32) {
         let Some(job) = self.tasks.jobs_mut().get_mut(name).filter(|job| job.memo.fails_max != Some(max)) else {
             return;
         };
@@ -85,7 +85,7 @@ impl Controller {
         let must_stop = job.must_stop();
         self.store_memo(name);
         if must_stop {
-            self.stop_job(now, name);
+            self.stop_job(name);
         }
     }
 }
