@@ -70,6 +70,14 @@ impl Controller {
         }
     }
 
+    /// A published state has not left, because the store is in trouble: another one follows.
+    pub(super) fn handle_job_status_dropped(&mut self, now: Mono, name: &JobName) {
+        if let Some(job) = self.tasks.jobs_mut().get_mut(name) {
+            job.pace.is_dirty = true;
+        }
+        self.handle_job_status_left(now, name);
+    }
+
     /// After a restart, the jobs whose last state may not have left are published again.
     pub(super) fn publish_restored(&mut self, now: Now) {
         let since = now.wall.before(RECENT);

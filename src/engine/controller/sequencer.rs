@@ -349,6 +349,8 @@ impl<R: Clone> Sequencer<R> {
                 let message = format!("the tasks cannot be stored ({why}); submit them again later");
                 self.send(route, Refusal::new(Code::LimitReached, message).into(), Duration::ZERO);
             }
+            // It may count tasks that are withdrawn.
+            Deferred::JobStatus(status) => self.controller.handle_job_status_dropped(now.mono, &status.view.name),
             Deferred::Reply { route, claim: Claim::View, reply, delay_max } => self.send(route, reply, delay_max),
             message => self.commits.hold(message),
         }
