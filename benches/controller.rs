@@ -95,6 +95,9 @@ impl World {
                 Effect::Record(record) => {
                     divan::black_box(record);
                 }
+                Effect::JobStatus(status) => {
+                    divan::black_box(status);
+                }
             }
         }
         last
@@ -157,6 +160,7 @@ fn settings() -> Settings {
         parked_max: 1000,
         scans_max: 10,
         part_bytes_max: 4096,
+        job_receivers_max: 16,
     }
 }
 
@@ -167,6 +171,7 @@ fn rules() -> Rules {
         addresses: AddressPolicy::everything(),
         wait_max,
         apply_wait_max: wait_max,
+        submits: llts::protocol::rules::SubmitLimits::DEFAULT,
         defaults: llts::protocol::rules::TaskDefaults::default(),
     }
 }

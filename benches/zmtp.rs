@@ -20,6 +20,7 @@ const MANY: usize = 64;
 fn connection(kind: Kind) -> Connection {
     let limits = Limits {
         message_bytes_max: 1 << 20,
+        long: None,
         parts_max: 8,
         queue_messages_max: 1000,
         queue_bytes_max: 1 << 24,

@@ -86,6 +86,12 @@
 //! of an output is in memory for each agent. A run that writes is read from its file; inotify reports its growth, as long as a
 //! reader waits.
 //!
+//! # Jobs and dependencies
+//!
+//! Tasks can share the name of a job, and wait for other tasks or jobs ([`types::Term`]). A job is counted with each change of
+//! its tasks, and a term is decided by the end that it names, each in O(log n). One end may decide many terms, so its
+//! consequences are a queue of work, of which each turn does a slice; so are orders about all tasks of a job.
+//!
 //! # Restarts
 //!
 //! A controller that starts reads the store and continues: waiting tasks keep their order, and a run is adopted when its

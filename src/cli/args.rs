@@ -4,7 +4,7 @@ use clap::{Parser, Subcommand};
 
 use super::connect::Global;
 use super::{
-    agent, config, context, drain, explain, gate, guard, hold, init, join, keys, kill, list, logs, prompt, query,
+    agent, config, context, drain, explain, gate, guard, hold, init, job, join, keys, kill, list, logs, prompt, query,
     retry, run, store, submit, supervise, tdf, tool, up, wait,
 };
 
@@ -55,6 +55,10 @@ pub(super) enum Command {
     Logs(logs::LogsArgs),
     /// List tasks, newest first
     List(list::ListArgs),
+    /// List jobs, newest first
+    Jobs(job::JobsArgs),
+    /// Show the progress of a job, its run times, and why tasks of it failed
+    Job(job::JobArgs),
     /// Count tasks and agents
     Stats,
     /// List agents
@@ -105,7 +109,13 @@ impl Command {
         match self {
             Self::Run(_) | Self::Submit(_) | Self::Wait(_) | Self::Kill(_) | Self::Retry(_) | Self::Hold(_) => None,
             Self::Release(_) | Self::Query(_) | Self::Explain(_) | Self::List(_) | Self::Stats | Self::Agents => None,
-            Self::Drain(_) | Self::Gate(_) | Self::Agent(_) | Self::Info | Self::Logs(_) => None,
+            Self::Drain(_)
+            | Self::Gate(_)
+            | Self::Agent(_)
+            | Self::Info
+            | Self::Logs(_)
+            | Self::Jobs(_)
+            | Self::Job(_) => None,
             Self::Up(args) if args.is_about_agents_only() => None,
             Self::Up(_) => Some("`llts up` starts a service on this machine"),
             Self::Init(_) | Self::Join(_) => Some("this command makes a home on this machine"),

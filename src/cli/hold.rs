@@ -5,8 +5,10 @@ use clap::Args;
 use super::Session;
 use super::change::{self, Act, Needless};
 use super::exit::Failure;
+use super::job;
 use super::selection::{Scope, Selection};
 use crate::protocol::requests::hold::hold;
+use crate::protocol::requests::job::JobOrder;
 
 const HELD: Needless = Needless { one: "was held already", many: "were held already" };
 const NOT_HELD: Needless = Needless { one: "was not held", many: "were not held" };
@@ -44,6 +46,9 @@ fn set_held(
     done: &'static str,
     needless: Needless,
 ) -> Result<u8, Failure> {
+    if let Some(name) = selection.whole_job().filter(|_| !selection.is_of_failed()) {
+        return job::change(session, name, &JobOrder::Hold(shall_hold), done);
+    }
     let client = session.client()?;
     let tasks = selection.resolve(&client, Scope::Unfinished)?;
     change::each(session, &tasks, done, |id, task| match task.held == shall_hold {

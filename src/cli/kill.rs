@@ -6,7 +6,9 @@ use super::Session;
 use super::caller::{caller, command_line};
 use super::change::{self, Act, Needless};
 use super::exit::Failure;
+use super::job;
 use super::selection::{Scope, Selection};
+use crate::protocol::requests::job::JobOrder;
 use crate::protocol::requests::kill::kill;
 
 const FINISHED: Needless = Needless { one: "had finished", many: "had finished" };
@@ -25,6 +27,10 @@ pub(super) struct KillArgs {
 }
 
 pub(super) fn run(session: &mut Session, args: &KillArgs) -> Result<u8, Failure> {
+    if let Some(name) = args.selection.whole_job().filter(|_| !args.selection.is_of_failed()) {
+        let reason = caller(&command_line());
+        return job::change(session, name, &JobOrder::Kill(Some(reason.into())), "killed");
+    }
     let client = session.client()?;
     let tasks = args.selection.resolve(&client, Scope::Unfinished)?;
     if args.selection.is_everything() && !tasks.is_empty() {

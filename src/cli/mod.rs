@@ -14,6 +14,7 @@ mod output;
 mod output_reader;
 mod parameter;
 mod policy;
+mod relations;
 mod selection;
 mod table;
 mod tails;
@@ -34,6 +35,7 @@ mod hold;
 mod info;
 mod init;
 mod invite;
+mod job;
 mod join;
 mod keys;
 mod kill;
@@ -225,6 +227,8 @@ fn dispatch(session: &mut Session, command: Command) -> Result<u8, Failure> {
         Command::Query(args) => query::run(session, &args),
         Command::Explain(args) => explain::run(session, &args),
         Command::List(args) => list::run(session, &args),
+        Command::Jobs(args) => job::list(session, &args),
+        Command::Job(args) => job::run(session, &args),
         Command::Stats => stats::run(session),
         Command::Info => info::run(session),
         Command::Init(args) => init::run(session, &args),

@@ -29,6 +29,12 @@ pub(super) struct Selection {
     /// Only those that have this field with this value; may be repeated. As for submit: key=value or key:=JSON
     #[arg(long = "where", id = "filter", value_name = "KEY=VALUE", value_parser = parameter::parse, help_heading = "Selection")]
     filter: Vec<Parameter>,
+    /// Only those of this job
+    #[arg(long, value_name = "NAME", help_heading = "Selection")]
+    job: Option<String>,
+    /// Only those that ended as FAILED, TIMED_OUT or LOST
+    #[arg(long, conflicts_with_all = ["tasks", "outcome"], help_heading = "Selection")]
+    failed: bool,
     /// Only those in this phase
     #[arg(long, value_parser = phase(), ignore_case = true, help_heading = "Selection")]
     status: Option<Phase>,
@@ -36,6 +42,9 @@ pub(super) struct Selection {
     #[arg(long, value_parser = outcome(), ignore_case = true, help_heading = "Selection")]
     outcome: Option<Outcome>,
 }
+
+/// The unwanted ends that another round may repair. A task whose deadline has passed cannot be repaired.
+pub(super) const FAILED: &[Outcome] = &[Outcome::Failed, Outcome::TimedOut, Outcome::Lost];
 
 /// One of the words for tasks.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -128,8 +137,21 @@ impl Selection {
         self
     }
 
+    /// Whether it selects failed tasks only.
+    pub(super) const fn is_of_failed(&self) -> bool {
+        self.failed
+    }
+
+    /// The job that it selects as a whole, or the failed tasks of it.
+    pub(super) fn whole_job(&self) -> Option<&str> {
+        let narrowed =
+            self.given_id.is_some() || !self.filter.is_empty() || self.status.is_some() || self.outcome.is_some();
+        self.job.as_deref().filter(|_| !narrowed && self.tasks.is_empty())
+    }
+
     const fn has_filters(&self) -> bool {
-        self.given_id.is_some() || !self.filter.is_empty() || self.status.is_some() || self.outcome.is_some()
+        let is_narrow = self.given_id.is_some() || !self.filter.is_empty() || self.job.is_some() || self.failed;
+        is_narrow || self.status.is_some() || self.outcome.is_some()
     }
 
     /// The fields that each selected task must have.
@@ -138,6 +160,9 @@ impl Selection {
         let mut selector = fields.iter().fold(Selector::all(), |all, (name, value)| all.and(name, value.clone()));
         if let Some(id) = &self.given_id {
             selector = selector.and_given_id(id);
+        }
+        if let Some(name) = &self.job {
+            selector = selector.and_job(name);
         }
         if let Some(phase) = self.status {
             selector = selector.and_phase(phase);
@@ -173,6 +198,9 @@ impl Selection {
     /// A page of the selected tasks, newest first.
     pub(super) fn list(&self, client: &Client, offset: u64, limit: u64) -> Result<Listing<TaskView>, Failure> {
         let selector = self.selector()?;
+        if self.failed {
+            return list_failed(client, &selector, offset, limit);
+        }
         if !self.tasks.iter().any(|which| *which != Which::All) {
             return Ok(pages(client, &selector, offset, limit)?);
         }
@@ -194,7 +222,7 @@ impl Selection {
 
     /// Adds all tasks of the scope that match.
     fn sweep(&self, client: &Client, selector: &Selector, scope: Scope, found: &mut Found) -> Result<(), ClientError> {
-        let selectors: Vec<Selector> = match scope {
+        let selectors: Vec<Selector> = match if self.failed { Scope::Ended(FAILED) } else { scope } {
             // Waiting tasks come first: the end of a running one would start a waiting one.
             Scope::Unfinished if self.status.is_none() => {
                 let phases = Phase::ALL.into_iter().filter(|phase| *phase != Phase::Finished);
@@ -207,6 +235,20 @@ impl Selection {
         };
         selectors.iter().try_for_each(|selector| sweep(|offset| client.ask(&tasks(selector, offset, PAGE)), found))
     }
+}
+
+/// A page of the failed tasks that match, newest first.
+fn list_failed(client: &Client, selector: &Selector, offset: u64, limit: u64) -> Result<Listing<TaskView>, Failure> {
+    let mut all = Listing { total: 0, rows: Vec::new() };
+    for outcome in FAILED {
+        let Listing { total, rows } =
+            pages(client, &selector.clone().and_outcome(*outcome), 0, offset.saturating_add(limit))?;
+        all.total += total;
+        all.rows.extend(rows);
+    }
+    all.rows.sort_by(|one, other| other.id().cmp(one.id()));
+    let size = |count| usize::try_from(count).unwrap_or(usize::MAX);
+    Ok(Listing { total: all.total, rows: all.rows.into_iter().skip(size(offset)).take(size(limit)).collect() })
 }
 
 /// The tasks found up to now, each once.

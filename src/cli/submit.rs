@@ -12,6 +12,7 @@ use super::exit::Failure;
 use super::output::note;
 use super::parameter::{self, Parameter};
 use super::policy::{self, PolicyArgs};
+use super::relations::RelationArgs;
 use super::when;
 use crate::client::{Client, ClientError};
 use crate::protocol::requests::submit::{Submission, Submitted};
@@ -48,6 +49,8 @@ pub(super) struct TaskArgs {
     #[command(flatten)]
     command: CommandArgs,
     #[command(flatten)]
+    relations: RelationArgs,
+    #[command(flatten)]
     policy: PolicyArgs,
 }
 
@@ -76,6 +79,7 @@ impl TaskArgs {
             submit_key: self.submit_key.clone(),
             ..work
         };
+        let submission = self.relations.relate(submission);
         let demands = self.policy.0.iter().cloned();
         Ok(demands.fold(submission, |submission, (field, value)| submission.demanding(field, value)))
     }

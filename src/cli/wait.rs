@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use super::Session;
 use super::change::about;
 use super::exit::{self, Failure};
+use super::job;
 use super::output::{note, to_value};
 use super::selection::{Chosen, Scope, Selection};
 use super::table::Table;
@@ -39,8 +40,11 @@ enum End {
 }
 
 pub(super) fn run(session: &mut Session, args: &WaitArgs) -> Result<u8, Failure> {
-    let client = session.client()?;
     let until = args.timeout.map(|timeout| clock::now().mono + timeout);
+    if let Some(name) = args.selection.whole_job().filter(|_| !args.selection.is_of_failed()) {
+        return job::wait(session, name, until);
+    }
+    let client = session.client()?;
     let scope = if args.selection.is_everything() { Scope::Unfinished } else { Scope::Every };
     let chosen = args.selection.resolve(&client, scope)?;
     let ends = chosen.iter().map(|task| wait(&client, task, until)).collect::<Result<Vec<_>, _>>()?;

@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use crate::config::{ClientSection, Config};
 use crate::protocol::client::{Ask, ReplyError, Selector, TaskView};
+use crate::protocol::requests::job::{self, JobAnswer};
 use crate::protocol::requests::query::query;
 use crate::shell::clock;
 use crate::shell::endpoint::{Outcome, Requester};
@@ -144,23 +145,47 @@ impl Client {
         until: Option<Mono>,
         interrupt: Option<BorrowedFd<'_>>,
     ) -> Result<Waited, ClientError> {
+        let ended = self.wait_until(|park| query(selector, Some(park)), TaskView::is_finished, until, interrupt)?;
+        Ok(match ended {
+            None => Waited::Interrupted,
+            Some(task) if task.is_finished() => Waited::Finished(task),
+            Some(task) => Waited::Expired(task),
+        })
+    }
+
+    /// Waits until all tasks of a job have finished or `until` has passed; returns the job as it is then.
+    ///
+    /// # Errors
+    /// As [`Self::wait`].
+    pub fn wait_for_job(&self, name: &str, until: Option<Mono>) -> Result<JobAnswer, ClientError> {
+        let has_ended = |job: &JobAnswer| job.ended_at().is_some();
+        let ended = self.wait_until(|park| job::query(name, Some(park)), has_ended, until, None)?;
+        Ok(ended.unwrap_or_else(|| unreachable!("nothing interrupts this wait")))
+    }
+
+    /// Asks again and again, with requests that are parked, until the answer is one of an end or `until` has passed; `None`
+    /// if `interrupt` becomes readable.
+    fn wait_until<A>(
+        &self,
+        ask: impl Fn(Duration) -> Ask<A>,
+        has_ended: impl Fn(&A) -> bool,
+        until: Option<Mono>,
+        interrupt: Option<BorrowedFd<'_>>,
+    ) -> Result<Option<A>, ClientError> {
         loop {
             let now = clock::now().mono;
             let left = until.map_or(PARK_MAX, |until| until.since(now).min(PARK_MAX));
             // The first request is answered at once, so that a missing controller is noticed at once.
             let park = if self.heard.get().is_some() { left } else { Duration::ZERO };
-            let ask = query(selector, Some(park));
+            let ask = ask(park);
             match self.exchange(&ask, park + self.reply_timeout, interrupt)? {
                 Exchange::Reply(frame) => {
-                    let task = ask.decode(&frame)?;
-                    if task.is_finished() {
-                        return Ok(Waited::Finished(task));
-                    }
-                    if until.is_some_and(|until| until <= clock::now().mono) {
-                        return Ok(Waited::Expired(task));
+                    let answer = ask.decode(&frame)?;
+                    if has_ended(&answer) || until.is_some_and(|until| until <= clock::now().mono) {
+                        return Ok(Some(answer));
                     }
                 }
-                Exchange::Interrupted => return Ok(Waited::Interrupted),
+                Exchange::Interrupted => return Ok(None),
                 Exchange::Silence => self.check_silence()?,
             }
         }

@@ -58,6 +58,12 @@ pub struct ControllerSection {
     pub details_bytes_max: usize,
     /// Maximum number of combinations of gates and tags among waiting tasks.
     pub waiting_needs_max: usize,
+    /// Maximum number of tasks of one TASK/SUBMIT_MANY.
+    pub submit_many_max: usize,
+    /// Maximum number of terms that one task may wait for.
+    pub after_terms_max: usize,
+    /// Maximum number of addresses that the state of one job is pushed to.
+    pub job_receivers_max: usize,
     /// Maximum number of known gates.
     pub gates_max: usize,
     /// The longest time that a request may be parked.
@@ -93,6 +99,10 @@ impl ControllerSection {
             agents_max: reader.size("AGENTS_MAX", 1..=10_000_000, "agents")?,
             details_limit_max: reader.size("DETAILS_LIMIT_MAX", 1..=1_000_000, "tasks")?,
             details_bytes_max: reader.size("DETAILS_BYTES_MAX", 1024..=GIB, "bytes")?,
+            submit_many_max: reader.size("SUBMIT_MANY_MAX", 1..=100_000, "tasks")?,
+            // Terms are numbered with 16 bits.
+            after_terms_max: reader.size("AFTER_TERMS_MAX", 1..=65_535, "terms")?,
+            job_receivers_max: reader.size("JOB_RECEIVERS_MAX", 1..=10_000, "addresses")?,
             waiting_needs_max: reader.size("WAITING_NEEDS_MAX", 1..=100_000, "combinations")?,
             gates_max: reader.size("GATES_MAX", 1..=100_000, "gates")?,
             wait_max: reader.millis("WAIT_MAX", 1..=DAY)?,
@@ -140,6 +150,8 @@ impl ClientSection {
 pub struct LimitsSection {
     /// Maximum bytes of one message.
     pub message_bytes_max: usize,
+    /// Maximum bytes of a submit that says in its first bytes that it is one.
+    pub submit_bytes_max: usize,
     /// Maximum fields of one message.
     pub fields_max: usize,
     /// Maximum bytes of a field's name.
@@ -176,6 +188,7 @@ impl LimitsSection {
     pub(super) fn read(reader: &mut Reader) -> Result<Self, ConfigError> {
         Ok(Self {
             message_bytes_max: reader.size("MESSAGE_BYTES_MAX", 1024..=GIB, "bytes")?,
+            submit_bytes_max: reader.size("SUBMIT_BYTES_MAX", 1024..=GIB, "bytes")?,
             fields_max: reader.size("FIELDS_MAX", 32..=65_536, "fields")?,
             field_name_bytes_max: reader.size("FIELD_NAME_BYTES_MAX", 32..=65_536, "bytes")?,
             field_value_bytes_max: reader.size("FIELD_VALUE_BYTES_MAX", 256..=GIB, "bytes")?,

@@ -17,6 +17,8 @@ use crate::types::{Fields, Outcome, Phase, Scalar};
 #[derive(Clone, Debug)]
 pub struct Ask<A> {
     fields: Fields,
+    /// The one field that is a list of flat objects, if there is one.
+    list: Option<(&'static str, Vec<Fields>)>,
     read: fn(&[u8]) -> Result<A, ReplyError>,
 }
 
@@ -24,13 +26,19 @@ impl<A> Ask<A> {
     /// A request with this `__TYPE__`, whose answer is read by `read`.
     #[must_use]
     pub fn new(kind: &str, read: fn(&[u8]) -> Result<A, ReplyError>) -> Self {
-        Self { fields: Fields::new().with(words::TYPE, kind), read }
+        Self { fields: Fields::new().with(words::TYPE, kind), list: None, read }
     }
 
     /// As it is, with one more field, or with another value of a field.
     #[must_use]
     pub fn with(mut self, name: &str, value: impl Into<Scalar>) -> Self {
         self.fields.set(name, value);
+        self
+    }
+
+    /// As it is, with a list of flat objects.
+    pub(super) fn with_list(mut self, name: &'static str, items: Vec<Fields>) -> Self {
+        self.list = Some((name, items));
         self
     }
 
@@ -49,7 +57,13 @@ impl<A> Ask<A> {
     /// The bytes to send.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
-        json::to_vec(&self.fields)
+        let Some((name, items)) = &self.list else { return json::to_vec(&self.fields) };
+        let mut out = Vec::new();
+        let mut writer = json::ObjectWriter::new(&mut out);
+        writer.members(&json::members(&self.fields));
+        writer.list(name, items.iter().map(|item| format!("{{{}}}", json::members(item))));
+        writer.end();
+        out
     }
 
     /// Reads the answer.
@@ -82,6 +96,12 @@ impl Selector {
     #[must_use]
     pub fn and_given_id(self, id: &str) -> Self {
         self.and(words::GIVEN_ID, id)
+    }
+
+    /// Restricted to tasks of this job.
+    #[must_use]
+    pub fn and_job(self, name: &str) -> Self {
+        self.and(words::JOB, name)
     }
 
     /// Restricted to tasks in this phase.

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::types::JobName;
+
 /// The reason of a refusal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Code {
@@ -56,13 +58,29 @@ pub struct Refusal {
     pub code: Code,
     /// `__ERROR_MSG__`
     pub message: String,
+    /// The task of the request that it is about, counted from 0, if the request has several.
+    pub index: Option<usize>,
 }
 
 impl Refusal {
     /// A refusal with its message.
     #[must_use]
     pub fn new(code: Code, message: impl Into<String>) -> Self {
-        Self { code, message: message.into() }
+        Self { code, message: message.into(), index: None }
+    }
+
+    /// As it is, about one of several tasks.
+    #[must_use]
+    pub const fn about(mut self, index: usize) -> Self {
+        self.index = Some(index);
+        self
+    }
+
+    /// The refusal of a name that no job has.
+    #[must_use]
+    pub fn no_such_job(name: &JobName) -> Self {
+        let message = format!("no job {name}; no task of it was submitted here, or their retention time has passed");
+        Self::new(Code::InvalidTaskId, message)
     }
 
     /// The refusal of an id that no task has.

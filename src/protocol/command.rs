@@ -22,9 +22,6 @@ pub const STDIN_BYTES_MAX: usize = 64 * 1024;
 /// The fields that describe a command.
 pub(super) const WORDS: [&str; 6] = [words::COMMAND, words::SHELL, words::CWD, words::STDIN, words::UMASK, words::ENV];
 
-/// The fields of a command that only `task.json` shows to it: an environment has no room for 256 KiB.
-pub(super) const IN_JSON_ONLY: [&str; 4] = [words::COMMAND, words::SHELL, words::STDIN, words::ENV];
-
 /// The fields that name the work of a task; a submit has exactly one of them.
 pub(super) const WORK: [&str; 3] = [words::OPERATION, words::COMMAND, words::SHELL];
 

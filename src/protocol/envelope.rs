@@ -53,9 +53,44 @@ pub fn open(mut frames: Vec<Vec<u8>>) -> Received {
     }
 }
 
+/// The first bytes of the messages that may be longer than others: submits. A client that sends a long one sends its type
+/// first; a blank after the colon is allowed.
+const LONG: [&str; 4] = [
+    r#"{"__TYPE__":"TASK/SUBMIT""#,
+    r#"{"__TYPE__": "TASK/SUBMIT""#,
+    r#"{"__TYPE__":"TASK/SUBMIT_MANY""#,
+    r#"{"__TYPE__": "TASK/SUBMIT_MANY""#,
+];
+
+/// Whether a message that begins like this may be longer than others; `None` while there are too few bytes to tell.
+#[must_use]
+pub fn may_be_long(start: &[u8]) -> Option<bool> {
+    if LONG.iter().any(|head| start.starts_with(head.as_bytes())) {
+        return Some(true);
+    }
+    let may_become = LONG.iter().any(|head| head.as_bytes().starts_with(start));
+    if may_become { None } else { Some(false) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_submits_that_say_so_first_may_be_long() {
+        for (start, may) in [
+            (r#"{"__TYPE__":"TASK/SUBMIT","#, Some(true)),
+            (r#"{"__TYPE__": "TASK/SUBMIT_MANY","#, Some(true)),
+            (r#"{"__TYPE__":"TASK/SUBMIT"#, None),
+            ("", None),
+            (r#"{"__TYPE__":"TASK/SUBMITS","#, Some(false)),
+            (r#"{"__TYPE__":"TASK/KILL","#, Some(false)),
+            (r#"{"a":1,"__TYPE__":"TASK/SUBMIT"#, Some(false)),
+            (r#" {"__TYPE__":"TASK/SUBMIT","#, Some(false)),
+        ] {
+            assert_eq!(may_be_long(start.as_bytes()), may, "{start}");
+        }
+    }
 
     fn frames(parts: &[&str]) -> Vec<Vec<u8>> {
         parts.iter().map(|part| part.as_bytes().to_vec()).collect()

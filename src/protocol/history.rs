@@ -8,8 +8,8 @@ use std::fmt::Write as _;
 use super::json::ObjectWriter;
 use super::{result, words};
 use crate::types::{
-    Assignment, BlockedAgent, ExitCode, GateVerdict, Holdup, Kill, PastRound, Phase, PhaseTimes, RoundEnd, RunResult,
-    Servers, TaskRecord, TaskState, UNTIL_OPENED, Wall,
+    Assignment, BlockedAgent, ExitCode, GateVerdict, Holdup, Kill, KillCause, PastRound, Phase, PhaseTimes, Prior,
+    RoundEnd, RunResult, Servers, TaskRecord, TaskState, Term, UNTIL_OPENED, Wall, Wanted,
 };
 
 /// Writes the rounds before the present one.
@@ -91,7 +91,11 @@ impl Log {
     }
 
     fn kill(&mut self, kill: &Kill) {
-        self.insert(kill.at, format!("to be ended: {}", kill.cause));
+        let what = match &kill.cause {
+            KillCause::Skipped(why) => format!("skipped: {why}"),
+            cause => format!("to be ended: {cause}"),
+        };
+        self.insert(kill.at, what);
     }
 
     fn start(&mut self, run: &Assignment) {
@@ -170,6 +174,24 @@ fn lease(record: &TaskRecord, until: Wall) -> String {
     )
 }
 
+/// What a term waits for, and how many others there are.
+fn after(term: &Term, count: usize) -> String {
+    let waits = match (term.wanted, &term.of) {
+        (Wanted::Success, Prior::Task(task)) => format!("task {task} to succeed"),
+        (Wanted::End, Prior::Task(task)) => format!("task {task} to finish"),
+        (Wanted::Failure, Prior::Task(task)) => format!("task {task} to fail"),
+        (Wanted::Success, Prior::Job(job)) => format!("every older task of job {job} to succeed"),
+        (Wanted::End, Prior::Job(job)) => format!("every older task of job {job} to finish"),
+        (Wanted::Failure, Prior::Job(job)) => format!("one of the older tasks of job {job} to fail"),
+    };
+    let others = match count {
+        0 | 1 => String::new(),
+        2 => " and for one more term".to_owned(),
+        _ => format!(" and for {} more terms", count - 1),
+    };
+    format!("it waits for {waits}{others} ({})", words::AFTER)
+}
+
 fn waits(record: &TaskRecord, holdup: &Holdup) -> String {
     let needs = &record.policy.needs;
     let tool = if record.tool.is_command() {
@@ -179,6 +201,7 @@ fn waits(record: &TaskRecord, holdup: &Holdup) -> String {
     };
     match holdup {
         Holdup::Held(since) => format!("it has been held since {since}; `llts release {}` lets it start", record.id),
+        Holdup::After(term, count) => after(term, *count),
         Holdup::NotBefore(at) => {
             let because = match record.past.last() {
                 Some(past) if record.policy.start_after != Some(*at) => ended(past.end),

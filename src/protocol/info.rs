@@ -5,7 +5,6 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use super::code::shown;
-use super::command;
 use super::json;
 use super::requests::apply::Job;
 use super::requests::submit::TASK_SUBMIT;
@@ -15,6 +14,11 @@ use crate::types::{Defer, Fields, Labels, Round, SECONDS_MAX, Scalar, TaskId};
 /// The endpoint of the controller for a tool, in `controller.info` and in its environment; a client that it starts uses it.
 pub const CONTROLLER_ADDRESS: &str = "CONTROLLER_ADDRESS";
 
+/// Whether only `task.json` shows a field to a run, because it may be too long for an environment.
+fn is_in_json_only(name: &str) -> bool {
+    [words::COMMAND, words::SHELL, words::STDIN, words::ENV, words::AFTER].contains(&name)
+}
+
 /// `task.info`: one `key=value` line per submitted field, then the id and the round of the task.
 ///
 /// Control characters and line separators are escaped as `\n`, `\r`, `\t` and `\uXXXX`, and `=` in a key as `\u003d`, so
@@ -22,7 +26,7 @@ pub const CONTROLLER_ADDRESS: &str = "CONTROLLER_ADDRESS";
 #[must_use]
 pub fn task_info(job: &Job) -> String {
     let mut text = String::new();
-    for (name, value) in task_fields(job).iter().filter(|(name, _)| !command::IN_JSON_ONLY.contains(name)) {
+    for (name, value) in task_fields(job).iter().filter(|(name, _)| !is_in_json_only(name)) {
         escape(name, |c| c == '=', &mut text);
         text.push('=');
         escape(&value.to_string(), |_| false, &mut text);
@@ -49,7 +53,7 @@ pub fn controller_info(controller: &str, agent: IpAddr) -> String {
 /// parameters as `PARAM_<name>`, and the content of `controller.info`.
 ///
 /// The prefix keeps a parameter from being used as `PATH` or `LD_PRELOAD`. A name that is not an identifier, or a value
-/// with a NUL byte, is not possible in an environment; it is in `task.json`.
+/// with a NUL byte, is not possible in an environment; it is in `task.json`, as are long fields of the service.
 #[must_use]
 pub fn environment(job: &Job, controller: &str, agent: IpAddr) -> Vec<(String, String)> {
     let mut variables =
@@ -57,7 +61,7 @@ pub fn environment(job: &Job, controller: &str, agent: IpAddr) -> Vec<(String, S
     for (name, value) in task_fields(job).iter() {
         let value = value.to_string();
         let identifier = name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
-        if !identifier || command::IN_JSON_ONLY.contains(&name) || value.contains('\0') {
+        if !identifier || value.contains('\0') || is_in_json_only(name) {
             continue;
         }
         let service = name.starts_with("__") && name.ends_with("__");

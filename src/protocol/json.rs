@@ -3,9 +3,18 @@
 //! The reader is a visitor of its own, because untrusted input must be refused where `serde_json` is lenient: it silently
 //! keeps the last of two equal names, and builds nested values that may take 31 times the memory of their text.
 
+mod list;
+mod slices;
+
 use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
+
+pub(super) use list::List;
+
+pub use slices::{has_member, member};
+
+use list::ListValue;
 
 use super::code::{Code, Refusal, shown};
 use super::command::STDIN_BYTES_MAX;
@@ -66,6 +75,15 @@ impl From<Refusal> for Rejected {
 /// -1001 when the text is not a JSON object or contains a name twice; -1007 when a field contains an object, an array, a
 /// number that cannot be stored exactly, or too many bytes; -1008 when there are too many fields or bytes in total.
 pub fn parse(text: &[u8], limits: &FieldLimits) -> Result<Fields, Rejected> {
+    parse_object(text, limits, None)
+}
+
+/// The same; one field may be a list of flat objects.
+pub(super) fn parse_with_list(text: &[u8], limits: &FieldLimits, list: &mut List) -> Result<Fields, Rejected> {
+    parse_object(text, limits, Some(list))
+}
+
+fn parse_object(text: &[u8], limits: &FieldLimits, list: Option<&mut List>) -> Result<Fields, Rejected> {
     if text.len() > limits.message_bytes {
         let (bytes, max) = (text.len(), limits.message_bytes);
         let message = format!("the message has {bytes} bytes; at most {max} are accepted (MESSAGE_BYTES_MAX)");
@@ -74,7 +92,7 @@ pub fn parse(text: &[u8], limits: &FieldLimits) -> Result<Fields, Rejected> {
     let mut refusal = None;
     let mut reader = serde_json::Deserializer::from_slice(text);
     let fields = reader
-        .deserialize_any(FlatObject { limits, refusal: &mut refusal })
+        .deserialize_any(FlatObject { limits, refusal: &mut refusal, list })
         .and_then(|fields| reader.end().map(|()| fields))
         .map_err(|error| Refusal::new(Code::NotJson, format!("the message is not a flat JSON object: {error}")))?;
     match refusal {
@@ -87,11 +105,13 @@ pub fn parse(text: &[u8], limits: &FieldLimits) -> Result<Fields, Rejected> {
 struct FlatObject<'a> {
     limits: &'a FieldLimits,
     refusal: &'a mut Option<Refusal>,
+    /// The field that may be a list.
+    list: Option<&'a mut List>,
 }
 
 impl FlatObject<'_> {
     fn refuse(&mut self, code: Code, message: String) {
-        self.refusal.get_or_insert(Refusal { code, message });
+        self.refusal.get_or_insert(Refusal::new(code, message));
     }
 
     fn check(&mut self, name: &str, value: Value) -> Option<Scalar> {
@@ -125,7 +145,16 @@ impl<'de> Visitor<'de> for FlatObject<'_> {
             if fields.get(&name).is_some() {
                 return Err(A::Error::custom(format_args!("field {} occurs twice", shown(&name))));
             }
-            let value = map.next_value_seed(OneValue)?;
+            let value = match &mut self.list {
+                Some(list) if list.is_named(&name) && list.len.is_none() => {
+                    let Some(value) = map.next_value_seed(ListValue { list, limits: self.limits })? else { continue };
+                    value
+                }
+                Some(list) if list.is_named(&name) => {
+                    return Err(A::Error::custom(format_args!("field {} occurs twice", shown(&name))));
+                }
+                Some(_) | None => map.next_value_seed(OneValue)?,
+            };
             if name.len() > self.limits.name_bytes {
                 let max = self.limits.name_bytes;
                 let message =
@@ -309,6 +338,19 @@ impl<'a> ObjectWriter<'a> {
         inner.end();
     }
 
+    /// Writes a list of values that are already JSON.
+    pub fn list(&mut self, name: &str, items: impl Iterator<Item = String>) {
+        self.name(name);
+        self.out.push(b'[');
+        for (number, item) in items.enumerate() {
+            if number > 0 {
+                self.out.push(b',');
+            }
+            self.out.extend_from_slice(item.as_bytes());
+        }
+        self.out.push(b']');
+    }
+
     /// The number of bytes in the buffer.
     #[must_use]
     pub const fn bytes(&self) -> usize {
@@ -342,53 +384,6 @@ pub fn members(fields: &Fields) -> String {
 #[must_use]
 pub fn to_vec(fields: &Fields) -> Vec<u8> {
     format!("{{{}}}", members(fields)).into_bytes()
-}
-
-/// Whether `members` (as [`members`] writes them) has the member `wanted` (as [`members`] writes one).
-#[must_use]
-pub fn has_member(members: &str, wanted: &str) -> bool {
-    MemberSlices { rest: members }.any(|member| member == wanted)
-}
-
-/// The member with this name, which needs no escapes, among `members` (as [`members`] writes them).
-#[must_use]
-pub fn member<'a>(members: &'a str, name: &str) -> Option<&'a str> {
-    let is_named = |member: &&str| {
-        member.strip_prefix('"').and_then(|rest| rest.strip_prefix(name)).is_some_and(|rest| rest.starts_with("\":"))
-    };
-    MemberSlices { rest: members }.find(is_named)
-}
-
-/// The members of canonical text: no white space, commas only between members and inside texts.
-struct MemberSlices<'a> {
-    rest: &'a str,
-}
-
-impl<'a> Iterator for MemberSlices<'a> {
-    type Item = &'a str;
-
-    fn next(&mut self) -> Option<&'a str> {
-        if self.rest.is_empty() {
-            return None;
-        }
-        let (mut in_text, mut escaped) = (false, false);
-        let end = self.rest.bytes().position(|byte| {
-            match byte {
-                _ if escaped => escaped = false,
-                b'\\' => escaped = true,
-                b'"' => in_text = !in_text,
-                b',' => return !in_text,
-                _ => {}
-            }
-            false
-        });
-        let (member, rest) = match end {
-            Some(at) => (&self.rest[..at], &self.rest[at + 1..]),
-            None => (self.rest, ""),
-        };
-        self.rest = rest;
-        Some(member)
-    }
 }
 
 #[cfg(test)]

@@ -35,6 +35,7 @@ pub mod policy;
 pub mod prompt;
 pub mod publish;
 pub mod record;
+mod relations;
 pub mod reply;
 pub mod requests;
 mod result;

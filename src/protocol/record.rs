@@ -8,14 +8,18 @@ use std::time::Duration;
 
 use super::json::{self, FieldLimits, ObjectWriter};
 use super::rules::Rules;
-use super::{address, history, policy, result, words};
+use super::{address, history, policy, relations, result, words};
 use crate::types::{
     Acknowledgement, AgentId, Assignment, Counts, Fields, Kill, KillCause, Lease, Outcome, PastRound, Phase,
-    PhaseTimes, Policy, Round, RunResult, Session, TaskId, TaskRecord, TaskState, ToolName, Wall,
+    PhaseTimes, Policy, Relations, Round, RunResult, Session, TaskId, TaskRecord, TaskState, ToolName, Wall,
 };
 
-/// The version of [`Row::state`]: 1 contains the policy of the task. Before that there was no version.
-const VERSION: u32 = 1;
+/// The version of [`Row::state`]: 1 contains the policy of the task; before that there was no version. Since 2, submitted
+/// fields may name a job and dependencies; before that they were parameters like any others.
+const VERSION: u32 = 2;
+
+/// The first version whose submitted fields may name a job and dependencies.
+const VERSION_WITH_RELATIONS: u64 = 2;
 
 /// The prefix of the names of policy fields, which distinguishes them from those of the state.
 const POLICY: &str = "policy:";
@@ -105,6 +109,9 @@ fn write_state(record: &TaskRecord, writer: &mut ObjectWriter<'_>) {
     if record.unconfirmed {
         writer.literal(words::UNCONFIRMED, true);
     }
+    if !record.unmet.is_empty() {
+        writer.text(words::UNMET, &relations::write_unmet(&record.unmet));
+    }
     if let Some(run) = record.last_run() {
         history::write_run(run, writer);
     }
@@ -135,6 +142,10 @@ fn write_kill(kill: &Kill, writer: &mut ObjectWriter<'_>) {
         KillCause::ParentEnded(ancestor) => writer.text(words::KILLED_BY, &ancestor.to_string()),
         KillCause::Expired => writer.text(words::KILL_CAUSE, words::outcome(Outcome::Expired)),
         KillCause::TimedOut => writer.text(words::KILL_CAUSE, words::outcome(Outcome::TimedOut)),
+        KillCause::Skipped(why) => {
+            writer.text(words::KILL_CAUSE, words::outcome(Outcome::Skipped));
+            writer.text(words::KILL_REASON, why);
+        }
     }
 }
 
@@ -154,6 +165,8 @@ fn decode_parts(row: &Row, rules: &Rules) -> Result<TaskRecord, &'static str> {
     let submitted = object(&row.submitted, "submitted object")?;
     let state = State(object(&row.state, "state")?);
     let tool = ToolName::stored(&row.operation).map_err(|_| "operation")?;
+    let relations = state.relations(&submitted)?;
+    let terms = relations.as_ref().map_or(0, |relations| relations.after.len());
     let address = address::read(&submitted, rules).unwrap_or_else(|refusal| {
         log::warn!("task {id} is not pushed: {refusal}");
         None
@@ -167,6 +180,8 @@ fn decode_parts(row: &Row, rules: &Rules) -> Result<TaskRecord, &'static str> {
         parent: submitted.text(words::FATHER_ID).and_then(|text| text.parse().ok()),
         submitted_at: Wall::from_micros(row.submitted_at.try_into().map_err(|_| "time of submission")?),
         round: Round(row.round.try_into().map_err(|_| "round")?),
+        unmet: relations::read_unmet(state.0.text(words::UNMET), terms).ok_or("list of unmet terms")?,
+        relations,
         counts: Counts {
             fails: state.count(words::FAILS)?,
             timeouts: state.count(words::TIMEOUTS)?,
@@ -206,6 +221,14 @@ impl State {
         Ok(if agreed == **defaults { Arc::clone(defaults) } else { Arc::new(agreed) })
     }
 
+    /// The job and the dependencies, unless the row is older than these.
+    fn relations(&self, submitted: &Fields) -> Result<Option<Arc<Relations>>, &'static str> {
+        if self.0.count(words::RECORD_VERSION).is_none_or(|version| version < VERSION_WITH_RELATIONS) {
+            return Ok(None);
+        }
+        relations::restore(submitted).ok_or("job or dependencies")
+    }
+
     fn kill(&self) -> Option<Kill> {
         let at = self.0.moment(words::KILL_TIME)?;
         let cause = self.0.text(words::KILL_CAUSE).and_then(words::outcome_of);
@@ -213,6 +236,9 @@ impl State {
         let cause = match (cause, ancestor) {
             (Some(Outcome::Expired), _) => KillCause::Expired,
             (Some(Outcome::TimedOut), _) => KillCause::TimedOut,
+            (Some(Outcome::Skipped), _) => {
+                KillCause::Skipped(self.0.text(words::KILL_REASON).unwrap_or_default().into())
+            }
             (_, Some(ancestor)) => KillCause::ParentEnded(ancestor),
             _ => KillCause::Client(self.0.text(words::KILL_REASON).map(Into::into)),
         };
@@ -309,6 +335,7 @@ mod tests {
             wait_max: std::time::Duration::ZERO,
             apply_wait_max: std::time::Duration::ZERO,
             defaults: TaskDefaults::default(),
+            submits: crate::protocol::rules::SubmitLimits::DEFAULT,
         }
     }
 
@@ -319,7 +346,9 @@ mod tests {
             .with(words::FATHER_ID, ancestor.to_string())
             .with("a", "ü\n")
             .with(words::PRIORITY, 7u32)
-            .with(words::GATE, "g");
+            .with(words::GATE, "g")
+            .with(words::JOB, "j")
+            .with(words::AFTER, "job:k,any:job:j,failed:job:j");
         let past = |round, end, result| PastRound {
             round: Round(round),
             at: Wall::from_micros(1_795_239_916_500_000),
@@ -332,6 +361,8 @@ mod tests {
             tool: ToolName::new("t").unwrap(),
             policy: policy::read(&submitted, &rules().defaults.tool).unwrap(),
             submitted: json::members(&submitted).into(),
+            relations: relations::restore(&submitted).unwrap(),
+            unmet: vec![0, 2],
             address: None,
             parent: Some(ancestor),
             submitted_at: Wall::from_micros(1_795_239_916_024_113),
@@ -453,9 +484,10 @@ mod tests {
         let start = row.state.find("\"policy:").unwrap();
         let end = row.state.find("\"__SEQ__\"").unwrap();
         let state = format!("{{{}{}", &row.state[end..start.max(end)], &row.state[end..]);
-        let without = Row { state, ..row };
+        let without = Row { state: state.replace("\"__UNMET__\":\"0,2\",", ""), ..row };
         assert!(!has_terms(&without));
-        assert_eq!(decode(&without, &rules()).unwrap(), old);
+        // Before there were jobs, their fields were parameters.
+        assert_eq!(decode(&without, &rules()).unwrap(), TaskRecord { relations: None, unmet: vec![], ..old });
         let beyond = without.submitted.replace(":7", ":777");
         assert_ne!(beyond, without.submitted);
         assert_eq!(decode(&Row { submitted: beyond, ..without }, &rules()).unwrap().policy, Arc::default());
@@ -470,6 +502,7 @@ mod tests {
         let mut keyed = record(TaskState::Waiting { not_before: None });
         (keyed.policy, keyed.parent) = (rules().defaults.tool, None);
         keyed.submitted = json::members(&submitted).into();
+        (keyed.relations, keyed.unmet) = (None, vec![]);
         keyed.address = address::read(&submitted, &rules()).unwrap().map(Arc::new);
         assert!(keyed.address.as_ref().unwrap().key().is_some());
         let row = encode(&keyed);
@@ -486,6 +519,8 @@ mod tests {
             (Row { state: good.state.replace("FAILED", "SOLD"), ..good.clone() }, "past round"),
             (Row { submitted: "[]".to_owned(), ..good.clone() }, "submitted object"),
             (Row { round: -1, ..good.clone() }, "round"),
+            (Row { state: good.state.replace("0,2", "0,3"), ..good.clone() }, "list of unmet terms"),
+            (Row { submitted: good.submitted.replace("job:k", "job:/"), ..good.clone() }, "job or dependencies"),
         ] {
             assert_eq!(decode(&change, &rules()).unwrap_err().what, what);
         }

@@ -8,9 +8,9 @@ use super::requests::heartbeat::Heard;
 use super::requests::logs::{self, OutputPart};
 use super::requests::serve::Wanted;
 use super::requests::stats::{AgentCounts, TaskCounts};
-use super::requests::{apply, explain, gate, list, query, report, submit};
+use super::requests::{apply, explain, gate, job, list, query, report, submit};
 use super::words;
-use crate::types::{GateView, Holdup, Phase, Round, TaskId, TaskRecord};
+use crate::types::{GateView, Holdup, JobView, Phase, Round, TaskId, TaskRecord};
 
 /// One answer. Each request gets exactly one.
 #[derive(Clone, Debug, PartialEq)]
@@ -25,6 +25,15 @@ pub enum Reply {
         warning: Option<String>,
         /// Whether it was accepted before, with the same `__SUBMIT_KEY__`.
         duplicate: bool,
+    },
+    /// Several tasks were accepted.
+    SubmittedMany {
+        /// Their ids, in the order of the request.
+        tasks: Vec<TaskId>,
+        /// The numbers of those that were accepted before, with the same `__SUBMIT_KEY__`.
+        duplicates: Vec<usize>,
+        /// A warning about the parts of the submits that were changed.
+        warning: Option<String>,
     },
     /// The known data of a task.
     Task {
@@ -81,6 +90,22 @@ pub enum Reply {
     Gate(GateView),
     /// The states of all gates.
     Gates(Vec<GateView>),
+    /// The state of a job.
+    Job(Box<JobView>),
+    /// Some jobs, newest first.
+    Jobs {
+        /// The jobs of the page.
+        jobs: Vec<JobView>,
+        /// The position of the page.
+        page: PageOf,
+    },
+    /// The tasks of a job were changed.
+    Concerned {
+        /// Number of changed tasks.
+        count: usize,
+        /// Why others were left as they were.
+        warning: Option<String>,
+    },
     /// The request was refused.
     Refused(Refusal),
 }
@@ -94,6 +119,7 @@ pub fn encode(kind: &str, reply: &Reply, page_bytes: PageBytes) -> Vec<u8> {
         Reply::Refused(refusal) | Reply::Reported { refusal: Some(refusal), .. } => {
             writer.literal(words::CODE, refusal.code.number());
             writer.text(words::ERROR_MSG, &refusal.message);
+            writer.maybe(words::INDEX, refusal.index);
         }
         _ => writer.literal(words::CODE, 0),
     }
@@ -106,6 +132,12 @@ fn write_body(reply: &Reply, page_bytes: PageBytes, writer: &mut ObjectWriter<'_
     match reply {
         Reply::Done | Reply::Refused(_) => {}
         Reply::Submitted { task, warning, duplicate } => submit::write(*task, warning.as_deref(), *duplicate, writer),
+        Reply::SubmittedMany { tasks, duplicates, warning } => {
+            submit::many::write(tasks, duplicates, warning.as_deref(), writer);
+        }
+        Reply::Job(view) => job::write(view, writer),
+        Reply::Jobs { jobs, page } => page.write(jobs, "jobs", page_bytes, writer, job::write_row),
+        Reply::Concerned { count, warning } => job::write_concerned(*count, warning.as_deref(), writer),
         Reply::Task { record, matches } => query::write(record, *matches, writer),
         Reply::Explained { record, holdup } => explain::write(record, holdup.as_ref(), writer),
         Reply::Output(part) => logs::write(part, writer),

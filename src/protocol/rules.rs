@@ -19,6 +19,24 @@ pub struct Rules {
     pub apply_wait_max: Duration,
     /// The default policy of tasks: `[task_defaults]`.
     pub defaults: TaskDefaults,
+    /// Limits of submits.
+    pub submits: SubmitLimits,
+}
+
+/// The limits of submits.
+#[derive(Clone, Copy, Debug)]
+pub struct SubmitLimits {
+    /// Maximum bytes of a submit: `SUBMIT_BYTES_MAX`.
+    pub bytes_max: usize,
+    /// Maximum tasks of one submit: `SUBMIT_MANY_MAX`.
+    pub tasks_max: usize,
+    /// Maximum terms of one task: `AFTER_TERMS_MAX`.
+    pub terms_max: usize,
+}
+
+impl SubmitLimits {
+    /// The default values of the configuration.
+    pub const DEFAULT: Self = Self { bytes_max: 4 << 20, tasks_max: 1000, terms_max: 1000 };
 }
 
 /// The default policies of tasks.
@@ -52,6 +70,13 @@ impl Rules {
     pub fn of_history() -> Self {
         let (limits, addresses) = (FieldLimits::TRUSTED, AddressPolicy::everything());
         let wait_max = Duration::ZERO;
-        Self { limits, addresses, wait_max, apply_wait_max: wait_max, defaults: TaskDefaults::default() }
+        Self {
+            limits,
+            addresses,
+            wait_max,
+            apply_wait_max: wait_max,
+            defaults: TaskDefaults::default(),
+            submits: SubmitLimits::DEFAULT,
+        }
     }
 }

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use super::json::{self, ObjectWriter};
 use super::words;
 use crate::types::{
-    Acknowledgement, ExitCode, Fields, KillCause, Outcome, Scalar, TaskId, TaskRecord, TaskState, Wall,
+    Acknowledgement, ExitCode, Fields, JobName, KillCause, Outcome, Scalar, TaskId, TaskRecord, TaskState, Wall,
 };
 
 /// Writes the known data of a task into an open object, its id and its phase first.
@@ -131,6 +131,19 @@ impl Filter {
         value_of(&wanted.member)
     }
 
+    /// Whether a match must belong to a job.
+    #[must_use]
+    pub fn has_job(&self) -> bool {
+        self.fields.iter().any(|wanted| wanted.name == words::JOB)
+    }
+
+    /// The job that a match must belong to; `None` for a name that no job can have.
+    #[must_use]
+    pub fn job(&self) -> Option<JobName> {
+        let wanted = self.fields.iter().find(|wanted| wanted.name == words::JOB)?;
+        JobName::new(wanted.value.as_text()?).ok()
+    }
+
     /// Whether this task matches.
     #[must_use]
     pub fn matches(&self, record: &TaskRecord) -> bool {
@@ -195,7 +208,7 @@ const FIELDS: [Field; 33] = [
     (words::NOT_BEFORE, not_before),
     (words::HELD_TIME, |task| task.held.map(Value::Moment)),
     (words::KILLED, killed),
-    (words::KILL_TIME, |task| task.kill.as_ref().map(|kill| Value::Moment(kill.at))),
+    (words::KILL_TIME, kill_time),
     (words::FAILS, |task| times(task.counts.fails)),
     (words::TIMEOUTS, |task| times(task.counts.timeouts)),
     (words::LOSSES, |task| times(task.counts.losses)),
@@ -220,7 +233,7 @@ const FIELDS: [Field; 33] = [
 ];
 
 /// Fields of other messages: a submitter that sends one of them would confuse the readers of those.
-const OF_OTHER_MESSAGES: [&str; 12] = [
+const OF_OTHER_MESSAGES: [&str; 17] = [
     words::SESSION,
     words::WANTED,
     words::PARKED,
@@ -233,6 +246,11 @@ const OF_OTHER_MESSAGES: [&str; 12] = [
     words::LOG,
     words::WHY,
     words::RETRY_AFTER,
+    words::TASKS,
+    words::TASK_IDS,
+    words::INDEX,
+    words::COUNT,
+    words::DUPLICATES,
 ];
 
 const fn text(text: &str) -> Value<'_> {
@@ -253,16 +271,21 @@ fn finish_time(task: &TaskRecord) -> Option<Value<'_>> {
     }
 }
 
-/// Document, section 2.3: present in FINISHED. It is null where run.sh never ran, or where its end is unknown.
+/// Document, section 2.3: present in FINISHED. It is null where run.sh never ran, or where its end is unknown; a task that
+/// was skipped has none.
 fn exit_code(task: &TaskRecord) -> Option<Value<'_>> {
     let code = task.result().map(|result| Value::Integer(result.exit_code.0.into()));
-    code.or_else(|| is_finished(task).then_some(Value::Null))
+    code.or_else(|| (is_finished(task) && !is_skipped(task)).then_some(Value::Null))
 }
 
 /// As the exit code, but empty instead of null.
 fn report_log(task: &TaskRecord) -> Option<Value<'_>> {
     let log = task.result().map(|result| text(&result.report_tail));
     log.or_else(|| is_finished(task).then_some(text("")))
+}
+
+const fn is_skipped(task: &TaskRecord) -> bool {
+    matches!(task.state, TaskState::Finished { outcome: Outcome::Skipped, .. })
 }
 
 const fn is_finished(task: &TaskRecord) -> bool {
@@ -293,6 +316,12 @@ fn not_before(task: &TaskRecord) -> Option<Value<'_>> {
     }
 }
 
+/// A task that was skipped was not killed.
+fn kill_time(task: &TaskRecord) -> Option<Value<'_>> {
+    let kill = task.kill.as_ref().filter(|kill| !matches!(kill.cause, KillCause::Skipped(_)));
+    kill.map(|kill| Value::Moment(kill.at))
+}
+
 /// The flag of the original protocol is only for requested kills, not for exceeded times; nor for a kill that came after
 /// the end of its run.
 fn killed(task: &TaskRecord) -> Option<Value<'_>> {
@@ -301,7 +330,7 @@ fn killed(task: &TaskRecord) -> Option<Value<'_>> {
     }
     match task.kill.as_ref()?.cause {
         KillCause::Client(_) | KillCause::ParentEnded(_) => Some(text("TRUE")),
-        KillCause::Expired | KillCause::TimedOut => None,
+        KillCause::Expired | KillCause::TimedOut | KillCause::Skipped(_) => None,
     }
 }
 
@@ -330,7 +359,7 @@ fn reason(task: &TaskRecord) -> Option<Value<'_>> {
     let (counts, policy) = (task.counts, &task.policy);
     let sentence = match outcome {
         Outcome::Succeeded => return None,
-        Outcome::Killed | Outcome::Expired => task.kill.as_ref()?.cause.to_string(),
+        Outcome::Killed | Outcome::Expired | Outcome::Skipped => task.kill.as_ref()?.cause.to_string(),
         Outcome::Lost => {
             let (losses, max) = (counts.losses, policy.losses_max);
             let times = if losses == 1 { String::new() } else { format!(" {losses} times") };

@@ -10,6 +10,8 @@ pub mod kind {
     pub const AGENT_LOOK: &str = "AGENT/LOOK";
     /// Pushed to `__ADDRESS__` and published: the state of a task has changed.
     pub const TASK_STATUS: &str = "TASK/STATUS";
+    /// Pushed to the receivers of a job and published: its counts have changed.
+    pub const JOB_STATUS: &str = "JOB/STATUS";
     /// The reply to a frame whose type could not be read.
     pub const ERROR: &str = "ERROR";
 }
@@ -41,6 +43,21 @@ pub(crate) const KILL_BUDGET: &str = "__KILL_BUDGET__";
 pub(crate) const UNCONFIRMED: &str = "__UNCONFIRMED__";
 pub(crate) const SUBMIT_KEY: &str = "__SUBMIT_KEY__";
 pub(crate) const DUPLICATE: &str = "__DUPLICATE__";
+pub(crate) const DUPLICATES: &str = "__DUPLICATES__";
+pub(crate) const TASKS: &str = "__TASKS__";
+pub(crate) const TASK_IDS: &str = "__TASK_IDS__";
+pub(crate) const INDEX: &str = "__INDEX__";
+pub(crate) const COUNT: &str = "__COUNT__";
+pub(crate) const JOB: &str = "__JOB__";
+pub(crate) const JOB_MAX_FAILS: &str = "__JOB_MAX_FAILS__";
+pub(crate) const JOB_PUSH: &str = "__JOB_PUSH__";
+pub(crate) const AFTER: &str = "__AFTER__";
+pub(crate) const UNMET: &str = "__UNMET__";
+pub(crate) const COUNTED_FROM: &str = "__COUNTED_FROM__";
+pub(crate) const STOPPED_AT: &str = "__STOPPED_AT__";
+pub(crate) const RUN_P50: &str = "__RUN_P50__";
+pub(crate) const RUN_P90: &str = "__RUN_P90__";
+pub(crate) const RUN_MAX: &str = "__RUN_MAX__";
 pub(crate) const GATE: &str = "__GATE__";
 pub(crate) const TAGS: &str = "__TAGS__";
 pub(crate) const PUSH_ACK: &str = "__PUSH_ACK__";
@@ -161,6 +178,7 @@ pub const fn outcome(outcome: Outcome) -> &'static str {
         Outcome::Expired => "EXPIRED",
         Outcome::Killed => "KILLED",
         Outcome::Lost => "LOST",
+        Outcome::Skipped => "SKIPPED",
     }
 }
 

@@ -32,14 +32,17 @@ use crate::config::{Config, Exposure};
 use crate::engine::controller::{Controller, Departure, Route, Sequencer};
 use crate::protocol::page::PageBytes;
 use crate::protocol::reply;
-use crate::protocol::requests::{self, Message};
+use crate::protocol::requests::{self, Message, job};
 use crate::protocol::rules::Rules;
 use crate::protocol::words::kind;
 use crate::protocol::{Refusal, command, publish};
-use crate::types::{AllowCommands, Mono, Now};
+use crate::types::{AllowCommands, JobStatus, Mono, Now};
 
 /// Requests per turn and door: many share a commit, and a flood does not delay a deadline for long.
 const REQUESTS_PER_TURN: usize = 256;
+
+/// Bytes of requests after which a turn takes no more of them from a door. A submit of many tasks takes some milliseconds.
+const REQUEST_BYTES_PER_TURN: usize = 131_072;
 
 /// Runs a controller until it gets SIGTERM or SIGINT.
 ///
@@ -152,9 +155,14 @@ impl Service {
 
     fn receive(&mut self, now: Now) {
         for door in self.doors.numbers() {
+            let mut bytes = 0;
             for _ in 0..REQUESTS_PER_TURN {
                 let Some(request) = self.doors.receive(door) else { break };
+                bytes += request.body.as_ref().map_or(0, Vec::len);
                 self.take(now, request);
+                if bytes >= REQUEST_BYTES_PER_TURN {
+                    break;
+                }
             }
         }
         while let Some(connection) = self.doors.poll_closed() {
@@ -241,6 +249,7 @@ impl Service {
                 Departure::Flush => self.doors.flush(),
                 Departure::Commit(records) => commit = Some(records),
                 Departure::Push { number, record, by } => self.push(now, by, Change::new(number, &record)),
+                Departure::JobStatus(status) => self.show_job(now, &status),
                 Departure::PushAgain(record) => {
                     if let Some(address) = &record.address {
                         self.pusher.push_by(now.mono, now.mono, address, publish::encode_status(&record));
@@ -266,6 +275,15 @@ impl Service {
         self.doors.show(&change);
         if let Some(address) = &change.record.address {
             self.pusher.push_by(now.mono, by, address, change.into_message());
+        }
+    }
+
+    /// Publishes the state of a job, and pushes it to the addresses that want it.
+    fn show_job(&mut self, now: Now, status: &JobStatus) {
+        let message = job::encode_status(status);
+        self.doors.publish(&message);
+        for address in &status.receivers {
+            self.pusher.push_by(now.mono, now.mono, address, message.clone());
         }
     }
 

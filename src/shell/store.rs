@@ -117,6 +117,7 @@ impl Store {
                         }
                         Record::Gate(name, gate) => settings::put_gate(&transaction, name, gate)?,
                         Record::Drained(agent, drained) => settings::put_drained(&transaction, agent, *drained)?,
+                        Record::Job(name, memo) => settings::put_job(&transaction, name, memo.as_ref())?,
                     }
                 }
             }

@@ -19,7 +19,8 @@ use super::endpoint::{Address, LinkSettings, OwnLink, OwnPorts, PortSettings, Re
 use super::port::{ANSWER_BYTES_MAX, Bound, Connected, Library, SocketError};
 use crate::config::{Config, ConfigError, Exposure, LocalSocket, NetworkSection, Sources, Transport};
 use crate::engine::endpoint::ConnectionLimits;
-use crate::engine::zmtp::{KeyPair, Limits, Security};
+use crate::engine::zmtp::{KeyPair, Limits, LongMessages, Security};
+use crate::protocol::envelope;
 
 /// `TRANSPORT = "zmq"`, if the program was built with it.
 #[cfg(feature = "libzmq")]
@@ -172,7 +173,7 @@ fn link_settings(config: &Config, endpoint: &str) -> Result<LinkSettings, Socket
     Ok(LinkSettings {
         // Pings are not needed: an agent and its controller exchange messages all the time, and a client has a time limit
         // of its own.
-        limits: Limits { message_bytes_max: ANSWER_BYTES_MAX, ping_interval: None, ..limits(config) },
+        limits: Limits { message_bytes_max: ANSWER_BYTES_MAX, long: None, ping_interval: None, ..limits(config) },
         security: client_security(config, endpoint)?,
         reconnect_interval_max: config.agent.reconnect_interval_max,
     })
@@ -228,6 +229,7 @@ pub(super) fn limits(config: &Config) -> Limits {
     let limits = &config.limits;
     Limits {
         message_bytes_max: limits.message_bytes_max,
+        long: Some(LongMessages { bytes_max: limits.submit_bytes_max, may_be_long: envelope::may_be_long }),
         parts_max: limits.frames_max,
         queue_messages_max: limits.send_queue_max,
         queue_bytes_max: limits.send_queue_bytes_max,

@@ -108,7 +108,10 @@ impl ZmqPorts {
         watchable: String,
     ) -> Result<Self, SocketError> {
         let context = Context::new();
-        let limits = &Limits::new(&config.limits, config.limits.message_bytes_max, Duration::ZERO);
+        // It cannot look at the first bytes of a frame, so every one may have the size of a submit; longer messages of other
+        // kinds are refused when they are read.
+        let bytes_max = config.limits.message_bytes_max.max(config.limits.submit_bytes_max);
+        let limits = &Limits::new(&config.limits, bytes_max, Duration::ZERO);
         Ok(Self {
             requests: RepPort::bind(&context, rep_endpoint, limits)?,
             broadcasts: PubPort::bind(&context, pub_endpoint, watchable, limits)?,

@@ -51,9 +51,21 @@ pub enum Outcome {
     Killed,
     /// Its agents were lost more often than the budget allows.
     Lost,
+    /// It never started: a term that it waited for cannot be met, or its job was stopped.
+    Skipped,
 }
 
 impl Outcome {
     /// All outcomes, in the order of declaration.
-    pub const ALL: [Self; 6] = [Self::Succeeded, Self::Failed, Self::TimedOut, Self::Expired, Self::Killed, Self::Lost];
+    pub const ALL: [Self; 7] =
+        [Self::Succeeded, Self::Failed, Self::TimedOut, Self::Expired, Self::Killed, Self::Lost, Self::Skipped];
+
+    /// Whether tasks that wait for a failure may start.
+    #[must_use]
+    pub const fn is_failure(self) -> bool {
+        match self {
+            Self::Failed | Self::TimedOut | Self::Expired | Self::Killed | Self::Lost => true,
+            Self::Succeeded | Self::Skipped => false,
+        }
+    }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{AgentId, Label, Labels, TaskId, Wall};
+use super::{AgentId, Label, Labels, TaskId, Term, Wall};
 
 /// The requirements for a start: part of a policy. Tasks with equal requirements wait in one line.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -94,6 +94,8 @@ pub enum GateVerdict {
 pub enum Holdup {
     /// A client holds it, since this moment.
     Held(Wall),
+    /// This term of `__AFTER__`, and the number of all that have not been met.
+    After(Term, usize),
     /// Its start is not allowed before this moment.
     NotBefore(Wall),
     /// One of its gates, and the gate's verdict.

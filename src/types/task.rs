@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{
-    AgentId, Counts, Lease, Mono, Outcome, Phase, PhaseTimes, Policy, PushAddress, Round, RunResult, Session, TaskId,
-    ToolName, Wall,
+    AgentId, Counts, Lease, Membership, Mono, Outcome, Phase, PhaseTimes, Policy, PushAddress, Relations, Round,
+    RunResult, Session, TaskId, Term, ToolName, Wall,
 };
 
 /// All data about one task. Cloning is cheap: the large parts are shared.
@@ -28,6 +28,10 @@ pub struct TaskRecord {
     pub round: Round,
     /// Policy that its submitter demands.
     pub policy: Arc<Policy>,
+    /// Its job and its dependencies, if it has any.
+    pub relations: Option<Arc<Relations>>,
+    /// The terms of [`Relations::after`] that have not been met, by their numbers. It does not start before all are.
+    pub unmet: Vec<u16>,
     /// Draws on each budget of the policy.
     pub counts: Counts,
     /// Number of changes of its state that have been published: `__SEQ__` of the latest one.
@@ -63,6 +67,24 @@ impl TaskRecord {
         }
     }
 
+    /// Its part in its job, if it has one.
+    #[must_use]
+    pub fn membership(&self) -> Option<&Membership> {
+        self.relations.as_deref()?.job.as_ref()
+    }
+
+    /// The terms that it was submitted with.
+    #[must_use]
+    pub fn after(&self) -> &[Term] {
+        self.relations.as_deref().map_or(&[], |relations| &relations.after)
+    }
+
+    /// The first term that has not been met.
+    #[must_use]
+    pub fn first_unmet(&self) -> Option<&Term> {
+        self.unmet.first().and_then(|number| self.after().get(usize::from(*number)))
+    }
+
     /// Whether new children are refused, because its present run is ending or has ended.
     #[must_use]
     pub fn gets_no_children(&self) -> bool {
@@ -74,7 +96,8 @@ impl TaskRecord {
     pub fn bytes(&self) -> usize {
         let past = self.past.iter().filter_map(|past| past.result.as_ref());
         let results = self.result().into_iter().chain(past).map(|result| result.bytes());
-        size_of::<Self>() + self.submitted.len() + results.sum::<usize>()
+        let relations = self.relations.as_ref().map_or(0, |relations| relations.bytes());
+        size_of::<Self>() + self.submitted.len() + relations + results.sum::<usize>()
     }
 
     /// The run that is under way, or whose result ended the task: the run that its agent reports on.
@@ -208,6 +231,8 @@ pub enum KillCause {
     Expired,
     /// The time limit of the run has passed. It is the only cause that allows another round.
     TimedOut,
+    /// It waited for something that cannot happen, in this sentence.
+    Skipped(Arc<str>),
 }
 
 impl KillCause {
@@ -224,6 +249,7 @@ impl KillCause {
             Self::Client(_) | Self::ParentEnded(_) => Outcome::Killed,
             Self::Expired => Outcome::Expired,
             Self::TimedOut => Outcome::TimedOut,
+            Self::Skipped(_) => Outcome::Skipped,
         }
     }
 }
@@ -236,6 +262,7 @@ impl fmt::Display for KillCause {
             Self::ParentEnded(parent) => write!(f, "its ancestor {parent} ended"),
             Self::Expired => f.write_str("the task had reached its end-before time"),
             Self::TimedOut => f.write_str("the run took too long"),
+            Self::Skipped(why) => f.write_str(why),
         }
     }
 }

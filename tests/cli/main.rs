@@ -5,6 +5,7 @@ mod commands;
 mod config;
 mod deaths;
 mod foreign;
+mod jobs;
 mod keys;
 mod mounts;
 mod plain;

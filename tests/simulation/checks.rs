@@ -101,6 +101,9 @@ impl World {
             self.model.check_end(record, every_loss_counts);
         }
         self.model.check_keys(&self.server.disk);
+        if self.plan.is_steady() {
+            self.model.rules.relations.check_end(&self.server.disk);
+        }
         for task in &self.model.accepted {
             assert!(self.server.disk.contains_key(task), "the accepted task {task} is lost");
         }

@@ -109,6 +109,7 @@ impl World {
         }
         let (request, now) = (self.clients.requests.len(), self.clock(self.server.clock_offset));
         body += &task.policy_fields.fields(now, request);
+        body += &self.relation_fields(plan);
         body += "}";
         if task.policy_fields.doubled {
             self.ask(Ask::Submit(plan), body.clone());
@@ -135,6 +136,7 @@ impl World {
                 let name = gate_name(gate);
                 self.ask(Ask::Set, format!(r#"{{"__TYPE__":"GATE/SET","__GATE__":"{name}"{fields}}}"#));
             }
+            Order::Deed(Deed::Order(order)) => self.ask(Ask::Operate, order.body()),
             Order::Deed(Deed::Drain(agent, drain)) => {
                 let name = self.hosts[agent].name.clone();
                 self.drain(name.as_str(), drain);
@@ -239,7 +241,8 @@ impl World {
                 }
                 self.model.refused(&self.clients.requests[request].body);
             }
-            (Ask::Submit(_), -1011) | (Ask::Operate, 0 | -1011) | (Ask::Set, 0) => {}
+            // The first task of a job may come after an order about it.
+            (Ask::Submit(_), -1011) | (Ask::Operate, 0 | -1004 | -1011) | (Ask::Set, 0) => {}
             // Its time was over before it came.
             (Ask::Submit(plan), -1007) if self.plan.tasks[plan].policy_fields.has_an_end() => {}
             (Ask::Submit(plan), 0) => {

@@ -8,9 +8,10 @@ use std::time::Duration;
 
 use llts::engine::controller::{ConnectionId, Controller, Record, Sequencer, Settings, Stored};
 use llts::protocol::json::FieldLimits;
-use llts::protocol::rules::Rules;
+use llts::protocol::rules::{Rules, SubmitLimits};
 use llts::types::{
-    AddressPolicy, AgentId, Counts, GateSettings, Label, Now, Policy, Round, TaskId, TaskRecord, TaskState,
+    AddressPolicy, AgentId, Counts, GateSettings, JobMemo, JobName, Label, Now, Policy, Round, TaskId, TaskRecord,
+    TaskState,
 };
 
 use crate::dice::{MILLI, Nanos, SECOND};
@@ -25,6 +26,7 @@ pub(crate) struct Server {
     pub(crate) disk: BTreeMap<TaskId, TaskRecord>,
     pub(crate) gates: BTreeMap<Label, GateSettings>,
     pub(crate) drained: BTreeSet<AgentId>,
+    pub(crate) memos: BTreeMap<JobName, JobMemo>,
     wake_at: Option<Nanos>,
     lives: u64,
     /// Operations until it is killed.
@@ -124,6 +126,7 @@ fn settings() -> Settings {
         parked_max: 1000,
         scans_max: 64,
         part_bytes_max: 4096,
+        job_receivers_max: 16,
         needs_max: 1000,
         gates_max: 1000,
         defer_delay: Duration::from_millis(300),
@@ -139,7 +142,14 @@ pub(crate) fn rules() -> Rules {
     let addresses = AddressPolicy { allow, own: vec![] };
     let defaults = Policy { losses_max: 3, ..Policy::default() }.into();
     const HOUR: Duration = Duration::from_secs(3600);
-    Rules { limits: FieldLimits::TRUSTED, addresses, wait_max: HOUR, apply_wait_max: HOUR, defaults }
+    Rules {
+        limits: FieldLimits::TRUSTED,
+        addresses,
+        wait_max: HOUR,
+        apply_wait_max: HOUR,
+        defaults,
+        submits: SubmitLimits::DEFAULT,
+    }
 }
 
 impl Server {
@@ -152,6 +162,7 @@ impl Server {
             tasks: self.disk.values().cloned().collect(),
             gates: self.gates.clone().into_iter().collect(),
             drained: self.drained.iter().cloned().collect(),
+            jobs: self.memos.clone().into_iter().collect(),
         }
     }
 

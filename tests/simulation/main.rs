@@ -11,6 +11,7 @@
 //! | [`client`], [`receiver`] | clients and operators, and who is pushed to |
 //! | [`tools`] | which agent has which tools |
 //! | [`policy_fields`] | what submitters demand, and what operators do |
+//! | [`relations`] | jobs and dependencies, with their rules |
 //! | [`faults`] | what goes wrong |
 //! | [`model`], [`runs`] | what was promised and what really ran, checked after every event |
 //! | [`rules`] | the rules of policies, checked with every decision |
@@ -34,6 +35,7 @@ mod plan;
 mod policy_fields;
 mod probe;
 mod receiver;
+mod relations;
 mod rules;
 mod runs;
 mod tool;
@@ -172,6 +174,7 @@ fn some_seeds_reach_every_outcome() {
             "EXPIRED",
             "KILLED",
             "LOST",
+            "SKIPPED",
             "later rounds",
             "given back",
             "no tool"

@@ -129,7 +129,7 @@ impl Model {
     pub(crate) fn committed(&mut self, disk: &Disk, record: &Record) {
         let record = match record {
             Record::Put(record) => record,
-            Record::Gate(..) | Record::Drained(..) => return,
+            Record::Gate(..) | Record::Drained(..) | Record::Job(..) => return,
             // A submit that the store did not take, and that was refused.
             Record::Remove(task) if !disk.contains_key(task) => {
                 return assert!(!self.accepted.contains(task), "the accepted task {task} is forgotten");
@@ -288,7 +288,11 @@ fn check_kill(record: &TaskRecord, round: Round) {
     assert!(record.kill.is_some() || late, "the confirmed kill of {} in round {round} is lost", record.id);
     if let (TaskState::Finished { outcome, .. }, Some(kill)) = (&record.state, &record.kill) {
         // The first cause of the end counts; a run that only took too long is ended by the kill.
-        let expected = if kill.cause == KillCause::Expired { "EXPIRED" } else { "KILLED" };
+        let expected = match kill.cause {
+            KillCause::Expired => "EXPIRED",
+            KillCause::Skipped(_) => "SKIPPED",
+            _ => "KILLED",
+        };
         let by_itself = *outcome == Outcome::Succeeded && record.result().is_some_and(|result| result.by_itself);
         let timed_out = kill.cause == KillCause::TimedOut;
         assert!(

@@ -7,6 +7,7 @@ use llts::types::lease;
 use crate::dice::{Dice, MILLI, Nanos, SECOND};
 use crate::faults::Weather;
 use crate::policy_fields::{Deed, Fashion, PolicyFields};
+use crate::relations::{self, RelationsPlan};
 use crate::tools::ToolsPlan;
 
 /// Between the heartbeats of an agent; everything else is measured against it.
@@ -115,6 +116,7 @@ pub(crate) struct TaskPlan {
     /// Whether a client parks a query for its end.
     pub(crate) awaited: bool,
     pub(crate) policy_fields: PolicyFields,
+    pub(crate) relations: RelationsPlan,
     pub(crate) tool: usize,
 }
 
@@ -173,6 +175,12 @@ impl Plan {
         for task in &mut tasks {
             task.tool = ToolsPlan::tool(dice);
         }
+        let lengths = tasks.iter().fold(calm, |sum, task| sum.wrapping_mul(31).wrapping_add(task.duration));
+        let (relations, orders) = relations::plan(lengths, tasks.len(), calm);
+        for (task, relations) in tasks.iter_mut().zip(relations) {
+            task.relations = relations;
+        }
+        let deeds: Vec<_> = deeds.into_iter().chain(orders).collect();
         let plain = (0..agents).map(|_| dice.chance(250)).collect();
         let old = (0..agents).map(|_| dice.chance(150)).collect();
         let told = dice.chance(700);
@@ -221,7 +229,9 @@ impl Plan {
             rounds * (prepare + task.duration + 2 * KILL_INTERVAL + STRAGGLER_GRACE) + pauses
         };
         // A task may be submitted twice when its first answer was lost, and in each run of its father.
-        30 * HEARTBEAT + 4 * self.tasks.iter().map(run).sum::<Nanos>()
+        let is_retry = |deed: &&(Nanos, Deed)| matches!(deed.1, Deed::Order(order) if order.kind == "RETRY");
+        let lives = 1 + self.deeds.iter().filter(is_retry).count() as u64;
+        30 * HEARTBEAT + lives * 4 * self.tasks.iter().map(run).sum::<Nanos>()
     }
 }
 
@@ -297,6 +307,7 @@ impl TaskPlan {
             kill_after: dice.chance(150).then(|| dice.skewed(0..=2 * SECOND)),
             awaited: dice.chance(150),
             policy_fields,
+            relations: RelationsPlan::default(),
             tool: 0,
         }
     }

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use llts::types::{Now, Wall};
 
 use crate::dice::{Dice, MILLI, Nanos, SECOND};
+use crate::relations::JobDeed;
 
 /// The gates that tasks may name.
 pub(crate) const GATES: usize = 3;
@@ -221,6 +222,7 @@ pub(crate) fn gate_name(gate: usize) -> String {
 pub(crate) enum Deed {
     SetGate(usize, GatePlan),
     Drain(usize, bool),
+    Order(JobDeed),
 }
 
 /// The content of a GATE/SET; times in nanoseconds.

@@ -14,6 +14,7 @@ use llts::types::{
 };
 
 use crate::model::Disk;
+use crate::relations::Relations;
 
 #[derive(Default)]
 pub(crate) struct Rules {
@@ -32,6 +33,7 @@ pub(crate) struct Rules {
     special: Vec<bool>,
     /// Whether the wall clock of the controller never jumps.
     steady: bool,
+    pub(crate) relations: Relations,
 }
 
 impl Rules {
@@ -41,6 +43,7 @@ impl Rules {
 
     pub(crate) fn controller_started(&mut self, disk: &Disk) {
         self.tasks.clone_from(disk);
+        self.relations.controller_started();
         self.gates.clone_from(&self.stored_gates);
         self.drained.clone_from(&self.stored_drained);
         let doubtful = |record: &&TaskRecord| record.phase() == Phase::Waiting && record.round == Round(0);
@@ -66,7 +69,8 @@ impl Rules {
             Record::Gate(name, settings) => drop(self.stored_gates.insert(name.clone(), settings.clone())),
             Record::Drained(agent, true) => drop(self.stored_drained.insert(agent.clone())),
             Record::Drained(agent, false) => drop(self.stored_drained.remove(agent)),
-            Record::Put(_) | Record::Remove(_) => {}
+            Record::Put(record) => self.relations.committed(record),
+            Record::Remove(_) | Record::Job(..) => {}
         }
     }
 
@@ -83,12 +87,14 @@ impl Rules {
             }
             Record::Drained(agent, true) => drop(self.drained.insert(agent.clone())),
             Record::Drained(agent, false) => drop(self.drained.remove(agent)),
+            Record::Job(..) => {}
         }
     }
 
     fn changed(&mut self, now: Now, record: &TaskRecord, has_its_tool: bool) {
         check_budgets(record);
         let before = self.tasks.insert(record.id, record.clone());
+        self.relations.decided(record, &self.tasks);
         let waited = before.as_ref().is_none_or(|before| before.phase() == Phase::Waiting);
         match &record.state {
             TaskState::Dispatched(run) if waited => {
@@ -148,6 +154,7 @@ impl Rules {
                 && record.tool == other.tool
                 && earlier
                 && other.held.is_none()
+                && other.unmet.is_empty()
                 && not_before(other).is_none_or(|at| at <= now.wall)
         };
         let waiting = self.tasks.values().filter(|other| other.phase() == Phase::Waiting);

@@ -94,6 +94,7 @@ impl World {
                 Departure::Flush => {}
                 Departure::Commit(records) => self.begin_commit(records),
                 Departure::Push { record, .. } => self.push(&record),
+                Departure::JobStatus(status) => self.model.rules.relations.published(self.now, &status),
                 Departure::PushAgain(record) => {
                     Model::pushed_again(&record);
                     self.push_travels(&record);
@@ -216,6 +217,8 @@ impl World {
                 Record::Gate(name, settings) => drop(server.gates.insert(name.clone(), settings.clone())),
                 Record::Drained(agent, true) => drop(server.drained.insert(agent.clone())),
                 Record::Drained(agent, false) => drop(server.drained.remove(agent)),
+                Record::Job(name, Some(memo)) => drop(server.memos.insert(name.clone(), *memo)),
+                Record::Job(name, None) => drop(server.memos.remove(name)),
             }
         }
     }

@@ -11,6 +11,7 @@ pub(crate) fn settings(patience: Duration) -> PortSettings {
     PortSettings {
         limits: Limits {
             message_bytes_max: 262_144,
+            long: None,
             parts_max: 8,
             queue_messages_max: 1000,
             queue_bytes_max: 4_000_000,

@@ -95,6 +95,7 @@ impl Role {
         };
         let limits = Limits {
             message_bytes_max: MESSAGE_BYTES_MAX,
+            long: None,
             parts_max: PARTS_MAX,
             queue_messages_max: 8,
             queue_bytes_max: QUEUE_BYTES_MAX,

@@ -197,6 +197,7 @@ pub(crate) fn task(push: &[u8]) -> Result<TaskView, BenchError> {
 pub(crate) fn limits() -> Limits {
     Limits {
         message_bytes_max: 1 << 26,
+        long: None,
         parts_max: 8,
         queue_messages_max: QUEUE_MAX,
         queue_bytes_max: 1 << 30,

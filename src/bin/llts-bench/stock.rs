@@ -44,6 +44,8 @@ pub(crate) fn fill(state_dir: &Path, tool: &str, tasks: u64) -> Result<(), Bench
                     tool: tool.clone(),
                     submitted: Arc::clone(&submitted),
                     address: None,
+                    relations: None,
+                    unmet: Vec::new(),
                     parent: None,
                     submitted_at: wall,
                     round: Round(0),

@@ -123,6 +123,9 @@ impl Controller {
         self.catch_up(now);
         self.tasks.release_due(now);
         while let Some((task, agent)) = self.next_match() {
+            if self.skip_if_stopped(now, task) {
+                continue;
+            }
             let Slot::Parked(ticket, _) = self.agents.slot_or_free(&agent) else {
                 unreachable!("agent {agent} is listed as parked")
             };
@@ -168,13 +171,15 @@ impl Controller {
     }
 
     /// Whether a run must be stored before its agent gets it. This holds for an exclusive task; for a submit with a key,
-    /// whose repetition would otherwise make another task; and for a simple agent, which could not tell the next controller
+    /// whose repetition would otherwise make another task; for a task that has waited for others; and for a simple agent, which could not tell the next controller
     /// what it runs.
     fn is_told_after_commit(&self, task: TaskId, agent: &AgentId) -> bool {
         let is_simple =
             self.agents.get(agent).is_some_and(|agent| agent.liveness == Liveness::Session(Session::default()));
         let is_exclusive = self.tasks.get(task).is_some_and(|record| record.policy.needs.exclusive);
-        is_simple || is_exclusive || task > self.stored_max && self.tasks.has_submit_key(task)
+        // A run must not outlive the ends that it was waiting for.
+        let has_waited = self.tasks.get(task).is_some_and(|record| !record.after().is_empty());
+        is_simple || is_exclusive || has_waited || task > self.stored_max && self.tasks.has_submit_key(task)
     }
 
     pub(super) fn give_run(&mut self, now: Now, task: TaskId, assignment: Assignment) {

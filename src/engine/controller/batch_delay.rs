@@ -25,6 +25,10 @@ const BATCH_DELAY_MAX: Duration = Duration::from_millis(8);
 
 /// The batch delay of a run that begins now, for a waiting task that no agent was free for until now.
 pub(super) fn after_queuing(now: Wall, record: &TaskRecord) -> Duration {
+    if !record.after().is_empty() {
+        // The time spent on waiting for other tasks says nothing about how busy the agents are.
+        return Duration::ZERO;
+    }
     let not_before = match record.state {
         TaskState::Waiting { not_before } => not_before,
         _ => None,

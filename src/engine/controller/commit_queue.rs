@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::effect::Record;
-use crate::types::{AgentId, Label, Mono, Phase, TaskId};
+use crate::types::{AgentId, JobName, Label, Mono, Phase, TaskId};
 
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -224,7 +224,7 @@ fn delay_max(record: &Record) -> Duration {
                 BATCH_DELAY_MAX
             }
         },
-        Record::Remove(_) | Record::Gate(..) | Record::Drained(..) => BATCH_DELAY_MAX,
+        Record::Remove(_) | Record::Gate(..) | Record::Drained(..) | Record::Job(..) => BATCH_DELAY_MAX,
     }
 }
 
@@ -234,6 +234,7 @@ enum Subject {
     Task(TaskId),
     Gate(Label),
     Agent(AgentId),
+    Job(JobName),
 }
 
 impl Subject {
@@ -243,13 +244,14 @@ impl Subject {
             Record::Remove(task) => Self::Task(*task),
             Record::Gate(name, _) => Self::Gate(name.clone()),
             Record::Drained(agent, _) => Self::Agent(agent.clone()),
+            Record::Job(name, _) => Self::Job(name.clone()),
         }
     }
 
     const fn task(&self) -> Option<TaskId> {
         match self {
             Self::Task(task) => Some(*task),
-            Self::Gate(_) | Self::Agent(_) => None,
+            Self::Gate(_) | Self::Agent(_) | Self::Job(_) => None,
         }
     }
 }

@@ -96,7 +96,11 @@ impl Controller {
         self.end_children(now, task);
         self.timers.clear(&Timer::RunTime(task));
         self.forget_lease(task);
+        let is_retried = again.end == RoundEnd::Retried;
         self.tasks.change(now, task, TaskEvent::Again(again));
+        if !is_retried {
+            self.skip_if_stopped(now, task);
+        }
     }
 
     /// The pause before the next round. It doubles each time, up to a cap, and up to a quarter is added at random, so that

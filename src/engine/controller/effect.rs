@@ -5,7 +5,9 @@ use std::ops::RangeInclusive;
 use crate::protocol::publish::Published;
 use crate::protocol::reply::Reply;
 use crate::protocol::requests::heartbeat::{Directive, Heard};
-use crate::types::{AgentId, GateSettings, Label, Phase, Round, TaskId, TaskRecord, TaskState};
+use crate::types::{
+    AgentId, GateSettings, JobMemo, JobName, JobStatus, Label, Phase, Round, TaskId, TaskRecord, TaskState,
+};
 
 /// The connection of a request. The shell assigns it and never reuses one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -75,6 +77,8 @@ pub enum Effect {
     Push(Box<TaskRecord>),
     /// The end of a task has not been confirmed: push it to its address again.
     PushAgain(Box<TaskRecord>),
+    /// A job has changed: push its state to its receivers, and publish it to subscribers.
+    JobStatus(Box<JobStatus>),
 }
 
 /// What a message asserts about stored data, which decides how long it waits.
@@ -113,9 +117,11 @@ impl Effect {
             Self::Record(_) | Self::Publish(_) => Claim::Nothing,
             // A client that has waited for the end continues from here.
             Self::Reply(_, Reply::Task { record, .. }) if record.phase() == Phase::Finished => Claim::Promise,
+            Self::Reply(_, Reply::Job(view)) if view.ended_at.is_some() => Claim::Promise,
             Self::Reply(_, reply) => claim_of_reply(reply),
             Self::Push(record) => claim_of_push(record),
-            Self::PushAgain(_) => Claim::Promise,
+            // Its number must be stored, and so must the ends that it counts.
+            Self::PushAgain(_) | Self::JobStatus(_) => Claim::Promise,
         }
     }
 }
@@ -126,7 +132,7 @@ impl Effect {
 #[must_use]
 pub(super) fn claim_of_reply(reply: &Reply) -> Claim {
     match reply {
-        Reply::Submitted { .. } | Reply::Done => Claim::Promise,
+        Reply::Submitted { .. } | Reply::SubmittedMany { .. } | Reply::Concerned { .. } | Reply::Done => Claim::Promise,
         Reply::Assigned(record) => {
             let after_commit = record.last_run().is_some_and(|run| run.after_commit);
             Claim::promise_if(record.round > Round(0) || after_commit)
@@ -139,7 +145,9 @@ pub(super) fn claim_of_reply(reply: &Reply) -> Claim {
         | Reply::Tasks { .. }
         | Reply::Agents { .. }
         | Reply::Gate(_)
-        | Reply::Gates(_) => Claim::View,
+        | Reply::Gates(_)
+        | Reply::Job(_)
+        | Reply::Jobs { .. } => Claim::View,
         // The end of an output shows that a run has ended; what a run writes is no state of a task.
         Reply::Output(part) => {
             if part.end {
@@ -167,7 +175,7 @@ fn claim_of_push(record: &TaskRecord) -> Claim {
     }
 }
 
-/// An entry of the store. A later record of the same task, gate or agent replaces an earlier one.
+/// An entry of the store. A later record of the same task, gate, agent or job replaces an earlier one.
 #[derive(Debug, PartialEq)]
 pub enum Record {
     /// The present state of a task.
@@ -178,6 +186,8 @@ pub enum Record {
     Gate(Label, GateSettings),
     /// Whether the agent gets no more tasks.
     Drained(AgentId, bool),
+    /// The part of a job's state that its tasks do not show; `None` for a job that is gone.
+    Job(JobName, Option<JobMemo>),
 }
 
 /// The reason for a deadline.
@@ -187,6 +197,10 @@ pub enum Timer {
     Scan,
     /// An agent may have been silent for too long.
     Silence(AgentId),
+    /// The consequences of ends continue; they leave room for other requests after each slice.
+    Relations,
+    /// A job that has changed may be published.
+    JobStatus(JobName),
     /// The lease of a void run expires.
     Lease(TaskId),
     /// Agents have not reported in time that they have looked for tools.

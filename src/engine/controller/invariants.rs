@@ -3,6 +3,8 @@
 use super::Controller;
 use super::agent::Slot;
 use super::effect::Timer;
+use super::jobs::Job;
+use super::waits::Subject;
 use crate::types::{Phase, TaskState};
 
 impl Controller {
@@ -21,6 +23,8 @@ impl Controller {
         self.check_waits();
         self.check_outputs();
         self.check_acknowledgements();
+        self.check_relations();
+        self.check_job_statuses();
         if let Some((task, agent)) = self.next_match() {
             panic!("task {task} waits while agent {agent} is parked");
         }
@@ -79,8 +83,16 @@ impl Controller {
 
     fn check_waits(&self) {
         self.waits.sanity_check();
-        for (ticket, task) in self.waits.iter() {
+        for (ticket, subject) in self.waits.iter() {
             assert!(self.timers.is_set(&Timer::QueryWait(ticket)), "{ticket:?} waits forever");
+            let task = match subject {
+                Subject::Task(task) => *task,
+                Subject::Job(name) => {
+                    let has_ended = self.tasks.jobs().get(name).map(Job::has_ended);
+                    assert_eq!(has_ended, Some(false), "{ticket:?} waits for job {name}");
+                    continue;
+                }
+            };
             let record = self.tasks.get(task).unwrap_or_else(|| panic!("{ticket:?} waits for the forgotten {task}"));
             assert!(record.phase() < Phase::Finished, "{ticket:?} waits for {task}, which has finished");
         }

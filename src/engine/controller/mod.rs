@@ -10,8 +10,9 @@
 //!
 //! The parts: [`tasks`] has the records, their phases and indexes; [`queue`] the order of waiting tasks, with the
 //! [`gates`]; [`agents`] the slots, with the [`tools`] of each, and [`looks`] for tools that no agent has; [`adopt`]
-//! handles runs that agents had before this start; [`outputs`] asks agents for the outputs of runs; [`leases`] waits for void runs; [`family`] knows which tasks end
-//! together; [`retention`] decides how long finished tasks are kept; the [`sequencer`], around the [`Controller`], decides
+//! handles runs that agents had before this start; [`outputs`] asks agents for the outputs of runs; [`leases`] waits for void
+//! runs; [`family`] knows which tasks end together, and [`relations`] what an end means for [`dependants`] and [`jobs`];
+//! [`retention`] decides how long finished tasks are kept; the [`sequencer`], around the [`Controller`], decides
 //! when each message leaves, with the [`commit_queue`]; [`batch_delay`] how long it may be delayed. The phases of a task
 //! are in [`transition`], those of a slot in [`agents`]. [`verdict`] decides whether another round follows, and
 //! [`deadlines`] handles changes by time alone.
@@ -29,19 +30,25 @@ mod assign;
 mod batch_delay;
 mod commit_queue;
 mod deadlines;
+mod dependants;
 mod effect;
 mod family;
 mod gates;
 mod invariants;
+mod job_status;
+mod jobs;
 mod lanes;
 mod leases;
 mod looks;
+mod orders;
 mod outputs;
 mod parked;
 mod queue;
+mod relations;
 mod requests;
 mod restore;
 mod retention;
+mod run_times;
 mod scan;
 mod sequencer;
 mod task_index;
@@ -67,7 +74,7 @@ pub use sequencer::{Departure, Route, Sequencer};
 
 use crate::engine::journal::{Journal, LogLine};
 use crate::engine::timers::Timers;
-use crate::types::{KillCause, Mono, Now, Phase, Round, TaskId};
+use crate::types::{KillCause, Mono, Now, Phase, Round, TaskId, TaskRecord};
 
 /// How often moments on the wall clock are checked: the clock may jump, so a moment far away is not trusted.
 const LOOK_INTERVAL: Duration = Duration::from_secs(60);
@@ -107,6 +114,8 @@ pub struct Settings {
     pub agents_max: usize,
     /// Maximum number of parked queries; one connection may have a tenth of them: `PARKED_MAX`.
     pub parked_max: usize,
+    /// Maximum number of addresses that the state of one job is pushed to: `JOB_RECEIVERS_MAX`.
+    pub job_receivers_max: usize,
     /// Maximum number of waiting searches; one connection may have a tenth of them: `SEARCHES_MAX`.
     pub scans_max: usize,
     /// Maximum bytes of an output in one message, so that an agent can send them.
@@ -131,11 +140,13 @@ pub struct Controller {
     retained: retention::RetainedFamilies,
     /// The void runs of exclusive tasks whose leases have not expired.
     expiring: BTreeMap<TaskId, leases::Expiring>,
+    /// The consequences of ends that are still to be carried out.
+    backlog: relations::Backlog,
     /// The ends that await a confirmation by their receivers.
     awaited: BTreeMap<TaskId, acknowledge::Awaited>,
     scans: scan::Scans,
     /// Parked queries.
-    waits: waits::Waits<usize>,
+    waits: waits::Waits<waits::Subject, usize>,
     /// The requests for outputs, and the agents that offer some.
     outputs: outputs::Outputs,
     /// The search for tools that no agent has.
@@ -172,6 +183,7 @@ impl Controller {
             families: family::Families::default(),
             retained: retention::RetainedFamilies::default(),
             expiring: BTreeMap::new(),
+            backlog: relations::Backlog::default(),
             awaited: BTreeMap::new(),
             scans: scan::Scans::default(),
             waits: waits::Waits::default(),
@@ -192,8 +204,8 @@ impl Controller {
         for id in parked {
             self.unpark(&id);
         }
-        let waits: Vec<_> = self.waits.iter().collect();
-        for (ticket, _) in waits {
+        let waits: Vec<_> = self.waits.iter().map(|(ticket, _)| ticket).collect();
+        for ticket in waits {
             self.answer_waiter(ticket);
         }
         self.stop_outputs();
@@ -238,18 +250,47 @@ impl Controller {
             // It may have been stored long ago, and promised to a client.
             return false;
         }
-        let has_run = record.round > Round(0) || !record.past.is_empty();
-        let gone = record.phase() == Phase::Waiting && !has_run && !self.families.has(task);
+        let gone = self.may_be_withdrawn(record);
         if gone {
             self.tasks.remove(now, task);
         }
         gone
     }
 
+    /// The same for tasks that were submitted together: all of them are removed, or none.
+    pub fn handle_many_unstored(&mut self, now: Now, tasks: &[TaskId], duplicates: &[usize]) -> bool {
+        let new = || tasks.iter().enumerate().filter(|(index, _)| !duplicates.contains(index)).map(|(_, task)| *task);
+        // What binds them to one another goes with them, the youngest first.
+        let stays = |task| self.tasks.get(task).is_some_and(|record| !self.may_be_withdrawn(record));
+        if new().any(stays) {
+            return false;
+        }
+        for task in new().collect::<Vec<_>>().into_iter().rev() {
+            self.tasks.remove(now, task);
+        }
+        duplicates.is_empty()
+    }
+
+    /// Whether a task can be removed as if it had never been submitted.
+    fn may_be_withdrawn(&self, record: &TaskRecord) -> bool {
+        let has_run = record.round > Round(0) || !record.past.is_empty();
+        let has_relatives = self.families.has(record.id) || self.tasks.dependants().has(record);
+        record.phase() == Phase::Waiting && !has_run && !has_relatives
+    }
+
     /// The end of every event: every task that can start does, and the deadline is set for the next change by time.
     fn settle(&mut self, now: Now) {
-        self.look_for_tools(now);
-        self.dispatch(now);
+        loop {
+            self.settle_relations(now);
+            self.look_for_tools(now);
+            self.dispatch(now);
+            // A task may have ended because of its time, just before it would have been handed out.
+            if !self.backlog.has_work() {
+                break;
+            }
+        }
+        self.plan_relations(now);
+        self.publish_jobs(now);
         self.look_at_changes(now);
         self.plan(now);
     }
@@ -265,6 +306,7 @@ impl Controller {
         if effect.is_none() {
             self.informed = false;
             self.scans.begin_turn();
+            self.backlog.begin_turn();
         }
         effect
     }
@@ -292,6 +334,9 @@ impl Controller {
                     return self.timers.set(Timer::Scan, now.mono);
                 }
                 Timer::Scan => self.continue_scans(now),
+                // The end of every event continues them.
+                Timer::Relations => {}
+                Timer::JobStatus(name) => self.publish_job(now, name),
                 Timer::Silence(agent) => self.silence(now, agent),
                 Timer::Lease(task) => self.end_lease(now, task),
                 Timer::Look => self.give_up_look(),

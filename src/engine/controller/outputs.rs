@@ -20,7 +20,7 @@ use super::waits::Waits;
 use crate::protocol::reply::{self, Reply};
 use crate::protocol::requests::serve::Wanted;
 use crate::protocol::{Code, Refusal};
-use crate::types::{AgentId, Mono, Now, OutputId};
+use crate::types::{AgentId, Mono, Now, OutputId, TaskId};
 
 /// A request that has not been answered.
 #[derive(Clone, Debug)]
@@ -60,7 +60,7 @@ struct Offer {
 
 #[derive(Debug, Default)]
 pub(super) struct Outputs {
-    pub(super) waits: Waits<Pending>,
+    pub(super) waits: Waits<TaskId, Pending>,
     offers: BTreeMap<AgentId, Offer>,
     /// The agents whose offers are parked by each connection.
     by_connection: BTreeMap<ConnectionId, BTreeSet<AgentId>>,
@@ -119,7 +119,7 @@ impl Outputs {
                 .get(*ticket)
                 .is_some_and(|pending| pending.output == *output && matches!(pending.stage, Stage::Watched(_)))
         };
-        self.waits.for_task(output.task).into_iter().filter(watches).collect()
+        self.waits.of_subject(&output.task).into_iter().filter(watches).collect()
     }
 
     fn set_stage(&mut self, ticket: Ticket, stage: Stage) {
@@ -222,7 +222,7 @@ impl Controller {
             return self.tasks.changed.clear();
         }
         for task in std::mem::take(&mut self.tasks.changed) {
-            for ticket in self.outputs.waits.for_task(task) {
+            for ticket in self.outputs.waits.of_subject(&task) {
                 self.reconsider_output(now, ticket);
             }
         }

@@ -3,6 +3,7 @@
 //! | a waiting task is | until |
 //! |---|---|
 //! | held | a client releases it |
+//! | blocked | the last of its terms is met: `__AFTER__` |
 //! | delayed | its moment: `__START_AFTER__`, the delay of a retry, a defer |
 //! | ready | an agent takes it; higher priority first, then the older task |
 //!
@@ -289,6 +290,9 @@ impl Queue {
         if let Some(since) = record.held {
             return Holdup::Held(since);
         }
+        if let Some(term) = record.first_unmet() {
+            return Holdup::After(term.clone(), record.unmet.len());
+        }
         if let Some(Delay::Until(at)) = delay(record).filter(|_| !self.is_ready(record)) {
             return Holdup::NotBefore(at);
         }
@@ -342,9 +346,10 @@ impl Queue {
         for record in waiting {
             members += 1;
             bytes += record.bytes();
-            let places = [record.held.is_some(), self.is_delayed(record), self.is_ready(record)];
+            let is_kept = record.held.is_some() || !record.unmet.is_empty();
+            let places = [is_kept, self.is_delayed(record), self.is_ready(record)];
             let count = places.iter().filter(|is| **is).count();
-            assert_eq!(count, 1, "task {} is (held, delayed, ready) {places:?}", record.id);
+            assert_eq!(count, 1, "task {} is (held or blocked, delayed, ready) {places:?}", record.id);
         }
         assert_eq!(members, self.len, "the queue holds a task that does not wait");
         assert_eq!(bytes, self.bytes, "the bytes of the tasks that wait have drifted");
@@ -377,9 +382,9 @@ enum Delay {
     Ready,
 }
 
-/// The delay with which a task begins to wait; the delay of a held task does not count.
+/// The delay with which a task begins to wait; that of a held or blocked task does not count.
 fn delay(record: &TaskRecord) -> Option<Delay> {
-    if record.held.is_some() {
+    if record.held.is_some() || !record.unmet.is_empty() {
         return None;
     }
     match record.state {

@@ -10,7 +10,7 @@ use super::agent::{Liveness, Slot};
 use super::effect::Timer;
 use super::leases::Remains;
 use super::{Controller, Settings};
-use crate::types::{AgentId, GateSettings, Label, Now, RoundEnd, TaskId, TaskRecord, TaskState};
+use crate::types::{AgentId, GateSettings, JobMemo, JobName, Label, Now, RoundEnd, TaskId, TaskRecord, TaskState};
 
 impl Controller {
     /// A controller with the records of an earlier one; the tasks in the order of their ids.
@@ -22,6 +22,9 @@ impl Controller {
         }
         for agent in stored.drained {
             controller.agents.set_drained(&agent, true);
+        }
+        for (name, memo) in stored.jobs {
+            controller.tasks.jobs_mut().restore(name, memo);
         }
         let mut finished = Vec::new();
         for record in stored.tasks {
@@ -40,6 +43,10 @@ impl Controller {
         let queue = controller.tasks.queue_mut();
         let gates: Vec<_> = queue.gates.names().cloned().collect();
         queue.refresh_gated(now, gates.iter());
+        controller.restore_relations(now);
+        controller.publish_restored(now);
+        controller.settle_relations(now);
+        controller.plan_relations(now);
         controller.plan(now);
         controller
     }
@@ -123,4 +130,6 @@ pub struct Stored {
     pub gates: Vec<(Label, GateSettings)>,
     /// The agents that get no more tasks.
     pub drained: Vec<AgentId>,
+    /// The part of each job's state that its tasks do not show.
+    pub jobs: Vec<(JobName, JobMemo)>,
 }

@@ -65,6 +65,10 @@ impl Controller {
 
     /// Forgets families that are too old or exceed the bound.
     pub(super) fn retain(&mut self, now: Now) {
+        if self.backlog.has_ends() {
+            // Tasks that wait for an ended one have not all learned of its end.
+            return self.timers.set(Timer::Retention, now.mono);
+        }
         for _ in 0..FAMILIES_PER_TURN {
             let over = self.retained.bytes > self.settings.keep_bytes_max;
             let Some((until, root)) =

@@ -1,4 +1,4 @@
-//! Requests that look at many tasks, agents or gates without blocking others: one slice of work per turn.
+//! Requests that look at many tasks, agents, gates or jobs, or change many tasks, without blocking others: one slice of work per turn.
 //!
 //! A turn does one slice of searches, whatever they are and however many, and the connections take turns. A search that
 //! fits into the rest of the present turn is answered at once, unless others wait. The searches of one connection run one
@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use super::Controller;
 use super::effect::{Answer, ConnectionId, Effect, Ticket, Timer};
+use super::orders::Ordered;
 use super::tasks::Tasks;
 use crate::protocol::page::Page;
 use crate::protocol::page::PageOf;
@@ -28,6 +29,9 @@ const SHOWN: usize = 10;
 
 /// Cost of explaining why a task waits: the tasks before it are counted.
 const EXPLAINED: usize = 500;
+
+/// Cost of a changed task in looks: its record is stored, and its state is pushed.
+const CHANGED: usize = 10;
 
 /// The share of all waiting searches that one connection may have, as a divisor.
 const SHARE: usize = 10;
@@ -51,6 +55,8 @@ pub(super) enum Goal {
     Explain { found: Option<TaskId> },
     Agents { page: Page, limit: usize },
     Gates,
+    Jobs { page: Page, limit: usize },
+    Order(Ordered),
 }
 
 /// The searches in progress: a line for each connection, and the order of turns.
@@ -119,12 +125,19 @@ impl Scans {
         }
     }
 
-    /// A connection is gone; returns the tickets of its searches.
+    /// A connection is gone; returns the tickets of its searches. An order is carried out nevertheless.
     pub(super) fn forget(&mut self, connection: ConnectionId) -> Vec<Ticket> {
         let Some(line) = self.lines.remove(&connection) else { return Vec::new() };
-        self.turns.retain(|turn| *turn != connection);
-        self.len -= line.len();
-        line.into_iter().map(|scan| scan.ticket).collect()
+        let tickets = line.iter().map(|scan| scan.ticket).collect();
+        let before = line.len();
+        let orders: VecDeque<_> = line.into_iter().filter(|scan| matches!(scan.goal, Goal::Order(_))).collect();
+        self.len -= before - orders.len();
+        if orders.is_empty() {
+            self.turns.retain(|turn| *turn != connection);
+        } else {
+            self.lines.insert(connection, orders);
+        }
+        tickets
     }
 
     pub(super) fn sanity_check(&self) {
@@ -144,7 +157,7 @@ impl Controller {
     /// Begins a search, and answers it if it fits into the rest of the present turn.
     pub(super) fn search(&mut self, now: Now, ticket: Ticket, filter: Filter, goal: Goal) -> Answer {
         let mut scan = Scan { ticket, goal, filter, before: None, matches: 0 };
-        if self.scans.len == 0 && self.step(&mut scan) {
+        if self.scans.len == 0 && self.step(now, &mut scan) {
             return self.found_out(now, scan);
         }
         if let Some(obstacle) = self.scans.obstacle(ticket.connection, self.settings.scans_max) {
@@ -161,7 +174,7 @@ impl Controller {
             && let Some(mut scan) = self.scans.next()
         {
             let ticket = scan.ticket;
-            if !self.step(&mut scan) {
+            if !self.step(now, &mut scan) {
                 self.scans.put_back(scan);
                 continue;
             }
@@ -176,17 +189,26 @@ impl Controller {
     }
 
     /// Continues a search as long as work is left in this turn; true when it is done.
-    fn step(&mut self, scan: &mut Scan) -> bool {
+    fn step(&mut self, now: Now, scan: &mut Scan) -> bool {
+        if let Goal::Order(ordered) = &mut scan.goal {
+            return self.step_order(now, ordered);
+        }
         let left = &mut self.scans.left;
         if *left == 0 {
             return false;
         }
         *left = left.saturating_sub(BEGUN);
         match &scan.goal {
+            Goal::Order(_) => unreachable!("an order has steps of its own"),
             // A page of agents is one slice.
             Goal::Agents { page, limit } => {
                 let passed = page.offset.min(self.agents.len()) / SHOWN;
                 *left = left.saturating_sub(passed + SHOWN * (*limit).min(self.agents.len()));
+                true
+            }
+            Goal::Jobs { page, limit } => {
+                let jobs = self.tasks.jobs().len();
+                *left = left.saturating_sub(page.offset.min(jobs) / SHOWN + SHOWN * (*limit).min(jobs));
                 true
             }
             Goal::Gates => {
@@ -195,6 +217,18 @@ impl Controller {
             }
             Goal::Newest { .. } | Goal::Page { .. } | Goal::Explain { .. } => scan.look(&self.tasks, left),
         }
+    }
+
+    /// Continues an order as long as work is left in this turn; true when it is done.
+    fn step_order(&mut self, now: Now, ordered: &mut Ordered) -> bool {
+        while self.scans.left > 0 {
+            let (is_done, is_changed) = self.order_next(now, ordered);
+            if is_done {
+                return true;
+            }
+            self.scans.left = self.scans.left.saturating_sub(if is_changed { CHANGED } else { 1 });
+        }
+        false
     }
 
     /// The answer of a search that is done.
@@ -217,6 +251,12 @@ impl Controller {
                 Reply::Agents { agents, page }.into()
             }
             Goal::Gates => self.query_gates(now).into(),
+            Goal::Jobs { page: Page { offset, limit: asked }, limit } => {
+                let names = self.tasks.jobs().newest().skip(offset).take(limit);
+                let jobs = names.filter_map(|name| self.job_view(name)).collect();
+                Reply::Jobs { jobs, page: PageOf { offset, asked, total: self.tasks.jobs().len() } }.into()
+            }
+            Goal::Order(ordered) => self.order_done(now, ordered).into(),
         }
     }
 }
@@ -248,7 +288,7 @@ impl Scan {
             Goal::Newest { found, .. } => found.is_some() && self.filter.is_empty(),
             Goal::Page { limit, records, .. } => records.len() >= *limit && self.filter.is_empty(),
             Goal::Explain { found } => found.is_some(),
-            Goal::Agents { .. } | Goal::Gates => true,
+            Goal::Agents { .. } | Goal::Gates | Goal::Jobs { .. } | Goal::Order(_) => true,
         }
     }
 }
@@ -259,7 +299,11 @@ fn candidates<'a>(
     filter: &Filter,
     before: Option<TaskId>,
 ) -> Box<dyn Iterator<Item = &'a TaskRecord> + 'a> {
+    let of_job = || filter.job().and_then(|name| tasks.jobs().get(&name));
     match (filter.task_id(), filter.given_id()) {
+        (None, None) if filter.has_job() => {
+            Box::new(of_job().into_iter().flat_map(move |job| job.newest_before(before)).filter_map(|id| tasks.get(id)))
+        }
         (Some(id), _) => {
             let unseen = id.filter(|id| before.is_none_or(|before| *id < before));
             Box::new(unseen.and_then(|id| tasks.get(id)).into_iter())
@@ -285,6 +329,6 @@ fn take(goal: &mut Goal, matches: &mut usize, record: &TaskRecord) -> usize {
             found.get_or_insert(record.id);
             EXPLAINED
         }
-        Goal::Page { .. } | Goal::Agents { .. } | Goal::Gates => 0,
+        Goal::Page { .. } | Goal::Agents { .. } | Goal::Gates | Goal::Jobs { .. } | Goal::Order(_) => 0,
     }
 }

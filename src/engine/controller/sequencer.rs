@@ -26,7 +26,7 @@ use crate::protocol::reply::Reply;
 use crate::protocol::requests::Message;
 use crate::protocol::requests::apply::TASK_APPLY;
 use crate::protocol::{Code, Refusal};
-use crate::types::{Mono, Now, PushAddress, TaskId, TaskRecord};
+use crate::types::{JobStatus, Mono, Now, PushAddress, TaskId, TaskRecord};
 
 /// The route of a reply, which only the door of the request understands, and the kind of request.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -70,6 +70,8 @@ pub enum Departure<R> {
     },
     /// The end of a task has not been confirmed: push it to its address again.
     PushAgain(Box<TaskRecord>),
+    /// A job has changed: push its state to its receivers, and publish it to subscribers.
+    JobStatus(Box<JobStatus>),
 }
 
 /// A message that depends on a commit.
@@ -78,6 +80,7 @@ enum Deferred<R> {
     Reply { route: Route<R>, claim: Claim, reply: Reply, delay_max: Duration },
     Push { record: Box<TaskRecord>, by: Mono },
     PushAgain(Box<TaskRecord>),
+    JobStatus(Box<JobStatus>),
 }
 
 /// A [`Controller`] with its commits; `R` is the doors' name for the route of a reply. See the [module](self).
@@ -212,6 +215,9 @@ impl<R: Clone> Sequencer<R> {
     pub fn poll_departure_with(&mut self, now: Now, mut decided: impl FnMut(&Record)) -> Option<Departure<R>> {
         loop {
             if let Some(departure) = self.departures.pop_front() {
+                if let Departure::JobStatus(status) = &departure {
+                    self.controller.handle_job_status_left(now.mono, &status.view.name);
+                }
                 return Some(departure);
             }
             // Repeat after the last departure: a reply without a peer is news for the controller.
@@ -276,6 +282,10 @@ impl<R: Clone> Sequencer<R> {
                     }
                 }
                 Effect::PushAgain(record) => self.batch.add(now.mono, Deferred::PushAgain(record)),
+                // It is no more urgent than the records that it depends on.
+                Effect::JobStatus(status) => {
+                    self.batch.add(now.mono + BATCH_DELAY_MAX, Deferred::JobStatus(status));
+                }
                 Effect::Reply(ticket, reply) => {
                     if let Some(route) = self.routes.remove(&ticket) {
                         self.answer(now, route, claim, reply);
@@ -322,6 +332,7 @@ impl<R: Clone> Sequencer<R> {
                 Deferred::Reply { route, reply, delay_max, .. } => self.send(route, reply, delay_max),
                 Deferred::Push { record, by } => self.push(record, by),
                 Deferred::PushAgain(record) => self.departures.push_back(Departure::PushAgain(record)),
+                Deferred::JobStatus(status) => self.departures.push_back(Departure::JobStatus(status)),
             }
         }
     }
@@ -335,6 +346,14 @@ impl<R: Clone> Sequencer<R> {
                 let message = format!("the task cannot be stored ({why}); submit it again later");
                 self.send(route, Refusal::new(Code::LimitReached, message).into(), Duration::ZERO);
             }
+            Deferred::Reply { route, reply: Reply::SubmittedMany { tasks, duplicates, .. }, .. }
+                if self.controller.handle_many_unstored(now, &tasks, &duplicates) =>
+            {
+                let message = format!("the tasks cannot be stored ({why}); submit them again later");
+                self.send(route, Refusal::new(Code::LimitReached, message).into(), Duration::ZERO);
+            }
+            // It may count tasks that are withdrawn.
+            Deferred::JobStatus(status) => self.controller.handle_job_status_dropped(now.mono, &status.view.name),
             Deferred::Reply { route, claim: Claim::View, reply, delay_max } => self.send(route, reply, delay_max),
             message => self.commits.hold(message),
         }

@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use super::dependants::{Dependants, Edge};
 use super::effect::{Effect, Record};
+use super::jobs::{Jobs, Standing};
 use super::queue::Queue;
 use super::task_index::TaskIndex;
 use super::transition::{self, TaskEvent};
@@ -18,6 +20,9 @@ pub(super) struct Tasks {
     end_before: BTreeSet<(Wall, TaskId)>,
     given_ids: TaskIndex,
     submit_keys: TaskIndex,
+    jobs: Jobs,
+    /// The terms that waiting tasks wait for.
+    dependants: Dependants,
     counts: [usize; Phase::ALL.len()],
     pub(super) effects: VecDeque<Effect>,
     /// The tasks that have changed their phase, or were removed, in this event.
@@ -44,6 +49,18 @@ impl Tasks {
 
     pub(super) const fn queue_mut(&mut self) -> &mut Queue {
         &mut self.queue
+    }
+
+    pub(super) const fn jobs(&self) -> &Jobs {
+        &self.jobs
+    }
+
+    pub(super) const fn jobs_mut(&mut self) -> &mut Jobs {
+        &mut self.jobs
+    }
+
+    pub(super) const fn dependants(&self) -> &Dependants {
+        &self.dependants
     }
 
     /// The tasks older than `before`, newest first.
@@ -78,8 +95,14 @@ impl Tasks {
         let id = record.id;
         self.given_ids.insert(task::given_id(&record), id);
         self.submit_keys.insert(task::submit_key(&record), id);
+        if let Some(member) = record.membership() {
+            self.jobs.add(member, &record);
+        }
         match record.phase() {
-            Phase::Waiting => self.queue.enter(now, &record),
+            Phase::Waiting => {
+                self.queue.enter(now, &record);
+                self.dependants.add(&record);
+            }
             Phase::Dispatched | Phase::Preparing | Phase::Running | Phase::Ended => {
                 self.queue.resume(now, &record.policy.needs);
             }
@@ -97,11 +120,20 @@ impl Tasks {
     pub(super) fn change(&mut self, now: Now, id: TaskId, event: TaskEvent) {
         let Some(record) = self.records.get_mut(&id) else { unreachable!("task {id} changes, but does not exist") };
         let (before, round) = (record.phase(), record.round);
+        let stood = record.membership().map(|_| Standing::of(record));
         if before == Phase::Waiting {
             self.queue.leave(now, record);
+            self.dependants.remove(record);
         }
         transition::apply(record, event);
         let after = record.phase();
+        if let (Some(stood), Some(member)) = (stood, record.membership()) {
+            self.jobs.moved(&member.name, id, stood, Standing::of(record));
+        }
+        if is_active(after) {
+            // An earlier controller had found them met, if one is left.
+            record.unmet.clear();
+        }
         match (is_active(before), is_active(after)) {
             (false, true) => self.queue.start(now, &record.policy.needs),
             (true, false) => self.queue.end(now, &record.policy.needs),
@@ -109,6 +141,7 @@ impl Tasks {
         }
         if after == Phase::Waiting {
             self.queue.enter(now, record);
+            self.dependants.add(record);
         }
         match (record.policy.end_before, before, after) {
             (Some(at), _, Phase::Finished) => {
@@ -162,6 +195,29 @@ impl Tasks {
         self.effects.push_back(Effect::Record(Record::Put(record.clone())));
     }
 
+    /// A term of a waiting task is met.
+    pub(super) fn meet(&mut self, now: Now, Edge { dependant, term }: Edge) {
+        let Some(record) = self.records.get_mut(&dependant) else { unreachable!("{dependant} waits and is gone") };
+        self.dependants.decide(record, term);
+        let is_last = record.unmet == [term];
+        if is_last {
+            self.queue.leave(now, record);
+        }
+        record.unmet.retain(|unmet| *unmet != term);
+        if is_last {
+            self.queue.enter(now, record);
+        }
+        self.effects.push_back(Effect::Record(Record::Put(record.clone())));
+    }
+
+    /// A finished task that is about to wait again waits for these terms, too.
+    pub(super) fn renew_terms(&mut self, id: TaskId, unmet: Vec<u16>) {
+        if let Some(record) = self.records.get_mut(&id) {
+            debug_assert_eq!(record.phase(), Phase::Finished, "task {id} waits for its terms already");
+            record.unmet = unmet;
+        }
+    }
+
     /// Makes the tasks ready whose moment has come.
     pub(super) fn release_due(&mut self, now: Now) {
         while let Some(id) = self.queue.pop_due(now.wall) {
@@ -190,6 +246,12 @@ impl Tasks {
         let record = self.records.remove(&id)?;
         if record.phase() == Phase::Waiting {
             self.queue.leave(now, &record);
+            self.dependants.remove(&record);
+        }
+        if let Some(member) = record.membership()
+            && self.jobs.remove(member, &record)
+        {
+            self.effects.push_back(Effect::Record(Record::Job(member.name.clone(), None)));
         }
         if let Some(at) = record.policy.end_before {
             self.end_before.remove(&(at, id));
@@ -213,6 +275,8 @@ impl Tasks {
         }
         assert_eq!(counts, self.counts, "the counts of the phases have drifted");
         self.queue.sanity_check(self.newest_before(None).filter(|record| record.phase() == Phase::Waiting));
+        self.jobs.sanity_check(self.newest_before(None));
+        self.dependants.sanity_check(self.newest_before(None).filter(|record| record.phase() == Phase::Waiting));
         self.check_gates();
         for (at, id) in &self.end_before {
             let lives = self.records.get(id).is_some_and(|task| task.phase() < Phase::Finished);

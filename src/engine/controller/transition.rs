@@ -120,7 +120,7 @@ const fn count_outcome(counts: &mut Counts, outcome: Outcome) {
     match outcome {
         Outcome::Failed => counts.fails += 1,
         Outcome::TimedOut => counts.timeouts += 1,
-        Outcome::Succeeded | Outcome::Expired | Outcome::Killed | Outcome::Lost => {}
+        Outcome::Succeeded | Outcome::Expired | Outcome::Killed | Outcome::Lost | Outcome::Skipped => {}
     }
 }
 

@@ -52,6 +52,7 @@ fn of_kill(record: &TaskRecord, kill: &Kill) -> Verdict {
     match kill.cause {
         KillCause::Client(_) | KillCause::ParentEnded(_) => Verdict::End(Outcome::Killed),
         KillCause::Expired => Verdict::End(Outcome::Expired),
+        KillCause::Skipped(_) => Verdict::End(Outcome::Skipped),
         KillCause::TimedOut if record.counts.timeouts >= record.policy.timeouts_max => Verdict::End(Outcome::TimedOut),
         KillCause::TimedOut => Verdict::Again(RoundEnd::TimedOut),
     }

@@ -1,29 +1,36 @@
-//! Parked requests of clients about a task: the task that each waits for, and the number of requests of each connection.
+//! Parked requests of clients: the subject that each waits for, and the number of requests of each connection.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::effect::{ConnectionId, Ticket};
-use crate::types::TaskId;
+use crate::types::{JobName, TaskId};
 
 /// The share of all places that one connection may have, as a divisor: one client must not keep others from parking.
 const SHARE: usize = 10;
 
+/// The subject of a query.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Subject {
+    Task(TaskId),
+    Job(JobName),
+}
+
 /// The parked requests of one kind, each with its data. Each of the three indexes follows from the others.
 #[derive(Debug)]
-pub(super) struct Waits<T> {
-    /// The task that each request waits for, and its data.
-    by_ticket: BTreeMap<Ticket, (TaskId, T)>,
-    by_task: BTreeSet<(TaskId, Ticket)>,
+pub(super) struct Waits<S, T> {
+    /// The subject that each request waits for, and its data.
+    by_ticket: BTreeMap<Ticket, (S, T)>,
+    by_subject: BTreeSet<(S, Ticket)>,
     of_connection: BTreeMap<ConnectionId, usize>,
 }
 
-impl<T> Default for Waits<T> {
+impl<S, T> Default for Waits<S, T> {
     fn default() -> Self {
-        Self { by_ticket: BTreeMap::new(), by_task: BTreeSet::new(), of_connection: BTreeMap::new() }
+        Self { by_ticket: BTreeMap::new(), by_subject: BTreeSet::new(), of_connection: BTreeMap::new() }
     }
 }
 
-impl<T> Waits<T> {
+impl<S: Clone + Ord + std::fmt::Debug, T> Waits<S, T> {
     /// Why one more request of this connection cannot be parked, as a sentence.
     pub(super) fn obstacle(&self, connection: ConnectionId, max: usize) -> Option<String> {
         let share = (max / SHARE).max(1);
@@ -34,10 +41,10 @@ impl<T> Waits<T> {
         (self.by_ticket.len() >= max).then(|| format!("{max} are parked already (PARKED_MAX); ask again later"))
     }
 
-    pub(super) fn park(&mut self, ticket: Ticket, task: TaskId, data: T) {
-        let before = self.by_ticket.insert(ticket, (task, data));
+    pub(super) fn park(&mut self, ticket: Ticket, subject: S, data: T) {
+        let before = self.by_ticket.insert(ticket, (subject.clone(), data));
         assert!(before.is_none(), "{ticket:?} waits twice");
-        self.by_task.insert((task, ticket));
+        self.by_subject.insert((subject, ticket));
         *self.of_connection.entry(ticket.connection).or_default() += 1;
     }
 
@@ -53,22 +60,23 @@ impl<T> Waits<T> {
         self.by_ticket.get(&ticket).map(|(_, data)| data)
     }
 
-    /// Ends a wait; returns its task.
-    pub(super) fn remove(&mut self, ticket: Ticket) -> Option<(TaskId, T)> {
-        let (task, data) = self.by_ticket.remove(&ticket)?;
-        self.by_task.remove(&(task, ticket));
+    /// Ends a wait; returns its subject.
+    pub(super) fn remove(&mut self, ticket: Ticket) -> Option<(S, T)> {
+        let (subject, data) = self.by_ticket.remove(&ticket)?;
+        self.by_subject.remove(&(subject.clone(), ticket));
         if let Some(count) = self.of_connection.get_mut(&ticket.connection) {
             *count -= 1;
             if *count == 0 {
                 self.of_connection.remove(&ticket.connection);
             }
         }
-        Some((task, data))
+        Some((subject, data))
     }
 
-    /// The requests that wait for this task.
-    pub(super) fn for_task(&self, task: TaskId) -> Vec<Ticket> {
-        self.by_task.range((task, Ticket::MIN)..=(task, Ticket::MAX)).map(|(_, ticket)| *ticket).collect()
+    /// The requests that wait for this subject.
+    pub(super) fn of_subject(&self, subject: &S) -> Vec<Ticket> {
+        let range = (subject.clone(), Ticket::MIN)..=(subject.clone(), Ticket::MAX);
+        self.by_subject.range(range).map(|(_, ticket)| *ticket).collect()
     }
 
     /// The requests of this connection.
@@ -76,20 +84,20 @@ impl<T> Waits<T> {
         self.by_ticket.range(Ticket::of(connection)).map(|(ticket, _)| *ticket).collect()
     }
 
-    /// All requests with their tasks.
-    pub(super) fn iter(&self) -> impl Iterator<Item = (Ticket, TaskId)> {
-        self.by_ticket.iter().map(|(ticket, (task, _))| (*ticket, *task))
+    /// All requests with their subjects.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (Ticket, &S)> {
+        self.by_ticket.iter().map(|(ticket, (subject, _))| (*ticket, subject))
     }
 
     pub(super) fn sanity_check(&self) {
-        assert_eq!(self.by_ticket.len(), self.by_task.len(), "the two indexes of parked requests differ");
+        assert_eq!(self.by_ticket.len(), self.by_subject.len(), "the two indexes of parked requests differ");
         assert_eq!(
             self.by_ticket.len(),
             self.of_connection.values().sum::<usize>(),
             "the count of parked requests has drifted"
         );
-        for (ticket, task) in self.iter() {
-            assert!(self.by_task.contains(&(task, ticket)), "{ticket:?} is not found by its task {task}");
+        for (ticket, subject) in self.iter() {
+            assert!(self.by_subject.contains(&(subject.clone(), ticket)), "{ticket:?} is not found by {subject:?}");
         }
     }
 }

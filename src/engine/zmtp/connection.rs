@@ -170,18 +170,19 @@ impl Connection {
         }
     }
 
-    /// The limits of the next frame. A CURVE box does not show whether it holds a command.
+    /// The limits of the next frame. A CURVE box does not show whether it holds a command, or may be long.
     fn allowance(&self) -> Allowance {
-        let message_bytes = self.settings.limits.message_bytes_max - self.parts_bytes;
+        let limits = &self.settings.limits;
+        let message_bytes = limits.message_bytes_max.saturating_sub(self.parts_bytes);
         match self.state {
             State::Open(_) if self.session.is_some() => {
-                let bytes = message_bytes.max(COMMAND_BYTES_MAX) + OVERHEAD_BYTES;
-                Allowance { command_bytes: bytes, message_bytes: bytes }
+                let bytes = limits.bytes_max().max(COMMAND_BYTES_MAX) + OVERHEAD_BYTES;
+                Allowance { command_bytes: bytes, message_bytes: bytes, long: None }
             }
-            State::Open(_) => Allowance { command_bytes: COMMAND_BYTES_MAX, message_bytes },
+            State::Open(_) => Allowance { command_bytes: COMMAND_BYTES_MAX, message_bytes, long: limits.long },
             // The identity of the peer is not known yet.
             State::Greeting { .. } | State::Handshake { .. } | State::Over => {
-                Allowance { command_bytes: COMMAND_BYTES_MAX, message_bytes: 0 }
+                Allowance { command_bytes: COMMAND_BYTES_MAX, message_bytes: 0, long: None }
             }
         }
     }
@@ -204,11 +205,7 @@ impl Connection {
     fn frame(&mut self, now: Mono, mut frame: Frame) -> Result<Option<Event>, DisconnectReason> {
         if let Some(session) = &mut self.session {
             frame = session.open(frame)?;
-            let left = self.settings.limits.message_bytes_max - self.parts_bytes;
-            let max = if frame.is_command { COMMAND_BYTES_MAX } else { left };
-            if frame.body.len() > max {
-                return Err(DisconnectReason::TooLong { bytes: frame.body.len() as u64, max });
-            }
+            self.settings.limits.check(&frame, self.parts_bytes)?;
         }
         if frame.is_command { self.command(now, &frame.body) } else { self.part(frame) }
     }

@@ -3,7 +3,7 @@
 //! The reader accepts any split of the stream: a header is collected in nine bytes, a body in the buffer that becomes the
 //! frame.
 
-use super::DisconnectReason;
+use super::{DisconnectReason, LongMessages};
 
 pub(super) const MORE: u8 = 1;
 const LONG: u8 = 2;
@@ -24,6 +24,8 @@ pub(super) struct Frame {
 pub(super) struct Allowance {
     pub(super) command_bytes: usize,
     pub(super) message_bytes: usize,
+    /// The messages that may be longer.
+    pub(super) long: Option<LongMessages>,
 }
 
 /// The frame that is being read.
@@ -34,6 +36,8 @@ pub(super) struct FrameReader {
     /// Missing bytes of the body, once the header is complete.
     missing: Option<usize>,
     body: Vec<u8>,
+    /// The length of a body that is too long, unless its first bytes permit it.
+    doubtful: Option<usize>,
 }
 
 impl FrameReader {
@@ -50,6 +54,15 @@ impl FrameReader {
         *input = rest;
         // It grows with the received bytes: an announced length reserves nothing.
         self.body.extend_from_slice(now);
+        if let (Some(length), Some(long)) = (self.doubtful, allowed.long) {
+            match (long.may_be_long)(&self.body) {
+                Some(true) => self.doubtful = None,
+                None if now.len() < missing => {}
+                Some(false) | None => {
+                    return Err(DisconnectReason::TooLong { bytes: length as u64, max: allowed.message_bytes });
+                }
+            }
+        }
         if now.len() < missing {
             self.missing = Some(missing - now.len());
             return Ok(None);
@@ -88,6 +101,10 @@ impl FrameReader {
         let max = if flags & COMMAND == 0 { allowed.message_bytes } else { allowed.command_bytes };
         match usize::try_from(length) {
             Ok(length) if length <= max => Ok(Some(length)),
+            Ok(length) if flags & COMMAND == 0 && allowed.long.is_some_and(|long| length <= long.bytes_max) => {
+                self.doubtful = Some(length);
+                Ok(Some(length))
+            }
             _ => Err(DisconnectReason::TooLong { bytes: length, max }),
         }
     }

@@ -50,11 +50,22 @@ pub use subscriptions::{PREFIX_BYTES_MAX, Subscriptions, TooMany};
 
 use std::time::Duration;
 
+/// The messages that may be longer than others: decided by the first bytes of a part, before the rest is held.
+#[derive(Clone, Copy, Debug)]
+pub struct LongMessages {
+    /// Bytes of such a message.
+    pub bytes_max: usize,
+    /// Whether a part that begins like this is one; `None` while there are too few bytes to tell.
+    pub may_be_long: fn(&[u8]) -> Option<bool>,
+}
+
 /// Limits for a peer.
 #[derive(Clone, Debug)]
 pub struct Limits {
     /// Bytes of a message, all parts together.
     pub message_bytes_max: usize,
+    /// Which messages may be longer.
+    pub long: Option<LongMessages>,
     /// Parts of a message.
     pub parts_max: usize,
     /// Maximum number of queued messages.
@@ -67,4 +78,23 @@ pub struct Limits {
     pub stall_timeout: Duration,
     /// Silence after which a peer of 3.1 is probed; `None` never probes. It has two more intervals for its answer.
     pub ping_interval: Option<Duration>,
+}
+
+impl Limits {
+    /// Bytes of the longest message.
+    fn bytes_max(&self) -> usize {
+        self.long.map_or(0, |long| long.bytes_max).max(self.message_bytes_max)
+    }
+
+    /// Checks an opened frame, after parts with `before` bytes of the same message.
+    fn check(&self, frame: &frame::Frame, before: usize) -> Result<(), DisconnectReason> {
+        let is_long = || self.long.is_some_and(|long| (long.may_be_long)(&frame.body) == Some(true));
+        let max = match frame.is_command {
+            true => command::COMMAND_BYTES_MAX,
+            false if is_long() => self.bytes_max().saturating_sub(before),
+            false => self.message_bytes_max.saturating_sub(before),
+        };
+        let bytes = frame.body.len();
+        if bytes > max { Err(DisconnectReason::TooLong { bytes: bytes as u64, max }) } else { Ok(()) }
+    }
 }

@@ -13,6 +13,7 @@ const SECOND: Duration = Duration::from_secs(1);
 fn limits() -> Limits {
     Limits {
         message_bytes_max: 1000,
+        long: None,
         parts_max: 4,
         queue_messages_max: 8,
         queue_bytes_max: 4000,
@@ -24,6 +25,42 @@ fn limits() -> Limits {
 
 fn at(time: Duration) -> Mono {
     Mono::from_nanos(0) + time
+}
+
+/// A frame beyond the limit is taken only if its first bytes permit it, however the stream is split.
+#[test]
+fn a_long_message_says_in_its_first_bytes_that_it_is_one() {
+    let may_be_long = |start: &[u8]| match start {
+        [b'L', b'O', ..] => Some(true),
+        [b'L'] | [] => None,
+        _ => Some(false),
+    };
+    let long = LongMessages { bytes_max: 5000, may_be_long };
+    for (start, length, is_taken) in
+        [("LO", 5000, true), ("LX", 1001, false), ("X", 1001, false), ("LO", 5001, false), ("X", 1000, true)]
+    {
+        for split in [1, 7, 4096] {
+            let mut reader = frame::FrameReader::default();
+            let allowed = frame::Allowance { command_bytes: 10, message_bytes: 1000, long: Some(long) };
+            let mut stream = Vec::new();
+            frame::write_header(&mut stream, 0, length);
+            stream.extend(start.bytes().chain(std::iter::repeat(b'x')).take(length));
+            let mut read = || {
+                for mut chunk in stream.chunks(split) {
+                    if let Some(frame) = reader.read(&mut chunk, allowed)? {
+                        return Ok(Some(frame.body.len()));
+                    }
+                }
+                Ok::<_, DisconnectReason>(None)
+            };
+            match read() {
+                Ok(read) => assert_eq!((read, is_taken), (Some(length), true), "{start} {length}"),
+                Err(reason) => {
+                    assert!(!is_taken && matches!(reason, DisconnectReason::TooLong { .. }), "{start} {length}");
+                }
+            }
+        }
+    }
 }
 
 fn connection(kind: Kind) -> Connection {

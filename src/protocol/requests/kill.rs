@@ -14,7 +14,7 @@ pub fn kill(task: &str, reason: &str) -> Ask<()> {
 }
 
 /// The reason given by the sender of a kill: a text for people, so it is truncated instead of refused.
-fn reason(reader: &Reader<'_>) -> Option<Arc<str>> {
+pub(super) fn reason(reader: &Reader<'_>) -> Option<Arc<str>> {
     const CHARS_MAX: usize = 200;
     let text = reader.text(words::REASON)?;
     Some(text.chars().filter(|c| !c.is_control()).take(CHARS_MAX).collect::<String>().into())

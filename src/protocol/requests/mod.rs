@@ -13,6 +13,7 @@ pub mod explain;
 pub mod gate;
 pub mod heartbeat;
 pub mod hold;
+pub mod job;
 pub mod kill;
 pub mod list;
 pub mod logs;
@@ -31,13 +32,14 @@ use std::time::Duration;
 
 use super::client::{self, Ask, Listing};
 use super::code::{Code, Refusal, shown};
-use super::json;
+use super::envelope;
+use super::json::{self, FieldLimits, List};
 use super::page::Page;
 use super::rules::Rules;
 use super::task::Filter;
 use super::typed::{number, whole};
 use super::words::{self, kind};
-use crate::types::{AgentId, Fields, Label, Round, Scalar, Session, TaskId};
+use crate::types::{AgentId, Fields, JobName, Label, Round, Scalar, Session, TaskId};
 
 /// One message to the controller.
 #[derive(Clone, Debug, PartialEq)]
@@ -52,7 +54,11 @@ impl Message {
     /// Whether it submits a command.
     #[must_use]
     pub fn has_command(&self) -> bool {
-        matches!(self, Self::Client(Request::Submit(submit)) if submit.tool.is_command())
+        match self {
+            Self::Client(Request::Submit(submit)) => submit.tool.is_command(),
+            Self::Client(Request::SubmitMany(many)) => many.tasks.iter().any(|submit| submit.tool.is_command()),
+            Self::Client(_) | Self::Agent(..) => false,
+        }
     }
 }
 
@@ -78,6 +84,8 @@ said! {
     Request, OF_CLIENTS {
         /// Run a tool.
         Submit(Box<submit::Submit>) = submit::TASK_SUBMIT;
+        /// Run several tools, or none of them.
+        SubmitMany(Box<submit::many::SubmitMany>) = submit::many::TASK_SUBMIT_MANY;
         /// End a task; with the reason given by the sender.
         Kill(TaskId, Option<Arc<str>>) = kill::TASK_KILL;
         /// The known data of a task; with a time, the reply waits until the task has finished or the time has passed.
@@ -104,6 +112,12 @@ said! {
         GateSet(Label, Box<gate::GateChange>) = gate::GATE_SET;
         /// The state of a gate; without a name, of all gates.
         GateQuery(Option<Label>) = gate::GATE_QUERY;
+        /// The state of a job; with a time, the reply waits until all its tasks have finished or the time has passed.
+        JobQuery(JobName, Option<Duration>) = job::JOB_QUERY;
+        /// A page of jobs.
+        JobDetails(Page) = job::JOB_DETAILS;
+        /// A change of the tasks of a job.
+        JobOrder(JobName, job::JobOrder) = job::JOB_KILL, job::JOB_RETRY, job::JOB_HOLD, job::JOB_RELEASE;
     }
 }
 
@@ -160,8 +174,16 @@ impl Kind {
         OF_CLIENTS.iter().chain(OF_AGENTS).find(|kind| kind.word == word).copied()
     }
 
-    fn read(self, fields: Fields, rules: &Rules) -> Result<Message, Refusal> {
-        let reader = |wait_max| Reader { kind: self, fields, rules, wait_max };
+    fn read(self, fields: Fields, list: List, rules: &Rules) -> Result<Message, Refusal> {
+        if list.len.is_some() && self.word != submit::many::TASK_SUBMIT_MANY.word {
+            let message = format!(
+                "field {} contains an array, which only {} has",
+                words::TASKS,
+                submit::many::TASK_SUBMIT_MANY.word
+            );
+            return Err(Refusal::new(Code::BadField, message));
+        }
+        let reader = |wait_max| Reader { kind: self, fields, list, rules, wait_max };
         match self.read {
             Read::Question(read) | Read::Order(read) => read(reader(rules.wait_max)).map(Message::Client),
             Read::Agent(read) => {
@@ -212,11 +234,12 @@ pub struct Refused {
 /// # Errors
 /// With the code of the document's section 2.7 for the error.
 pub fn parse(body: &[u8], rules: &Rules) -> Result<(&'static str, Message), Refused> {
-    let mut fields = json::parse(body, &rules.limits).map_err(|rejected| Refused {
+    let mut list = List::named(words::TASKS, rules.submits.tasks_max);
+    let mut fields = json::parse_with_list(body, &limits_of(body, rules)?, &mut list).map_err(|rejected| Refused {
         kind: rejected.fields.get(words::TYPE).and_then(Kind::named).map_or(kind::ERROR, |kind| kind.word),
         refusal: rejected.refusal,
     })?;
-    let unknown = |code, message: String| Refused { kind: kind::ERROR, refusal: Refusal { code, message } };
+    let unknown = |code, message: String| Refused { kind: kind::ERROR, refusal: Refusal::new(code, message) };
     let Some(value) = fields.remove(words::TYPE) else {
         let message = "the message has no __TYPE__; set it to the request, for example \"TASK/SUBMIT\"";
         return Err(unknown(Code::NoType, message.to_owned()));
@@ -226,8 +249,21 @@ pub fn parse(body: &[u8], rules: &Rules) -> Result<(&'static str, Message), Refu
         let shown = shown(&value.to_string());
         return Err(unknown(Code::UnknownType, format!("__TYPE__ {shown} is unknown; the known ones are {known}")));
     };
-    let message = kind.read(fields, rules).map_err(|refusal| Refused { kind: kind.word, refusal })?;
+    let message = kind.read(fields, list, rules).map_err(|refusal| Refused { kind: kind.word, refusal })?;
     Ok((kind.word, message))
+}
+
+/// The limits of a message. A submit that says so in its first bytes may be longer than other messages.
+fn limits_of(body: &[u8], rules: &Rules) -> Result<FieldLimits, Refused> {
+    let max = rules.submits.bytes_max.max(rules.limits.message_bytes);
+    if envelope::may_be_long(body) != Some(true) {
+        return Ok(rules.limits);
+    }
+    if body.len() > max {
+        let message = format!("the submit has {} bytes; at most {max} are accepted (SUBMIT_BYTES_MAX)", body.len());
+        return Err(Refused { kind: kind::ERROR, refusal: Refusal::new(Code::LimitReached, message) });
+    }
+    Ok(FieldLimits { message_bytes: max, ..rules.limits })
 }
 
 /// Whether a request with this `__TYPE__` changes nothing. False for an unknown kind.
@@ -240,6 +276,7 @@ pub fn only_asks(word: &str) -> bool {
 struct Reader<'a> {
     kind: Kind,
     fields: Fields,
+    list: List,
     rules: &'a Rules,
     wait_max: Duration,
 }

@@ -1,16 +1,19 @@
 //! TASK/SUBMIT (document, section 2.1): a client submits a task.
 
+pub mod many;
+
 use std::sync::Arc;
 
-use super::{Ask, Code, Kind, Reader, Refusal, Request, json, words};
+use super::{Ask, Code, Kind, Refusal, Request, Rules, json, words};
 use crate::protocol::command::Surroundings;
 use crate::protocol::json::ObjectWriter;
 use crate::protocol::typed::{bad, seconds};
-use crate::protocol::{address, command, policy, task};
-use crate::types::{Fields, Policy, PolicyField, PushAddress, Scalar, TaskId, ToolName};
+use crate::protocol::{address, command, policy, relations, task};
+use crate::types::{Fields, Policy, PolicyField, PushAddress, Relations, Scalar, TaskId, ToolName};
 
 /// Submits a task.
-pub const TASK_SUBMIT: Kind = Kind::order("TASK/SUBMIT", |reader| Ok(Request::Submit(Box::new(read(reader)?))));
+pub const TASK_SUBMIT: Kind =
+    Kind::order("TASK/SUBMIT", |reader| Ok(Request::Submit(Box::new(read(reader.fields, reader.rules)?))));
 
 /// A task to be accepted.
 #[derive(Clone, Debug, PartialEq)]
@@ -25,6 +28,8 @@ pub struct Submit {
     pub parent: Option<Parent>,
     /// The policy of the task.
     pub policy: Arc<Policy>,
+    /// Its job and its dependencies, if it has any.
+    pub relations: Option<Arc<Relations>>,
     /// The submitted names that the service sets itself.
     pub ignored: Vec<String>,
     /// The names that look like fields of the service but are unknown: fields of a newer version, or mistyped. They become
@@ -62,7 +67,7 @@ pub enum Parent {
     NoTask(String),
 }
 
-fn read(Reader { mut fields, rules, .. }: Reader<'_>) -> Result<Submit, Refusal> {
+fn read(mut fields: Fields, rules: &Rules) -> Result<Submit, Refusal> {
     let tool = tool(&fields)?;
     let mut ignored = Vec::new();
     fields.retain(|name, _| {
@@ -79,11 +84,12 @@ fn read(Reader { mut fields, rules, .. }: Reader<'_>) -> Result<Submit, Refusal>
     });
     let policy = policy::read(&fields, rules.defaults.of(&tool))?;
     seconds(&fields, words::EXPECTED_DURATION)?;
+    let relations = relations::read(&fields, rules.submits.terms_max)?;
     if let Some(key) = fields.get(words::SUBMIT_KEY).filter(|key| key.as_text().is_none_or(str::is_empty)) {
         return Err(bad(words::SUBMIT_KEY, key, "a non-empty text, different for each task"));
     }
     let unknown = fields.iter().map(|(name, _)| name).filter(|name| is_unknown(name)).map(str::to_owned).collect();
-    Ok(Submit { tool, fields, address, parent, policy, ignored, unknown })
+    Ok(Submit { tool, fields, address, parent, policy, relations, ignored, unknown })
 }
 
 /// The work of a task: its tool, or the built-in operation for commands.
@@ -107,7 +113,7 @@ fn tool(fields: &Fields) -> Result<ToolName, Refusal> {
 
 /// Whether a name has the form of the service's fields, but a submit has no such field.
 fn is_unknown(name: &str) -> bool {
-    const KNOWN: [&str; 7] = [
+    const KNOWN: [&str; 11] = [
         words::OPERATION,
         words::GIVEN_ID,
         words::FATHER_ID,
@@ -115,6 +121,10 @@ fn is_unknown(name: &str) -> bool {
         words::ADDRESS_KEY,
         words::SUBMIT_KEY,
         words::EXPECTED_DURATION,
+        words::JOB,
+        words::JOB_MAX_FAILS,
+        words::JOB_PUSH,
+        words::AFTER,
     ];
     let inner = name.strip_prefix("__").and_then(|name| name.strip_suffix("__"));
     let of_our_form =
@@ -138,8 +148,23 @@ pub struct Submission {
     pub address_key: Option<String>,
     /// The submit key: the same key returns the same task.
     pub submit_key: Option<String>,
+    /// The job that it belongs to.
+    pub job: Option<JobOf>,
+    /// The terms that must be met before it starts.
+    pub after: Vec<String>,
     /// All other fields, including the policy.
     pub parameters: Fields,
+}
+
+/// The job of a task to submit.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct JobOf {
+    /// Name of the job.
+    pub name: String,
+    /// The number of failed tasks at which the job stops.
+    pub fails_max: Option<u32>,
+    /// Whether the state of the job is pushed to the address of the task.
+    pub is_pushed: bool,
 }
 
 impl Submission {
@@ -210,7 +235,12 @@ impl Submission {
                 ask = ask.with(name, value.as_str());
             }
         }
-        ask
+        if let Some(JobOf { name, fails_max, is_pushed }) = &self.job {
+            ask = ask.with(words::JOB, name.as_str());
+            ask = fails_max.iter().fold(ask, |ask, max| ask.with(words::JOB_MAX_FAILS, *max));
+            ask = if *is_pushed { ask.with(words::JOB_PUSH, true) } else { ask };
+        }
+        if self.after.is_empty() { ask } else { ask.with(words::AFTER, self.after.join(",")) }
     }
 }
 

@@ -20,6 +20,7 @@ fn understood<A>(ask: &Ask<A>) -> Request {
         addresses: AddressPolicy::everything(),
         wait_max: Duration::from_secs(60),
         apply_wait_max: Duration::from_secs(60),
+        submits: crate::protocol::rules::SubmitLimits::DEFAULT,
         defaults: crate::protocol::rules::TaskDefaults::default(),
     };
     match parse(&ask.encode(), &rules) {

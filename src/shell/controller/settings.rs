@@ -6,7 +6,7 @@ use crate::config::Config;
 use crate::engine::controller::Settings;
 use crate::engine::push::PushConfig;
 use crate::protocol::json::FieldLimits;
-use crate::protocol::rules::Rules;
+use crate::protocol::rules::{Rules, SubmitLimits};
 use crate::types::AddressPolicy;
 use crate::types::lease::kill_budget;
 
@@ -28,6 +28,11 @@ pub(super) fn rules(config: &Config, endpoints: &[&str]) -> Rules {
         // An agent asks again after two intervals; an earlier answer would leave it idle until then.
         apply_wait_max: config.controller.wait_max.max(config.agent.heartbeat_interval * 2),
         defaults: config.task_defaults.policy.clone().into(),
+        submits: SubmitLimits {
+            bytes_max: config.limits.submit_bytes_max,
+            tasks_max: config.controller.submit_many_max,
+            terms_max: config.controller.after_terms_max,
+        },
     }
 }
 
@@ -68,6 +73,7 @@ pub(super) fn engine(config: &Config) -> Settings {
         parked_max: config.controller.parked_max,
         scans_max: config.controller.searches_max,
         part_bytes_max: part_bytes_max(config),
+        job_receivers_max: config.controller.job_receivers_max,
     }
 }
 

@@ -90,6 +90,7 @@ impl OwnPorts {
             let mut limits = settings.limits.clone();
             if kind == Kind::Xpub {
                 limits.message_bytes_max = SUBSCRIBER_MESSAGE_BYTES_MAX;
+                limits.long = None;
             }
             let bound = listen(&mut endpoint, text, Settings { kind, limits, security: settings.security.clone() });
             kinds.extend(bound.is_ok().then_some(kind));

@@ -71,6 +71,7 @@ impl Wire {
         });
         let limits = Limits {
             message_bytes_max: RECEIVE_BYTES_MAX,
+            long: None,
             parts_max: RECEIVE_PARTS_MAX,
             queue_messages_max: usize::MAX,
             queue_bytes_max: WAITING_BYTES_MAX,

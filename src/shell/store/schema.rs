@@ -7,7 +7,7 @@ use rusqlite::Connection;
 use super::StoreError;
 
 /// The version that this program writes, stored as `user_version` of the file.
-const VERSION: i64 = 2;
+const VERSION: i64 = 3;
 
 /// Marks the file as ours: "llts".
 const APPLICATION: i64 = 0x6c6c_7473;
@@ -29,13 +29,15 @@ const MIGRATIONS: [&str; VERSION as usize] = [
 ",
     "
     CREATE TABLE settings (
-        kind     TEXT NOT NULL, -- gate or drained
-        name     TEXT NOT NULL, -- of the gate or the agent
+        kind     TEXT NOT NULL, -- gate, drained or job
+        name     TEXT NOT NULL, -- of the gate, the agent or the job
         value    TEXT NOT NULL, -- as JSON
         checksum INTEGER NOT NULL,
         PRIMARY KEY (kind, name)
     ) STRICT, WITHOUT ROWID;
 ",
+    // Since this version a row of the settings may be that of a job, which earlier programs take for damage.
+    "",
 ];
 
 pub(super) const PUT: &str = "

@@ -1,4 +1,5 @@
-//! Settings made by people: gates, and drained agents. They are few rows compared with the tasks.
+//! Settings: gates and drained agents, made by people, and of each job the part that its tasks do not show. They are few rows
+//! compared with the tasks.
 
 use std::path::Path;
 
@@ -7,10 +8,12 @@ use rusqlite::{Connection, params};
 use super::{StoreError, hash_texts, schema};
 use crate::engine::controller::Stored;
 use crate::protocol::requests::gate;
-use crate::types::{AgentId, GateSettings, Label};
+use crate::protocol::requests::job::memo;
+use crate::types::{AgentId, GateSettings, JobMemo, JobName, Label};
 
 const GATE: &str = "gate";
 const DRAINED: &str = "drained";
+const JOB: &str = "job";
 
 pub(super) fn put_gate(connection: &Connection, name: &Label, settings: &GateSettings) -> rusqlite::Result<()> {
     let is_set = *settings != GateSettings::default();
@@ -19,6 +22,10 @@ pub(super) fn put_gate(connection: &Connection, name: &Label, settings: &GateSet
 
 pub(super) fn put_drained(connection: &Connection, agent: &AgentId, drained: bool) -> rusqlite::Result<()> {
     put(connection, DRAINED, agent.as_str(), drained.then(|| "true".to_owned()))
+}
+
+pub(super) fn put_job(connection: &Connection, name: &JobName, memo: Option<&JobMemo>) -> rusqlite::Result<()> {
+    put(connection, JOB, name.as_str(), memo.map(memo::encode))
 }
 
 pub(super) fn put(connection: &Connection, kind: &str, name: &str, value: Option<String>) -> rusqlite::Result<()> {
@@ -71,6 +78,10 @@ fn take(stored: &mut Stored, kind: &str, name: &str, value: &str) -> bool {
             gate.map(|gate| stored.gates.push(gate)).is_some()
         }
         DRAINED => AgentId::new(name).map(|agent| stored.drained.push(agent)).is_ok(),
+        JOB => {
+            let job = JobName::new(name).ok().zip(memo::decode(value));
+            job.map(|job| stored.jobs.push(job)).is_some()
+        }
         _ => false,
     }
 }

@@ -14,6 +14,8 @@ pub(super) fn task(number: u64) -> TaskRecord {
         tool: ToolName::new("t").unwrap(),
         submitted: "\"a\":\"b\"".into(),
         address: None,
+        relations: None,
+        unmet: Vec::new(),
         parent: None,
         submitted_at: Wall::from_micros(number),
         round: Round(0),
@@ -159,7 +161,7 @@ fn a_newer_version_is_refused_with_both_versions() {
     let newer = Connection::open(dir.path().join(FILE)).unwrap();
     newer.pragma_update(None, "user_version", 7).unwrap();
     let error = Store::open(dir.path(), Durability::Disk).unwrap_err();
-    assert!(matches!(error, StoreError::Newer { found: 7, known: 2, .. }), "{error}");
+    assert!(matches!(error, StoreError::Newer { found: 7, known: 3, .. }), "{error}");
 }
 
 /// Under a load without a pause, the log would grow forever.

@@ -61,7 +61,12 @@ impl Controller {
     fn task_for(&mut self, now: Now, id: &AgentId) -> Option<TaskId> {
         self.catch_up(now);
         self.tasks.release_due(now);
-        let agent = self.agents.get(id).filter(|agent| !agent.drained)?;
-        self.tasks.queue().best_for(agent.tools?.set, &agent.offer)
+        loop {
+            let agent = self.agents.get(id).filter(|agent| !agent.drained)?;
+            let task = self.tasks.queue().best_for(agent.tools?.set, &agent.offer)?;
+            if !self.skip_if_stopped(now, task) {
+                return Some(task);
+            }
+        }
     }
 }

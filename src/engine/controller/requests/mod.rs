@@ -8,6 +8,7 @@ mod explain;
 mod gate;
 mod heartbeat;
 mod hold;
+mod job;
 mod kill;
 mod list;
 mod logs;
@@ -24,6 +25,7 @@ use super::effect::{Answer, Effect, Record, Ticket, Timer};
 use super::leases::Remains;
 use super::scan::Goal;
 use super::transition::TaskEvent;
+use super::waits::Subject;
 use crate::protocol::page::Page;
 use crate::protocol::publish::Published;
 use crate::protocol::reply::Reply;
@@ -37,6 +39,7 @@ impl Controller {
     pub fn handle_request(&mut self, now: Now, ticket: Ticket, request: Request) -> Answer {
         let answer = match request {
             Request::Submit(submit) => answer(self.submit(now, *submit)),
+            Request::SubmitMany(many) => answer(self.submit_many(now, *many)),
             Request::Kill(task, said) => self.kill_request(now, task, said).into(),
             Request::Query(filter, wait) => self.query(now, ticket, filter, wait.map(|wait| now.mono + wait)),
             Request::AgentQuery => self.count_agents().into(),
@@ -51,6 +54,9 @@ impl Controller {
             Request::GateSet(name, change) => answer(self.set_gate(now, &name, &change)),
             Request::GateQuery(Some(name)) => self.query_gate(now, &name).into(),
             Request::GateQuery(None) => self.list_gates(now, ticket),
+            Request::JobQuery(name, wait) => self.query_job(ticket, &name, wait.map(|wait| now.mono + wait)),
+            Request::JobDetails(page) => self.list_jobs(now, ticket, page),
+            Request::JobOrder(name, order) => self.order_job(now, ticket, name, order),
         };
         self.settle(now);
         answer

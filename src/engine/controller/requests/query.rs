@@ -1,6 +1,6 @@
 //! TASK/QUERY: the record of a task, at once or when it has finished.
 
-use super::{Answer, Code, Controller, Effect, Filter, Goal, Refusal, Reply, Ticket, Timer, words};
+use super::{Answer, Code, Controller, Effect, Filter, Goal, Refusal, Reply, Subject, Ticket, Timer, words};
 use crate::types::{Mono, Now, Phase, TaskId};
 
 /// Tasks of one given id that a query looks at without becoming a search.
@@ -42,7 +42,7 @@ impl Controller {
                     let message = format!("this query with {} cannot be parked: {obstacle}", words::WAIT);
                     return Reply::Refused(Refusal::new(Code::LimitReached, message)).into();
                 }
-                self.waits.park(ticket, task, matches);
+                self.waits.park(ticket, Subject::Task(task), matches);
                 self.timers.set(Timer::QueryWait(ticket), until);
                 Answer::Later
             }
@@ -50,20 +50,23 @@ impl Controller {
         }
     }
 
-    /// Answers the queries that wait for the end of a task.
-    pub(in crate::engine::controller) fn answer_waiters(&mut self, task: TaskId) {
-        for ticket in self.waits.for_task(task) {
+    /// Answers the queries that wait for this end.
+    pub(in crate::engine::controller) fn answer_waiters(&mut self, subject: &Subject) {
+        for ticket in self.waits.of_subject(subject) {
             self.answer_waiter(ticket);
         }
     }
 
     /// Answers one of them with the present state.
     pub(in crate::engine::controller) fn answer_waiter(&mut self, ticket: Ticket) {
-        let Some((task, matches)) = self.waits.remove(ticket) else { return };
+        let Some((subject, matches)) = self.waits.remove(ticket) else { return };
         self.timers.clear(&Timer::QueryWait(ticket));
-        let reply = match self.tasks.get(task) {
-            Some(record) => Reply::Task { record: Box::new(record.clone()), matches },
-            None => Reply::Refused(Refusal::no_such_task(task)),
+        let reply = match subject {
+            Subject::Task(task) => match self.tasks.get(task) {
+                Some(record) => Reply::Task { record: Box::new(record.clone()), matches },
+                None => Reply::Refused(Refusal::no_such_task(task)),
+            },
+            Subject::Job(name) => self.job_reply(&name),
         };
         self.tasks.effects.push_back(Effect::Reply(ticket, reply));
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Answer, Code, Controller, Refusal, Reply, Slot, TaskEvent, Ticket, Timer, words};
+use super::{Answer, Code, Controller, Refusal, Reply, Slot, Subject, TaskEvent, Ticket, Timer, words};
 use crate::engine::controller::transition::Again;
 use crate::engine::controller::verdict::{self, Verdict};
 use crate::protocol::requests::Sender;
@@ -143,7 +143,8 @@ impl Controller {
     pub(in crate::engine::controller) fn finished(&mut self, now: Now, task: TaskId) {
         self.timers.clear(&Timer::RunTime(task));
         self.forget_lease(task);
-        self.answer_waiters(task);
+        self.answer_waiters(&Subject::Task(task));
+        self.relatives_of(task);
         self.expect_acknowledgement(now, task);
         self.keep_family(now, task, now.wall);
     }

@@ -1,12 +1,27 @@
 //! TASK/RETRY: another round of a task that has finished.
 
 use super::{Code, Controller, Refusal, Reply};
+use crate::engine::controller::jobs::Job;
 use crate::engine::controller::transition::Again;
+use crate::protocol::requests::job;
 use crate::types::{Now, PhaseTimes, RoundEnd, TaskId, TaskState};
 
 impl Controller {
     /// Starts another round of a finished task, with fresh budgets.
     pub(super) fn retry(&mut self, now: Now, task: TaskId) -> Result<Reply, Refusal> {
+        if let Some(member) = self.known(task)?.membership()
+            && let Some(stop) = self.tasks.jobs().get(&member.name).and_then(Job::stopped)
+        {
+            return Err(job::stopped(&member.name, stop));
+        }
+        self.retry_one(now, task)?;
+        self.dispatch(now);
+        self.inform_if_waiting(task);
+        Ok(Reply::Done)
+    }
+
+    /// The same, without a look at its job and at the agents.
+    pub(in crate::engine::controller) fn retry_one(&mut self, now: Now, task: TaskId) -> Result<(), Refusal> {
         let record = self.known(task)?;
         let not_allowed = |why: String| Err(Refusal::new(Code::NotAllowed, why));
         let TaskState::Finished { .. } = record.state else {
@@ -25,11 +40,11 @@ impl Controller {
         self.check_queue(&record.policy.needs, record.bytes())?;
         self.unkeep(task);
         self.stop_pushing_again(task);
+        self.renew_terms(task);
         let times = PhaseTimes::default();
         self.again(now, task, Again { at: now.wall, end: RoundEnd::Retried, times, result: None, not_before: None });
-        self.dispatch(now);
-        self.inform_if_waiting(task);
-        Ok(Reply::Done)
+        self.judge_terms(now, task);
+        Ok(())
     }
 
     /// A finished task is reopened: its family is open again and must not be forgotten.

@@ -23,7 +23,7 @@ impl Controller {
             }
         }
         if let (true, Slot::Busy(task)) = (is_new, self.agents.slot_or_free(id)) {
-            for client in self.outputs.waits.for_task(task) {
+            for client in self.outputs.waits.of_subject(&task) {
                 self.reconsider_output(now, client);
             }
         }

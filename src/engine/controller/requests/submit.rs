@@ -1,25 +1,76 @@
 //! TASK/SUBMIT: accepts a task.
 
+mod many;
+mod relations;
+
 use std::sync::Arc;
+
+use relations::Companions;
 
 use super::{Code, Controller, Refusal, Reply, words};
 use crate::protocol::requests::submit::{Parent, Submit};
 use crate::protocol::{code, task};
-use crate::types::{Acknowledgement, Counts, Now, Phase, Requirements, Round, TaskId, TaskRecord, TaskState, Wall};
+use crate::types::{
+    Acknowledgement, Counts, Membership, Now, Phase, Requirements, Round, TaskId, TaskRecord, TaskState, Wall,
+};
+
+/// A submit that can be accepted.
+struct Checked {
+    submit: Submit,
+    submitted: Arc<str>,
+    parent: Option<TaskId>,
+    warnings: Vec<String>,
+}
+
+/// The result of a check.
+#[expect(clippy::large_enum_variant, reason = "a box would cost every submit an allocation")]
+enum Found {
+    /// It was accepted before, as this task.
+    Before(TaskId),
+    New(Checked),
+}
 
 impl Controller {
-    pub(super) fn submit(&mut self, now: Now, mut submit: Submit) -> Result<Reply, Refusal> {
+    pub(super) fn submit(&mut self, now: Now, submit: Submit) -> Result<Reply, Refusal> {
+        self.check_open()?;
+        let checked = match self.check_submit(now, submit)? {
+            Found::Before(task) => return Ok(Reply::Submitted { task, warning: None, duplicate: true }),
+            Found::New(checked) => checked,
+        };
+        self.check_room(&checked)?;
+        if let Some(relations) = &checked.submit.relations {
+            self.check_relations_of(relations, &checked.submit, &Companions::default())?;
+        }
+        let warning = (!checked.warnings.is_empty()).then(|| checked.warnings.join("; "));
+        let task = self.accept(now, checked);
+        self.dispatch(now);
+        self.inform_if_waiting(task);
+        Ok(Reply::Submitted { task, warning, duplicate: false })
+    }
+
+    fn check_open(&self) -> Result<(), Refusal> {
         if self.stopping {
             return Err(Refusal::new(Code::Stopping, "the controller is stopping; submit again when it is back"));
         }
+        Ok(())
+    }
+
+    /// Checks everything that does not depend on the other tasks of the request.
+    fn check_submit(&mut self, now: Now, mut submit: Submit) -> Result<Found, Refusal> {
         let mut warnings = Vec::new();
         // This comes first, so that a repeated submit is compared with the accepted one in the same form.
         self.drop_unknown_parent(&mut submit, &mut warnings);
         if let Some(first) = self.duplicate_of(&submit)? {
-            return Ok(Reply::Submitted { task: first, warning: None, duplicate: true });
+            return Ok(Found::Before(first));
         }
-        let submitted = submit.members();
-        self.check_room(now, &submit, size_of::<TaskRecord>() + submitted.len())?;
+        if let Some(trouble) = &self.store_trouble {
+            let message = format!("the task cannot be stored ({trouble}); submit it again later");
+            return Err(Refusal::new(Code::LimitReached, message));
+        }
+        if let Some(at) = submit.policy.end_before.filter(|at| *at <= now.wall) {
+            let message = format!("{} is {at}, which has passed; use a later moment", words::END_BEFORE);
+            return Err(Refusal::new(Code::BadField, message));
+        }
         if !submit.ignored.is_empty() {
             warnings.push(format!("the service sets {} itself; ignored", submit.ignored.join(", ")));
         }
@@ -29,7 +80,14 @@ impl Controller {
                 .push(format!("this controller does not know the field {unknown}; it became a parameter of the task"));
         }
         let parent = self.parent(&submit)?;
+        let submitted = submit.members();
+        Ok(Found::New(Checked { submit, submitted, parent, warnings }))
+    }
+
+    /// Accepts a task that has been checked.
+    fn accept(&mut self, now: Now, Checked { submit, submitted, parent, .. }: Checked) -> TaskId {
         let id = self.new_id(now.wall);
+        let terms = submit.relations.as_ref().map_or(0, |relations| relations.after.len());
         let record = TaskRecord {
             id,
             submitted,
@@ -40,6 +98,8 @@ impl Controller {
             round: Round::default(),
             state: TaskState::Waiting { not_before: submit.policy.start_after.filter(|at| *at > now.wall) },
             policy: submit.policy,
+            unmet: (0..).take(terms).collect(),
+            relations: submit.relations,
             counts: Counts::default(),
             pushes: 0,
             kill: None,
@@ -51,11 +111,15 @@ impl Controller {
         if let Some(parent) = parent {
             self.families.add(id, parent);
         }
+        let member = record.membership().cloned();
         self.tasks.insert(now, record);
-        self.dispatch(now);
-        self.inform_if_waiting(id);
-        let warning = (!warnings.is_empty()).then(|| warnings.join("; "));
-        Ok(Reply::Submitted { task: id, warning, duplicate: false })
+        if let Some(Membership { name, fails_max: Some(max), .. }) = member {
+            self.limit_fails(&name, max);
+        }
+        if terms > 0 {
+            self.judge_terms(now, id);
+        }
+        id
     }
 
     /// The task that already belongs to this key, if it was submitted with the same fields (HAZARDS row F7).
@@ -73,38 +137,44 @@ impl Controller {
         Ok(Some(first.id))
     }
 
-    /// Whether there is room for one more task with this number of bytes.
-    fn check_room(&self, now: Now, submit: &Submit, bytes: usize) -> Result<(), Refusal> {
-        let limit = |message: String| Err(Refusal::new(Code::LimitReached, message));
-        if let Some(trouble) = &self.store_trouble {
-            return limit(format!("the task cannot be stored ({trouble}); submit it again later"));
-        }
-        self.check_queue(&submit.policy.needs, bytes)?;
-        match submit.policy.end_before.filter(|at| *at <= now.wall) {
-            None => Ok(()),
-            Some(at) => {
-                let message = format!("{} is {at}, which has passed; use a later moment", words::END_BEFORE);
-                Err(Refusal::new(Code::BadField, message))
-            }
-        }
+    /// Whether there is room for one more task.
+    fn check_room(&self, checked: &Checked) -> Result<(), Refusal> {
+        self.check_queue(&checked.submit.policy.needs, size_of::<TaskRecord>() + checked.submitted.len())
     }
 
     /// Whether there is room in the queue for one more task with this number of bytes.
     pub(in crate::engine::controller) fn check_queue(&self, needs: &Requirements, bytes: usize) -> Result<(), Refusal> {
+        self.check_queue_for(needs, 1, bytes, 0)
+    }
+
+    /// The same for `count` more tasks with this number of bytes together, of which the last one has these needs, and the
+    /// others have `other_needs` more combinations of them than wait already.
+    fn check_queue_for(
+        &self,
+        needs: &Requirements,
+        count: usize,
+        bytes: usize,
+        other_needs: usize,
+    ) -> Result<(), Refusal> {
         let limit = |message: String| Err(Refusal::new(Code::LimitReached, message));
         let queue = self.tasks.queue();
-        if queue.len() >= self.settings.waiting_max {
-            return limit(format!("{} tasks wait already (WAITING_TASKS_MAX); try again later", queue.len()));
+        if queue.len() + count > self.settings.waiting_max {
+            let (waiting, max) = (queue.len(), self.settings.waiting_max);
+            let request = if count == 1 { String::new() } else { format!(", and this request has {count}") };
+            return limit(format!(
+                "{waiting} of {max} tasks wait already (WAITING_TASKS_MAX){request}; try again later"
+            ));
         }
         let bytes_max = self.settings.waiting_bytes_max;
         if queue.bytes().saturating_add(bytes) > bytes_max {
             return limit(format!(
-                "the waiting tasks hold {} bytes already, and this one needs {bytes}; WAITING_BYTES_MAX is {bytes_max}; try \
+                "the waiting tasks hold {} bytes already, and this request needs {bytes}; WAITING_BYTES_MAX is {bytes_max}; try \
                  again later, or send large values in files",
                 queue.bytes()
             ));
         }
-        let other_needs = queue.other_needs(needs);
+        let known_needs = queue.other_needs(needs);
+        let other_needs = if known_needs == 0 { 0 } else { known_needs + other_needs };
         // Tasks without gates and tags always get a line, because lines of other tasks do not hold them up.
         let is_plain = needs.gates.is_empty() && needs.tags.is_empty();
         if !is_plain && other_needs >= self.settings.needs_max {

@@ -2,16 +2,19 @@
 #![cfg(test)]
 
 mod acknowledge;
+mod after;
 mod deadlines;
 mod dispatch;
 mod explain;
 mod family;
 mod gates;
 mod hold;
+mod jobs;
 mod keys;
 mod lease;
 mod limits;
 mod loss;
+mod many;
 mod outputs;
 mod peers;
 mod query;
@@ -45,12 +48,12 @@ use crate::protocol::requests::retry::TASK_RETRY;
 use crate::protocol::requests::stats::{AgentCounts, TaskCounts};
 use crate::protocol::requests::submit::TASK_SUBMIT;
 use crate::protocol::requests::{self, FromAgent, Kind, Message, Request, Sender};
-use crate::protocol::rules::Rules;
+use crate::protocol::rules::{Rules, SubmitLimits};
 use crate::protocol::task::Filter;
 use crate::protocol::{Code, words};
 use crate::types::{
-    AgentId, Defer, ExitCode, Fields, GateSettings, GateVerdict, GateView, Label, Labels, Outcome, Phase, PhaseTimes,
-    Policy, Round, RunResult, Session, TaskRecord, TaskState, Wall,
+    AgentId, Defer, ExitCode, Fields, GateSettings, GateVerdict, GateView, JobMemo, JobName, JobStatus, Label, Labels,
+    Outcome, Phase, PhaseTimes, Policy, Round, RunResult, Session, TaskRecord, TaskState, Wall,
 };
 
 const INTERVAL: Duration = Duration::from_secs(3);
@@ -71,6 +74,8 @@ struct World {
     stored: BTreeMap<TaskId, TaskRecord>,
     gates: BTreeMap<Label, GateSettings>,
     drained: BTreeSet<AgentId>,
+    memos: BTreeMap<JobName, JobMemo>,
+    statuses: Vec<JobStatus>,
     settings: Settings,
     /// Records, promises, views and messages without a claim, in their order.
     order: Vec<&'static str>,
@@ -96,6 +101,7 @@ impl World {
             parked_max: 10,
             scans_max: 20,
             part_bytes_max: 10,
+            job_receivers_max: 4,
             needs_max: 5,
             gates_max: 5,
             defer_delay: Duration::from_secs(10),
@@ -117,6 +123,8 @@ impl World {
             pushed_again: Vec::new(),
             gates: BTreeMap::new(),
             drained: BTreeSet::new(),
+            memos: BTreeMap::new(),
+            statuses: Vec::new(),
             published: Vec::new(),
             order: Vec::new(),
             loses_progress: false,
@@ -149,6 +157,16 @@ impl World {
                 Effect::Record(Record::Drained(agent, false)) => {
                     self.drained.remove(&agent);
                 }
+                Effect::Record(Record::Job(name, Some(memo))) => {
+                    self.memos.insert(name, memo);
+                }
+                Effect::Record(Record::Job(name, None)) => {
+                    self.memos.remove(&name);
+                }
+                Effect::JobStatus(status) => {
+                    self.controller.handle_job_status_left(self.now.mono, &status.view.name);
+                    self.statuses.push(*status);
+                }
                 Effect::Reply(ticket, reply) => self.replies.push((ticket, reply)),
                 Effect::Publish(message) => self.published.push(message),
                 Effect::Push(record) => self.pushes.push(*record),
@@ -164,6 +182,7 @@ impl World {
             tasks: self.stored.values().cloned().collect(),
             gates: self.gates.clone().into_iter().collect(),
             drained: self.drained.iter().cloned().collect(),
+            jobs: self.memos.clone().into_iter().collect(),
         };
         self.controller = Controller::restore(self.settings.clone(), 2, self.now, stored);
         self.settle();
@@ -422,6 +441,7 @@ fn rules() -> Rules {
         wait_max: Duration::from_secs(3600),
         apply_wait_max: Duration::from_secs(3600),
         defaults: Policy { losses_max: 3, defers_max: 2, ..Policy::default() }.into(),
+        submits: SubmitLimits { tasks_max: 10, terms_max: 10, ..SubmitLimits::DEFAULT },
     }
 }
 

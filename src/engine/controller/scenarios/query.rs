@@ -83,6 +83,7 @@ fn a_search_goes_slice_by_slice() {
             fields,
             address: None,
             parent: None,
+            relations: None,
             policy: Arc::default(),
             ignored: Vec::new(),
             unknown: Vec::new(),

@@ -1,0 +1,322 @@
+//! `llts jobs` and `llts job`: the tasks that share a name, as one. Also the orders of other commands about a whole job.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use clap::Args;
+use serde_json::{Map, Value, json};
+
+use super::Session;
+use super::exit::{self, Failure};
+use super::output::{note, to_value};
+use super::table::Table;
+use super::times;
+use crate::client::{Client, ClientError};
+use crate::protocol::client::{Listing, Selector, TaskView};
+use crate::protocol::requests::job::{JobAnswer, JobOrder, jobs, order, query};
+use crate::protocol::requests::list::tasks;
+use crate::protocol::words;
+use crate::shell::clock;
+use crate::types::{Mono, Outcome, Phase, Wall};
+
+/// Failed tasks of each outcome that are looked at for the groups.
+const LOOKED_AT: u64 = 1000;
+
+#[derive(Args, Debug)]
+pub(super) struct JobsArgs {
+    /// Maximum number of jobs
+    #[arg(long, value_name = "N", default_value_t = 50)]
+    limit: u64,
+    /// Number of jobs to skip
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    offset: u64,
+}
+
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Shows its progress, the run times of its tasks, and its failures, grouped by exit code and last line of stderr. \
+`llts list --job NAME` lists its tasks; `wait`, `kill`, `retry`, `hold` and `release` take --job NAME, too.")]
+pub(super) struct JobArgs {
+    /// Name of the job
+    #[arg(value_name = "NAME")]
+    name: String,
+}
+
+/// `llts jobs`: all jobs, newest first.
+pub(super) fn list(session: &mut Session, args: &JobsArgs) -> Result<u8, Failure> {
+    let Listing { total, rows } = session.client()?.ask(&jobs(args.offset, args.limit))?;
+    if session.out.is_json() {
+        let jobs: Vec<Value> = rows.iter().map(|job| to_value(job.fields())).collect();
+        session.out.value(&json!({ "total": total, "jobs": jobs }));
+        return Ok(0);
+    }
+    let mut table = Table::new(&["JOB", "TASKS", "WAITING", "RUNNING", "FINISHED", "SUCCEEDED", "FAILED", "SUBMITTED"]);
+    for job in &rows {
+        let submitted = job.submitted_at().map(times::local).unwrap_or_default();
+        let numbers = [
+            job.total(),
+            job.in_phase(Phase::Waiting),
+            with_agents(job),
+            job.in_phase(Phase::Finished),
+            job.with_outcome(Outcome::Succeeded),
+            failed(job),
+        ];
+        let cells = std::iter::once(job.name().to_owned()).chain(numbers.map(|number| number.to_string()));
+        table.row(cells.chain([submitted]));
+    }
+    session.out.table(&table);
+    let end = args.offset.saturating_add(rows.len() as u64);
+    if end < total {
+        session.out.line(format_args!("{} of {total} jobs; --offset {end} shows the next", rows.len()));
+    }
+    Ok(0)
+}
+
+/// `llts job NAME`.
+pub(super) fn run(session: &mut Session, args: &JobArgs) -> Result<u8, Failure> {
+    let client = session.client()?;
+    let job = client.ask(&query(&args.name, None))?;
+    let pace = Pace::of(&job, clock::now().wall);
+    let failures = failures(&client, &job)?;
+    if session.out.is_json() {
+        let mut value = to_value(job.fields());
+        if let Value::Object(members) = &mut value {
+            members.extend(pace.members());
+            members.insert("failures".to_owned(), failures.iter().map(Group::value).collect());
+        }
+        session.out.value(&value);
+        return Ok(0);
+    }
+    session.out.table(&facts(&job, &pace));
+    if !failures.is_empty() {
+        let mut table = Table::new(&["COUNT", "OUTCOME", "EXIT", "FOR EXAMPLE", "LAST LINE OF STDERR"]);
+        for group in &failures {
+            let exit = group.exit.map(|code| code.to_string()).unwrap_or_default();
+            table.row([&group.count.to_string(), &group.outcome, &exit, &group.example, &group.line]);
+        }
+        session.out.line("");
+        session.out.table(&table);
+    }
+    Ok(0)
+}
+
+fn facts(job: &JobAnswer, pace: &Pace) -> Table {
+    let mut table = Table::pairs();
+    let (done, total) = (job.in_phase(Phase::Finished), job.total());
+    let percent = (done * 100).checked_div(total).unwrap_or_default();
+    table.row(["job", job.name()]);
+    table.row(["progress", &format!("{done} of {total} tasks have finished ({percent} %)")]);
+    let counts = Phase::ALL.into_iter().map(|phase| (words::phase(phase), job.in_phase(phase)));
+    let counts =
+        counts.chain(Outcome::ALL.into_iter().map(|outcome| (words::outcome(outcome), job.with_outcome(outcome))));
+    let counts = counts.filter(|(word, count)| *count > 0 && *word != words::phase(Phase::Finished));
+    let counts: Vec<_> = counts.map(|(word, count)| format!("{} {count}", word.to_lowercase())).collect();
+    table.row(["tasks", &counts.join(", ")]);
+    if let Some(at) = job.submitted_at() {
+        table.row(["submitted", &times::local(at)]);
+    }
+    if let Some(at) = job.ended_at() {
+        table.row(["ended", &times::local(at)]);
+    }
+    if let Some(rate) = pace.rate {
+        table.row(["rate", &format!("{rate:.1} tasks/s")]);
+    }
+    if let Some(left) = pace.left {
+        table.row(["left", &format!("about {}", times::duration(left))]);
+    }
+    if let (Some(p50), Some(p90), Some(max)) = (job.run_p50(), job.run_p90(), job.run_max()) {
+        let [p50, p90, max] = [p50, p90, max].map(|seconds| times::duration(seconds_of(seconds)));
+        table.row(["run times", &format!("p50 {p50}, p90 {p90}, max {max}")]);
+    }
+    if let Some(reason) = job.reason() {
+        table.row(["stopped", reason]);
+    }
+    table
+}
+
+/// An untrusted number of seconds.
+fn seconds_of(seconds: f64) -> Duration {
+    Duration::try_from_secs_f64(seconds).unwrap_or_default()
+}
+
+fn with_agents(job: &JobAnswer) -> u64 {
+    [Phase::Dispatched, Phase::Preparing, Phase::Running, Phase::Ended].map(|phase| job.in_phase(phase)).iter().sum()
+}
+
+/// Number of tasks that have finished and not succeeded.
+fn failed(job: &JobAnswer) -> u64 {
+    Outcome::ALL.into_iter().filter(|outcome| outcome.is_failure()).map(|outcome| job.with_outcome(outcome)).sum()
+}
+
+/// How fast a job goes on, from its first submit until now or its end.
+#[derive(Debug, PartialEq)]
+struct Pace {
+    /// Finished tasks per second.
+    rate: Option<f64>,
+    /// The time until the others have finished at this rate, unless they have.
+    left: Option<Duration>,
+}
+
+impl Pace {
+    #[expect(clippy::cast_precision_loss, reason = "an estimate for people")]
+    fn of(job: &JobAnswer, now: Wall) -> Self {
+        let (done, total) = (job.in_phase(Phase::Finished), job.total());
+        let took = job.submitted_at().map(|at| job.ended_at().unwrap_or(now).since(at).as_secs_f64());
+        let rate = took.filter(|took| *took > 0.0 && done > 0).map(|took| done as f64 / took);
+        let open = total.saturating_sub(done);
+        let left = rate.filter(|_| open > 0).map(|rate| seconds_of(open as f64 / rate));
+        Self { rate, left }
+    }
+
+    fn members(&self) -> Map<String, Value> {
+        let left = self.left.map(|left| left.as_secs_f64());
+        Map::from_iter([("rate".to_owned(), json!(self.rate)), ("seconds_left".to_owned(), json!(left))])
+    }
+}
+
+/// Failed tasks that ended in the same way.
+#[derive(Debug, PartialEq)]
+struct Group {
+    count: u64,
+    outcome: String,
+    exit: Option<i32>,
+    /// The last line of stderr; else the reason of the end.
+    line: String,
+    /// The newest of them.
+    example: String,
+}
+
+impl Group {
+    fn value(&self) -> Value {
+        let Self { count, outcome, exit, line, example } = self;
+        json!({ "count": count, "outcome": outcome, "exit_code": exit, "last_line": line, "example": example })
+    }
+}
+
+/// The failed tasks of a job by their exit codes and last lines, the most frequent first.
+fn failures(client: &Client, job: &JobAnswer) -> Result<Vec<Group>, ClientError> {
+    let mut found = Vec::new();
+    for outcome in Outcome::ALL.into_iter().filter(|outcome| outcome.is_failure() && job.with_outcome(*outcome) > 0) {
+        let selector = Selector::all().and_job(job.name()).and_outcome(outcome);
+        let mut offset = 0;
+        while offset < LOOKED_AT {
+            let Listing { total, rows } = client.ask(&tasks(&selector, offset, LOOKED_AT - offset))?;
+            offset += rows.len() as u64;
+            let is_last = rows.is_empty() || offset >= total;
+            found.extend(rows);
+            if is_last {
+                break;
+            }
+        }
+    }
+    Ok(grouped(&found))
+}
+
+fn grouped(found: &[TaskView]) -> Vec<Group> {
+    let mut groups: BTreeMap<(String, Option<i32>, String), Group> = BTreeMap::new();
+    for task in found {
+        let outcome = task.outcome().unwrap_or_default().to_owned();
+        let exit = task.exit_code().map(|code| code.0);
+        let last = task.stderr().lines().rev().find(|line| !line.trim().is_empty());
+        let line = last.or_else(|| task.reason()).unwrap_or_default().trim().to_owned();
+        let group = groups.entry((outcome.clone(), exit, line.clone())).or_insert_with(|| Group {
+            count: 0,
+            outcome,
+            exit,
+            line,
+            example: task.id().to_owned(),
+        });
+        group.count += 1;
+    }
+    let mut groups: Vec<_> = groups.into_values().collect();
+    groups.sort_by_key(|group| std::cmp::Reverse(group.count));
+    groups
+}
+
+/// Changes all tasks of a job, and prints their number.
+pub(super) fn change(session: &mut Session, name: &str, what: &JobOrder, done: &str) -> Result<u8, Failure> {
+    let concerned = session.client()?.ask(&order(name, what))?;
+    if let Some(warning) = concerned.warning() {
+        note(warning);
+    }
+    let count = concerned.count();
+    if session.out.is_json() {
+        session.out.value(&json!({ "job": name, "result": done, "count": count, "warning": concerned.warning() }));
+    } else {
+        let tasks = if count == 1 { "1 task" } else { &format!("{count} tasks") };
+        session.out.line(format_args!("{done} {tasks} of job {name}"));
+    }
+    Ok(if concerned.warning().is_some() { exit::REFUSED } else { 0 })
+}
+
+/// Waits until all tasks of a job have finished. Exits like the worst of them.
+pub(super) fn wait(session: &mut Session, name: &str, until: Option<Mono>) -> Result<u8, Failure> {
+    let client = session.client()?;
+    let job = client.wait_for_job(name, until)?;
+    if session.out.is_json() {
+        session.out.value(&to_value(job.fields()));
+    } else {
+        session.out.table(&facts(&job, &Pace { rate: None, left: None }));
+    }
+    if job.ended_at().is_none() {
+        note(&format!(
+            "{} of the {} tasks of job {name} have not finished",
+            job.total() - job.in_phase(Phase::Finished),
+            job.total()
+        ));
+        return Ok(exit::TIMED_OUT);
+    }
+    let mut worst = 0;
+    for outcome in Outcome::ALL.into_iter().filter(|outcome| *outcome != Outcome::Succeeded) {
+        if job.with_outcome(outcome) > 0 {
+            let selector = Selector::all().and_job(name).and_outcome(outcome);
+            let some = client.ask(&tasks(&selector, 0, LOOKED_AT))?.rows;
+            // A task that was skipped, killed or lost has no exit code of its own.
+            worst = some.iter().map(|task| exit::of_task(task).0).fold(worst.max(exit::FAILED), u8::max);
+        }
+    }
+    Ok(worst)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::types::Fields;
+
+    #[test]
+    fn failures_are_grouped_by_what_they_say() {
+        let task = |id: &str, code: i32, stderr: &str| -> TaskView {
+            let fields = Fields::new().with(words::TASK_ID, id).with(words::OUTCOME, "FAILED");
+            fields.with(words::EXIT_CODE, code).with(words::STDERR, stderr).into()
+        };
+        let lost: TaskView = Fields::new()
+            .with(words::TASK_ID, "l")
+            .with(words::OUTCOME, "LOST")
+            .with(words::REASON, "its agent was lost")
+            .into();
+        let found = [task("a", 1, "x\nno space\n\n"), task("b", 2, "no space"), task("c", 1, "y\nno space"), lost];
+        let shown: Vec<_> = grouped(&found).into_iter().map(|g| (g.count, g.exit, g.line, g.example)).collect();
+        let text = |text: &str| text.to_owned();
+        assert_eq!(
+            shown,
+            [
+                (2, Some(1), text("no space"), text("a")),
+                (1, Some(2), text("no space"), text("b")),
+                (1, None, text("its agent was lost"), text("l"))
+            ]
+        );
+    }
+
+    #[test]
+    fn the_pace_is_that_since_the_first_submit() {
+        let job = |done: u32, end: Option<f64>| -> JobAnswer {
+            let fields =
+                Fields::new().with(words::TOTAL, 10u32).with("FINISHED", done).with(words::SUBMIT_TIME, 1000.0);
+            end.into_iter().fold(fields, |fields, at| fields.with(words::END_TIME, at)).into()
+        };
+        let now = Wall::from_micros(1_004_000_000);
+        assert_eq!(Pace::of(&job(0, None), now), Pace { rate: None, left: None });
+        assert_eq!(Pace::of(&job(2, None), now), Pace { rate: Some(0.5), left: Some(Duration::from_secs(16)) });
+        assert_eq!(Pace::of(&job(10, Some(1002.0)), now), Pace { rate: Some(5.0), left: None });
+    }
+}

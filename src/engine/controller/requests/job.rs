@@ -1,0 +1,64 @@
+//! JOB/QUERY, JOB/DETAILS and the orders about all tasks of a job.
+//!
+//! An order is a search through the tasks that the job has at that moment: it changes a slice of them in each turn.
+
+use super::{Answer, Code, Controller, Filter, Goal, Page, Refusal, Reply, Subject, Ticket, Timer, words};
+use crate::engine::controller::jobs::Job;
+use crate::engine::controller::orders::Ordered;
+use crate::protocol::requests::job::JobOrder;
+use crate::types::{JobName, Mono, Now};
+
+impl Controller {
+    /// The state of a job, or, with a time, parks the query until all its tasks have finished.
+    pub(super) fn query_job(&mut self, ticket: Ticket, name: &JobName, wait_until: Option<Mono>) -> Answer {
+        let has_ended = self.tasks.jobs().get(name).is_none_or(Job::has_ended);
+        match wait_until.filter(|_| !has_ended) {
+            None => self.job_reply(name).into(),
+            Some(until) => {
+                if let Some(obstacle) = self.waits.obstacle(ticket.connection, self.settings.parked_max) {
+                    let message = format!("this query with {} cannot be parked: {obstacle}", words::WAIT);
+                    return Reply::Refused(Refusal::new(Code::LimitReached, message)).into();
+                }
+                self.waits.park(ticket, Subject::Job(name.clone()), 0);
+                self.timers.set(Timer::QueryWait(ticket), until);
+                Answer::Later
+            }
+        }
+    }
+
+    /// The answer to a query of a job.
+    pub(in crate::engine::controller) fn job_reply(&self, name: &JobName) -> Reply {
+        match self.job_view(name) {
+            Some(view) => Reply::Job(Box::new(view)),
+            None => Reply::Refused(Refusal::no_such_job(name)),
+        }
+    }
+
+    pub(super) fn list_jobs(&mut self, now: Now, ticket: Ticket, page: Page) -> Answer {
+        let goal = Goal::Jobs { page, limit: self.page_limit(page.limit) };
+        self.search(now, ticket, Filter::default(), goal)
+    }
+
+    /// Begins to change all tasks that a job has.
+    pub(super) fn order_job(&mut self, now: Now, ticket: Ticket, job: JobName, order: JobOrder) -> Answer {
+        if self.tasks.jobs().get(&job).is_none() {
+            return Reply::Refused(Refusal::no_such_job(&job)).into();
+        }
+        if order == JobOrder::Retry {
+            self.begin_anew(now, &job);
+        }
+        let ordered = Ordered::new(job, order, self.last_id);
+        self.search(now, ticket, Filter::default(), Goal::Order(ordered))
+    }
+
+    /// The failures of a job count from here on, and if it was stopped, it goes on.
+    fn begin_anew(&mut self, now: Now, name: &JobName) {
+        self.forget_stop(name);
+        let jobs = self.tasks.jobs_mut();
+        jobs.count_anew(name, now.wall);
+        if let Some(job) = jobs.get_mut(name) {
+            job.memo.stopped = None;
+        }
+        self.store_memo(name);
+    }
+}

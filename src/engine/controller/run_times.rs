@@ -1,0 +1,104 @@
+//! The distribution of run times in a job: quantiles within five percent, in bounded memory, from which a run can be taken
+//! away again.
+//!
+//! A time is counted in one of sixteen buckets for each power of two of its microseconds, so that the middle of a bucket
+//! differs from each of its times by at most 1/32. Only buckets with a run are kept: about a thousand at most.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::types::RunTimes;
+
+/// Bits of a time that its bucket shows after the first one.
+const BITS: u32 = 4;
+
+/// Buckets for each power of two, and times in microseconds that have a bucket of their own.
+const BUCKETS: u64 = 1 << BITS;
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Distribution {
+    runs: BTreeMap<u16, u32>,
+    len: u64,
+}
+
+impl Distribution {
+    pub(super) fn add(&mut self, time: Duration) {
+        *self.runs.entry(bucket(time)).or_default() += 1;
+        self.len += 1;
+    }
+
+    /// Takes a time away that was added before.
+    pub(super) fn remove(&mut self, time: Duration) {
+        let bucket = bucket(time);
+        if let Some(count) = self.runs.get_mut(&bucket) {
+            *count -= 1;
+            self.len -= 1;
+            if *count == 0 {
+                self.runs.remove(&bucket);
+            }
+        }
+    }
+
+    /// The quantiles; `None` without a run.
+    pub(super) fn quantiles(&self) -> Option<RunTimes> {
+        let max = self.runs.last_key_value().map(|(bucket, _)| middle(*bucket))?;
+        Some(RunTimes { p50: self.quantile(50), p90: self.quantile(90), max })
+    }
+
+    /// The time that so many percent of the runs did not exceed.
+    fn quantile(&self, percent: u64) -> Duration {
+        let wanted = (self.len * percent).div_ceil(100);
+        let mut seen = 0;
+        let reached = self.runs.iter().find(|(_, count)| {
+            seen += u64::from(**count);
+            seen >= wanted
+        });
+        reached.map(|(bucket, _)| middle(*bucket)).unwrap_or_default()
+    }
+}
+
+fn bucket(time: Duration) -> u16 {
+    let micros = u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
+    let shift = (u64::BITS - micros.leading_zeros()).saturating_sub(BITS + 1);
+    // The first bit of a large time is always set, so that it numbers the power of two.
+    let number = if shift == 0 { micros } else { u64::from(shift) * BUCKETS + (micros >> shift) };
+    u16::try_from(number).unwrap_or(u16::MAX)
+}
+
+fn middle(bucket: u16) -> Duration {
+    let number = u64::from(bucket);
+    let shift = (number / BUCKETS).saturating_sub(1);
+    let micros = if shift == 0 { number } else { ((number - shift * BUCKETS) << shift) + (1 << (shift - 1)) };
+    Duration::from_micros(micros)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bucket_is_within_five_percent_of_its_times() {
+        for exponent in 0..63 {
+            for micros in [1_u64 << exponent, (1 << exponent) + (1 << exponent) / 3, (2 << exponent) - 1] {
+                let (time, shown) = (Duration::from_micros(micros), middle(bucket(Duration::from_micros(micros))));
+                assert!(shown.abs_diff(time) * 20 <= time, "{time:?} is shown as {shown:?}");
+            }
+        }
+        assert!(bucket(Duration::MAX) < 1100);
+    }
+
+    #[test]
+    fn quantiles_follow_what_comes_and_goes() {
+        let mut runs = Distribution::default();
+        assert_eq!(runs.quantiles(), None);
+        (1..=100).for_each(|n| runs.add(Duration::from_secs(n)));
+        let near = |time: Duration, seconds: u64| time.abs_diff(Duration::from_secs(seconds)) * 20 <= time;
+        let RunTimes { p50, p90, max } = runs.quantiles().unwrap();
+        assert!(near(p50, 50) && near(p90, 90) && near(max, 100), "{p50:?} {p90:?} {max:?}");
+        (51..=100).for_each(|n| runs.remove(Duration::from_secs(n)));
+        let RunTimes { p50, max, .. } = runs.quantiles().unwrap();
+        assert!(near(p50, 25) && near(max, 50), "{p50:?} {max:?}");
+        (1..=50).for_each(|n| runs.remove(Duration::from_secs(n)));
+        assert_eq!(runs, Distribution::default());
+    }
+}

@@ -1,0 +1,48 @@
+//! The members of an object as slices of its canonical text, for comparison without parsing.
+
+/// Whether `members` (as [`super::members`] writes them) has the member `wanted` (as [`super::members`] writes one).
+#[must_use]
+pub fn has_member(members: &str, wanted: &str) -> bool {
+    MemberSlices { rest: members }.any(|member| member == wanted)
+}
+
+/// The member with this name, which needs no escapes, among `members` (as [`super::members`] writes them).
+#[must_use]
+pub fn member<'a>(members: &'a str, name: &str) -> Option<&'a str> {
+    let is_named = |member: &&str| {
+        member.strip_prefix('"').and_then(|rest| rest.strip_prefix(name)).is_some_and(|rest| rest.starts_with("\":"))
+    };
+    MemberSlices { rest: members }.find(is_named)
+}
+
+/// The members of canonical text: no white space, commas only between members and inside texts.
+struct MemberSlices<'a> {
+    rest: &'a str,
+}
+
+impl<'a> Iterator for MemberSlices<'a> {
+    type Item = &'a str;
+
+    fn next(&mut self) -> Option<&'a str> {
+        if self.rest.is_empty() {
+            return None;
+        }
+        let (mut in_text, mut escaped) = (false, false);
+        let end = self.rest.bytes().position(|byte| {
+            match byte {
+                _ if escaped => escaped = false,
+                b'\\' => escaped = true,
+                b'"' => in_text = !in_text,
+                b',' => return !in_text,
+                _ => {}
+            }
+            false
+        });
+        let (member, rest) = match end {
+            Some(at) => (&self.rest[..at], &self.rest[at + 1..]),
+            None => (self.rest, ""),
+        };
+        self.rest = rest;
+        Some(member)
+    }
+}
