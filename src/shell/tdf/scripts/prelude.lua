@@ -3,6 +3,7 @@ local P = KEYS[1]
 local LEASES, LOSSES = P .. 'llts:leases', P .. 'llts:losses'
 local CALLBACKS, HOLDERS, ATTEMPTS = P .. 'llts:callbacks', P .. 'llts:callback_holders', P .. 'llts:callback_attempts'
 local POISONED, SEEN = P .. 'llts:poisoned', P .. 'llts:seen'
+local WORKERS, NAMES = P .. 'llts:workers', P .. 'llts:names'
 
 -- The time of this script: a number, and the text that every field and score of it gets. Six decimals without zeros at the end
 -- are the shortest decimal of that double.
@@ -17,6 +18,20 @@ local STAMP = stamp_of(tonumber(TIME[1]), tonumber(TIME[2]))
 local function later(seconds)
   local micros = tonumber(TIME[1]) * 1000000 + tonumber(TIME[2]) + math.floor(seconds * 1000000)
   return stamp_of(math.floor(micros / 1000000), micros % 1000000)
+end
+
+-- Takes or keeps the lease of a worker's name for a session. Another session is in the way while its lease lasts, unless it is the
+-- one to replace: then the answer is an error with what is known of its process.
+local function take_name(name, session, seconds, replaced)
+  local lease = redis.call('HGET', NAMES, name)
+  if lease then
+    local other, expiry = string.match(lease, '^(%S+) (%S+)$')
+    if other and other ~= session and other ~= replaced and tonumber(expiry) > NOW then
+      return redis.error_reply('NAMETAKEN ' .. (redis.call('HGET', WORKERS, name) or '{}'))
+    end
+  end
+  redis.call('HSET', NAMES, name, session .. ' ' .. later(seconds))
+  return nil
 end
 
 -- The day of the calendar, counted in eras of 400 years that begin in March, so that a leap day is the last of its year.
