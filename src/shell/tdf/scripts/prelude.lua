@@ -93,8 +93,7 @@ local function fields(id, ...)
   return values
 end
 
-local function append(id, lines)
-  local log = redis.call('HGET', task(id), 'log')
+local function append(log, lines)
   local added = table.concat(lines, '\n')
   if not log or log == '' then return added end
   return log .. '\n' .. added
@@ -106,11 +105,13 @@ local function found(id)
   return values[1] or 'no state', values[2] or ''
 end
 
+-- Fields of a task that a server decides by.
+local DECISIVE = {'state', 'round', 'start_after', 'end_before', 'timeout', 'max_fails', 'max_timeouts', 'fails', 'timeouts'}
+
 -- The facts that a server decides by, in the order in which protocol/tdf/facts.rs reads them.
 local function facts(id, set, score)
   local row = {id, set or false, score or false}
-  local values = fields(id, 'state', 'round', 'start_after', 'end_before', 'timeout', 'max_fails', 'max_timeouts', 'fails',
-    'timeouts')
+  local values = fields(id, unpack(DECISIVE))
   if not values then values = {false, false, false, false, false, false, false, false, false} end
   for at = 1, 9 do row[3 + at] = values[at] end
   local round = values[2]
@@ -134,8 +135,9 @@ local function facts(id, set, score)
 end
 
 -- Moves a task over its hops, of which each is {from, to, round, {field, value, …}, note}: fields before sets, the log of Redis
--- and no copy of it, all with the time of this script. The caller has checked the fence.
-local function move(id, hops, extra, lines)
+-- and no copy of it, all with the time of this script. The caller has checked the fence. What it has read already need not be read
+-- again: `log`, and `row`, the facts of a task that is executed now.
+local function move(id, hops, extra, lines, log, row)
   local key, last = task(id), hops[#hops][2]
   local set = extra or {}
   lines = lines or {}
@@ -147,7 +149,7 @@ local function move(id, hops, extra, lines)
     set[#set + 1], set[#set + 2] = round .. ':' .. to, STAMP
     if to ~= 'archived' then set[#set + 1], set[#set + 2] = 'state', to end
   end
-  set[#set + 1], set[#set + 2] = 'log', append(id, lines)
+  set[#set + 1], set[#set + 2] = 'log', append(log or redis.call('HGET', key, 'log'), lines)
   redis.call('HSET', key, unpack(set))
   if hops[1][1] ~= 'none' then redis.call('ZREM', P .. hops[1][1], id) end
   redis.call('ZADD', P .. last, STAMP, id)
@@ -155,7 +157,7 @@ local function move(id, hops, extra, lines)
   if last == 'open' then
     redis.call('PUBLISH', P .. 'llts:wake', id)
   elseif last == 'executed' then
-    redis.call('PUBLISH', P .. 'llts:wake:executed', cjson.encode(facts(id, last, STAMP)))
+    redis.call('PUBLISH', P .. 'llts:wake:executed', cjson.encode(row or facts(id, last, STAMP)))
   elseif last == 'archived' then
     redis.call('HDEL', LOSSES, id)
     redis.call('ZREM', CALLBACKS, id)
