@@ -1,15 +1,19 @@
 //! When a worker of ours is lost, and when only Redis was away.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use llts::shell::tdf::Namespace;
 use llts::types::tdf::Fence;
 use redis::Commands as _;
 use rustix::process::Signal;
 
-use super::ground::Redis;
+use super::ground::{self, Redis};
 use super::original::{Order, now};
+use super::proxy::Proxy;
 use super::waiting::eventually;
-use super::{Place, clock, name};
+use super::{NAMESPACE, Place, clock, name};
 
 /// An outage that is longer than what is left of a lease, and than the silence of a Redis that answers.
 const OUTAGE: Duration = Duration::from_secs(5);
@@ -100,4 +104,30 @@ fn a_worker_is_not_lost_because_redis_was_away() {
     let mut renewed = || place.ours.renew(&name("w"), std::slice::from_ref(&fence));
     eventually("a renewal", || renewed().is_ok_and(|lost| lost.is_empty()));
     drop(server);
+}
+
+/// Between the look of a server and its move.
+#[test]
+fn a_worker_that_renews_its_lease_late_keeps_its_run() {
+    let mut place = Place::new();
+    let proxy = Proxy::to(place.redis.address());
+    let server = ground::config(proxy.address(), NAMESPACE, "[server]\nround_duration=0.05\n");
+    std::fs::write(place.redis.folder().join("proxied.cfg"), server).unwrap();
+    let id = place.original.open(&Order::default());
+    let fence = place.claim_one("w");
+    place.lease_until(&fence, 1000.0);
+    let is_late = Arc::new(AtomicBool::new(false));
+    proxy.before("[\"lost\",", {
+        let (section, is_late) = (place.section(), Arc::clone(&is_late));
+        move || {
+            let mut worker = Namespace::connect(&section.redis, NAMESPACE).unwrap();
+            assert!(worker.renew(&fence.worker, std::slice::from_ref(&fence)).unwrap().is_empty());
+            is_late.store(true, Ordering::SeqCst);
+        }
+    });
+    let server = place.start(&["server", "one", "proxied.cfg"]);
+    eventually("a renewal", || is_late.load(Ordering::SeqCst));
+    place.has_a_round();
+    assert_eq!(place.sets(id), ["running"]);
+    server.stop();
 }

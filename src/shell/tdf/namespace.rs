@@ -237,8 +237,8 @@ impl Namespace {
             let losses = Budget { used: losses, max: max_losses.into() };
             let hops = moves::lost(Some(State::Running), fence.round, Some(worker.as_str()), losses, fails);
             let call = fenced(scripts::GIVE_BACK, &fence).arg(hop::encode(&hops).to_string()).arg("loss");
-            self.ask(call, |value| matches!(value, Value::Int(_)).then_some(()))?;
-            lost.extend(hops.last().map(|hop| (fence.task, hop.to)));
+            let has_moved = self.ask(call, |value| matches!(value, Value::Int(_)).then_some(value == Value::Int(1)))?;
+            lost.extend(hops.last().filter(|_| has_moved).map(|hop| (fence.task, hop.to)));
         }
         Ok(lost)
     }

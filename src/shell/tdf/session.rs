@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use rustix::process::{Pid, getpid};
+use rustix::io::Errno;
+use rustix::process::{Pid, getpid, test_kill_process};
 use serde_json::{Value, json};
 
 use crate::shell::process::ProcessId;
@@ -64,7 +65,11 @@ impl Holder {
     /// Whether it has ended, as far as that can be seen from here: only a process of this boot and PID namespace can be.
     pub(super) fn is_dead(&self) -> bool {
         let Some((pid, start_time)) = self.process() else { return false };
-        !ProcessId { pid, start_time }.is_alive()
+        match ProcessId::of(pid) {
+            Ok(_) => !ProcessId { pid, start_time }.is_alive(),
+            // /proc may hide the processes of other users.
+            Err(_) => test_kill_process(pid) == Err(Errno::SRCH),
+        }
     }
 
     fn process(&self) -> Option<(Pid, u64)> {
