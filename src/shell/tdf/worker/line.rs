@@ -68,10 +68,11 @@ impl Line {
     pub(super) fn leave(self) {
         self.ask(Call::Leave);
         while readable::is_readable(&self.0, Some(LEAVE_MAX)) {
-            match self.poll() {
-                Some(Answer::Left(Err(error))) => return log::debug!("{error}"),
-                Some(Answer::Left(Ok(()))) => return,
-                Some(_) | None => {}
+            // Answers to earlier calls may come first, and one ring tells of all that are there.
+            while let Some(answer) = self.poll() {
+                if let Answer::Left(left) = answer {
+                    return left.unwrap_or_else(|error| log::debug!("{error}"));
+                }
             }
         }
     }
