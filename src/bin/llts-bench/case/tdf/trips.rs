@@ -57,7 +57,8 @@ fn count(shown: &[String]) -> (usize, usize) {
         // TIME [DB ADDRESS] "COMMAND" "DIGEST" "1" "PREFIX" …; what a script calls has `lua` for an address.
         let mut words = line.split(' ');
         let (Some(address), Some(command)) = (words.nth(2), words.next()) else { continue };
-        if address == "lua]" || !command.starts_with("\"EVAL") {
+        // A script that Redis does not know yet is sent once more, as its text.
+        if address == "lua]" || command != "\"EVALSHA\"" {
             continue;
         }
         let arguments: Vec<&str> = words.skip(3).collect();
@@ -93,6 +94,8 @@ impl Kind {
             // A renewal.
             "w1" => Self::Poll,
             _ if text(2) == "w1" => Self::Report,
+            // What mends and tidies once a minute, and the look of a manager's round.
+            _ if arguments.len() == 2 || text(2) == "1000" || text(5) == "from" => Self::Poll,
             // The lease of the server, and the pages and facts of a round.
             _ if text(1) == "10000" || ["open", "running", "executed", "timeout", "failure"].contains(&text(0)) => {
                 Self::Poll
