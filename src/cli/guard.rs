@@ -10,7 +10,7 @@ use crate::shell::agent;
 use crate::shell::guard::{self, Watched};
 use crate::shell::logging;
 use crate::shell::process::{Pid, ProcessId, end_below};
-use crate::shell::prompt_worker::Runs;
+use crate::shell::prompt_worker;
 use crate::shell::supervisor::{self, KeeperLock};
 use crate::shell::tdf;
 
@@ -38,7 +38,7 @@ pub(super) fn run(session: &Session, args: &GuardArgs) -> Result<u8, Failure> {
     let process = ProcessId { pid, start_time: args.start_time };
     // Both locks stay held while the guarded process lives, and by the process that this one detaches into.
     let _keeper = args.guest.as_deref().map(KeeperLock::join).transpose().map_err(Failure::failed)?;
-    let of_prompts = args.prompts.as_deref().map(Runs::of_this_host);
+    let of_prompts = args.prompts.as_deref().map(prompt_worker::runs);
     let runs = of_prompts.or_else(|| args.tdf.as_deref().map(tdf::worker::runs));
     let runs = runs.transpose().map_err(Failure::failed)?;
     let _deaf = guard::detach().map_err(Failure::failed)?;

@@ -46,7 +46,7 @@ pub fn is_configured(folder: &Path) -> bool {
     let is_like_ours = |key: &str| {
         let top = key.split('.').next().unwrap_or(key);
         !top.contains(char::is_lowercase)
-            || ["task_defaults", "http", "prompt", "prompt_worker", "tdf", "tdf_worker"].contains(&top)
+            || ["task_defaults", "http", "prompt", "prompt_worker", "tdf", "tdf_worker", "source"].contains(&top)
     };
     match layers::entries(&text, Some(&path)) {
         Ok(entries) => entries.is_empty() || entries.iter().any(|(key, ..)| is_like_ours(key)),

@@ -20,6 +20,7 @@ mod prompt_worker;
 mod reader;
 mod rules;
 mod sections;
+mod source;
 mod sources;
 mod tdf;
 mod tdf_worker;
@@ -41,6 +42,7 @@ pub use sections::{
     AgentSection, ArchiveSection, ClientSection, ControllerSection, Durability, LimitsSection, PathsSection,
     PushSection, TaskDefaults,
 };
+pub use source::SourceSection;
 pub use sources::{InForce, Sources};
 pub use tdf::{
     ManagerConfig, RedisSection, ServerConfig, TdfConfigError, TdfRules, TdfSection, TdfTaskDefaults, TlsSettings,
@@ -92,6 +94,8 @@ pub struct Config {
     pub tdf: TdfRules,
     /// `llts tdf worker`.
     pub tdf_worker: TdfWorkerSection,
+    /// Programs that are fetched.
+    pub source: SourceSection,
 }
 
 impl Config {
@@ -166,6 +170,7 @@ impl Config {
             prompt_worker: PromptWorkerSection::read(&mut reader)?,
             tdf: TdfRules::read(&mut reader)?,
             tdf_worker: TdfWorkerSection::read(&mut reader)?,
+            source: SourceSection::read(&mut reader)?,
         };
         reader.finish()?;
         rules::check(&config)?;

@@ -31,6 +31,7 @@ pub mod push;
 mod readable;
 pub mod removal;
 mod rename;
+pub mod runs;
 pub mod signals;
 pub mod source;
 pub mod store;

@@ -9,15 +9,13 @@
 
 mod background;
 mod connection;
-mod locked;
 mod results;
 mod runner;
-mod runs;
 
 use std::ffi::OsString;
 use std::io;
 use std::os::fd::AsFd as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use nix::sys::signal::Signal;
 use rustix::event::{PollFd, PollFlags, poll};
@@ -27,15 +25,16 @@ use crate::engine::worker::{Effect, End, ResultFolder, Settings, Tally, Worker};
 use crate::shell::clock;
 use crate::shell::logging;
 use crate::shell::process::{self, Command, CommandError, RecordError};
+use crate::shell::prompt_create::TASKS;
 use crate::shell::readable;
+use crate::shell::runs::{Runs, RunsError, host};
 use crate::shell::signals::{STOP, Signals};
 
 use background::Background;
 use connection::{Connection, Dial, start_dial};
 use runner::Runner;
-pub(super) use runs::PromptRun;
-pub use runs::Runs;
-use runs::host;
+
+const RUNS: &str = ".runs";
 
 /// The parameters of a worker.
 #[derive(Clone, Debug)]
@@ -68,7 +67,10 @@ pub enum PromptWorkerError {
         /// Error of the system.
         source: io::Error,
     },
-    /// The run records cannot be written.
+    /// The folders of runs cannot be made.
+    #[error(transparent)]
+    Runs(#[from] RunsError),
+    /// The run record cannot be written.
     #[error(transparent)]
     Record(#[from] RecordError),
     /// The guard cannot be started, so the command would survive a kill of the worker.
@@ -77,6 +79,14 @@ pub enum PromptWorkerError {
     /// The system refuses a basic resource.
     #[error("cannot start: {0}")]
     System(#[from] io::Error),
+}
+
+/// The runs of all prompt workers of this host below a root, for a worker and for its guard.
+///
+/// # Errors
+/// When the folders cannot be made.
+pub fn runs(root: &Path) -> Result<Runs, RunsError> {
+    Runs::in_folder(&root.join(TASKS).join(RUNS))
 }
 
 /// Works until there is no more master, or until SIGINT, SIGTERM or SIGHUP; returns why it has ended, and the number of
@@ -89,7 +99,7 @@ pub fn run(work: Work, guard: GuardPlan) -> Result<(End, Tally), PromptWorkerErr
     let unusable = |error| PromptWorkerError::Root { root: work.root.clone(), source: error };
     let root = work.root.canonicalize().map_err(unusable)?;
     let host = host();
-    let runs = Runs::open(&root, &host)?;
+    let runs = runs(&root)?;
     // In a pid namespace, the end of the first process makes the kernel end all others, so that needs no guard. The guard
     // is started before the worker adopts detached processes.
     let guard = (std::process::id() != 1).then(|| guard.of_prompts(root.clone()).start()).transpose()?;

@@ -20,6 +20,7 @@ pub(crate) const SHELL: &[(&str, &[&str])] = &[
     ("guard", &["clock", "home", "process", "readable", "signals"]),
     ("lock", &["clock", "logging", "process", "readable"]),
     ("port", &["curve_keys"]),
+    ("runs", &["process", "removal"]),
     ("store", &["background", "process"]),
     ("tools", &["clock", "file_stamp", "removal", "trust"]),
     ("door", &["port"]),
@@ -33,13 +34,10 @@ pub(crate) const SHELL: &[(&str, &[&str])] = &[
     ("prompt_status", &["clock", "prompt_create", "readable"]),
     (
         "prompt_worker",
-        &["clock", "guard", "logging", "process", "prompt_create", "readable", "removal", "rename", "signals"],
+        &["clock", "guard", "logging", "process", "prompt_create", "readable", "rename", "runs", "signals"],
     ),
     ("source", &["background", "clock", "process", "readable", "removal", "rename", "tools"]),
-    (
-        "tdf",
-        &["background", "clock", "guard", "lock", "process", "prompt_worker", "readable", "signals", "source", "tools"],
-    ),
+    ("tdf", &["background", "clock", "guard", "lock", "process", "readable", "runs", "signals", "source", "tools"]),
     ("push", &["clock", "endpoint", "metrics", "readable"]),
     ("transport", &["curve_keys", "endpoint", "port", "zmq"]),
     ("join", &["clock", "curve_keys", "endpoint", "port", "signals", "transport"]),

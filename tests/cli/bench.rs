@@ -8,7 +8,7 @@ use rustix::process::Signal;
 use crate::sandbox::{Said, Sandbox, eventually, signal};
 
 /// Each case, as the help names it.
-const CASES: [&str; 15] = [
+const CASES: [&str; 16] = [
     "throughput",
     "start",
     "end",
@@ -24,6 +24,7 @@ const CASES: [&str; 15] = [
     "path",
     "echo",
     "clients",
+    "tdf",
 ];
 
 fn command(sandbox: &Sandbox, line: &str) -> Command {

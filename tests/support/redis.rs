@@ -1,70 +1,100 @@
-//! A real Redis on a free port, without persistence, in a temporary folder; it ends with the test.
+//! A real Redis on a free port of an address of this process, in a temporary folder; it ends with the test.
 
-use std::fs;
-use std::net::TcpListener;
+use std::fs::{self, File};
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use redis::{Commands as _, Connection};
+use redis::{Cmd, Commands as _, Connection, FromRedisValue};
+use rustix::process::Signal;
 
-/// A Redis answers within far less.
-const ATTEMPTS: u32 = 2_000;
+use super::folder::signal;
+use super::waiting::eventually;
+
+#[path = "loopback.rs"]
+mod loopback;
+
+pub(crate) use loopback::own_ip;
+
+/// The sets of a namespace: the states of a task.
+pub(crate) const SETS: [&str; 10] =
+    ["open", "running", "executed", "timeout", "timed_out", "expired", "succeeded", "failure", "failed", "archived"];
+
+/// Everything is on the disk before it is answered.
+const DURABLE: [&str; 4] = ["--appendonly", "yes", "--appendfsync", "always"];
 
 /// A running redis-server.
 pub(crate) struct Redis {
     folder: tempfile::TempDir,
-    port: u16,
+    address: SocketAddr,
     options: Vec<String>,
-    child: Option<Child>,
+    server: Option<Child>,
 }
 
 impl Redis {
-    /// Starts one. Install it with scripts/test.sh if it is missing.
+    /// Starts one without persistence. scripts/test.sh installs it if it is missing.
     pub(crate) fn start() -> Self {
         Self::with_options(&[])
     }
 
-    /// The same with options of redis-server, such as `--requirepass`.
+    /// One that has everything on the disk before it answers.
+    pub(crate) fn durable() -> Self {
+        Self::with_options(&DURABLE)
+    }
+
+    /// One with options of redis-server, such as `--requirepass`. A last option that ends with `-port` gets the port.
     pub(crate) fn with_options(options: &[&str]) -> Self {
-        // Another program can take the port in between; then this one is taken again.
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let address = TcpListener::bind((own_ip(), 0)).and_then(|free| free.local_addr()).expect("a free port");
+        let folder = tempfile::Builder::new().prefix("llts-redis-").tempdir().expect("a folder");
         let options = options.iter().map(|&option| option.to_owned()).collect();
-        let mut redis = Self { folder: tempfile::tempdir().unwrap(), port, options, child: None };
-        redis.restart();
+        let mut redis = Self { folder, address, options, server: None };
+        redis.start_again();
         redis
     }
 
-    /// Starts it on its port, after [`Self::kill`] without what it held.
-    pub(crate) fn restart(&mut self) {
-        let port = self.port.to_string();
+    /// Starts it at its address; after [`Self::kill`] with what is on its disk.
+    pub(crate) fn start_again(&mut self) {
+        let log = File::options().create(true).append(true).open(self.folder.path().join("redis.log")).expect("a log");
+        let [ip, port] = [self.address.ip().to_string(), self.address.port().to_string()];
         let mut command = Command::new("redis-server");
-        command.args(["--port", &port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]);
+        command.args(["--bind", &ip, "--port", &port, "--save", "", "--daemonize", "no", "--protected-mode", "no"]);
         command.args(&self.options);
-        // An option that ends with the name of another port has this one as its value.
         if self.options.last().is_some_and(|option| option.ends_with("-port")) {
             command.arg(&port);
         }
-        command.current_dir(self.folder.path());
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        self.child = Some(command.spawn().expect("redis-server; scripts/test.sh installs it"));
-        let answers = (0..ATTEMPTS).any(|_| {
-            std::thread::park_timeout(Duration::from_millis(5));
-            std::net::TcpStream::connect(("127.0.0.1", self.port)).is_ok()
-        });
-        assert!(answers, "redis-server does not listen on port {port}");
+        command.current_dir(self.folder.path()).stdin(Stdio::null());
+        command.stdout(log.try_clone().expect("a log")).stderr(log);
+        self.server = Some(command.spawn().expect("redis-server; scripts/test.sh installs it"));
+        eventually("a Redis that answers", || self.answers());
     }
 
-    /// Ends it at once; what it held is gone.
+    /// Whether it takes connections, and does not say that it is still loading. What one for TLS makes of a PING does not matter.
+    fn answers(&self) -> bool {
+        let Ok(mut stream) = TcpStream::connect(self.address) else { return false };
+        stream.set_read_timeout(Some(Duration::from_millis(200))).expect("a timeout");
+        let mut answer = [0; 64];
+        let asked = stream.write_all(b"PING\r\n").and_then(|()| stream.read(&mut answer));
+        !asked.is_ok_and(|length| answer[..length].starts_with(b"-LOADING"))
+    }
+
+    /// Ends it at once, as `kill -9`.
     pub(crate) fn kill(&mut self) {
-        if let Some(mut child) = self.child.take() {
-            child.kill().unwrap();
-            child.wait().unwrap();
+        if let Some(mut server) = self.server.take() {
+            server.kill().expect("our child");
+            server.wait().expect("our child");
         }
     }
 
-    pub(crate) const fn port(&self) -> u16 {
-        self.port
+    /// Stops and continues it: SIGSTOP and SIGCONT.
+    pub(crate) fn signal(&self, with: Signal) {
+        let server = self.server.as_ref().expect("a running server");
+        signal(i32::try_from(server.id()).expect("a pid"), with);
+    }
+
+    pub(crate) const fn address(&self) -> SocketAddr {
+        self.address
     }
 
     pub(crate) fn folder(&self) -> &Path {
@@ -73,17 +103,24 @@ impl Redis {
 
     /// A plain connection, for what an original component does.
     pub(crate) fn connect(&self) -> Connection {
-        redis::Client::open(("127.0.0.1", self.port)).unwrap().get_connection().unwrap()
+        redis::Client::open(format!("redis://{}", self.address))
+            .and_then(|client| client.get_connection())
+            .expect("a connection")
+    }
+
+    /// One command, with its words separated by blanks.
+    pub(crate) fn ask<T: FromRedisValue>(&self, words: &str) -> T {
+        let mut command = Cmd::new();
+        for word in words.split(' ') {
+            command.arg(word);
+        }
+        command.query(&mut self.connect()).unwrap_or_else(|error| panic!("{words}: {error}"))
     }
 
     /// Writes a configuration for `[redis]`, `[tdf]` with this namespace, and what else is given.
     pub(crate) fn write_config(&self, name: &str, namespace: &str, rest: &str) -> PathBuf {
         let path = self.folder.path().join(name);
-        let text = format!(
-            "[redis]\nhost=127.0.0.1\nport={}\npassword=None\ndb=0\n\n[tdf]\nnamespace={namespace}\n\n{rest}",
-            self.port
-        );
-        fs::write(&path, text).unwrap();
+        fs::write(&path, config(self.address, namespace, rest)).expect("a configuration");
         path
     }
 }
@@ -94,22 +131,16 @@ impl Drop for Redis {
     }
 }
 
-/// The sets that a task is in, by the names of their keys.
+/// The text of a configuration for the Redis at this address.
+pub(crate) fn config(redis: SocketAddr, namespace: &str, rest: &str) -> String {
+    let (ip, port) = (redis.ip(), redis.port());
+    format!("[redis]\nhost={ip}\nport={port}\npassword=None\ndb=0\n\n[tdf]\nnamespace={namespace}\n\n{rest}")
+}
+
+/// The sets that a task is in.
 pub(crate) fn sets_of(redis: &mut Connection, namespace: &str, id: u64) -> Vec<&'static str> {
-    let names = [
-        "open",
-        "running",
-        "executed",
-        "timeout",
-        "timed_out",
-        "expired",
-        "succeeded",
-        "failure",
-        "failed",
-        "archived",
-    ];
-    names
-        .into_iter()
-        .filter(|name| redis.zscore::<_, _, Option<f64>>(format!("{namespace}:{name}"), id).unwrap().is_some())
-        .collect()
+    let is_in = |redis: &mut Connection, set: &str| {
+        redis.zscore::<_, _, Option<f64>>(format!("{namespace}:{set}"), id).expect("a score").is_some()
+    };
+    SETS.into_iter().filter(|set| is_in(redis, set)).collect()
 }

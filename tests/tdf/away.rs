@@ -1,64 +1,22 @@
 //! A Redis that is away, slow or answers with errors, and replies that are lost.
 
-use std::io::{Read as _, Write as _};
-use std::net::{Shutdown, TcpListener, TcpStream};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::io::Write as _;
+use std::net::TcpListener;
 
 use llts::config::TdfSection;
 use llts::shell::tdf::{Claim, Ending, Namespace, RedisError, Report, Reported};
 use redis::Commands as _;
 
+use super::ground::config;
 use super::original::Order;
+use super::proxy::Proxy;
 use super::{NAMESPACE, Place, name};
-
-/// Passes bytes on to a Redis, and loses a reply when it is told to: the command has run, and the connection breaks.
-pub(crate) struct Proxy {
-    port: u16,
-    loses: Arc<AtomicBool>,
-}
-
-impl Proxy {
-    pub(crate) fn start(redis: u16) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let port = listener.local_addr().unwrap().port();
-        let loses = Arc::new(AtomicBool::new(false));
-        let flag = Arc::clone(&loses);
-        std::thread::spawn(move || {
-            for client in listener.incoming() {
-                let (client, server) = (client.unwrap(), TcpStream::connect(("127.0.0.1", redis)).unwrap());
-                let (mut from, mut to) = (client.try_clone().unwrap(), server.try_clone().unwrap());
-                std::thread::spawn(move || {
-                    let _ = std::io::copy(&mut from, &mut to);
-                    let _ = to.shutdown(Shutdown::Both);
-                });
-                let flag = Arc::clone(&flag);
-                std::thread::spawn(move || pass_replies(server, client, &flag));
-            }
-        });
-        Self { port, loses }
-    }
-
-    pub(crate) fn lose_the_next_reply(&self) {
-        self.loses.store(true, Ordering::SeqCst);
-    }
-}
-
-fn pass_replies(mut server: TcpStream, mut client: TcpStream, loses: &AtomicBool) {
-    let mut buffer = [0; 65_536];
-    while let Ok(length) = server.read(&mut buffer) {
-        if length == 0 || loses.swap(false, Ordering::SeqCst) || client.write_all(&buffer[..length]).is_err() {
-            break;
-        }
-    }
-    let _ = client.shutdown(Shutdown::Both);
-}
 
 impl Place {
     /// A namespace behind a proxy.
     pub(crate) fn behind(&self, proxy: &Proxy) -> Namespace {
         let mut section: TdfSection = self.section();
-        section.redis.port = proxy.port;
+        section.redis.port = proxy.address().port();
         Namespace::connect(&section.redis, NAMESPACE).unwrap()
     }
 }
@@ -67,7 +25,7 @@ impl Place {
 #[test]
 fn a_reply_that_is_lost_costs_nothing() {
     let mut place = Place::new();
-    let proxy = Proxy::start(place.redis.port());
+    let proxy = Proxy::to(place.redis.address());
     let mut ours = place.behind(&proxy);
     // The scripts are known before, so that their replies are those that are lost.
     place.original.open(&Order::default());
@@ -76,7 +34,7 @@ fn a_reply_that_is_lost_costs_nothing() {
     let ids = [(); 2].map(|()| place.original.open(&Order::default()));
     let worker = name("w");
     let claim = Claim { worker: &worker, token: "once", count: 1 };
-    proxy.lose_the_next_reply();
+    proxy.lose("");
     let error = ours.claim(&claim).unwrap_err();
     assert!(error.is_away(), "{error}");
     assert_eq!(place.sets(ids[0]), ["running"]);
@@ -85,7 +43,7 @@ fn a_reply_that_is_lost_costs_nothing() {
     assert_eq!(place.sets(ids[1]), ["open"]);
     let fence = claimed[0].fence();
     let report = Report { fence: &fence, ending: Ending::Executed { output: b"x", error: b"" }, log: &[] };
-    proxy.lose_the_next_reply();
+    proxy.lose("");
     assert!(ours.report(&report).unwrap_err().is_away());
     assert_eq!(ours.report(&report).unwrap(), Reported::Already);
     assert_eq!(place.sets(ids[0]), ["executed"]);
@@ -95,7 +53,7 @@ fn a_reply_that_is_lost_costs_nothing() {
     place.original.open(&Order::default());
     let report = Report { fence: &second, ..report };
     let third = Claim { token: "thrice", ..claim };
-    proxy.lose_the_next_reply();
+    proxy.lose("");
     assert!(ours.report_and_claim(&report, &third).unwrap_err().is_away());
     let (reported, claimed) = ours.report_and_claim(&report, &third).unwrap();
     assert_eq!((reported, claimed[0].task.0), (Reported::Already, 4));
@@ -106,13 +64,8 @@ fn a_reply_that_is_lost_costs_nothing() {
 #[test]
 fn an_open_whose_reply_is_lost_opens_once() {
     let mut place = Place::new();
-    let proxy = Proxy::start(place.redis.port());
-    let mut section = place.section();
-    section.redis.port = proxy.port;
-    let text = format!(
-        "[redis]\nhost=127.0.0.1\nport={}\n[tdf]\nnamespace={NAMESPACE}\n[manager]\n[task_defaults]\n",
-        proxy.port
-    );
+    let proxy = Proxy::to(place.redis.address());
+    let text = config(proxy.address(), NAMESPACE, "[manager]\n[task_defaults]\n");
     let path = place.redis.folder().join("proxied.cfg");
     std::fs::write(&path, text).unwrap();
     let config = llts::config::ManagerConfig::load(&path).unwrap();
@@ -121,7 +74,7 @@ fn an_open_whose_reply_is_lost_opens_once() {
     let open = |ours: &mut Namespace| ours.open(&order, &config.task_defaults, 7, || 0.5);
     // The script is known before, so that its reply is the one that is lost.
     ours.open(&order, &config.task_defaults, 6, || 0.5).unwrap();
-    proxy.lose_the_next_reply();
+    proxy.lose("");
     assert!(open(&mut ours).is_err());
     assert_eq!(open(&mut ours).unwrap()[0].0, 2);
     let open: u64 = place.original.redis.zcard("MyProgram:open").unwrap();
@@ -139,7 +92,7 @@ fn what_is_no_redis_is_not_believed() {
     });
     let place = Place::new();
     let mut section = place.section();
-    section.redis.port = port;
+    (section.redis.host, section.redis.port) = ("127.0.0.1".to_owned(), port);
     let mut ours = match Namespace::connect(&section.redis, NAMESPACE) {
         Ok(ours) => ours,
         Err(_) => return,

@@ -8,7 +8,7 @@ use nix::unistd::Pid;
 use redis::Commands as _;
 use serde_json::Value;
 
-use super::ground::Redis;
+use super::ground::{Redis, own_ip};
 use super::original::Order;
 use super::waiting::eventually;
 use super::{NAMESPACE, Place};
@@ -235,7 +235,7 @@ fn a_redis_that_is_away_is_told_once_and_waited_for() {
     let away = place.run(&["stats", "manager.cfg"]);
     assert_eq!(away.status.code(), Some(3), "{away:?}");
     assert_eq!(place.run(&["server", "two", "server.cfg"]).status.code(), Some(3));
-    place.redis.restart();
+    place.redis.start_again();
     place.original.redis = place.redis.connect();
     let id = place.original.open(&Order { end_before: "1", ..Order::default() });
     eventually("everything goes on", || place.sets(id) == ["archived"]);
@@ -266,12 +266,14 @@ fn a_password_and_a_database_are_used() {
 #[test]
 fn an_encrypted_connection_is_made_to_whom_the_configuration_trusts() {
     let folder = tempfile::tempdir().unwrap();
+    let ip = own_ip();
     let script = "set -e
         openssl req -x509 -newkey rsa:2048 -nodes -keyout ca.key -out ca.pem -days 2 -subj /CN=ca
         openssl req -newkey rsa:2048 -nodes -keyout s.key -out s.csr -subj /CN=redis
-        printf 'subjectAltName=IP:127.0.0.1\\nbasicConstraints=CA:FALSE\\n' > ext
+        printf 'subjectAltName=IP:%s\\nbasicConstraints=CA:FALSE\\n' $1 > ext
         openssl x509 -req -in s.csr -CA ca.pem -CAkey ca.key -CAcreateserial -out s.pem -days 2 -extfile ext";
-    let made = Command::new("sh").args(["-c", script]).current_dir(folder.path()).output().unwrap();
+    let made =
+        Command::new("sh").args(["-c", script, "sh", &ip.to_string()]).current_dir(folder.path()).output().unwrap();
     assert!(made.status.success(), "{made:?}");
     let file = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
     let (cert, key, ca) = (file("s.pem"), file("s.key"), file("ca.pem"));
@@ -281,7 +283,7 @@ fn an_encrypted_connection_is_made_to_whom_the_configuration_trusts() {
     let with = |host: &str, authority: &str| {
         let path = place.redis.write_config("x.cfg", NAMESPACE, MANAGER);
         let text = std::fs::read_to_string(&path).unwrap();
-        std::fs::write(path, text.replace("host=127.0.0.1", &format!("host={host}127.0.0.1\n{authority}"))).unwrap();
+        std::fs::write(path, text.replace("host=", &format!("{authority}\nhost={host}"))).unwrap();
         place.run(&["open", "x.cfg", "p", "s"])
     };
     let trusted = with("rediss://", &format!("tls_ca={ca}"));

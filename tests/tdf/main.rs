@@ -2,6 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+#[path = "../support/folder.rs"]
+mod folder;
 #[path = "../support/redis.rs"]
 mod ground;
 #[path = "../support/waiting.rs"]
@@ -9,10 +11,14 @@ mod waiting;
 
 mod away;
 mod cli;
+mod crash;
+mod leases;
 mod manager;
 mod mending;
 mod mixture;
 mod original;
+mod processes;
+mod proxy;
 mod server;
 mod worker;
 

@@ -6,8 +6,8 @@ use std::time::Duration;
 use llts::shell::tdf::{Claim, Ending, Namespace, Report};
 use redis::Commands as _;
 
-use super::away::Proxy;
 use super::original::Order;
+use super::proxy::Proxy;
 use super::waiting::eventually;
 use super::{Place, name};
 
@@ -101,7 +101,7 @@ fn every_task_is_archived_once_whatever_breaks() {
         .unwrap();
     let opened = place.run(&["open", "manager.cfg", "p", "s", "--each-line", "lines", "--max-fails", "9"]);
     assert!(opened.status.success(), "{opened:?}");
-    let proxy = Proxy::start(place.redis.port());
+    let proxy = Proxy::to(place.redis.address());
     let done = AtomicUsize::new(0);
     std::thread::scope(|scope| {
         for worker in 0..4 {
@@ -112,7 +112,7 @@ fn every_task_is_archived_once_whatever_breaks() {
         let mut services = Vec::new();
         eventually("every task is archived", || {
             rounds += 1;
-            proxy.lose_the_next_reply();
+            proxy.lose("");
             if rounds % 20 == 1 {
                 // What is dropped is killed.
                 services = vec![

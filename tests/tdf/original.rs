@@ -3,6 +3,7 @@
 use redis::{Commands as _, Connection, Pipeline};
 
 use super::clock;
+use super::ground::SETS;
 
 /// The moment of an original's own clock, as its `repr` writes it.
 pub(crate) fn now() -> String {
@@ -18,7 +19,11 @@ pub(crate) struct Original {
 }
 
 /// What an original manager is told of a task.
+#[derive(Clone, Debug)]
 pub(crate) struct Order<'a> {
+    pub(crate) program: &'a str,
+    pub(crate) source: &'a str,
+    pub(crate) input: &'a [u8],
     pub(crate) start_after: &'a str,
     pub(crate) end_before: &'a str,
     pub(crate) timeout: &'a str,
@@ -28,7 +33,16 @@ pub(crate) struct Order<'a> {
 
 impl Default for Order<'_> {
     fn default() -> Self {
-        Self { start_after: "0", end_before: "inf", timeout: "inf", max_fails: "0", max_timeouts: "0" }
+        Self {
+            program: "p",
+            source: "http://127.0.0.1:1/run.sh",
+            input: b"1 2",
+            start_after: "0",
+            end_before: "inf",
+            timeout: "inf",
+            max_fails: "0",
+            max_timeouts: "0",
+        }
     }
 }
 
@@ -51,10 +65,10 @@ impl Original {
         let (key, open) = (self.task(id), self.key("open"));
         let mut pipe = redis::pipe();
         pipe.atomic().cmd("ZADD").arg(open).arg(order.start_after).arg(id);
+        pipe.hset(&key, "input", order.input);
         for (field, value) in [
-            ("program", "p"),
-            ("source", "rsync:/nowhere/run.sh"),
-            ("input", "1 2"),
+            ("program", order.program),
+            ("source", order.source),
             ("id", &id.to_string()),
             ("start_after", order.start_after),
             ("end_before", order.end_before),
@@ -152,24 +166,7 @@ impl Original {
             assert!(fields.contains_key(&format!("{round}:output")), "{fields:?}");
             assert!(fields.contains_key(&format!("{round}:error")), "{fields:?}");
         }
-        let known = |name: &str| {
-            let names = [
-                "worker",
-                "output",
-                "error",
-                "open",
-                "running",
-                "executed",
-                "timeout",
-                "timed_out",
-                "expired",
-                "succeeded",
-                "failure",
-                "failed",
-                "archived",
-            ];
-            names.contains(&name)
-        };
+        let known = |name: &str| ["worker", "output", "error"].contains(&name) || SETS.contains(&name);
         for name in fields.keys().filter_map(|field| field.split_once(':').map(|(_, name)| name)) {
             assert!(known(name), "an original does not write {name}");
         }

@@ -96,39 +96,6 @@ fn every_task_of_a_large_set_is_looked_at() {
 }
 
 #[test]
-fn the_worker_of_an_expired_lease_is_lost_and_counts_nothing() {
-    let mut place = Place::new();
-    let id = place.original.open(&Order::default());
-    for loss in 1..=4_u32 {
-        let fence = place.claim_one("w");
-        // As if it had not renewed it for long.
-        let lease = format!("0 {} 1000.0 w", fence.started);
-        let () = place.original.redis.hset("MyProgram:llts:leases", id, lease).unwrap();
-        place.rounds(1);
-        if loss <= 3 {
-            assert_eq!((place.sets(id), place.get(id, "round").unwrap()), (vec!["open"], "0".to_owned()));
-            assert_eq!((place.get(id, "fails").unwrap(), place.get(id, "timeouts").unwrap()), ("0".into(), "0".into()));
-            assert_eq!(place.log(id).last().unwrap(), "moving task 1: running -> open (worker w lost)");
-        }
-    }
-    assert_eq!(place.sets(id), ["failed"]);
-    assert_eq!(place.get(id, "0:error").unwrap(), "worker w lost; that is one loss more than the 3 that are allowed\n");
-    place.original.assert_readable(id);
-}
-
-#[test]
-fn a_renewed_lease_keeps_the_run() {
-    let mut place = Place::new();
-    let id = place.original.open(&Order::default());
-    let fence = place.claim_one("w");
-    let lease = format!("0 {} 1000.0 w", fence.started);
-    let () = place.original.redis.hset("MyProgram:llts:leases", id, lease).unwrap();
-    assert!(place.ours.renew(&super::name("w"), std::slice::from_ref(&fence)).unwrap().is_empty());
-    place.rounds(2);
-    assert_eq!(place.sets(id), ["running"]);
-}
-
-#[test]
 fn what_originals_leave_between_two_states_goes_on() {
     let mut place = Place::new();
     let mut at = |round: u32, state: &str, field: &str, order: Order<'_>| {

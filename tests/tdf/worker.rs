@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use llts::protocol::tdf::Budget;
-use llts::shell::tdf::{Claim, Ending, LogLine, Report, Reported, WorkerKind};
+use llts::shell::tdf::{Claim, Ending, LogLine, Namespace, RedisError, Report, Reported, WorkerKind};
+use llts::types::tdf::State;
 use redis::Commands as _;
 
 use super::original::{Order, now};
-use super::{Place, clock, name};
+use super::{NAMESPACE, Place, clock, name};
 
 #[test]
 fn a_worker_is_known_as_the_original_makes_itself_known() {
@@ -219,15 +220,57 @@ fn a_run_that_was_not_started_is_given_back_uncounted() {
 }
 
 #[test]
-fn a_worker_finds_its_own_runs_again() {
+fn the_runs_of_a_dead_process_are_lost_and_those_of_an_original_of_the_same_name_are_not() {
     let mut place = Place::new();
-    for _ in 0..3 {
-        place.original.open(&Order::default());
-    }
+    let ids = [(); 4].map(|()| place.original.open(&Order::default()));
+    assert_eq!(place.original.claim("w"), Some((ids[0], 0)));
     let held = place.claim("w", 2);
     place.claim("other", 1);
-    assert_eq!(place.ours.own_running(&name("w")).unwrap(), held);
-    assert!(place.ours.own_running(&name("nobody")).unwrap().is_empty());
+    assert_eq!(place.ours.lose_own_runs(&name("nobody"), 3).unwrap(), []);
+    let lost = place.ours.lose_own_runs(&name("w"), 3).unwrap();
+    assert_eq!(lost, held.iter().map(|run| (run.task, State::Open)).collect::<Vec<_>>());
+    assert_eq!(ids.map(|id| place.sets(id)), [["running"], ["open"], ["open"], ["running"]]);
+    assert_eq!(place.log(ids[1]).last().unwrap(), "moving task 2: running -> open (worker w lost)");
+    assert_eq!(place.ours.lose_own_runs(&name("w"), 3).unwrap(), []);
+    // A program that ends its worker each time has an end itself.
+    let task = held[0].task;
+    for _ in 0..2 {
+        place.claim("w", 2);
+        place.ours.lose_own_runs(&name("w"), 3).unwrap();
+    }
+    place.claim("w", 2);
+    assert!(place.ours.lose_own_runs(&name("w"), 3).unwrap().contains(&(task, State::Failed)));
+    assert_eq!((place.sets(task.0), place.get(task.0, "fails").unwrap()), (vec!["failed"], "1".to_owned()));
+    place.original.assert_readable(task.0);
+}
+
+#[test]
+fn a_name_belongs_to_one_process_while_its_lease_lasts() {
+    let mut place = Place::new();
+    let mut second = Namespace::connect(&place.section().redis, NAMESPACE).unwrap();
+    let (w, id) = (name("w"), place.ours.register(&name("w"), WorkerKind::Worker).unwrap());
+    let refused = |answer: Result<(), RedisError>| match answer.unwrap_err() {
+        error @ RedisError::NameTaken { .. } => error.to_string(),
+        error => panic!("{error}"),
+    };
+    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    let sentence = refused(second.register(&w, WorkerKind::Worker).map(drop));
+    let holder = format!("a worker w already runs for this namespace as process {} on {host}", std::process::id());
+    assert!(sentence.starts_with(&holder), "{sentence}");
+    refused(second.renew(&w, &[]).map(drop));
+    // An original knows of no leases.
+    place.original.register("w");
+    // What does not hold the name cannot give it up.
+    second.leave(&w).unwrap();
+    refused(second.register(&w, WorkerKind::Worker).map(drop));
+    place.ours.leave(&w).unwrap();
+    assert_eq!(second.register(&w, WorkerKind::Worker).unwrap(), id);
+    refused(place.ours.renew(&w, &[]).map(drop));
+    // It was not renewed for a lease.
+    let lease = format!("{} 1000.0", second.session());
+    let () = place.original.redis.hset("MyProgram:llts:names", "w", lease).unwrap();
+    assert_eq!(place.ours.register(&w, WorkerKind::Worker).unwrap(), id);
+    refused(second.renew(&w, &[]).map(drop));
 }
 
 #[test]

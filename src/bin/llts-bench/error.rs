@@ -2,10 +2,12 @@
 
 use std::io;
 
+use llts::config::TdfConfigError;
 use llts::protocol::client::ReplyError;
 use llts::shell::ephemeral::EphemeralError;
 use llts::shell::port::SocketError;
 use llts::shell::store::{CommitError, StoreError};
+use llts::shell::tdf::{OpenError, RedisError};
 use llts::shell::tools::PackError;
 
 /// Why a case could not be measured.
@@ -38,6 +40,18 @@ pub(crate) enum BenchError {
     /// The rival's database failed.
     #[error("cannot measure SQLite: {0}")]
     Sqlite(#[from] rusqlite::Error),
+    /// Tasks in Redis cannot be worked with.
+    #[error(transparent)]
+    Redis(#[from] RedisError),
+    /// Tasks in Redis cannot be opened.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// A configuration of TDF is wrong.
+    #[error(transparent)]
+    TdfConfig(#[from] TdfConfigError),
+    /// A plain command failed.
+    #[error("cannot use Redis: {0}")]
+    PlainRedis(#[from] redis::RedisError),
     /// A socket of libzmq failed.
     #[error("cannot use a socket: {0}")]
     Zmq(#[from] zmq::Error),

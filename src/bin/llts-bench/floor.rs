@@ -24,12 +24,23 @@ pub(crate) fn run(folder: &Path, signals: &mut Signals) -> Result<(Now, Now), Be
 
 /// Runs run.sh `count` times, as `xargs -P` does it.
 pub(crate) fn xargs(folder: &Path, count: usize, at_once: u16, signals: &mut Signals) -> Result<Duration, BenchError> {
+    xargs_of(folder, &[&format!("./{RUN_SCRIPT}")], count, at_once, signals)
+}
+
+/// The same for any command, which gets a number as its last argument.
+pub(crate) fn xargs_of(
+    folder: &Path,
+    words: &[&str],
+    count: usize,
+    at_once: u16,
+    signals: &mut Signals,
+) -> Result<Duration, BenchError> {
     let list = folder.with_extension("list");
     let lines: String = (0..count).map(|line| format!("{line}\n")).collect();
     fs::write(&list, lines).map_err(BenchError::io("write the input of xargs"))?;
     let input = File::open(&list).map_err(BenchError::io("read the input of xargs"))?;
     let mut command = quiet(Command::new("xargs"));
-    command.args(["-P", &at_once.to_string(), "-n", "1", &format!("./{RUN_SCRIPT}")]).current_dir(folder).stdin(input);
+    command.args(["-P", &at_once.to_string(), "-n", "1"]).args(words).current_dir(folder).stdin(input);
     time(&mut command, signals)
 }
 

@@ -11,6 +11,7 @@
 //! | [`load`] | the load generator: one thread, one connection, one wait |
 //! | [`requester`] | REQ sockets of libzmq, as in users' programs |
 //! | [`service`] | an ephemeral service and its processes |
+//! | [`namespace`] | a Redis with a namespace of TDF, and its components |
 //! | [`meter`] | processor time and memory of processes |
 //! | [`floor`] | lower bounds without a service: processes, the disk |
 //! | [`part`], [`echo`], [`simulated_agents`] | rivals and simulated agents, in processes of their own |
@@ -32,6 +33,7 @@ mod floor;
 mod latency;
 mod load;
 mod meter;
+mod namespace;
 mod part;
 mod place;
 mod requester;

@@ -122,7 +122,7 @@ impl Service {
 }
 
 /// `llts`, which is built and installed in the folder of this program.
-fn llts_program() -> Result<PathBuf, BenchError> {
+pub(crate) fn llts_program() -> Result<PathBuf, BenchError> {
     let program = std::env::current_exe().map_err(BenchError::io("find this program"))?.with_file_name("llts");
     if program.is_file() {
         return Ok(program);

@@ -13,6 +13,7 @@ use crate::engine::worker::{End, Settings, Tally};
 use crate::shell::guard::GuardPlan;
 use crate::shell::logging;
 use crate::shell::prompt_worker::{self, PromptWorkerError, Work};
+use crate::shell::runs::RunsError;
 
 const COMMAND: &str = "\
 The command runs in DIR, once for each prompt. It finds the prompt on its standard input
@@ -78,7 +79,9 @@ pub(in crate::cli) fn run(session: &Session, args: WorkerArgs) -> Result<u8, Fai
     let work = Work { host, port, root, command, settings, durable };
     let guard = GuardPlan::new(Session::program()?, session.config_file()).at_home(session.home.folder());
     let (end, Tally { all, failed }) = prompt_worker::run(work, guard).map_err(|error| match error {
-        PromptWorkerError::Command(_) | PromptWorkerError::Root { .. } => Failure::usage(error.to_string()),
+        PromptWorkerError::Command(_)
+        | PromptWorkerError::Root { .. }
+        | PromptWorkerError::Runs(RunsError::Folder { .. }) => Failure::usage(error.to_string()),
         error => Failure::failed(error),
     })?;
     match end {

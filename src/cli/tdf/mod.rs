@@ -99,7 +99,10 @@ fn failure(error: &RedisError) -> Failure {
     let code = match error {
         RedisError::Away { .. } => exit::NO_CONTROLLER,
         RedisError::Denied { .. } | RedisError::Untrusted { .. } => exit::REFUSED,
-        RedisError::Failed { .. } | RedisError::Reply { .. } | RedisError::Certificates { .. } => exit::FAILED,
+        RedisError::NameTaken { .. }
+        | RedisError::Failed { .. }
+        | RedisError::Reply { .. }
+        | RedisError::Certificates { .. } => exit::FAILED,
     };
     Failure::new(code, error.to_string())
 }

@@ -9,6 +9,7 @@ use crate::config::WorkerConfig;
 use crate::engine::tdf::worker::{End, Settings};
 use crate::shell::guard::GuardPlan;
 use crate::shell::logging;
+use crate::shell::source::Timeouts;
 use crate::shell::tdf::worker::{self, TdfWorkerError, Work};
 use crate::types::tdf::WorkerName;
 
@@ -62,8 +63,12 @@ pub(in crate::cli) fn run(session: &Session, args: &WorkerArgs) -> Result<u8, Fa
     };
     let root =
         std::env::current_dir().map_err(|error| Failure::failed(format!("cannot find the present folder: {error}")))?;
+    let max_losses = session.config.tdf.max_losses;
+    let source = &session.config.source;
+    let timeouts = Timeouts { fetch: source.fetch_timeout, silence: source.silence_timeout };
     let limits = (&session.config.archive).into();
-    let work = Work { name, config, root, limits, output_bytes_max: section.output_bytes_max, settings };
+    let work =
+        Work { name, config, root, limits, timeouts, output_bytes_max: section.output_bytes_max, max_losses, settings };
     let guard = GuardPlan::new(Session::program()?, session.config_file()).at_home(session.home.folder());
     match worker::run(work, guard).map_err(failure)? {
         End::Stopped { given_back: None } => note("stopped: no task was running"),

@@ -33,6 +33,8 @@ pub struct Moment {
     pub first_seen: f64,
     /// How many workers a task may lose.
     pub max_losses: u32,
+    /// From when the end of a lease counts, in unix seconds: [`super::lease::Presence::judged_from`].
+    pub leases_from: f64,
 }
 
 /// What happens to a task that is in the set of its facts.
@@ -99,7 +101,7 @@ fn running(facts: &Facts, at: Moment) -> Verdict {
     if at.now - started > facts.timeout {
         return Verdict::Move(moves::timed_out(facts.round, facts.timeouts));
     }
-    let lease_end = lease_end(facts, run);
+    let lease_end = lease_end(facts, run).max(at.leases_from);
     if lease_end < at.now {
         let losses = Budget { used: facts.losses.into(), max: at.max_losses.into() };
         let worker = run.worker.as_deref();

@@ -2,15 +2,14 @@
 //!
 //! | phase | event | next phase |
 //! |---|---|---|
-//! | settling | a kept result is reported, a run of a dead process is given back; nothing is left | settling; resting |
+//! | settling | a kept result is reported; the runs of dead processes are lost | settling; claiming |
 //! | resting | it is woken, or the pause has ended | claiming |
-//! | claiming | a task; none; no answer | preparing; resting; recovering |
-//! | recovering | a run is ours whose claim was not answered; none | preparing; claiming, with the same token |
+//! | claiming | a task; none; no answer | preparing; resting; claiming, with the same token |
 //! | preparing | the program is there; it cannot be had | starting; reporting |
 //! | starting | it runs; it cannot be started | running; reporting |
 //! | running ([`RunMachine`]) | nothing is left of the tree | reporting; giving back; resting, if the result is not wanted |
 //! | reporting | Redis has it, or has no use for it | resting; claiming |
-//! | giving back | the same | ended, or settling |
+//! | giving back | the same | ended |
 //!
 //! | event | enters by |
 //! |---|---|
@@ -35,18 +34,16 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 pub use crate::engine::run::Signal;
+use crate::engine::tdf::lease::RENEWAL_INTERVAL;
 use crate::engine::timers::Timers;
 use crate::protocol::tdf::Budget;
-use crate::types::tdf::{Fence, TaskId};
+use crate::types::tdf::{Fence, State, TaskId};
 use crate::types::{Mono, Now};
 
 pub use run::StartFailure;
 
 use doubts::Doubts;
 use run::{Ending, Run};
-
-/// Between two renewals of a lease, which lasts five times as long.
-const RENEW_INTERVAL: Duration = Duration::from_secs(2);
 
 /// An original wakes no worker when it opens a task, so that an idle worker looks so often at least: half of it is the usual delay.
 const POLL_INTERVAL_MAX: Duration = Duration::from_millis(400);
@@ -101,7 +98,7 @@ pub struct Assignment {
 #[must_use]
 #[derive(Debug, PartialEq)]
 pub enum Effect {
-    /// Ask Redis for runs of this worker's name; then [`Worker::handle_recovered`].
+    /// Give up the runs that dead processes of this worker's name have left; then [`Worker::handle_recovered`].
     Recover,
     /// Claim a task with the token of this number; then [`Worker::handle_claimed`].
     Claim(u64),
@@ -166,8 +163,8 @@ pub enum Note {
     Back,
     /// Another worker has the task, or its time has passed: the answer of Redis about it.
     Dropped(TaskId, String),
-    /// A run of a process of this name that has died is given back.
-    Orphan(TaskId),
+    /// A run of a process of this name that has died is lost; where its task is.
+    Orphan(TaskId, State),
     /// A task is given back because the worker stops.
     GivenBack(TaskId),
 }
@@ -212,13 +209,11 @@ enum Phase {
     /// What a dead process of this name has left: results on the disk first, then runs.
     Settling {
         results: VecDeque<Fence>,
-        orphans: Option<VecDeque<Fence>>,
     },
     Resting {
         is_idle: bool,
     },
     Claiming,
-    Recovering,
     Busy(Box<Run>),
     Reporting {
         fence: Fence,
@@ -264,7 +259,7 @@ impl Worker {
         settings.poll_interval = settings.poll_interval.clamp(POLL_INTERVAL_MIN, POLL_INTERVAL_MAX);
         let mut worker = Self {
             settings,
-            phase: Phase::Settling { results: results.into(), orphans: None },
+            phase: Phase::Settling { results: results.into() },
             claims: 0,
             is_calling: false,
             is_woken: false,
@@ -274,8 +269,8 @@ impl Worker {
             timers: Timers::default(),
             effects: VecDeque::new(),
         };
-        worker.timers.set(Timer::Renew, now.mono + RENEW_INTERVAL);
-        worker.call(now);
+        worker.timers.set(Timer::Renew, now.mono + RENEWAL_INTERVAL);
+        worker.call();
         worker
     }
 
@@ -294,8 +289,8 @@ impl Worker {
     pub fn handle_timeout(&mut self, now: Now) {
         while let Some(timer) = self.timers.pop_due(now.mono) {
             match timer {
-                Timer::Claim => self.claim(now),
-                Timer::Retry => self.call(now),
+                Timer::Claim => self.claim(),
+                Timer::Retry => self.call(),
                 Timer::Renew => self.renew(),
                 Timer::Limit | Timer::Signal => self.run_timer(now, timer),
                 Timer::Keep => self.keep(),
@@ -305,9 +300,9 @@ impl Worker {
     }
 
     /// A task may be open. A pause that the user wants after each run is not cut short.
-    pub fn handle_woken(&mut self, now: Now) {
+    pub fn handle_woken(&mut self) {
         match self.phase {
-            Phase::Resting { is_idle: true } => self.claim(now),
+            Phase::Resting { is_idle: true } => self.claim(),
             _ => self.is_woken = true,
         }
     }
@@ -322,13 +317,27 @@ impl Worker {
             }
             return;
         }
-        self.stopping = Some(Stopping::default());
+        self.stop(now, Stopping::default());
+    }
+
+    /// Another process has the name of this worker: what this one says would count for that one.
+    pub fn handle_displaced(&mut self, now: Now, reason: String) {
+        match &mut self.stopping {
+            Some(stopping) => {
+                stopping.broken.get_or_insert(reason);
+            }
+            None => self.stop(now, Stopping { broken: Some(reason), ..Stopping::default() }),
+        }
+    }
+
+    fn stop(&mut self, now: Now, stopping: Stopping) {
+        self.stopping = Some(stopping);
         match &self.phase {
             Phase::Busy(_) => self.end_run(now, Ending::Stopped),
             Phase::Reporting { .. } | Phase::GivingBack { .. } => self.timers.set(Timer::Leave, now.mono + LEAVE_AFTER),
             // The answer may bring a task, which is then given back.
             _ if self.is_calling => self.timers.set(Timer::Leave, now.mono + LEAVE_AFTER),
-            Phase::Claiming | Phase::Recovering | Phase::Settling { .. } | Phase::Resting { .. } => self.leave(),
+            Phase::Claiming | Phase::Settling { .. } | Phase::Resting { .. } => self.leave(),
             Phase::Ended => {}
         }
     }

@@ -1,5 +1,13 @@
 //! The one run of a worker at the level of the system: its files, its process and its results. The engine decides; this
 //! module carries the decisions out.
+//!
+//! The files of a run, in its folder among [`Runs`]:
+//!
+//! ```text
+//! prompt.txt  PROMPT_FILE, and the standard input of the command
+//! out, err    its output, until it moves to done/ or failed/
+//! defer.info  PROMPT_DEFER_FILE, if the command writes it
+//! ```
 
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder, File};
@@ -12,7 +20,6 @@ use std::time::Duration;
 use super::PromptWorkerError;
 use super::background::Background;
 use super::results::{Results, file_name};
-use super::runs::{PromptRun, Runs};
 use crate::engine::worker::{ResultFolder, Signal, USAGE_LIMITED, Worker};
 use crate::protocol::prompt::Request;
 use crate::shell::clock;
@@ -20,6 +27,7 @@ use crate::shell::process::{
     self, Brand, ChildEnd, Command, CommandPlan, Cookie, Environment, ProcessId, RecordFile, RunProcesses, RunRecord,
     RunningChild, Subject,
 };
+use crate::shell::runs::{Runs, WorkerRun};
 use crate::types::{ExitCode, Wall};
 
 const PROMPT: &str = "prompt.txt";
@@ -57,7 +65,7 @@ pub(super) struct Runner {
 }
 
 struct Run {
-    id: PromptRun,
+    id: WorkerRun,
     /// The name of the prompt as the master gave it, if it gave one.
     said: Option<String>,
     /// The part of the result file names that stands for the prompt.
@@ -83,7 +91,7 @@ impl Runner {
     /// Starts the command for a prompt.
     pub(super) fn begin(&mut self, request: &Request) -> Result<(), String> {
         let start = clock::now().wall;
-        let id = PromptRun::new(start);
+        let id = WorkerRun::new(start);
         let folder = self.runs.folder_of(&id);
         let name = file_name(request.file.as_deref(), request.id.as_str());
         if let Some(said) = request.file.as_deref().filter(|said| *said != name) {
@@ -112,7 +120,7 @@ impl Runner {
     }
 
     /// Makes the files and starts the command.
-    fn spawn(&mut self, id: &PromptRun, folder: &Path, name: &str, prompt: &str) -> Result<RunningChild, String> {
+    fn spawn(&mut self, id: &WorkerRun, folder: &Path, name: &str, prompt: &str) -> Result<RunningChild, String> {
         // The folder .tasks/ may have been removed since the last run.
         self.runs = self.runs.reopen().map_err(|error| error.to_string())?;
         let mut record = self.runs.records.of(self.own, None).map_err(|error| error.to_string())?;
@@ -146,7 +154,7 @@ impl Runner {
         process::spawn_command(&plan).map_err(|error| error.to_string())
     }
 
-    fn record_of(&self, id: &PromptRun, root: Option<ProcessId>) -> RunRecord<PromptRun> {
+    fn record_of(&self, id: &WorkerRun, root: Option<ProcessId>) -> RunRecord<WorkerRun> {
         let cookie = Cookie::new([format!("{MARK}={}", id.folder())]).branded(self.brand);
         RunRecord { subject: id.clone(), root, agent: self.own, cookie }
     }

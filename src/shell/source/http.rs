@@ -10,13 +10,10 @@ use ureq::http::{HeaderMap, StatusCode, header};
 use ureq::tls::{RootCerts, TlsConfig};
 
 use super::record::{Digest, Validators};
-use super::{SourceError, Stop};
+use super::{SourceError, Stop, Timeouts};
 
 /// For one address; a host that is there answers sooner.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// Until a server that was asked begins to answer.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A page that was moved is one or two hops away; more is a circle.
 const REDIRECTS_MAX: u32 = 5;
@@ -37,14 +34,16 @@ pub(super) enum Answer {
 }
 
 /// Asks servers. Certificates are those that the machine trusts.
-pub(super) fn agent(timeout: Duration) -> Agent {
+pub(super) fn agent(timeouts: &Timeouts) -> Agent {
     Agent::config_builder()
         .http_status_as_error(false)
         .max_redirects(REDIRECTS_MAX)
         .max_redirects_will_error(true)
         .timeout_connect(Some(CONNECT_TIMEOUT))
-        .timeout_recv_response(Some(ANSWER_TIMEOUT))
-        .timeout_global(Some(timeout))
+        .timeout_recv_response(Some(timeouts.silence))
+        .timeout_per_read(Some(timeouts.silence))
+        .timeout_per_write(Some(timeouts.silence))
+        .timeout_global(Some(timeouts.fetch))
         .user_agent(concat!("llts/", env!("CARGO_PKG_VERSION")))
         .tls_config(TlsConfig::builder().root_certs(RootCerts::PlatformVerifier).build())
         .build()

@@ -47,9 +47,6 @@ use http::Answer;
 use place::{Form, Way};
 use record::{Digest, Record, Validators};
 
-/// For all of one fetch: 256 MiB at half a MiB a second.
-const FETCH_TIMEOUT: Duration = Duration::from_secs(600);
-
 /// Between two looks at a lock that another worker holds while it fetches.
 const LOCK_PAUSE: Duration = Duration::from_millis(50);
 
@@ -72,8 +69,18 @@ pub struct Programs {
     root: PathBuf,
     own: PathBuf,
     limits: Limits,
+    timeouts: Timeouts,
     agent: ureq::Agent,
     broken: Mutex<Vec<Broken>>,
+}
+
+/// When a fetch is given up.
+#[derive(Clone, Copy, Debug)]
+pub struct Timeouts {
+    /// For all of one fetch.
+    pub fetch: Duration,
+    /// Without a byte from the other side.
+    pub silence: Duration,
 }
 
 /// With what a fetch may work.
@@ -110,7 +117,7 @@ impl Programs {
     ///
     /// # Errors
     /// When the folders cannot be made.
-    pub fn open(root: &Path, own: &Path, limits: Limits) -> Result<Self, SourceError> {
+    pub fn open(root: &Path, own: &Path, limits: Limits, timeouts: Timeouts) -> Result<Self, SourceError> {
         for name in [LOCKS, RECORDS, FETCHING, ASIDE] {
             let path = own.join(name);
             let made = DirBuilder::new().recursive(true).mode(0o700).create(&path);
@@ -120,7 +127,7 @@ impl Programs {
             log::warn!("cannot remove what fetches have left in {}: {error}", own.display());
         }
         let (root, own) = (root.to_owned(), own.to_owned());
-        Ok(Self { root, own, limits, agent: http::agent(FETCH_TIMEOUT), broken: Mutex::default() })
+        Ok(Self { root, own, limits, timeouts, agent: http::agent(&timeouts), broken: Mutex::default() })
     }
 
     /// The program, if it is there and no process is about to replace it. Does not wait.
@@ -280,7 +287,7 @@ impl Programs {
                 http::fetch(&self.agent, source.as_str(), known, &mut file, bytes_max, means.stop)
             }
             Way::Rsync => {
-                rsync::fetch(source.rsync_path(), &path, bytes_max, FETCH_TIMEOUT, means)?;
+                rsync::fetch(source.rsync_path(), &path, bytes_max, &self.timeouts, means)?;
                 let digest = File::open(&path).and_then(|mut file| Digest::of_file(&mut file)).map_err(failed)?;
                 Ok(Answer::New(Validators::default(), digest))
             }

@@ -8,14 +8,11 @@ use std::time::Duration;
 
 use rustix::process::{PidfdFlags, kill_process_group, pidfd_open};
 
-use super::{Means, SourceError};
+use super::{Means, SourceError, Timeouts};
 use crate::shell::clock;
 use crate::shell::process::{Command, CommandPlan, RunningChild, Signal, spawn_command};
 use crate::shell::readable;
 use crate::types::ExitCode;
-
-/// Seconds of silence after which rsync gives up.
-const SILENCE_SECONDS_MAX: u32 = 60;
 
 /// How rsync reaches another host unless RSYNC_RSH says otherwise: it asks for no password.
 const REMOTE_SHELL: &str = "ssh -o BatchMode=yes -o ConnectTimeout=10";
@@ -28,12 +25,12 @@ pub(super) fn fetch(
     place: &str,
     into: &Path,
     bytes_max: u64,
-    timeout: Duration,
+    timeouts: &Timeouts,
     means: &Means<'_>,
 ) -> Result<(), SourceError> {
     let failed = |reason: String| SourceError::Rsync { place: place.to_owned(), reason };
     let mut words: Vec<OsString> = ["rsync", "--copy-links", "--times", "--secluded-args"].map(Into::into).to_vec();
-    words.push(format!("--timeout={SILENCE_SECONDS_MAX}").into());
+    words.push(format!("--timeout={}", timeouts.silence.as_secs().max(1)).into());
     words.push(format!("--max-size={bytes_max}").into());
     if std::env::var_os("RSYNC_RSH").is_none() {
         words.extend(["-e", REMOTE_SHELL].map(Into::into));
@@ -53,7 +50,7 @@ pub(super) fn fetch(
         stderr: File::create_new(&complaints).map_err(unusable)?,
         brand: means.brand,
     });
-    let exit = wait(child.map_err(|error| failed(error.to_string()))?, place, timeout, means)?;
+    let exit = wait(child.map_err(|error| failed(error.to_string()))?, place, timeouts.fetch, means)?;
     if exit != ExitCode::SUCCESS {
         return Err(failed(complaint(&complaints, exit)));
     }

@@ -38,7 +38,7 @@ impl Place {
             timeout: Duration::from_mins(1),
         };
         narrow(&mut limits);
-        let programs = Programs::open(root.path(), &root.path().join(".own"), limits).unwrap();
+        let programs = Programs::open(root.path(), &root.path().join(".own"), limits, TIMEOUTS).unwrap();
         Self { root, programs, stop: Stop::new().unwrap(), environment: Environment::inherited(|_| false) }
     }
 
@@ -84,6 +84,8 @@ impl Place {
         self.is_clean();
     }
 }
+
+const TIMEOUTS: Timeouts = Timeouts { fetch: Duration::from_mins(10), silence: Duration::from_secs(30) };
 
 const SCRIPT: &str = "#!/bin/sh\necho hello\n";
 
@@ -285,7 +287,8 @@ fn a_doubted_program_is_fetched_anew_only_when_its_source_has_changed() {
     place.look_again("p", "rsync:elsewhere/run.sh").unwrap();
     place.has("p", "one");
     let running = place.programs.present(&ProgramName::new("p").unwrap()).unwrap();
-    let other = Programs::open(place.root.path(), &place.path(".own"), place.programs.limits.clone()).unwrap();
+    let other =
+        Programs::open(place.root.path(), &place.path(".own"), place.programs.limits.clone(), TIMEOUTS).unwrap();
     let name = ProgramName::new("p").unwrap();
     drop(other.look_again(&name, &source, &place.means()).unwrap());
     place.has("p", "one");
@@ -325,7 +328,8 @@ fn many_who_want_one_program_fetch_it_once_and_see_all_of_it() {
         for _ in 0..8 {
             scope.spawn(|| {
                 let own =
-                    Programs::open(place.root.path(), &place.path(".own"), place.programs.limits.clone()).unwrap();
+                    Programs::open(place.root.path(), &place.path(".own"), place.programs.limits.clone(), TIMEOUTS)
+                        .unwrap();
                 let _held = own.fetch(&name, &source, &place.means()).unwrap();
                 assert_eq!(fs::metadata(place.path("p/big")).unwrap().len(), 1 << 20);
             });
@@ -382,12 +386,27 @@ fn a_stop_ends_a_download_and_rsync_and_leaves_nothing() {
 }
 
 #[test]
+fn a_server_that_says_nothing_is_given_up() {
+    let mut place = Place::new();
+    let timeouts = Timeouts { silence: Duration::from_millis(200), ..TIMEOUTS };
+    let own = place.path(".own");
+    place.programs = Programs::open(place.root.path(), &own, place.programs.limits.clone(), timeouts).unwrap();
+    // Before its answer, and within it.
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let stuck = Server::start(|_| Said::stuck(b"#!"));
+    for source in [format!("http://{}/run.sh", silent.local_addr().unwrap()), stuck.url("run.sh")] {
+        place.fails("p", &source, "timeout");
+    }
+}
+
+#[test]
 fn what_a_killed_worker_was_fetching_is_removed_by_the_next() {
     let place = Place::new();
     let left = place.path(".own").join(FETCHING).join("1-dead");
     fs::create_dir(&left).unwrap();
     fs::write(left.join(DOWNLOAD), "half").unwrap();
-    let _next = Programs::open(place.root.path(), &place.path(".own"), place.programs.limits.clone()).unwrap();
+    let _next =
+        Programs::open(place.root.path(), &place.path(".own"), place.programs.limits.clone(), TIMEOUTS).unwrap();
     place.is_clean();
 }
 

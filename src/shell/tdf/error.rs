@@ -2,6 +2,9 @@
 
 use std::path::PathBuf;
 
+use super::session::Holder;
+use crate::types::tdf::WorkerName;
+
 /// Why Redis has not done what it was asked for.
 #[derive(Debug, thiserror::Error)]
 pub enum RedisError {
@@ -28,6 +31,14 @@ pub enum RedisError {
         address: String,
         /// The fault of the certificate.
         message: String,
+    },
+    /// Another process has the name of a worker. Nothing has changed.
+    #[error("a worker {worker} already runs for this namespace as {holder}; use another name, or stop that one first")]
+    NameTaken {
+        /// The name.
+        worker: WorkerName,
+        /// The process that has it.
+        holder: Box<Holder>,
     },
     /// It answers with an error. Nothing has changed.
     #[error("Redis at {address} cannot do {script}: {message}")]
@@ -69,7 +80,11 @@ impl RedisError {
                     .iter()
                     .any(|code| message.starts_with(code))
             }
-            Self::Denied { .. } | Self::Untrusted { .. } | Self::Reply { .. } | Self::Certificates { .. } => false,
+            Self::NameTaken { .. }
+            | Self::Denied { .. }
+            | Self::Untrusted { .. }
+            | Self::Reply { .. }
+            | Self::Certificates { .. } => false,
         }
     }
 }

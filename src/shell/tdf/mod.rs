@@ -14,13 +14,15 @@ mod outage;
 mod reply;
 mod scripts;
 pub mod server;
+mod session;
 pub mod view;
 mod wake;
 pub mod worker;
 
 pub use error::RedisError;
 pub use manage::{CallbackError, Callbacks, Manager, ManagerError};
-pub use namespace::{Claim, Claimed, Ending, LogLine, Lost, Namespace, Report, Reported, WorkerKind};
+pub use namespace::{Claim, Claimed, Ending, LogLine, Lost, Namespace, Report, Reported};
 pub use opener::{OpenError, Order};
 pub use server::{Server, ServerError};
+pub use session::{Holder, WorkerKind};
 pub use wake::{Channel, Message, Wake, WakeError};

@@ -8,36 +8,22 @@ mod claimed;
 use std::time::Duration;
 
 use redis::Value;
-use serde_json::json;
 
 use super::error::RedisError;
 use super::link::{Address, Call, Link};
+use super::session::{Holder, Session, WorkerKind};
 use super::{reply, scripts};
 use crate::config::RedisSection;
 use crate::engine::tdf::moves;
 use crate::protocol::tdf::{Budget, hop, log, words};
-use crate::types::tdf::number::float;
-use crate::types::tdf::{Fence, TaskId, WorkerId, WorkerName};
+use crate::types::tdf::number::{float, int};
+use crate::types::tdf::{Fence, State, TaskId, WorkerId, WorkerName};
 
+pub use crate::engine::tdf::lease::{LEASE, RENEWAL_INTERVAL};
 pub use claimed::Claimed;
-
-/// How long a run of ours is safe without a renewal.
-pub const LEASE: Duration = Duration::from_secs(10);
-
-/// How often leases are renewed: four renewals may be late or lost before a lease ends.
-pub const RENEWAL_INTERVAL: Duration = Duration::from_secs(2);
 
 /// How long the last claim of a worker is remembered: longer than it goes on asking with the same token.
 const TOKEN_LIFETIME: Duration = Duration::from_secs(3600);
-
-/// What runs the programs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum WorkerKind {
-    /// `llts tdf worker`.
-    Worker,
-    /// A controller with agents.
-    Controller,
-}
 
 /// What a worker asks for.
 #[derive(Clone, Copy, Debug)]
@@ -123,6 +109,8 @@ pub struct Lost {
 pub struct Namespace {
     pub(super) link: Link,
     pub(super) name: String,
+    /// What tells this process from others, for the names of workers and the tokens of claims.
+    session: Session,
 }
 
 impl Namespace {
@@ -132,7 +120,7 @@ impl Namespace {
     /// When Redis is away or refuses us, or a certificate cannot be read.
     pub fn connect(redis: &RedisSection, namespace: &str) -> Result<Self, RedisError> {
         let link = Link::connect(Address::new(redis)?, words::prefix(namespace))?;
-        Ok(Self { link, name: namespace.to_owned() })
+        Ok(Self { link, name: namespace.to_owned(), session: Session::fresh() })
     }
 
     /// The name of the namespace.
@@ -141,19 +129,38 @@ impl Namespace {
         &self.name
     }
 
-    /// Makes a worker known as the original does, and tells what it is. May be repeated.
+    /// What no other process has in the tokens of its claims.
+    #[must_use]
+    pub fn session(&self) -> &str {
+        self.session.as_str()
+    }
+
+    /// Makes a worker known as the original does, tells what it is, and takes the lease of its name. May be repeated. A process of this
+    /// machine that has ended gives its name up.
+    ///
+    /// # Errors
+    /// When another process has the name, or Redis does not answer as it should.
+    pub fn register(&mut self, worker: &WorkerName, kind: WorkerKind) -> Result<WorkerId, RedisError> {
+        let about = self.session.about(kind).to_string();
+        let mut register = |replaced: &str| {
+            let call = Call::new(scripts::REGISTER).arg(worker.as_str()).arg(&about).arg(self.session.as_str());
+            let answer =
+                self.link.call(call.arg(seconds(LEASE)).arg(replaced)).map_err(|error| taken(error, worker))?;
+            reply::parsed(answer).map(WorkerId).ok_or_else(|| self.link.reply(scripts::REGISTER.name))
+        };
+        match register("") {
+            Err(RedisError::NameTaken { holder, .. }) if holder.is_dead() => register(holder.session()),
+            answer => answer,
+        }
+    }
+
+    /// Gives the name of a worker up, so that another process may have it at once.
     ///
     /// # Errors
     /// When Redis does not answer as it should.
-    pub fn register(&mut self, worker: &WorkerName, kind: WorkerKind) -> Result<WorkerId, RedisError> {
-        let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
-        let kind = match kind {
-            WorkerKind::Worker => "worker",
-            WorkerKind::Controller => "controller",
-        };
-        let about = json!({ "host": host, "pid": std::process::id(), "kind": kind });
-        let call = Call::new(scripts::REGISTER).arg(worker.as_str()).arg(about.to_string());
-        self.ask(call, |value| reply::parsed(value).map(WorkerId))
+    pub fn leave(&mut self, worker: &WorkerName) -> Result<(), RedisError> {
+        let call = Call::new(scripts::LEAVE).arg(worker.as_str()).arg(self.session.as_str());
+        self.ask(call, |value| matches!(value, Value::Int(_)).then_some(()))
     }
 
     /// Claims open tasks that are due, those first that the original would claim first. An empty list when there is none.
@@ -188,17 +195,19 @@ impl Namespace {
         Ok((heard, claimed.ok_or_else(|| self.link.reply(scripts::CLAIM.name))?))
     }
 
-    /// Renews the leases of a worker's runs, and shows that it lives. To be called every [`RENEWAL_INTERVAL`], also without runs.
-    /// Tells the runs that are not its own any more.
+    /// Renews the leases of a worker's name and runs, and shows that it lives. To be called every [`RENEWAL_INTERVAL`], also without
+    /// runs. Tells the runs that are not its own any more.
     ///
     /// # Errors
-    /// When Redis does not answer as it should.
+    /// When another process has the name, or Redis does not answer as it should.
     pub fn renew(&mut self, worker: &WorkerName, held: &[Fence]) -> Result<Vec<Lost>, RedisError> {
-        let mut call = Call::new(scripts::RENEW).arg(worker.as_str()).arg(LEASE.as_secs().to_string());
+        let call = Call::new(scripts::RENEW).arg(worker.as_str()).arg(seconds(LEASE));
+        let mut call = call.arg(self.session.as_str());
         for fence in held {
             call = call.arg(fence.task.to_string()).arg(fence.round.to_string()).arg(&fence.started);
         }
         self.ask(call, |value| reply::list(value)?.into_iter().map(lost).collect())
+            .map_err(|error| taken(error, worker))
     }
 
     /// Gives a run back whose program was not started: the task waits again in the same round, and nothing is counted. A run that
@@ -213,13 +222,25 @@ impl Namespace {
         })
     }
 
-    /// The runs that Redis holds for a worker, with a new lease for each: after a reconnection, or after a restart.
+    /// Gives the runs back that a dead process of this name has left. Each counts as a loss: it may be what has ended that process. Tells
+    /// the tasks, and where each of them is.
     ///
     /// # Errors
     /// When Redis does not answer as it should.
-    pub fn own_running(&mut self, worker: &WorkerName) -> Result<Vec<Claimed>, RedisError> {
-        let call = Call::new(scripts::OWN_RUNNING).arg(worker.as_str()).arg(LEASE.as_secs().to_string());
-        self.ask(call, |value| Claimed::list(value, worker))
+    pub fn lose_own_runs(&mut self, worker: &WorkerName, max_losses: u32) -> Result<Vec<(TaskId, State)>, RedisError> {
+        let call = Call::new(scripts::OWN_RUNNING).arg(worker.as_str());
+        let runs = self.ask(call, |value| {
+            reply::list(value)?.into_iter().map(|row| orphan(row, worker)).collect::<Option<Vec<_>>>()
+        })?;
+        let mut lost = Vec::with_capacity(runs.len());
+        for (fence, losses, fails) in runs {
+            let losses = Budget { used: losses, max: max_losses.into() };
+            let hops = moves::lost(Some(State::Running), fence.round, Some(worker.as_str()), losses, fails);
+            let call = fenced(scripts::GIVE_BACK, &fence).arg(hop::encode(&hops).to_string()).arg("loss");
+            let has_moved = self.ask(call, |value| matches!(value, Value::Int(_)).then_some(value == Value::Int(1)))?;
+            lost.extend(hops.last().filter(|_| has_moved).map(|hop| (fence.task, hop.to)));
+        }
+        Ok(lost)
     }
 
     /// Runs one script and reads its answer.
@@ -230,8 +251,11 @@ impl Namespace {
     }
 }
 
+fn seconds(time: Duration) -> String {
+    time.as_secs().to_string()
+}
+
 fn claim_call(claim: &Claim<'_>) -> Call {
-    let seconds = |time: Duration| time.as_secs().to_string();
     let call = Call::new(scripts::CLAIM).arg(claim.worker.as_str()).arg(claim.token).arg(claim.count.to_string());
     call.arg(seconds(LEASE)).arg(seconds(TOKEN_LIFETIME))
 }
@@ -261,6 +285,23 @@ fn reported(value: Value) -> Option<Reported> {
         ["gone", state, round] => Some(Reported::Gone { state: state.to_owned(), round: round.to_owned() }),
         _ => None,
     }
+}
+
+/// The error of a script that has found another process with the name of this worker.
+fn taken(error: RedisError, worker: &WorkerName) -> RedisError {
+    match &error {
+        RedisError::Failed { message, .. } => match message.strip_prefix("NAMETAKEN ") {
+            Some(about) => RedisError::NameTaken { worker: worker.clone(), holder: Box::new(Holder::read(about)) },
+            None => error,
+        },
+        _ => error,
+    }
+}
+
+fn orphan(row: Value, worker: &WorkerName) -> Option<(Fence, i64, Budget)> {
+    let [task, round, started, losses, fails, max_fails] = reply::texts(row)?.try_into().ok()?;
+    let fence = Fence { task: task.parse().ok()?, round: round.parse().ok()?, worker: worker.clone(), started };
+    Some((fence, int(&losses)?, Budget { used: int(&fails)?, max: int(&max_fails)? }))
 }
 
 fn lost(value: Value) -> Option<Lost> {

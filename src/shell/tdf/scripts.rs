@@ -19,6 +19,7 @@ macro_rules! script {
 pub(super) const REGISTER: Code = script!("register");
 pub(super) const CLAIM: Code = script!("claim");
 pub(super) const REPORT: Code = script!("report");
+pub(super) const LEAVE: Code = script!("leave");
 pub(super) const RENEW: Code = script!("renew");
 pub(super) const GIVE_BACK: Code = script!("give_back");
 pub(super) const OWN_RUNNING: Code = script!("own_running");

@@ -25,6 +25,7 @@ use super::{reply, scripts};
 use crate::config::ServerConfig;
 use crate::protocol::tdf::Facts;
 use crate::types::Mono;
+use crate::types::tdf::number::float;
 use rounds::Rounds;
 
 /// How long a server that says nothing is at work.
@@ -105,6 +106,7 @@ impl Server {
                     self.next_round = self.next_round.max(self.next_lead);
                     // The heard reports are looked at when Redis is back.
                     self.leads = false;
+                    self.rounds.handle_silence();
                 }
             }
             if self.wait(signals.as_mut()) {
@@ -181,21 +183,24 @@ impl Server {
     /// Takes or keeps the lease of the rounds.
     fn lead(&mut self) -> Result<(), RedisError> {
         let call = Call::new(scripts::LEAD).arg(&self.identity).arg(LEAD.as_millis().to_string());
-        let holder = self.namespace.ask(call, |value| match value {
-            Value::Int(_) => Some(None),
-            value => reply::text(value).map(Some),
+        let (time, holder) = self.namespace.ask(call, |value| {
+            let [time, holder] = reply::texts(value)?.try_into().ok()?;
+            Some((float(&time)?, holder))
         })?;
-        match &holder {
-            None if !self.leads => {
+        // A server that stands by learns how long Redis has answered, too.
+        self.rounds.handle_answer(time);
+        let leads = holder == self.identity;
+        match (self.leads, leads) {
+            (false, true) => {
                 log::info!("at work on {}", self.namespace.name());
                 // The server that was at work before may have left anything.
                 self.rounds.forget();
                 (self.next_round, self.next_mending) = (clock::now().mono, clock::now().mono);
             }
-            Some(holder) if self.leads => log::warn!("server {} is at work; standing by", name_of(holder)),
+            (true, false) => log::warn!("server {} is at work; standing by", name_of(&holder)),
             _ => {}
         }
-        self.leads = holder.is_none();
+        self.leads = leads;
         Ok(())
     }
 

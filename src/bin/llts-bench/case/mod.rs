@@ -14,6 +14,7 @@ mod query;
 mod restart;
 mod start;
 mod submit;
+mod tdf;
 mod throughput;
 
 use super::{Bench, BenchError, Row};
@@ -51,11 +52,13 @@ pub(crate) enum Case {
     Echo,
     /// Eight REQ clients: the controller's cost of a request.
     Clients,
+    /// Tasks in Redis, against xargs and plain commands.
+    Tdf,
 }
 
 impl Case {
     /// All cases, in the order of the table.
-    pub(crate) const ALL: [Self; 15] = [
+    pub(crate) const ALL: [Self; 16] = [
         Self::Throughput,
         Self::Start,
         Self::End,
@@ -71,6 +74,7 @@ impl Case {
         Self::Path,
         Self::Echo,
         Self::Clients,
+        Self::Tdf,
     ];
 
     /// Its name.
@@ -92,6 +96,7 @@ impl Case {
             Self::Path => "path",
             Self::Echo => "echo",
             Self::Clients => "clients",
+            Self::Tdf => "tdf",
         }
     }
 
@@ -114,6 +119,7 @@ impl Case {
             Self::Path => "submit to FINISHED through a simulated agent: messages only",
             Self::Echo => "pipelined messages, 64 and 512 in flight, both transports",
             Self::Clients => "processor time of the controller for a query of one of 8 REQ clients",
+            Self::Tdf => "tasks in Redis: programs, claims, round trips, latencies, a long queue",
         }
     }
 
@@ -139,6 +145,7 @@ impl Case {
             Self::Path => path::run(bench),
             Self::Echo => echo::run(bench),
             Self::Clients => clients::run(bench),
+            Self::Tdf => tdf::run(bench),
         };
         match measured {
             Ok(rows) => Ok(rows.into_iter().map(|row| Row::Measured(self, row)).collect()),

@@ -6,7 +6,7 @@ use super::*;
 use crate::types::tdf::{Fence, TaskId, WorkerName};
 
 const NOW: f64 = 1_800_000_000.0;
-const AT: Moment = Moment { now: NOW, first_seen: NOW, max_losses: 3 };
+const AT: Moment = Moment { now: NOW, first_seen: NOW, max_losses: 3, leases_from: 0.0 };
 
 fn facts(set: State) -> Facts {
     Facts {
@@ -81,6 +81,19 @@ fn a_worker_of_ours_is_lost_with_its_lease() {
     for other in [lease(0.0, 1, "1799999990.0", "w"), lease(0.0, 0, "1.0", "w"), lease(0.0, 0, "1799999990.0", "x")] {
         assert_eq!(judge(&held(other), AT), Verdict::Wait(f64::INFINITY));
     }
+}
+
+#[test]
+fn the_end_of_a_lease_does_not_count_before_its_worker_could_renew_it() {
+    let held = Facts { lease: lease(NOW - 60.0, 0, "1799999990.0", "w"), ..facts(State::Running) };
+    let back = Moment { leases_from: NOW + 10.0, ..AT };
+    assert_eq!(judge(&held, back), Verdict::Wait(NOW + 10.0));
+    assert!(matches!(judge(&held, Moment { now: NOW + 10.1, ..back }), Verdict::Lost(_)));
+    // The other limits count as always.
+    assert!(matches!(judge(&Facts { timeout: 9.0, ..held.clone() }, back), Verdict::Move(_)));
+    assert!(matches!(judge(&Facts { end_before: NOW - 1.0, ..held }, back), Verdict::Move(_)));
+    // A run without a lease is no case of this.
+    assert_eq!(judge(&facts(State::Running), back), Verdict::Wait(f64::INFINITY));
 }
 
 #[test]

@@ -3,26 +3,21 @@
 use std::time::Duration;
 
 use super::{
-    Assignment, Effect, KEEP_AFTER, LEAVE_AFTER, Note, Phase, RENEW_INTERVAL, RETRY_FIRST, RETRY_MAX, Timer, Worker,
+    Assignment, Effect, KEEP_AFTER, LEAVE_AFTER, Note, Phase, RENEWAL_INTERVAL, RETRY_FIRST, RETRY_MAX, Timer, Worker,
 };
 use crate::types::Now;
-use crate::types::tdf::Fence;
+use crate::types::tdf::{Fence, State, TaskId};
 
 impl Worker {
     /// Makes the call that the phase is about.
-    pub(super) fn call(&mut self, now: Now) {
+    pub(super) fn call(&mut self) {
         let may_claim = self.stopping.is_none();
         let effect = match &mut self.phase {
-            Phase::Settling { results, orphans } => match (results.front(), orphans) {
-                (Some(fence), _) => Effect::Report { fence: fence.clone(), claim: None },
-                (None, None) => Effect::Recover,
-                (None, Some(orphans)) => match orphans.front() {
-                    Some(fence) => Effect::GiveBack(fence.clone()),
-                    None => return self.rest(now, Duration::ZERO),
-                },
+            Phase::Settling { results } => match results.front() {
+                Some(fence) => Effect::Report { fence: fence.clone(), claim: None },
+                None => Effect::Recover,
             },
             Phase::Claiming => Effect::Claim(self.claims),
-            Phase::Recovering => Effect::Recover,
             Phase::Reporting { fence, claim, .. } => {
                 *claim &= may_claim;
                 Effect::Report { fence: fence.clone(), claim: claim.then_some(self.claims) }
@@ -69,17 +64,17 @@ impl Worker {
         if self.stopping.is_some() {
             self.leave();
         } else if pause.is_zero() {
-            self.claim(now);
+            self.claim();
         } else {
             self.phase = Phase::Resting { is_idle: false };
             self.timers.set(Timer::Claim, now.mono + pause);
         }
     }
 
-    pub(super) fn claim(&mut self, now: Now) {
+    pub(super) fn claim(&mut self) {
         self.timers.clear(&Timer::Claim);
         self.phase = Phase::Claiming;
-        self.call(now);
+        self.call();
     }
 
     /// A task, or none that is due.
@@ -98,40 +93,26 @@ impl Worker {
                 if self.stopping.is_some() {
                     self.leave();
                 } else if self.is_woken {
-                    self.claim(now);
+                    self.claim();
                 } else {
                     self.phase = Phase::Resting { is_idle: true };
                     self.timers.set(Timer::Claim, now.mono + self.settings.poll_interval);
                 }
             }
-            // It may have been made: then the task is found among our own.
-            Err(reason) => {
-                self.phase = Phase::Recovering;
-                self.unanswered(now, reason);
-            }
+            // It may have been made: then the same token gets the same task.
+            Err(reason) => self.unanswered(now, reason),
         }
     }
 
-    /// The runs that this worker has, as Redis knows it.
-    pub fn handle_recovered(&mut self, now: Now, answer: Result<Vec<Assignment>, String>) {
-        let runs = match answer {
-            Ok(runs) => runs,
+    /// The runs of dead processes of this worker's name are lost, and the tasks are where it says.
+    pub fn handle_recovered(&mut self, now: Now, answer: Result<Vec<(TaskId, State)>, String>) {
+        let lost = match answer {
+            Ok(lost) => lost,
             Err(reason) => return self.unanswered(now, reason),
         };
         self.answered();
-        match &mut self.phase {
-            Phase::Settling { orphans, .. } => {
-                *orphans = Some(runs.into_iter().map(|run| run.fence).collect());
-                if self.stopping.is_some() { self.leave() } else { self.call(now) }
-            }
-            Phase::Recovering => match runs.into_iter().next() {
-                Some(task) => self.begin(now, task),
-                None if self.stopping.is_some() => self.leave(),
-                // With the same token: had it been answered with a task, that one would be ours.
-                None => self.claim(now),
-            },
-            _ => {}
-        }
+        lost.into_iter().for_each(|(task, state)| self.say(Note::Orphan(task, state)));
+        self.rest(now, Duration::ZERO);
     }
 
     /// Takes a task; or gives it back, if it comes too late.
@@ -148,30 +129,21 @@ impl Worker {
     pub(super) fn give_back(&mut self, now: Now, fence: Fence) {
         self.timers.set(Timer::Leave, now.mono + LEAVE_AFTER);
         self.phase = Phase::GivingBack { fence };
-        self.call(now);
+        self.call();
     }
 
     /// The task waits again, or is not ours any more.
     pub fn handle_given_back(&mut self, now: Now, answer: Result<(), String>) {
+        let Phase::GivingBack { fence } = &self.phase else { return };
+        let task = fence.task;
         if let Err(reason) = answer {
             return self.unanswered(now, reason);
         }
         self.answered();
-        match &mut self.phase {
-            Phase::Settling { orphans: Some(orphans), .. } => {
-                let task = orphans.pop_front().map(|fence| fence.task);
-                task.into_iter().for_each(|task| self.say(Note::Orphan(task)));
-                if self.stopping.is_some() { self.leave() } else { self.call(now) }
-            }
-            Phase::GivingBack { fence } => {
-                let task = fence.task;
-                self.say(Note::GivenBack(task));
-                self.stopping.get_or_insert_default().given_back = Some(task);
-                self.phase = Phase::Resting { is_idle: false };
-                self.leave();
-            }
-            _ => {}
-        }
+        self.say(Note::GivenBack(task));
+        self.stopping.get_or_insert_default().given_back = Some(task);
+        self.phase = Phase::Resting { is_idle: false };
+        self.leave();
     }
 
     /// Reports a result that was collected.
@@ -184,7 +156,7 @@ impl Worker {
         if self.stopping.is_some() {
             self.timers.set(Timer::Leave, now.mono + LEAVE_AFTER);
         }
-        self.call(now);
+        self.call();
     }
 
     /// Redis has the result, or says what has become of the task meanwhile. The claim that went with the report is under way.
@@ -198,10 +170,10 @@ impl Worker {
         };
         self.answered();
         match &mut self.phase {
-            Phase::Settling { results, .. } => {
+            Phase::Settling { results } => {
                 let Some(fence) = results.pop_front() else { return };
                 self.over(fence, dropped);
-                if self.stopping.is_some() { self.leave() } else { self.call(now) }
+                if self.stopping.is_some() { self.leave() } else { self.call() }
             }
             Phase::Reporting { fence, pause, claim, .. } => {
                 let (fence, pause, claim) = (fence.clone(), *pause, *claim);
@@ -259,9 +231,9 @@ impl Worker {
                     self.timers.set(Timer::Retry, now.mono);
                 }
                 self.renewed(now, of, found);
-                RENEW_INTERVAL
+                RENEWAL_INTERVAL
             }
-            Err(reason) => self.longer_pause(reason).min(RENEW_INTERVAL),
+            Err(reason) => self.longer_pause(reason).min(RENEWAL_INTERVAL),
         };
         self.timers.set(Timer::Renew, now.mono + again);
     }

@@ -125,16 +125,16 @@ fn a_pause_that_the_user_wants_is_kept_and_an_idle_worker_is_woken() {
     story.does(&[report(1, None)]);
     story.worker.handle_reported(story.now, Ok(None));
     story.does(&[Effect::Forget(fence(1))]);
-    story.worker.handle_woken(story.now);
+    story.worker.handle_woken();
     story.does(&[]);
     assert_eq!(story.next(), Some((Timer::Claim, SETTINGS.pause_after_failure)));
     story.does(&[Effect::Claim(1)]);
     story.worker.handle_claimed(story.now, Ok(None));
     story.does(&[]);
-    story.worker.handle_woken(story.now);
+    story.worker.handle_woken();
     story.does(&[Effect::Claim(2)]);
     // Opened after the claim has left, and before it is answered.
-    story.worker.handle_woken(story.now);
+    story.worker.handle_woken();
     story.worker.handle_claimed(story.now, Ok(None));
     story.does(&[Effect::Claim(3)]);
     story.worker.handle_claimed(story.now, Ok(None));
@@ -143,31 +143,51 @@ fn a_pause_that_the_user_wants_is_kept_and_an_idle_worker_is_woken() {
 }
 
 #[test]
-fn a_claim_without_an_answer_is_looked_for_and_made_again_with_the_same_token() {
+fn a_claim_without_an_answer_is_made_again_with_the_same_token() {
     let mut story = Story::claiming();
     story.worker.handle_claimed(story.now, away());
     story.does(&[Effect::Say(Note::Away("gone".into()))]);
-    assert_eq!(story.next(), Some((Timer::Retry, RETRY_FIRST)));
-    story.does(&[Effect::Recover]);
-    story.worker.handle_recovered(story.now, away());
-    story.does(&[]);
-    assert_eq!(story.next(), Some((Timer::Retry, RETRY_FIRST * 2)));
-    story.does(&[Effect::Recover]);
-    story.worker.handle_recovered(story.now, Ok(Vec::new()));
-    story.does(&[Effect::Say(Note::Back), Effect::Claim(0)]);
-    story.worker.handle_claimed(story.now, away());
-    story.effects();
+    for pause in [RETRY_FIRST, RETRY_FIRST * 2] {
+        assert_eq!(story.next(), Some((Timer::Retry, pause)));
+        story.does(&[Effect::Claim(0)]);
+        story.worker.handle_claimed(story.now, away());
+        story.does(&[]);
+    }
     story.next();
-    story.does(&[Effect::Recover]);
-    story.worker.handle_recovered(story.now, Ok(vec![task(7)]));
+    story.does(&[Effect::Claim(0)]);
+    story.worker.handle_claimed(story.now, Ok(Some(task(7))));
     let prepare = Effect::Prepare { task: Box::new(task(7)), doubted: false };
     story.does(&[Effect::Say(Note::Back), prepare]);
 }
 
 #[test]
+fn a_worker_whose_name_another_process_has_stops() {
+    let mut story = Story::running(task(1));
+    story.worker.handle_displaced(story.now, "taken".into());
+    story.does(&[Effect::Signal(Signal::Terminate)]);
+    story.ends();
+    story.does(&[Effect::Discard, Effect::GiveBack(fence(1))]);
+    story.worker.handle_displaced(story.now, "taken, as before".into());
+    story.worker.handle_given_back(story.now, away());
+    let mut last = None;
+    while let Some((timer, _)) = story.next() {
+        if timer == Timer::Retry {
+            story.worker.handle_given_back(story.now, away());
+        }
+        last = story.effects().pop();
+    }
+    assert_eq!(last, Some(Effect::Exit(End::Broken("taken".into()))));
+
+    let mut story = Story::claiming();
+    story.worker.handle_claimed(story.now, Ok(None));
+    story.worker.handle_displaced(story.now, "taken".into());
+    story.does(&[Effect::Exit(End::Broken("taken".into()))]);
+}
+
+#[test]
 fn a_program_goes_on_while_redis_is_away_and_its_result_is_kept_and_reported() {
     let mut story = Story::running(task(1));
-    assert_eq!(story.next(), Some((Timer::Renew, RENEW_INTERVAL)));
+    assert_eq!(story.next(), Some((Timer::Renew, RENEWAL_INTERVAL)));
     story.does(&[Effect::Renew(Some(fence(1)))]);
     story.worker.handle_renewed(story.now, Some(&fence(1)), away());
     story.does(&[Effect::Say(Note::Away("gone".into()))]);
@@ -195,7 +215,7 @@ fn a_program_goes_on_while_redis_is_away_and_its_result_is_kept_and_reported() {
 }
 
 #[test]
-fn what_a_dead_process_has_left_is_reported_or_given_back_first() {
+fn what_a_dead_process_has_left_is_reported_or_lost_first() {
     let mut story = Story::new(SETTINGS, vec![fence(1), fence(2)]);
     story.does(&[report(1, None)]);
     story.worker.handle_reported(story.now, away());
@@ -207,10 +227,8 @@ fn what_a_dead_process_has_left_is_reported_or_given_back_first() {
     story.worker.handle_reported(story.now, Ok(Some("open, round 1".into())));
     let dropped = Note::Dropped(TaskId(2), "open, round 1".into());
     story.does(&[Effect::Say(dropped), Effect::Forget(fence(2)), Effect::Recover]);
-    story.worker.handle_recovered(story.now, Ok(vec![task(3)]));
-    story.does(&[Effect::GiveBack(fence(3))]);
-    story.worker.handle_given_back(story.now, Ok(()));
-    story.does(&[Effect::Say(Note::Orphan(TaskId(3))), Effect::Claim(0)]);
+    story.worker.handle_recovered(story.now, Ok(vec![(TaskId(3), State::Open)]));
+    story.does(&[Effect::Say(Note::Orphan(TaskId(3), State::Open)), Effect::Claim(0)]);
 }
 
 #[test]
@@ -219,7 +237,7 @@ fn a_program_that_takes_too_long_is_ended_with_all_that_it_has_started() {
     let mut story = Story::running(Assignment { timeout: Some(limit), ..task(1) });
     assert_eq!(story.next(), Some((Timer::Limit, limit)));
     story.does(&[Effect::Signal(Signal::Terminate)]);
-    assert_eq!(story.next(), Some((Timer::Renew, RENEW_INTERVAL - limit)));
+    assert_eq!(story.next(), Some((Timer::Renew, RENEWAL_INTERVAL - limit)));
     story.does(&[Effect::Renew(Some(fence(1)))]);
     story.worker.handle_renewed(story.now, Some(&fence(1)), Ok(None));
     assert_eq!(story.next().unwrap().0, Timer::Signal);

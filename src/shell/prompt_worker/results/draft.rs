@@ -9,8 +9,8 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use crate::engine::master::FileName;
-use crate::shell::prompt_worker::locked;
 use crate::shell::rename::rename_new;
+use crate::shell::runs::locked;
 
 /// The ending of drafts only.
 const ENDING: &str = ".llts";

@@ -24,29 +24,45 @@ impl Request {
 pub(super) struct Answer {
     head: String,
     body: Vec<u8>,
-    is_endless: bool,
+    /// What follows the body.
+    rest: Rest,
+}
+
+#[derive(PartialEq)]
+enum Rest {
+    /// The end.
+    None,
+    /// The body, again and again.
+    Endless,
+    /// Nothing, without an end.
+    Silence,
 }
 
 impl Answer {
     pub(super) fn ok(body: &[u8]) -> Self {
         let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n", body.len());
-        Self { head, body: body.to_vec(), is_endless: false }
+        Self { head, body: body.to_vec(), rest: Rest::None }
     }
 
     pub(super) fn status(status: &str) -> Self {
         let length = if status.starts_with("304") { "" } else { "Content-Length: 0\r\n" };
-        Self { head: format!("HTTP/1.1 {status}\r\n{length}"), body: Vec::new(), is_endless: false }
+        Self { head: format!("HTTP/1.1 {status}\r\n{length}"), body: Vec::new(), rest: Rest::None }
     }
 
     /// Less than it says.
     pub(super) fn cut(body: &[u8], length: usize) -> Self {
         let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n");
-        Self { head, body: body.to_vec(), is_endless: false }
+        Self { head, body: body.to_vec(), rest: Rest::None }
+    }
+
+    /// Less than it says, and then nothing.
+    pub(super) fn stuck(body: &[u8]) -> Self {
+        Self { rest: Rest::Silence, ..Self::cut(body, 1000) }
     }
 
     /// Of no length, until the client goes.
     pub(super) fn endless() -> Self {
-        Self { head: "HTTP/1.1 200 OK\r\n".to_owned(), body: vec![b'#'; 1000], is_endless: true }
+        Self { head: "HTTP/1.1 200 OK\r\n".to_owned(), body: vec![b'#'; 1000], rest: Rest::Endless }
     }
 
     pub(super) fn with(mut self, name: &str, value: &str) -> Self {
@@ -131,5 +147,8 @@ fn serve(stream: &TcpStream, seen: &Seen, stop: &AtomicBool, answer: &dyn Fn(&Re
     if out.write_all(head.as_bytes()).and_then(|()| out.write_all(&said.body)).is_err() {
         return;
     }
-    while said.is_endless && !stop.load(Ordering::SeqCst) && out.write_all(&said.body).is_ok() {}
+    while said.rest == Rest::Silence && !stop.load(Ordering::SeqCst) {
+        std::thread::park_timeout(Duration::from_millis(5));
+    }
+    while said.rest == Rest::Endless && !stop.load(Ordering::SeqCst) && out.write_all(&said.body).is_ok() {}
 }

@@ -21,6 +21,12 @@ local function holds(id, set, round, start)
   return v and v[1] == round and (start == '' or v[2] == start)
 end
 
+-- A worker that was late has renewed its lease since that was judged.
+local function is_renewed(id)
+  local expiry = float(string.match(redis.call('HGET', LEASES, id) or '', '^%S+ %S+ (%S+) '))
+  return expiry and expiry > NOW
+end
+
 for at, d in ipairs(cjson.decode(ARGV[1])) do
   local kind, id, set, round, start = d[1], d[2], d[3], d[4], d[5]
   local did = 0
@@ -41,6 +47,8 @@ for at, d in ipairs(cjson.decode(ARGV[1])) do
     did = 1
     if kind == 'move' then
       move(id, d[6])
+    elseif kind == 'lost' and is_renewed(id) then
+      did = 0
     elseif kind == 'lost' then
       move(id, d[6])
       count_loss(id)

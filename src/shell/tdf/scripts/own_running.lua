@@ -1,15 +1,12 @@
--- The runs of a worker, and a new lease for each. ARGV: worker, seconds of a lease. `running` has an entry for each busy worker.
+-- The runs that a process of this worker's name has left. ARGV: worker. Answers with {id, round, start, losses, fails, max_fails} for each.
+-- A run without a lease is one of an original of the same name. `running` has an entry for each busy worker.
 local worker, rows = ARGV[1], {}
-local expiry = later(tonumber(ARGV[2]))
 for _, id in ipairs(redis.call('ZRANGE', P .. 'running', 0, -1)) do
-  local v = fields(id, 'round', 'program', 'source', 'input', 'timeout', 'end_before', 'timeouts', 'max_timeouts')
-  local round = v and v[1]
-  if is_round(round) then
-    local run = fields(id, round .. ':running', round .. ':worker')
-    if run[2] == worker and float(run[1]) then
-      redis.call('HSET', LEASES, id, round .. ' ' .. run[1] .. ' ' .. expiry .. ' ' .. worker)
-      rows[#rows + 1] = {id, round, run[1], v[2], v[3], v[4], v[5], v[6], v[7], v[8]}
-    end
+  local round, started = string.match(redis.call('HGET', LEASES, id) or '', '^(%S+) (%S+) ')
+  if round and is_running(id, round, worker, started) then
+    local v = fields(id, 'fails', 'max_fails')
+    local losses = redis.call('HGET', LOSSES, id)
+    rows[#rows + 1] = {id, round, started, losses or '0', int(v[1]) and v[1] or '0', int(v[2]) and v[2] or '0'}
   end
 end
 return rows

@@ -3,6 +3,7 @@ local P = KEYS[1]
 local LEASES, LOSSES = P .. 'llts:leases', P .. 'llts:losses'
 local CALLBACKS, HOLDERS, ATTEMPTS = P .. 'llts:callbacks', P .. 'llts:callback_holders', P .. 'llts:callback_attempts'
 local POISONED, SEEN = P .. 'llts:poisoned', P .. 'llts:seen'
+local WORKERS, NAMES = P .. 'llts:workers', P .. 'llts:names'
 
 -- The time of this script: a number, and the text that every field and score of it gets. Six decimals without zeros at the end
 -- are the shortest decimal of that double.
@@ -17,6 +18,20 @@ local STAMP = stamp_of(tonumber(TIME[1]), tonumber(TIME[2]))
 local function later(seconds)
   local micros = tonumber(TIME[1]) * 1000000 + tonumber(TIME[2]) + math.floor(seconds * 1000000)
   return stamp_of(math.floor(micros / 1000000), micros % 1000000)
+end
+
+-- Takes or keeps the lease of a worker's name for a session. Another session is in the way while its lease lasts, unless it is the
+-- one to replace: then the answer is an error with what is known of its process.
+local function take_name(name, session, seconds, replaced)
+  local lease = redis.call('HGET', NAMES, name)
+  if lease then
+    local other, expiry = string.match(lease, '^(%S+) (%S+)$')
+    if other and other ~= session and other ~= replaced and tonumber(expiry) > NOW then
+      return redis.error_reply('NAMETAKEN ' .. (redis.call('HGET', WORKERS, name) or '{}'))
+    end
+  end
+  redis.call('HSET', NAMES, name, session .. ' ' .. later(seconds))
+  return nil
 end
 
 -- The day of the calendar, counted in eras of 400 years that begin in March, so that a leap day is the last of its year.
@@ -78,8 +93,7 @@ local function fields(id, ...)
   return values
 end
 
-local function append(id, lines)
-  local log = redis.call('HGET', task(id), 'log')
+local function append(log, lines)
   local added = table.concat(lines, '\n')
   if not log or log == '' then return added end
   return log .. '\n' .. added
@@ -91,11 +105,13 @@ local function found(id)
   return values[1] or 'no state', values[2] or ''
 end
 
+-- Fields of a task that a server decides by.
+local DECISIVE = {'state', 'round', 'start_after', 'end_before', 'timeout', 'max_fails', 'max_timeouts', 'fails', 'timeouts'}
+
 -- The facts that a server decides by, in the order in which protocol/tdf/facts.rs reads them.
 local function facts(id, set, score)
   local row = {id, set or false, score or false}
-  local values = fields(id, 'state', 'round', 'start_after', 'end_before', 'timeout', 'max_fails', 'max_timeouts', 'fails',
-    'timeouts')
+  local values = fields(id, unpack(DECISIVE))
   if not values then values = {false, false, false, false, false, false, false, false, false} end
   for at = 1, 9 do row[3 + at] = values[at] end
   local round = values[2]
@@ -119,8 +135,9 @@ local function facts(id, set, score)
 end
 
 -- Moves a task over its hops, of which each is {from, to, round, {field, value, …}, note}: fields before sets, the log of Redis
--- and no copy of it, all with the time of this script. The caller has checked the fence.
-local function move(id, hops, extra, lines)
+-- and no copy of it, all with the time of this script. The caller has checked the fence. What it has read already need not be read
+-- again: `log`, and `row`, the facts of a task that is executed now.
+local function move(id, hops, extra, lines, log, row)
   local key, last = task(id), hops[#hops][2]
   local set = extra or {}
   lines = lines or {}
@@ -132,7 +149,7 @@ local function move(id, hops, extra, lines)
     set[#set + 1], set[#set + 2] = round .. ':' .. to, STAMP
     if to ~= 'archived' then set[#set + 1], set[#set + 2] = 'state', to end
   end
-  set[#set + 1], set[#set + 2] = 'log', append(id, lines)
+  set[#set + 1], set[#set + 2] = 'log', append(log or redis.call('HGET', key, 'log'), lines)
   redis.call('HSET', key, unpack(set))
   if hops[1][1] ~= 'none' then redis.call('ZREM', P .. hops[1][1], id) end
   redis.call('ZADD', P .. last, STAMP, id)
@@ -140,7 +157,7 @@ local function move(id, hops, extra, lines)
   if last == 'open' then
     redis.call('PUBLISH', P .. 'llts:wake', id)
   elseif last == 'executed' then
-    redis.call('PUBLISH', P .. 'llts:wake:executed', cjson.encode(facts(id, last, STAMP)))
+    redis.call('PUBLISH', P .. 'llts:wake:executed', cjson.encode(row or facts(id, last, STAMP)))
   elseif last == 'archived' then
     redis.call('HDEL', LOSSES, id)
     redis.call('ZREM', CALLBACKS, id)

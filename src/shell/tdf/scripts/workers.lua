@@ -7,7 +7,7 @@ for _, id in ipairs(redis.call('ZRANGE', P .. 'running', 0, -1)) do
   if name then running[name] = (running[name] or 0) + 1 end
 end
 for _, name in ipairs(redis.call('SMEMBERS', P .. 'worker')) do
-  rows[#rows + 1] = {name, redis.call('GET', P .. 'worker_id:' .. name), redis.call('HGET', P .. 'llts:workers', name),
+  rows[#rows + 1] = {name, redis.call('GET', P .. 'worker_id:' .. name), redis.call('HGET', WORKERS, name),
     redis.call('ZSCORE', SEEN, name), running[name] or 0}
 end
 return {STAMP, rows}

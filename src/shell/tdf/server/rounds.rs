@@ -5,12 +5,14 @@ use std::collections::BTreeSet;
 use redis::Value;
 use serde_json::Value as Json;
 
+use super::super::super::clock;
 use super::super::error::RedisError;
 use super::super::link::Call;
 use super::super::namespace::Namespace;
 use super::super::{reply, scripts};
 use super::decision;
 use crate::engine::tdf::judge::{Moment, Verdict, adopt, judge};
+use crate::engine::tdf::lease::Presence;
 use crate::engine::tdf::watch::Watch;
 use crate::protocol::tdf::facts::{Poison, Row};
 use crate::protocol::tdf::{Facts, words};
@@ -44,6 +46,7 @@ const TOLD_MAX: usize = 10_000;
 /// What a server knows between its rounds.
 pub(super) struct Rounds {
     max_losses: u32,
+    presence: Presence,
     open: Watch,
     running: Watch,
     /// Poisoned entries that were told.
@@ -66,6 +69,7 @@ impl Rounds {
     pub(super) fn new(max_losses: u32) -> Self {
         Self {
             max_losses,
+            presence: Presence::default(),
             open: Watch::default(),
             running: Watch::default(),
             told: BTreeSet::new(),
@@ -76,7 +80,23 @@ impl Rounds {
 
     /// Everything is to be looked at again.
     pub(super) fn forget(&mut self) {
-        *self = Self::new(self.max_losses);
+        let presence = std::mem::take(&mut self.presence);
+        *self = Self { presence, ..Self::new(self.max_losses) };
+    }
+
+    /// Redis has told its time.
+    pub(super) fn handle_answer(&mut self, time: f64) {
+        self.presence.handle_answer(clock::now().mono, time);
+    }
+
+    /// Redis is away.
+    pub(super) fn handle_silence(&mut self) {
+        self.presence.handle_silence();
+    }
+
+    /// The moment of a decision about an entry.
+    fn moment(&self, now: f64, first_seen: f64) -> Moment {
+        Moment { now, first_seen, max_losses: self.max_losses, leases_from: self.presence.judged_from() }
     }
 
     /// The next rounds look for tasks in no set, too.
@@ -103,7 +123,7 @@ impl Rounds {
         for chunk in facts.chunks(CHUNK) {
             let decisions = chunk.iter().filter_map(|facts| {
                 // The score of an entry is the time of the script that has told of it.
-                let at = Moment { now: facts.score, first_seen: facts.score, max_losses: self.max_losses };
+                let at = self.moment(facts.score, facts.score);
                 let is_report = facts.set == Some(State::Executed);
                 is_report.then(|| decision::encode(facts, &judge(facts, at))).flatten()
             });
@@ -118,9 +138,9 @@ impl Rounds {
         loop {
             let last = first + CHUNK - 1;
             let call = Call::new(scripts::FACTS).arg(words::state(set)).arg("range");
-            let chunk = read(namespace, call.arg(first.to_string()).arg(last.to_string()))?;
+            let chunk = self.read(namespace, call.arg(first.to_string()).arg(last.to_string()))?;
             let decisions = chunk.facts.iter().filter_map(|facts| {
-                let at = Moment { now: chunk.now, first_seen: chunk.now, max_losses: self.max_losses };
+                let at = self.moment(chunk.now, chunk.now);
                 decision::encode(facts, &judge(facts, at))
             });
             let done = apply(namespace, decisions.collect())?;
@@ -141,6 +161,7 @@ impl Rounds {
         self.watch(set).begin();
         loop {
             let (now, page) = read_page(namespace, set, first)?;
+            self.handle_answer(now);
             let mut due = Vec::new();
             for (id, score) in &page {
                 match id.parse() {
@@ -164,12 +185,12 @@ impl Rounds {
 
     fn look_at(&mut self, namespace: &mut Namespace, set: State, ids: &[&str]) -> Result<usize, RedisError> {
         let call = Call::new(scripts::FACTS).arg(words::state(set)).arg("ids");
-        let chunk = read(namespace, ids.iter().fold(call, Call::arg))?;
+        let chunk = self.read(namespace, ids.iter().fold(call, Call::arg))?;
         let mut decisions = Vec::new();
         for facts in &chunk.facts {
             let (task, now) = (facts.task, chunk.now);
             let first_seen = self.watch(set).first_seen(task, now);
-            let verdict = judge(facts, Moment { now, first_seen, max_losses: self.max_losses });
+            let verdict = judge(facts, self.moment(now, first_seen));
             self.told.remove(&task.to_string());
             match &verdict {
                 Verdict::Wait(until) => self.watch(set).look_again(task, *until),
@@ -186,6 +207,13 @@ impl Rounds {
         let done = apply(namespace, decisions)?;
         self.tell_poisoned(namespace, set, &chunk)?;
         Ok(done)
+    }
+
+    /// Reads facts, and hears of Redis.
+    fn read(&mut self, namespace: &mut Namespace, call: Call) -> Result<Chunk, RedisError> {
+        let chunk = read(namespace, call)?;
+        self.handle_answer(chunk.now);
+        Ok(chunk)
     }
 
     fn tell_start(&mut self, namespace: &mut Namespace, facts: &Facts, now: f64) -> Result<(), RedisError> {

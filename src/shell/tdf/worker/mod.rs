@@ -25,13 +25,14 @@ use rustix::event::{PollFd, PollFlags, poll};
 use super::{Channel, Namespace, RedisError, Reported, Wake, WakeError, WorkerKind};
 use crate::config::WorkerConfig;
 use crate::engine::tdf::worker::{Assignment, Effect, End, Note, Settings, Worker};
+use crate::protocol::tdf::words;
 use crate::shell::clock;
 use crate::shell::guard::{Guard, GuardError, GuardPlan};
 use crate::shell::process::{self, RecordError};
-use crate::shell::prompt_worker::PromptWorkerError;
 use crate::shell::readable;
+use crate::shell::runs::RunsError;
 use crate::shell::signals::{STOP, Signals};
-use crate::shell::source::{Programs, SourceError};
+use crate::shell::source::{Programs, SourceError, Timeouts};
 use crate::shell::tools::Limits;
 use crate::types::tdf::{Fence, WorkerName};
 
@@ -54,8 +55,12 @@ pub struct Work {
     pub root: PathBuf,
     /// What an archive of a program may have.
     pub limits: Limits,
+    /// When a fetch of a program is given up.
+    pub timeouts: Timeouts,
     /// Bytes of stdout, and of stderr, that are reported.
     pub output_bytes_max: u64,
+    /// How often a task may be given to another worker because this one was lost with it.
+    pub max_losses: u32,
     /// What the engine must know.
     pub settings: Settings,
 }
@@ -101,7 +106,7 @@ pub enum TdfWorkerError {
     Record(#[from] RecordError),
     /// The folders of runs cannot be made.
     #[error(transparent)]
-    Runs(#[from] PromptWorkerError),
+    Runs(#[from] RunsError),
     /// It would leave its program running when it is killed.
     #[error(transparent)]
     Guard(#[from] GuardError),
@@ -131,7 +136,7 @@ pub fn run(work: Work, guard: GuardPlan) -> Result<End, TdfWorkerError> {
     // Before any thread is started, so that all of them leave these signals to the loop.
     let mut signals = Signals::install(&[&STOP[..], &[Signal::SIGCHLD]].concat())?;
     let runner = Runner::start(place.root.clone(), templates, work.output_bytes_max, runs)?;
-    let programs = Arc::new(Programs::open(&place.root, &place.programs(), work.limits)?);
+    let programs = Arc::new(Programs::open(&place.root, &place.programs(), work.limits, work.timeouts)?);
     let fetcher = Fetcher {
         programs,
         root: place.root.clone(),
@@ -141,10 +146,11 @@ pub fn run(work: Work, guard: GuardPlan) -> Result<End, TdfWorkerError> {
     let results = Results::open(&place.own, &work.name, format!("{}:{}/{} {name}", redis.host, redis.port, redis.db))?;
     let worker = Worker::new(clock::now(), work.settings, results.left()?);
     let wake = Wake::start(redis, name, &[Channel::Open])?;
-    let line = Line::start(namespace, work.name.clone())?;
+    let line = Line::start(namespace, work.name.clone(), work.max_losses)?;
     log::info!("worker {} works for {name} in {}", work.name, place.root.display());
     let mut turns = Loop { guard, worker, runner, fetcher, fetch: None, results, finished: None, line, wake };
     let end = turns.serve(&mut signals);
+    turns.line.leave();
     turns.guard.into_iter().for_each(Guard::release);
     Ok(end)
 }
@@ -188,7 +194,7 @@ impl Loop {
                 self.handle(answer);
             }
             if !self.wake.take().is_empty() {
-                self.worker.handle_woken(clock::now());
+                self.worker.handle_woken();
             }
             self.worker.handle_timeout(clock::now());
         }
@@ -206,11 +212,11 @@ impl Loop {
 
     fn handle(&mut self, answer: Answer) {
         let (worker, now) = (&mut self.worker, clock::now());
+        if let Some(error @ RedisError::NameTaken { .. }) = answer.error() {
+            worker.handle_displaced(now, error.to_string());
+        }
         match answer {
-            Answer::Recovered(runs) => {
-                let runs = runs.map(|runs| runs.into_iter().map(assignment).collect());
-                worker.handle_recovered(now, said(runs));
-            }
+            Answer::Recovered(lost) => worker.handle_recovered(now, said(lost)),
             Answer::Claimed(task) => worker.handle_claimed(now, said(task.map(|task| task.map(assignment)))),
             Answer::Reported(reported) => worker.handle_reported(now, said(reported.map(dropped))),
             Answer::Renewed(fence, lost) => {
@@ -218,6 +224,7 @@ impl Loop {
                 worker.handle_renewed(now, fence.as_ref(), said(lost));
             }
             Answer::GivenBack(given_back) => worker.handle_given_back(now, said(given_back)),
+            Answer::Left(_) => {}
         }
     }
 
@@ -347,7 +354,10 @@ fn say(note: &Note) {
         Note::Dropped(task, found) => {
             log::warn!("task {task} is not this worker's any more ({found}): its run is dropped");
         }
-        Note::Orphan(task) => log::warn!("task {task} was running when this worker died: it waits again"),
+        Note::Orphan(task, state) => {
+            let state = words::state(*state);
+            log::warn!("task {task} was running when a worker of this name died: its run is lost, and it is {state}");
+        }
         Note::GivenBack(task) => log::info!("task {task} is given back: it waits again in the same round"),
     }
 }

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 
 use super::TdfWorkerError;
 use crate::shell::lock::{LockError, StateLock};
-use crate::shell::prompt_worker::{PromptWorkerError, Runs};
+use crate::shell::runs::{Runs, RunsError};
 use crate::types::tdf::WorkerName;
 
 const OWN: &str = ".llts@tdf";
@@ -25,7 +25,7 @@ const OWN: &str = ".llts@tdf";
 ///
 /// # Errors
 /// When the folders cannot be made.
-pub fn runs(root: &Path) -> Result<Runs, PromptWorkerError> {
+pub fn runs(root: &Path) -> Result<Runs, RunsError> {
     Runs::in_folder(&root.join(OWN).join("runs"))
 }
 

@@ -18,7 +18,7 @@ use crate::shell::process::{
     self, Brand, ChildEnd, Command, CommandError, CommandPlan, Cookie, Environment, ProcessId, RecordFile,
     RunProcesses, RunRecord, RunningChild, Subject as _,
 };
-use crate::shell::prompt_worker::{PromptRun, Runs};
+use crate::shell::runs::{Runs, WorkerRun};
 use crate::shell::source::{Held, ProgramName};
 use crate::shell::tdf::LogLine;
 use crate::types::Mono;
@@ -97,7 +97,7 @@ impl Runner {
         log::debug!("task {}, round {}: {} {}", task.fence.task, task.fence.round, task.program, task.source);
         self.run = Some(Run { task, claimed, log: Vec::new(), program: None, outputs: None });
         // What a fetch starts is known by the brand.
-        self.write_record(&PromptRun::new(clock::now().wall), None)
+        self.write_record(&WorkerRun::new(clock::now().wall), None)
     }
 
     /// The program is there and stays as it is.
@@ -125,7 +125,7 @@ impl Runner {
         let Some(run) = &self.run else { return Err(StartFailure::Worker("there is no task".to_owned())) };
         let program = ProgramName::new(&run.task.program).map_err(|error| StartFailure::Task(error.to_string()))?;
         let outputs = self.templates.create(&self.root, &program, &run.task.fence).map_err(StartFailure::Task)?;
-        let id = PromptRun::new(clock::now().wall);
+        let id = WorkerRun::new(clock::now().wall);
         let line = command_line(&program, &run.task.input);
         self.note(format!("executing task: {}", String::from_utf8_lossy(line.as_bytes())));
         // Before the start: whatever happens next, the processes are known by their mark.
@@ -141,7 +141,7 @@ impl Runner {
         Ok(())
     }
 
-    fn spawn(&self, id: &PromptRun, line: OsString, outputs: &Outputs) -> Result<RunningChild, StartFailure> {
+    fn spawn(&self, id: &WorkerRun, line: OsString, outputs: &Outputs) -> Result<RunningChild, StartFailure> {
         let worker = |error: io::Error| StartFailure::Worker(format!("cannot start a program: {error}"));
         let words = ["/bin/sh".into(), "-c".into(), line];
         let command = Command::find(&words, None).map_err(|error| StartFailure::Worker(error.to_string()))?;
@@ -168,7 +168,7 @@ impl Runner {
         })
     }
 
-    fn write_record(&mut self, id: &PromptRun, root: Option<ProcessId>) -> Result<(), String> {
+    fn write_record(&mut self, id: &WorkerRun, root: Option<ProcessId>) -> Result<(), String> {
         let cookie = Cookie::new([format!("{MARK}={}", id.folder())]).branded(self.brand);
         let record = RunRecord { subject: id.clone(), root, agent: self.own, cookie };
         self.record.write(&record).map_err(|error| error.to_string())

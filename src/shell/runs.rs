@@ -1,14 +1,12 @@
-//! The runs of all workers of one host below one root: their folders, their records, and the remains of the runs of dead
-//! workers.
+//! The runs of all workers of one host in one folder: their folders, their records, and the remains of the runs of dead
+//! workers. Prompt workers and TDF workers have a folder of this kind each.
 //!
-//! Layout, in `.tasks/.runs/` below the root:
+//! Layout:
 //!
 //! ```text
 //! <realm>.lock             held by every worker of the realm, and by its guard, while it lives
 //! <realm>/<pid>-*.run      the run record, with which the guard, or the next worker, ends the run of a dead worker
-//! <realm>/<id>/prompt.txt  PROMPT_FILE, and the standard input of the command
-//! <realm>/<id>/out, err    its output, until it moves to done/ or failed/
-//! <realm>/<id>/defer.info  PROMPT_DEFER_FILE, if the command writes it
+//! <realm>/<id>/            the files of a run, if its worker keeps any
 //! <realm>/unkept-<id>/     the same files of a run whose results could not be stored; never removed
 //! ```
 //!
@@ -17,6 +15,8 @@
 //! have the same name. So the files of another realm are left alone, except when its lock shows that none of its workers is
 //! left. A former version used `<host>/` instead of `<realm>/`, without a lock.
 
+pub(in crate::shell) mod locked;
+
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io;
@@ -24,22 +24,34 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
-use super::{PromptWorkerError, locked};
-use crate::shell::process::{RecordFile, RunRecords, Subject, boot_id};
-use crate::shell::prompt_create::TASKS;
+use crate::shell::process::{RecordError, RecordFile, RunRecords, Subject, boot_id};
 use crate::shell::removal;
 use crate::types::{Round, Wall};
-
-const RUNS: &str = ".runs";
 
 /// The prefix of the folder of a run whose results could not be stored.
 const UNKEPT: &str = "unkept-";
 
-/// One run of the command, identified by the name of its folder.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::shell) struct PromptRun(String);
+/// Why runs cannot be kept.
+#[derive(Debug, thiserror::Error)]
+pub enum RunsError {
+    /// The folder cannot be used.
+    #[error("cannot use the folder {}: {source}", path.display())]
+    Folder {
+        /// The path of the folder.
+        path: PathBuf,
+        /// Error of the system.
+        source: io::Error,
+    },
+    /// The run records cannot be written.
+    #[error(transparent)]
+    Record(#[from] RecordError),
+}
 
-impl PromptRun {
+/// One run of a command or program, identified by the name of its folder.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::shell) struct WorkerRun(String);
+
+impl WorkerRun {
     /// The prefix of the folder names of runs; no other entry beside them starts with it.
     const PREFIX: &str = "TASK_";
 
@@ -51,7 +63,7 @@ impl PromptRun {
     }
 }
 
-impl Subject for PromptRun {
+impl Subject for WorkerRun {
     fn folder(&self) -> String {
         self.0.clone()
     }
@@ -62,55 +74,39 @@ impl Subject for PromptRun {
     }
 }
 
-/// All runs of this realm below one root.
+/// All runs of this realm in one folder.
 #[derive(Debug)]
 pub struct Runs {
     around: PathBuf,
     host: String,
     folder: PathBuf,
-    pub(in crate::shell) records: RunRecords<PromptRun>,
+    pub(in crate::shell) records: RunRecords<WorkerRun>,
     /// `None` where the file system has no locks: then no other realm can tell that we live, and leaves everything alone.
     _lock: Option<File>,
 }
 
 impl Runs {
-    /// As [`Self::open`], for the guard of a worker. The remains of the worker belong to this realm until the guard has
-    /// ended as well.
+    /// Makes the folders and takes the lock, which shows that a worker lives. A guard does so too: the remains of its worker belong
+    /// to this realm until the guard has ended as well.
     ///
     /// # Errors
     /// When the folders cannot be made.
-    pub fn of_this_host(root: &Path) -> Result<Self, PromptWorkerError> {
-        Self::open(root, &host())
-    }
-
-    /// As [`Self::of_this_host`], for the runs of another kind of worker, which are kept in this folder.
-    ///
-    /// # Errors
-    /// When the folders cannot be made.
-    pub fn in_folder(around: &Path) -> Result<Self, PromptWorkerError> {
-        Self::open_around(around.to_owned(), &host())
+    pub fn in_folder(around: &Path) -> Result<Self, RunsError> {
+        Self::open(around.to_owned(), &host())
     }
 
     /// Ends the run of a worker that was killed: the duty of its guard.
     ///
     /// # Errors
     /// When the folders were removed and cannot be made again.
-    pub fn sweep_after_death(&self) -> Result<(), PromptWorkerError> {
+    pub fn sweep_after_death(&self) -> Result<(), RunsError> {
         self.reopen()?.sweep();
         Ok(())
     }
 
-    /// Makes the folders and takes the lock, which shows that a worker lives.
-    ///
-    /// # Errors
-    /// When they cannot be made.
-    pub(super) fn open(root: &Path, host: &str) -> Result<Self, PromptWorkerError> {
-        Self::open_around(root.join(TASKS).join(RUNS), host)
-    }
-
-    fn open_around(around: PathBuf, host: &str) -> Result<Self, PromptWorkerError> {
+    fn open(around: PathBuf, host: &str) -> Result<Self, RunsError> {
         // The records are for their owner only, what is around them is not.
-        let failed = |error| PromptWorkerError::Root { root: around.clone(), source: error };
+        let failed = |error| RunsError::Folder { path: around.clone(), source: error };
         fs::create_dir_all(&around).map_err(failed)?;
         let realm = format!("{host}-{}", realm());
         let lock = hold(&lock_file(&around, OsStr::new(&realm))).map_err(failed)?;
@@ -119,15 +115,15 @@ impl Runs {
         Ok(Self { around, host: host.to_owned(), folder, records, _lock: lock })
     }
 
-    /// As [`Self::open`], for the same realm; folders that were removed meanwhile are made again.
+    /// As [`Self::in_folder`], for the same realm; folders that were removed meanwhile are made again.
     ///
     /// # Errors
-    /// As [`Self::open`].
-    pub(super) fn reopen(&self) -> Result<Self, PromptWorkerError> {
-        Self::open_around(self.around.clone(), &self.host)
+    /// As [`Self::in_folder`].
+    pub(in crate::shell) fn reopen(&self) -> Result<Self, RunsError> {
+        Self::open(self.around.clone(), &self.host)
     }
 
-    pub(super) fn folder_of(&self, run: &PromptRun) -> PathBuf {
+    pub(in crate::shell) fn folder_of(&self, run: &WorkerRun) -> PathBuf {
         self.folder.join(&run.0)
     }
 
@@ -145,12 +141,12 @@ impl Runs {
     /// As [`Self::sweep`], for workers of a former version. Their folder is named after the host only, so it may belong to a
     /// living worker of another machine or container of the same name. So only runs whose processes are found on this host are
     /// ended, and their files removed.
-    pub(super) fn sweep_former(&self) {
+    pub(in crate::shell) fn sweep_former(&self) {
         let Some(folder) = self.folder.parent().map(|around| around.join(&self.host)).filter(|path| path.is_dir())
         else {
             return;
         };
-        let swept = RunRecords::<PromptRun>::open(&folder).and_then(|records| {
+        let swept = RunRecords::<WorkerRun>::open(&folder).and_then(|records| {
             records.sweep_proven(|swept| {
                 log::warn!("a worker of a former version has died and left a run: {swept:?}");
                 remove_folder(&folder.join(swept.subject.folder()));
@@ -195,7 +191,7 @@ impl Runs {
     }
 
     /// Sets aside the files of a run whose results cannot be stored; returns their path.
-    pub(super) fn put_aside(&self, run: &PromptRun, record: Option<RecordFile>) -> PathBuf {
+    pub(in crate::shell) fn put_aside(&self, run: &WorkerRun, record: Option<RecordFile>) -> PathBuf {
         let (from, to) = (self.folder_of(run), self.folder.join(format!("{UNKEPT}{}", run.0)));
         let moved = fs::rename(&from, &to);
         drop(record);
@@ -209,18 +205,18 @@ impl Runs {
     }
 
     /// Removes the files of a run, and its record last, so that no files are left without a record.
-    pub(super) fn clean(&self, run: &PromptRun, record: Option<RecordFile>) {
+    pub(in crate::shell) fn clean(&self, run: &WorkerRun, record: Option<RecordFile>) {
         remove_folder(&self.folder_of(run));
         drop(record);
     }
 }
 
 /// The run folders in the folder of a realm.
-fn runs(realm: &Path) -> Vec<(PromptRun, PathBuf)> {
+fn runs(realm: &Path) -> Vec<(WorkerRun, PathBuf)> {
     let entries = fs::read_dir(realm).into_iter().flatten().flatten();
     let folders = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
     folders
-        .filter_map(|entry| Some((PromptRun::read(entry.file_name().to_str()?, Round::default())?, entry.path())))
+        .filter_map(|entry| Some((WorkerRun::read(entry.file_name().to_str()?, Round::default())?, entry.path())))
         .collect()
 }
 
@@ -242,7 +238,7 @@ fn remove_realm(folder: &Path, lock: &Path) {
 }
 
 /// The realm within which process numbers are comparable: the boot and the PID namespace.
-fn realm() -> String {
+pub(in crate::shell) fn realm() -> String {
     let boot: String = boot_id().chars().filter(char::is_ascii_hexdigit).take(8).collect();
     let namespace = fs::read_link("/proc/self/ns/pid").unwrap_or_default();
     let number: String = namespace.to_string_lossy().chars().filter(char::is_ascii_digit).collect();
@@ -275,7 +271,7 @@ fn remove_folder(path: &Path) {
 }
 
 /// The name of this host in a form that can be part of a path.
-pub(super) fn host() -> String {
+pub(in crate::shell) fn host() -> String {
     host_part(OsStr::from_bytes(rustix::system::uname().nodename().to_bytes()))
 }
 
@@ -292,8 +288,8 @@ mod tests {
     use crate::shell::removal::tests::{Precious, in_own_mount_namespace, ways_to_mount};
     use crate::types::Session;
 
-    fn run(second: u64) -> PromptRun {
-        PromptRun::new(Wall::from_micros(second * 1_000_000))
+    fn run(second: u64) -> WorkerRun {
+        WorkerRun::new(Wall::from_micros(second * 1_000_000))
     }
 
     #[test]
@@ -301,7 +297,7 @@ mod tests {
         in_own_mount_namespace(|| {
             for (way, mount) in ways_to_mount() {
                 let root = tempfile::tempdir().unwrap();
-                let runs = Runs::open(root.path(), "host").unwrap();
+                let runs = Runs::open(root.path().to_owned(), "host").unwrap();
                 // One run that has ended, and one of a worker that died together with its guard.
                 for (second, clean) in [(1, None), (2, Some(&Runs::remove_strays))] {
                     let id = run(second);
@@ -325,7 +321,7 @@ mod tests {
 
     #[test]
     fn a_run_reads_back_as_itself_and_nothing_else_is_taken_for_one() {
-        let read = |name: &str| PromptRun::read(name, Round::default());
+        let read = |name: &str| WorkerRun::read(name, Round::default());
         let id = run(1_480_000_000);
         assert_eq!(read(&id.folder()), Some(id.clone()));
         assert!(id.folder().parse::<crate::types::TaskId>().is_ok(), "a former version reads it: {id:?}");
@@ -339,7 +335,7 @@ mod tests {
     #[test]
     fn the_record_of_a_former_version_is_read() {
         let root = tempfile::tempdir().unwrap();
-        let runs = Runs::open(root.path(), "host").unwrap();
+        let runs = Runs::open(root.path().to_owned(), "host").unwrap();
         let own = ProcessId::own().unwrap();
         let former: RunRecords = RunRecords::open(&runs.folder).unwrap();
         let task = crate::types::TaskId::new(Wall::from_micros(7), [0; 5]);
@@ -364,9 +360,9 @@ mod tests {
     }
 
     /// A realm of this host with a run, as an earlier boot or another container leaves it.
-    fn other_realm(root: &Path) -> (PathBuf, PromptRun) {
+    fn other_realm(root: &Path) -> (PathBuf, WorkerRun) {
         let id = run(1);
-        let folder = root.join(".tasks/.runs/box-0-0");
+        let folder = root.join("box-0-0");
         fs::create_dir_all(folder.join(id.folder())).unwrap();
         fs::write(folder.join("1-1-0.run"), "").unwrap();
         (folder, id)
@@ -376,15 +372,15 @@ mod tests {
     fn what_another_realm_has_is_removed_only_when_its_lock_is_free() {
         let root = tempfile::tempdir().unwrap();
         let (folder, id) = other_realm(root.path());
-        let ours = Runs::open(root.path(), "box").unwrap();
+        let ours = Runs::open(root.path().to_owned(), "box").unwrap();
         ours.remove_dead_realms();
         assert!(folder.join(id.folder()).exists(), "nothing is known of it without a lock");
-        let lock = hold(&root.path().join(".tasks/.runs/box-0-0.lock")).unwrap().unwrap();
+        let lock = hold(&root.path().join("box-0-0.lock")).unwrap().unwrap();
         ours.remove_dead_realms();
         assert!(folder.join(id.folder()).exists(), "one of its workers lives");
         drop(lock);
         ours.remove_dead_realms();
-        assert!(!folder.exists() && !root.path().join(".tasks/.runs/box-0-0.lock").exists());
+        assert!(!folder.exists() && !root.path().join("box-0-0.lock").exists());
         assert!(ours.folder.exists(), "it is not the realm of this worker");
     }
 
@@ -392,9 +388,9 @@ mod tests {
     fn what_could_not_be_kept_is_never_removed() {
         let root = tempfile::tempdir().unwrap();
         let (folder, id) = other_realm(root.path());
-        drop(hold(&root.path().join(".tasks/.runs/box-0-0.lock")).unwrap());
+        drop(hold(&root.path().join("box-0-0.lock")).unwrap());
         fs::rename(folder.join(id.folder()), folder.join(format!("{UNKEPT}{}", id.0))).unwrap();
-        let ours = Runs::open(root.path(), "box").unwrap();
+        let ours = Runs::open(root.path().to_owned(), "box").unwrap();
         fs::create_dir(ours.folder_of(&id)).unwrap();
         fs::write(ours.folder_of(&id).join("out"), "answer").unwrap();
         let left = ours.put_aside(&id, None);

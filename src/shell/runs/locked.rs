@@ -11,7 +11,7 @@ const LOCKS_MAX: u32 = 100;
 
 /// Opens a file, creating it if it is missing; then locks it. It may be a new file by then, if another process that found
 /// it unlocked has removed it. The second value is the result of the lock: some file systems have none.
-pub(super) fn open(
+pub(in crate::shell) fn open(
     path: &Path,
     mode: u32,
     lock: impl Fn(&File) -> io::Result<()>,

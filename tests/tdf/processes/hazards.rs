@@ -2,13 +2,15 @@
 
 use rustix::process::Signal;
 
-use crate::arrows::{STUBBORN, is_running};
-use crate::place::{Place, eventually, names, signal};
+use super::arrows::{STUBBORN, is_running};
+use super::place::Place;
+use crate::folder::{names, signal};
+use crate::ground::Redis;
 use crate::proxy::Proxy;
-use crate::redis::Redis;
+use crate::waiting::eventually;
 
 /// Says that it runs, and ends when it is told to.
-const WAITS: &str = "echo run >>../runs; while [ ! -e ../go ]; do sleep 0.02; done; echo done";
+pub(crate) const WAITS: &str = "echo run >>../runs; while [ ! -e ../go ]; do sleep 0.02; done; echo done";
 
 /// R23 of the findings: an original loses the task.
 #[test]
@@ -126,7 +128,25 @@ fn what_a_killed_worker_leaves_is_ended_and_its_task_runs_once_more() {
     assert_eq!([place.field(id, "round"), place.field(id, "fails"), place.field(id, "timeouts")], ["0"; 3]);
     assert_eq!(place.runs(), 2, "once more, and not twice");
     let log = place.field(id, "log");
-    assert!(log.contains("running -> open (given back by worker w)"), "{log}");
+    assert!(log.contains("running -> open (worker w lost)"), "{log}");
+}
+
+/// A program that is what ends its worker.
+#[test]
+fn a_worker_that_is_started_again_and_again_loses_its_task_only_as_often_as_allowed() {
+    let place = Place::new();
+    place.program("p", WAITS);
+    let id = place.open_input("");
+    for run in 1..=4 {
+        let worker = place.worker("w");
+        eventually("a run", || place.runs() == run);
+        worker.kill();
+    }
+    let _next = place.worker("w");
+    place.until(id, "failed");
+    assert_eq!(place.runs(), 4);
+    let error = place.field(id, "0:error");
+    assert_eq!(error, "worker w lost; that is one loss more than the 3 that are allowed\n");
 }
 
 #[test]

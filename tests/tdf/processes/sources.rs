@@ -3,7 +3,10 @@
 use std::fs;
 use std::process::{Child, Command, Stdio};
 
-use crate::place::{Place, Task, eventually, names};
+use super::place::Place;
+use crate::folder::names;
+use crate::original::Order;
+use crate::waiting::eventually;
 
 /// `python3 -m http.server` in a folder.
 struct Web(Child, u16);
@@ -55,7 +58,7 @@ fn programs_come_over_http_and_with_rsync() {
         ("bare", web.url("run.sh"), "bare x\n"),
         ("copied", local, "x\ndata\n"),
     ] {
-        let id = place.open(&Task { program, source: &source, input: b"x", ..Task::default() });
+        let id = place.open(&Order { program, source: &source, input: b"x", ..Order::default() });
         assert_eq!(place.result(id), (output.into(), String::new()), "{program}");
         let log = place.field(id, "log");
         assert!(log.contains(&format!("fetching {program} from {source}")), "{log}");
@@ -75,7 +78,7 @@ fn a_program_that_cannot_be_had_is_a_failed_run_that_says_why() {
         ("ftp://x/run.sh".to_owned(), "must begin with http://"),
         (web.url("program.zip?x=1"), "must end with .zip"),
     ] {
-        let id = place.open(&Task { program: "q", source: &source, ..Task::default() });
+        let id = place.open(&Order { program: "q", source: &source, ..Order::default() });
         let (output, error) = place.result(id);
         assert_eq!(output, "");
         assert!(error.starts_with("program './q/run.sh' does not exist! ") && error.contains(why), "{error}");
@@ -90,14 +93,14 @@ fn neither_program_nor_source_is_ever_a_command_or_a_path() {
     let place = Place::new();
     let _worker = place.worker("w");
     for program in ["x;touch pwned;y", "../outside", "..", ".", "", "-x", "a b", "$(touch pwned)", "a/b", ".llts@tdf"] {
-        let id = place.open(&Task { program, source: "rsync:/nowhere/run.sh", ..Task::default() });
+        let id = place.open(&Order { program, source: "rsync:/nowhere/run.sh", ..Order::default() });
         let (_, error) = place.result(id);
         assert!(error.starts_with(&format!("{program:?} is not the name of a program")), "{error}");
     }
     for source in
         ["rsync:/nothing; touch pwned; echo /run.sh", "rsync:-e touch pwned/run.sh", "http://$(touch pwned)/run.sh"]
     {
-        let id = place.open(&Task { source, ..Task::default() });
+        let id = place.open(&Order { source, ..Order::default() });
         assert!(place.result(id).1.starts_with("program './p/run.sh' does not exist! "));
     }
     let found = names(&place.path("."));
@@ -116,7 +119,7 @@ fn workers_in_one_folder_fetch_a_program_once_and_see_all_of_it() {
     let _workers: Vec<_> = ["a", "b", "c", "d"].map(|name| place.worker(name)).into();
     let source = format!("rsync:{}", archive.display());
     let ids: Vec<u64> =
-        (0..12).map(|_| place.open(&Task { program: "q", source: &source, ..Task::default() })).collect();
+        (0..12).map(|_| place.open(&Order { program: "q", source: &source, ..Order::default() })).collect();
     let mut fetches = 0;
     for id in ids {
         assert_eq!(place.result(id), ("15000000\n".into(), String::new()));
@@ -133,7 +136,7 @@ fn a_mended_program_is_fetched_anew_and_its_results_stay() {
     fs::write(&script, "#!/bin/sh\necho bug >&2\n").unwrap();
     let source = format!("rsync:{}", script.display());
     let _worker = place.worker("w");
-    let task = Task { program: "q", source: &source, ..Task::default() };
+    let task = Order { program: "q", source: &source, ..Order::default() };
     let first = place.open(&task);
     assert_eq!(place.result(first).1, "bug\n");
     fs::write(&script, "#!/bin/sh\necho mended\n").unwrap();

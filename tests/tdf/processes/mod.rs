@@ -4,7 +4,5 @@ mod arrows;
 mod ends;
 mod examples;
 mod hazards;
-mod place;
-mod proxy;
-mod redis;
+pub(crate) mod place;
 mod sources;

@@ -4,22 +4,17 @@ use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::PathBuf;
-use std::process::{Child, Stdio};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use llts::shell::clock;
 use rustix::process::Signal;
 
-use crate::redis::Redis;
-
-#[path = "../support/folder.rs"]
-mod folder;
-#[path = "../support/waiting.rs"]
-mod waiting;
-
-pub(crate) use folder::{names, signal};
-pub(crate) use waiting::{PATIENCE, eventually};
+use crate::folder::{self, signal};
+use crate::ground::{self, Redis};
+use crate::original::{Order, Original};
+use crate::waiting::{PATIENCE, eventually};
 
 pub(crate) const NAMESPACE: &str = "ns";
 
@@ -29,29 +24,13 @@ pub(crate) struct Place {
 }
 
 /// A worker that runs. Dropping it ends it.
-pub(crate) struct Worker(Child);
+pub(crate) struct Worker(pub(crate) Child);
 
 /// What a worker said.
 #[derive(Debug)]
 pub(crate) struct Said {
     pub(crate) code: Option<i32>,
     pub(crate) err: String,
-}
-
-/// A task that a test opens, as an original manager would.
-#[derive(Clone, Debug)]
-pub(crate) struct Task<'a> {
-    pub(crate) program: &'a str,
-    pub(crate) source: &'a str,
-    pub(crate) input: &'a [u8],
-    pub(crate) timeout: &'a str,
-    pub(crate) max_timeouts: &'a str,
-}
-
-impl Default for Task<'_> {
-    fn default() -> Self {
-        Self { program: "p", source: "http://127.0.0.1:1/run.sh", input: b"", timeout: "inf", max_timeouts: "0" }
-    }
 }
 
 impl Place {
@@ -79,30 +58,47 @@ impl Place {
     /// The configuration of a worker that finds Redis here, and makes no pauses.
     pub(crate) fn config(&self, redis: SocketAddr) -> PathBuf {
         let path = self.path(&format!("worker-{}.cfg", redis.port()));
-        let text = format!(
-            "[redis]\nhost={}\nport={}\npassword=None\ndb=0\n[tdf]\nnamespace={NAMESPACE}\n[worker]\n\
+        let rest = "[worker]\n\
              task_output_filename=$program/results/$worker-$taskId-$round.out\n\
              task_error_filename=$program/results/$worker-$taskId-$round.err\n\
-             sleep_after_success=0\nsleep_after_failure=0\nsleep_after_no_process_claimed=2.0\n",
-            redis.ip(),
-            redis.port()
-        );
+             sleep_after_success=0\nsleep_after_failure=0\nsleep_after_no_process_claimed=2.0\n";
+        let text = ground::config(redis, NAMESPACE, rest);
         fs::write(&path, text).expect("a configuration");
         path
     }
 
     /// `llts tdf worker` with these arguments, on a short ladder.
     pub(crate) fn start(&self, arguments: &[&str]) -> Worker {
-        let mut command = folder::program(env!("CARGO_BIN_EXE_llts"), self.folder.path());
-        command.args(["tdf", "worker"]).args(arguments).stdout(Stdio::null()).stderr(Stdio::piped());
+        self.start_in(self.folder.path(), arguments)
+    }
+
+    fn start_in(&self, folder: &Path, arguments: &[&str]) -> Worker {
+        let mut command = self.command(&[&["worker"], arguments].concat());
+        command.current_dir(folder).stdout(Stdio::null()).stderr(Stdio::piped());
         command.env("LLTS_TDF_WORKER_KILL_INTERVAL", "300").env("LLTS_TDF_WORKER_STRAGGLER_GRACE", "100");
         command.env("LLTS_TDF_WORKER_OUTPUT_BYTES_MAX", "4096").env_remove("http_proxy").env_remove("HTTP_PROXY");
         Worker(command.spawn().expect("started"))
     }
 
+    /// `llts tdf` with these arguments.
+    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = folder::program(env!("CARGO_BIN_EXE_llts"), self.folder.path());
+        command.arg("tdf").args(arguments);
+        command
+    }
+
     /// A worker of this name.
     pub(crate) fn worker(&self, name: &str) -> Worker {
         self.worker_of(name, self.redis.address())
+    }
+
+    /// One of another folder, with the programs of this one.
+    pub(crate) fn worker_in(&self, folder: &Path, name: &str) -> Worker {
+        for program in ["p", "runs", "go"] {
+            let _ = std::os::unix::fs::symlink(self.path(program), folder.join(program));
+        }
+        let config = self.config(self.redis.address());
+        self.start_in(folder, &[name, config.to_str().expect("a path")])
     }
 
     /// One that finds Redis at another address.
@@ -111,47 +107,23 @@ impl Place {
         self.start(&[name, config.to_str().expect("a path")])
     }
 
+    fn original(&self) -> Original {
+        Original { redis: self.redis.connect(), namespace: NAMESPACE.to_owned() }
+    }
+
     /// Opens a task and returns its id.
-    pub(crate) fn open(&self, task: &Task<'_>) -> u64 {
-        let mut redis = self.redis.connection();
-        let id: u64 = redis::cmd("INCR").arg(format!("{NAMESPACE}:task_id")).query(&mut redis).expect("Redis");
-        let text = id.to_string();
-        let fields: [(&str, &[u8]); 16] = [
-            ("program", task.program.as_bytes()),
-            ("source", task.source.as_bytes()),
-            ("input", task.input),
-            ("id", text.as_bytes()),
-            ("start_after", b"0"),
-            ("end_before", b"inf"),
-            ("timeout", task.timeout.as_bytes()),
-            ("max_fails", b"0"),
-            ("max_timeouts", task.max_timeouts.as_bytes()),
-            ("state", b"open"),
-            ("round", b"0"),
-            ("fails", b"0"),
-            ("timeouts", b"0"),
-            ("log", b""),
-            ("namespace", NAMESPACE.as_bytes()),
-            ("0:open", b"1795312915.493763"),
-        ];
-        let mut hash = redis::cmd("HSET");
-        hash.arg(format!("{NAMESPACE}:task:{id}"));
-        for (name, value) in fields {
-            hash.arg(name).arg(value);
-        }
-        let () = hash.query(&mut redis).expect("Redis");
-        let () = redis::cmd("ZADD").arg(format!("{NAMESPACE}:open")).arg(0).arg(id).query(&mut redis).expect("Redis");
-        id
+    pub(crate) fn open(&self, order: &Order<'_>) -> u64 {
+        self.original().open(order)
     }
 
     /// Opens a task of the program `p` with this input.
     pub(crate) fn open_input(&self, input: &str) -> u64 {
-        self.open(&Task { input: input.as_bytes(), ..Task::default() })
+        self.open(&Order { input: input.as_bytes(), ..Order::default() })
     }
 
     /// A field of a task; empty if it is not there.
     pub(crate) fn field(&self, id: u64, name: &str) -> String {
-        let mut redis = self.redis.connection();
+        let mut redis = self.redis.connect();
         let value: Option<Vec<u8>> =
             redis::cmd("HGET").arg(format!("{NAMESPACE}:task:{id}")).arg(name).query(&mut redis).expect("Redis");
         String::from_utf8_lossy(&value.unwrap_or_default()).into_owned()
@@ -159,20 +131,7 @@ impl Place {
 
     /// The sets that a task is in.
     pub(crate) fn sets(&self, id: u64) -> Vec<&'static str> {
-        const SETS: [&str; 10] = [
-            "open",
-            "running",
-            "executed",
-            "timeout",
-            "timed_out",
-            "expired",
-            "succeeded",
-            "failure",
-            "failed",
-            "archived",
-        ];
-        let is_in = |set: &&str| self.redis.ask::<Option<f64>>(&format!("ZSCORE {NAMESPACE}:{set} {id}")).is_some();
-        SETS.into_iter().filter(is_in).collect()
+        ground::sets_of(&mut self.redis.connect(), NAMESPACE, id)
     }
 
     /// Waits until a task is in this set, and in no other.
@@ -209,6 +168,10 @@ impl Place {
 }
 
 impl Worker {
+    pub(crate) fn pid(&self) -> u32 {
+        self.0.id()
+    }
+
     pub(crate) fn signal(&self, with: Signal) {
         signal(i32::try_from(self.0.id()).expect("a pid"), with);
     }

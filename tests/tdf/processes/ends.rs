@@ -4,9 +4,12 @@ use std::fs;
 
 use rustix::process::Signal;
 
-use crate::arrows::{STUBBORN, is_running};
-use crate::place::{Place, Said, eventually, signal};
-use crate::redis::Redis;
+use super::arrows::{STUBBORN, is_running};
+use super::hazards::WAITS;
+use super::place::{Place, Said};
+use crate::folder::signal;
+use crate::ground::Redis;
+use crate::waiting::eventually;
 
 #[test]
 fn a_stop_ends_the_program_and_its_task_waits_again_in_the_same_round() {
@@ -68,6 +71,45 @@ fn a_name_belongs_to_one_process_of_a_folder() {
     worker.kill();
     let _next = place.worker("w");
     place.result(place.open_input(""));
+}
+
+/// In another folder, as on another machine.
+#[test]
+fn a_name_belongs_to_one_process_of_a_namespace() {
+    let (place, other) = (Place::new(), tempfile::tempdir().unwrap());
+    place.program("p", WAITS);
+    let worker = place.worker("w");
+    let id = place.open_input("");
+    eventually("a run", || place.runs() == 1);
+    let Said { code, err } = place.worker_in(other.path(), "w").said();
+    assert_eq!(code, Some(1), "{err}");
+    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    assert!(err.contains(&format!("as process {} on {host}", worker.pid())), "{err}");
+    assert_eq!(place.sets(id), ["running"]);
+    // A dead process of this machine needs no name, and one that has ended as it should has given it up.
+    worker.kill();
+    fs::write(place.path("go"), "").unwrap();
+    let next = place.worker_in(other.path(), "w");
+    place.until(id, "executed");
+    next.signal(Signal::TERM);
+    next.said();
+    assert!(place.redis.ask::<Vec<String>>("HKEYS ns:llts:names").is_empty());
+}
+
+/// It was stopped for so long that another one could take its name.
+#[test]
+fn a_worker_whose_name_another_process_has_taken_stops() {
+    let place = Place::new();
+    place.program("p", WAITS);
+    let worker = place.worker("w");
+    let id = place.open_input("");
+    eventually("a run", || place.runs() == 1);
+    let lease = "another-session 99999999999.0";
+    let () = redis::cmd("HSET").arg("ns:llts:names").arg("w").arg(lease).query(&mut place.redis.connect()).unwrap();
+    let Said { code, err } = worker.said();
+    assert_eq!(code, Some(1), "{err}");
+    assert!(err.contains("a worker w already runs for this namespace as"), "{err}");
+    assert_eq!((place.sets(id), place.commands()), (vec!["running"], vec![]), "what it says does not count any more");
 }
 
 #[test]

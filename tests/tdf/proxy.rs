@@ -5,9 +5,14 @@ use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
+/// What a test does before a request is passed on.
+type Hook = Box<dyn FnOnce() + Send>;
+
 /// What the next answer to a matching request is worth.
 #[derive(Default)]
 struct Plan {
+    /// What a request must hold for the hook to be called first.
+    hooks: std::sync::Mutex<Vec<(Vec<u8>, Hook)>>,
     /// What a request must hold for its answer to be lost.
     marks: std::sync::Mutex<Vec<Vec<u8>>>,
     lost: AtomicUsize,
@@ -46,9 +51,17 @@ impl Proxy {
         self.address
     }
 
-    /// Loses the answer to the next request that holds this.
+    /// Loses the answer to the next request that holds this; once, however often it was said before.
     pub(crate) fn lose(&self, mark: &str) {
-        self.plan.marks.lock().expect("a lock").push(mark.into());
+        let mut marks = self.plan.marks.lock().expect("a lock");
+        if !marks.iter().any(|known| known == mark.as_bytes()) {
+            marks.push(mark.into());
+        }
+    }
+
+    /// Does this before the next request that holds `mark` is passed on.
+    pub(crate) fn before(&self, mark: &str, hook: impl FnOnce() + Send + 'static) {
+        self.plan.hooks.lock().expect("a lock").push((mark.into(), Box::new(hook)));
     }
 
     /// Answers that were lost.
@@ -71,8 +84,14 @@ fn pass(client: &TcpStream, server: &TcpStream, plan: &Arc<Plan>) {
     std::thread::scope(|scope| {
         scope.spawn(|| {
             each_piece(client, |bytes| {
+                let holds = |mark: &[u8]| mark.is_empty() || bytes.windows(mark.len()).any(|window| window == mark);
+                let mut hooks = plan.hooks.lock().expect("a lock");
+                while let Some(at) = hooks.iter().position(|(mark, _)| holds(mark)) {
+                    hooks.remove(at).1();
+                }
+                drop(hooks);
                 let mut marks = plan.marks.lock().expect("a lock");
-                let found = marks.iter().position(|mark| bytes.windows(mark.len()).any(|window| window == mark));
+                let found = marks.iter().position(|mark| holds(mark));
                 if let Some(at) = found {
                     marks.remove(at);
                     is_cut.store(true, Ordering::SeqCst);

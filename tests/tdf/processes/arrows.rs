@@ -2,7 +2,9 @@
 
 use std::fs;
 
-use crate::place::{Place, Task, eventually};
+use super::place::Place;
+use crate::original::Order;
+use crate::waiting::eventually;
 
 /// Ignores SIGTERM, and has a child in a session of its own whose parent is gone. Both are running when the file is there.
 pub(crate) const STUBBORN: &str = "trap '' TERM INT HUP; echo begun; echo bad >&2; echo run >>../runs; \
@@ -67,7 +69,7 @@ fn an_input_means_what_it_means_to_a_shell() {
     }
     let (output, error) = place.result(place.open_input("'"));
     assert!(output.is_empty() && error.contains("yntax error"), "{error}");
-    let (_, error) = place.result(place.open(&Task { input: b"a\0b", ..Task::default() }));
+    let (_, error) = place.result(place.open(&Order { input: b"a\0b", ..Order::default() }));
     assert!(error.contains("NUL byte"), "{error}");
     let long = "x".repeat(200_000);
     let (_, error) = place.result(place.open_input(&long));
@@ -96,7 +98,7 @@ fn a_time_out_ends_the_whole_tree_and_keeps_what_was_written() {
     let place = Place::new();
     place.program("p", STUBBORN);
     let _worker = place.worker("w");
-    let id = place.open(&Task { timeout: "1.5", ..Task::default() });
+    let id = place.open(&Order { timeout: "1.5", ..Order::default() });
     is_running(&place);
     place.until(id, "timed_out");
     assert_eq!(place.commands(), []);
@@ -112,7 +114,7 @@ fn a_time_out_within_its_budget_begins_the_next_round() {
     let place = Place::new();
     place.program("p", "[ -e ../again ] && exit; touch ../again; while :; do sleep 1000; done");
     let _worker = place.worker("w");
-    let id = place.open(&Task { timeout: "0.5", max_timeouts: "1", ..Task::default() });
+    let id = place.open(&Order { timeout: "0.5", max_timeouts: "1", ..Order::default() });
     place.until(id, "executed");
     assert_eq!([place.field(id, "timeouts"), place.field(id, "round")], ["1", "1"]);
     assert!(!place.field(id, "1:open").is_empty() && !place.field(id, "1:executed").is_empty());
@@ -147,7 +149,7 @@ fn a_run_whose_task_is_gone_is_ended_and_leaves_no_trace() {
         eventually("the end of the program", || place.commands().is_empty());
         // It goes on with the next one.
         place.program("q", "echo next");
-        let next = place.open(&Task { program: "q", ..Task::default() });
+        let next = place.open(&Order { program: "q", ..Order::default() });
         assert_eq!(place.result(next).0, "next\n");
         assert_eq!(place.sets(id), [set]);
         assert_eq!(place.field(id, "0:output"), "");
