@@ -172,7 +172,7 @@ fn rules() -> Rules {
         wait_max,
         apply_wait_max: wait_max,
         submits: llts::protocol::rules::SubmitLimits::DEFAULT,
-        defaults: llts::protocol::rules::TaskDefaults::default(),
+        defaults: llts::protocol::rules::DefaultPolicies::default(),
     }
 }
 

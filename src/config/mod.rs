@@ -22,6 +22,7 @@ mod rules;
 mod sections;
 mod source;
 mod sources;
+mod task_defaults;
 mod tdf;
 mod tdf_worker;
 
@@ -40,10 +41,11 @@ pub use prompt::{PromptSection, Secret};
 pub use prompt_worker::PromptWorkerSection;
 pub use sections::{
     AgentSection, ArchiveSection, ClientSection, ControllerSection, Durability, LimitsSection, PathsSection,
-    PushSection, TaskDefaults,
+    PushSection,
 };
 pub use source::SourceSection;
 pub use sources::{InForce, Sources};
+pub use task_defaults::TaskDefaults;
 pub use tdf::{
     ManagerConfig, RedisSection, ServerConfig, TdfConfigError, TdfRules, TdfSection, TdfTaskDefaults, TlsSettings,
     WorkerConfig,

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::error::ConfigError;
 use super::reader::Reader;
-use crate::types::{AllowCommands, Labels, Policy, PolicySlot};
+use crate::types::{AllowCommands, Labels};
 
 /// Milliseconds of an hour and of a day: upper bounds for times that block something, and for times that merely pass.
 const HOUR: u64 = 3_600_000;
@@ -375,40 +375,6 @@ impl PathsSection {
             tools_dir: reader.path("AGENT_TOOLS_DIR")?,
             tool_sources_dir: reader.path_or_none("TOOL_SOURCES_DIR")?,
             state_dir: reader.path("STATE_DIR")?,
-        })
-    }
-}
-
-/// Policy of a submit that does not state its own.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TaskDefaults {
-    /// The policy of a task that demands nothing.
-    pub policy: Policy,
-    /// Pause after a defer that names no time.
-    pub defer_delay: Duration,
-    /// The longest pause between two rounds.
-    pub retry_delay_max: Duration,
-}
-
-impl TaskDefaults {
-    pub(super) fn read(reader: &mut Reader) -> Result<Self, ConfigError> {
-        let mut policy = Policy::default();
-        for field in Policy::FIELDS.iter().filter(|field| field.has_default) {
-            let key = &format!("task_defaults.{}", field.name);
-            match field.slot {
-                PolicySlot::Priority(of) => *of(&mut policy) = reader.priority(key)?,
-                PolicySlot::Count(of) => *of(&mut policy) = reader.count(key)?,
-                PolicySlot::Time(of) => *of(&mut policy) = reader.seconds(key)?,
-                PolicySlot::Limit(of) => *of(&mut policy) = Policy::limit(reader.seconds(key)?),
-                PolicySlot::Truth(of) => *of(&mut policy) = reader.boolean(key)?,
-                PolicySlot::Labels(of) => *of(&mut policy) = reader.labels(key)?,
-                PolicySlot::Moment(_) => unreachable!("{key}: a moment of one task is no default for all"),
-            }
-        }
-        Ok(Self {
-            policy,
-            defer_delay: reader.seconds("task_defaults.DEFER_DELAY")?,
-            retry_delay_max: reader.seconds("task_defaults.RETRY_DELAY_MAX")?,
         })
     }
 }

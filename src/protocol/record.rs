@@ -325,7 +325,7 @@ impl State {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::protocol::rules::TaskDefaults;
+    use crate::protocol::rules::DefaultPolicies;
     use crate::types::{Defer, ExitCode, Labels, OutputBytes, RoundEnd};
 
     fn rules() -> Rules {
@@ -334,7 +334,7 @@ mod tests {
             addresses: crate::types::AddressPolicy::everything(),
             wait_max: std::time::Duration::ZERO,
             apply_wait_max: std::time::Duration::ZERO,
-            defaults: TaskDefaults::default(),
+            defaults: DefaultPolicies::default(),
             submits: crate::protocol::rules::SubmitLimits::DEFAULT,
         }
     }
@@ -465,7 +465,7 @@ mod tests {
             push_ack: true,
         });
         let others = Arc::new(Policy { fails_max: 7, losses_max: 9, priority: 5, ..Policy::default() });
-        let defaults = TaskDefaults { tool: Arc::clone(&others), ..TaskDefaults::default() };
+        let defaults = DefaultPolicies { tool: Arc::clone(&others), ..DefaultPolicies::default() };
         let later = Rules { defaults, ..rules() };
         assert_eq!(decode(&encode(&agreed), &later).unwrap().policy, agreed.policy);
         agreed.policy = Arc::default();

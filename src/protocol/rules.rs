@@ -18,7 +18,7 @@ pub struct Rules {
     /// The longest time for which the APPLY of an agent may be parked.
     pub apply_wait_max: Duration,
     /// The default policy of tasks: `[task_defaults]`.
-    pub defaults: TaskDefaults,
+    pub defaults: DefaultPolicies,
     /// Limits of submits.
     pub submits: SubmitLimits,
 }
@@ -41,7 +41,7 @@ impl SubmitLimits {
 
 /// The default policies of tasks.
 #[derive(Clone, Debug, Default)]
-pub struct TaskDefaults {
+pub struct DefaultPolicies {
     /// Of a tool.
     pub tool: Arc<Policy>,
     /// Of a command. One that has never heard of llts means something else by exit code 75, so it defers only if its submit
@@ -49,7 +49,7 @@ pub struct TaskDefaults {
     pub command: Arc<Policy>,
 }
 
-impl TaskDefaults {
+impl DefaultPolicies {
     /// The default policy of a task with this operation.
     #[must_use]
     pub fn of(&self, operation: &ToolName) -> &Arc<Policy> {
@@ -57,7 +57,7 @@ impl TaskDefaults {
     }
 }
 
-impl From<Policy> for TaskDefaults {
+impl From<Policy> for DefaultPolicies {
     fn from(policy: Policy) -> Self {
         let command = Arc::new(Policy { defers_max: 0, ..policy.clone() });
         Self { tool: Arc::new(policy), command }
@@ -75,7 +75,7 @@ impl Rules {
             addresses,
             wait_max,
             apply_wait_max: wait_max,
-            defaults: TaskDefaults::default(),
+            defaults: DefaultPolicies::default(),
             submits: SubmitLimits::DEFAULT,
         }
     }

@@ -59,7 +59,7 @@ fn says(said: &Said, parts: &[&str]) {
 fn a_task_that_fails_is_run_again_and_its_rounds_are_shown() {
     let sandbox = with(1, &[("flaky", FLAKY)]);
     let said = sandbox.ok("run flaky --max-fails 2 --retry-delay 0.05");
-    assert_eq!((said.out.as_str(), said.err.as_str()), ("round 2\n", "not 2\n"));
+    assert_eq!((said.out.as_str(), said.err.as_str()), ("round 2\n", "not 0\nnot 1\nnot 2\n"), "each round is shown");
     let task = task(&sandbox, "last");
     assert_eq!((task["__ROUND__"].as_u64(), task["__FAILS__"].as_u64()), (Some(2), Some(2)), "{task}");
     assert_eq!((task["0:__EXIT_CODE__"].as_i64(), task["1:__ROUND_END__"].as_str()), (Some(1), Some("FAILED")));

@@ -23,7 +23,8 @@ fn each_command_of_the_readme_is_one_of_this_program() {
     assert!(commands.len() > 25, "{commands:?}");
     for command in commands {
         // Arguments are read up to --help, which is before the words behind -- and a line for sh.
-        let own = command.split(" -- ").next().and_then(|own| own.split(" --sh ").next()).unwrap_or_default();
+        let own =
+            [" -- ", " --sh ", " | "].iter().fold(&*command, |own, end| own.split(end).next().unwrap_or_default());
         let mut llts = Command::new(env!("CARGO_BIN_EXE_llts"));
         let said = llts.args(own.split_whitespace()).arg("--help").stdin(Stdio::null()).output().expect("started");
         assert!(said.status.success(), "llts {command}: {}", String::from_utf8_lossy(&said.stderr));

@@ -16,7 +16,7 @@ fn every_byte_comes_through() {
     assert!(run.stdout == numbers(5000), "{} bytes", run.stdout.len());
     let report = [b"llts: report.log:\n".to_vec(), numbers(4000)].concat();
     assert_eq!(run.stderr.len(), report.len() + numbers(3000).len());
-    assert!(run.stderr == [report, numbers(3000)].concat(), "{}", errors(&run));
+    assert!(run.stderr == [numbers(3000), report].concat(), "{}", errors(&run));
     let id = sandbox.ok("list --output json").json()["tasks"][0]["__TASK_ID__"].as_str().unwrap().to_owned();
     let logs = output(&sandbox, &format!("logs {id}"));
     assert!((logs.status.code(), &logs.stdout, &logs.stderr) == (Some(0), &numbers(5000), &numbers(3000)));

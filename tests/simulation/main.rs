@@ -228,7 +228,7 @@ fn the_checks_find_agents_that_do_not_tell() {
 /// seeds that are known to show it.
 #[test]
 fn the_checks_find_exclusive_rounds_that_overlap() {
-    assert!(is_found(720, Defect::NoGuards, "the exclusive"));
+    assert!(is_found(200, Defect::NoGuards, "the exclusive"));
     assert!(is_found(30, Defect::ForgottenLeases, "the exclusive"));
 }
 

@@ -101,17 +101,15 @@ impl Finish<'_> {
         }
         stdout.end(false);
         let has_report = !is_quiet && !self.task.report().is_empty();
+        // Before the report in any case: it may have been followed.
+        let mut stderr = self.complete(Stream::Stderr, self.task.stderr());
+        stderr.end(has_report || a_sentence_follows);
         if has_report {
-            if let Some(stderr) = &mut self.followed.stderr {
-                stderr.end(true);
-            }
             note("report.log:");
             let mut sink = Sink::new(Target::Stderr, None);
             self.print(Stream::Report, self.task.report(), &mut sink);
-            sink.end(self.followed.stderr.is_none() || a_sentence_follows);
+            sink.end(a_sentence_follows);
         }
-        let mut stderr = self.complete(Stream::Stderr, self.task.stderr());
-        stderr.end(a_sentence_follows);
     }
 
     /// The output as it was followed, or printed here.

@@ -157,7 +157,8 @@ mod tests {
     use super::*;
     use crate::protocol::json::parse_with_list;
 
-    const LIMITS: FieldLimits = FieldLimits { message_bytes: 4096, fields: 4, name_bytes: 8, value_bytes: 16, command_bytes: 32 };
+    const LIMITS: FieldLimits =
+        FieldLimits { message_bytes: 4096, fields: 4, name_bytes: 8, value_bytes: 16, command_bytes: 32 };
 
     fn read(text: &str) -> Result<(Fields, List), i32> {
         let mut list = List::named("l", 3);

@@ -21,7 +21,7 @@ fn understood<A>(ask: &Ask<A>) -> Request {
         wait_max: Duration::from_secs(60),
         apply_wait_max: Duration::from_secs(60),
         submits: crate::protocol::rules::SubmitLimits::DEFAULT,
-        defaults: crate::protocol::rules::TaskDefaults::default(),
+        defaults: crate::protocol::rules::DefaultPolicies::default(),
     };
     match parse(&ask.encode(), &rules) {
         Ok((_, Message::Client(request))) => request,
