@@ -15,7 +15,8 @@ fn run_hosts_a_service_and_exits_as_the_tool_did() {
     let said = sandbox.llts("run hello name=world");
     assert_eq!((said.code, said.out.as_str()), (Some(0), "out\n"), "{said:?}");
     assert!(
-        said.err.contains("llts: no controller runs here") && said.err.ends_with("hello world\ncomplaint\n"),
+        said.err.contains("llts: no controller runs here")
+            && said.err.ends_with("\ncomplaint\nllts: report.log:\nhello world\n"),
         "{said:?}"
     );
     sandbox.is_clean();
