@@ -78,6 +78,13 @@
 //! does not hold up tasks that do not name it. Within a line they wait by tool, so that no task goes to an agent that has
 //! not reported its tool while another one has.
 //!
+//! # Commands
+//!
+//! A task can be a plain command instead of a tool ([`types::TaskCommand`]). Its operation is built in, and an agent reports it
+//! beside its tools ([`types::ToolSet`]), so that the queue treats it as one more tool, for which no agent has to look. Its folder
+//! is reused as that of a small tool is. Only the senders that `ALLOW_COMMANDS` names may submit one ([`types::AllowCommands`]);
+//! the transport knows the sender.
+//!
 //! # Outputs
 //!
 //! The result of a run contains the end of each output. The rest stays at the agent ([`shell::outputs`]), and is read through the

@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use super::code::{Code, Refusal};
 use super::typed::field;
 use super::words;
-use crate::types::{AllowCommands, Command, Fields, Scalar};
+use crate::types::{AllowCommands, Fields, Scalar, TaskCommand};
 
 /// Bytes of `__STDIN__`: what fits into a pipe. More belongs into a file that the command opens.
 pub const STDIN_BYTES_MAX: usize = 64 * 1024;
@@ -29,7 +29,7 @@ pub(super) const WORK: [&str; 3] = [words::OPERATION, words::COMMAND, words::SHE
 ///
 /// # Errors
 /// -1007 when a field has an invalid value.
-pub fn read(fields: &Fields) -> Result<Option<Command>, Refusal> {
+pub fn read(fields: &Fields) -> Result<Option<TaskCommand>, Refusal> {
     let command = field(fields, words::COMMAND, "a JSON array of texts, in a text: [\"program\", \"argument\"]", argv)?;
     let shell = field(fields, words::SHELL, "a line for sh, not empty and without a NUL byte", line)?;
     let Some(words) = command.or_else(|| shell.map(|line| ["/bin/sh".into(), "-c".into(), line].into())) else {
@@ -48,7 +48,7 @@ pub fn read(fields: &Fields) -> Result<Option<Command>, Refusal> {
         u32::from_str_radix(value.as_text()?, 8).ok().filter(|mask| *mask <= 0o777)
     })?;
     let environment = field(fields, words::ENV, "a JSON object of texts, in a text: {\"NAME\": \"value\"}", variables)?;
-    Ok(Some(Command { words, folder, stdin, umask, environment: environment.unwrap_or_default() }))
+    Ok(Some(TaskCommand { words, folder, stdin, umask, environment: environment.unwrap_or_default() }))
 }
 
 /// The refusal of a command whose sender is not among those that `ALLOW_COMMANDS` names.

@@ -2,7 +2,7 @@
 
 /// A command, with everything that it is started with.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Command {
+pub struct TaskCommand {
     /// The program, never empty, then its arguments. None has a NUL byte.
     pub words: Vec<String>,
     /// `__CWD__`: absolute path of its working directory; `None` for the folder of its task.
@@ -15,7 +15,7 @@ pub struct Command {
     pub environment: Vec<(String, String)>,
 }
 
-impl Command {
+impl TaskCommand {
     /// Exit code of a command that exists but cannot be started, as in a shell.
     pub const NOT_STARTED: super::ExitCode = super::ExitCode(126);
 

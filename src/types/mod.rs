@@ -32,7 +32,7 @@ pub use address::Refusal as AddressRefusal;
 pub use address::{AddressError, AddressPolicy, Cidr, CidrError, PushAddress};
 pub(crate) use address::{Host, split_tcp};
 pub use caller::{AllowCommands, Caller, CallerPlace};
-pub use command::Command;
+pub use command::TaskCommand;
 pub use exit::{ExitCode, Outcome};
 pub use fields::{Fields, Scalar};
 pub use gate::{

@@ -36,7 +36,7 @@ impl ToolName {
         Err(InvalidToolName(text.chars().take(Self::BYTES_MAX).collect()))
     }
 
-    /// The built-in operation, which runs the command in the fields of the task ([`super::Command`]) and needs no archive.
+    /// The built-in operation, which runs the command in the fields of the task ([`super::TaskCommand`]) and needs no archive.
     #[must_use]
     pub fn command() -> Self {
         COMMAND.clone()

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::{FromAgent, Kind, words};
 use crate::protocol::json::ObjectWriter;
 use crate::protocol::{command, task};
-use crate::types::{Command, Fields, Round, TaskId, TaskRecord, ToolName};
+use crate::types::{Fields, Round, TaskCommand, TaskId, TaskRecord, ToolName};
 
 /// Requests a task.
 pub const TASK_APPLY: Kind = Kind::of_agents("TASK/INTERNAL/APPLY", |reader| Ok(FromAgent::Apply(reader.wait()?)));
@@ -20,7 +20,7 @@ pub struct Job {
     /// Name of the tool, or the built-in operation.
     pub tool: ToolName,
     /// The command of the built-in operation.
-    pub command: Option<Box<Command>>,
+    pub command: Option<Box<TaskCommand>>,
     /// The submitted fields.
     pub fields: Fields,
     /// The maximum delay of every report except that of the end.

@@ -12,8 +12,8 @@ use rustix::io::Errno;
 
 use super::preparation::failure;
 use crate::engine::slot::SpawnFailure;
-use crate::shell::process::{self, Brand, CommandError, CommandPlan, Environment, RunningChild};
-use crate::types::{Command, ExitCode};
+use crate::shell::process::{self, Brand, Command, CommandError, CommandPlan, Environment, RunningChild};
+use crate::types::{ExitCode, TaskCommand};
 
 /// The surroundings of a command, which it shares with run.sh.
 pub(super) struct Surroundings<'a> {
@@ -42,7 +42,7 @@ impl From<io::Error> for NotStarted {
 }
 
 /// Starts a command. The sentence about one that cannot be started is in its standard error.
-pub(super) fn start(command: &Command, surroundings: Surroundings<'_>) -> Result<RunningChild, NotStarted> {
+pub(super) fn start(command: &TaskCommand, surroundings: Surroundings<'_>) -> Result<RunningChild, NotStarted> {
     let Surroundings { folder, mut environment, nothing, stdout, stderr, brand, not_after } = surroundings;
     let folder = command.folder.as_ref().map_or(folder, Path::new);
     let own = command.environment.iter().map(|(name, value)| (name.as_str(), value.as_ref()));
@@ -58,7 +58,7 @@ pub(super) fn start(command: &Command, surroundings: Surroundings<'_>) -> Result
     let path = std::env::var_os("PATH");
     // A working directory that does not exist is the reason also for a program that is not found in it.
     let found = match folder.metadata() {
-        Ok(_) => process::Command::find_from(folder, &words, path.as_deref()),
+        Ok(_) => Command::find_from(folder, &words, path.as_deref()),
         Err(error) => Err(CommandError::Folder {
             folder: folder.to_owned(),
             source: Errno::from_io_error(&error).unwrap_or(Errno::INVAL),
@@ -80,7 +80,7 @@ pub(super) fn start(command: &Command, surroundings: Surroundings<'_>) -> Result
                 log::warn!("cannot write to the standard error of a command: {error}");
             }
             let is_missing = matches!(error, CommandError::NotFound { .. });
-            NotStarted::Ended(if is_missing { Command::NOT_FOUND } else { Command::NOT_STARTED })
+            NotStarted::Ended(if is_missing { TaskCommand::NOT_FOUND } else { TaskCommand::NOT_STARTED })
         }
     })
 }
