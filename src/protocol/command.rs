@@ -23,7 +23,7 @@ pub const STDIN_BYTES_MAX: usize = 64 * 1024;
 pub(super) const WORDS: [&str; 6] = [words::COMMAND, words::SHELL, words::CWD, words::STDIN, words::UMASK, words::ENV];
 
 /// The fields that name the work of a task; a submit has exactly one of them.
-pub(super) const WORK: [&str; 3] = [words::OPERATION, words::COMMAND, words::SHELL];
+pub(in crate::protocol) const WORK: [&str; 3] = [words::OPERATION, words::COMMAND, words::SHELL];
 
 /// Reads the command of a task; `None` for the task of a tool.
 ///

@@ -199,3 +199,23 @@ fn a_command_of_another_user_is_refused() {
     let (code, said) = submit(&sandbox, &["--", "true"], None);
     assert_eq!(code, Some(0), "{said}");
 }
+
+/// Many commands in one frame, beside a shared tool, which the task without a command gets.
+#[test]
+fn a_task_of_many_has_its_own_work_or_the_shared_one() {
+    let sandbox = Sandbox::start(1, &[("greet", "echo hello $PARAM_name")]);
+    let client = sandbox.client();
+    let tasks = json!([{ "__SHELL__": "echo $PARAM_name" }, { "name": "b" }, { "__COMMAND__": "[\"true\"]" }]);
+    let reply = client.ask("TASK/SUBMIT_MANY", json!({ "__OPERATION__": "greet", "name": "a", "__TASKS__": tasks }));
+    assert_eq!(reply["__CODE__"], 0, "{reply}");
+    let ids = reply["__TASK_IDS__"].as_array().unwrap();
+    let said: Vec<_> = ids.iter().map(|id| client.end(id.as_str().unwrap())["__STDOUT__"].clone()).collect();
+    assert_eq!(said, ["a\n", "hello b\n", ""]);
+    let wrong = json!({ "__TASKS__": [{ "__SHELL__": "true" }, { "__COMMAND__": "[]" }] });
+    let reply = client.ask("TASK/SUBMIT_MANY", wrong);
+    assert_eq!((&reply["__CODE__"], &reply["__INDEX__"]), (&json!(-1007), &json!(1)), "{reply}");
+
+    let strict = Sandbox::start_with(0, &[], &[("LLTS_ALLOW_COMMANDS", "no".to_owned())]);
+    let many = json!({ "__TASKS__": [{ "__OPERATION__": "t" }, { "__SHELL__": "true" }] });
+    assert_eq!(strict.client().code("TASK/SUBMIT_MANY", many), -1011, "a frame is no way around the key");
+}

@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use super::{Ask, Code, Fields, Kind, Refusal, Request, Submission, Submit, TaskId, json, read, words};
 use crate::protocol::client::{ReplyError, decode};
+use crate::protocol::command;
 use crate::protocol::json::ObjectWriter;
 use crate::protocol::requests::Reader;
 
@@ -66,11 +67,14 @@ fn bad(message: String) -> Refusal {
     Refusal::new(Code::BadField, message)
 }
 
-/// The fields of one task: its own, then the shared ones that it does not have.
+/// The fields of one task: its own, then the shared ones that it does not have. Its own work, whether a tool or a command,
+/// replaces a shared one.
 fn with_shared(mut own: Fields, shared: &Fields) -> Fields {
     own.remove(words::TYPE);
+    let has_work = command::WORK.into_iter().any(|word| own.get(word).is_some());
     for (name, value) in shared.iter() {
-        if own.get(name).is_none() {
+        let is_replaced = has_work && command::WORK.contains(&name);
+        if own.get(name).is_none() && !is_replaced {
             own.push(name.to_owned(), value.clone());
         }
     }
