@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::io::{self, IsTerminal as _, Read as _};
-use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 
 use clap::Args;
@@ -12,6 +11,9 @@ use super::exit::Failure;
 use crate::protocol::command::{STDIN_BYTES_MAX, Surroundings};
 use crate::protocol::requests::submit::Submission;
 use crate::shell::privacy;
+
+/// Characters of a refused text that its refusal repeats.
+const SHOWN_CHARS_MAX: usize = 40;
 
 /// A command and its surroundings.
 #[derive(Args, Debug)]
@@ -48,7 +50,7 @@ impl CommandArgs {
         let folder = if is_elsewhere { self.cwd.clone() } else { Some(self.folder_here()?) };
         Ok(submission.surrounded(&Surroundings {
             folder: folder.map(|folder| text("the working directory", folder.as_os_str())).transpose()?,
-            umask: privacy::umask_at_start().filter(|_| !is_elsewhere),
+            umask: (!is_elsewhere).then(privacy::umask_at_start),
             environment: self.variables()?,
         }))
     }
@@ -73,7 +75,13 @@ impl CommandArgs {
         if bytes.is_empty() {
             return Ok(submission);
         }
-        Ok(submission.reading(text("the standard input", OsStr::from_bytes(&bytes))?))
+        let input = String::from_utf8(bytes).map_err(|error| {
+            let at = error.utf8_error().valid_up_to();
+            Failure::usage(format!(
+                "byte {at} of the standard input is not valid UTF-8; let the command open a file: llts run --sh 'COMMAND < FILE'"
+            ))
+        })?;
+        Ok(submission.reading(input))
     }
 
     fn folder_here(&self) -> Result<PathBuf, Failure> {
@@ -108,6 +116,8 @@ impl CommandArgs {
 /// JSON has no place for other bytes than those of a text.
 fn text(name: &str, bytes: &OsStr) -> Result<String, Failure> {
     let text = bytes.to_str();
-    let message = || Failure::usage(format!("{name} is not valid UTF-8: {bytes:?}; put it into a script"));
+    let begin = || bytes.to_string_lossy().chars().take(SHOWN_CHARS_MAX).collect::<String>();
+    let message =
+        || Failure::usage(format!("{name} is not valid UTF-8: it begins with {:?}; put it into a script", begin()));
     text.map(str::to_owned).ok_or_else(message)
 }

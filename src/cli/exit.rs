@@ -14,6 +14,8 @@ pub(super) const NO_SUCH_TASK: u8 = 5;
 pub(super) const LIMITED: u8 = 75;
 /// As timeout(1) uses it.
 pub(super) const TIMED_OUT: u8 = 124;
+/// As shells report a program that SIGPIPE has ended.
+pub(super) const BROKEN_PIPE: u8 = 141;
 /// As shells report a program that SIGINT has ended.
 pub(super) const INTERRUPTED: u8 = 130;
 

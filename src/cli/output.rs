@@ -158,6 +158,8 @@ pub(super) struct Sink {
     /// Whether the last line has no end yet.
     is_open: bool,
     is_unused: bool,
+    /// The first error of a write.
+    failure: Option<io::ErrorKind>,
 }
 
 /// The stream of this program that gets the bytes.
@@ -169,7 +171,7 @@ pub(super) enum Target {
 
 impl Sink {
     pub(super) const fn new(target: Target, tag: Option<String>) -> Self {
-        Self { target, tag, is_open: false, is_unused: true }
+        Self { target, tag, is_open: false, is_unused: true, failure: None }
     }
 
     /// Writes bytes as they are.
@@ -183,7 +185,14 @@ impl Sink {
         let tagged = self.tag.as_ref().map(|tag| tagged(bytes, tag, self.is_open));
         self.is_open = !bytes.ends_with(b"\n");
         self.is_unused = false;
-        self.raw(tagged.as_deref().unwrap_or(bytes))
+        self.raw(tagged.as_deref().unwrap_or(bytes)).inspect_err(|error| {
+            self.failure.get_or_insert(error.kind());
+        })
+    }
+
+    /// The first error of a write.
+    pub(super) const fn failure(&self) -> Option<io::ErrorKind> {
+        self.failure
     }
 
     /// Whether nothing has been written.

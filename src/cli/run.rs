@@ -3,6 +3,7 @@
 mod follow;
 
 use std::collections::BTreeSet;
+use std::io::ErrorKind;
 use std::os::fd::AsFd as _;
 use std::time::Duration;
 
@@ -117,10 +118,14 @@ fn run_at(
     let client = Client::secured(&session.config, endpoint)?;
     let submitted = hand_over(&client, submission)?;
     let mut run = Run { client: &client, signals, id: &submitted.id, asked: false };
-    let Some(task) = run.show(session)? else {
+    let Some((task, failure)) = run.show(session)? else {
         return Err(Failure::new(exit::INTERRUPTED, format!("left {} before its end", submitted.id)));
     };
-    let (code, sentence) = exit::of_task(&task);
+    let (code, sentence) = match (failure, exit::of_task(&task)) {
+        (Some(ErrorKind::BrokenPipe), _) => return Ok(exit::BROKEN_PIPE),
+        (Some(_), (0, sentence)) => (exit::FAILED, sentence),
+        (_, of_task) => of_task,
+    };
     if let Some(sentence) = sentence {
         note(&(sentence + &nearest_tool(&client, &task)));
     }
@@ -154,18 +159,19 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// Shows the outputs of the task, as they come, and returns the task when it has finished; `None` if the user leaves.
+    /// Shows the outputs of the task, as they come, and returns the task when it has finished, and why stdout did not take
+    /// all of its output; `None` if the user leaves.
     ///
     /// Most tasks end before a reader of their outputs has connected, and their result contains all of it. So the outputs
     /// are followed only if the task has not finished after a moment.
-    fn show(&mut self, session: &mut Session) -> Result<Option<TaskView>, Failure> {
+    fn show(&mut self, session: &mut Session) -> Result<Option<(TaskView, Option<ErrorKind>)>, Failure> {
         if session.out.is_json() {
             let task = self.wait(None)?;
             if let Some(task) = &task {
                 session.out.fields(task.fields());
                 note_tails(task);
             }
-            return Ok(task);
+            return Ok(task.map(|task| (task, None)));
         }
         let soon = clock::now().mono + SHORT_RUN;
         let early = match self.wait(Some(soon))? {
@@ -185,8 +191,8 @@ impl Run<'_> {
             }
         };
         let (_, sentence) = exit::of_task(&task);
-        Finish { client: self.client, task: &task, followed }.show(sentence.is_some());
-        Ok(Some(task))
+        let failure = Finish { client: self.client, task: &task, followed }.show(sentence.is_some());
+        Ok(Some((task, failure)))
     }
 
     /// Waits for the end, or until a moment; the first signal requests the end, the second gives up.

@@ -81,7 +81,7 @@ pub struct Surroundings {
     pub folder: Option<String>,
     /// The umask, 0 to 0o777; `None` for that of the agent's tools.
     pub umask: Option<u32>,
-    /// Variables over those of the agent and of the task.
+    /// Variables over those of the agent, and below those of the task.
     pub environment: BTreeMap<String, String>,
 }
 

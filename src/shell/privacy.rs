@@ -19,10 +19,15 @@ pub fn keep_files_private() {
     let _ = STARTED_WITH.set(before);
 }
 
-/// The umask that this process was started with, if it has been replaced.
+/// The umask that this process was started with. Call it before any thread is started: the only way to read it is to set it.
 #[must_use]
-pub fn umask_at_start() -> Option<u32> {
-    umask_of_tools().map(|mode| mode.bits())
+pub fn umask_at_start() -> u32 {
+    let started_with = umask_of_tools().unwrap_or_else(|| {
+        let present = umask(PRIVATE);
+        umask(present);
+        present
+    });
+    started_with.bits()
 }
 
 /// The umask for a tool, if it differs from that of this process.

@@ -11,7 +11,7 @@ pub struct TaskCommand {
     pub stdin: Option<String>,
     /// `__UMASK__`: its umask, 0 to 0o777; `None` for the umask of the agent's tools.
     pub umask: Option<u32>,
-    /// `__ENV__`: variables over those of the agent and of the task; names are not empty, and there is no NUL byte.
+    /// `__ENV__`: variables over those of the agent, and below those of the task; names are not empty, and there is no NUL byte.
     pub environment: Vec<(String, String)>,
 }
 

@@ -12,6 +12,37 @@ fn llts(sandbox: &Sandbox, words: &[&str]) -> Said {
     sandbox.said(sandbox.spawn(&mut command))
 }
 
+/// Runs a line of sh in which $LLTS is the program.
+fn shell(sandbox: &Sandbox, line: &str) -> Said {
+    let mut command = sandbox.program("/bin/sh");
+    command.args(["-c", line]).env("LLTS", env!("CARGO_BIN_EXE_llts"));
+    sandbox.said(sandbox.spawn(&mut command))
+}
+
+/// As SIGPIPE ends a program of the shell, without a word; the command leaves no process.
+#[test]
+fn a_closed_reader_ends_the_command() {
+    let sandbox = Sandbox::new();
+    sandbox.ok("up 1");
+    for command in ["yes", "sh -c 'while echo y; do sleep 0.01; done'"] {
+        let said = shell(&sandbox, &format!("{{ $LLTS run -- {command}; echo $? > code; }} | head -1"));
+        assert_eq!((said.out.as_str(), said.err.as_str()), ("y\n", ""), "{command}");
+        assert_eq!(fs::read_to_string(sandbox.path("code")).unwrap(), "141\n", "{command}");
+    }
+    assert_eq!(llts(&sandbox, &["list", "--status", "RUNNING", "--output", "json"]).json()["total"], 0);
+}
+
+#[test]
+fn an_output_that_cannot_be_written_is_no_success() {
+    let sandbox = Sandbox::new();
+    sandbox.ok("up 1");
+    for command in ["seq 3", "sh -c 'seq 3; sleep 0.2; seq 3'"] {
+        let said = shell(&sandbox, &format!("$LLTS run -- {command} > /dev/full"));
+        assert_eq!(said.code, Some(1), "{command}: {said:?}");
+        assert!(said.err.contains("cannot write the output"), "{command}: {said:?}");
+    }
+}
+
 #[test]
 fn a_command_runs_where_it_was_called_and_exits_as_itself() {
     let sandbox = Sandbox::new();
@@ -30,11 +61,8 @@ fn a_command_runs_where_it_was_called_and_exits_as_itself() {
     assert!(llts(&sandbox, &["run", "--env-all", "--sh", "echo $OTHER"]).out.contains("unsent"));
 
     // The umask is that of the caller, not that of the service.
-    assert_eq!(llts(&sandbox, &["run", "--", "touch", "made"]).code, Some(0));
-    let made = fs::metadata(sandbox.path("made")).unwrap().permissions().mode() & 0o777;
-    fs::write(sandbox.path("mine"), "").unwrap();
-    let mine = fs::metadata(sandbox.path("mine")).unwrap().permissions().mode() & 0o777;
-    assert_eq!(made, mine);
+    assert_eq!(shell(&sandbox, "umask 057; $LLTS run -- touch made").code, Some(0));
+    assert_eq!(fs::metadata(sandbox.path("made")).unwrap().permissions().mode() & 0o777, 0o620);
 
     let with_input = |bytes: &[u8]| {
         let input = sandbox.path("input");

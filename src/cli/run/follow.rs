@@ -1,15 +1,18 @@
 //! The outputs of the task of `llts run`: followed while it runs, and completed when it has finished.
 
+use std::io;
 use std::os::fd::AsFd as _;
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver};
 
+use super::super::caller::caller;
 use super::super::exit::Failure;
 use super::super::output::{Sink, Target, note};
 use super::super::output_reader::{self, Copied, OutputReader};
 use crate::client::Client;
 use crate::config::Config;
 use crate::protocol::client::TaskView;
+use crate::protocol::requests::kill::kill;
 use crate::shell::background::Bell;
 use crate::shell::signals::Signals;
 use crate::types::{Stream, exact_tail};
@@ -78,10 +81,18 @@ impl Followers {
 /// Copies an output of every round.
 fn follow(client: &Client, task: &str, stream: Stream, sink: &mut Sink) -> Result<(), Failure> {
     let mut reader = OutputReader { client, task, stream, round: Some(0), follows: true };
-    while let Copied::All { round, .. } = reader.copy(0, sink)? {
-        reader.round = Some(round + 1);
+    loop {
+        match reader.copy(0, sink)? {
+            Copied::All { round, .. } => reader.round = Some(round + 1),
+            Copied::NoSuchRound => return Ok(()),
+            Copied::Closed if stream == Stream::Stdout => {
+                // As SIGPIPE ends a program of this shell.
+                client.ask(&kill(task, &caller("the reader of llts run has closed its end")))?;
+                return Ok(());
+            }
+            Copied::Closed => return Ok(()),
+        }
     }
-    Ok(())
 }
 
 /// The rest of the outputs of a finished task.
@@ -92,8 +103,9 @@ pub(super) struct Finish<'a> {
 }
 
 impl Finish<'_> {
-    /// Prints what has not been followed. The report of a task without another output goes to stdout, beside one to stderr.
-    pub(super) fn show(mut self, a_sentence_follows: bool) {
+    /// Prints the rest. The report of a task without another output goes to stdout, beside one to stderr. Returns why stdout did
+    /// not take all of it.
+    pub(super) fn show(mut self, a_sentence_follows: bool) -> Option<io::ErrorKind> {
         let mut stdout = self.complete(Stream::Stdout, self.task.stdout());
         let is_quiet = stdout.is_unused();
         if is_quiet {
@@ -110,6 +122,7 @@ impl Finish<'_> {
             self.print(Stream::Report, self.task.report(), &mut sink);
             sink.end(a_sentence_follows);
         }
+        stdout.failure()
     }
 
     /// The output as it was followed, or printed here.
@@ -134,8 +147,11 @@ impl Finish<'_> {
             Stream::Report => bytes.report,
         });
         if total.is_none_or(|total| exact_tail(tail, total) == Some(0)) {
-            // A reader that has closed its end is no failure.
-            let _ = sink.write(tail.as_bytes());
+            if let Err(error) = sink.write(tail.as_bytes())
+                && error.kind() != io::ErrorKind::BrokenPipe
+            {
+                note(&format!("{}: cannot write the output: {error}", output_reader::name(stream)));
+            }
             return;
         }
         let round = Some(self.task.round());

@@ -45,10 +45,7 @@ impl From<io::Error> for NotStarted {
 pub(super) fn start(command: &TaskCommand, surroundings: Surroundings<'_>) -> Result<RunningChild, NotStarted> {
     let Surroundings { folder, mut environment, nothing, stdout, stderr, brand, not_after } = surroundings;
     let folder = command.folder.as_ref().map_or(folder, Path::new);
-    let own = command.environment.iter().map(|(name, value)| (name.as_str(), value.as_ref()));
-    for (name, value) in [("PWD", folder.as_os_str())].into_iter().chain(own) {
-        environment.set(name, value).map_err(io::Error::other)?;
-    }
+    environment.set("PWD", folder).map_err(io::Error::other)?;
     let stdin = match &command.stdin {
         None => nothing.try_clone()?,
         Some(text) => file_with(text)?,

@@ -263,6 +263,10 @@ impl Runner {
             return Err(failed(&"there is no work folder"));
         };
         let mut environment = self.environment.clone();
+        for (name, value) in job.command.iter().flat_map(|command| &command.environment) {
+            environment.set(name, value).map_err(|error| failed(&error))?;
+        }
+        // Later, because a program must not be mistaken about its task.
         for (name, value) in info::environment(job, &self.controller, self.ip) {
             environment.set(name, value).map_err(|error| failed(&error))?;
         }

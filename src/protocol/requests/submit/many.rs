@@ -16,6 +16,10 @@ pub const TASK_SUBMIT_MANY: Kind =
 /// The share of `SUBMIT_BYTES_MAX` that fields beside the list may take once every task has them, as a factor.
 const SPREAD_MAX: usize = 16;
 
+/// The terms of all tasks of one frame, as a factor of `AFTER_TERMS_MAX`: each takes about a microsecond of the turn, during which
+/// no other request is answered.
+const TERMS_SPREAD_MAX: usize = 50;
+
 /// Tasks to be accepted together.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SubmitMany {
@@ -60,7 +64,19 @@ fn read_many(Reader { fields, list, rules, .. }: Reader<'_>) -> Result<SubmitMan
         });
         merged.map_err(|refusal| refusal.about(index))
     };
-    Ok(SubmitMany { tasks: list.items.into_iter().enumerate().map(task).collect::<Result<_, _>>()? })
+    let tasks = list.items.into_iter().enumerate().map(task).collect::<Result<Vec<Submit>, _>>()?;
+    let terms: usize =
+        tasks.iter().map(|task| task.relations.as_ref().map_or(0, |relations| relations.after.len())).sum();
+    let max = limits.terms_max.saturating_mul(TERMS_SPREAD_MAX);
+    if terms > max {
+        let message = format!(
+            "the tasks have {terms} terms in {} together; at most {max} are accepted in one frame ({TERMS_SPREAD_MAX} times \
+             AFTER_TERMS_MAX): send fewer tasks at once, or let them wait for a job",
+            words::AFTER
+        );
+        return Err(Refusal::new(Code::LimitReached, message));
+    }
+    Ok(SubmitMany { tasks })
 }
 
 fn bad(message: String) -> Refusal {
