@@ -23,6 +23,10 @@ pub(super) struct Tasks {
     jobs: Jobs,
     /// The terms that waiting tasks wait for.
     dependants: Dependants,
+    /// The waiting tasks that have met terms since they were stored. A restart judges these again by the tasks that they
+    /// name, so they are stored only before one of those is forgotten: a record has as many terms as it waits for, and
+    /// storing it with each of them would cost the square of that.
+    met_unstored: BTreeSet<TaskId>,
     counts: [usize; Phase::ALL.len()],
     pub(super) effects: VecDeque<Effect>,
     /// The tasks that have changed their phase, or were removed, in this event.
@@ -206,8 +210,19 @@ impl Tasks {
         record.unmet.retain(|unmet| *unmet != term);
         if is_last {
             self.queue.enter(now, record);
+            self.effects.push_back(Effect::Record(Record::Put(record.clone())));
+        } else {
+            self.met_unstored.insert(dependant);
         }
-        self.effects.push_back(Effect::Record(Record::Put(record.clone())));
+    }
+
+    /// Stores the terms that have been met.
+    fn store_met_terms(&mut self) {
+        for id in std::mem::take(&mut self.met_unstored) {
+            if let Some(record) = self.records.get(&id).filter(|record| record.phase() == Phase::Waiting) {
+                self.effects.push_back(Effect::Record(Record::Put(record.clone())));
+            }
+        }
     }
 
     /// A finished task that is about to wait again waits for these terms, too.
@@ -244,6 +259,7 @@ impl Tasks {
     /// Forgets a task.
     pub(super) fn remove(&mut self, now: Now, id: TaskId) -> Option<TaskRecord> {
         let record = self.records.remove(&id)?;
+        self.store_met_terms();
         if record.phase() == Phase::Waiting {
             self.queue.leave(now, &record);
             self.dependants.remove(&record);

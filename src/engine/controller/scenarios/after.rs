@@ -206,6 +206,25 @@ fn a_met_term_stays_met_when_its_task_is_forgotten() {
     assert_eq!(world.apply("a"), Some((next, Round(1))));
 }
 
+/// The record of a task contains its terms: storing it with each of them would cost their square.
+#[test]
+fn a_met_term_is_not_stored_by_itself() {
+    let mut world = World::new();
+    let all: Vec<TaskId> = (0..9).map(|_| world.task()).collect();
+    let terms: Vec<_> = all.iter().map(ToString::to_string).collect();
+    let next = world.submitted(&after(terms.join(",")));
+    let (last, others) = all.split_last().unwrap();
+    for task in others {
+        world.exits("a", *task, 0, 0);
+    }
+    assert_eq!(world.stored[&next].unmet.len(), all.len(), "nothing was stored since the submit");
+    world.restart();
+    assert_eq!(world.why(next), waits(&format!("task {last} to succeed")));
+    world.exits("a", *last, 1, 0);
+    world.exits("a", next, 1, 0);
+    assert_eq!(world.outcome(next), Outcome::Succeeded);
+}
+
 /// The end that a task has waited for must not be lost while the task runs.
 #[test]
 fn a_task_that_has_waited_is_handed_out_after_the_commit() {
