@@ -97,10 +97,14 @@ fn an_agent_that_keeps_nothing_says_so() {
     let sandbox = configured("OUTPUT_KEEP_BYTES = 0");
     sandbox.tool("long", "seq 5000");
     sandbox.ok("up 1");
+    // A run that takes a moment is followed, and then nothing of it need be kept.
     let run = output(&sandbox, "run long");
     assert_eq!(run.status.code(), Some(0), "the exit code is that of the task");
-    assert!(numbers(5000).ends_with(&run.stdout) && run.stdout.len() == 10_000);
-    assert!(errors(&run).contains("OUTPUT_KEEP_BYTES is 0"), "{}", errors(&run));
+    let id = finished(&sandbox, "long");
+    let logs = output(&sandbox, &format!("logs {id}"));
+    assert_eq!(logs.status.code(), Some(1), "bytes are missing");
+    assert!(numbers(5000).ends_with(&logs.stdout) && logs.stdout.len() == 10_000);
+    assert!(errors(&logs).contains("OUTPUT_KEEP_BYTES is 0"), "{}", errors(&logs));
 }
 
 #[test]
