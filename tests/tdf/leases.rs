@@ -15,10 +15,10 @@ use super::proxy::Proxy;
 use super::waiting::eventually;
 use super::{NAMESPACE, Place, clock, name};
 
-/// An outage that is longer than what is left of a lease, and than the silence of a Redis that answers.
+/// An outage longer than the rest of a lease, and longer than the pauses of a Redis that answers.
 const OUTAGE: Duration = Duration::from_secs(5);
 
-/// What is left of a lease when the outage begins.
+/// The rest of a lease when the outage begins.
 const LEFT: f64 = 3.0;
 
 impl Place {

@@ -314,7 +314,7 @@ impl Controller {
         true
     }
 
-    /// Continues after a restart: judges all unmet terms, and stops what was to stop.
+    /// Continues after a restart: judges all unmet terms, and stops the jobs whose limit of failures is reached.
     pub(super) fn restore_relations(&mut self, now: Now) {
         let waits = |record: &&TaskRecord| record.phase() == Phase::Waiting && !record.unmet.is_empty();
         let mut waiting: Vec<_> = self.tasks.newest_before(None).filter(waits).map(|record| record.id).collect();

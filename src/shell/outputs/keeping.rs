@@ -66,7 +66,7 @@ impl Keeping {
         self.folder.complete(output, is_cut)
     }
 
-    /// Takes account of an output, and removes what is too old, or beyond the budget.
+    /// Counts an output, and removes old ones until the age and the total are within their limits.
     fn tidy(&mut self, output: OutputId) {
         let now = i128::from(clock::now().wall.micros()) * 1000;
         let age_max = i128::try_from(self.limits.age_max.as_nanos()).unwrap_or(i128::MAX);
