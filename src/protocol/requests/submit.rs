@@ -95,19 +95,22 @@ fn read(mut fields: Fields, rules: &Rules) -> Result<Submit, Refusal> {
 /// The work of a task: its tool, or the built-in operation for commands.
 fn tool(fields: &Fields) -> Result<ToolName, Refusal> {
     let refused = |message: String| Err(Refusal::new(Code::BadOperation, message));
-    let named: Vec<&str> = command::WORK.into_iter().filter(|word| fields.get(word).is_some()).collect();
-    match (named.as_slice(), fields.get(words::OPERATION)) {
-        ([_], Some(Scalar::Text(name))) => {
+    let named = || command::WORK.into_iter().filter(|word| fields.get(word).is_some());
+    match (named().count(), fields.get(words::OPERATION)) {
+        (1, Some(Scalar::Text(name))) => {
             let tool = ToolName::new(name).or_else(|error| refused(format!("__OPERATION__ {error}")))?;
             command::read(fields).map(|_| tool)
         }
-        ([_], Some(other)) => refused(format!("__OPERATION__ {other} is not a text; set it to the tool to run")),
-        ([_], None) => command::read(fields).map(|_| ToolName::command()),
-        ([], _) => refused(
+        (1, Some(other)) => refused(format!("__OPERATION__ {other} is not a text; set it to the tool to run")),
+        (1, None) => command::read(fields).map(|_| ToolName::command()),
+        (0, _) => refused(
             "__OPERATION__ is missing; set it to the tool to run, for example \"helloworld\", or __COMMAND__ to a command"
                 .to_owned(),
         ),
-        (several, _) => refused(format!("{} exclude one another; send one of them", several.join(" and "))),
+        _ => {
+            let several: Vec<&str> = named().collect();
+            refused(format!("{} exclude one another; send one of them", several.join(" and ")))
+        }
     }
 }
 
