@@ -37,7 +37,7 @@
 //! | [`types`] | plain data: ids, time, the record of a task |
 //! | [`config`] | `defaults.toml`, which is also the documentation of every key, and the user's file over it, to typed sections |
 //! | [`protocol`] | bytes to types and back; the only place for the words of the wire |
-//! | [`engine`] | pure state machines: [`engine::controller`]; [`engine::slot`], the agent; [`engine::push`], the pushes; [`engine::zmtp`], a connection; [`engine::endpoint`], the admission of connections; [`engine::master`] and [`engine::worker`], of prompts; [`engine::supervisor`] |
+//! | [`engine`] | pure state machines: [`engine::controller`]; [`engine::slot`], the agent; [`engine::push`], the pushes; [`engine::zmtp`], a connection; [`engine::endpoint`], the admission of connections; [`engine::master`] and [`engine::worker`], of prompts; [`engine::supervisor`]; [`engine::lists`], of task lists; [`engine::graph`], step graphs; [`engine::map`], of `llts map` |
 //! | [`shell`] | all I/O: sockets, processes, archives, files, clocks; loops without decisions |
 //! | [`client`] | the Rust client that the command line and the tests use |
 //! | [`cli`] | arguments in; text for people or JSON out |
@@ -99,6 +99,19 @@
 //! its tasks, and a term is decided by the end that it names, each in O(log n). One end may decide many terms, so its
 //! consequences are a queue of work, of which each turn does a slice; so are orders about all tasks of a job.
 //!
+//! # Maps
+//!
+//! `llts map` makes a task of each line of its input ([`engine::map`]). It submits ahead of what runs, many tasks in a frame, and asks
+//! for the oldest of them with queries that are parked until they have finished. So it needs no port, works over every way to a
+//! controller, and holds a bounded number of results; the others stay with the service. Submit keys made of the lines let it ask again
+//! after a lost connection, and let the same map go on later.
+//!
+//! # Step graphs
+//!
+//! A graph is a document ([`protocol::graph`]) of steps with ports. [`engine::graph`] connects them and moves each step through
+//! its states, by counts of the neighbours that hold it up. A run of a graph is made again from its document and from what has
+//! happened to it ([`types::GraphEntry`]). The controller does not run graphs yet; `llts graph` checks and draws them.
+//!
 //! # Restarts
 //!
 //! A controller that starts reads the store and continues: waiting tasks keep their order, and a run is adopted when its
@@ -129,6 +142,12 @@
 //! written an original reads. [`engine::tdf`] decides by the facts of a task, a script moves it in one step behind a fence.
 //! A worker ([`shell::tdf::worker`]) fetches programs from their sources ([`shell::source`]) and runs them as an agent runs a tool: with
 //! a guard, and until nothing of them is left. Its result waits on the disk while Redis is away.
+//!
+//! # Task lists
+//!
+//! TDF2: tasks and lists are files in folders named for their states ([`shell::lists`]). [`engine::lists`] decides which tasks form a
+//! list and who has it; a move is a rename, so that a kill at any instant leaves each task in one place. A worker keeps its list while
+//! the server is away; the name of the running list is the fence.
 //!
 //! # Where to begin
 //!

@@ -1,11 +1,11 @@
 //! The command line: global options and the list of subcommands. The arguments of each are in its own file.
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, Parser, Subcommand};
 
 use super::connect::Global;
 use super::{
-    agent, config, context, drain, explain, gate, guard, hold, init, job, join, keys, kill, list, logs, prompt, query,
-    retry, run, store, submit, supervise, tdf, tool, up, wait,
+    agent, config, context, drain, exit, explain, gate, graph, guard, hold, init, job, join, keys, kill, list, lists,
+    logs, map, prompt, query, retry, run, store, submit, supervise, tdf, tool, up, wait,
 };
 
 const ABOUT: &str =
@@ -20,6 +20,7 @@ Exit codes:
     4    the controller refused; stderr has the code and the message
     5    no such task
   124    the time limit of a wait or of a task has passed
+  map exits with the number of failed tasks, 101 for more than 100, and 255 if it cannot go on
   run and wait exit like the task: with its code, 124 if it TIMED_OUT or EXPIRED, or 128 + n if signal n ended it";
 
 #[derive(Debug, Parser)]
@@ -35,6 +36,8 @@ pub(super) struct Arguments {
 pub(super) enum Command {
     /// Run a tool: submit a task, wait for its end, print its report, exit as it did
     Run(run::RunArgs),
+    /// Run a command for each line of the input, as xargs and GNU parallel do
+    Map(Box<map::MapArgs>),
     /// Submit a task and print its id
     Submit(submit::SubmitArgs),
     /// Wait until tasks have finished
@@ -71,6 +74,8 @@ pub(super) enum Command {
     Gate(gate::GateArgs),
     /// Check or export the durable store
     Store(store::StoreArgs),
+    /// Check and draw step graphs
+    Graph(graph::GraphArgs),
     /// Make, check and pack tools
     Tool(tool::ToolArgs),
     /// Make keys, with which a controller accepts other machines but no strangers
@@ -81,6 +86,8 @@ pub(super) enum Command {
     Context(context::ContextArgs),
     /// Hand prompts out to workers that run a command for each
     Prompt(prompt::PromptArgs),
+    /// Work off lists of commands that are files in a folder
+    Lists(lists::ListsArgs),
     /// Make a home for a service, with keys if it listens for other machines
     Init(init::InitArgs),
     /// Make a home for agents of a controller on another machine that has invited this one
@@ -103,11 +110,27 @@ pub(super) enum Command {
     Guard(guard::GuardArgs),
 }
 
+/// The exit code for arguments that were refused, or for help.
+pub(super) fn exit_code(refused: &clap::Error) -> u8 {
+    let code = u8::try_from(refused.exit_code()).unwrap_or(exit::USAGE);
+    let is_map = || {
+        let found = Arguments::command().ignore_errors(true).try_get_matches().ok();
+        found.is_some_and(|found| found.subcommand_name() == Some("map"))
+    };
+    if code != 0 && is_map() { map::FAILED } else { code }
+}
+
 impl Command {
     /// Where this command works instead of at a controller that `--controller` could name; `None` if it uses a controller.
     pub(super) fn acts_elsewhere(&self) -> Option<&'static str> {
         match self {
-            Self::Run(_) | Self::Submit(_) | Self::Wait(_) | Self::Kill(_) | Self::Retry(_) | Self::Hold(_) => None,
+            Self::Map(_)
+            | Self::Run(_)
+            | Self::Submit(_)
+            | Self::Wait(_)
+            | Self::Kill(_)
+            | Self::Retry(_)
+            | Self::Hold(_) => None,
             Self::Release(_) | Self::Query(_) | Self::Explain(_) | Self::List(_) | Self::Stats | Self::Agents => None,
             Self::Drain(_)
             | Self::Gate(_)
@@ -122,6 +145,7 @@ impl Command {
             Self::Down => Some("`llts down` stops a service of this machine"),
             Self::Controller => Some("`llts controller` is a controller itself"),
             Self::Store(_) => Some("`llts store` reads the store of this machine"),
+            Self::Graph(_) => Some("`llts graph` reads a file of this machine"),
             Self::Tool(_) => Some("`llts tool` works on files of this machine"),
             Self::Keys(_) => Some("`llts keys` makes files on this machine"),
             Self::Context(_) => Some("`llts context` keeps a file of this user"),
@@ -129,6 +153,7 @@ impl Command {
             Self::Prompt(_) => {
                 Some("`llts prompt` uses a prompt master, whose host and port are given after the command")
             }
+            Self::Lists(_) => Some("`llts lists` uses a folder of this machine, or the server that --server names"),
             Self::Tdf(_) => Some("`llts tdf` knows a Redis, which is named in the file behind the command"),
             Self::Supervise(_) | Self::Guard(_) => Some("this command belongs to a service of this machine"),
         }
@@ -149,7 +174,6 @@ impl Command {
 mod tests {
     use super::*;
     use crate::cli::output::Format;
-    use clap::CommandFactory as _;
 
     #[test]
     fn the_arguments_are_consistent() {

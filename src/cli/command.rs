@@ -1,16 +1,19 @@
-//! A plain command in place of a tool, for `llts submit` and `llts run`.
+//! A plain command in place of a tool, for `llts submit`, `llts run` and `llts map`.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::io::{self, IsTerminal as _, Read as _};
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
 
 use clap::Args;
+use rustix::fs::FileType;
 
 use super::exit::Failure;
 use crate::protocol::command::{STDIN_BYTES_MAX, Surroundings};
 use crate::protocol::requests::submit::Submission;
-use crate::shell::privacy;
+use crate::shell::{privacy, stdio};
 
 /// Characters of a refused text that its refusal repeats.
 const SHOWN_CHARS_MAX: usize = 40;
@@ -40,48 +43,70 @@ impl CommandArgs {
     /// The command. One for this machine has the working directory and the umask of this process; one for another machine
     /// has those that are named.
     pub(super) fn submission(&self, is_elsewhere: bool) -> Result<Submission, Failure> {
-        let submission = match &self.shell {
-            Some(line) => Submission::shell(text("the line for sh", line)?),
-            None => {
-                let words = self.command.iter().map(|word| text("an argument of the command", word));
-                Submission::command(&words.collect::<Result<Vec<_>, _>>()?)
-            }
+        let submission = match self.line()? {
+            Some(line) => Submission::shell(line),
+            None => Submission::command(&command_texts(self.words())?),
         };
+        Ok(submission.surrounded(&self.surroundings(is_elsewhere)?))
+    }
+
+    /// The line for sh, if there is one.
+    pub(super) fn line(&self) -> Result<Option<String>, Failure> {
+        self.shell.as_ref().map(|line| text("the line for sh", line)).transpose()
+    }
+
+    /// The program and its arguments.
+    pub(super) fn words(&self) -> &[OsString] {
+        &self.command
+    }
+
+    /// The surroundings of the command.
+    pub(super) fn surroundings(&self, is_elsewhere: bool) -> Result<Surroundings, Failure> {
         let folder = if is_elsewhere { self.cwd.clone() } else { Some(self.folder_here()?) };
-        Ok(submission.surrounded(&Surroundings {
+        Ok(Surroundings {
             folder: folder.map(|folder| text("the working directory", folder.as_os_str())).transpose()?,
             umask: (!is_elsewhere).then(privacy::umask_at_start),
             environment: self.variables()?,
-        }))
+        })
+    }
+
+    /// Whether there is a command, in place of a tool.
+    pub(super) fn is_given(&self) -> bool {
+        self.shell.is_some() || !self.command.is_empty()
+    }
+
+    /// Offers the standard input of this process to the command, or all three streams. That of a terminal is offered only with the
+    /// others, and nothing needs none.
+    pub(super) fn with_streams(
+        &self,
+        submission: Submission,
+        users: Vec<u32>,
+        is_tty: bool,
+    ) -> Result<Submission, Failure> {
+        let stdin = io::stdin();
+        if !self.is_given() || !is_tty && (stdin.is_terminal() || is_nothing(&stdin)) {
+            return Ok(submission);
+        }
+        let refused = |error| Failure::failed(format!("cannot offer the standard streams to the command: {error}"));
+        let (stdout, stderr) = (io::stdout(), io::stderr());
+        let streams = [stdin.as_fd(), stdout.as_fd(), stderr.as_fd()].into_iter().take(if is_tty { 3 } else { 1 });
+        let streams = streams.map(|fd| fd.try_clone_to_owned()).collect::<io::Result<Vec<OwnedFd>>>();
+        let name = streams.and_then(|streams| stdio::offer(streams, users)).map_err(refused)?;
+        Ok(submission.streaming(name))
     }
 
     /// Adds the standard input of this process, which the command gets as a whole. That of a terminal is not waited for.
     pub(super) fn with_stdin(&self, submission: Submission) -> Result<Submission, Failure> {
         let stdin = io::stdin();
-        let is_command = self.shell.is_some() || !self.command.is_empty();
-        if !is_command || stdin.is_terminal() {
+        if !self.is_given() || stdin.is_terminal() {
             return Ok(submission);
         }
         let mut bytes = Vec::new();
         // One byte more, so that a longer input is detected.
         let read = stdin.lock().take(STDIN_BYTES_MAX as u64 + 1).read_to_end(&mut bytes);
         read.map_err(|error| Failure::failed(format!("cannot read the standard input: {error}")))?;
-        if bytes.len() > STDIN_BYTES_MAX {
-            return Err(Failure::usage(format!(
-                "the standard input has more than {STDIN_BYTES_MAX} bytes; let the command open a file: \
-                 llts run --sh 'COMMAND < FILE'"
-            )));
-        }
-        if bytes.is_empty() {
-            return Ok(submission);
-        }
-        let input = String::from_utf8(bytes).map_err(|error| {
-            let at = error.utf8_error().valid_up_to();
-            Failure::usage(format!(
-                "byte {at} of the standard input is not valid UTF-8; let the command open a file: llts run --sh 'COMMAND < FILE'"
-            ))
-        })?;
-        Ok(submission.reading(input))
+        let input = input(bytes)?;
+        Ok(if input.is_empty() { submission } else { submission.reading(input) })
     }
 
     fn folder_here(&self) -> Result<PathBuf, Failure> {
@@ -113,11 +138,60 @@ impl CommandArgs {
     }
 }
 
+/// What a message can carry to another machine.
+fn input(bytes: Vec<u8>) -> Result<String, Failure> {
+    const REMEDY: &str = "let the command open a file: llts run --sh 'COMMAND < FILE'";
+    if bytes.len() > STDIN_BYTES_MAX {
+        return Err(Failure::usage(format!("the standard input has more than {STDIN_BYTES_MAX} bytes; {REMEDY}")));
+    }
+    String::from_utf8(bytes).map_err(|error| {
+        let at = error.utf8_error().valid_up_to();
+        Failure::usage(format!("byte {at} of the standard input is not valid UTF-8; {REMEDY}"))
+    })
+}
+
+/// Whether it is `/dev/null`, which a command has anyway.
+fn is_nothing(stdin: &io::Stdin) -> bool {
+    let is_same = |null: std::fs::Metadata| {
+        rustix::fs::fstat(stdin)
+            .is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode).is_char_device() && stat.st_rdev == null.rdev())
+    };
+    std::fs::metadata("/dev/null").is_ok_and(is_same)
+}
+
+/// The words of a command, whose first names a program.
+pub(super) fn command_texts(words: &[OsString]) -> Result<Vec<String>, Failure> {
+    if words.first().is_some_and(|program| program.is_empty()) {
+        return Err(Failure::usage("the command is empty: its program is an empty text"));
+    }
+    words.iter().map(|word| text("an argument of the command", word)).collect()
+}
+
 /// JSON has no place for other bytes than those of a text.
-fn text(name: &str, bytes: &OsStr) -> Result<String, Failure> {
+pub(super) fn text(name: &str, bytes: &OsStr) -> Result<String, Failure> {
     let text = bytes.to_str();
     let begin = || bytes.to_string_lossy().chars().take(SHOWN_CHARS_MAX).collect::<String>();
     let message =
         || Failure::usage(format!("{name} is not valid UTF-8: it begins with {:?}; put it into a script", begin()));
     text.map(str::to_owned).ok_or_else(message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_empty_program_is_refused() {
+        let refused = command_texts(&[OsString::new(), "a".into()]).unwrap_err();
+        assert!(refused.sentence.contains("the command is empty"), "{}", refused.sentence);
+        assert!(command_texts(&["a".into(), OsString::new()]).is_ok());
+    }
+
+    #[test]
+    fn only_a_short_text_travels_as_input() {
+        assert_eq!(input(b"a\0".to_vec()).unwrap(), "a\0");
+        for (bytes, sentence) in [(vec![b'x'; STDIN_BYTES_MAX + 1], "65536"), (vec![b'a', 0xff], "byte 1")] {
+            assert!(input(bytes).unwrap_err().sentence.contains(sentence));
+        }
+    }
 }

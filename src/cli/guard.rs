@@ -8,6 +8,7 @@ use super::Session;
 use super::exit::Failure;
 use crate::shell::agent;
 use crate::shell::guard::{self, Watched};
+use crate::shell::lists;
 use crate::shell::logging;
 use crate::shell::process::{Pid, ProcessId, end_below};
 use crate::shell::prompt_worker;
@@ -31,6 +32,9 @@ pub(super) struct GuardArgs {
     /// It works for a TDF namespace in this folder
     #[arg(long, value_name = "DIR", conflicts_with_all = ["guest", "prompts"])]
     tdf: Option<PathBuf>,
+    /// It works on task lists, with outputs in this folder
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["guest", "prompts", "tdf"])]
+    lists: Option<PathBuf>,
 }
 
 pub(super) fn run(session: &Session, args: &GuardArgs) -> Result<u8, Failure> {
@@ -40,6 +44,7 @@ pub(super) fn run(session: &Session, args: &GuardArgs) -> Result<u8, Failure> {
     let _keeper = args.guest.as_deref().map(KeeperLock::join).transpose().map_err(Failure::failed)?;
     let of_prompts = args.prompts.as_deref().map(prompt_worker::runs);
     let runs = of_prompts.or_else(|| args.tdf.as_deref().map(tdf::worker::runs));
+    let runs = runs.or_else(|| args.lists.as_deref().map(lists::worker::runs));
     let runs = runs.transpose().map_err(Failure::failed)?;
     let _deaf = guard::detach().map_err(Failure::failed)?;
     // The log file of an agent belongs to the next agent of its name.

@@ -139,7 +139,7 @@ fn seconds_of(seconds: f64) -> Duration {
     Duration::try_from_secs_f64(seconds).unwrap_or_default()
 }
 
-fn with_agents(job: &JobAnswer) -> u64 {
+pub(super) fn with_agents(job: &JobAnswer) -> u64 {
     [Phase::Dispatched, Phase::Preparing, Phase::Running, Phase::Ended].map(|phase| job.in_phase(phase)).iter().sum()
 }
 

@@ -1,5 +1,7 @@
 //! `llts logs`: the outputs of tasks, byte for byte, also while they run.
 
+use std::time::Duration;
+
 use clap::Args;
 
 use super::Session;
@@ -15,7 +17,8 @@ use crate::types::Stream;
 #[command(mut_group("selection", |group| group.required(true)))]
 #[command(after_help = "\
 stdout goes to stdout and stderr to stderr, byte for byte; with one of --stdout, --stderr and --report, that output alone goes \
-to stdout. Without -f, a task that runs is shown as far as it has written. Several tasks are printed one after the other.
+to stdout. Without -f, a task that runs is shown as far as it has written. Several tasks are printed one after the \
+other, as they are named, or in the order of their submits.
 Exits with 1 if bytes are missing, for the reason on stderr; with 5 if a task is not known.")]
 pub(super) struct LogsArgs {
     #[command(flatten)]
@@ -41,6 +44,9 @@ pub(super) struct LogsArgs {
     /// Begin each line with the id of its task and a tab
     #[arg(long)]
     tag: bool,
+    /// For those who come from `llts map`: the order is always that of the submits
+    #[arg(long, hide = true)]
+    keep_order: bool,
 }
 
 impl LogsArgs {
@@ -69,7 +75,12 @@ pub(super) fn run(session: &mut Session, args: &LogsArgs) -> Result<u8, Failure>
     }
     let client = session.client()?;
     let mut worst = 0;
-    for Chosen { id, state } in args.selection.resolve(&client, Scope::Every)? {
+    let mut chosen = args.selection.resolve(&client, Scope::Every)?;
+    if !args.selection.is_by_ids() {
+        // A list has the newest task first, a reader of outputs begins with the oldest.
+        chosen.reverse();
+    }
+    for Chosen { id, state } in chosen {
         if let Err(unknown) = state {
             note(&about(&id, &unknown.sentence));
             worst = worst.max(exit::NO_SUCH_TASK);
@@ -134,6 +145,7 @@ impl Copy<'_> {
             stream: self.stream,
             round: self.args.round.map(u64::from),
             follows: self.args.follow,
+            patience: Duration::ZERO,
         };
         let mut offset = match self.args.tail {
             Some(lines) => reader.tail(lines)?,

@@ -10,6 +10,7 @@ mod change;
 mod command;
 mod connect;
 mod exit;
+mod host;
 mod output;
 mod output_reader;
 mod parameter;
@@ -30,6 +31,7 @@ mod down;
 mod drain;
 mod explain;
 mod gate;
+mod graph;
 mod guard;
 mod hold;
 mod info;
@@ -40,7 +42,9 @@ mod join;
 mod keys;
 mod kill;
 mod list;
+mod lists;
 mod logs;
+mod map;
 mod prompt;
 mod query;
 mod retry;
@@ -54,6 +58,7 @@ mod tool;
 mod up;
 mod wait;
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::Parser;
@@ -134,18 +139,31 @@ impl Session {
     }
 }
 
+/// Reads the arguments. The words behind the first `:::` of a map are values, also those that begin with a dash.
+fn arguments(words: Vec<OsString>) -> Result<Arguments, clap::Error> {
+    if let Some((before, values)) = words.iter().position(|word| word == map::SOURCE).map(|at| words.split_at(at))
+        && let Ok(mut arguments) = Arguments::try_parse_from(before)
+        && let Command::Map(args) = &mut arguments.command
+    {
+        args.values = values.to_vec();
+        return Ok(arguments);
+    }
+    Arguments::try_parse_from(words)
+}
+
 /// Runs the program with the arguments of this process, and returns its exit code.
 #[must_use]
 pub fn run() -> u8 {
-    let Arguments { mut global, command } = match Arguments::try_parse() {
+    let Arguments { mut global, command } = match arguments(std::env::args_os().collect()) {
         Ok(arguments) => arguments,
         Err(refused) => {
             // Help and version go to stdout and are not errors. If they cannot be written, no other output is left.
             let _ = refused.print();
-            return u8::try_from(refused.exit_code()).unwrap_or(exit::USAGE);
+            return args::exit_code(&refused);
         }
     };
     let mut out = Output::new(global.output);
+    let is_map = matches!(command, Command::Map(_));
     let result = configure(&mut global, &command).and_then(|(home, config, sources)| {
         // The processes of a service share the environment of the service, which has already given these warnings.
         if command.is_for_people() && !is_supervised() {
@@ -162,6 +180,7 @@ pub fn run() -> u8 {
         Ok(code)
     });
     result.unwrap_or_else(|failure| {
+        let failure = if is_map { map::with_its_code(failure) } else { failure };
         out.failure(&failure);
         failure.exit
     })
@@ -217,6 +236,7 @@ fn dispatch(session: &mut Session, command: Command) -> Result<u8, Failure> {
         Command::Up(args) => up::run(session, &args),
         Command::Down => down::run(session),
         Command::Run(args) => run::run(session, &args),
+        Command::Map(args) => map::run(session, &args),
         Command::Submit(args) => submit::run(session, &args),
         Command::Wait(args) => wait::run(session, &args),
         Command::Logs(args) => logs::run(session, &args),
@@ -237,11 +257,13 @@ fn dispatch(session: &mut Session, command: Command) -> Result<u8, Failure> {
         Command::Drain(args) => drain::run(session, &args),
         Command::Gate(args) => gate::run(session, &args),
         Command::Store(args) => store::run(session, &args),
+        Command::Graph(args) => graph::run(session, &args),
         Command::Tool(args) => tool::run(session, &args),
         Command::Keys(args) => keys::run(session, &args),
         Command::Config(args) => config::run(session, &args),
         Command::Context(args) => context::run(session, args),
         Command::Prompt(args) => prompt::run(session, args),
+        Command::Lists(args) => lists::run(session, &args),
         Command::Tdf(args) => tdf::run(session, args),
         Command::Controller => controller::run(session),
         Command::Agent(args) => agent::run(session, &args),

@@ -1,6 +1,7 @@
 //! The output of results and messages. The only file of the command line that writes to stdout and stderr.
 
 use std::fmt::Display;
+use std::fs::File;
 use std::io::{self, IsTerminal as _, Write};
 
 use clap::ValueEnum;
@@ -146,6 +147,11 @@ pub(super) fn ask(question: &str) {
     raw_stderr(question);
 }
 
+/// Replaces the last line of the terminal, which the next output overwrites; an empty text clears it.
+pub(super) fn status_line(text: &str) {
+    raw_stderr(&format!("\r\x1b[K{text}"));
+}
+
 fn raw_stderr(text: &str) {
     // A failure cannot be reported anywhere else.
     let _ = io::stderr().write_all(text.as_bytes());
@@ -160,6 +166,8 @@ pub(super) struct Sink {
     is_unused: bool,
     /// The first error of a write.
     failure: Option<io::ErrorKind>,
+    /// A file that gets the same bytes without tags, until it cannot take them.
+    copy: Option<io::Result<File>>,
 }
 
 /// The stream of this program that gets the bytes.
@@ -171,7 +179,12 @@ pub(super) enum Target {
 
 impl Sink {
     pub(super) const fn new(target: Target, tag: Option<String>) -> Self {
-        Self { target, tag, is_open: false, is_unused: true, failure: None }
+        Self { target, tag, is_open: false, is_unused: true, failure: None, copy: None }
+    }
+
+    /// A sink whose bytes also go to this file.
+    pub(super) fn copied_to(self, file: File) -> Self {
+        Self { copy: Some(Ok(file)), ..self }
     }
 
     /// Writes bytes as they are.
@@ -181,6 +194,11 @@ impl Sink {
     pub(super) fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         if bytes.is_empty() {
             return Ok(());
+        }
+        if let Some(Ok(file)) = &mut self.copy
+            && let Err(error) = file.write_all(bytes)
+        {
+            self.copy = Some(Err(error));
         }
         let tagged = self.tag.as_ref().map(|tag| tagged(bytes, tag, self.is_open));
         self.is_open = !bytes.ends_with(b"\n");
@@ -193,6 +211,11 @@ impl Sink {
     /// The first error of a write.
     pub(super) const fn failure(&self) -> Option<io::ErrorKind> {
         self.failure
+    }
+
+    /// Why the file did not take all bytes, if there is one and it did not.
+    pub(super) fn take_copy_error(&mut self) -> Option<io::Error> {
+        self.copy.take().and_then(Result::err)
     }
 
     /// Whether nothing has been written.

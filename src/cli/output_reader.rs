@@ -7,12 +7,25 @@ use std::time::Duration;
 use super::exit::Failure;
 use super::output::{Sink, note};
 use crate::client::{Client, ClientError, PARK_MAX};
-use crate::protocol::client::Selector;
-use crate::protocol::requests::logs::{OutputView, output};
-use crate::types::Stream;
+use crate::protocol::client::{Selector, TaskView};
+use crate::protocol::requests::logs::{ABSENT, OutputView, output};
+use crate::shell::clock;
+use crate::types::{Stream, exact_tail};
 
 /// Refusals in a row for want of room, or of an agent that answers, after which a reader gives up. Each takes seconds.
 const REFUSALS_MAX: u32 = 5;
+
+/// How long the agent of a finished task may be absent: a supervisor restarts one within seconds, also after some failures in a row.
+pub(super) const ABSENCE_MAX: Duration = Duration::from_secs(30);
+
+/// The pause before an absent agent is asked for again. The controller has no push for its return.
+const ABSENCE_PAUSE: Duration = Duration::from_millis(200);
+
+fn absence_pause() {
+    let pause = rustix::event::Timespec { tv_sec: 0, tv_nsec: ABSENCE_PAUSE.subsec_nanos().into() };
+    // A signal may cut it short.
+    let _ = rustix::event::poll(&mut [], Some(&pause));
+}
 
 /// An output of one round of a task.
 pub(super) struct OutputReader<'a> {
@@ -23,6 +36,8 @@ pub(super) struct OutputReader<'a> {
     pub(super) round: Option<u64>,
     /// Whether to wait for bytes that have not been written yet.
     pub(super) follows: bool,
+    /// How long to ask again for bytes whose agent is being restarted.
+    pub(super) patience: Duration,
 }
 
 /// The result of a copy.
@@ -57,6 +72,7 @@ impl OutputReader<'_> {
     /// When the controller refuses, or does not answer, or the bytes cannot be written.
     pub(super) fn copy(&self, mut offset: u64, sink: &mut Sink) -> Result<Copied, Failure> {
         let mut is_cut = false;
+        let until = clock::now().mono + self.patience;
         loop {
             let part = match self.part(offset, None) {
                 Ok(part) => part,
@@ -65,6 +81,10 @@ impl OutputReader<'_> {
                 }
                 Err(error) => return Err(error.into()),
             };
+            if part.missing().is_some_and(|why| why.ends_with(ABSENT)) && !is_cut && clock::now().mono < until {
+                absence_pause();
+                continue;
+            }
             if let Some(why) = part.missing().filter(|_| !is_cut) {
                 is_cut = true;
                 self.note_missing(&part, offset, why);
@@ -146,3 +166,39 @@ impl OutputReader<'_> {
 
 /// Bytes of one step backwards: what one answer has room for, with any configuration.
 const BACK_BYTES: u64 = 16 << 10;
+
+/// Prints an output of the last round of a finished task: from the result if that has all of it, otherwise from its agent.
+/// False if bytes are missing.
+pub(super) fn print_finished(
+    client: &Client,
+    task: &TaskView,
+    stream: Stream,
+    patience: Duration,
+    sink: &mut Sink,
+) -> bool {
+    let (tail, total) = match stream {
+        Stream::Stdout => (task.stdout(), task.output_bytes().map(|bytes| bytes.stdout)),
+        Stream::Stderr => (task.stderr(), task.output_bytes().map(|bytes| bytes.stderr)),
+        Stream::Report => (task.report(), task.output_bytes().map(|bytes| bytes.report)),
+    };
+    if total.is_none_or(|total| exact_tail(tail, total) == Some(0)) {
+        if let Err(error) = sink.write(tail.as_bytes())
+            && error.kind() != io::ErrorKind::BrokenPipe
+        {
+            note(&format!("{}: cannot write the output: {error}", name(stream)));
+        }
+        return true;
+    }
+    let reader = OutputReader { client, task: task.id(), stream, round: Some(task.round()), follows: false, patience };
+    match reader.copy(0, sink) {
+        Ok(copied) => !matches!(copied, Copied::NoSuchRound | Copied::All { is_cut: true, .. }),
+        Err(failure) => {
+            note(&format!("{}: {}", name(stream), failure.sentence));
+            if sink.is_unused() {
+                // Of a controller that does not know TASK/OUTPUT, the end is better than nothing.
+                let _ = sink.write(tail.as_bytes());
+            }
+            false
+        }
+    }
+}

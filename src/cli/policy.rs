@@ -1,4 +1,4 @@
-//! The options for the policy of a task, which `submit` and `run` accept.
+//! The options for the policy of a task, which `submit`, `run` and `map` accept.
 
 use std::time::Duration;
 
@@ -34,6 +34,40 @@ impl FromArgMatches for PolicyArgs {
         let now = clock::now().wall;
         let demands = Policy::FIELDS.iter().filter_map(|field| Some((field, demand(field, matches, now)?)));
         Ok(Self(demands.collect()))
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+/// An option for each field that the tasks of a map can have. Its budgets of failures are those of `--retries`: `--max-fails` is
+/// about the whole job there.
+#[derive(Debug)]
+pub(super) struct MapPolicyArgs(pub(super) Vec<(&'static PolicyField, Scalar)>);
+
+/// The fields without an option in a map.
+const NOT_OF_A_MAP: [&str; 3] = ["MAX_FAILS", "MAX_TIMEOUTS", "PUSH_ACK"];
+
+fn of_a_map() -> impl Iterator<Item = &'static PolicyField> {
+    Policy::FIELDS.iter().filter(|field| !NOT_OF_A_MAP.contains(&field.name))
+}
+
+impl Args for MapPolicyArgs {
+    fn augment_args(command: Command) -> Command {
+        of_a_map().fold(command, |command, field| command.arg(flag(field)))
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+impl FromArgMatches for MapPolicyArgs {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, Error> {
+        let now = clock::now().wall;
+        Ok(Self(of_a_map().filter_map(|field| Some((field, demand(field, matches, now)?))).collect()))
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), Error> {

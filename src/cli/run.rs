@@ -3,30 +3,31 @@
 mod follow;
 
 use std::collections::BTreeSet;
+use std::fs;
 use std::io::ErrorKind;
 use std::os::fd::AsFd as _;
+use std::os::unix::fs::MetadataExt as _;
 use std::time::Duration;
 
 use clap::Args;
+use nix::sys::signal::Signal;
+use rustix::process::geteuid;
 
 use super::Session;
 use super::caller::caller;
-use super::connect::{self, Configured};
 use super::exit::{self, Failure};
+use super::host::at_controller;
 use super::output::note;
 use super::submit::{TaskArgs, hand_over};
 use super::tails::note_tails;
 use crate::client::{Client, Waited};
-use crate::config::Transport;
-use crate::config::nearest::nearest;
 use crate::protocol::client::{Selector, TaskView};
 use crate::protocol::requests::agents::AgentRow;
 use crate::protocol::requests::kill::kill;
 use crate::protocol::requests::submit::Submission;
 use crate::shell::clock;
-use crate::shell::ephemeral::{EphemeralLeftover, EphemeralPlan, EphemeralService, Way};
 use crate::shell::signals::{STOP, Signals};
-use crate::shell::supervisor::{self, AGENTS_MAX};
+use crate::types::nearest;
 use crate::types::{ExitCode, Mono, ToolName, ToolSet};
 
 use follow::{Finish, Followed, Followers};
@@ -46,67 +47,32 @@ The options of Policy are explained by `llts submit --help`.")]
 pub(super) struct RunArgs {
     #[command(flatten)]
     task: TaskArgs,
+    /// Give this terminal to the command: it reads and writes there itself, and no output is kept
+    #[arg(long, conflicts_with = "tool", help_heading = "Command")]
+    tty: bool,
 }
 
 pub(super) fn run(session: &mut Session, args: &RunArgs) -> Result<u8, Failure> {
-    let submission = args.task.submission_with_stdin(session.global.is_elsewhere()?)?;
-    // Before the client starts threads of its own.
+    // Before any thread is started.
     let mut signals = Signals::install(&STOP).map_err(Failure::failed)?;
-    match endpoint(session)? {
-        Some(endpoint) => run_at(session, &mut signals, &endpoint, &submission),
-        None => {
-            let host = host(session, &mut signals)?;
-            let result = run_at(session, &mut signals, &host.up().controller, &submission);
-            // If the user leaves at once, the supervisor ends the service.
-            if !matches!(&result, Err(failure) if failure.exit == exit::INTERRUPTED) {
-                match host.end(&mut signals) {
-                    Ok(()) => {}
-                    Err(EphemeralLeftover::Keepers(_)) => session.end_abandoned(),
-                    Err(error) => note(&error.to_string()),
-                }
-            }
-            result
-        }
-    }
+    let submission = submission(session, args)?;
+    at_controller(session, &mut signals, None, |session, signals, place| {
+        run_at(session, signals, &place.endpoint, &submission)
+    })
 }
 
-/// The endpoint of the controller; `None` if there is none and none was named.
-fn endpoint(session: &Session) -> Result<Option<String>, Failure> {
-    let Session { global, config, .. } = session;
-    if global.controller()?.is_some() {
-        return connect::endpoint(global, config).map(Some);
+fn submission(session: &Session, args: &RunArgs) -> Result<Submission, Failure> {
+    if !session.global.is_elsewhere()? {
+        let owner = fs::metadata(&session.config.paths.state_dir).map(|folder| folder.uid());
+        let users = [Ok(geteuid().as_raw()), Ok(0), owner].into_iter().flatten().collect();
+        return args.task.submission_with_streams(users, args.tty);
     }
-    let endpoint = match connect::configured(config) {
-        Configured::Listening(endpoint) => return Ok(Some(endpoint)),
-        Configured::At(endpoint) => endpoint,
-        Configured::Nowhere => return Ok(None),
-    };
-    // A supervisor restarts its controller, so in that case the client waits for it.
-    let nobody = connect::is_refused(&endpoint, config.client.reply_timeout)
-        && supervisor::holder(&config.paths.state_dir).is_none();
-    Ok((!nobody).then_some(endpoint))
-}
-
-fn host(session: &Session, signals: &mut Signals) -> Result<EphemeralService, Failure> {
-    session.check_start()?;
-    session.make_home()?;
-    session.end_abandoned();
-    let agents = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    let agents = u16::try_from(agents).unwrap_or(AGENTS_MAX).min(AGENTS_MAX);
-    note(&format!("no controller runs here: starting one with {agents} agents for the duration of this run"));
-    // libzmq would permit every user to open a socket in the file system.
-    let way = if session.config.network.transport == Transport::Own { Way::Socket } else { Way::Tcp };
-    let plan = EphemeralPlan {
-        program: Session::program()?,
-        home: session.home.folder().to_owned(),
-        config: session.config_file(),
-        agents,
-        way,
-        environment: Vec::new(),
-    };
-    let host = plan.start(signals).map_err(Failure::failed)?;
-    host.up().warnings.iter().for_each(|warning| note(warning));
-    Ok(host)
+    if args.tty {
+        return Err(Failure::usage(
+            "--tty needs a controller of this machine: a terminal cannot be given to another one",
+        ));
+    }
+    args.task.submission_with_stdin()
 }
 
 fn run_at(
@@ -201,15 +167,17 @@ impl Run<'_> {
             match self.client.wait(&Selector::task(self.id), until, Some(self.signals.as_fd()))? {
                 Waited::Finished(task) | Waited::Expired(task) => return Ok(Some(task)),
                 Waited::Interrupted => {
-                    let count = self.signals.read().len();
-                    if self.asked && count > 0 {
+                    let Some(signal) = self.signals.read().first().copied() else { continue };
+                    if self.asked {
                         return Ok(None);
                     }
-                    if count > 0 {
-                        note(&format!("ending {}; press Ctrl-C again to leave at once", self.id));
-                        self.client.ask(&kill(self.id, &caller("Ctrl-C in llts run")))?;
-                        self.asked = true;
-                    }
+                    let reason = match signal {
+                        Signal::SIGINT => "Ctrl-C in llts run".to_owned(),
+                        signal => format!("{signal} to llts run"),
+                    };
+                    note(&format!("ending {}; press Ctrl-C again to leave at once", self.id));
+                    self.client.ask(&kill(self.id, &caller(&reason)))?;
+                    self.asked = true;
                 }
             }
         }

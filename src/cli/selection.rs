@@ -110,6 +110,11 @@ impl Selection {
         self.tasks.contains(&Which::All)
     }
 
+    /// Whether each task is named by its id.
+    pub(super) fn is_by_ids(&self) -> bool {
+        !self.tasks.is_empty() && self.tasks.iter().all(|which| matches!(which, Which::Id(_)))
+    }
+
     /// Whether it can select only one task, so that the answer is not a list.
     pub(super) fn is_single(&self) -> bool {
         match self.tasks.as_slice() {

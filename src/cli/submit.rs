@@ -84,9 +84,14 @@ impl TaskArgs {
         Ok(demands.fold(submission, |submission, (field, value)| submission.demanding(field, value)))
     }
 
-    /// The same, with the standard input of this process for a command.
-    pub(super) fn submission_with_stdin(&self, is_elsewhere: bool) -> Result<Submission, Failure> {
-        self.command.with_stdin(self.submission(is_elsewhere)?)
+    /// The same for another machine, with the standard input of this process for a command.
+    pub(super) fn submission_with_stdin(&self) -> Result<Submission, Failure> {
+        self.command.with_stdin(self.submission(true)?)
+    }
+
+    /// The same for this machine, with the standard input of this process for a command, or with its terminal.
+    pub(super) fn submission_with_streams(&self, users: Vec<u32>, is_tty: bool) -> Result<Submission, Failure> {
+        self.command.with_streams(self.submission(false)?, users, is_tty)
     }
 
     fn key(&self) -> Result<Option<String>, Failure> {

@@ -48,6 +48,11 @@ pub(super) fn moment(text: &str) -> Result<Moment, String> {
         .or_else(|| formats.into_iter().find_map(date).and_then(local))
         .map(Moment::At);
     known.or_else(|| ["%H:%M:%S", "%H:%M"].into_iter().find_map(time).map(Moment::Next)).ok_or_else(|| {
+        if text.parse().is_ok_and(|seconds: f64| (0.0..UNIX_SECONDS_MIN).contains(&seconds)) {
+            return format!(
+                "a number below {UNIX_SECONDS_MIN} is no date in unix seconds; write +{text} for seconds from now"
+            );
+        }
         "it is not a moment; write +10m, 18:30, 2026-01-31T18:30, 2026-01-31T18:30:00Z or unix seconds".to_owned()
     })
 }
@@ -63,9 +68,11 @@ impl Moment {
     }
 }
 
-/// A small number is more likely a duration without its sign.
+/// Unix seconds before September 2001: a small number is more likely a duration without its sign.
+const UNIX_SECONDS_MIN: f64 = 1e9;
+
 fn unix_seconds(text: &str) -> Option<Wall> {
-    let seconds = text.parse().ok().filter(|seconds| *seconds >= 1e9)?;
+    let seconds = text.parse().ok().filter(|seconds| *seconds >= UNIX_SECONDS_MIN)?;
     Wall::from_unix_seconds(seconds)
 }
 
@@ -136,6 +143,10 @@ mod tests {
     fn what_is_no_moment_is_refused() {
         for text in ["", "x", "10m", "600", "+", "-10m", "25:00", "2026-13-01T00:00", "1e30", "tomorrow"] {
             assert!(moment(text).is_err(), "{text}");
+        }
+        for text in ["1", "600", "0.5", "999999999"] {
+            let why = moment(text).unwrap_err();
+            assert!(why.contains("below 1000000000 is no date") && why.contains(&format!("write +{text} ")), "{why}");
         }
     }
 }

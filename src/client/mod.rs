@@ -3,8 +3,9 @@
 //! [`Client::secured`] connects with the keys of the configuration, if there are any, [`Client::connect`] without.
 //! [`Client::ask`] sends one request, which the functions of [`crate::protocol::requests`] make, and waits for its answer:
 //! `client.ask(&hold("TASK_1480000000.120000_AZazA", true))?`. [`Client::wait`] parks its request at the controller until a
-//! task has finished, so that no program polls.
+//! task has finished, so that no program polls. A [`Pipeline`] has many requests in flight.
 
+mod pipeline;
 mod resolve;
 
 use std::cell::{Cell, RefCell};
@@ -20,6 +21,8 @@ use crate::shell::endpoint::{Outcome, Requester};
 use crate::shell::port::{Denial, SocketError};
 use crate::shell::transport;
 use crate::types::Mono;
+
+pub use pipeline::{Arrival, Pipeline, RequestId};
 
 /// The maximum time for which a waiting request is parked. It is then sent again, so that a restart of the controller,
 /// which loses the request, is noticed.

@@ -4,7 +4,7 @@ use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
-use super::nearest::leaf;
+use crate::types::leaf;
 
 /// Longer values are shortened in messages: the reader needs to find the line, not to see a pasted file.
 const SHOWN_CHARS_MAX: usize = 80;

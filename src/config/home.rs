@@ -10,13 +10,15 @@ use super::{Config, ConfigError, LocalSocket, Sources, USUAL_FILE, layers, read_
 /// The root of prompts has its default in the folder in which a prompt command is started: prompts belong to the files around
 /// them and not to a service.
 pub(super) fn put_behind(config: &mut Config, home: &Path, sources: &Sources) {
-    let Config { paths, log, network, http, prompt, .. } = config;
+    let Config { paths, log, network, http, prompt, lists, .. } = config;
     let behind = |path: &mut PathBuf| *path = home.join(&*path);
     for path in [&mut paths.state_dir, &mut paths.work_dir, &mut paths.tools_dir, &mut log.dir] {
         behind(path);
     }
     paths.tool_sources_dir.iter_mut().for_each(behind);
     http.token_file.iter_mut().for_each(behind);
+    lists.dir.iter_mut().for_each(behind);
+    behind(&mut lists.work_dir);
     if let LocalSocket::At(path) = &mut network.local {
         behind(path);
     }
@@ -46,7 +48,8 @@ pub fn is_configured(folder: &Path) -> bool {
     let is_like_ours = |key: &str| {
         let top = key.split('.').next().unwrap_or(key);
         !top.contains(char::is_lowercase)
-            || ["task_defaults", "http", "prompt", "prompt_worker", "tdf", "tdf_worker", "source"].contains(&top)
+            || ["task_defaults", "http", "prompt", "prompt_worker", "lists", "tdf", "tdf_worker", "source"]
+                .contains(&top)
     };
     match layers::entries(&text, Some(&path)) {
         Ok(entries) => entries.is_empty() || entries.iter().any(|(key, ..)| is_like_ours(key)),

@@ -3,14 +3,13 @@
 //! The built-in file, `defaults.toml`, is the list of known keys. Whether a value makes sense is [`super::reader`]'s concern.
 
 use std::collections::BTreeMap;
-use std::ops::Range;
 use std::path::Path;
 
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::error::{ConfigError, Origin, shown};
-use super::nearest::nearest;
+use crate::types::nearest;
 
 /// The built-in configuration.
 pub(super) const BUILT_IN: &str = include_str!("defaults.toml");
@@ -85,13 +84,13 @@ pub(super) fn overlay(
         .map(|(key, value, _)| (key, Setting { default: value.clone(), value, origin: Origin::BuiltIn }))
         .collect();
     if let Some((path, text)) = file {
-        for (key, value, line) in entries(text, Some(path))? {
+        for (key, value, at) in entries(text, Some(path))? {
             // A known table may be empty.
             let table = format!("{key}.");
             if value == empty_table() && settings.keys().any(|known| known.starts_with(&table)) {
                 continue;
             }
-            set(&mut settings, &key, value, Origin::File { path: path.to_owned(), line })?;
+            set(&mut settings, &key, value, Origin::File { path: path.to_owned(), line: line_at(text, at) })?;
         }
     }
     for (name, text) in env {
@@ -145,10 +144,11 @@ fn from_text(known: &Value, text: String) -> Value {
     value.unwrap_or(Value::Text(text))
 }
 
-/// The keys of a TOML text in order, keys of tables one level down as `table.KEY`, each with its line.
+/// The keys of a TOML text in order, keys of tables one level down as `table.KEY`, each with the byte at which it
+/// begins.
 pub(super) fn entries(text: &str, path: Option<&Path>) -> Result<Vec<(String, Value, usize)>, ConfigError> {
     let document = DeTable::parse(text).map_err(|error| {
-        let line = line_at(text, error.span());
+        let line = line_at(text, error.span().map_or(0, |span| span.start));
         let origin = path.map_or(Origin::BuiltIn, |path| Origin::File { path: path.to_owned(), line });
         ConfigError::Syntax { origin, message: shown(error.message()) }
     })?;
@@ -158,10 +158,10 @@ pub(super) fn entries(text: &str, path: Option<&Path>) -> Result<Vec<(String, Va
             DeValue::Table(table) if !table.is_empty() => {
                 for (inner, value) in table {
                     let name = format!("{}.{}", key.get_ref(), inner.get_ref());
-                    entries.push((name, from_toml(value), line_at(text, Some(inner.span()))));
+                    entries.push((name, from_toml(value), inner.span().start));
                 }
             }
-            _ => entries.push((key.get_ref().clone().into_owned(), from_toml(value), line_at(text, Some(key.span())))),
+            _ => entries.push((key.get_ref().clone().into_owned(), from_toml(value), key.span().start)),
         }
     }
     Ok(entries)
@@ -190,8 +190,7 @@ fn empty_table() -> Value {
     Value::Other("an empty table".to_owned())
 }
 
-/// The line, from 1, at the start of a span.
-fn line_at(text: &str, span: Option<Range<usize>>) -> usize {
-    let start = span.map_or(0, |span| span.start).min(text.len());
-    1 + text.as_bytes()[..start].iter().filter(|byte| **byte == b'\n').count()
+/// The line, from 1, at this byte.
+pub(super) fn line_at(text: &str, at: usize) -> usize {
+    1 + text.as_bytes()[..at.min(text.len())].iter().filter(|byte| **byte == b'\n').count()
 }

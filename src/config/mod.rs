@@ -8,12 +8,13 @@
 //! built.
 
 mod error;
+mod graph;
 mod home;
 mod http;
 mod ini;
 mod layers;
+mod lists;
 mod log;
-pub(crate) mod nearest;
 mod network;
 mod prompt;
 mod prompt_worker;
@@ -35,9 +36,10 @@ pub use error::{ConfigError, Origin};
 pub use home::is_configured;
 pub use http::HttpSection;
 pub use layers::TOOL_VARIABLE_PREFIX;
+pub use lists::ListsSection;
 pub use log::{LogFormat, LogPart, LogPiece, LogSection};
 pub use network::{CurveClientFiles, CurveServerFiles, Exposure, LocalSocket, NetworkSection, Transport, is_loopback};
-pub use prompt::{PromptSection, Secret};
+pub use prompt::{PromptSection, Secret, is_secret};
 pub use prompt_worker::PromptWorkerSection;
 pub use sections::{
     AgentSection, ArchiveSection, ClientSection, ControllerSection, Durability, LimitsSection, PathsSection,
@@ -53,6 +55,8 @@ pub use tdf::{
 pub use tdf_worker::TdfWorkerSection;
 
 use reader::Reader;
+
+use crate::types::GraphLimits;
 
 /// Every key with its unit, its default and the reason for it: the text of the built-in file.
 pub const DEFAULTS: &str = layers::BUILT_IN;
@@ -74,6 +78,8 @@ pub struct Config {
     pub network: NetworkSection,
     /// Limits for peers.
     pub limits: LimitsSection,
+    /// Limits of step graphs.
+    pub graph: GraphLimits,
     /// Pushes of states.
     pub push: PushSection,
     /// Agents, each with one slot.
@@ -92,6 +98,8 @@ pub struct Config {
     pub prompt: PromptSection,
     /// The prompt worker.
     pub prompt_worker: PromptWorkerSection,
+    /// Task lists on disk.
+    pub lists: ListsSection,
     /// TDF, whatever its own files say.
     pub tdf: TdfRules,
     /// `llts tdf worker`.
@@ -161,6 +169,7 @@ impl Config {
             client: ClientSection::read(&mut reader)?,
             network: NetworkSection::read(&mut reader)?,
             limits: LimitsSection::read(&mut reader)?,
+            graph: graph::read(&mut reader)?,
             push: PushSection::read(&mut reader)?,
             agent: AgentSection::read(&mut reader)?,
             archive: ArchiveSection::read(&mut reader)?,
@@ -170,6 +179,7 @@ impl Config {
             http: HttpSection::read(&mut reader)?,
             prompt: PromptSection::read(&mut reader)?,
             prompt_worker: PromptWorkerSection::read(&mut reader)?,
+            lists: ListsSection::read(&mut reader)?,
             tdf: TdfRules::read(&mut reader)?,
             tdf_worker: TdfWorkerSection::read(&mut reader)?,
             source: SourceSection::read(&mut reader)?,

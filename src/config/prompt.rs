@@ -14,6 +14,9 @@ const DAY: u64 = 24 * HOUR;
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
 
+/// Shortest secret that cannot be guessed.
+const SECRET_BYTES_MIN: usize = 16;
+
 /// A text that must not be shown.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
@@ -23,7 +26,19 @@ impl Secret {
         Self(text)
     }
 
-    /// The secret itself, for sending or comparing.
+    /// A sentence about a secret that can be guessed: a connection on the same machine takes less than a millisecond.
+    #[must_use]
+    pub fn warning(&self, section: &str) -> Option<String> {
+        let bytes = self.0.len();
+        (bytes < SECRET_BYTES_MIN).then(|| {
+            format!(
+                "SECRET of [{section}] has {bytes} bytes, which can be guessed; use {SECRET_BYTES_MIN} or more, as from \
+                 `openssl rand -hex 16`"
+            )
+        })
+    }
+
+    /// The secret itself, for sending.
     #[must_use]
     pub fn reveal(&self) -> &str {
         &self.0
@@ -34,6 +49,13 @@ impl fmt::Debug for Secret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Secret(…)")
     }
+}
+
+/// Whether a text is the secret. The comparison takes the same time for every text of one length, even one that is almost right.
+#[must_use]
+pub fn is_secret(secret: &str, shown: &str) -> bool {
+    let differ = secret.bytes().zip(shown.bytes()).fold(0, |differ, (a, b)| differ | (a ^ b));
+    secret.len() == shown.len() && differ == 0
 }
 
 /// The prompt master: `[prompt]`.
@@ -109,6 +131,6 @@ impl PromptSection {
 }
 
 #[expect(clippy::option_option, reason = "the outer one says whether the text is allowed")]
-fn secret(text: &str) -> Option<Option<Secret>> {
+pub(super) fn secret(text: &str) -> Option<Option<Secret>> {
     (text.len() <= 1024).then(|| (!text.is_empty()).then(|| Secret(text.to_owned())))
 }

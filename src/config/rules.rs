@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::Config;
 use super::error::ConfigError;
-use super::network::Exposure;
+use super::network::{Exposure, is_loopback};
 use super::{LocalSocket, NetworkSection, Transport};
 
 /// Bytes of a report besides the three texts: ids, times and the names of its fields.
@@ -20,6 +20,7 @@ const TEXT_BYTES_PER_BYTE: usize = 3;
 pub(super) fn check(config: &Config) -> Result<(), ConfigError> {
     let found = insecure(config)
         .or_else(|| open_prompts(config))
+        .or_else(|| open_lists(config))
         .or_else(|| open_http(config))
         .or_else(|| curve(config))
         .or_else(|| local(config))
@@ -53,6 +54,19 @@ fn open_prompts(config: &Config) -> Option<String> {
              them as done; use a loopback address such as 127.0.0.1, set prompt.SECRET, or set ALLOW_INSECURE = true if \
              you trust the whole network",
             prompt.bind
+        )
+    })
+}
+
+fn open_lists(config: &Config) -> Option<String> {
+    let lists = &config.lists;
+    let is_guarded = lists.secret.is_some() || config.controller.allow_insecure;
+    (!is_loopback(lists.bind) && !is_guarded).then(|| {
+        format!(
+            "lists.BIND is {}, which other machines can reach, and any client that reaches the port can take tasks and report \
+             results; use a loopback address such as 127.0.0.1, set lists.SECRET, or set ALLOW_INSECURE = true if you trust \
+             the whole network",
+            lists.bind
         )
     })
 }

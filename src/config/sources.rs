@@ -100,5 +100,5 @@ impl Sources {
 /// The keys of the built-in file, in its order, with their lines.
 fn keys() -> Vec<(String, usize)> {
     let entries = layers::entries(DEFAULTS, None).unwrap_or_default();
-    entries.into_iter().map(|(key, _, line)| (key, line)).collect()
+    entries.into_iter().map(|(key, _, at)| (key, layers::line_at(DEFAULTS, at))).collect()
 }

@@ -14,7 +14,10 @@
 pub mod controller;
 pub mod endpoint;
 pub mod gate;
+pub mod graph;
 pub mod journal;
+pub mod lists;
+pub mod map;
 pub mod master;
 pub mod push;
 pub mod run;

@@ -15,6 +15,10 @@ use crate::types::{Mono, Now};
 /// Time between two checks for processes that SIGKILL has not ended yet.
 pub(crate) const SWEEP_INTERVAL: Duration = Duration::from_millis(100);
 
+/// Number of SIGKILLs to the remains of a worker's run before it counts as ended: ten seconds. Only a process that runs as another
+/// user, or waits for a device, survives the first, and no other run should wait for that.
+const SWEEPS_MAX: u32 = 100;
+
 /// A signal to all processes of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Signal {
@@ -39,6 +43,14 @@ pub(crate) struct Terms {
     pub(crate) sweep_interval: Duration,
     /// Maximum number of them; `None`: until no process is left.
     pub(crate) sweeps_max: Option<u32>,
+}
+
+impl Terms {
+    /// For a worker, whose slot is not held by processes that cannot be ended.
+    pub(crate) const fn of_worker(kill_interval: Duration, grace: Duration) -> Self {
+        let (kills_max, sweeps_max) = (None, Some(SWEEPS_MAX));
+        Self { is_polite: true, kill_interval, kills_max, grace, sweep_interval: SWEEP_INTERVAL, sweeps_max }
+    }
 }
 
 /// The next action for a run.

@@ -6,6 +6,7 @@
 //! | `__SHELL__` | in place of it: one line for `/bin/sh -c` |
 //! | `__CWD__` | absolute path of the working directory; without it the folder of the task |
 //! | `__STDIN__` | the standard input, at most [`STDIN_BYTES_MAX`]; without it empty |
+//! | `__STREAMS__` | in place of it: the name of an abstract unix socket at which its client gives the standard input, or all three streams |
 //! | `__UMASK__` | the umask as an octal text, "022" |
 //! | `__ENV__` | further variables: an object of texts, as JSON in a text |
 
@@ -20,7 +21,8 @@ use crate::types::{AllowCommands, Fields, Scalar, TaskCommand};
 pub const STDIN_BYTES_MAX: usize = 64 * 1024;
 
 /// The fields that describe a command.
-pub(super) const WORDS: [&str; 6] = [words::COMMAND, words::SHELL, words::CWD, words::STDIN, words::UMASK, words::ENV];
+pub(super) const WORDS: [&str; 7] =
+    [words::COMMAND, words::SHELL, words::CWD, words::STDIN, words::STREAMS, words::UMASK, words::ENV];
 
 /// The fields that name the work of a task; a submit has exactly one of them.
 pub(in crate::protocol) const WORK: [&str; 3] = [words::OPERATION, words::COMMAND, words::SHELL];
@@ -44,11 +46,17 @@ pub fn read(fields: &Fields) -> Result<Option<TaskCommand>, Refusal> {
         line(value).filter(|path| path.starts_with('/'))
     })?;
     let stdin = field(fields, words::STDIN, "a text", |value| value.as_text().map(str::to_owned))?;
+    let streams =
+        field(fields, words::STREAMS, "the name of an abstract unix socket: letters, digits and -", socket_name)?;
+    if stdin.is_some() && streams.is_some() {
+        let message = format!("{} and {} exclude one another; send one of them", words::STDIN, words::STREAMS);
+        return Err(Refusal::new(Code::BadField, message));
+    }
     let umask = field(fields, words::UMASK, "an octal text from \"0\" to \"777\"", |value| {
         u32::from_str_radix(value.as_text()?, 8).ok().filter(|mask| *mask <= 0o777)
     })?;
     let environment = field(fields, words::ENV, "a JSON object of texts, in a text: {\"NAME\": \"value\"}", variables)?;
-    Ok(Some(TaskCommand { words, folder, stdin, umask, environment: environment.unwrap_or_default() }))
+    Ok(Some(TaskCommand { words, folder, stdin, streams, umask, environment: environment.unwrap_or_default() }))
 }
 
 /// The refusal of a command whose sender is not among those that `ALLOW_COMMANDS` names.
@@ -121,6 +129,11 @@ fn line(value: &Scalar) -> Option<String> {
     value.as_text().filter(|text| !text.is_empty() && !text.contains('\0')).map(str::to_owned)
 }
 
+fn socket_name(value: &Scalar) -> Option<String> {
+    let is_part = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
+    value.as_text().filter(|name| (1..=100).contains(&name.len()) && name.bytes().all(is_part)).map(str::to_owned)
+}
+
 fn argv(value: &Scalar) -> Option<Vec<String>> {
     let words: Vec<String> = serde_json::from_str(value.as_text()?).ok()?;
     let has_program = words.first().is_some_and(|program| !program.is_empty());
@@ -168,12 +181,17 @@ mod tests {
         assert_eq!(with(words::CWD, "/tmp").unwrap().folder.as_deref(), Some("/tmp"));
         assert_eq!(with(words::UMASK, "027").unwrap().umask, Some(0o27));
         assert_eq!(with(words::STDIN, "a\0b").unwrap().stdin.as_deref(), Some("a\0b"));
+        assert_eq!(with(words::STREAMS, "llts-1").unwrap().streams.as_deref(), Some("llts-1"));
+        let both = Fields::new().with(words::SHELL, "cat").with(words::STDIN, "a").with(words::STREAMS, "llts-1");
+        assert_eq!(read(&both).unwrap_err().code, Code::BadField);
         let environment = vec![("A".to_owned(), "1=2".to_owned())];
         assert_eq!(with(words::ENV, r#"{"A":"1=2"}"#).unwrap().environment, environment);
         for (name, value) in [
             (words::CWD, "tmp"),
             (words::CWD, ""),
             (words::CWD, "/a\0"),
+            (words::STREAMS, ""),
+            (words::STREAMS, "/tmp/x"),
             (words::UMASK, "8"),
             (words::UMASK, "1000"),
             (words::ENV, "A=1"),

@@ -16,7 +16,7 @@ pub const CONTROLLER_ADDRESS: &str = "CONTROLLER_ADDRESS";
 
 /// Whether only `task.json` shows a field to a run, because it may be too long for an environment.
 fn is_in_json_only(name: &str) -> bool {
-    [words::COMMAND, words::SHELL, words::STDIN, words::ENV, words::AFTER].contains(&name)
+    [words::COMMAND, words::SHELL, words::STDIN, words::STREAMS, words::ENV, words::AFTER].contains(&name)
 }
 
 /// `task.info`: one `key=value` line per submitted field, then the id and the round of the task.

@@ -43,7 +43,7 @@ impl FieldLimits {
         Self { message_bytes: MAX, fields: MAX, name_bytes: MAX, value_bytes: MAX, command_bytes: MAX };
 
     /// The most bytes of the text of a field, with the key of the configuration that says so, and the code of a longer one.
-    fn of_text(&self, name: &str) -> (usize, &'static str, Code) {
+    pub(super) fn of_text(&self, name: &str) -> (usize, &'static str, Code) {
         match name {
             words::COMMAND | words::SHELL | words::ENV => (self.command_bytes, "COMMAND_BYTES_MAX", Code::LimitReached),
             words::STDIN => (STDIN_BYTES_MAX, "a fixed limit", Code::LimitReached),

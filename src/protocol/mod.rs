@@ -17,7 +17,9 @@
 //! | [`client`] | the client's side of the conversation |
 //! | [`record`] | the record of a task as a row of the store |
 //! | [`info`] | the files and the environment variables for a tool |
+//! | [`graph`] | the document of a step graph, and its events in the store |
 //! | [`prompt`] | the messages between the prompt master and its workers |
+//! | [`lists`] | the messages between the server of task lists and its workers |
 //! | [`tdf`] | the keys and fields of a TDF namespace in Redis |
 
 mod address;
@@ -26,10 +28,12 @@ pub mod client;
 pub mod code;
 pub mod command;
 pub mod envelope;
+pub mod graph;
 pub mod history;
 pub mod info;
 pub mod join;
 pub mod json;
+pub mod lists;
 pub mod page;
 pub mod policy;
 pub mod prompt;

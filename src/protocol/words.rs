@@ -29,6 +29,7 @@ pub(crate) const COMMAND: &str = "__COMMAND__";
 pub(crate) const SHELL: &str = "__SHELL__";
 pub(crate) const CWD: &str = "__CWD__";
 pub(crate) const STDIN: &str = "__STDIN__";
+pub(crate) const STREAMS: &str = "__STREAMS__";
 pub(crate) const UMASK: &str = "__UMASK__";
 pub(crate) const ENV: &str = "__ENV__";
 pub(crate) const EXPECTED_DURATION: &str = "__EXPECTED_DURATION__";

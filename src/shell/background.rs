@@ -66,13 +66,26 @@ impl<Job: Send + 'static, Done: Send + 'static> Background<Job, Done> {
     /// # Errors
     /// When descriptors or threads have run out.
     pub fn start(name: &str, mut work: impl FnMut(Job, &dyn Fn(Done)) + Send + 'static) -> io::Result<Self> {
+        Self::start_batches(name, 1, move |jobs, report| jobs.into_iter().for_each(|job| work(job, report)))
+    }
+
+    /// The same for work that is cheaper for several jobs together: it gets all jobs that wait, `batch_max` at most.
+    ///
+    /// # Errors
+    /// When descriptors or threads have run out.
+    pub fn start_batches(
+        name: &str,
+        batch_max: usize,
+        mut work: impl FnMut(Vec<Job>, &dyn Fn(Done)) + Send + 'static,
+    ) -> io::Result<Self> {
         let bell = Arc::new(Bell::new()?);
-        let (jobs, incoming) = mpsc::channel();
+        let (jobs, incoming) = mpsc::channel::<Job>();
         let (outgoing, done) = mpsc::channel();
         let last = LastRing(Arc::clone(&bell));
         let thread = std::thread::Builder::new().name(name.to_owned()).spawn(move || {
-            for job in incoming {
-                work(job, &|done| {
+            for first in &incoming {
+                let batch = std::iter::once(first).chain(incoming.try_iter()).take(batch_max).collect();
+                work(batch, &|done| {
                     // A loop that has stopped does not listen.
                     let _ = outgoing.send(done);
                     last.0.ring();

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::config::CurveClientFiles;
-use crate::config::nearest::nearest;
+use crate::types::nearest;
 
 /// A longer file is not ours.
 const FILE_BYTES_MAX: u64 = 1 << 20;

@@ -14,6 +14,7 @@ use std::sync::Arc;
 use nix::sys::signal::Signal;
 
 pub use error::ControllerError;
+pub use settings::field_limits;
 
 use super::clock;
 use super::door::{Address, Change, Door, Doors, Request, ZmtpDoor};

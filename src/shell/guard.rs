@@ -115,6 +115,13 @@ impl GuardPlan {
         self
     }
 
+    /// The same, for a worker of task lists with this folder for outputs.
+    #[must_use]
+    pub fn of_lists(mut self, work_dir: PathBuf) -> Self {
+        self.duty = vec!["--lists".into(), work_dir.into()];
+        self
+    }
+
     /// Starts the guard and returns when it has detached. No other code may reap children meanwhile, and orphans must not be
     /// adopted by this process: see [`super::process::without_adoption`].
     ///

@@ -1,20 +1,16 @@
 //! The process of a prompt master: one thread, one wait, sockets and folders around the engine.
 //!
 //! A turn is one wait; then ready events go through the engine one by one, each followed by its effects: a DONE has the
-//! next prompt on its way before the next message is read. No move waits for the disk ([`sync`]). [`link`] is one
-//! connection, [`folders`] the files, [`fails`] the data for a restart, [`watch`] the events of `pending/`, [`start`] the
-//! start, [`hosted_master`] the master inside a controller.
+//! next prompt on its way before the next message is read. No move waits for the disk ([`sync`]). [`folders`] has
+//! the files, [`fails`] the data for a restart, [`start`] the start, [`hosted_master`] the master inside a controller.
 
 mod error;
 mod fails;
 mod folders;
 mod hosted_master;
-mod link;
 mod start;
 mod sync;
-mod watch;
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd as _, AsRawFd as _};
@@ -22,25 +18,25 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use mio::net::TcpListener;
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token, Waker};
 
 use super::clock;
 use super::file_stamp::{self, FileStamp};
+use super::folder_watch::{Change, Watch};
+use super::json_server::{JsonServer, LinkLimits};
 use super::lock::StateLock;
 use super::logging;
 use super::signals::Signals;
 use crate::engine::master::{Connection, Destination, Effect, FileName, Master, Moved, Totals};
+use crate::protocol::prompt::{FromWorker, MASTER_FRAME_BYTES_MAX, MessageError, WORKER_FRAME_BYTES_MAX};
 use crate::types::{Mono, Now, Origin};
 
 pub use error::PromptError;
 use fails::FailLog;
 use folders::Folders;
 pub use hosted_master::HostedMaster;
-use link::{After, Brought, Link};
 use sync::Syncer;
-use watch::{Change, Watch};
 
 const LISTENER: Token = Token(0);
 const SIGNALS: Token = Token(1);
@@ -49,14 +45,12 @@ const WAKER: Token = Token(3);
 /// Number of the first connection; the number of a connection is its token.
 const CONNECTIONS: u64 = 16;
 
+/// The queue of a peer that does not read has room for one prompt, and more checks than it may leave unanswered.
+const LINK_LIMITS: LinkLimits =
+    LinkLimits { read_bytes_max: WORKER_FRAME_BYTES_MAX, queued_bytes_max: MASTER_FRAME_BYTES_MAX + (1 << 20) };
+
 /// Events of one wait.
 const EVENTS: usize = 1024;
-
-/// Bytes of one read.
-const BUFFER_BYTES: usize = 64 << 10;
-
-/// Pause after which a listener that ran out of descriptors tries again.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// A file that has changed within this time is still being written, unless the watch has reported its close.
 const SETTLED: Duration = Duration::from_secs(1);
@@ -92,24 +86,18 @@ pub struct PromptMaster {
     folders: Folders,
     fails: FailLog,
     poll: Poll,
-    listener: TcpListener,
+    server: JsonServer,
     address: SocketAddr,
-    links: BTreeMap<Connection, Link>,
-    connections: u64,
     watch: Option<Watch>,
     syncer: Option<Syncer>,
     waker: Arc<Waker>,
-    /// Connections that had their turn and may have more input.
-    unread: BTreeSet<Connection>,
-    /// The same for the watch, and for the listener.
+    /// Whether the watch has had its turn and may have more changes.
     watch_unread: bool,
-    accept_unread: bool,
     first_scan: bool,
     /// When files that are being written may be complete.
     rescan: Option<Mono>,
     /// Whether the engine has reported the end.
     over: bool,
-    buffer: Vec<u8>,
     /// Held until the process ends or the master is dropped.
     _lock: StateLock,
 }
@@ -141,7 +129,7 @@ impl PromptMaster {
             let now = clock::now();
             for event in &events {
                 match event.token() {
-                    LISTENER => self.accept_unread = true,
+                    LISTENER => self.server.note_listener(),
                     WATCH => self.watch_unread = true,
                     WAKER => self.handle_stop(now, "its host stops"),
                     SIGNALS => {
@@ -170,21 +158,18 @@ impl PromptMaster {
 
     /// The time-out of the wait: zero while input is left unread.
     fn timeout(&self, now: Now) -> Option<Duration> {
-        if !self.unread.is_empty() || self.watch_unread {
+        if self.watch_unread {
             return Some(Duration::ZERO);
         }
         let deadlines = self.engine.poll_timeout().map(|(at, _)| at).into_iter().chain(self.rescan);
-        let pause = self.accept_unread.then_some(ACCEPT_PAUSE);
-        deadlines.map(|at| at.since(now.mono)).chain(pause).min()
+        deadlines.map(|at| at.since(now.mono)).chain(self.server.timeout()).min()
     }
 
     /// Work that does not belong to one event: new connections, unread input, deadlines.
     fn go_on(&mut self, now: Now) {
-        if self.accept_unread {
-            self.accept(now);
-        }
-        for connection in std::mem::take(&mut self.unread) {
-            self.receive(now, connection);
+        self.accept(now);
+        for number in self.server.take_unread() {
+            self.receive(now, Connection(number));
         }
         if self.watch_unread {
             self.read_watch(now);
@@ -203,77 +188,43 @@ impl PromptMaster {
     }
 
     fn accept(&mut self, now: Now) {
-        loop {
-            match self.listener.accept() {
-                Ok((stream, address)) => self.connect(now, stream, Origin::new(address)),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    self.accept_unread = false;
-                    return;
-                }
-                // It was gone before it could be accepted.
-                Err(error) if matches!(error.kind(), io::ErrorKind::Interrupted | io::ErrorKind::ConnectionAborted) => {
-                }
-                Err(error) => {
-                    log::warn!("cannot take a connection: {error}; trying again");
-                    return;
-                }
-            }
+        while let Some((number, address)) = self.server.accept() {
+            self.engine.handle_connected(now, Connection(number), Origin::new(address));
+            self.settle(now);
         }
-    }
-
-    fn connect(&mut self, now: Now, mut stream: mio::net::TcpStream, origin: Origin) {
-        self.connections += 1;
-        let connection = Connection(self.connections);
-        let token = Token(usize::try_from(self.connections).unwrap_or(usize::MAX));
-        let interest = Interest::READABLE | Interest::WRITABLE;
-        let ready = stream.set_nodelay(true).and_then(|()| self.poll.registry().register(&mut stream, token, interest));
-        if let Err(error) = ready {
-            return log::warn!("cannot take a connection: {error}");
-        }
-        self.links.insert(connection, Link::new(stream));
-        self.engine.handle_connected(now, connection, origin);
-        self.settle(now);
     }
 
     fn handle_link(&mut self, now: Now, connection: Connection, writable: bool) {
-        let Some(link) = self.links.get_mut(&connection) else { return };
-        if writable && link.flush().is_err() {
+        if !self.server.has(connection.0) {
+            return;
+        }
+        if writable && !self.server.flush(connection.0) {
             return self.lose(now, connection);
         }
         self.receive(now, connection);
     }
 
     fn receive(&mut self, now: Now, connection: Connection) {
-        let mut brought = Vec::new();
-        let Some(link) = self.links.get_mut(&connection) else { return };
-        let after = link.receive(&mut self.buffer, |one| brought.push(one));
-        for one in brought {
-            match one {
-                Brought::Message(message) => self.engine.handle_message(now, connection, message),
-                Brought::Bad(error) => self.engine.handle_bad_message(now, connection, &error),
+        let received = self.server.receive(connection.0, |object| {
+            let malformed = |error| MessageError::Malformed(format!("{error}"));
+            object.map_err(malformed).and_then(FromWorker::parse)
+        });
+        for message in received.messages {
+            match message {
+                Ok(message) => self.engine.handle_message(now, connection, message),
+                Err(error) => self.engine.handle_bad_message(now, connection, &error),
             }
             self.settle(now);
         }
-        match after {
-            After::Drained => {}
-            After::More => {
-                self.unread.insert(connection);
-            }
-            After::Closed => self.lose(now, connection),
+        if received.is_closed {
+            self.lose(now, connection);
         }
     }
 
     fn lose(&mut self, now: Now, connection: Connection) {
-        self.drop_link(connection);
+        self.server.abort(connection.0);
         self.engine.handle_closed(now, connection);
         self.settle(now);
-    }
-
-    fn drop_link(&mut self, connection: Connection) {
-        if let Some(mut link) = self.links.remove(&connection) {
-            // Closing it also removes it from the wait; this only does so earlier.
-            let _ = self.poll.registry().deregister(&mut link.stream);
-        }
     }
 
     fn read_watch(&mut self, now: Now) {
@@ -282,6 +233,7 @@ impl PromptMaster {
         for change in changes.unwrap_or_default() {
             match change {
                 Change::File(file) => {
+                    let file = FileName::new(file);
                     // If it has gone, it has been handed out already.
                     if let Some(metadata) = self.folders.look(&file) {
                         let front = self.folders.peek(&file, &metadata);
@@ -299,21 +251,16 @@ impl PromptMaster {
         while let Some(effect) = self.engine.poll_effect() {
             match effect {
                 Effect::Send(connection, message) => {
-                    let Some(link) = self.links.get_mut(&connection) else { continue };
-                    if let Err(error) = link.send(message.encode()) {
-                        log::debug!("{connection:?}: {error}");
-                        self.drop_link(connection);
+                    if self.server.has(connection.0) && !self.server.send(connection.0, message.encode()) {
                         self.engine.handle_closed(now, connection);
                     }
                 }
                 Effect::Close(connection) => {
-                    let closed = self.links.get_mut(&connection).is_none_or(|link| link.close().is_err());
-                    if closed {
-                        self.drop_link(connection);
+                    if !self.server.close(connection.0) {
                         self.engine.handle_closed(now, connection);
                     }
                 }
-                Effect::Abort(connection) => self.drop_link(connection),
+                Effect::Abort(connection) => self.server.abort(connection.0),
                 Effect::Claim(file) => {
                     let claimed = self.folders.claim(&file);
                     self.engine.handle_claimed(now, claimed);
@@ -371,7 +318,7 @@ impl PromptMaster {
                 continue;
             }
             let Some(metadata) = self.folders.look(file) else { continue };
-            let is_open = self.watch.as_ref().is_some_and(|watch| watch.is_open(file));
+            let is_open = self.watch.as_ref().is_some_and(|watch| watch.is_open(file.as_os_str()));
             if all || is_settled(&metadata, now, if is_open { ABANDONED } else { SETTLED }) {
                 let front = self.folders.peek(file, &metadata);
                 self.engine.handle_found(now, file.clone(), &front);

@@ -7,8 +7,6 @@
 //! It has a guard ([`super::guard`]): a worker that is killed leaves no command running, which would work on a prompt that
 //! another worker has by then. A worker whose guard is killed stops.
 
-mod background;
-mod connection;
 mod results;
 mod runner;
 
@@ -18,23 +16,26 @@ use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
 
 use nix::sys::signal::Signal;
-use rustix::event::{PollFd, PollFlags, poll};
 
 use super::guard::{Guard, GuardError, GuardPlan};
+use super::json_connection::{Connection, Dial, start_dial};
+use super::one_job::OneJob;
 use crate::engine::worker::{Effect, End, ResultFolder, Settings, Tally, Worker};
+use crate::protocol::prompt::{FromMaster, MASTER_FRAME_BYTES_MAX, MessageError};
 use crate::shell::clock;
 use crate::shell::logging;
 use crate::shell::process::{self, Command, CommandError, RecordError};
 use crate::shell::prompt_create::TASKS;
-use crate::shell::readable;
+use crate::shell::readable::PollSet;
 use crate::shell::runs::{Runs, RunsError, host};
 use crate::shell::signals::{STOP, Signals};
 
-use background::Background;
-use connection::{Connection, Dial, start_dial};
 use runner::Runner;
 
 const RUNS: &str = ".runs";
+
+/// Maximum bytes queued for a master that does not read. A worker sends only a few lines.
+const OUT_BYTES_MAX: usize = 1 << 20;
 
 /// The parameters of a worker.
 #[derive(Clone, Debug)]
@@ -128,7 +129,7 @@ struct Loop {
     runner: Runner,
     dial: Option<Dial>,
     /// Set while the results of a run are being put in place.
-    keeping: Option<Background<Result<(), String>>>,
+    keeping: Option<OneJob<Result<(), String>>>,
     connection: Option<Connection>,
 }
 
@@ -176,32 +177,23 @@ impl Loop {
     }
 
     fn wait(&self, signals: &Signals) -> Ready {
-        let mut fds = vec![PollFd::from_borrowed_fd(signals.as_fd(), PollFlags::IN)];
-        let mut add = |fd, flags| {
-            fds.push(PollFd::from_borrowed_fd(fd, flags));
-            fds.len() - 1
-        };
-        let guard = self.guard.as_ref().map(|guard| add(guard.as_fd(), PollFlags::IN));
-        let dial = self.dial.as_ref().map(|dial| add(dial.as_fd(), PollFlags::IN));
-        let keeping = self.keeping.as_ref().map(|keeping| add(keeping.as_fd(), PollFlags::IN));
+        let mut set = PollSet::default();
+        let signals = set.add(signals.as_fd());
+        let guard = self.guard.as_ref().map(|guard| set.add(guard.as_fd()));
+        let dial = self.dial.as_ref().map(|dial| set.add(dial.as_fd()));
+        let keeping = self.keeping.as_ref().map(|keeping| set.add(keeping.as_fd()));
         let connection = self.connection.as_ref().map(|connection| {
-            let out = if connection.is_behind() { PollFlags::OUT } else { PollFlags::empty() };
-            add(connection.as_fd(), PollFlags::IN | out)
+            let fd = connection.as_fd();
+            if connection.is_behind() { set.add_both(fd) } else { set.add(fd) }
         });
-        // EINTR: a signal also arrives through its descriptor, so the next turn handles it.
-        let timeout = self.worker.poll_timeout().map(|(at, _)| at.since(clock::now().mono));
-        let _ = poll(&mut fds, timeout.and_then(readable::timespec).as_ref());
-        let is = |at: Option<usize>, wanted: PollFlags| {
-            at.and_then(|at| fds.get(at)).is_some_and(|fd| fd.revents().intersects(wanted))
-        };
-        let readable = PollFlags::IN | PollFlags::HUP | PollFlags::ERR;
+        set.wait(self.worker.poll_timeout().map(|(at, _)| at.since(clock::now().mono)));
         Ready {
-            signals: is(Some(0), readable),
-            guard: is(guard, readable),
-            dialled: is(dial, readable),
-            results_stored: is(keeping, readable),
-            readable: is(connection, readable),
-            writable: is(connection, PollFlags::OUT),
+            signals: set.is_readable(Some(signals)),
+            guard: set.is_readable(guard),
+            dialled: set.is_readable(dial),
+            results_stored: set.is_readable(keeping),
+            readable: set.is_readable(connection),
+            writable: set.is_writable(connection),
         }
     }
 
@@ -219,8 +211,10 @@ impl Loop {
     fn connect(&mut self) {
         let Some(dial) = self.dial.take() else { return };
         let outcome = dial.outcome().unwrap_or_else(|| Err("the attempt to connect has broken off".to_owned()));
-        let connection = outcome
-            .and_then(|stream| Connection::new(stream).map_err(|error| format!("cannot use a connection: {error}")));
+        let connection = outcome.and_then(|stream| {
+            let connection = Connection::new(stream, MASTER_FRAME_BYTES_MAX, OUT_BYTES_MAX);
+            connection.map_err(|error| format!("cannot use a connection: {error}"))
+        });
         let now = clock::now();
         match connection {
             Ok(connection) => {
@@ -254,7 +248,7 @@ impl Loop {
         // The end of the connection comes after the messages before it.
         let received = self.connection.as_mut()?.receive();
         while let Some(connection) = &mut self.connection {
-            match connection.next_message() {
+            match next_message(connection) {
                 Ok(Some(message)) => self.worker.handle_message(clock::now(), message),
                 Ok(None) => break,
                 Err(reason) => self.lose(&format!("the master cannot be understood: {reason}")),
@@ -290,7 +284,7 @@ impl Loop {
                     Ok(dial) => self.dial = Some(dial),
                     Err(error) => self.worker.handle_unreachable(clock::now(), &error.to_string()),
                 },
-                Effect::Send(message) => self.with_connection(|connection| connection.send(&message)),
+                Effect::Send(message) => self.with_connection(|connection| connection.send(&message.encode())),
                 Effect::Close => {
                     if let Some(connection) = self.connection.take() {
                         connection.close();
@@ -308,4 +302,16 @@ impl Loop {
             }
         }
     }
+}
+
+/// The next received message. The error says why the master cannot be understood.
+fn next_message(connection: &mut Connection) -> Result<Option<FromMaster>, String> {
+    while let Some(object) = connection.next_object().map_err(|error| error.to_string())? {
+        match FromMaster::parse(object) {
+            Ok(message) => return Ok(Some(message)),
+            Err(error @ MessageError::UnknownType(_)) => log::warn!("a message of the master: {error}"),
+            Err(MessageError::Malformed(error)) => return Err(error),
+        }
+    }
+    Ok(None)
 }

@@ -20,6 +20,47 @@ pub(super) fn is_readable(fd: impl AsFd, timeout: Option<Duration>) -> bool {
     wait([fd.as_fd()], timeout) == [true]
 }
 
+/// Descriptors to wait for together. A place in it stands for one of them.
+#[derive(Default)]
+pub(super) struct PollSet<'a>(Vec<PollFd<'a>>);
+
+impl<'a> PollSet<'a> {
+    /// Waits for input.
+    pub(super) fn add(&mut self, fd: BorrowedFd<'a>) -> usize {
+        self.add_for(fd, PollFlags::IN)
+    }
+
+    /// Waits for input, and for room for output.
+    pub(super) fn add_both(&mut self, fd: BorrowedFd<'a>) -> usize {
+        self.add_for(fd, PollFlags::IN | PollFlags::OUT)
+    }
+
+    fn add_for(&mut self, fd: BorrowedFd<'a>, flags: PollFlags) -> usize {
+        self.0.push(PollFd::from_borrowed_fd(fd, flags));
+        self.0.len() - 1
+    }
+
+    /// Waits until one of them is ready, at most for `timeout`. After an interruption none is: a signal also arrives through its
+    /// descriptor.
+    pub(super) fn wait(&mut self, timeout: Option<Duration>) {
+        let _ = poll(&mut self.0, timeout.and_then(timespec).as_ref());
+    }
+
+    /// Whether the one at this place has input, or was closed by its other end.
+    pub(super) fn is_readable(&self, at: Option<usize>) -> bool {
+        self.is(at, PollFlags::IN | PollFlags::HUP | PollFlags::ERR)
+    }
+
+    /// Whether the one at this place takes output.
+    pub(super) fn is_writable(&self, at: Option<usize>) -> bool {
+        self.is(at, PollFlags::OUT)
+    }
+
+    fn is(&self, at: Option<usize>, wanted: PollFlags) -> bool {
+        at.and_then(|at| self.0.get(at)).is_some_and(|fd| fd.revents().intersects(wanted))
+    }
+}
+
 /// `None`, which means without limit, for a duration that the kernel cannot represent.
 pub(super) fn timespec(time: Duration) -> Option<Timespec> {
     time.try_into().ok()

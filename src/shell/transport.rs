@@ -15,7 +15,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::curve_keys::{self, KeyFolder};
-use super::endpoint::{Address, LinkSettings, OwnLink, OwnPorts, PortSettings, Requester};
+use super::endpoint::{Address, LinkSettings, OwnLink, OwnPorts, Pipe, PortSettings, Requester};
 use super::port::{ANSWER_BYTES_MAX, Bound, Connected, Library, SocketError};
 use crate::config::{Config, ConfigError, Exposure, LocalSocket, NetworkSection, Sources, Transport};
 use crate::engine::endpoint::ConnectionLimits;
@@ -167,6 +167,22 @@ pub fn tool_endpoint(config: &Config, own: IpAddr) -> std::io::Result<String> {
 pub fn client(config: &Config, address: &Address) -> Result<Requester, SocketError> {
     let endpoint = &address.to_string();
     Requester::connect(endpoint, link_settings(config, endpoint)?)
+}
+
+/// The same for a client with many requests in flight. It also receives the broadcasts with this prefix, if their endpoint can be told
+/// from the address.
+///
+/// # Errors
+/// As [`client`].
+pub fn pipe(config: &Config, address: &Address, prefix: Option<&str>) -> Result<Pipe, SocketError> {
+    let endpoint = &address.to_string();
+    let broadcasts = match address {
+        Address::Ipc(_) => Some(address.of_broadcasts().to_string()),
+        // The port of another service's broadcasts is not known.
+        Address::Tcp(at) => config.controller.pub_endpoint().filter(|_| config.controller.requests == Some(*at)),
+    };
+    let wanted = broadcasts.as_deref().zip(prefix);
+    Pipe::connect(endpoint, wanted, link_settings(config, endpoint)?)
 }
 
 fn link_settings(config: &Config, endpoint: &str) -> Result<LinkSettings, SocketError> {

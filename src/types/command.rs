@@ -9,6 +9,8 @@ pub struct TaskCommand {
     pub folder: Option<String>,
     /// `__STDIN__`: the text of its standard input, which is empty otherwise.
     pub stdin: Option<String>,
+    /// `__STREAMS__`: the name under which a client on the machine of the agent offers the standard streams.
+    pub streams: Option<String>,
     /// `__UMASK__`: its umask, 0 to 0o777; `None` for the umask of the agent's tools.
     pub umask: Option<u32>,
     /// `__ENV__`: variables over those of the agent, and below those of the task; names are not empty, and there is no NUL byte.

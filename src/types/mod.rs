@@ -9,10 +9,14 @@ mod command;
 mod exit;
 mod fields;
 mod gate;
+mod graph;
+mod graph_event;
 mod id;
 mod job;
 mod label;
 pub mod lease;
+pub mod lists;
+mod nearest;
 mod origin;
 mod output;
 mod policy;
@@ -38,10 +42,13 @@ pub use fields::{Fields, Scalar};
 pub use gate::{
     BlockedAgent, GateSettings, GateVerdict, GateView, Holdup, Offer, Pace, Requirements, Servers, UNTIL_OPENED,
 };
+pub use graph::{GraphLimits, GraphStatus, InvalidName, PortActivity, PortName, StepName, StepState};
+pub use graph_event::{GraphEntry, GraphEvent, StepIndex, StepTask, TaskEnd, TaskRole};
 pub use id::{AgentId, InvalidAgentId, InvalidTaskId, Round, Session, TaskId};
 pub use job::{InvalidJobName, JobMemo, JobName, JobStatus, JobStop, JobView, Membership, Relations, RunTimes};
 pub use label::{InvalidLabel, Label, Labels};
 pub use lease::Lease;
+pub(crate) use nearest::{leaf, nearest};
 pub use origin::{Neighbourhood, Origin};
 pub use output::{OutputId, Stream, exact_tail};
 pub use policy::{Counts, Policy, PolicyField, PolicySlot};

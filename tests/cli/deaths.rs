@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::PathBuf;
 
+use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::sandbox::{Said, Sandbox, eventually, names, signal};
@@ -46,7 +47,8 @@ impl Clinging {
 
     /// Waits until the tool has started all of its processes.
     fn stands(&mut self) {
-        eventually("the tool stands", || self.pids().len() >= 3);
+        // The last two write their numbers before they become what they stay.
+        eventually("the tool stands", || self.pids().iter().filter(|pid| is_alive(**pid)).count() >= 3);
         self.cgroups = cgroups(self.sandbox.process("agent --name agent-1"));
     }
 
@@ -84,6 +86,12 @@ impl Drop for Clinging {
 /// Whether this process of a tool sleeps on.
 fn is_alive(pid: i32) -> bool {
     fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|line| line.starts_with(b"sleep\0"))
+}
+
+/// The death of one process of a service may end another before its turn.
+fn kill_unless_gone(pid: i32) {
+    let killed = Pid::from_raw(pid).map(|pid| kill_process(pid, Signal::KILL));
+    assert!(matches!(killed, Some(Ok(()) | Err(Errno::SRCH))), "{killed:?}");
 }
 
 /// The folder of the cgroups of a service, if this agent of it has one.
@@ -200,7 +208,7 @@ fn what_a_hosted_service_leaves_is_ended_by_its_guard_when_all_else_was_killed()
         clinging.stands();
         let own = clinging.sandbox.processes();
         let parts = own.iter().filter(|(_, line)| line.contains("llts ") && !line.contains(" guard "));
-        parts.for_each(|(pid, _)| signal(*pid, Signal::KILL));
+        parts.for_each(|(pid, _)| kill_unless_gone(*pid));
         run.wait().unwrap();
         eventually("the guard has ended", || clinging.sandbox.processes().is_empty());
         clinging.is_gone(way);

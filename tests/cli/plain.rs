@@ -64,19 +64,6 @@ fn a_command_runs_where_it_was_called_and_exits_as_itself() {
     assert_eq!(shell(&sandbox, "umask 057; $LLTS run -- touch made").code, Some(0));
     assert_eq!(fs::metadata(sandbox.path("made")).unwrap().permissions().mode() & 0o777, 0o620);
 
-    let with_input = |bytes: &[u8]| {
-        let input = sandbox.path("input");
-        fs::write(&input, bytes).unwrap();
-        let mut command = sandbox.command("run -- sort");
-        command.stdin(fs::File::open(&input).unwrap());
-        sandbox.said(sandbox.spawn(&mut command))
-    };
-    assert_eq!(with_input(b"b\na\0\n").out, "a\0\nb\n");
-    for (bytes, sentence) in [(vec![b'x'; 65_537], "65536"), (vec![0xff], "UTF-8")] {
-        let said = with_input(&bytes);
-        assert!(said.code == Some(2) && said.err.contains(sentence), "{said:?}");
-    }
-
     let said = llts(&sandbox, &["run", "--", "no-such-program"]);
     assert_eq!(said.code, Some(127), "{said:?}");
     assert!(said.err.contains("no-such-program"), "{said:?}");
@@ -84,6 +71,43 @@ fn a_command_runs_where_it_was_called_and_exits_as_itself() {
     assert!(id.out.starts_with("TASK_"), "{id:?}");
     assert_eq!(llts(&sandbox, &["wait", "--given-id", "mine"]).code, Some(0));
     assert!(llts(&sandbox, &["list"]).out.contains("no-such-program"), "a list shows commands");
+}
+
+#[test]
+fn a_command_reads_the_standard_input_of_its_caller() {
+    let sandbox = Sandbox::new();
+    sandbox.ok("up 1");
+    // Any bytes, and more than a message takes.
+    let said = shell(&sandbox, "head -c 300000 /dev/urandom >in; $LLTS run -- cat <in >out; cmp in out");
+    assert_eq!(said.code, Some(0), "{said:?}");
+    // As they come: the writer has not ended.
+    let said = shell(&sandbox, "mkfifo way; $LLTS run -- head -1 <way & exec 3>way; echo first >&3; wait $!");
+    assert_eq!((said.code, said.out.as_str()), (Some(0), "first\n"), "{said:?}");
+    // What a command leaves is there for the next one.
+    let said = shell(&sandbox, "printf '1\\n2\\n3\\n' | while read line; do $LLTS run -- head -c 2; done");
+    assert_eq!((said.code, said.out.as_str()), (Some(0), "2\n"), "{said:?}");
+    let said = shell(&sandbox, "$LLTS run -- cat </dev/null; $LLTS run -- cat <&-");
+    assert_eq!((said.code, said.out.as_str()), (Some(0), ""), "{said:?}");
+    // Without a service, one is there for the time of the run.
+    sandbox.ok("down");
+    let said = shell(&sandbox, "printf '\\377' | $LLTS run -- wc -c");
+    assert_eq!((said.code, said.out.trim()), (Some(0), "1"), "{said:?}");
+}
+
+#[test]
+fn a_command_gets_the_terminal_of_its_caller_on_request() {
+    let sandbox = Sandbox::new();
+    sandbox.ok("up 1");
+    let on_terminal = |options: &str| {
+        let test = "test -t 0 && test -t 1 && test -t 2 && echo seen && exit 4";
+        shell(&sandbox, &format!("script -qec \"$LLTS run {options} --sh '{test}'\" /dev/null"))
+    };
+    let said = on_terminal("--tty");
+    assert_eq!((said.code, said.out.as_str()), (Some(4), "seen\r\n"), "{said:?}");
+    let said = on_terminal("");
+    assert_eq!(said.code, Some(1), "a terminal is not given unasked: {said:?}");
+    let said = llts(&sandbox, &["run", "--tty", "tool"]);
+    assert_eq!(said.code, Some(2), "{said:?}");
 }
 
 #[test]

@@ -112,3 +112,14 @@ fn outputs_come_from_an_agent_elsewhere_to_a_reader_elsewhere() {
     crate::sandbox::signal(i32::try_from(agent.id()).unwrap(), rustix::process::Signal::TERM);
     there.said(agent);
 }
+
+#[test]
+fn the_outputs_of_a_job_come_in_the_order_of_its_submits() {
+    let sandbox = Sandbox::new();
+    sandbox.ok("up 1");
+    for number in 1..=3 {
+        sandbox.ok(&format!("submit --job numbers -- echo {number}"));
+    }
+    sandbox.ok("wait --job numbers");
+    assert_eq!(output(&sandbox, "logs --job numbers --keep-order").stdout, b"1\n2\n3\n");
+}

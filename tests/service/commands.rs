@@ -74,6 +74,7 @@ fn a_command_that_cannot_be_started_ends_with_the_code_of_a_shell() {
         (vec!["no-such-program"], 127, "no-such-program"),
         (vec!["./no-such-program"], 127, "no-such-program"),
         (vec!["/"], 126, "/"),
+        (vec!["/etc/passwd/x"], 126, "/etc/passwd/x"),
         (vec![file("text", "#!/bin/sh\n", 0o644).as_str()], 126, "text"),
         (vec![file("bare", "exit 0\n", 0o755).as_str()], 126, "#!"),
         (vec![file("lost", "#!/no/interpreter\n", 0o755).as_str()], 126, "interpreter"),
@@ -115,6 +116,8 @@ fn a_submit_names_exactly_one_kind_of_work_and_a_valid_one() {
         (json!({ "__SHELL__": "" }), -1007),
         (json!({ "__SHELL__": "a", "__CWD__": "b" }), -1007),
         (json!({ "__SHELL__": "a", "__STDIN__": 7 }), -1007),
+        (json!({ "__SHELL__": "a", "__STREAMS__": "/tmp/x" }), -1007),
+        (json!({ "__SHELL__": "a", "__STDIN__": "b", "__STREAMS__": "c" }), -1007),
         (json!({ "__SHELL__": "a", "__EXPECTED_DURATION__": -1 }), -1007),
         (json!({ "__SHELL__": "a", "__STDIN__": "x".repeat(64 * 1024 + 1) }), -1008),
         (json!({ "__SHELL__": "a".repeat(100_000) }), 0),
@@ -124,6 +127,15 @@ fn a_submit_names_exactly_one_kind_of_work_and_a_valid_one() {
         assert_eq!(reply["__CODE__"], code, "{reply} {}", fields.to_string().chars().take(200).collect::<String>());
         assert!(reply.get("__WARNING__").is_none(), "{reply}");
     }
+}
+
+/// A client that has gone can give nothing, and its command must not run without its input.
+#[test]
+fn a_command_without_its_promised_input_is_not_started() {
+    let sandbox = Sandbox::start(1, &[]);
+    let task = run(&sandbox.client(), json!({ "__SHELL__": "echo started", "__STREAMS__": "llts-of-nobody" }));
+    assert_eq!((&task["__EXIT_CODE__"], &task["__STDOUT__"]), (&json!(126), &json!("")), "{task}");
+    assert!(task["__REASON__"].as_str().unwrap().contains("`llts run` has ended, or is on another machine"), "{task}");
 }
 
 /// Exit code 75 means something else to programs that have never heard of llts.

@@ -152,6 +152,15 @@ fn one_seed_keeps_every_promise() {
     }
 }
 
+/// The seeds beyond those of every run that have found a defect: a second answer about a withdrawn task, and an exclusive run that was
+/// handed out by a store that had recovered after its agent was given up.
+#[test]
+fn seeds_that_have_found_a_defect_keep_every_promise() {
+    for seed in [6043, 2694] {
+        run(seed, false, None);
+    }
+}
+
 /// Design, section 4: the same seed replays the same run, byte for byte.
 #[test]
 fn the_same_seed_is_the_same_run() {

@@ -4,18 +4,19 @@ use std::io;
 use std::os::fd::AsFd as _;
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver};
+use std::time::Duration;
 
 use super::super::caller::caller;
 use super::super::exit::Failure;
 use super::super::output::{Sink, Target, note};
-use super::super::output_reader::{self, Copied, OutputReader};
+use super::super::output_reader::{self, Copied, OutputReader, print_finished};
 use crate::client::Client;
 use crate::config::Config;
 use crate::protocol::client::TaskView;
 use crate::protocol::requests::kill::kill;
 use crate::shell::background::Bell;
 use crate::shell::signals::Signals;
-use crate::types::{Stream, exact_tail};
+use crate::types::Stream;
 
 /// The outputs that are followed, with the stream of this program for each.
 const STREAMS: [(Stream, Target); 2] = [(Stream::Stdout, Target::Stdout), (Stream::Stderr, Target::Stderr)];
@@ -80,7 +81,7 @@ impl Followers {
 
 /// Copies an output of every round.
 fn follow(client: &Client, task: &str, stream: Stream, sink: &mut Sink) -> Result<(), Failure> {
-    let mut reader = OutputReader { client, task, stream, round: Some(0), follows: true };
+    let mut reader = OutputReader { client, task, stream, round: Some(0), follows: true, patience: Duration::ZERO };
     loop {
         match reader.copy(0, sink)? {
             Copied::All { round, .. } => reader.round = Some(round + 1),
@@ -106,27 +107,27 @@ impl Finish<'_> {
     /// Prints the rest. The report of a task without another output goes to stdout, beside one to stderr. Returns why stdout did
     /// not take all of it.
     pub(super) fn show(mut self, a_sentence_follows: bool) -> Option<io::ErrorKind> {
-        let mut stdout = self.complete(Stream::Stdout, self.task.stdout());
+        let mut stdout = self.complete(Stream::Stdout);
         let is_quiet = stdout.is_unused();
         if is_quiet {
-            self.print(Stream::Report, self.task.report(), &mut stdout);
+            print_finished(self.client, self.task, Stream::Report, Duration::ZERO, &mut stdout);
         }
         stdout.end(false);
         let has_report = !is_quiet && !self.task.report().is_empty();
         // Before the report in any case: it may have been followed.
-        let mut stderr = self.complete(Stream::Stderr, self.task.stderr());
+        let mut stderr = self.complete(Stream::Stderr);
         stderr.end(has_report || a_sentence_follows);
         if has_report {
             note("report.log:");
             let mut sink = Sink::new(Target::Stderr, None);
-            self.print(Stream::Report, self.task.report(), &mut sink);
+            print_finished(self.client, self.task, Stream::Report, Duration::ZERO, &mut sink);
             sink.end(a_sentence_follows);
         }
         stdout.failure()
     }
 
     /// The output as it was followed, or printed here.
-    fn complete(&mut self, stream: Stream, tail: &str) -> Sink {
+    fn complete(&mut self, stream: Stream) -> Sink {
         let (followed, target) = match stream {
             Stream::Stdout => (self.followed.stdout.take(), Target::Stdout),
             Stream::Stderr | Stream::Report => (self.followed.stderr.take(), Target::Stderr),
@@ -135,33 +136,7 @@ impl Finish<'_> {
             return followed;
         }
         let mut sink = Sink::new(target, None);
-        self.print(stream, tail, &mut sink);
+        print_finished(self.client, self.task, stream, Duration::ZERO, &mut sink);
         sink
-    }
-
-    /// Prints an output of the last round: from the result if that has all of it.
-    fn print(&self, stream: Stream, tail: &str, sink: &mut Sink) {
-        let total = self.task.output_bytes().map(|bytes| match stream {
-            Stream::Stdout => bytes.stdout,
-            Stream::Stderr => bytes.stderr,
-            Stream::Report => bytes.report,
-        });
-        if total.is_none_or(|total| exact_tail(tail, total) == Some(0)) {
-            if let Err(error) = sink.write(tail.as_bytes())
-                && error.kind() != io::ErrorKind::BrokenPipe
-            {
-                note(&format!("{}: cannot write the output: {error}", output_reader::name(stream)));
-            }
-            return;
-        }
-        let round = Some(self.task.round());
-        let reader = OutputReader { client: self.client, task: self.task.id(), stream, round, follows: false };
-        if let Err(failure) = reader.copy(0, sink) {
-            note(&format!("{}: {}", output_reader::name(stream), failure.sentence));
-            if sink.is_unused() {
-                // Of a controller that does not know TASK/OUTPUT, the end is better than nothing.
-                let _ = sink.write(tail.as_bytes());
-            }
-        }
     }
 }

@@ -7,7 +7,7 @@
 //! | component | delays |
 //! |---|---|
 //! | the agent ([`slot`](crate::engine::slot)) | its reports of PREPARING, RUNNING and ENDED |
-//! | the [`commit_queue`](super::commit_queue) | the commit before the push of FINISHED |
+//! | the [`commit_queue`](super::commit_queue) | the commit before the push of FINISHED, and before the answer to a query that waits for the end |
 //! | the pusher | the pushes of all four |
 //!
 //! The agent's last report is not delayed, because with it the agent asks for its next task. Nor is the answer to a submit.

@@ -18,13 +18,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::effect::Record;
+use super::effect::{BATCH_DELAY_MAX, Record};
 use crate::types::{AgentId, JobName, Label, Mono, Phase, TaskId};
 
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
-
-/// How long a record or message that no client waits for may be delayed to share a commit or a write.
-pub(super) const BATCH_DELAY_MAX: Duration = Duration::from_millis(10);
 
 /// The same for facts that an agent repeats after a restart: a run shorter than this costs no commit for them.
 const PROGRESS_DELAY_MAX: Duration = Duration::from_secs(1);
@@ -41,6 +38,11 @@ impl<M> Batch<M> {
     pub(super) fn add(&mut self, due: Mono, message: M) {
         self.list.push(message);
         self.due = earlier(self.due, Some(due));
+    }
+
+    /// The messages in order.
+    pub(super) fn into_messages(self) -> Vec<M> {
+        self.list
     }
 }
 

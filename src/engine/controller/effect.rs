@@ -1,6 +1,7 @@
 //! Outputs of the controller's engine: answers, effects and deadlines.
 
 use std::ops::RangeInclusive;
+use std::time::Duration;
 
 use crate::protocol::publish::Published;
 use crate::protocol::reply::Reply;
@@ -8,6 +9,9 @@ use crate::protocol::requests::heartbeat::{Directive, Heard};
 use crate::types::{
     AgentId, GateSettings, JobMemo, JobName, JobStatus, Label, Phase, Round, TaskId, TaskRecord, TaskState,
 };
+
+/// How long a record or message that no client waits for may be delayed to share a commit or a write.
+pub(super) const BATCH_DELAY_MAX: Duration = Duration::from_millis(10);
 
 /// The connection of a request. The shell assigns it and never reuses one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -122,6 +126,18 @@ impl Effect {
             Self::Push(record) => claim_of_push(record),
             // Its number must be stored, and so must the ends that it counts.
             Self::PushAgain(_) | Self::JobStatus(_) => Claim::Promise,
+        }
+    }
+
+    /// How long it may be delayed to share a commit or a write. An end is told to all in the same time, by a push and by an answer.
+    #[must_use]
+    pub(super) fn delay_max(&self) -> Duration {
+        match self {
+            Self::Push(record) => record.batch_delay(),
+            Self::Reply(_, Reply::Task { record, .. }) if record.phase() == Phase::Finished => record.batch_delay(),
+            // It is no more urgent than the records that it depends on.
+            Self::JobStatus(_) => BATCH_DELAY_MAX,
+            Self::Reply(..) | Self::Record(_) | Self::Publish(_) | Self::PushAgain(_) => Duration::ZERO,
         }
     }
 }

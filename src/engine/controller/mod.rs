@@ -257,7 +257,14 @@ impl Controller {
         gone
     }
 
-    /// The same for tasks that were submitted together: all of them are removed, or none.
+    /// Whether the run that this record assigns is still the present one of its task.
+    #[must_use]
+    pub fn is_present(&self, assigned: &TaskRecord) -> bool {
+        let run = |record: &TaskRecord| Some((record.round, record.assignment()?.agent.clone()));
+        self.tasks.get(assigned.id).is_some_and(|record| record.phase() < Phase::Ended && run(record) == run(assigned))
+    }
+
+    /// As [`Self::handle_unstored`], for tasks that were submitted together: all of them are removed, or none.
     pub fn handle_many_unstored(&mut self, now: Now, tasks: &[TaskId], duplicates: &[usize]) -> bool {
         let new = || tasks.iter().enumerate().filter(|(index, _)| !duplicates.contains(index)).map(|(_, task)| *task);
         // What binds them to one another goes with them, the youngest first.

@@ -18,11 +18,11 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use super::Controller;
-use super::commit_queue::{BATCH_DELAY_MAX, Batch, CommitQueue};
-use super::effect::{Answer, Claim, ConnectionId, Effect, Record, Ticket, Timer, claim_of_reply};
+use super::commit_queue::{Batch, CommitQueue};
+use super::effect::{Answer, BATCH_DELAY_MAX, Claim, ConnectionId, Effect, Record, Ticket, Timer, claim_of_reply};
 use crate::engine::journal::LogLine;
 use crate::protocol::publish::Published;
-use crate::protocol::reply::Reply;
+use crate::protocol::reply::{Reply, no_task};
 use crate::protocol::requests::Message;
 use crate::protocol::requests::apply::TASK_APPLY;
 use crate::protocol::{Code, Refusal};
@@ -125,7 +125,7 @@ impl<R: Clone> Sequencer<R> {
             Message::Agent(sender, message) => self.controller.handle_agent(now, ticket, &sender, message),
         };
         match answer {
-            Answer::Now(reply) => self.answer(now, route, claim_of_reply(&reply), reply),
+            Answer::Now(reply) => self.answer(now.mono, route, claim_of_reply(&reply), reply),
             Answer::Later => drop(self.routes.insert(ticket, route)),
             Answer::NowAndLater(reply) => {
                 // The agent continues with the next task; it can learn later that the end of the last one is stored.
@@ -140,7 +140,7 @@ impl<R: Clone> Sequencer<R> {
     /// Answers a request that could not be parsed.
     pub fn handle_refused(&mut self, now: Now, route: Route<R>, refusal: Refusal) {
         let reply = refusal.into();
-        self.answer(now, route, claim_of_reply(&reply), reply);
+        self.answer(now.mono, route, claim_of_reply(&reply), reply);
     }
 
     /// A connection is gone: answers owed to it are dropped.
@@ -180,7 +180,9 @@ impl<R: Clone> Sequencer<R> {
     /// if the trouble has just begun.
     pub fn handle_trouble(&mut self, now: Now, why: &str, records: Vec<Record>) -> bool {
         let Some(deferred) = self.commits.handle_trouble(now.mono, records) else { return false };
-        for message in deferred {
+        // Those of this turn, too: one may be a second answer about a task that is withdrawn here.
+        let batch = std::mem::take(&mut self.batch);
+        for message in deferred.into_iter().chain(batch.into_messages()) {
             self.hold_or_refuse(now, why, message);
         }
         self.controller.handle_store(Some(why.to_owned()));
@@ -263,7 +265,7 @@ impl<R: Clone> Sequencer<R> {
         let mut records = Vec::new();
         let mut changes = Vec::new();
         while let Some(effect) = self.controller.poll_effect() {
-            let claim = effect.claim();
+            let (claim, by) = (effect.claim(), now.mono + effect.delay_max());
             match effect {
                 Effect::Record(record) => {
                     decided(&record);
@@ -274,21 +276,17 @@ impl<R: Clone> Sequencer<R> {
                     self.departures.push_back(Departure::Publish(message));
                 }
                 Effect::Push(record) => {
-                    let by = now.mono + record.batch_delay();
                     if claim.waits(self.commits.is_in_trouble()) {
                         self.batch.add(by, Deferred::Push { record, by });
                     } else {
                         changes.push((record, by));
                     }
                 }
-                Effect::PushAgain(record) => self.batch.add(now.mono, Deferred::PushAgain(record)),
-                // It is no more urgent than the records that it depends on.
-                Effect::JobStatus(status) => {
-                    self.batch.add(now.mono + BATCH_DELAY_MAX, Deferred::JobStatus(status));
-                }
+                Effect::PushAgain(record) => self.batch.add(by, Deferred::PushAgain(record)),
+                Effect::JobStatus(status) => self.batch.add(by, Deferred::JobStatus(status)),
                 Effect::Reply(ticket, reply) => {
                     if let Some(route) = self.routes.remove(&ticket) {
-                        self.answer(now, route, claim, reply);
+                        self.answer(by, route, claim, reply);
                     }
                 }
             }
@@ -306,10 +304,11 @@ impl<R: Clone> Sequencer<R> {
         self.release(released);
     }
 
-    fn answer(&mut self, now: Now, route: Route<R>, claim: Claim, reply: Reply) {
+    /// Sends a reply; the commit that it depends on may wait until `by`, to be shared.
+    fn answer(&mut self, by: Mono, route: Route<R>, claim: Claim, reply: Reply) {
         let delay_max = Duration::ZERO;
         if claim.waits(self.commits.is_in_trouble()) {
-            self.batch.add(now.mono, Deferred::Reply { route, claim, reply, delay_max });
+            self.batch.add(by, Deferred::Reply { route, claim, reply, delay_max });
         } else {
             self.send(route, reply, delay_max);
         }
@@ -329,6 +328,12 @@ impl<R: Clone> Sequencer<R> {
     fn release(&mut self, deferred: Vec<Deferred<R>>) {
         for message in deferred {
             match message {
+                // While it waited for the store, its agent was given up, and another round may begin.
+                Deferred::Reply { route, reply: Reply::Assigned(record), .. }
+                    if !self.controller.is_present(&record) =>
+                {
+                    self.send(route, no_task(), Duration::ZERO);
+                }
                 Deferred::Reply { route, reply, delay_max, .. } => self.send(route, reply, delay_max),
                 Deferred::Push { record, by } => self.push(record, by),
                 Deferred::PushAgain(record) => self.departures.push_back(Departure::PushAgain(record)),

@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::files::Held;
 use super::peers::{Asked, Debt, Peer, State};
 use super::{Connection, Destination, Effect, Master, STRANGERS_MAX, Timer};
+use crate::config::is_secret;
 use crate::protocol::prompt::{FromMaster, FromWorker, MessageError, RequestId};
 use crate::types::{Now, Origin};
 
@@ -128,10 +129,7 @@ impl Master {
 
     fn is_admitted(&self, shown: Option<&str>) -> bool {
         let Some(secret) = &self.settings.secret else { return true };
-        let shown = shown.unwrap_or_default();
-        // The comparison takes the same time for every secret, even one that is almost right.
-        let differ = secret.bytes().zip(shown.bytes()).fold(0, |differ, (a, b)| differ | (a ^ b));
-        secret.len() == shown.len() && differ == 0
+        is_secret(secret, shown.unwrap_or_default())
     }
 
     fn tell_status(&mut self, now: Now, connection: Connection, secret: Option<&str>) {

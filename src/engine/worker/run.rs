@@ -10,13 +10,9 @@
 use std::time::Duration;
 
 use super::{Effect, End, ResultFolder, Timer, USAGE_LIMITED, Worker};
-use crate::engine::run::{RunMachine, SWEEP_INTERVAL, Step, Terms};
+use crate::engine::run::{RunMachine, Step, Terms};
 use crate::protocol::prompt::{FromWorker, Request, RequestId};
 use crate::types::{ExitCode, Mono, Now};
-
-/// Number of SIGKILLs to the remains before the run counts as ended: ten seconds. Only a process that runs as another user,
-/// or waits for a device, survives the first, and no prompt should wait for that.
-const SWEEPS_MAX: u32 = 100;
 
 #[derive(Debug)]
 pub(super) enum Run {
@@ -143,14 +139,7 @@ impl Worker {
 
     /// Carries out the next step for the processes of the run after an event.
     fn step(&mut self, now: Now, event: impl FnOnce(&mut RunMachine<Verdict>, &Terms) -> Step) {
-        let terms = Terms {
-            is_polite: true,
-            kill_interval: self.settings.kill_interval,
-            kills_max: None,
-            grace: self.settings.straggler_grace,
-            sweep_interval: SWEEP_INTERVAL,
-            sweeps_max: Some(SWEEPS_MAX),
-        };
+        let terms = Terms::of_worker(self.settings.kill_interval, self.settings.straggler_grace);
         let Run::Taken(run) = &mut self.run else { return };
         let State::Run(machine) = &mut run.state else { return };
         let step = event(machine, &terms);

@@ -28,19 +28,35 @@ impl ReplyError {
     /// Whether a field of the request had a value that does not apply.
     #[must_use]
     pub fn is_bad_field(&self) -> bool {
-        matches!(self, Self::Refused { code, .. } if *code == i64::from(Code::BadField.number()))
+        self.is(Code::BadField)
     }
 
     /// Whether a limit stood in the way, so that a later request may succeed.
     #[must_use]
     pub fn is_limit(&self) -> bool {
-        matches!(self, Self::Refused { code, .. } if *code == i64::from(Code::LimitReached.number()))
+        self.is(Code::LimitReached)
+    }
+
+    /// Whether the controller is stopping, so that the next one may accept the request.
+    #[must_use]
+    pub fn is_stopping(&self) -> bool {
+        self.is(Code::Stopping)
+    }
+
+    /// Whether the present state of the service does not allow the request.
+    #[must_use]
+    pub fn is_not_allowed(&self) -> bool {
+        self.is(Code::NotAllowed)
     }
 
     /// Whether the request named a task that the controller does not know.
     #[must_use]
     pub fn is_no_such_task(&self) -> bool {
-        matches!(self, Self::Refused { code, .. } if *code == i64::from(Code::InvalidTaskId.number()))
+        self.is(Code::InvalidTaskId)
+    }
+
+    fn is(&self, reason: Code) -> bool {
+        matches!(self, Self::Refused { code, .. } if *code == i64::from(reason.number()))
     }
 }
 

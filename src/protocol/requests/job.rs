@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Ask, Code, Kind, Listing, Reader, Refusal, Request, words};
+use super::{Ask, Code, Kind, Listing, Reader, Refusal, Request, json, words};
 use crate::protocol::client::view;
 use crate::protocol::json::ObjectWriter;
 use crate::protocol::relations;
@@ -184,6 +184,19 @@ pub fn encode_status(status: &JobStatus) -> Vec<u8> {
     out
 }
 
+/// The first bytes of every published state of a job.
+#[must_use]
+pub fn status_prefix(job: &JobName) -> String {
+    format!("{{\"{}\":\"{}\",\"{}\":\"{job}\"", words::TYPE, kind::JOB_STATUS, words::JOB)
+}
+
+/// Reads a published state; `None` if it is none.
+#[must_use]
+pub fn read_status(frame: &[u8]) -> Option<JobAnswer> {
+    let fields = json::parse(frame, &json::FieldLimits::TRUSTED).ok()?;
+    (fields.text(words::TYPE) == Some(kind::JOB_STATUS)).then(|| fields.into())
+}
+
 /// The stored part of a job's state.
 pub mod memo {
     use super::{Fields, words};
@@ -251,6 +264,8 @@ mod tests {
             stopped: None,
         };
         let status = encode_status(&JobStatus { view, seq: 7, receivers: Vec::new() });
+        assert!(status.starts_with(status_prefix(&JobName::new("j").unwrap()).as_bytes()));
+        assert_eq!(read_status(&status).map(|job| (job.total(), job.in_phase(Phase::Running))), Some((6, 2)));
         assert_eq!(
             String::from_utf8(status).unwrap(),
             r#"{"__TYPE__":"JOB/STATUS","__JOB__":"j","__SEQ__":7,"__TOTAL__":6,"WAITING":1,"DISPATCHED":0,"PREPARING":0,"RUNNING":2,"ENDED":0,"FINISHED":3,"SUCCEEDED":1,"FAILED":0,"TIMED_OUT":2,"EXPIRED":0,"KILLED":0,"LOST":0,"SKIPPED":0,"__SUBMIT_TIME__":1480000000.120000,"__END_TIME__":null,"__RUN_P50__":0.5,"__RUN_P90__":1.0,"__RUN_MAX__":2.0}"#

@@ -86,6 +86,9 @@ impl Reader<'_> {
     }
 }
 
+/// The end of the reason for missing bytes whose agent may come back with them.
+pub const ABSENT: &str = "does not offer outputs at present";
+
 /// Requests the bytes of an output of the newest selected task from an offset on; with a time, the reply waits until there
 /// are some, the output has ended or the time has passed.
 #[must_use]

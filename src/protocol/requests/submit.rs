@@ -202,6 +202,12 @@ impl Submission {
         self.with(words::STDIN, text.into())
     }
 
+    /// Names the socket at which the standard streams of a command are given.
+    #[must_use]
+    pub fn streaming(self, name: impl Into<String>) -> Self {
+        self.with(words::STREAMS, name.into())
+    }
+
     /// Sets the surroundings of a command.
     #[must_use]
     pub fn surrounded(self, surroundings: &Surroundings) -> Self {

@@ -13,14 +13,17 @@ use rustix::io::Errno;
 use super::preparation::failure;
 use crate::engine::slot::SpawnFailure;
 use crate::shell::process::{self, Brand, Command, CommandError, CommandPlan, Environment, RunningChild};
+use crate::shell::stdio::Streams;
 use crate::types::{ExitCode, TaskCommand};
 
-/// The surroundings of a command, which it shares with run.sh.
-pub(super) struct Surroundings<'a> {
+/// What the start of a command shares with that of run.sh.
+pub(super) struct CommandStart<'a> {
     /// The folder of its task, in which it starts unless it names another one.
     pub(super) folder: &'a Path,
     pub(super) environment: Environment,
     pub(super) nothing: &'a File,
+    /// Its standard input in place of that, and its outputs in place of these.
+    pub(super) streams: Option<&'a Streams>,
     pub(super) stdout: File,
     pub(super) stderr: File,
     pub(super) brand: Option<Brand>,
@@ -42,15 +45,20 @@ impl From<io::Error> for NotStarted {
 }
 
 /// Starts a command. The sentence about one that cannot be started is in its standard error.
-pub(super) fn start(command: &TaskCommand, surroundings: Surroundings<'_>) -> Result<RunningChild, NotStarted> {
-    let Surroundings { folder, mut environment, nothing, stdout, stderr, brand, not_after } = surroundings;
+pub(super) fn start(command: &TaskCommand, shared: CommandStart<'_>) -> Result<RunningChild, NotStarted> {
+    let CommandStart { folder, mut environment, nothing, streams, stdout, stderr, brand, not_after } = shared;
     let folder = command.folder.as_ref().map_or(folder, Path::new);
     environment.set("PWD", folder).map_err(io::Error::other)?;
-    let stdin = match &command.stdin {
-        None => nothing.try_clone()?,
-        Some(text) => file_with(text)?,
+    let stdin = match (streams, &command.stdin) {
+        (Some(streams), _) => streams.stdin.try_clone()?,
+        (None, Some(text)) => file_with(text)?,
+        (None, None) => nothing.try_clone()?,
     };
     let mut complaints = stderr.try_clone()?;
+    let [stdout, stderr] = match streams.and_then(|streams| streams.outputs.as_ref()) {
+        Some([stdout, stderr]) => [stdout.try_clone()?, stderr.try_clone()?],
+        None => [stdout, stderr],
+    };
     let words: Vec<OsString> = command.words.iter().map(Into::into).collect();
     let path = std::env::var_os("PATH");
     // A working directory that does not exist is the reason also for a program that is not found in it.

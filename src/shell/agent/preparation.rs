@@ -13,9 +13,10 @@ use crate::engine::slot::Failure;
 use crate::protocol::info;
 use crate::protocol::requests::apply::Job;
 use crate::shell::background::Background;
+use crate::shell::stdio::{self, Streams};
 use crate::shell::tools::{ToolCache, ToolError, ToolSnapshot};
 use crate::shell::workspace::{DirPool, Remover, TaskDir, TrashRemainder, Workspace, WorkspaceError};
-use crate::types::{ExitCode, TaskId};
+use crate::types::{ExitCode, TaskCommand, TaskId};
 
 /// Limits for copying on the loop: less than a millisecond's worth.
 const INLINE_ENTRIES_MAX: u64 = 32;
@@ -30,6 +31,8 @@ pub(super) const STDERR: &str = "stderr";
 pub(super) struct Prepared {
     pub(super) dir: TaskDir,
     pub(super) rest: Option<TrashRemainder>,
+    /// The streams that its client has given to a command.
+    pub(super) streams: Option<Streams>,
 }
 
 /// The data that every preparation of this agent needs.
@@ -54,7 +57,7 @@ impl Preparation {
         let tool = self.snapshot(job)?;
         let (mut dir, rest) = dir_pool.take(&tool, job.task, remover)?;
         let outcome = self.write_files(job, &mut dir).map_err(|error| failure(&error));
-        Some(Outcome { task: job.task, prepared: Some(Prepared { dir, rest }), outcome })
+        Some(Outcome { task: job.task, prepared: Some(Prepared { dir, rest, streams: None }), outcome })
     }
 
     /// The content of the folder in which a run starts, if that folder can be reused.
@@ -68,8 +71,11 @@ impl Preparation {
             Ok(created) => created,
             Err(error) => return Outcome { task: job.task, prepared: None, outcome: Err(failure(&error)) },
         };
-        let outcome = self.fill(job, &mut dir, stop);
-        Outcome { task: job.task, prepared: Some(Prepared { dir, rest }), outcome }
+        let (outcome, streams) = match self.fill(job, &mut dir, stop).and_then(|()| streams(job)) {
+            Ok(streams) => (Ok(()), streams),
+            Err(failure) => (Err(failure), None),
+        };
+        Outcome { task: job.task, prepared: Some(Prepared { dir, rest, streams }), outcome }
     }
 
     fn fill(&self, job: &Job, dir: &mut TaskDir, stop: &AtomicBool) -> Result<(), Failure> {
@@ -92,6 +98,20 @@ impl Preparation {
         dir.create_output(STDOUT)?;
         dir.create_output(STDERR)
     }
+}
+
+/// The streams that a command gets from its client.
+fn streams(job: &Job) -> Result<Option<Streams>, Failure> {
+    let Some(name) = awaited_streams(job) else { return Ok(None) };
+    let refused = |error| Failure {
+        exit_code: TaskCommand::NOT_STARTED,
+        error: format!("the standard streams of the command cannot be taken: {error}"),
+    };
+    stdio::take(name).map(Some).map_err(refused)
+}
+
+fn awaited_streams(job: &Job) -> Option<&str> {
+    job.command.as_ref()?.streams.as_deref()
 }
 
 /// A failure other than a missing or a broken archive (document, section 2.7).
@@ -132,10 +152,13 @@ impl Preparer {
         dir_pool: Option<(&mut DirPool, &Remover)>,
     ) -> Option<Outcome> {
         stop.store(false, Ordering::Relaxed);
+        // Its client may be stopped, and the loop would wait for it.
+        let is_waiting = awaited_streams(job).is_some();
+        let dir_pool = dir_pool.filter(|_| !is_waiting);
         if let Some(outcome) = dir_pool.and_then(|(dir_pool, remover)| self.preparation.reuse(job, dir_pool, remover)) {
             return Some(outcome);
         }
-        if self.preparation.is_quick(job) {
+        if !is_waiting && self.preparation.is_quick(job) {
             return Some(self.preparation.prepare(job, stop));
         }
         self.thread.give((job.clone(), Arc::clone(stop)));

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use super::AgentError;
-use super::command::{self, NotStarted, Surroundings};
+use super::command::{self, CommandStart, NotStarted};
 use super::preparation::{Outcome, Preparation, Prepared, Preparer, STDERR, STDOUT, failure};
 use super::serving::Serving;
 use super::{ending, leftovers};
@@ -259,7 +259,7 @@ impl Runner {
     /// Starts run.sh, or the command in its place.
     fn start_child(&self) -> Result<RunningChild, NotStarted> {
         let failed = |error: &dyn std::fmt::Display| NotStarted::Failed(SpawnFailure::Failed(failure(error)));
-        let Some(Run { job, folder: Some(Prepared { dir, .. }), .. }) = &self.run else {
+        let Some(Run { job, folder: Some(Prepared { dir, streams, .. }), .. }) = &self.run else {
             return Err(failed(&"there is no work folder"));
         };
         let mut environment = self.environment.clone();
@@ -274,11 +274,11 @@ impl Runner {
         let stderr = dir.open_output(STDERR).map_err(|error| failed(&error))?;
         let working_directory = dir.path().join(job.tool.folder_name());
         if let Some(command) = &job.command {
-            let (folder, nothing) = (&*working_directory, &self.nothing);
+            let (folder, nothing, streams) = (&*working_directory, &self.nothing, streams.as_ref());
             let (brand, not_after) = (self.brand, self.not_after);
             return command::start(
                 command,
-                Surroundings { folder, environment, nothing, stdout, stderr, brand, not_after },
+                CommandStart { folder, environment, nothing, streams, stdout, stderr, brand, not_after },
             );
         }
         // Programs believe PWD: ours would name the folder of the agent.
@@ -360,7 +360,7 @@ impl Runner {
         // A run.sh that could not be ended may still be running: from here on it counts as a process that the run has left.
         self.processes = RunProcesses::none();
         self.serving.end_run();
-        if let Some(Prepared { mut dir, rest }) = run.folder {
+        if let Some(Prepared { mut dir, rest, streams: _ }) = run.folder {
             self.serving.keep(&run.job, &mut dir);
             if let Some(rest) = rest {
                 self.remover.take(rest);

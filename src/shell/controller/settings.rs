@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use crate::config::Config;
+use crate::config::{Config, LimitsSection};
 use crate::engine::controller::Settings;
 use crate::engine::push::PushConfig;
 use crate::protocol::json::FieldLimits;
@@ -12,17 +12,10 @@ use crate::types::lease::kill_budget;
 
 /// The rules for requests; pushes to our own `endpoints` are refused.
 pub(super) fn rules(config: &Config, endpoints: &[&str]) -> Rules {
-    let limits = FieldLimits {
-        message_bytes: config.limits.message_bytes_max,
-        fields: config.limits.fields_max,
-        name_bytes: config.limits.field_name_bytes_max,
-        value_bytes: config.limits.field_value_bytes_max,
-        command_bytes: config.limits.command_bytes_max,
-    };
     let own = endpoints.iter().filter_map(|endpoint| endpoint.strip_prefix("tcp://")?.parse::<SocketAddr>().ok());
     let allow = config.push.allow.iter().filter_map(|network| network.parse().ok()).collect();
     Rules {
-        limits,
+        limits: field_limits(&config.limits),
         addresses: AddressPolicy { allow, own: own.collect() },
         wait_max: config.controller.wait_max,
         // An agent asks again after two intervals; an earlier answer would leave it idle until then.
@@ -33,6 +26,18 @@ pub(super) fn rules(config: &Config, endpoints: &[&str]) -> Rules {
             tasks_max: config.controller.submit_many_max,
             terms_max: config.controller.after_terms_max,
         },
+    }
+}
+
+/// The limits of the fields of a message.
+#[must_use]
+pub const fn field_limits(limits: &LimitsSection) -> FieldLimits {
+    FieldLimits {
+        message_bytes: limits.message_bytes_max,
+        fields: limits.fields_max,
+        name_bytes: limits.field_name_bytes_max,
+        value_bytes: limits.field_value_bytes_max,
+        command_bytes: limits.command_bytes_max,
     }
 }
 

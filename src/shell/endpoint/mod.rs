@@ -21,7 +21,7 @@
 //! It uses epoll directly, without a library: the loops also wait for signals and for the ends of processes, whose
 //! descriptors come and go and must be polled level-triggered in the same wait.
 //!
-//! [`OwnPorts`], [`OwnLink`] and [`Requester`] are the parts for controller, agent and client. Pushes have their own table
+//! [`OwnPorts`], [`OwnLink`], [`Requester`] and [`Pipe`] are the parts for controller, agent and clients. Pushes have their own table
 //! of peers and use only the [`Stream`].
 
 mod accept;
@@ -30,6 +30,7 @@ mod ending;
 mod link;
 mod listeners;
 mod peer;
+mod pipe;
 mod poller;
 mod ports;
 mod reactor;
@@ -43,6 +44,7 @@ pub use address::{Address, BadAddress};
 pub use link::OwnLink;
 pub use listeners::Counts;
 pub use peer::{PeerId, Tag};
+pub use pipe::{Pipe, Piped};
 pub use ports::{OwnPorts, PortSettings};
 pub use reactor::{Arrival, Endpoint, What};
 pub use redialer::LinkSettings;

@@ -117,7 +117,8 @@ impl Command {
             if is_executable(&program) {
                 return Ok(Self { program, words: words.to_vec() });
             }
-            if present.is_none() && program.exists() {
+            // A name with a slash means this file alone: what hides it is another reason than its absence.
+            if present.is_none() && program.try_exists().unwrap_or(!searched) {
                 present = Some(program);
             }
         }

@@ -1,27 +1,24 @@
 //! The start of a prompt master: folders, lock, port, watch.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
 use std::io;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 
-use mio::net::TcpListener;
 use mio::unix::SourceFd;
 use mio::{Interest, Poll, Waker};
 
 use super::fails::FailLog;
 use super::folders::Folders;
 use super::sync::Syncer;
-use super::watch::Watch;
-use super::{BUFFER_BYTES, CONNECTIONS, LISTENER, Place, PromptError, PromptMaster, WAKER, WATCH};
+use super::{CONNECTIONS, LINK_LIMITS, LISTENER, Place, PromptError, PromptMaster, WAKER, WATCH};
 use crate::config::{Config, Durability, Secret};
-use crate::engine::master::{Master, Settings};
+use crate::engine::master::{FileName, Master, Settings};
+use crate::shell::folder_watch::Watch;
+use crate::shell::json_server::JsonServer;
 use crate::shell::lock::{LockError, StateLock};
 use crate::shell::{clock, limits};
-
-/// Shortest secret that cannot be guessed: a connection on the same machine takes less than a millisecond.
-const SECRET_BYTES_MIN: usize = 16;
 
 impl PromptMaster {
     /// Opens the folders and the port; puts back the files that a dead master has left in `working/`.
@@ -35,23 +32,17 @@ impl PromptMaster {
         if limit < config.prompt.workers_max as u64 {
             log::warn!("{limit} descriptors are allowed, fewer than the {} of WORKERS_MAX", config.prompt.workers_max);
         }
-        if let Some(bytes) = config.prompt.secret.as_ref().map(|secret| secret.reveal().len())
-            && bytes < SECRET_BYTES_MIN
-        {
-            log::warn!(
-                "SECRET of [prompt] has {bytes} bytes, which can be guessed; use {SECRET_BYTES_MIN} or more, as from \
-                 `openssl rand -hex 16`"
-            );
+        if let Some(warning) = config.prompt.secret.as_ref().and_then(|secret| secret.warning("prompt")) {
+            log::warn!("{warning}");
         }
         let address = SocketAddr::new(config.prompt.bind, place.port);
         let refused = |source| PromptError::Listen { address, source };
-        let mut listener = TcpListener::bind(address).map_err(refused)?;
-        let address = listener.local_addr()?;
+        let poll = Poll::new()?;
+        let server = JsonServer::listen(&poll, address, LISTENER, CONNECTIONS, LINK_LIMITS).map_err(refused)?;
+        let address = server.address()?;
         if config.prompt.is_open() {
             log::warn!("the prompt master listens on {address}, which other machines can reach");
         }
-        let poll = Poll::new()?;
-        poll.registry().register(&mut listener, LISTENER, Interest::READABLE)?;
         let waker = Arc::new(Waker::new(poll.registry(), WAKER)?);
         let watch = open_watch(&poll, &folders.pending);
         let left = folders.recover()?;
@@ -74,20 +65,15 @@ impl PromptMaster {
             folders,
             fails,
             poll,
-            listener,
+            server,
             address,
-            links: BTreeMap::new(),
-            connections: CONNECTIONS,
             watch,
             syncer,
             waker,
-            unread: BTreeSet::new(),
             watch_unread: true,
-            accept_unread: false,
             first_scan: true,
             rescan: None,
             over: false,
-            buffer: vec![0; BUFFER_BYTES],
             _lock: lock,
         })
     }
@@ -100,9 +86,13 @@ fn lock(root: &Path, tasks: &Path) -> Result<StateLock, PromptError> {
     })
 }
 
+fn is_prompt(name: &OsStr) -> bool {
+    FileName::new(name.to_owned()).is_prompt()
+}
+
 fn open_watch(poll: &Poll, pending: &Path) -> Option<Watch> {
     let open = || {
-        let mut watch = Watch::open()?;
+        let mut watch = Watch::open(is_prompt)?;
         watch.follow(pending)?;
         let fd = watch.raw_fd();
         poll.registry().register(&mut SourceFd(&fd), WATCH, Interest::READABLE)?;

@@ -19,6 +19,7 @@ use std::path::{Path, PathBuf};
 use serde_json::json;
 
 use crate::engine::master::FileName;
+use crate::shell::disk_room::check_room;
 use crate::shell::prompt_create::TASKS;
 use crate::shell::rename::{place_new, rename_new};
 use crate::types::{ExitCode, Wall};
@@ -39,9 +40,6 @@ const JSON_BYTES_MAX: u64 = 8 << 20;
 /// Members that only a JSON file of ours has.
 const OUTCOME: &str = "outcome";
 const WORKER: &str = "worker";
-
-/// With less free space than this the disk counts as full: few commands notice that their last output was not written.
-const ROOM_BYTES_MIN: u64 = 64 << 10;
 
 /// The data of a run and its end.
 #[derive(Clone, Debug)]
@@ -253,19 +251,6 @@ fn sync(path: &Path) -> io::Result<()> {
 fn open(path: &Path) -> io::Result<File> {
     let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_NOCTTY;
     File::options().read(true).custom_flags(flags).open(path)
-}
-
-/// Checks the free space: an output that was truncated by a full disk looks like any other.
-fn check_room(folder: &Path) -> io::Result<()> {
-    let file_system = rustix::fs::statvfs(folder)?;
-    let blocks = if rustix::process::geteuid().is_root() { file_system.f_bfree } else { file_system.f_bavail };
-    let room = blocks.saturating_mul(file_system.f_frsize);
-    // A file system that does not count its blocks reports none at all.
-    if file_system.f_blocks > 0 && room < ROOM_BYTES_MIN {
-        let problem = format!("the disk has {room} bytes left, so that the end of the output may be missing");
-        return Err(io::Error::new(io::ErrorKind::StorageFull, problem));
-    }
-    Ok(())
 }
 
 /// A name for the results that is safe in a path: the name from the master, or one made of the request id.

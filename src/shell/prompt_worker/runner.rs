@@ -18,11 +18,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::PromptWorkerError;
-use super::background::Background;
 use super::results::{Results, file_name};
 use crate::engine::worker::{ResultFolder, Signal, USAGE_LIMITED, Worker};
 use crate::protocol::prompt::Request;
 use crate::shell::clock;
+use crate::shell::one_job::OneJob;
 use crate::shell::process::{
     self, Brand, ChildEnd, Command, CommandPlan, Cookie, Environment, ProcessId, RecordFile, RunProcesses, RunRecord,
     RunningChild, Subject,
@@ -186,11 +186,7 @@ impl Runner {
     }
 
     /// Starts to move the results to their place; [`Self::finish`] follows.
-    pub(super) fn store_results(
-        &self,
-        folder: ResultFolder,
-        worker: &str,
-    ) -> io::Result<Background<Result<(), String>>> {
+    pub(super) fn store_results(&self, folder: ResultFolder, worker: &str) -> io::Result<OneJob<Result<(), String>>> {
         let Some(run) = &self.run else { return Err(io::Error::other("there is no run")) };
         let (end, exit) = run.end.unwrap_or((run.start, ExitCode::PREPARE_FAILED));
         let outcome = match folder {
@@ -212,7 +208,7 @@ impl Runner {
             durable: self.durable,
         };
         let root = self.root.clone();
-        Background::start("results", move || results.put_in_place(&root).map_err(|error| error.to_string()))
+        OneJob::start("results", move || results.put_in_place(&root).map_err(|error| error.to_string()))
     }
 
     /// Ends the run after the results were stored. If they could not be stored, the output stays where it is.

@@ -6,11 +6,11 @@
 //! takes 61 us.
 
 use std::io;
+use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
-use rustix::buffer::spare_capacity;
-use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
+use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::io::Errno;
 
 use crate::shell::readable;
@@ -56,11 +56,12 @@ impl Poller {
 
     /// Waits until a descriptor is ready or `timeout` has passed.
     pub(super) fn wait(&self, timeout: Duration) -> Ready {
-        let mut events = Vec::with_capacity(EVENTS_MAX);
-        match epoll::wait(&self.epoll, spare_capacity(&mut events), readable::timespec(timeout).as_ref()) {
-            Ok(_) | Err(Errno::INTR) => {}
+        let mut room = [const { MaybeUninit::uninit() }; EVENTS_MAX];
+        let events: &[Event] = match epoll::wait(&self.epoll, &mut room, readable::timespec(timeout).as_ref()) {
+            Ok((events, _)) => events,
+            Err(Errno::INTR) => &[],
             Err(errno) => unreachable!("our own epoll descriptor is refused: {errno}"),
-        }
+        };
         let mut ready = Ready::default();
         for event in events {
             // The struct is packed, so its fields are copied instead of referenced.

@@ -9,7 +9,7 @@
 
 use super::{Answer, Code, Controller, Refusal, Reply, Ticket, words};
 use crate::engine::controller::outputs::{Pending, Stage};
-use crate::protocol::requests::logs::{OutputAsk, OutputPart};
+use crate::protocol::requests::logs::{ABSENT, OutputAsk, OutputPart};
 use crate::protocol::requests::serve::Part;
 use crate::types::{AgentId, Now, OutputId, Phase, Round, RunResult, TaskRecord, TaskState, exact_tail};
 
@@ -191,7 +191,7 @@ impl Controller {
             (Some(gone), _) => Some(gone.to_owned()),
             (None, _) if self.outputs.has_offer(agent) => None,
             (None, None) => Some(format!("agent {agent}, which had it, is gone")),
-            (None, Some(_)) => Some(format!("agent {agent}, which had it, does not offer outputs at present")),
+            (None, Some(_)) => Some(format!("agent {agent}, which had it, {ABSENT}")),
         }
     }
 

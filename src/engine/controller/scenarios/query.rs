@@ -49,6 +49,22 @@ fn a_query_finds_by_all_fields_the_newest() {
     assert_eq!(found(Fields::new()), Some((new, 2)));
 }
 
+/// A client that waits for each of its many tasks must not make each end cost a commit of its own.
+#[test]
+fn the_answer_to_a_wait_shares_a_commit_as_the_push_of_the_same_end_does() {
+    let mut world = World::new();
+    world.park("a");
+    let (_, queued) = (world.task(), world.task());
+    let wait = Request::Query(filter(words::TASK_ID, &queued.to_string()), Some(INTERVAL));
+    let (ticket, _) = world.ask_later(wait);
+    world.pass(Duration::from_millis(64));
+    assert_eq!(world.apply("b"), Some((queued, Round(0))));
+    world.report("b", queued, Round(0), Phase::Finished);
+    let answer = world.replies.iter().find(|(to, _)| *to == ticket).cloned();
+    let (_, reply) = answer.unwrap();
+    assert_eq!(Effect::Reply(ticket, reply).delay_max(), Duration::from_millis(4));
+}
+
 #[test]
 fn a_query_can_wait_for_the_end() {
     let mut world = World::new();

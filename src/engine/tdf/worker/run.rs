@@ -1,13 +1,9 @@
 //! The run of a program, from the claim to what has come of it, with the signals that end it.
 
 use super::{Assignment, Effect, Outcome, Phase, Timer, Worker};
-use crate::engine::run::{RunMachine, SWEEP_INTERVAL, Step, Terms};
+use crate::engine::run::{RunMachine, Step, Terms};
 use crate::types::Now;
 use crate::types::tdf::Fence;
-
-/// SIGKILLs to what is left before the run counts as over: ten seconds. Only what runs as another user, or waits for a device,
-/// outlives the first, and no task is to wait for that.
-const SWEEPS_MAX: u32 = 100;
 
 /// Why a program was not started.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -111,14 +107,7 @@ impl Worker {
 
     /// Does what the processes of the run need after an event.
     fn step(&mut self, now: Now, event: impl FnOnce(&mut RunMachine<()>, &Terms) -> Step) {
-        let terms = Terms {
-            is_polite: true,
-            kill_interval: self.settings.kill_interval,
-            kills_max: None,
-            grace: self.settings.straggler_grace,
-            sweep_interval: SWEEP_INTERVAL,
-            sweeps_max: Some(SWEEPS_MAX),
-        };
+        let terms = Terms::of_worker(self.settings.kill_interval, self.settings.straggler_grace);
         let Phase::Busy(run) = &mut self.phase else { return };
         let State::Run(machine) = &mut run.state else { return };
         let step = event(machine, &terms);

@@ -20,7 +20,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use nix::sys::signal::Signal;
-use rustix::event::{PollFd, PollFlags, poll};
 
 use super::{Channel, Namespace, RedisError, Reported, Wake, WakeError, WorkerKind};
 use crate::config::WorkerConfig;
@@ -204,10 +203,8 @@ impl Loop {
         let mut fds = vec![signals.as_fd(), self.line.as_fd(), self.wake.as_fd()];
         fds.extend(self.guard.as_ref().map(Guard::as_fd));
         fds.extend(self.fetch.as_ref().map(Fetch::as_fd));
-        let mut polled: Vec<_> = fds.into_iter().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
-        // EINTR: a signal arrives through its descriptor, so the next turn sees it.
-        let timeout = self.worker.poll_timeout().map(|(at, _)| at.since(clock::now().mono));
-        let _ = poll(&mut polled, timeout.and_then(readable::timespec).as_ref());
+        // A signal arrives through its descriptor, so the next turn handles it also after an interruption.
+        readable::wait(fds, self.worker.poll_timeout().map(|(at, _)| at.since(clock::now().mono)));
     }
 
     fn handle(&mut self, answer: Answer) {

@@ -2,9 +2,10 @@
 
 use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
+use crate::shell::file_part::read_part;
 use crate::shell::source::ProgramName;
 use crate::types::tdf::Fence;
 
@@ -77,31 +78,15 @@ fn create(path: &Path) -> io::Result<File> {
 pub(super) fn read(file: &File, max: u64) -> io::Result<Vec<u8>> {
     let length = file.metadata()?.len();
     if length <= max {
-        return part(file, 0, length);
+        return read_part(file, 0, length);
     }
     // The line has its final length when it has these numbers.
     let line = |left_out: u64| format!("\n[llts: {left_out} of {length} bytes are left out here]\n");
     let room = max.saturating_sub(line(length).len() as u64);
     let (head, tail) = (room / 2, room - room / 2);
-    let mut bytes = part(file, 0, head)?;
+    let mut bytes = read_part(file, 0, head)?;
     bytes.extend_from_slice(line(length - room).as_bytes());
-    bytes.extend(part(file, length - tail, tail)?);
-    Ok(bytes)
-}
-
-fn part(file: &File, at: u64, length: u64) -> io::Result<Vec<u8>> {
-    let mut bytes = vec![0; usize::try_from(length).map_err(io::Error::other)?];
-    let mut filled = 0;
-    while filled < bytes.len() {
-        match file.read_at(&mut bytes[filled..], at + filled as u64) {
-            // A process that withstands all signals may have made it shorter.
-            Ok(0) => break,
-            Ok(read) => filled += read,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    bytes.truncate(filled);
+    bytes.extend(read_part(file, length - tail, tail)?);
     Ok(bytes)
 }
 

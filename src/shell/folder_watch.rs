@@ -1,15 +1,14 @@
-//! Reports at once that a file has come to `pending/`: closed after a write, or moved there. A file that is still being
-//! written is not reported. If the system has no watches left, the TIMER finds new files.
+//! Reports at once that a file has come to a folder: closed after a write, or moved there. A file that is still being
+//! written is not reported. If the system has no watches left, a scan finds new files.
 
 use std::collections::BTreeSet;
+use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::fd::{AsFd as _, AsRawFd as _, RawFd};
 use std::path::Path;
 
 use nix::errno::Errno;
 use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify, InotifyEvent, WatchDescriptor};
-
-use crate::engine::master::FileName;
 
 /// Events after which no writer is known.
 const ENDS_OF_WRITING: AddWatchFlags = AddWatchFlags::IN_CLOSE_WRITE
@@ -21,7 +20,7 @@ const ENDS_OF_WRITING: AddWatchFlags = AddWatchFlags::IN_CLOSE_WRITE
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Change {
     /// This file has come, or has new content.
-    File(FileName),
+    File(OsString),
     /// Too many events, or the folder itself has gone: scan everything.
     Everything,
 }
@@ -30,14 +29,28 @@ pub(super) enum Change {
 pub(super) struct Watch {
     inotify: Inotify,
     watched: Option<WatchDescriptor>,
+    /// The folder around it.
+    around: Option<WatchDescriptor>,
+    /// Further events of the folder that are reported.
+    further: AddWatchFlags,
+    /// Whether a file of this name is of interest.
+    is_wanted: fn(&OsStr) -> bool,
     /// Files that were written to and not closed since.
-    open: BTreeSet<FileName>,
+    open: BTreeSet<OsString>,
 }
 
 impl Watch {
-    pub(super) fn open() -> io::Result<Self> {
+    /// A watch for files with names of this kind.
+    pub(super) fn open(is_wanted: fn(&OsStr) -> bool) -> io::Result<Self> {
         let inotify = Inotify::init(InitFlags::IN_NONBLOCK | InitFlags::IN_CLOEXEC)?;
-        Ok(Self { inotify, watched: None, open: BTreeSet::new() })
+        let (watched, around, further) = (None, None, AddWatchFlags::empty());
+        Ok(Self { inotify, watched, around, further, is_wanted, open: BTreeSet::new() })
+    }
+
+    /// Also reports each name as soon as it is made, as links, folders and pipes are never closed after a write, and that the folder
+    /// itself has moved. A file that is made counts as open until it is closed.
+    pub(super) fn with_made(self) -> Self {
+        Self { further: AddWatchFlags::IN_CREATE | AddWatchFlags::IN_MOVE_SELF, ..self }
     }
 
     pub(super) fn raw_fd(&self) -> RawFd {
@@ -46,7 +59,7 @@ impl Watch {
 
     /// Watches the folder that has this path at present; following the same folder again has no effect.
     pub(super) fn follow(&mut self, folder: &Path) -> io::Result<()> {
-        let flags = AddWatchFlags::IN_MODIFY | ENDS_OF_WRITING | AddWatchFlags::IN_ONLYDIR;
+        let flags = AddWatchFlags::IN_MODIFY | ENDS_OF_WRITING | AddWatchFlags::IN_ONLYDIR | self.further;
         let watched = self.inotify.add_watch(folder, flags)?;
         if let Some(old) = self.watched.replace(watched).filter(|old| *old != watched) {
             // The folder has gone or moved. If it has gone, so has its watch.
@@ -56,8 +69,18 @@ impl Watch {
         Ok(())
     }
 
+    /// Watches whether the folder around it, which has this path at present, moves or goes.
+    pub(super) fn follow_around(&mut self, folder: &Path) -> io::Result<()> {
+        let flags = AddWatchFlags::IN_MOVE_SELF | AddWatchFlags::IN_DELETE_SELF | AddWatchFlags::IN_ONLYDIR;
+        let around = self.inotify.add_watch(folder, flags)?;
+        if let Some(old) = self.around.replace(around).filter(|old| *old != around) {
+            let _ = self.inotify.rm_watch(old);
+        }
+        Ok(())
+    }
+
     /// Whether a process of this machine has this file open and has written to it.
-    pub(super) fn is_open(&self, file: &FileName) -> bool {
+    pub(super) fn is_open(&self, file: &OsStr) -> bool {
         self.open.contains(file)
     }
 
@@ -68,7 +91,7 @@ impl Watch {
             Err(Errno::EINTR) => return Some(Vec::new()),
             Err(Errno::EAGAIN) => return None,
             Err(error) => {
-                log::error!("the watch of pending/ has failed: {error}");
+                log::error!("the watch of a folder has failed: {error}");
                 return None;
             }
         };
@@ -77,15 +100,16 @@ impl Watch {
 
     fn change(&mut self, event: InotifyEvent) -> Option<Change> {
         let is_of_folder = Some(event.wd) == self.watched;
-        let is_gone = event.mask.contains(AddWatchFlags::IN_IGNORED) && is_of_folder;
+        let has_left = AddWatchFlags::IN_IGNORED | AddWatchFlags::IN_MOVE_SELF | AddWatchFlags::IN_DELETE_SELF;
+        let is_gone = event.mask.intersects(has_left) && (is_of_folder || Some(event.wd) == self.around);
         if is_gone || event.mask.contains(AddWatchFlags::IN_Q_OVERFLOW) {
             self.open.clear();
             return Some(Change::Everything);
         }
-        let file = event.name.map(FileName::new).filter(|file| is_of_folder && file.is_prompt())?;
+        let file = event.name.filter(|file| is_of_folder && (self.is_wanted)(file))?;
         if !event.mask.intersects(ENDS_OF_WRITING) {
-            self.open.insert(file);
-            return None;
+            self.open.insert(file.clone());
+            return event.mask.contains(AddWatchFlags::IN_CREATE).then_some(Change::File(file));
         }
         self.open.remove(&file);
         let has_come = AddWatchFlags::IN_CLOSE_WRITE | AddWatchFlags::IN_MOVED_TO;

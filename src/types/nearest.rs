@@ -14,7 +14,7 @@ pub(crate) fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) 
 }
 
 /// A key without the name of its table.
-pub(super) fn leaf(key: &str) -> &str {
+pub(crate) fn leaf(key: &str) -> &str {
     key.rsplit('.').next().unwrap_or(key)
 }
 

@@ -1,5 +1,5 @@
-//! The connection to a master: made in the background, because resolving a name would block; used by the loop, which it
-//! never blocks.
+//! The connection of a client to a server whose messages are JSON objects: made in the background, because resolving a name
+//! would block; used by the loop, which it never blocks.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream, ToSocketAddrs};
@@ -8,38 +8,35 @@ use std::time::Duration;
 
 use rustix::net::sockopt;
 
-use super::background::Background;
-use crate::protocol::prompt::{FromMaster, FromWorker, MASTER_FRAME_BYTES_MAX, MessageError, Splitter};
+use super::one_job::OneJob;
+use crate::protocol::prompt::{FrameError, Splitter};
 
 /// Time limit for one address; a reachable host answers sooner.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// A master whose machine has gone sends nothing: the kernel probes after 15 s of silence and gives up after 15 s more, so
-/// that the command of a prompt that another worker has by then does not run for hours.
+/// A server whose machine has gone sends nothing: the kernel probes after 15 s of silence and gives up after 15 s more, so
+/// that a worker does not run for hours what another worker has by then.
 const KEEP_ALIVE_IDLE: Duration = Duration::from_secs(15);
 const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(5);
 const KEEP_ALIVE_PROBES: u32 = 3;
 const UNACKNOWLEDGED_MILLIS_MAX: u32 = 30_000;
 
-/// Maximum bytes queued for a master that does not read. A worker sends only a few lines.
-const OUT_BYTES_MAX: usize = 1 << 20;
-
 /// Time limit for the last messages.
 const LINGER: Duration = Duration::from_millis(500);
 
-/// A master may have some more messages for a leaving worker, but not this many.
+/// A server may have some more messages for a leaving client, but not this many.
 const LAST_READS_MAX: u32 = 1024;
 
-/// Bytes that one turn reads, so that a long prompt does not delay the rest of the turn.
+/// Bytes that one turn reads, so that a long message does not delay the rest of the turn.
 const READ_BYTES: usize = 64 << 10;
 
 /// An attempt to connect.
-pub(super) type Dial = Background<Result<TcpStream, String>>;
+pub(super) type Dial = OneJob<Result<TcpStream, String>>;
 
 /// Begins an attempt to connect.
 pub(super) fn start_dial(host: &str, port: u16) -> io::Result<Dial> {
     let host = host.to_owned();
-    Background::start("dial", move || dial(&host, port))
+    OneJob::start("dial", move || dial(&host, port))
 }
 
 fn dial(host: &str, port: u16) -> Result<TcpStream, String> {
@@ -54,15 +51,19 @@ fn dial(host: &str, port: u16) -> Result<TcpStream, String> {
     Err(last)
 }
 
-/// A connection. Readable when the master has sent something, or has gone.
+/// A connection. Readable when the server has sent something, or has gone.
 pub(super) struct Connection {
     stream: TcpStream,
     splitter: Splitter,
     out: Vec<u8>,
+    /// Bytes that are queued for a server that does not read, at most.
+    out_bytes_max: usize,
 }
 
 impl Connection {
-    pub(super) fn new(stream: TcpStream) -> io::Result<Self> {
+    /// A connection that reads messages of at most `read_bytes_max`, and gives a server up that leaves more than
+    /// `out_bytes_max` unread.
+    pub(super) fn new(stream: TcpStream, read_bytes_max: usize, out_bytes_max: usize) -> io::Result<Self> {
         stream.set_nonblocking(true)?;
         stream.set_nodelay(true)?;
         sockopt::set_socket_keepalive(&stream, true)?;
@@ -70,7 +71,7 @@ impl Connection {
         sockopt::set_tcp_keepintvl(&stream, KEEP_ALIVE_INTERVAL)?;
         sockopt::set_tcp_keepcnt(&stream, KEEP_ALIVE_PROBES)?;
         sockopt::set_tcp_user_timeout(&stream, UNACKNOWLEDGED_MILLIS_MAX)?;
-        Ok(Self { stream, splitter: Splitter::new(MASTER_FRAME_BYTES_MAX), out: Vec::new() })
+        Ok(Self { stream, splitter: Splitter::new(read_bytes_max), out: Vec::new(), out_bytes_max })
     }
 
     /// Our own port, which is the name of the document's workers.
@@ -92,21 +93,14 @@ impl Connection {
         }
     }
 
-    /// The next received message. The error says why the master cannot be understood.
-    pub(super) fn next_message(&mut self) -> Result<Option<FromMaster>, String> {
-        while let Some(object) = self.splitter.next_object().map_err(|error| error.to_string())? {
-            match FromMaster::parse(object) {
-                Ok(message) => return Ok(Some(message)),
-                Err(error @ MessageError::UnknownType(_)) => log::warn!("a message of the master: {error}"),
-                Err(MessageError::Malformed(error)) => return Err(error),
-            }
-        }
-        Ok(None)
+    /// The next received object.
+    pub(super) fn next_object(&mut self) -> Result<Option<&[u8]>, FrameError> {
+        self.splitter.next_object()
     }
 
     /// Sends a message. The part that cannot be written at once waits for [`Self::flush`].
-    pub(super) fn send(&mut self, message: &FromWorker) -> Result<(), String> {
-        self.out.extend_from_slice(&message.encode());
+    pub(super) fn send(&mut self, message: &[u8]) -> Result<(), String> {
+        self.out.extend_from_slice(message);
         self.flush()
     }
 
@@ -125,13 +119,13 @@ impl Connection {
                 Err(error) => return Err(error.to_string()),
             }
         }
-        if self.out.len() > OUT_BYTES_MAX { Err("the master does not read".to_owned()) } else { Ok(()) }
+        if self.out.len() > self.out_bytes_max { Err("its other end does not read".to_owned()) } else { Ok(()) }
     }
 
     /// Closes it after sending the last messages.
     ///
-    /// It is read to its end first: if it were closed with unread input, the kernel would reset it, and the master might
-    /// never see the last messages. This takes at most half a second; with a master that answers by closing its side, no
+    /// It is read to its end first: if it were closed with unread input, the kernel would reset it, and the server might
+    /// never see the last messages. This takes at most half a second; with a server that answers by closing its side, no
     /// time at all.
     pub(super) fn close(mut self) {
         if let Err(error) = self.take_leave() {

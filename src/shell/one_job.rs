@@ -1,4 +1,4 @@
-//! Work that the loop cannot wait for: it runs on a thread of its own, and a descriptor reports its end.
+//! One piece of work that a loop cannot wait for: it runs on a thread of its own, and a descriptor reports its end.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -7,12 +7,12 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 
 /// Work on a thread. Readable when it has finished.
-pub(super) struct Background<T> {
+pub(super) struct OneJob<T> {
     wake: UnixStream,
     outcome: Receiver<T>,
 }
 
-impl<T: Send + 'static> Background<T> {
+impl<T: Send + 'static> OneJob<T> {
     /// Starts the thread.
     ///
     /// # Errors
@@ -34,7 +34,7 @@ impl<T: Send + 'static> Background<T> {
     }
 }
 
-impl<T> AsFd for Background<T> {
+impl<T> AsFd for OneJob<T> {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.wake.as_fd()
     }

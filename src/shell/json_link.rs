@@ -1,4 +1,5 @@
-//! One connection: bytes in to objects, messages out to bytes. It never blocks, and buffers no more than its limits.
+//! One connection of a server whose messages are JSON objects: bytes in to objects, messages out to bytes. It never blocks,
+//! and buffers no more than its limits.
 
 use std::collections::VecDeque;
 use std::io::{self, Read as _, Write as _};
@@ -6,22 +7,10 @@ use std::net::Shutdown;
 
 use mio::net::TcpStream;
 
-use crate::protocol::prompt::{
-    FrameError, FromWorker, MASTER_FRAME_BYTES_MAX, MessageError, Splitter, WORKER_FRAME_BYTES_MAX,
-};
-
-/// Maximum bytes queued for a peer that does not read: one prompt, and more checks than it may leave unanswered.
-const QUEUE_BYTES_MAX: usize = MASTER_FRAME_BYTES_MAX + (1 << 20);
+use crate::protocol::prompt::{FrameError, Splitter};
 
 /// Bytes that one connection may send before others have their turn.
 const TURN_BYTES_MAX: usize = 256 << 10;
-
-/// The input of a connection.
-#[derive(Debug)]
-pub(super) enum Brought {
-    Message(FromWorker),
-    Bad(MessageError),
-}
 
 /// Whether more input may be available.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,6 +31,8 @@ pub(super) struct Link {
     /// Bytes of the first message that have been sent.
     sent: usize,
     queued_bytes: usize,
+    /// Bytes that are queued for a peer that does not read, at most.
+    queued_bytes_max: usize,
     /// Whether further input is ignored.
     deaf: bool,
     speech: Speech,
@@ -58,13 +49,16 @@ enum Speech {
 }
 
 impl Link {
-    pub(super) const fn new(stream: TcpStream) -> Self {
-        let splitter = Splitter::new(WORKER_FRAME_BYTES_MAX);
-        Self { stream, splitter, queue: VecDeque::new(), sent: 0, queued_bytes: 0, deaf: false, speech: Speech::Open }
+    /// A connection that reads messages of at most `read_bytes_max`, and gives a peer up that leaves more than
+    /// `queued_bytes_max` unread.
+    pub(super) fn new(stream: TcpStream, read_bytes_max: usize, queued_bytes_max: usize) -> Self {
+        let splitter = Splitter::new(read_bytes_max);
+        let (queue, sent, queued_bytes, deaf, speech) = (VecDeque::new(), 0, 0, false, Speech::Open);
+        Self { stream, splitter, queue, sent, queued_bytes, queued_bytes_max, deaf, speech }
     }
 
-    /// Reads the available input, up to a turn's worth.
-    pub(super) fn receive(&mut self, buffer: &mut [u8], mut take: impl FnMut(Brought)) -> After {
+    /// Reads the available input, up to a turn's worth. After an error no further object follows.
+    pub(super) fn receive(&mut self, buffer: &mut [u8], mut take: impl FnMut(Result<&[u8], FrameError>)) -> After {
         let mut bytes = 0;
         while bytes < TURN_BYTES_MAX {
             match self.stream.read(buffer) {
@@ -83,20 +77,14 @@ impl Link {
         After::More
     }
 
-    fn understand(&mut self, bytes: &[u8], take: &mut impl FnMut(Brought)) {
+    fn understand(&mut self, bytes: &[u8], take: &mut impl FnMut(Result<&[u8], FrameError>)) {
         self.splitter.push(bytes);
-        loop {
-            match self.splitter.next_object() {
-                Ok(Some(object)) => match FromWorker::parse(object) {
-                    Ok(message) => take(Brought::Message(message)),
-                    Err(error) => take(Brought::Bad(error)),
-                },
-                Ok(None) => return,
-                Err(error) => {
-                    // The beginning of the next message is unknown.
-                    self.deaf = true;
-                    return take(Brought::Bad(malformed(error)));
-                }
+        while let Some(object) = self.splitter.next_object().transpose() {
+            // The beginning of the next message is unknown after an error.
+            self.deaf |= object.is_err();
+            take(object);
+            if self.deaf {
+                return;
             }
         }
     }
@@ -107,7 +95,7 @@ impl Link {
     /// The connection is broken, or its peer has not read for too long.
     pub(super) fn send(&mut self, message: Vec<u8>) -> io::Result<()> {
         self.queued_bytes += message.len();
-        if self.queued_bytes > QUEUE_BYTES_MAX {
+        if self.queued_bytes > self.queued_bytes_max {
             return Err(io::Error::new(io::ErrorKind::TimedOut, "the peer does not read"));
         }
         self.queue.push_back(message);
@@ -155,21 +143,19 @@ impl Link {
     }
 }
 
-fn malformed(error: FrameError) -> MessageError {
-    MessageError::Malformed(error.to_string())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::net::TcpListener;
+
+    const QUEUED_BYTES_MAX: usize = 16 << 20;
 
     fn pair() -> (Link, std::net::TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let peer = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (stream, _) = listener.accept().unwrap();
         stream.set_nonblocking(true).unwrap();
-        (Link::new(TcpStream::from_std(stream)), peer)
+        (Link::new(TcpStream::from_std(stream), 64 << 10, QUEUED_BYTES_MAX), peer)
     }
 
     #[test]
@@ -178,7 +164,7 @@ mod tests {
         let message = || vec![b' '; 1 << 20];
         // The system also buffers some of it, a few MiB.
         let sent = (0..200).take_while(|_| link.send(message()).is_ok()).count();
-        assert!((QUEUE_BYTES_MAX >> 20..200).contains(&sent), "{sent} messages of 1 MiB");
+        assert!((QUEUED_BYTES_MAX >> 20..200).contains(&sent), "{sent} messages of 1 MiB");
     }
 
     #[test]
@@ -208,9 +194,7 @@ mod tests {
         peer.write_all(b"{\"type\":\"LEAVE\"}x{\"type\":\"LEAVE\"}").unwrap();
         drop(peer);
         let (mut brought, mut buffer) = (Vec::new(), [0; 64]);
-        while link.receive(&mut buffer, |one| brought.push(one)) != After::Closed {}
-        let [Brought::Message(FromWorker::Leave), Brought::Bad(MessageError::Malformed(_))] = &brought[..] else {
-            panic!("{brought:?}");
-        };
+        while link.receive(&mut buffer, |one| brought.push(one.map(<[u8]>::to_vec))) != After::Closed {}
+        assert_eq!(brought, [Ok(b"{\"type\":\"LEAVE\"}".to_vec()), Err(FrameError::NoObject(b'x'))]);
     }
 }

@@ -1,0 +1,193 @@
+//! The arguments of `llts map` as work for lines: the template, the name of the job, and the fields that all tasks have.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt as _;
+
+use super::super::Session;
+use super::super::command::{command_texts, text};
+use super::super::exit::Failure;
+use super::super::parameter;
+use super::super::times;
+use super::input::Input;
+use super::{MapArgs, SOURCE};
+use crate::engine::map::Item;
+use crate::engine::map::input::text as argument;
+use crate::engine::map::key::Keys;
+use crate::engine::map::template::Filling;
+use crate::engine::map::work::{BadLine, Work, WorkLimits};
+use crate::protocol::requests::submit::{JobOf, Submission};
+use crate::protocol::words;
+use crate::shell::clock;
+use crate::types::{Fields, JobName, Label, Policy, PolicyField, Scalar, ToolName};
+
+/// The prefix of the names of gates that limit a map. A job's name has no colon, so no job's gate is that of another.
+const GATE_PREFIX: &str = "map:";
+
+/// See the [module](self).
+pub(super) struct Prepared {
+    pub(super) work: Work,
+    pub(super) job: JobName,
+    /// The gate that limits how many of the tasks run at once.
+    pub(super) gate: String,
+    /// The fields of every task.
+    pub(super) shared: Fields,
+    keys: Keys,
+    /// What separates the values in a tag, if there are tags.
+    tag_separator: Option<&'static str>,
+    /// The values behind each `:::`.
+    sources: Vec<Vec<OsString>>,
+}
+
+impl Prepared {
+    pub(super) fn new(session: &Session, args: &MapArgs) -> Result<Self, Failure> {
+        let (before, mut sources) = split(&args.words);
+        let (command, others) = split(args.command.words());
+        sources.extend(others);
+        sources.extend(split(&args.values).1);
+        if !sources.is_empty() && (args.arg_file.is_some() || args.null || args.colsep.is_some()) {
+            return Err(Failure::usage(format!(
+                "the values behind {SOURCE} are the input; omit --arg-file, --null and --colsep"
+            )));
+        }
+        if args.replace.is_empty() {
+            return Err(Failure::usage("-I \"\" stands for no text; omit it, or choose a text such as %"));
+        }
+        let (work, identity) = work(session, args, &before, &command)?;
+        let job = job_name(args)?;
+        let identity = identity.iter().map(String::as_str);
+        let gate = gate_name(&job);
+        let tag_separator = args.tag.then_some(if args.colsep.is_some() { "\t" } else { " " });
+        let shared = shared(session, args, &job, &gate)?;
+        let keys = Keys::new(job.as_str(), identity);
+        Ok(Self { work, job, gate, shared, keys, tag_separator, sources })
+    }
+
+    /// Opens the input.
+    pub(super) fn input(&self, args: &MapArgs) -> Result<Input, Failure> {
+        if self.sources.is_empty() {
+            let separator = args.colsep.as_ref().map(|text| text.replace("\\t", "\t")).filter(|text| !text.is_empty());
+            return Input::stream(args.arg_file.as_deref(), if args.null { 0 } else { b'\n' }, separator);
+        }
+        let mut bad = Vec::new();
+        let mut value = |value: &OsString| argument(value.as_bytes().to_vec()).map_err(|why| bad.push(why)).ok();
+        let sources = self.sources.iter().map(|source| source.iter().filter_map(&mut value).collect()).collect();
+        Input::values(sources, bad)
+    }
+
+    /// The task of a line.
+    pub(super) fn item(&mut self, number: u64, mut values: Vec<String>) -> Result<Item, BadLine> {
+        let mut submission = self.work.fill(Filling { values: &values, number })?;
+        let tag = self.tag_separator.map(|separator| values.join(separator));
+        if self.work.has_number() {
+            values.push(number.to_string());
+        }
+        submission.submit_key = Some(self.keys.next(&values));
+        Ok(Item { number, submission, tag })
+    }
+}
+
+/// The words before the first `:::`, and the values of the sources behind it.
+fn split(words: &[OsString]) -> (Vec<OsString>, Vec<Vec<OsString>>) {
+    let mut parts = words.split(|word| word == OsStr::new(SOURCE)).map(<[OsString]>::to_vec);
+    let before = parts.next().unwrap_or_default();
+    (before, parts.collect())
+}
+
+/// The work, and the texts that tell it from that of another map.
+fn work(
+    session: &Session,
+    args: &MapArgs,
+    before: &[OsString],
+    command: &[OsString],
+) -> Result<(Work, Vec<String>), Failure> {
+    let whole = args.replace.as_str();
+    let limits = &session.config.limits;
+    let limits =
+        WorkLimits { command_bytes_max: limits.command_bytes_max, value_bytes_max: limits.field_value_bytes_max };
+    if let Some(tool) = &args.tool {
+        if !command.is_empty() {
+            return Err(Failure::usage("--tool and a command exclude one another; omit one of them"));
+        }
+        ToolName::new(tool).map_err(|error| Failure::usage(error.to_string()))?;
+        let parse = |word: &OsString| {
+            let word = text("a parameter", word)?;
+            parameter::parse(&word).map_err(|why| Failure::usage(format!("the parameter {word:?}: {why}")))
+        };
+        let parameters = parameter::collect(&before.iter().map(parse).collect::<Result<Vec<_>, _>>()?)?;
+        let work = Work::tool(tool, &parameters, whole, limits);
+        if !work.has_value() {
+            return Err(Failure::usage(format!(
+                "no parameter of the tool {tool} has a placeholder, so every task would be the same; write for example \
+                 in={{}}"
+            )));
+        }
+        let fields = parameters.iter().flat_map(|(name, value)| [name.to_owned(), value.to_string()]);
+        return Ok((work, ["tool".to_owned(), tool.clone()].into_iter().chain(fields).collect()));
+    }
+    if let Some(word) = before.first() {
+        return Err(Failure::usage(format!(
+            "{word:?} is not behind `--`; write llts map -- COMMAND, or llts map --tool TOOL KEY=VALUE"
+        )));
+    }
+    if let Some(line) = args.command.line()? {
+        if line.trim().is_empty() {
+            return Err(Failure::usage("the line for sh is empty; write for example --sh 'wc -l < {}'"));
+        }
+        return Ok((Work::shell(&line, whole, limits), vec!["sh".to_owned(), line]));
+    }
+    let words = command_texts(command)?;
+    match words.first() {
+        None => Err(Failure::usage(
+            "there is no command; write llts map -- COMMAND, for example: ls | llts map -- wc -c (lines that are commands \
+             themselves: --sh 'eval {}')",
+        )),
+        Some(_) => Ok((Work::command(&words, whole, limits), [vec!["command".to_owned()], words].concat())),
+    }
+}
+
+fn job_name(args: &MapArgs) -> Result<JobName, Failure> {
+    let name = match &args.job {
+        Some(name) => name.clone(),
+        None => {
+            let moment = times::local(clock::now().wall).replace(['-', ':'], "").replace(' ', "-");
+            format!("map-{moment}-{:05x}", rand::random::<u32>() & 0xf_ffff)
+        }
+    };
+    JobName::new(&name).map_err(|error| Failure::usage(error.to_string()))
+}
+
+/// A long name of a job is cut, so that two such jobs can share a gate.
+fn gate_name(job: &JobName) -> String {
+    let room = Label::BYTES_MAX - GATE_PREFIX.len();
+    format!("{GATE_PREFIX}{}", job.as_str().get(..room).unwrap_or(job.as_str()))
+}
+
+fn shared(session: &Session, args: &MapArgs, job: &JobName, gate: &str) -> Result<Fields, Failure> {
+    let job = JobOf { name: job.as_str().to_owned(), fails_max: args.max_fails, is_pushed: false };
+    let mut shared = Submission { job: Some(job), ..Submission::default() };
+    if args.tool.is_none() {
+        shared = shared.surrounded(&args.command.surroundings(session.global.is_elsewhere()?)?);
+    }
+    let mut gates = gate.to_owned();
+    for (field, value) in &args.policy.0 {
+        match value {
+            Scalar::Text(others) if field.name == GATES => gates = format!("{others},{gates}"),
+            value => shared = shared.demanding(field, value.clone()),
+        }
+    }
+    shared = shared.demanding(field(GATES), gates);
+    if let Some(retries) = args.retries {
+        shared = shared.demanding(field("MAX_FAILS"), retries).demanding(field("MAX_TIMEOUTS"), retries);
+    }
+    let mut fields = shared.request().fields().clone();
+    fields.remove(words::TYPE);
+    Ok(fields)
+}
+
+/// The field of a policy that names gates.
+const GATES: &str = "GATE";
+
+fn field(name: &str) -> &'static PolicyField {
+    let found = Policy::FIELDS.iter().find(|field| field.name == name);
+    found.unwrap_or_else(|| unreachable!("the policy has no field {name}"))
+}

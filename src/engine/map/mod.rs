@@ -1,0 +1,357 @@
+//! One map: the tasks that the lines of an input become, from their submit to the print of their outputs.
+//!
+//! The caller hands over lines ([`Map::handle_item`]) while [`Map::wants_items`], and everything that it learns from the
+//! service; it carries out the effects of [`Map::poll_effect`], in order, until [`Map::is_done`].
+//!
+//! ```text
+//! items --Submit--> frames --accepted--> ahead --Watch--> window --Print-->
+//! ```
+//!
+//! | place | holds | bound |
+//! |---|---|---|
+//! | items | tasks that were not submitted yet | a few frames |
+//! | frames | tasks in requests without an answer | [`FRAMES_MAX`] |
+//! | ahead | accepted tasks, a few words for each | [`AHEAD_MAX`], [`AHEAD_BYTES_MAX`] |
+//! | window | tasks with a query that is parked at the service, and results that are not printed yet | [`WINDOW_MAX`] |
+//!
+//! The memory of a map depends on these bounds only. The results behind the window stay with the service until their turn comes.
+
+mod effect;
+mod ending;
+pub mod input;
+pub mod key;
+pub mod tally;
+pub mod template;
+mod window;
+pub mod work;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
+
+use crate::protocol::client::TaskView;
+use crate::protocol::words;
+use crate::types::{Mono, Outcome, TaskId};
+
+pub use effect::{Effect, Item, Plan, Printed, Refused};
+use ending::Ending;
+use tally::{End, Tally};
+use window::Window;
+
+/// Tasks of one submit: what a turn of the controller reads in a few milliseconds, during which no agent gets a task.
+pub const FRAME_TASKS_MAX: usize = 500;
+
+/// Bytes of the commands of one submit. Escaped twice, as JSON in JSON, a byte takes at most seven.
+const FRAME_BYTES_MAX: usize = 256 << 10;
+
+/// Submits without an answer: one is on its way while the other is committed.
+pub const FRAMES_MAX: usize = 2;
+
+/// Accepted tasks that have not finished: a tenth of the default of `WAITING_TASKS_MAX`, so that one map does not fill the queue of
+/// the service.
+pub const AHEAD_MAX: usize = 100_000;
+
+/// Bytes of the tags of accepted tasks.
+pub const AHEAD_BYTES_MAX: usize = 64 << 20;
+
+/// Half of `SEND_QUEUE_MAX`, the default number of messages that the controller queues for one connection.
+pub const WINDOW_MAX: usize = 500;
+
+/// The pause before a request that was refused for want of room is repeated, unless a task ends before.
+const ROOM_PAUSE: Duration = Duration::from_secs(1);
+
+/// An accepted task that is not in the window yet.
+#[derive(Clone, Debug)]
+struct Accepted {
+    number: u64,
+    id: TaskId,
+    tag: Option<String>,
+    is_from_before: bool,
+}
+
+/// See the [module](self).
+#[derive(Debug)]
+pub struct Map {
+    plan: Plan,
+    items: VecDeque<Item>,
+    frames: BTreeMap<u64, Vec<Item>>,
+    last_frame: u64,
+    frame_tasks_max: usize,
+    ahead: VecDeque<Accepted>,
+    /// Bytes of all tags in `ahead` and in `tags`.
+    tag_bytes: usize,
+    window: Window<TaskView>,
+    window_max: usize,
+    /// The tags of the tasks in the window.
+    tags: BTreeMap<u64, String>,
+    /// Lines whose query was refused for want of room.
+    resting: BTreeSet<u64>,
+    rests_until: Option<Mono>,
+    input_has_ended: bool,
+    ending: Ending,
+    tally: Tally,
+    effects: VecDeque<Effect>,
+}
+
+impl Map {
+    /// A map without lines.
+    #[must_use]
+    pub fn new(plan: Plan) -> Self {
+        Self {
+            plan,
+            items: VecDeque::new(),
+            frames: BTreeMap::new(),
+            last_frame: 0,
+            frame_tasks_max: FRAME_TASKS_MAX,
+            ahead: VecDeque::new(),
+            tag_bytes: 0,
+            window: Window::new(plan.keeps_order),
+            window_max: WINDOW_MAX,
+            tags: BTreeMap::new(),
+            resting: BTreeSet::new(),
+            rests_until: None,
+            input_has_ended: false,
+            ending: Ending::None,
+            tally: Tally::default(),
+            effects: VecDeque::new(),
+        }
+    }
+
+    /// The ends that are known.
+    #[must_use]
+    pub const fn tally(&self) -> &Tally {
+        &self.tally
+    }
+
+    /// The number of tasks that have been made and not finished.
+    #[must_use]
+    pub fn open(&self) -> usize {
+        self.items.len() + self.frames.values().map(Vec::len).sum::<usize>() + self.ahead.len() + self.window.len()
+    }
+
+    /// Whether the input may still bring lines.
+    #[must_use]
+    pub fn has_input(&self) -> bool {
+        !self.input_has_ended && self.ending.takes_items()
+    }
+
+    /// Whether the input was read to its end.
+    #[must_use]
+    pub const fn input_has_ended(&self) -> bool {
+        self.input_has_ended
+    }
+
+    /// Whether another line is welcome.
+    #[must_use]
+    pub fn wants_items(&self) -> bool {
+        let has_room = self.ending == Ending::Detached || self.open() < AHEAD_MAX && self.tag_bytes < AHEAD_BYTES_MAX;
+        self.has_input() && self.items.len() < FRAME_TASKS_MAX && has_room
+    }
+
+    /// A line of the input.
+    pub fn handle_item(&mut self, item: Item) {
+        if self.ending.takes_items() {
+            self.items.push_back(item);
+        } else {
+            self.tally.left += 1;
+        }
+    }
+
+    /// A line of the input that is no task.
+    pub fn handle_bad_line(&mut self, number: u64) {
+        self.tally.fail(number, End::NoTask, None);
+    }
+
+    /// The input has no further line.
+    pub const fn handle_input_end(&mut self) {
+        self.input_has_ended = true;
+    }
+
+    /// A submit was accepted. `duplicates` are the indexes of tasks that had been accepted before: by an earlier run of the
+    /// map, or by the same request, whose answer was lost.
+    pub fn handle_accepted(&mut self, frame: u64, ids: &[TaskId], duplicates: &[usize]) {
+        let Some(items) = self.frames.remove(&frame) else { return };
+        self.frame_tasks_max = (self.frame_tasks_max * 2).min(FRAME_TASKS_MAX);
+        if self.ending == Ending::Detached {
+            return;
+        }
+        let mut duplicates = duplicates.iter().peekable();
+        for (index, (item, id)) in items.into_iter().zip(ids).enumerate() {
+            let is_duplicate = duplicates.next_if(|next| **next == index).is_some();
+            let is_from_before = is_duplicate && self.plan.newest_before.is_some_and(|newest| *id <= newest);
+            self.tag_bytes += item.tag.as_ref().map_or(0, String::len);
+            let accepted = Accepted { number: item.number, id: *id, tag: item.tag, is_from_before };
+            // Only an earlier request that was refused for want of room brings lines out of order.
+            let at = self.ahead.partition_point(|other| other.number < accepted.number);
+            self.ahead.insert(at, accepted);
+        }
+    }
+
+    /// A submit was refused.
+    pub fn handle_refused(&mut self, now: Mono, frame: u64, why: Refused) {
+        let Some(items) = self.frames.remove(&frame) else { return };
+        match why {
+            Refused::NoRoom => {
+                // All or none is accepted: a smaller request may find room.
+                self.frame_tasks_max = (self.frame_tasks_max / 2).max(1);
+                self.rests_until = Some(now + ROOM_PAUSE);
+                for item in items.into_iter().rev() {
+                    let at = self.items.partition_point(|other| other.number < item.number);
+                    self.items.insert(at, item);
+                }
+            }
+            Refused::ForGood => {
+                self.tally.left += items.len() as u64;
+                self.stop_submitting();
+                self.ending = self.ending.stopped();
+            }
+        }
+    }
+
+    /// The answer to a query, or that of a retry.
+    pub fn handle_task(&mut self, number: u64, task: TaskView) {
+        let Some((id, is_from_before)) = self.window.awaited(number) else { return };
+        if !task.is_finished() {
+            // Whatever it was before this run of the map, its end is one of this run.
+            self.window.watch(number, id, false);
+            return self.effects.push_back(Effect::Watch { number, id });
+        }
+        self.handle_an_end();
+        let has_succeeded = task.outcome().and_then(words::outcome_of) == Some(Outcome::Succeeded);
+        if !is_from_before {
+            self.tally.count(number, &task, self.ending.is_killing());
+            return self.window.done(number, task);
+        }
+        if has_succeeded || !self.ending.takes_items() {
+            let count = if has_succeeded { &mut self.tally.before } else { &mut self.tally.left };
+            *count += 1;
+            return self.leave(number);
+        }
+        self.window.watch(number, id, false);
+        self.effects.push_back(Effect::Retry { number, id });
+        if task.held_at().is_some() {
+            self.effects.push_back(Effect::Release { id });
+        }
+    }
+
+    /// A retry was answered.
+    pub fn handle_retried(&mut self, number: u64) {
+        if let Some((id, _)) = self.window.awaited(number) {
+            self.effects.push_back(Effect::Watch { number, id });
+        }
+    }
+
+    /// The service does not know the task.
+    pub fn handle_forgotten(&mut self, number: u64) {
+        if self.window.awaited(number).is_some() {
+            self.tally.fail(number, End::Forgotten, None);
+            self.leave(number);
+        }
+    }
+
+    /// A query was refused for want of room.
+    pub fn handle_unwatched(&mut self, now: Mono, number: u64) {
+        if self.window.awaited(number).is_some() {
+            self.window_max = (self.window.len() / 2).max(1);
+            self.resting.insert(number);
+            self.rests_until = Some(now + ROOM_PAUSE);
+        }
+    }
+
+    fn handle_an_end(&mut self) {
+        self.rests_until = None;
+        self.ending.look_again();
+    }
+
+    /// Nothing of the task is printed.
+    fn leave(&mut self, number: u64) {
+        self.window.skip(number);
+        self.forget_tag(number);
+    }
+
+    fn forget_tag(&mut self, number: u64) -> Option<String> {
+        let tag = self.tags.remove(&number)?;
+        self.tag_bytes -= tag.len();
+        Some(tag)
+    }
+
+    /// The next deadline: [`Self::poll_effect`] may have an effect then.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<Mono> {
+        self.rests_until.into_iter().chain(self.ending.poll_timeout()).min()
+    }
+
+    /// The next effect.
+    pub fn poll_effect(&mut self, now: Mono) -> Option<Effect> {
+        if self.rests_until.is_some_and(|until| until <= now) {
+            self.rests_until = None;
+        }
+        if let Some(effect) = self.effects.pop_front() {
+            return Some(effect);
+        }
+        if let Some((number, task)) = self.window.pop(self.lowest_outside()) {
+            let tag = self.forget_tag(number);
+            return Some(Effect::Print(Box::new(Printed { number, task, tag })));
+        }
+        self.submit().or_else(|| self.watch()).or_else(|| self.end(now))
+    }
+
+    /// The first line that has no place in the window yet.
+    fn lowest_outside(&self) -> Option<u64> {
+        let frames = self.frames.values().flatten().map(|item| item.number).min();
+        let others = [self.items.front().map(|item| item.number), self.ahead.front().map(|ahead| ahead.number)];
+        others.into_iter().flatten().chain(frames).min()
+    }
+
+    fn submit(&mut self) -> Option<Effect> {
+        if self.frames.len() >= FRAMES_MAX || self.items.is_empty() || self.rests_until.is_some() {
+            return None;
+        }
+        let (mut count, mut bytes) = (0, 0);
+        for item in self.items.iter().take(self.frame_tasks_max) {
+            bytes += item.bytes();
+            count += 1;
+            if bytes >= FRAME_BYTES_MAX {
+                break;
+            }
+        }
+        let items: Vec<Item> = self.items.drain(..count).collect();
+        let tasks = items.iter().map(|item| item.submission.clone()).collect();
+        self.last_frame += 1;
+        self.frames.insert(self.last_frame, items);
+        Some(Effect::Submit { frame: self.last_frame, tasks })
+    }
+
+    fn watch(&mut self) -> Option<Effect> {
+        if self.rests_until.is_none()
+            && let Some(number) = self.resting.pop_first()
+            && let Some((id, is_from_before)) = self.window.awaited(number)
+        {
+            return Some(watch_of(number, id, is_from_before));
+        }
+        let next = self.ahead.front()?.number;
+        // A line before those in the window must not wait for their prints, which wait for it.
+        let is_late = self.window.first().is_some_and(|first| next < first);
+        if self.window.len() >= self.window_max && !is_late {
+            return None;
+        }
+        let Accepted { number, id, tag, is_from_before } = self.ahead.pop_front()?;
+        self.window.watch(number, id, is_from_before);
+        self.tags.extend(tag.map(|tag| (number, tag)));
+        Some(watch_of(number, id, is_from_before))
+    }
+
+    /// Whether nothing is left to do.
+    #[must_use]
+    pub fn is_done(&self) -> bool {
+        let is_over = self.input_has_ended || !self.ending.takes_items();
+        is_over && self.open() == 0 && self.effects.is_empty() && self.ending.is_done()
+    }
+}
+
+/// A query that is parked would not tell whether a task of an earlier run had finished before this one.
+const fn watch_of(number: u64, id: TaskId, is_from_before: bool) -> Effect {
+    if is_from_before { Effect::Look { number, id } } else { Effect::Watch { number, id } }
+}
+
+#[cfg(test)]
+mod tests;

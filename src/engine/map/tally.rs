@@ -1,0 +1,171 @@
+//! The ends of the tasks of a map, and the exit code for them.
+
+use std::collections::BTreeMap;
+
+use crate::protocol::client::TaskView;
+use crate::protocol::words;
+use crate::types::Outcome;
+
+/// Failed tasks that are named at the end of a map.
+const EXAMPLES_MAX: usize = 10;
+
+/// The exit code of a map with more failed tasks than this is one more, as that of GNU parallel.
+const FAILED_MAX: u8 = 100;
+
+/// The exit code of a map that was interrupted, as shells report a program that SIGINT has ended.
+const INTERRUPTED: u8 = 130;
+
+/// The numbers of tasks by their ends.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Succeeded in this run of the map.
+    pub succeeded: u64,
+    /// Had succeeded before this run of the map.
+    pub before: u64,
+    /// Ended in any other way, and lines that are no tasks.
+    pub failed: u64,
+    /// Were not run because the job was stopped or something that they wait for has failed.
+    pub skipped: u64,
+    /// Were not run, or ended, because the map was interrupted.
+    pub left: u64,
+    /// Further rounds of finished tasks.
+    pub rounds: u64,
+    /// The failed ones by the way they failed.
+    pub ends: BTreeMap<End, u64>,
+    /// Some of the failed ones.
+    pub examples: Vec<Example>,
+}
+
+/// A way to fail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum End {
+    /// With an exit code other than 0.
+    Exit(i32),
+    /// By a signal.
+    Signal(i32),
+    /// With an outcome that has no exit code.
+    Outcome(&'static str),
+    /// The line is no task.
+    NoTask,
+    /// The service does not know the task any more.
+    Forgotten,
+}
+
+/// A failed task.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Example {
+    /// The number of its line.
+    pub number: u64,
+    /// The way it failed.
+    pub end: End,
+    /// Its id and the beginning of its command, if it is a task.
+    pub task: Option<(String, String)>,
+}
+
+impl std::fmt::Display for End {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Exit(code) => write!(f, "exit {code}"),
+            Self::Signal(number) => write!(f, "signal {number}"),
+            Self::Outcome(word) => f.write_str(word),
+            Self::NoTask => f.write_str("no task"),
+            Self::Forgotten => f.write_str("forgotten"),
+        }
+    }
+}
+
+impl End {
+    /// The end of a task that has finished and not succeeded.
+    fn of(task: &TaskView) -> Self {
+        let outcome = task.outcome().and_then(words::outcome_of).unwrap_or(Outcome::Failed);
+        match (outcome, task.exit_code().map(|code| code.0)) {
+            (Outcome::Failed, Some(code @ 1..)) => Self::Exit(code),
+            (Outcome::Failed, Some(code @ -64..=-1)) => Self::Signal(-code),
+            _ => Self::Outcome(words::outcome(outcome)),
+        }
+    }
+}
+
+impl Tally {
+    /// The number of tasks that need nothing more.
+    #[must_use]
+    pub const fn finished(&self) -> u64 {
+        self.succeeded + self.before + self.failed + self.skipped
+    }
+
+    /// Counts a task that has finished. `is_ending`: the map has ended what is left, so that a killed task has not failed.
+    pub(super) fn count(&mut self, number: u64, task: &TaskView, is_ending: bool) {
+        self.rounds += task.round();
+        match task.outcome().and_then(words::outcome_of) {
+            Some(Outcome::Succeeded) => self.succeeded += 1,
+            Some(Outcome::Skipped) => self.skipped += 1,
+            Some(Outcome::Killed) if is_ending => self.left += 1,
+            Some(_) | None => self.fail(number, End::of(task), Some((task.id().to_owned(), task.work()))),
+        }
+    }
+
+    pub(super) fn fail(&mut self, number: u64, end: End, task: Option<(String, String)>) {
+        self.failed += 1;
+        *self.ends.entry(end).or_default() += 1;
+        if self.examples.len() < EXAMPLES_MAX {
+            self.examples.push(Example { number, end, task });
+        }
+    }
+
+    /// The exit code.
+    #[must_use]
+    pub fn exit_code(&self, is_interrupted: bool) -> u8 {
+        if is_interrupted {
+            return INTERRUPTED;
+        }
+        u8::try_from(self.failed).unwrap_or(u8::MAX).min(FAILED_MAX + 1)
+    }
+
+    /// The ways to fail with their numbers, the most frequent first: `exit 1: 2, exit 3: 1`.
+    #[must_use]
+    pub fn failures(&self) -> String {
+        let mut ends: Vec<_> = self.ends.iter().collect();
+        ends.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
+        ends.iter().map(|(end, count)| format!("{end}: {count}")).collect::<Vec<_>>().join(", ")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::types::Fields;
+
+    fn ended(outcome: &str, code: Option<i32>) -> TaskView {
+        let fields = Fields::new().with(words::TASK_ID, "T").with(words::OUTCOME, outcome);
+        code.into_iter().fold(fields, |fields, code| fields.with(words::EXIT_CODE, code)).into()
+    }
+
+    #[test]
+    fn failures_are_counted_by_their_ways() {
+        let mut tally = Tally::default();
+        for (outcome, code) in [
+            ("SUCCEEDED", Some(0)),
+            ("FAILED", Some(3)),
+            ("FAILED", Some(1)),
+            ("FAILED", Some(1)),
+            ("FAILED", Some(-9)),
+            ("TIMED_OUT", Some(-15)),
+            ("SKIPPED", None),
+            ("KILLED", Some(-15)),
+        ] {
+            tally.count(1, &ended(outcome, code), false);
+        }
+        tally.fail(9, End::NoTask, None);
+        assert_eq!(tally.failures(), "exit 1: 2, exit 3: 1, signal 9: 1, KILLED: 1, TIMED_OUT: 1, no task: 1");
+        assert_eq!((tally.succeeded, tally.failed, tally.skipped), (1, 7, 1));
+        tally.count(1, &ended("KILLED", Some(-15)), true);
+        assert_eq!((tally.failed, tally.left), (7, 1), "the map has killed it");
+    }
+
+    #[test]
+    fn the_exit_code_is_the_number_of_failed_tasks() {
+        let code = |failed: u64, is_interrupted| Tally { failed, ..Tally::default() }.exit_code(is_interrupted);
+        assert_eq!([code(0, false), code(1, false), code(100, false), code(101, false)], [0, 1, 100, 101]);
+        assert_eq!([code(5_000, false), code(5_000, true), code(0, true)], [101, 130, 130]);
+    }
+}

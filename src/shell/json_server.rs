@@ -1,0 +1,188 @@
+//! The port of a server whose messages are JSON objects, and its connections: who comes, what they send, what is queued for them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use mio::net::{TcpListener, TcpStream};
+use mio::{Interest, Poll, Registry, Token};
+
+use super::json_link::{After, Link};
+use crate::protocol::prompt::FrameError;
+
+/// Bytes of one read.
+const BUFFER_BYTES: usize = 64 << 10;
+
+/// Pause after which a listener that ran out of descriptors tries again.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// The limits of each connection.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct LinkLimits {
+    /// Bytes of one message of a peer.
+    pub(super) read_bytes_max: usize,
+    /// Bytes that are queued for a peer that does not read.
+    pub(super) queued_bytes_max: usize,
+}
+
+/// The input of one connection.
+#[derive(Debug)]
+pub(super) struct Received<T> {
+    pub(super) messages: Vec<T>,
+    /// Whether the peer has closed it, or it is broken.
+    pub(super) is_closed: bool,
+}
+
+/// The port and its connections. The number of a connection is its token.
+#[derive(Debug)]
+pub(super) struct JsonServer {
+    listener: TcpListener,
+    registry: Registry,
+    limits: LinkLimits,
+    links: BTreeMap<u64, Link>,
+    /// The number of the last connection.
+    connections: u64,
+    /// Connections that had their turn and may have more input.
+    unread: BTreeSet<u64>,
+    /// The same for the listener.
+    has_unaccepted: bool,
+    buffer: Vec<u8>,
+}
+
+impl JsonServer {
+    /// Opens the port. Its events have this token, and those of connections the numbers behind `first`.
+    ///
+    /// # Errors
+    /// The port is in use, or the address is not local.
+    pub(super) fn listen(
+        poll: &Poll,
+        address: SocketAddr,
+        token: Token,
+        first: u64,
+        limits: LinkLimits,
+    ) -> io::Result<Self> {
+        let mut listener = TcpListener::bind(address)?;
+        poll.registry().register(&mut listener, token, Interest::READABLE)?;
+        Ok(Self {
+            listener,
+            registry: poll.registry().try_clone()?,
+            limits,
+            links: BTreeMap::new(),
+            connections: first,
+            unread: BTreeSet::new(),
+            has_unaccepted: false,
+            buffer: vec![0; BUFFER_BYTES],
+        })
+    }
+
+    /// The address of the port.
+    pub(super) fn address(&self) -> io::Result<SocketAddr> {
+        self.listener.local_addr()
+    }
+
+    /// The port has an event.
+    pub(super) const fn note_listener(&mut self) {
+        self.has_unaccepted = true;
+    }
+
+    /// When the next turn is due without an event.
+    pub(super) fn timeout(&self) -> Option<Duration> {
+        if self.unread.is_empty() { self.has_unaccepted.then_some(ACCEPT_PAUSE) } else { Some(Duration::ZERO) }
+    }
+
+    /// The next new connection.
+    pub(super) fn accept(&mut self) -> Option<(u64, SocketAddr)> {
+        while self.has_unaccepted {
+            match self.listener.accept() {
+                Ok((stream, address)) => {
+                    if let Some(number) = self.add(stream) {
+                        return Some((number, address));
+                    }
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.has_unaccepted = false,
+                // It was gone before it could be accepted.
+                Err(error) if matches!(error.kind(), io::ErrorKind::Interrupted | io::ErrorKind::ConnectionAborted) => {
+                }
+                Err(error) => {
+                    log::warn!("cannot take a connection: {error}; trying again");
+                    return None;
+                }
+            }
+        }
+        None
+    }
+
+    fn add(&mut self, mut stream: TcpStream) -> Option<u64> {
+        self.connections += 1;
+        let token = Token(usize::try_from(self.connections).unwrap_or(usize::MAX));
+        let interest = Interest::READABLE | Interest::WRITABLE;
+        let ready = stream.set_nodelay(true).and_then(|()| self.registry.register(&mut stream, token, interest));
+        if let Err(error) = ready {
+            log::warn!("cannot take a connection: {error}");
+            return None;
+        }
+        let LinkLimits { read_bytes_max, queued_bytes_max } = self.limits;
+        self.links.insert(self.connections, Link::new(stream, read_bytes_max, queued_bytes_max));
+        Some(self.connections)
+    }
+
+    /// The connections that had their turn and may have more input.
+    pub(super) fn take_unread(&mut self) -> BTreeSet<u64> {
+        std::mem::take(&mut self.unread)
+    }
+
+    /// Reads the available input of a connection, up to a turn's worth. A closed one stays for the answers to its last messages,
+    /// until [`Self::abort`].
+    pub(super) fn receive<T>(&mut self, number: u64, parse: impl Fn(Result<&[u8], FrameError>) -> T) -> Received<T> {
+        let mut messages = Vec::new();
+        let Some(link) = self.links.get_mut(&number) else { return Received { messages, is_closed: false } };
+        let after = link.receive(&mut self.buffer, |object| messages.push(parse(object)));
+        match after {
+            After::More => {
+                self.unread.insert(number);
+            }
+            After::Drained | After::Closed => {}
+        }
+        Received { messages, is_closed: after == After::Closed }
+    }
+
+    /// Sends a message, or queues it. False if the connection is broken or does not read; it is forgotten then.
+    pub(super) fn send(&mut self, number: u64, message: Vec<u8>) -> bool {
+        self.with(number, |link| link.send(message))
+    }
+
+    /// Sends as much of the queue as the peer takes. False if the connection is broken; it is forgotten then.
+    pub(super) fn flush(&mut self, number: u64) -> bool {
+        self.with(number, Link::flush)
+    }
+
+    /// Sends the queue and then the end of the stream; the end of the peer follows as the end of the connection. False if the
+    /// connection is broken; it is forgotten then.
+    pub(super) fn close(&mut self, number: u64) -> bool {
+        self.with(number, Link::close)
+    }
+
+    /// Forgets a connection.
+    pub(super) fn abort(&mut self, number: u64) {
+        if let Some(mut link) = self.links.remove(&number) {
+            // Closing it also removes it from the wait; this only does so earlier.
+            let _ = self.registry.deregister(&mut link.stream);
+        }
+    }
+
+    /// Whether there is such a connection.
+    pub(super) fn has(&self, number: u64) -> bool {
+        self.links.contains_key(&number)
+    }
+
+    fn with(&mut self, number: u64, act: impl FnOnce(&mut Link) -> io::Result<()>) -> bool {
+        let Some(link) = self.links.get_mut(&number) else { return false };
+        let outcome = act(link);
+        if let Err(error) = &outcome {
+            log::debug!("connection {number}: {error}");
+            self.abort(number);
+        }
+        outcome.is_ok()
+    }
+}

@@ -1,0 +1,239 @@
+//! The one command of a worker at the level of the system: its two files, and its processes. The engine decides, this obeys.
+
+use std::fs::{self, File};
+use std::io::{self, Seek as _};
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use super::folders::file_name;
+use crate::engine::lists::Signal;
+use crate::engine::lists::task::{ERR, OUT};
+use crate::engine::lists::worker::{Output, StartFailure, Worker};
+use crate::protocol::lists::Order;
+use crate::shell::clock;
+use crate::shell::disk_room::check_room;
+use crate::shell::file_part::read_part;
+use crate::shell::process::{
+    self, Brand, ChildEnd, Command, CommandError, CommandPlan, Cookie, Environment, ProcessId, RecordFile,
+    RunProcesses, RunRecord, RunningChild, Subject as _,
+};
+use crate::shell::removal;
+use crate::shell::runs::{Runs, RunsError, WorkerRun};
+use crate::types::lists::ListTaskId;
+
+/// Marks every process of a command.
+const MARK: &str = "LLTS_RUN_LISTS";
+
+/// Where the outputs are that a killed worker of the same name has left.
+const LOST: &str = "lost";
+
+/// The state that outlives a command, and the command itself.
+pub(super) struct Runner {
+    /// The current folder of all commands.
+    here: PathBuf,
+    /// The folder with the outputs.
+    folder: PathBuf,
+    own: ProcessId,
+    /// All commands have one name in it: a dead worker has at most one, and all that is left of it is ended.
+    id: WorkerRun,
+    record: RecordFile,
+    /// Runs of this worker have the folder of their records.
+    _runs: Runs,
+    environment: Environment,
+    brand: Option<Brand>,
+    null: File,
+    /// The files of the command that runs.
+    outputs: Option<Outputs>,
+    /// Those of the last command, which the next one gets.
+    spare: Option<Outputs>,
+    processes: RunProcesses,
+}
+
+impl Runner {
+    /// Ends what dead workers have left, and sets aside the outputs of the last worker of this name.
+    pub(super) fn start(here: &Path, folder: PathBuf, runs: Runs) -> Result<Self, RunnerError> {
+        runs.sweep();
+        runs.remove_dead_realms();
+        set_aside(&folder)?;
+        let own = ProcessId::own().map_err(io::Error::from)?;
+        let id = WorkerRun::new(clock::now().wall);
+        let record = runs.records.of(own, None).map_err(RunsError::from)?;
+        // A command must not see the configuration of its worker: with the secret it could take tasks.
+        let mut environment = Environment::inherited(|name| name.as_bytes().starts_with(b"LLTS_"));
+        environment.set(MARK, id.folder()).map_err(io::Error::other)?;
+        let mut this = Self {
+            here: here.to_owned(),
+            folder,
+            own,
+            id,
+            record,
+            _runs: runs,
+            environment,
+            brand: Brand::fresh(),
+            null: File::open("/dev/null")?,
+            outputs: None,
+            spare: None,
+            processes: RunProcesses::none(),
+        };
+        this.write_record(None).map_err(io::Error::other)?;
+        Ok(this)
+    }
+
+    /// Starts a command.
+    pub(super) fn begin(&mut self, order: &Order) -> Result<(), StartFailure> {
+        let spare = self.spare.take().and_then(|spare| spare.reuse(&self.folder, order.id).ok());
+        let outputs = spare.map_or_else(|| Outputs::create(&self.folder, order.id), Ok);
+        let outputs = outputs.map_err(StartFailure::Worker)?;
+        let child = self.spawn(&order.cmd, &outputs)?;
+        if let Err(error) = self.write_record(Some(child.id())) {
+            // The command can still be identified by its mark.
+            log::error!("{error}");
+        }
+        self.processes = RunProcesses::of(child);
+        self.outputs = Some(outputs);
+        Ok(())
+    }
+
+    fn spawn(&self, cmd: &str, outputs: &Outputs) -> Result<RunningChild, StartFailure> {
+        let worker = |error: io::Error| StartFailure::Worker(format!("cannot start a command: {error}"));
+        let words = ["/bin/sh".into(), "-c".into(), cmd.into()];
+        let command = Command::find(&words, None).map_err(|error| StartFailure::Worker(error.to_string()))?;
+        let plan = CommandPlan {
+            command: &command,
+            folder: &self.here,
+            environment: &self.environment,
+            stdin: self.null.try_clone().map_err(worker)?,
+            stdout: outputs.out.try_clone().map_err(worker)?,
+            stderr: outputs.err.try_clone().map_err(worker)?,
+            brand: self.brand,
+        };
+        process::spawn_command(&plan).map_err(|error| match error {
+            CommandError::Unpassable(_) | CommandError::Start { source: rustix::io::Errno::TOOBIG, .. } => {
+                StartFailure::Task(error.to_string())
+            }
+            _ => StartFailure::Worker(error.to_string()),
+        })
+    }
+
+    fn write_record(&mut self, root: Option<ProcessId>) -> Result<(), process::RecordError> {
+        let cookie = Cookie::new([format!("{MARK}={}", self.id.folder())]).branded(self.brand);
+        self.record.write(&RunRecord { subject: self.id.clone(), root, agent: self.own, cookie })
+    }
+
+    pub(super) fn signal(&self, signal: Signal) {
+        self.processes.signal(signal);
+    }
+
+    /// A child has ended: the command, or an orphan that it left behind.
+    pub(super) fn reap(&mut self, worker: &mut Worker) {
+        match self.processes.reap() {
+            Some(ChildEnd::Root(exit)) => worker.handle_exited(clock::now(), exit.exit),
+            Some(ChildEnd::Rest(rest)) => worker.handle_tree(clock::now(), rest.left),
+            None => {}
+        }
+    }
+
+    /// Looks whether processes of the command are left.
+    pub(super) fn check_tree(&self, worker: &mut Worker) {
+        worker.handle_tree(clock::now(), self.processes.look().left);
+    }
+
+    /// The outputs of the command that has ended.
+    pub(super) fn collect(&mut self, bytes_max: usize) -> Result<(Output, Output), String> {
+        let Some(outputs) = self.outputs.take() else { return Err("there is no command".to_owned()) };
+        let read = |file: &File| {
+            let length = file.metadata()?.len();
+            Ok::<_, io::Error>(Output { bytes: read_part(file, 0, length.min(bytes_max as u64))?, length })
+        };
+        let both = check_room(&self.folder).and_then(|()| Ok((read(&outputs.out)?, read(&outputs.err)?)));
+        // A process that withstands all signals may still write to them.
+        if self.processes.look().left {
+            outputs.remove(&self.folder);
+        } else {
+            self.spare = Some(outputs);
+        }
+        both.map_err(|error| error.to_string())
+    }
+}
+
+impl Drop for Runner {
+    fn drop(&mut self) {
+        if let Some(spare) = &self.spare {
+            spare.remove(&self.folder);
+        }
+    }
+}
+
+/// The two files that a command writes to.
+#[derive(Debug)]
+struct Outputs {
+    id: ListTaskId,
+    out: File,
+    err: File,
+}
+
+impl Outputs {
+    fn paths(folder: &Path, id: ListTaskId) -> [PathBuf; 2] {
+        [OUT, ERR].map(|ending| folder.join(file_name(id, ending)))
+    }
+
+    fn create(folder: &Path, id: ListTaskId) -> Result<Self, String> {
+        let file = |path: &PathBuf| {
+            let made = File::options().read(true).write(true).create(true).truncate(true).open(path);
+            made.map_err(|error| format!("cannot write {}: {error}", path.display()))
+        };
+        let [out, err] = Self::paths(folder, id);
+        Ok(Self { id, out: file(&out)?, err: file(&err)? })
+    }
+
+    /// The same files for another command: two renames cost a fifth of two new files. Fails for files that have another name.
+    fn reuse(mut self, folder: &Path, id: ListTaskId) -> io::Result<Self> {
+        let (from, to) = (Self::paths(folder, self.id), Self::paths(folder, id));
+        for ((file, from), to) in [&mut self.out, &mut self.err].into_iter().zip(&from).zip(&to) {
+            let metadata = file.metadata()?;
+            if metadata.nlink() != 1 {
+                return Err(io::ErrorKind::InvalidInput.into());
+            }
+            if metadata.len() > 0 {
+                file.set_len(0)?;
+                // The command has moved the position that it shared with this file.
+                file.rewind()?;
+            }
+            fs::rename(from, to)?;
+        }
+        Ok(Self { id, ..self })
+    }
+
+    fn remove(&self, folder: &Path) {
+        for path in Self::paths(folder, self.id) {
+            // The command may have removed it.
+            let _ = fs::remove_file(path);
+        }
+    }
+}
+
+/// Why the place of commands cannot be made.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum RunnerError {
+    #[error(transparent)]
+    Runs(#[from] RunsError),
+    #[error(transparent)]
+    System(#[from] io::Error),
+}
+
+/// Moves outputs that a killed worker has left aside, where people find them until the next such worker.
+fn set_aside(folder: &Path) -> io::Result<()> {
+    fs::create_dir_all(folder)?;
+    let names = super::folders::names(folder)?;
+    let left: Vec<&String> = names.iter().filter(|name| *name != LOST).collect();
+    if left.is_empty() {
+        return Ok(());
+    }
+    let lost = folder.join(LOST);
+    removal::remove_and_unmount(&lost).map_err(io::Error::other)?;
+    fs::create_dir(&lost)?;
+    left.iter().try_for_each(|name| fs::rename(folder.join(name), lost.join(name)))?;
+    log::warn!("a worker of this name has left {} outputs, which are in {} now", left.len(), lost.display());
+    Ok(())
+}

@@ -1,0 +1,153 @@
+//! Standard streams that a client gives to the command of its task, on its own machine.
+//!
+//! The giver listens at an abstract unix socket with a random name, and its task says that name. The agent takes the streams when it
+//! prepares the run, in each round anew. The kernel tells the giver the user of a taker, and only those that it names get them.
+
+use std::fs::File;
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::os::linux::net::SocketAddrExt as _;
+use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
+use std::time::Duration;
+
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer, SendAncillaryMessage,
+    SendFlags, recvmsg, sendmsg, sockopt,
+};
+
+/// How long a giver is waited for. It answers at once, unless it is stopped.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// stdin, or all three.
+const STREAMS_MAX: usize = 3;
+
+/// Streams for a command.
+#[derive(Debug)]
+pub struct Streams {
+    /// Its standard input.
+    pub stdin: File,
+    /// Its standard output and standard error, if the giver has a terminal for it.
+    pub outputs: Option<[File; 2]>,
+}
+
+/// Why the streams of a task cannot be taken.
+#[derive(Debug, thiserror::Error)]
+pub enum TakeError {
+    /// There is no giver.
+    #[error("its `llts run` has ended, or is on another machine; let the command open a file instead")]
+    NoGiver,
+    /// The giver did not give them.
+    #[error("`llts run` gives them to its own user, that of the service and root only")]
+    Refused,
+    /// The system refuses it, or the giver is stopped.
+    #[error(transparent)]
+    System(#[from] io::Error),
+}
+
+/// Offers these streams to the users with these ids, until this process ends. Returns the name under which they are taken.
+///
+/// # Errors
+/// When the system has no socket or thread.
+pub fn offer(streams: Vec<OwnedFd>, users: Vec<u32>) -> io::Result<String> {
+    let name = format!("llts-{:032x}", rand::random::<u128>());
+    let listener = UnixListener::bind_addr(&SocketAddr::from_abstract_name(&name)?)?;
+    std::thread::Builder::new().name("streams".to_owned()).spawn(move || {
+        for taker in listener.incoming().flatten() {
+            if let Err(error) = give(&taker, &streams, &users) {
+                log::debug!("the standard streams were not taken: {error}");
+            }
+        }
+    })?;
+    Ok(name)
+}
+
+fn give(taker: &UnixStream, streams: &[OwnedFd], users: &[u32]) -> io::Result<()> {
+    if !users.contains(&sockopt::socket_peercred(taker)?.uid.as_raw()) {
+        return Ok(());
+    }
+    let streams: Vec<BorrowedFd<'_>> = streams.iter().map(OwnedFd::as_fd).collect();
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(STREAMS_MAX))];
+    let mut rights = SendAncillaryBuffer::new(&mut space);
+    rights.push(SendAncillaryMessage::ScmRights(&streams));
+    // Rights travel with at least one byte.
+    sendmsg(taker, &[IoSlice::new(&[0])], &mut rights, SendFlags::NOSIGNAL)?;
+    Ok(())
+}
+
+/// Takes the streams that are offered under this name.
+///
+/// # Errors
+/// [`TakeError`].
+pub fn take(name: &str) -> Result<Streams, TakeError> {
+    let giver = UnixStream::connect_addr(&SocketAddr::from_abstract_name(name)?).map_err(|error| {
+        if error.kind() == io::ErrorKind::ConnectionRefused { TakeError::NoGiver } else { TakeError::System(error) }
+    })?;
+    giver.set_read_timeout(Some(PATIENCE))?;
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(STREAMS_MAX))];
+    let mut rights = RecvAncillaryBuffer::new(&mut space);
+    let received = recvmsg(&giver, &mut [IoSliceMut::new(&mut [0])], &mut rights, RecvFlags::CMSG_CLOEXEC)
+        .map_err(io::Error::from)?;
+    if received.flags.contains(ReturnFlags::CTRUNC) {
+        return Err(io::Error::other("no descriptor is left").into());
+    }
+    let mut files = rights.drain().flat_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(fds) => fds.map(File::from).collect(),
+        _ => Vec::new(),
+    });
+    let stdin = files.next().ok_or(TakeError::Refused)?;
+    let outputs = files.next().zip(files.next()).map(|(stdout, stderr)| [stdout, stderr]);
+    Ok(Streams { stdin, outputs })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read as _, Write as _};
+
+    use super::*;
+
+    fn own_user() -> u32 {
+        rustix::process::geteuid().as_raw()
+    }
+
+    #[test]
+    fn a_stream_is_taken_in_each_round() {
+        let (read, write) = io::pipe().unwrap();
+        let name = offer(vec![read.into()], vec![own_user()]).unwrap();
+        let mut write = File::from(OwnedFd::from(write));
+        for round in [b"one", b"two"] {
+            write.write_all(round).unwrap();
+            let mut taken = take(&name).unwrap();
+            assert!(taken.outputs.is_none());
+            let mut text = [0; 3];
+            taken.stdin.read_exact(&mut text).unwrap();
+            assert_eq!(&text, round);
+        }
+    }
+
+    #[test]
+    fn all_three_streams_keep_their_order() {
+        let (read, write) = io::pipe().unwrap();
+        let nothing = File::open("/dev/null").unwrap();
+        let name = offer(vec![nothing.into(), write.into(), File::open("/dev/zero").unwrap().into()], vec![own_user()]);
+        let taken = take(&name.unwrap()).unwrap();
+        let [mut stdout, mut stderr] = taken.outputs.unwrap();
+        stdout.write_all(b"x").unwrap();
+        let mut byte = [7];
+        File::from(OwnedFd::from(read)).read_exact(&mut byte).unwrap();
+        assert_eq!(byte, *b"x");
+        stderr.read_exact(&mut byte).unwrap();
+        assert_eq!(byte, [0]);
+    }
+
+    #[test]
+    fn other_users_get_nothing() {
+        let name = offer(vec![File::open("/dev/null").unwrap().into()], vec![own_user().wrapping_add(1)]).unwrap();
+        assert!(matches!(take(&name), Err(TakeError::Refused)));
+    }
+
+    #[test]
+    fn a_giver_that_is_not_there_is_named_as_the_reason() {
+        assert!(matches!(take("llts-nothing-listens-here"), Err(TakeError::NoGiver)));
+    }
+}

@@ -1,0 +1,148 @@
+//! Step graphs: the names of steps and ports, the states of a step, and the limits of a graph.
+
+use std::sync::Arc;
+
+use super::checked::checked_text;
+
+/// The name of a step, unique in its graph.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct StepName(Arc<str>);
+
+/// The name of an input or an output of a step. It becomes the name of a file and the end of a variable's name.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PortName(Arc<str>);
+
+/// A text that is not the name of a step or of a port.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{text:?} is not a name: use 1 to {max} characters of A-Z a-z 0-9 _{more}, and not __ first", max = NAME_BYTES_MAX)]
+pub struct InvalidName {
+    text: String,
+    /// The characters that are allowed beside the others.
+    more: &'static str,
+}
+
+/// Longest name: more than any sensible one, and short enough for a file and a variable with a prefix.
+const NAME_BYTES_MAX: usize = 64;
+
+impl StepName {
+    /// Checks a text and makes it a name.
+    ///
+    /// # Errors
+    /// When the text is empty, too long, begins with two underscores, or holds a character outside the allowed set.
+    pub fn new(text: &str) -> Result<Self, InvalidName> {
+        checked(text, " -").map(Self)
+    }
+}
+
+impl PortName {
+    /// Checks a text and makes it a name.
+    ///
+    /// # Errors
+    /// When the text is empty, too long, begins with two underscores, or holds a character outside the allowed set.
+    pub fn new(text: &str) -> Result<Self, InvalidName> {
+        checked(text, "").map(Self)
+    }
+}
+
+checked_text!(StepName);
+checked_text!(PortName);
+
+fn checked(text: &str, more: &'static str) -> Result<Arc<str>, InvalidName> {
+    let allowed = |b: u8| b.is_ascii_alphanumeric() || b == b'_' || (b != b' ' && more.as_bytes().contains(&b));
+    // Names with this prefix are keys of the service, and the details of a graph have a key for each step.
+    let ours = text.starts_with("__");
+    if (1..=NAME_BYTES_MAX).contains(&text.len()) && !ours && text.bytes().all(allowed) {
+        return Ok(text.into());
+    }
+    Err(InvalidName { text: text.chars().take(NAME_BYTES_MAX).collect(), more })
+}
+
+/// The state of a step. The order is total, and a state never goes back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum StepState {
+    /// It has only what its graph says about it.
+    Created,
+    /// Its neighbours affect it.
+    Activated,
+    /// Its sub inputs are being processed.
+    Preparing,
+    /// Its sub inputs have been processed.
+    Prepared,
+    /// Its main inputs are being processed.
+    Running,
+    /// It was told to end early, and its tasks have not ended.
+    Completing,
+    /// All its tasks have ended, and it gets no more of them.
+    Completed,
+    /// Its neighbours do not need it any more.
+    Deactivated,
+}
+
+impl StepState {
+    /// All states in their order.
+    pub const ALL: [Self; 8] = [
+        Self::Created,
+        Self::Activated,
+        Self::Preparing,
+        Self::Prepared,
+        Self::Running,
+        Self::Completing,
+        Self::Completed,
+        Self::Deactivated,
+    ];
+}
+
+/// The activity of a port, which the states of the connected steps determine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum PortActivity {
+    /// No data can pass it yet.
+    Inactive,
+    /// Data can pass it.
+    Active,
+    /// An input: all data have passed it.
+    Completed,
+}
+
+/// The status of a whole graph.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GraphStatus {
+    /// Its steps have not ended.
+    Running,
+    /// All steps are DEACTIVATED.
+    Succeeded,
+    /// A task of it has failed for good, and no other one is left.
+    Failed,
+    /// It was killed, and no task of it is left.
+    Killed,
+}
+
+/// The limits of a graph.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GraphLimits {
+    /// Maximum bytes of its document: `GRAPH_BYTES_MAX`.
+    pub bytes_max: usize,
+    /// Maximum number of its steps: `GRAPH_STEPS_MAX`.
+    pub steps_max: usize,
+    /// Maximum number of its connections: `GRAPH_CONNECTIONS_MAX`.
+    pub connections_max: usize,
+    /// Maximum number of its tasks: `GRAPH_TASKS_MAX`.
+    pub tasks_max: usize,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_step_may_have_a_hyphen_and_a_port_may_not() {
+        for text in ["a", "A_9", "_x", &"x".repeat(64)] {
+            assert!(StepName::new(text).is_ok() && PortName::new(text).is_ok(), "{text}");
+        }
+        for text in ["", "a b", "a.b", "__a", "é", "a\n", &"x".repeat(65)] {
+            assert!(StepName::new(text).is_err() && PortName::new(text).is_err(), "{text}");
+        }
+        assert!(StepName::new("-a-").is_ok());
+        let refused = PortName::new("a-b").unwrap_err().to_string();
+        assert_eq!(refused, "\"a-b\" is not a name: use 1 to 64 characters of A-Z a-z 0-9 _, and not __ first");
+    }
+}

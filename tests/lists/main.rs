@@ -1,0 +1,15 @@
+//! Task lists on disk with the real binary: every arrow of the document, hazards, commands, and processes killed at random.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+#[path = "../support/folder.rs"]
+mod folder;
+#[path = "../support/waiting.rs"]
+mod waiting;
+
+mod arrows;
+mod cli;
+mod crash;
+mod foreign;
+mod hazards;
+mod sandbox;
