@@ -40,7 +40,7 @@ fn agents() -> RangedU64ValueParser<u16> {
 
 /// The supervisor refuses it too; here the home is known by a name that holds in every folder.
 fn refuse_second(session: &Session) -> Result<(), Failure> {
-    let Some(holder) = supervisor::holder(&session.config.paths.state_dir) else { return Ok(()) };
+    let Some(holder) = supervisor::lasting_holder(&session.config.paths.state_dir) else { return Ok(()) };
     let process = holder.pid.map_or_else(|| "a process elsewhere".to_owned(), |pid| format!("process {pid}"));
     let home = session.home.folder().display();
     let sentence = format!(

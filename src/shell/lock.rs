@@ -124,6 +124,19 @@ impl StateLock {
         Ok(Self { file })
     }
 
+    /// The holder of the lock that is not about to release it, as [`Self::acquire`] would find it.
+    #[must_use]
+    pub fn lasting_holder(dir: &Path, what: &str) -> Option<Holder> {
+        let begin = clock::now().mono;
+        loop {
+            let holder = Self::holder(dir, what)?;
+            if !holder.pid.is_some_and(|pid| ends_soon(pid, begin, SIGNAL_MAX)) {
+                return Some(holder);
+            }
+            std::thread::yield_now();
+        }
+    }
+
     /// The holder of the lock; `None` if there is none, or the file cannot be checked.
     #[must_use]
     pub fn holder(dir: &Path, what: &str) -> Option<Holder> {

@@ -117,12 +117,30 @@ fn holder_to_be_killed(folder: &Path) -> std::process::Child {
 }
 
 #[test]
+fn a_holder_that_was_killed_just_now_is_none_that_lasts() {
+    if let Some(folder) = std::env::var_os(SECOND) {
+        return hold_until_killed(&folder);
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut holder = holder_to_be_killed(folder.path());
+    let living = Some(Holder { pid: Some(holder.id()) });
+    assert_eq!(StateLock::lasting_holder(folder.path(), "service"), living);
+    holder.kill().expect("it is ours");
+    assert_eq!(StateLock::lasting_holder(folder.path(), "service"), None);
+    holder.wait().expect("it was killed");
+}
+
+/// The other side of [`holder_to_be_killed`].
+fn hold_until_killed(folder: &std::ffi::OsStr) {
+    let _lock = StateLock::acquire(Path::new(folder), "service").expect("free");
+    // Until it is killed, or the test has ended.
+    let _ = io::stdin().read(&mut [0]);
+}
+
+#[test]
 fn a_holder_that_dies_is_waited_for() {
     if let Some(folder) = std::env::var_os(SECOND) {
-        let _lock = StateLock::acquire(Path::new(&folder), "service").expect("free");
-        // Until it is killed, or the test has ended.
-        let _ = io::stdin().read(&mut [0]);
-        return;
+        return hold_until_killed(&folder);
     }
     let folder = tempfile::tempdir().expect("a folder");
     let mut holder = holder_to_be_killed(folder.path());

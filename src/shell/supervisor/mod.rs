@@ -47,6 +47,12 @@ pub fn holder(state_dir: &Path) -> Option<Holder> {
     StateLock::holder(state_dir, LOCK)
 }
 
+/// The same, but a process that was killed just now does not count: its lock becomes free by itself.
+#[must_use]
+pub fn lasting_holder(state_dir: &Path) -> Option<Holder> {
+    StateLock::lasting_holder(state_dir, LOCK)
+}
+
 /// The longest time that a process may take to end after it was asked to: an agent goes through the whole kill ladder of
 /// its task and waits for its controller.
 fn stop_max(config: &Config) -> Duration {
