@@ -3,13 +3,14 @@
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream, ToSocketAddrs};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::AsFd as _;
 use std::time::Duration;
 
 use rustix::net::sockopt;
 
 use super::one_job::OneJob;
-use crate::protocol::prompt::{FrameError, Splitter};
+use super::readable::PollSet;
+use crate::protocol::prompt::Splitter;
 
 /// Time limit for one address; a reachable host answers sooner.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -30,13 +31,96 @@ const LAST_READS_MAX: u32 = 1024;
 /// Bytes that one turn reads, so that a long message does not delay the rest of the turn.
 const READ_BYTES: usize = 64 << 10;
 
-/// An attempt to connect.
-pub(super) type Dial = OneJob<Result<TcpStream, String>>;
+/// The connection of a worker to its server, from each attempt to its end.
+pub(super) struct ServerLink {
+    host: String,
+    port: u16,
+    /// Maximum bytes of a message of the server.
+    read_bytes_max: usize,
+    /// Maximum bytes that are queued for a server that does not read.
+    out_bytes_max: usize,
+    state: State,
+}
 
-/// Begins an attempt to connect.
-pub(super) fn start_dial(host: &str, port: u16) -> io::Result<Dial> {
-    let host = host.to_owned();
-    OneJob::start("dial", move || dial(&host, port))
+enum State {
+    Closed,
+    Dialling(OneJob<Result<TcpStream, String>>),
+    Open(Connection),
+}
+
+impl ServerLink {
+    pub(super) const fn new(host: String, port: u16, read_bytes_max: usize, out_bytes_max: usize) -> Self {
+        Self { host, port, read_bytes_max, out_bytes_max, state: State::Closed }
+    }
+
+    /// Begins an attempt to connect.
+    pub(super) fn dial(&mut self) -> Result<(), String> {
+        let (host, port) = (self.host.clone(), self.port);
+        let attempt = OneJob::start("dial", move || dial(&host, port)).map_err(|error| error.to_string())?;
+        self.state = State::Dialling(attempt);
+        Ok(())
+    }
+
+    /// Waits for the end of an attempt, or for the server.
+    pub(super) fn add_to<'a>(&'a self, set: &mut PollSet<'a>) -> Option<usize> {
+        match &self.state {
+            State::Closed => None,
+            State::Dialling(attempt) => Some(set.add(attempt.as_fd())),
+            State::Open(connection) if connection.out.is_empty() => Some(set.add(connection.stream.as_fd())),
+            State::Open(connection) => Some(set.add_both(connection.stream.as_fd())),
+        }
+    }
+
+    /// The outcome of an attempt that has ended: our own port, which is the name of the document's workers.
+    pub(super) fn dialled(&mut self) -> Option<Result<u16, String>> {
+        let State::Dialling(attempt) = &self.state else { return None };
+        let outcome = attempt.outcome().unwrap_or_else(|| Err("the attempt to connect has broken off".to_owned()));
+        self.state = State::Closed;
+        Some(outcome.and_then(|stream| {
+            let port = stream.local_addr().map_or(0, |address| address.port());
+            let connection = Connection::new(stream, self.read_bytes_max, self.out_bytes_max);
+            self.state = State::Open(connection.map_err(|error| format!("cannot use a connection: {error}"))?);
+            Ok(port)
+        }))
+    }
+
+    /// Reads the available input. The error says why there will be no more; the messages before it are still to be taken.
+    pub(super) fn receive(&mut self) -> Result<(), String> {
+        self.connection().map_or(Ok(()), Connection::receive)
+    }
+
+    /// The next received object; an error says why the server cannot be understood.
+    pub(super) fn next_object(&mut self) -> Option<Result<&[u8], String>> {
+        self.connection()?.splitter.next_object().map_err(|error| error.to_string()).transpose()
+    }
+
+    /// Sends a message. The part that cannot be written at once waits for [`Self::flush`].
+    pub(super) fn send(&mut self, message: &[u8]) -> Result<(), String> {
+        let Some(connection) = self.connection() else { return Ok(()) };
+        connection.out.extend_from_slice(message);
+        connection.flush()
+    }
+
+    /// Writes the waiting output, as far as possible.
+    pub(super) fn flush(&mut self) -> Result<(), String> {
+        self.connection().map_or(Ok(()), Connection::flush)
+    }
+
+    /// Gives the connection up; false if there is none.
+    pub(super) fn lose(&mut self) -> bool {
+        matches!(std::mem::replace(&mut self.state, State::Closed), State::Open(_))
+    }
+
+    /// Closes the connection after sending the last messages.
+    pub(super) fn close(&mut self) {
+        if let State::Open(connection) = std::mem::replace(&mut self.state, State::Closed) {
+            connection.close();
+        }
+    }
+
+    const fn connection(&mut self) -> Option<&mut Connection> {
+        if let State::Open(connection) = &mut self.state { Some(connection) } else { None }
+    }
 }
 
 fn dial(host: &str, port: u16) -> Result<TcpStream, String> {
@@ -51,19 +135,16 @@ fn dial(host: &str, port: u16) -> Result<TcpStream, String> {
     Err(last)
 }
 
-/// A connection. Readable when the server has sent something, or has gone.
-pub(super) struct Connection {
+/// An open connection. Readable when the server has sent something, or has gone.
+struct Connection {
     stream: TcpStream,
     splitter: Splitter,
     out: Vec<u8>,
-    /// Bytes that are queued for a server that does not read, at most.
     out_bytes_max: usize,
 }
 
 impl Connection {
-    /// A connection that reads messages of at most `read_bytes_max`, and gives a server up that leaves more than
-    /// `out_bytes_max` unread.
-    pub(super) fn new(stream: TcpStream, read_bytes_max: usize, out_bytes_max: usize) -> io::Result<Self> {
+    fn new(stream: TcpStream, read_bytes_max: usize, out_bytes_max: usize) -> io::Result<Self> {
         stream.set_nonblocking(true)?;
         stream.set_nodelay(true)?;
         sockopt::set_socket_keepalive(&stream, true)?;
@@ -74,13 +155,7 @@ impl Connection {
         Ok(Self { stream, splitter: Splitter::new(read_bytes_max), out: Vec::new(), out_bytes_max })
     }
 
-    /// Our own port, which is the name of the document's workers.
-    pub(super) fn port(&self) -> u16 {
-        self.stream.local_addr().map_or(0, |address| address.port())
-    }
-
-    /// Reads the available input. The error says why there will be no more.
-    pub(super) fn receive(&mut self) -> Result<(), String> {
+    fn receive(&mut self) -> Result<(), String> {
         let mut bytes = [0; READ_BYTES];
         match self.stream.read(&mut bytes) {
             Ok(0) => Err("it was closed".to_owned()),
@@ -93,24 +168,7 @@ impl Connection {
         }
     }
 
-    /// The next received object.
-    pub(super) fn next_object(&mut self) -> Result<Option<&[u8]>, FrameError> {
-        self.splitter.next_object()
-    }
-
-    /// Sends a message. The part that cannot be written at once waits for [`Self::flush`].
-    pub(super) fn send(&mut self, message: &[u8]) -> Result<(), String> {
-        self.out.extend_from_slice(message);
-        self.flush()
-    }
-
-    /// Whether output is waiting to be written.
-    pub(super) fn is_behind(&self) -> bool {
-        !self.out.is_empty()
-    }
-
-    /// Writes the waiting output, as far as possible.
-    pub(super) fn flush(&mut self) -> Result<(), String> {
+    fn flush(&mut self) -> Result<(), String> {
         while !self.out.is_empty() {
             match self.stream.write(&self.out) {
                 Ok(length) => drop(self.out.drain(..length)),
@@ -127,7 +185,7 @@ impl Connection {
     /// It is read to its end first: if it were closed with unread input, the kernel would reset it, and the server might
     /// never see the last messages. This takes at most half a second; with a server that answers by closing its side, no
     /// time at all.
-    pub(super) fn close(mut self) {
+    fn close(mut self) {
         if let Err(error) = self.take_leave() {
             log::debug!("the connection ends without a farewell: {error}");
         }
@@ -146,12 +204,6 @@ impl Connection {
             }
         }
         Ok(())
-    }
-}
-
-impl AsFd for Connection {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.stream.as_fd()
     }
 }
 

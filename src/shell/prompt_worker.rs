@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use nix::sys::signal::Signal;
 
 use super::guard::{Guard, GuardError, GuardPlan};
-use super::json_connection::{Connection, Dial, start_dial};
+use super::json_connection::ServerLink;
 use super::one_job::OneJob;
 use crate::engine::worker::{Effect, End, ResultFolder, Settings, Tally, Worker};
 use crate::protocol::prompt::{FromMaster, MASTER_FRAME_BYTES_MAX, MessageError};
@@ -110,16 +110,15 @@ pub fn run(work: Work, guard: GuardPlan) -> Result<(End, Tally), PromptWorkerErr
     let runner = Runner::start(&root, command, runs, work.durable)?;
     let worker = Worker::new(work.settings, clock::now());
     let name = host.clone();
-    let master = (work.host, work.port);
-    let (dial, keeping, connection) = (None, None, None);
-    let mut turns = Loop { master, host, name, guard, worker, runner, dial, keeping, connection };
+    let link = ServerLink::new(work.host, work.port, MASTER_FRAME_BYTES_MAX, OUT_BYTES_MAX);
+    let mut turns = Loop { link, host, name, guard, worker, runner, keeping: None };
     let ended = turns.serve(&mut signals);
     turns.guard.into_iter().for_each(Guard::release);
     Ok(ended)
 }
 
 struct Loop {
-    master: (String, u16),
+    link: ServerLink,
     host: String,
     /// Our name on the present connection, or on the last one.
     name: String,
@@ -127,17 +126,14 @@ struct Loop {
     guard: Option<Guard>,
     worker: Worker,
     runner: Runner,
-    dial: Option<Dial>,
     /// Set while the results of a run are being put in place.
     keeping: Option<OneJob<Result<(), String>>>,
-    connection: Option<Connection>,
 }
 
 /// The events that woke the loop.
 struct Ready {
     signals: bool,
     guard: bool,
-    dialled: bool,
     results_stored: bool,
     readable: bool,
     writable: bool,
@@ -158,17 +154,14 @@ impl Loop {
                 log::error!("the guard was killed: stopping");
                 self.worker.handle_stop(clock::now());
             }
-            if ready.dialled {
-                self.connect();
-            }
             if ready.results_stored {
                 self.finish_keeping();
             }
             if ready.writable {
-                self.with_connection(Connection::flush);
+                self.with_link(ServerLink::flush);
             }
             if ready.readable
-                && let Some(end) = self.receive()
+                && let Some(end) = self.handle_link()
             {
                 return (end, self.worker.tally());
             }
@@ -180,20 +173,15 @@ impl Loop {
         let mut set = PollSet::default();
         let signals = set.add(signals.as_fd());
         let guard = self.guard.as_ref().map(|guard| set.add(guard.as_fd()));
-        let dial = self.dial.as_ref().map(|dial| set.add(dial.as_fd()));
         let keeping = self.keeping.as_ref().map(|keeping| set.add(keeping.as_fd()));
-        let connection = self.connection.as_ref().map(|connection| {
-            let fd = connection.as_fd();
-            if connection.is_behind() { set.add_both(fd) } else { set.add(fd) }
-        });
+        let link = self.link.add_to(&mut set);
         set.wait(self.worker.poll_timeout().map(|(at, _)| at.since(clock::now().mono)));
         Ready {
             signals: set.is_readable(Some(signals)),
             guard: set.is_readable(guard),
-            dialled: set.is_readable(dial),
             results_stored: set.is_readable(keeping),
-            readable: set.is_readable(connection),
-            writable: set.is_writable(connection),
+            readable: set.is_readable(link),
+            writable: set.is_writable(link),
         }
     }
 
@@ -208,23 +196,17 @@ impl Loop {
         }
     }
 
-    fn connect(&mut self) {
-        let Some(dial) = self.dial.take() else { return };
-        let outcome = dial.outcome().unwrap_or_else(|| Err("the attempt to connect has broken off".to_owned()));
-        let connection = outcome.and_then(|stream| {
-            let connection = Connection::new(stream, MASTER_FRAME_BYTES_MAX, OUT_BYTES_MAX);
-            connection.map_err(|error| format!("cannot use a connection: {error}"))
-        });
-        let now = clock::now();
-        match connection {
-            Ok(connection) => {
+    fn handle_link(&mut self) -> Option<End> {
+        match self.link.dialled() {
+            Some(Ok(port)) => {
                 // The document's worker uses its port as its name, which is unique on its host only.
-                self.name = format!("{}-{}", self.host, connection.port());
-                self.connection = Some(connection);
-                self.worker.handle_connected(now, &self.name);
+                self.name = format!("{}-{port}", self.host);
+                self.worker.handle_connected(clock::now(), &self.name);
             }
-            Err(reason) => self.worker.handle_unreachable(now, &reason),
+            Some(Err(reason)) => self.worker.handle_unreachable(clock::now(), &reason),
+            None => return self.receive(),
         }
+        None
     }
 
     fn store_results(&mut self, folder: ResultFolder) {
@@ -246,12 +228,14 @@ impl Loop {
 
     fn receive(&mut self) -> Option<End> {
         // The end of the connection comes after the messages before it.
-        let received = self.connection.as_mut()?.receive();
-        while let Some(connection) = &mut self.connection {
-            match next_message(connection) {
-                Ok(Some(message)) => self.worker.handle_message(clock::now(), message),
-                Ok(None) => break,
-                Err(reason) => self.lose(&format!("the master cannot be understood: {reason}")),
+        let received = self.link.receive();
+        while let Some(object) = self.link.next_object() {
+            match object.map(FromMaster::parse) {
+                Ok(Ok(message)) => self.worker.handle_message(clock::now(), message),
+                Ok(Err(error @ MessageError::UnknownType(_))) => log::warn!("a message of the master: {error}"),
+                Ok(Err(MessageError::Malformed(reason))) | Err(reason) => {
+                    self.lose(&format!("the master cannot be understood: {reason}"));
+                }
             }
             if let Some(end) = self.obey() {
                 return Some(end);
@@ -263,14 +247,14 @@ impl Loop {
         None
     }
 
-    fn with_connection(&mut self, act: impl FnOnce(&mut Connection) -> Result<(), String>) {
-        if let Some(Err(reason)) = self.connection.as_mut().map(act) {
+    fn with_link(&mut self, act: impl FnOnce(&mut ServerLink) -> Result<(), String>) {
+        if let Err(reason) = act(&mut self.link) {
             self.lose(&reason);
         }
     }
 
     fn lose(&mut self, reason: &str) {
-        if self.connection.take().is_some() {
+        if self.link.lose() {
             self.worker.handle_closed(clock::now(), reason);
         }
     }
@@ -280,16 +264,13 @@ impl Loop {
         loop {
             logging::write(self.worker.take_log());
             match self.worker.poll_effect()? {
-                Effect::Connect => match start_dial(&self.master.0, self.master.1) {
-                    Ok(dial) => self.dial = Some(dial),
-                    Err(error) => self.worker.handle_unreachable(clock::now(), &error.to_string()),
-                },
-                Effect::Send(message) => self.with_connection(|connection| connection.send(&message.encode())),
-                Effect::Close => {
-                    if let Some(connection) = self.connection.take() {
-                        connection.close();
+                Effect::Connect => {
+                    if let Err(reason) = self.link.dial() {
+                        self.worker.handle_unreachable(clock::now(), &reason);
                     }
                 }
+                Effect::Send(message) => self.with_link(|link| link.send(&message.encode())),
+                Effect::Close => self.link.close(),
                 Effect::Start(request) => {
                     let started = self.runner.begin(&request);
                     self.worker.handle_started(clock::now(), started);
@@ -302,16 +283,4 @@ impl Loop {
             }
         }
     }
-}
-
-/// The next received message. The error says why the master cannot be understood.
-fn next_message(connection: &mut Connection) -> Result<Option<FromMaster>, String> {
-    while let Some(object) = connection.next_object().map_err(|error| error.to_string())? {
-        match FromMaster::parse(object) {
-            Ok(message) => return Ok(Some(message)),
-            Err(error @ MessageError::UnknownType(_)) => log::warn!("a message of the master: {error}"),
-            Err(MessageError::Malformed(error)) => return Err(error),
-        }
-    }
-    Ok(None)
 }

@@ -14,7 +14,7 @@ use super::runner::{Runner, RunnerError};
 use crate::engine::lists::worker::{Effect, End, Settings, Worker};
 use crate::protocol::lists::{FromServer, SERVER_FRAME_BYTES_MAX};
 use crate::shell::guard::{Guard, GuardError, GuardPlan};
-use crate::shell::json_connection::{Connection, Dial, start_dial};
+use crate::shell::json_connection::ServerLink;
 use crate::shell::lock::{LockError, StateLock};
 use crate::shell::readable::PollSet;
 use crate::shell::runs::{Runs, RunsError};
@@ -105,27 +105,25 @@ pub fn run(work: Work, guard: GuardPlan) -> Result<End, ListWorkerError> {
         RunnerError::System(error) => ListWorkerError::System(error),
     })?;
     let worker = Worker::new(work.settings, clock::now());
-    let mut turns = Loop { server: (work.host, work.port), guard, worker, runner, dial: None, connection: None };
+    let link = ServerLink::new(work.host, work.port, SERVER_FRAME_BYTES_MAX, OUT_BYTES_MAX);
+    let mut turns = Loop { link, guard, worker, runner };
     let end = turns.serve(&mut signals);
     turns.guard.into_iter().for_each(Guard::release);
     Ok(end)
 }
 
 struct Loop {
-    server: (String, u16),
+    link: ServerLink,
     /// `None` after its death, and for a worker that needs none.
     guard: Option<Guard>,
     worker: Worker,
     runner: Runner,
-    dial: Option<Dial>,
-    connection: Option<Connection>,
 }
 
 /// The events that woke the loop.
 struct Ready {
     signals: bool,
     guard: bool,
-    dialled: bool,
     readable: bool,
     writable: bool,
 }
@@ -145,14 +143,11 @@ impl Loop {
                 log::error!("the guard was killed: stopping");
                 self.worker.handle_stop(clock::now());
             }
-            if ready.dialled {
-                self.connect();
-            }
             if ready.writable {
-                self.with_connection(Connection::flush);
+                self.with_link(ServerLink::flush);
             }
             if ready.readable
-                && let Some(end) = self.receive()
+                && let Some(end) = self.handle_link()
             {
                 return end;
             }
@@ -164,18 +159,13 @@ impl Loop {
         let mut set = PollSet::default();
         let signals = set.add(signals.as_fd());
         let guard = self.guard.as_ref().map(|guard| set.add(guard.as_fd()));
-        let dial = self.dial.as_ref().map(|dial| set.add(dial.as_fd()));
-        let connection = self.connection.as_ref().map(|connection| {
-            let fd = connection.as_fd();
-            if connection.is_behind() { set.add_both(fd) } else { set.add(fd) }
-        });
+        let link = self.link.add_to(&mut set);
         set.wait(self.worker.poll_timeout().map(|(at, _)| at.since(clock::now().mono)));
         Ready {
             signals: set.is_readable(Some(signals)),
             guard: set.is_readable(guard),
-            dialled: set.is_readable(dial),
-            readable: set.is_readable(connection),
-            writable: set.is_writable(connection),
+            readable: set.is_readable(link),
+            writable: set.is_writable(link),
         }
     }
 
@@ -190,31 +180,22 @@ impl Loop {
         }
     }
 
-    fn connect(&mut self) {
-        let Some(dial) = self.dial.take() else { return };
-        let outcome = dial.outcome().unwrap_or_else(|| Err("the attempt to connect has broken off".to_owned()));
-        let connection = outcome.and_then(|stream| {
-            let connection = Connection::new(stream, SERVER_FRAME_BYTES_MAX, OUT_BYTES_MAX);
-            connection.map_err(|error| format!("cannot use a connection: {error}"))
-        });
-        match connection {
-            Ok(connection) => {
-                self.connection = Some(connection);
-                self.worker.handle_connected(clock::now());
-            }
-            Err(reason) => self.worker.handle_unreachable(clock::now(), &reason),
+    fn handle_link(&mut self) -> Option<End> {
+        match self.link.dialled() {
+            Some(Ok(_)) => self.worker.handle_connected(clock::now()),
+            Some(Err(reason)) => self.worker.handle_unreachable(clock::now(), &reason),
+            None => return self.receive(),
         }
+        None
     }
 
     fn receive(&mut self) -> Option<End> {
         // The end of the connection comes after the messages before it.
-        let received = self.connection.as_mut()?.receive();
-        while let Some(connection) = &mut self.connection {
-            let object = connection.next_object().map_err(|error| error.to_string()).transpose();
-            match object.map(|object| object.and_then(FromServer::parse)) {
-                Some(Ok(message)) => self.worker.handle_message(clock::now(), message),
-                None => break,
-                Some(Err(reason)) => self.lose(&format!("the server cannot be understood: {reason}")),
+        let received = self.link.receive();
+        while let Some(object) = self.link.next_object() {
+            match object.and_then(FromServer::parse) {
+                Ok(message) => self.worker.handle_message(clock::now(), message),
+                Err(reason) => self.lose(&format!("the server cannot be understood: {reason}")),
             }
             if let Some(end) = self.obey() {
                 return Some(end);
@@ -226,14 +207,14 @@ impl Loop {
         None
     }
 
-    fn with_connection(&mut self, act: impl FnOnce(&mut Connection) -> Result<(), String>) {
-        if let Some(Err(reason)) = self.connection.as_mut().map(act) {
+    fn with_link(&mut self, act: impl FnOnce(&mut ServerLink) -> Result<(), String>) {
+        if let Err(reason) = act(&mut self.link) {
             self.lose(&reason);
         }
     }
 
     fn lose(&mut self, reason: &str) {
-        if self.connection.take().is_some() {
+        if self.link.lose() {
             self.worker.handle_closed(clock::now(), reason);
         }
     }
@@ -243,12 +224,13 @@ impl Loop {
         while let Some(effect) = self.worker.poll_effect() {
             logging::write(self.worker.take_log());
             match effect {
-                Effect::Connect => match start_dial(&self.server.0, self.server.1) {
-                    Ok(dial) => self.dial = Some(dial),
-                    Err(error) => self.worker.handle_unreachable(clock::now(), &error.to_string()),
-                },
-                Effect::Send(message) => self.with_connection(|connection| connection.send(&message.encode())),
-                Effect::Close => self.connection.take().into_iter().for_each(Connection::close),
+                Effect::Connect => {
+                    if let Err(reason) = self.link.dial() {
+                        self.worker.handle_unreachable(clock::now(), &reason);
+                    }
+                }
+                Effect::Send(message) => self.with_link(|link| link.send(&message.encode())),
+                Effect::Close => self.link.close(),
                 Effect::Start(order) => {
                     let started = self.runner.begin(&order);
                     self.worker.handle_started(clock::now(), started);
