@@ -52,9 +52,9 @@ fn endpoint(session: &Session) -> Result<Option<String>, Failure> {
         Configured::Nowhere => return Ok(None),
     };
     // A supervisor restarts its controller, so in that case the client waits for it.
-    let nobody = connect::is_refused(&endpoint, config.client.reply_timeout)
+    let none_listens = connect::is_refused(&endpoint, config.client.reply_timeout)
         && supervisor::holder(&config.paths.state_dir).is_none();
-    Ok((!nobody).then_some(endpoint))
+    Ok((!none_listens).then_some(endpoint))
 }
 
 fn host(session: &Session, signals: &mut Signals, agents: Option<u32>) -> Result<EphemeralService, Failure> {

@@ -14,21 +14,21 @@ use std::time::Duration;
 const PAUSE: Duration = Duration::from_millis(50);
 
 #[derive(Debug, Default)]
-struct Wanted {
+struct Orders {
     sync: bool,
     stop: bool,
 }
 
 #[derive(Debug, Default)]
 struct Shared {
-    wanted: Mutex<Wanted>,
+    orders: Mutex<Orders>,
     changed: Condvar,
 }
 
 impl Shared {
     /// A panic of the thread leaves two flags, which are valid in any state.
-    fn lock(&self) -> MutexGuard<'_, Wanted> {
-        self.wanted.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Orders> {
+        self.orders.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -68,10 +68,10 @@ impl Drop for Syncer {
 
 fn run(shared: &Shared, folders: &[PathBuf]) {
     loop {
-        let waiting = shared.changed.wait_while(shared.lock(), |wanted| !wanted.sync && !wanted.stop);
-        let mut wanted = waiting.unwrap_or_else(PoisonError::into_inner);
-        let (sync, stop) = (std::mem::take(&mut wanted.sync), wanted.stop);
-        drop(wanted);
+        let waiting = shared.changed.wait_while(shared.lock(), |orders| !orders.sync && !orders.stop);
+        let mut orders = waiting.unwrap_or_else(PoisonError::into_inner);
+        let (sync, stop) = (std::mem::take(&mut orders.sync), orders.stop);
+        drop(orders);
         if sync {
             for folder in folders {
                 if let Err(error) = File::open(folder).and_then(|folder| folder.sync_all()) {
@@ -83,6 +83,6 @@ fn run(shared: &Shared, folders: &[PathBuf]) {
             return;
         }
         // Only a stop ends the pause early.
-        let _ = shared.changed.wait_timeout_while(shared.lock(), PAUSE, |wanted| !wanted.stop);
+        let _ = shared.changed.wait_timeout_while(shared.lock(), PAUSE, |orders| !orders.stop);
     }
 }

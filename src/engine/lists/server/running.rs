@@ -165,7 +165,7 @@ impl Server {
             self.journal.warn(format!("{} results of {list} come too late and are refused", results.len()));
             return self.send(connection, FromServer::Void { list: Name(list) });
         };
-        // A worker that has come back repeats what was not acknowledged.
+        // A worker that reconnects sends its unacknowledged results again.
         let take = |result: Arc<TaskResult>| {
             let entry = running.tasks.get_mut(&result.id).filter(|entry| matches!(entry, Entry::Waiting(_)))?;
             match std::mem::replace(entry, Entry::Storing) {

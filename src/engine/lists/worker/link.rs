@@ -149,7 +149,7 @@ impl Worker {
         }
     }
 
-    /// A list has come, or none will.
+    /// The server has sent a list, or has answered that there is none.
     pub(super) fn claimed(&mut self) {
         if let Link::Joined { has_claimed, .. } = &mut self.link {
             *has_claimed = false;

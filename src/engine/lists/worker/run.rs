@@ -59,7 +59,7 @@ impl Worker {
         self.list.as_ref().is_some_and(|list| list.current.is_some())
     }
 
-    /// A list has come.
+    /// Takes a new list.
     pub(super) fn take(&mut self, now: Now, name: RunningName, tasks: Vec<Order>) {
         self.claimed();
         self.journal.info(format!("{name}: {} tasks", tasks.len()));

@@ -17,8 +17,8 @@ fn record(round: u32) -> RunRecord {
 
 /// A run of an agent that died before it could start a process.
 fn dead(round: u32) -> RunRecord {
-    let nobody = ProcessId { start_time: u64::from(round), ..ProcessId::own().unwrap() };
-    RunRecord { agent: nobody, root: None, cookie: Cookie::new([format!("A={round}")]), ..record(round) }
+    let stranger = ProcessId { start_time: u64::from(round), ..ProcessId::own().unwrap() };
+    RunRecord { agent: stranger, root: None, cookie: Cookie::new([format!("A={round}")]), ..record(round) }
 }
 
 /// Writes a record as its agent would, and leaves it as an agent that was killed.

@@ -108,8 +108,8 @@ fn records_of_another_boot_and_broken_ones_are_none() {
         assert!(check(&Stored { boot_id: boot_id.into(), ..stored(None) }).is_none());
     }
     for pid in [i32::MIN, -1, 0, 1] {
-        let nobody = StoredRun { pid: Some(pid), start_time: Some(1), ..StoredRun::from(&record) };
-        assert!(check(&stored(Some(nobody))).is_none(), "{pid}");
+        let vanished = StoredRun { pid: Some(pid), start_time: Some(1), ..StoredRun::from(&record) };
+        assert!(check(&stored(Some(vanished))).is_none(), "{pid}");
     }
     for bytes in [&b""[..], b"{\"task\":", b"00000000 {}\n"] {
         let path = folder.path().join(format!("{}-1-9.run", own().pid));
