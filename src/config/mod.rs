@@ -147,6 +147,7 @@ impl Config {
         if let Some(base) = base {
             home::put_behind(&mut config, base, &sources);
         }
+        rules::check(&config)?;
         Ok((config, sources))
     }
 
@@ -159,9 +160,12 @@ impl Config {
         file: Option<(&Path, &str)>,
         env: impl IntoIterator<Item = (String, String)>,
     ) -> Result<Self, ConfigError> {
-        Self::read(layers::overlay(DEFAULTS, file, env)?.settings)
+        let config = Self::read(layers::overlay(DEFAULTS, file, env)?.settings)?;
+        rules::check(&config)?;
+        Ok(config)
     }
 
+    /// Reads each section by itself.
     fn read(settings: layers::Settings) -> Result<Self, ConfigError> {
         let mut reader = Reader::new(settings);
         let config = Self {
@@ -185,7 +189,6 @@ impl Config {
             source: SourceSection::read(&mut reader)?,
         };
         reader.finish()?;
-        rules::check(&config)?;
         Ok(config)
     }
 

@@ -171,15 +171,16 @@ fn report(config: &Config) -> Option<String> {
 fn folders(config: &Config) -> Option<String> {
     let paths = &config.paths;
     let named = [
-        ("AGENT_WORK_DIR", Some(paths.work_dir.as_path())),
-        ("AGENT_TOOLS_DIR", Some(paths.tools_dir.as_path())),
-        ("TOOL_SOURCES_DIR", paths.tool_sources_dir.as_deref()),
-        ("STATE_DIR", Some(paths.state_dir.as_path())),
+        ("AGENT_WORK_DIR", Some(&paths.work_dir)),
+        ("AGENT_TOOLS_DIR", Some(&paths.tools_dir)),
+        ("TOOL_SOURCES_DIR", paths.tool_sources_dir.as_ref()),
+        ("STATE_DIR", Some(&paths.state_dir)),
     ];
+    let named = named.map(|(key, path)| (key, path.map(|path| (path, identity(path)))));
     for (i, (key, path)) in named.iter().enumerate() {
         for (other_key, other) in &named[i + 1..] {
-            if let (Some(path), Some(other)) = (path, other)
-                && same(path, other)
+            if let (Some((path, identity)), Some((_, other))) = (path, other)
+                && identity == other
             {
                 return Some(format!("{key} and {other_key} are both {}; give them different folders", path.display()));
             }
@@ -188,12 +189,8 @@ fn folders(config: &Config) -> Option<String> {
     None
 }
 
-/// Whether two paths lead to the same folder, however they are written. A folder that does not exist yet is compared by the
-/// folder that it will be made in.
-fn same(a: &Path, b: &Path) -> bool {
-    identity(a) == identity(b)
-}
-
+/// The place to which a path leads, however it is written. A folder that does not exist yet is known by the folder that it will be
+/// made in.
 fn identity(path: &Path) -> PathBuf {
     let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let mut missing = Vec::new();

@@ -359,6 +359,16 @@ fn folders_are_told_apart_by_what_they_are() {
     assert!(error.contains("AGENT_TOOLS_DIR and TOOL_SOURCES_DIR are both"), "{error}");
 }
 
+/// From every other folder as well: relative paths start in the home.
+#[test]
+fn a_folder_of_the_home_has_one_purpose_however_it_is_written() {
+    let home = tempfile::tempdir().unwrap();
+    std::fs::write(home.path().join("config.toml"), format!("AGENT_WORK_DIR = {:?}", home.path().join("state")))
+        .unwrap();
+    let error = Config::load(None, Some(home.path())).unwrap_err().to_string();
+    assert!(error.contains("AGENT_WORK_DIR and STATE_DIR are both"), "{error}");
+}
+
 #[test]
 fn a_file_that_cannot_be_read_is_an_error_only_when_it_was_named() {
     let folder = tempfile::tempdir().expect("a folder");
