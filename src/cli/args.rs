@@ -3,6 +3,7 @@
 use clap::{CommandFactory as _, Parser, Subcommand};
 
 use super::connect::Global;
+use super::later::Later;
 use super::{
     agent, config, context, drain, exit, explain, gate, graph, guard, hold, init, job, join, keys, kill, list, lists,
     logs, map, prompt, query, retry, run, store, submit, supervise, tdf, tool, up, wait,
@@ -35,33 +36,33 @@ pub(super) struct Arguments {
 #[derive(Debug, Subcommand)]
 pub(super) enum Command {
     /// Run a tool: submit a task, wait for its end, print its report, exit as it did
-    Run(run::RunArgs),
+    Run(Later<run::RunArgs>),
     /// Run a command for each line of the input, as xargs and GNU parallel do
-    Map(Box<map::MapArgs>),
+    Map(Later<Box<map::MapArgs>>),
     /// Submit a task and print its id
-    Submit(submit::SubmitArgs),
+    Submit(Later<submit::SubmitArgs>),
     /// Wait until tasks have finished
-    Wait(wait::WaitArgs),
+    Wait(Later<wait::WaitArgs>),
     /// End tasks
-    Kill(kill::KillArgs),
+    Kill(Later<kill::KillArgs>),
     /// Run finished tasks again
-    Retry(retry::RetryArgs),
+    Retry(Later<retry::RetryArgs>),
     /// Keep tasks from starting
-    Hold(hold::HoldArgs),
+    Hold(Later<hold::HoldArgs>),
     /// Let held tasks start
-    Release(hold::ReleaseArgs),
+    Release(Later<hold::ReleaseArgs>),
     /// Show everything known about a task
-    Query(query::QueryArgs),
+    Query(Later<query::QueryArgs>),
     /// Explain why a task waits, or why it ended as it did
-    Explain(explain::ExplainArgs),
+    Explain(Later<explain::ExplainArgs>),
     /// Print the outputs of tasks, whole, also while they run
-    Logs(logs::LogsArgs),
+    Logs(Later<logs::LogsArgs>),
     /// List tasks, newest first
-    List(list::ListArgs),
+    List(Later<list::ListArgs>),
     /// List jobs, newest first
-    Jobs(job::JobsArgs),
+    Jobs(Later<job::JobsArgs>),
     /// Show the progress of a job, its run times, and why tasks of it failed
-    Job(job::JobArgs),
+    Job(Later<job::JobArgs>),
     /// Count tasks and agents
     Stats,
     /// List agents
@@ -69,45 +70,45 @@ pub(super) enum Command {
     /// Show the service that is meant, and where everything of it is
     Info,
     /// Give agents no more tasks
-    Drain(drain::DrainArgs),
+    Drain(Later<drain::DrainArgs>),
     /// Limit how many tasks of a kind run at once, or start
-    Gate(gate::GateArgs),
+    Gate(Later<gate::GateArgs>),
     /// Check or export the durable store
-    Store(store::StoreArgs),
+    Store(Later<store::StoreArgs>),
     /// Check and draw step graphs
-    Graph(graph::GraphArgs),
+    Graph(Later<graph::GraphArgs>),
     /// Make, check and pack tools
-    Tool(tool::ToolArgs),
+    Tool(Later<tool::ToolArgs>),
     /// Make keys, with which a controller accepts other machines but no strangers
-    Keys(keys::KeysArgs),
+    Keys(Later<keys::KeysArgs>),
     /// Show the configuration in force, and the source of each value
-    Config(config::ConfigArgs),
+    Config(Later<config::ConfigArgs>),
     /// Name controllers of other machines
-    Context(context::ContextArgs),
+    Context(Later<context::ContextArgs>),
     /// Hand prompts out to workers that run a command for each
-    Prompt(prompt::PromptArgs),
+    Prompt(Later<prompt::PromptArgs>),
     /// Work off lists of commands that are files in a folder
-    Lists(lists::ListsArgs),
+    Lists(Later<lists::ListsArgs>),
     /// Make a home for a service, with keys if it listens for other machines
-    Init(init::InitArgs),
+    Init(Later<init::InitArgs>),
     /// Make a home for agents of a controller on another machine that has invited this one
-    Join(join::JoinArgs),
+    Join(Later<join::JoinArgs>),
     /// Distribute tasks over machines by way of Redis
-    Tdf(tdf::TdfArgs),
+    Tdf(Later<tdf::TdfArgs>),
     /// Start a controller and agents in the background
-    Up(up::UpArgs),
+    Up(Later<up::UpArgs>),
     /// Stop the service that `up` has started
     Down,
     /// Run a controller in the foreground
     Controller,
     /// Run an agent in the foreground
-    Agent(agent::AgentArgs),
+    Agent(Later<agent::AgentArgs>),
     /// Run a controller and agents in the foreground
     #[command(hide = true)]
-    Supervise(supervise::SuperviseArgs),
+    Supervise(Later<supervise::SuperviseArgs>),
     /// End the processes that a killed process leaves behind
     #[command(hide = true)]
-    Guard(guard::GuardArgs),
+    Guard(Later<guard::GuardArgs>),
 }
 
 /// The exit code for arguments that were refused, or for help.

@@ -11,6 +11,7 @@ mod command;
 mod connect;
 mod exit;
 mod host;
+mod later;
 mod output;
 mod output_reader;
 mod parameter;
@@ -261,13 +262,13 @@ fn dispatch(session: &mut Session, command: Command) -> Result<u8, Failure> {
         Command::Tool(args) => tool::run(session, &args),
         Command::Keys(args) => keys::run(session, &args),
         Command::Config(args) => config::run(session, &args),
-        Command::Context(args) => context::run(session, args),
-        Command::Prompt(args) => prompt::run(session, args),
+        Command::Context(args) => context::run(session, args.0),
+        Command::Prompt(args) => prompt::run(session, args.0),
         Command::Lists(args) => lists::run(session, &args),
-        Command::Tdf(args) => tdf::run(session, args),
+        Command::Tdf(args) => tdf::run(session, args.0),
         Command::Controller => controller::run(session),
         Command::Agent(args) => agent::run(session, &args),
         Command::Guard(args) => guard::run(session, &args),
-        Command::Supervise(args) => supervise::run(session, args),
+        Command::Supervise(args) => supervise::run(session, args.0),
     }
 }

@@ -19,7 +19,7 @@ pub(crate) const SHELL: &[(&str, &[&str])] = &[
     ("supervised", &[]),
     ("trust", &[]),
     ("curve_keys", &["file_stamp", "trust"]),
-    ("json_connection", &["one_job"]),
+    ("json_connection", &["one_job", "readable"]),
     ("json_server", &["json_link"]),
     ("logging", &["clock"]),
     ("process", &["clock", "privacy", "readable"]),

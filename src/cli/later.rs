@@ -1,0 +1,62 @@
+//! Arguments of a subcommand that are described only when that subcommand is invoked: describing all of them takes longer than many
+//! commands run.
+
+use std::ops::{Deref, DerefMut};
+
+use clap::error::Error;
+use clap::{ArgMatches, Args, Command, FromArgMatches, Id};
+
+/// The arguments `T`, described on demand.
+#[derive(Debug)]
+pub(super) struct Later<T>(pub(super) T);
+
+impl<T: Args> Args for Later<T> {
+    fn group_id() -> Option<Id> {
+        T::group_id()
+    }
+
+    fn augment_args(command: Command) -> Command {
+        command.defer(describe::<T>)
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        command.defer(T::augment_args_for_update)
+    }
+}
+
+/// Describes the arguments as if that had been done at once: before the global ones, and without a change of the command's own text.
+fn describe<T: Args>(command: Command) -> Command {
+    let about = command.get_about().cloned().unwrap_or_default();
+    let global: Vec<Id> = command.get_arguments().map(|arg| arg.get_id().clone()).collect();
+    let command = T::augment_args(command).about(about);
+    // A changed argument becomes the last one.
+    global.iter().fold(command, |command, id| command.mut_arg(id, |arg| arg))
+}
+
+impl<T: FromArgMatches> FromArgMatches for Later<T> {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, Error> {
+        T::from_arg_matches(matches).map(Self)
+    }
+
+    fn from_arg_matches_mut(matches: &mut ArgMatches) -> Result<Self, Error> {
+        T::from_arg_matches_mut(matches).map(Self)
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), Error> {
+        self.0.update_from_arg_matches(matches)
+    }
+}
+
+impl<T> Deref for Later<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
+impl<T> DerefMut for Later<T> {
+    fn deref_mut(&mut self) -> &mut T {
+        &mut self.0
+    }
+}
