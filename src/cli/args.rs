@@ -75,7 +75,7 @@ pub(super) enum Command {
     Gate(Later<gate::GateArgs>),
     /// Check or export the durable store
     Store(Later<store::StoreArgs>),
-    /// Check and draw step graphs
+    /// Run, check and draw step graphs
     Graph(Later<graph::GraphArgs>),
     /// Make, check and pack tools
     Tool(Later<tool::ToolArgs>),
@@ -146,7 +146,7 @@ impl Command {
             Self::Down => Some("`llts down` stops a service of this machine"),
             Self::Controller => Some("`llts controller` is a controller itself"),
             Self::Store(_) => Some("`llts store` reads the store of this machine"),
-            Self::Graph(_) => Some("`llts graph` reads a file of this machine"),
+            Self::Graph(args) => args.acts_elsewhere(),
             Self::Tool(_) => Some("`llts tool` works on files of this machine"),
             Self::Keys(_) => Some("`llts keys` makes files on this machine"),
             Self::Context(_) => Some("`llts context` keeps a file of this user"),

@@ -2,20 +2,26 @@
 
 use std::fmt::Write as _;
 
-use crate::engine::graph::{Graph, MainTasks};
+use super::document::Drawn;
+use crate::engine::graph::MainTasks;
+use crate::types::StepState;
 
 /// The text. Every name of a port stands at its end of the line.
-pub(super) fn text(title: Option<&str>, graph: &Graph) -> String {
+pub(super) fn text(drawn: &Drawn) -> String {
+    let graph = &drawn.graph;
     let mut out =
-        format!("digraph {} {{\n  rankdir=LR;\n  node [shape=box, style=rounded];\n", quoted(title.unwrap_or("graph")));
+        format!("digraph {} {{\n  rankdir=LR;\n  node [shape=box, style=rounded];\n", quoted(&drawn.title));
     for step in graph.steps() {
         let (name, tasks) = (step.name.as_str(), tasks(step.main, &step.inputs));
         let (label, shape) = match &tasks {
             Some(tasks) => (format!("{name}\n{tasks}"), ""),
             None => (name.to_owned(), ", shape=ellipse"),
         };
+        let colour = drawn.state(&step.name).map(colour);
+        let style = if shape.is_empty() { "rounded,filled" } else { "filled" };
+        let colour = colour.map(|colour| format!(", style={}, fillcolor=\"{colour}\"", quoted(style)));
         // Writing into a String cannot fail.
-        let _ = writeln!(out, "  {} [label={}{shape}];", quoted(name), quoted(&label));
+        let _ = writeln!(out, "  {} [label={}{shape}{}];", quoted(name), quoted(&label), colour.unwrap_or_default());
     }
     for step in graph.steps() {
         for (input, number) in step.inputs.iter().zip(0..) {
@@ -40,6 +46,19 @@ pub(super) fn tasks(main: MainTasks, inputs: &[crate::engine::graph::Input]) -> 
         MainTasks::Number(1) => Some("1 task".to_owned()),
         MainTasks::Number(count) => Some(format!("{count} tasks")),
         MainTasks::PerPartition(input) => Some(format!("a task per partition of {}", inputs[input as usize].name)),
+    }
+}
+
+/// The colour of a step in a state: grey before its work, blue during it, green after it.
+pub(super) const fn colour(state: StepState) -> &'static str {
+    match state {
+        StepState::Created => "#ffffff",
+        StepState::Activated | StepState::Prepared => "#eef2f7",
+        StepState::Preparing => "#dbe7fb",
+        StepState::Running => "#b9d3fa",
+        StepState::Completing => "#fde3b4",
+        StepState::Completed => "#c6ecd0",
+        StepState::Deactivated => "#e2f5e7",
     }
 }
 

@@ -2,8 +2,10 @@
 
 use std::fmt::Write as _;
 
-use super::dot::tasks;
-use crate::engine::graph::{Graph, Layout, Line, Place};
+use super::document::Drawn;
+use super::dot::{colour, tasks};
+use crate::engine::graph::{Layout, Line, Place};
+use crate::protocol::graph::state;
 
 /// Pixels. The width of a letter is that of a wide one at this size, because the reader's font is not known.
 const LETTER: f64 = 7.8;
@@ -37,13 +39,14 @@ struct Column {
 }
 
 /// The drawing.
-pub(super) fn text(title: Option<&str>, graph: &Graph) -> String {
+pub(super) fn text(drawn: &Drawn) -> String {
+    let graph = &drawn.graph;
     let layout = Layout::of(graph);
-    let columns = columns(graph, &layout);
+    let columns = columns(drawn, &layout);
     let right = columns.last().map_or(0.0, |column| column.left + column.width) + MARGIN;
     let rows = u32::try_from(layout.rows).unwrap_or(u32::MAX);
     let (width, height) = (right, MARGIN * 2.0 + TITLE_HEIGHT + f64::from(rows) * ROW_HEIGHT);
-    let title = escaped(title.unwrap_or("graph"));
+    let title = escaped(&drawn.title);
     let mut out = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width:.0} {height:.0}\" width=\"{width:.0}\" \
          height=\"{height:.0}\">\n  <title>{title}</title>\n{STYLE}  <text class=\"title\" x=\"{MARGIN}\" y=\"{MARGIN}\">{title}</text>\n"
@@ -60,9 +63,14 @@ pub(super) fn text(title: Option<&str>, graph: &Graph) -> String {
             Some(tasks) => (tasks, 6.0),
             None => ("exchange".to_owned(), BOX_HEIGHT / 2.0),
         };
+        let (mut fill, mut tasks) = (String::new(), tasks);
+        if let Some(reached) = drawn.state(&step.name) {
+            fill = format!(" style=\"fill: {}\"", colour(reached));
+            tasks = format!("{}, {tasks}", state(reached).to_lowercase());
+        }
         let _ = writeln!(
             out,
-            "  <rect class=\"step\" x=\"{:.1}\" y=\"{top:.1}\" width=\"{:.1}\" height=\"{BOX_HEIGHT}\" rx=\"{radius}\"/>\n  \
+            "  <rect class=\"step\"{fill} x=\"{:.1}\" y=\"{top:.1}\" width=\"{:.1}\" height=\"{BOX_HEIGHT}\" rx=\"{radius}\"/>\n  \
              <text x=\"{centre:.1}\" y=\"{:.1}\">{}</text>\n  <text class=\"tasks\" x=\"{centre:.1}\" y=\"{:.1}\">{}</text>",
             column.left,
             column.width,
@@ -77,11 +85,12 @@ pub(super) fn text(title: Option<&str>, graph: &Graph) -> String {
 }
 
 /// A layer is as wide as its longest text.
-fn columns(graph: &Graph, layout: &Layout) -> Vec<Column> {
+fn columns(drawn: &Drawn, layout: &Layout) -> Vec<Column> {
     let mut letters = vec![8; layout.layers];
-    for (step, place) in graph.steps().iter().zip(&layout.steps) {
+    for (step, place) in drawn.graph.steps().iter().zip(&layout.steps) {
         // The second line is smaller.
-        let tasks = tasks(step.main, &step.inputs).map_or(0, |tasks| tasks.len() * 4 / 5);
+        let reached = drawn.state(&step.name).map_or(0, |reached| state(reached).len() + 2);
+        let tasks = (tasks(step.main, &step.inputs).map_or(8, |tasks| tasks.len()) + reached) * 4 / 5;
         letters[place.layer] = letters[place.layer].max(step.name.as_str().len()).max(tasks);
     }
     let mut left = MARGIN;
