@@ -5,7 +5,7 @@ use clap::{CommandFactory as _, Parser, Subcommand};
 use super::connect::Global;
 use super::{
     agent, config, context, drain, exit, explain, gate, graph, guard, hold, init, job, join, keys, kill, list, lists,
-    logs, map, prompt, query, retry, run, store, submit, supervise, tdf, tool, up, wait,
+    logs, map, prompt, query, retry, run, step, store, submit, supervise, tdf, tool, up, wait,
 };
 
 const ABOUT: &str =
@@ -76,6 +76,8 @@ pub(super) enum Command {
     Store(store::StoreArgs),
     /// Check and draw step graphs
     Graph(graph::GraphArgs),
+    /// Within a task of a step: announce a partition; or end a step early
+    Step(step::StepArgs),
     /// Make, check and pack tools
     Tool(tool::ToolArgs),
     /// Make keys, with which a controller accepts other machines but no strangers
@@ -138,7 +140,8 @@ impl Command {
             | Self::Info
             | Self::Logs(_)
             | Self::Jobs(_)
-            | Self::Job(_) => None,
+            | Self::Job(_)
+            | Self::Step(_) => None,
             Self::Up(args) if args.is_about_agents_only() => None,
             Self::Up(_) => Some("`llts up` starts a service on this machine"),
             Self::Init(_) | Self::Join(_) => Some("this command makes a home on this machine"),

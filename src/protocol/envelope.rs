@@ -53,22 +53,38 @@ pub fn open(mut frames: Vec<Vec<u8>>) -> Received {
     }
 }
 
-/// The first bytes of the messages that may be longer than others: submits. A client that sends a long one sends its type
-/// first; a blank after the colon is allowed.
-const LONG: [&str; 4] = [
-    r#"{"__TYPE__":"TASK/SUBMIT""#,
-    r#"{"__TYPE__": "TASK/SUBMIT""#,
-    r#"{"__TYPE__":"TASK/SUBMIT_MANY""#,
-    r#"{"__TYPE__": "TASK/SUBMIT_MANY""#,
+/// A kind of message that may be longer than others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Long {
+    /// Of one or several tasks.
+    Submit,
+    /// Of an agent, whose run may provide many locations.
+    Report,
+}
+
+/// Their first bytes. The sender of a long message puts its type first; a blank after the colon is allowed.
+const LONG: [(&str, Long); 6] = [
+    (r#"{"__TYPE__":"TASK/SUBMIT""#, Long::Submit),
+    (r#"{"__TYPE__": "TASK/SUBMIT""#, Long::Submit),
+    (r#"{"__TYPE__":"TASK/SUBMIT_MANY""#, Long::Submit),
+    (r#"{"__TYPE__": "TASK/SUBMIT_MANY""#, Long::Submit),
+    (r#"{"__TYPE__":"TASK/INTERNAL/REPORT""#, Long::Report),
+    (r#"{"__TYPE__": "TASK/INTERNAL/REPORT""#, Long::Report),
 ];
+
+/// The kind of a message that may be longer than others, by its first bytes.
+#[must_use]
+pub fn long(start: &[u8]) -> Option<Long> {
+    LONG.iter().find(|(head, _)| start.starts_with(head.as_bytes())).map(|(_, long)| *long)
+}
 
 /// Whether a message that begins like this may be longer than others; `None` while there are too few bytes to tell.
 #[must_use]
 pub fn may_be_long(start: &[u8]) -> Option<bool> {
-    if LONG.iter().any(|head| start.starts_with(head.as_bytes())) {
+    if long(start).is_some() {
         return Some(true);
     }
-    let may_become = LONG.iter().any(|head| head.as_bytes().starts_with(start));
+    let may_become = LONG.iter().any(|(head, _)| head.as_bytes().starts_with(start));
     if may_become { None } else { Some(false) }
 }
 
@@ -77,10 +93,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_submits_that_say_so_first_may_be_long() {
+    fn only_messages_that_say_so_first_may_be_long() {
         for (start, may) in [
             (r#"{"__TYPE__":"TASK/SUBMIT","#, Some(true)),
             (r#"{"__TYPE__": "TASK/SUBMIT_MANY","#, Some(true)),
+            (r#"{"__TYPE__":"TASK/INTERNAL/REPORT","#, Some(true)),
+            (r#"{"__TYPE__":"TASK/INTERNAL/APPLY","#, Some(false)),
             (r#"{"__TYPE__":"TASK/SUBMIT"#, None),
             ("", None),
             (r#"{"__TYPE__":"TASK/SUBMITS","#, Some(false)),

@@ -34,6 +34,7 @@ pub mod info;
 pub mod join;
 pub mod json;
 pub mod lists;
+mod locations;
 pub mod page;
 pub mod policy;
 pub mod prompt;

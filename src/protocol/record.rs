@@ -413,6 +413,7 @@ mod tests {
             max_rss_kib: 8348,
             reaped: 2,
             by_itself: true,
+            told_to_finish: true,
             defer: Some(Box::new(Defer {
                 retry_after: Some(std::time::Duration::from_millis(1500)),
                 gates: Labels::parse("g").unwrap(),

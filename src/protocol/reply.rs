@@ -1,5 +1,7 @@
 //! The answers of the controller (document, section 2; facts, 1.2).
 
+use std::sync::Arc;
+
 use super::code::{Code, Refusal};
 use super::json::ObjectWriter;
 use super::page::{PageBytes, PageOf};
@@ -10,7 +12,7 @@ use super::requests::serve::Wanted;
 use super::requests::stats::{AgentCounts, TaskCounts};
 use super::requests::{apply, explain, gate, job, list, query, report, submit};
 use super::words;
-use crate::types::{GateView, Holdup, JobView, Phase, Round, TaskId, TaskRecord};
+use crate::types::{GateView, Holdup, JobView, Phase, Round, StepContext, TaskId, TaskRecord};
 
 /// One answer. Each request gets exactly one.
 #[derive(Clone, Debug, PartialEq)]
@@ -62,8 +64,8 @@ pub enum Reply {
     },
     /// The answer to a heartbeat.
     Heartbeat(Heard),
-    /// A task for an agent.
-    Assigned(Box<TaskRecord>),
+    /// A task for an agent, with its place in its graph.
+    Assigned(Box<TaskRecord>, Option<Arc<StepContext>>),
     /// The answer to a report.
     Reported {
         /// The task.
@@ -152,7 +154,7 @@ fn write_body(reply: &Reply, page_bytes: PageBytes, writer: &mut ObjectWriter<'_
         Reply::AgentCounts(counts) => counts.write(writer),
         Reply::Agents { agents, page } => page.write(agents, "agents", page_bytes, writer, agents::write),
         Reply::Heartbeat(heard) => heard.write(writer),
-        Reply::Assigned(record) => apply::write_answer(record, writer),
+        Reply::Assigned(record, step) => apply::write_answer(record, step.as_deref(), writer),
         Reply::Reported { task, round, phase, .. } => report::write_answer(*task, *round, *phase, writer),
     }
 }

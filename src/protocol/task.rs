@@ -44,7 +44,7 @@ pub fn is_ours(name: &str) -> bool {
     let of_a_reply =
         [words::TYPE, words::CODE, words::ERROR_MSG, words::WARNING, words::MATCHES, words::WAIT, words::TOTAL];
     let ours = of_a_reply.contains(&name) || FIELDS.iter().any(|(ours, _)| *ours == name);
-    ours || OF_OTHER_MESSAGES.contains(&name) || words::is_of_a_round(name)
+    ours || OF_OTHER_MESSAGES.contains(&name) || words::OF_STEPS.contains(&name) || words::is_of_a_round(name)
 }
 
 /// The given id of a task as JSON, as in [`Filter::given_id`].

@@ -132,7 +132,7 @@ impl World {
                 true
             }
         };
-        if let Reply::Assigned(record) = reply {
+        if let Reply::Assigned(record, _) = reply {
             note!(self, "round {} of {} is sent to {:?}: {sent}", record.round, record.id, route.to);
             if self.defect == Some(Defect::DoubleJob) {
                 let other = self.dice.index(self.hosts.len());

@@ -167,7 +167,7 @@ impl Controller {
         );
         self.agents.set_last_resort(agent, !is_stocked);
         let Some(record) = self.tasks.get(task) else { unreachable!("task {task} was dispatched and is gone") };
-        Reply::Assigned(Box::new(record.clone()))
+        Reply::Assigned(Box::new(record.clone()), None)
     }
 
     /// Whether a run must be stored before its agent gets it. This holds for an exclusive task; for a submit with a key,

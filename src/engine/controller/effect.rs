@@ -149,7 +149,7 @@ impl Effect {
 pub(super) fn claim_of_reply(reply: &Reply) -> Claim {
     match reply {
         Reply::Submitted { .. } | Reply::SubmittedMany { .. } | Reply::Concerned { .. } | Reply::Done => Claim::Promise,
-        Reply::Assigned(record) => {
+        Reply::Assigned(record, _) => {
             let after_commit = record.last_run().is_some_and(|run| run.after_commit);
             Claim::promise_if(record.round > Round(0) || after_commit)
         }

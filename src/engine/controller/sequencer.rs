@@ -152,7 +152,7 @@ impl<R: Clone> Sequencer<R> {
 
     /// A reply found no peer. A task that it handed out waits again; an output that it wanted is answered without the agent.
     pub fn handle_undelivered(&mut self, now: Now, reply: &Reply) {
-        if let Reply::Assigned(record) = reply {
+        if let Reply::Assigned(record, _) = reply {
             self.controller.handle_undelivered(now, record.id, record.round);
         }
         if let Reply::Wanted(wanted) = reply {
@@ -329,7 +329,7 @@ impl<R: Clone> Sequencer<R> {
         for message in deferred {
             match message {
                 // While it waited for the store, its agent was given up, and another round may begin.
-                Deferred::Reply { route, reply: Reply::Assigned(record), .. }
+                Deferred::Reply { route, reply: Reply::Assigned(record, _), .. }
                     if !self.controller.is_present(&record) =>
                 {
                     self.send(route, no_task(), Duration::ZERO);

@@ -13,7 +13,7 @@ impl Controller {
         if let Slot::Busy(task) = self.agents.slot_or_free(id) {
             if let Some(record) = self.tasks.get(task).filter(|task| matches!(task.state, TaskState::Dispatched(_))) {
                 // The agent has not seen the answer to its last APPLY (HAZARDS row A5).
-                let reply = Reply::Assigned(Box::new(record.clone()));
+                let reply = Reply::Assigned(Box::new(record.clone()), None);
                 self.agents.tell_again(id);
                 return reply.into();
             }

@@ -17,6 +17,7 @@ mod report;
 mod retry;
 mod serve;
 mod stats;
+mod step;
 mod submit;
 
 use super::Controller;
@@ -57,6 +58,8 @@ impl Controller {
             Request::JobQuery(name, wait) => self.query_job(ticket, &name, wait.map(|wait| now.mono + wait)),
             Request::JobDetails(page) => self.list_jobs(now, ticket, page),
             Request::JobOrder(name, order) => self.order_job(now, ticket, name, order),
+            Request::StepProviding(providing) => self.providing(&providing).into(),
+            Request::StepComplete(graph, _) => Reply::Refused(Refusal::no_such_graph(graph)).into(),
         };
         self.settle(now);
         answer

@@ -318,7 +318,7 @@ impl World {
 
     fn apply(&mut self, agent: &str) -> Option<(TaskId, Round)> {
         match self.say(agent, FromAgent::Apply(None)).1 {
-            Answer::Now(Reply::Assigned(record)) => Some((record.id, record.round)),
+            Answer::Now(Reply::Assigned(record, _)) => Some((record.id, record.round)),
             Answer::Now(Reply::Refused(refusal)) if refusal.code == Code::NoTask => None,
             other => panic!("{other:?}"),
         }
@@ -332,8 +332,16 @@ impl World {
 
     fn report(&mut self, agent: &str, task: TaskId, round: Round, phase: Phase) -> Option<Code> {
         let result = (phase >= Phase::Ended).then(|| result(0));
-        let report =
-            Report { task, round: Some(round), phase, times: PhaseTimes::default(), ran: None, result, wait: None };
+        let report = Report {
+            task,
+            round: Some(round),
+            phase,
+            times: PhaseTimes::default(),
+            ran: None,
+            result,
+            provided: None,
+            wait: None,
+        };
         match self.say(agent, FromAgent::Report(Box::new(report))).1 {
             Answer::Now(Reply::Reported { refusal, .. }) => refusal.map(|refusal| refusal.code),
             other => panic!("{other:?}"),
@@ -349,7 +357,7 @@ impl World {
     /// The run of a task ends with this result.
     fn ends(&mut self, agent: &str, task: TaskId, round: Round, result: RunResult) -> Option<Code> {
         let (phase, times, result) = (Phase::Finished, PhaseTimes::default(), Some(result));
-        let report = Report { task, round: Some(round), phase, times, ran: None, result, wait: None };
+        let report = Report { task, round: Some(round), phase, times, ran: None, result, provided: None, wait: None };
         match self.say(agent, FromAgent::Report(Box::new(report))).1 {
             Answer::Now(Reply::Reported { refusal, .. }) => refusal.map(|refusal| refusal.code),
             other => panic!("{other:?}"),
