@@ -98,6 +98,9 @@ impl World {
                 Effect::JobStatus(status) => {
                     divan::black_box(status);
                 }
+                Effect::GraphStatus(change) => {
+                    divan::black_box(change);
+                }
             }
         }
         last
@@ -161,6 +164,7 @@ fn settings() -> Settings {
         scans_max: 10,
         part_bytes_max: 4096,
         job_receivers_max: 16,
+        step_grace: Duration::from_secs(5),
     }
 }
 
@@ -172,6 +176,7 @@ fn rules() -> Rules {
         wait_max,
         apply_wait_max: wait_max,
         submits: llts::protocol::rules::SubmitLimits::DEFAULT,
+        graphs: llts::types::GraphLimits::DEFAULT,
         defaults: llts::protocol::rules::DefaultPolicies::default(),
     }
 }

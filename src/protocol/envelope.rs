@@ -53,39 +53,41 @@ pub fn open(mut frames: Vec<Vec<u8>>) -> Received {
     }
 }
 
-/// A kind of message that may be longer than others.
+/// The kinds of messages that may be longer than others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Long {
-    /// Of one or several tasks.
+pub enum LongKind {
+    /// A submit of one or several tasks: `SUBMIT_BYTES_MAX`.
     Submit,
-    /// Of an agent, whose run may provide many locations.
+    /// A submit of a graph: `GRAPH_BYTES_MAX`.
+    Graph,
+    /// A report of an agent, whose run may provide many locations.
     Report,
+    /// Any other message.
+    None,
+    /// There are too few bytes to tell.
+    Unknown,
 }
 
 /// Their first bytes. The sender of a long message puts its type first; a blank after the colon is allowed.
-const LONG: [(&str, Long); 6] = [
-    (r#"{"__TYPE__":"TASK/SUBMIT""#, Long::Submit),
-    (r#"{"__TYPE__": "TASK/SUBMIT""#, Long::Submit),
-    (r#"{"__TYPE__":"TASK/SUBMIT_MANY""#, Long::Submit),
-    (r#"{"__TYPE__": "TASK/SUBMIT_MANY""#, Long::Submit),
-    (r#"{"__TYPE__":"TASK/INTERNAL/REPORT""#, Long::Report),
-    (r#"{"__TYPE__": "TASK/INTERNAL/REPORT""#, Long::Report),
+const LONG: [(&str, LongKind); 8] = [
+    (r#"{"__TYPE__":"TASK/SUBMIT""#, LongKind::Submit),
+    (r#"{"__TYPE__": "TASK/SUBMIT""#, LongKind::Submit),
+    (r#"{"__TYPE__":"TASK/SUBMIT_MANY""#, LongKind::Submit),
+    (r#"{"__TYPE__": "TASK/SUBMIT_MANY""#, LongKind::Submit),
+    (r#"{"__TYPE__":"GRAPH/SUBMIT""#, LongKind::Graph),
+    (r#"{"__TYPE__": "GRAPH/SUBMIT""#, LongKind::Graph),
+    (r#"{"__TYPE__":"TASK/INTERNAL/REPORT""#, LongKind::Report),
+    (r#"{"__TYPE__": "TASK/INTERNAL/REPORT""#, LongKind::Report),
 ];
 
-/// The kind of a message that may be longer than others, by its first bytes.
+/// The kind of a message that begins like this.
 #[must_use]
-pub fn long(start: &[u8]) -> Option<Long> {
-    LONG.iter().find(|(head, _)| start.starts_with(head.as_bytes())).map(|(_, long)| *long)
-}
-
-/// Whether a message that begins like this may be longer than others; `None` while there are too few bytes to tell.
-#[must_use]
-pub fn may_be_long(start: &[u8]) -> Option<bool> {
-    if long(start).is_some() {
-        return Some(true);
+pub fn long_kind(start: &[u8]) -> LongKind {
+    if let Some((_, kind)) = LONG.iter().find(|(head, _)| start.starts_with(head.as_bytes())) {
+        return *kind;
     }
     let may_become = LONG.iter().any(|(head, _)| head.as_bytes().starts_with(start));
-    if may_become { None } else { Some(false) }
+    if may_become { LongKind::Unknown } else { LongKind::None }
 }
 
 #[cfg(test)]
@@ -94,19 +96,21 @@ mod tests {
 
     #[test]
     fn only_messages_that_say_so_first_may_be_long() {
-        for (start, may) in [
-            (r#"{"__TYPE__":"TASK/SUBMIT","#, Some(true)),
-            (r#"{"__TYPE__": "TASK/SUBMIT_MANY","#, Some(true)),
-            (r#"{"__TYPE__":"TASK/INTERNAL/REPORT","#, Some(true)),
-            (r#"{"__TYPE__":"TASK/INTERNAL/APPLY","#, Some(false)),
-            (r#"{"__TYPE__":"TASK/SUBMIT"#, None),
-            ("", None),
-            (r#"{"__TYPE__":"TASK/SUBMITS","#, Some(false)),
-            (r#"{"__TYPE__":"TASK/KILL","#, Some(false)),
-            (r#"{"a":1,"__TYPE__":"TASK/SUBMIT"#, Some(false)),
-            (r#" {"__TYPE__":"TASK/SUBMIT","#, Some(false)),
+        for (start, kind) in [
+            (r#"{"__TYPE__":"TASK/SUBMIT","#, LongKind::Submit),
+            (r#"{"__TYPE__": "TASK/SUBMIT_MANY","#, LongKind::Submit),
+            (r#"{"__TYPE__":"GRAPH/SUBMIT","#, LongKind::Graph),
+            (r#"{"__TYPE__": "GRAPH/SUBMIT","#, LongKind::Graph),
+            (r#"{"__TYPE__":"TASK/INTERNAL/REPORT","#, LongKind::Report),
+            (r#"{"__TYPE__":"TASK/INTERNAL/APPLY","#, LongKind::None),
+            (r#"{"__TYPE__":"TASK/SUBMIT"#, LongKind::Unknown),
+            ("", LongKind::Unknown),
+            (r#"{"__TYPE__":"TASK/SUBMITS","#, LongKind::None),
+            (r#"{"__TYPE__":"GRAPH/KILL","#, LongKind::None),
+            (r#"{"a":1,"__TYPE__":"TASK/SUBMIT"#, LongKind::None),
+            (r#" {"__TYPE__":"TASK/SUBMIT","#, LongKind::None),
         ] {
-            assert_eq!(may_be_long(start.as_bytes()), may, "{start}");
+            assert_eq!(long_kind(start.as_bytes()), kind, "{start}");
         }
     }
 

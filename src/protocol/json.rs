@@ -46,6 +46,8 @@ impl FieldLimits {
     pub(super) fn of_text(&self, name: &str) -> (usize, &'static str, Code) {
         match name {
             words::COMMAND | words::SHELL | words::ENV => (self.command_bytes, "COMMAND_BYTES_MAX", Code::LimitReached),
+            // The reader of the document has a limit of its own.
+            words::GRAPH => (self.message_bytes, "GRAPH_BYTES_MAX", Code::LimitReached),
             words::STDIN => (STDIN_BYTES_MAX, "a fixed limit", Code::LimitReached),
             words::PROVIDED => (StepContext::PROVIDED_BYTES_MAX, "a fixed limit", Code::LimitReached),
             _ => (self.value_bytes, "FIELD_VALUE_BYTES_MAX", Code::BadField),

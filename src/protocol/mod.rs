@@ -40,7 +40,7 @@ pub mod policy;
 pub mod prompt;
 pub mod publish;
 pub mod record;
-mod relations;
+pub mod relations;
 pub mod reply;
 pub mod requests;
 mod result;

@@ -10,9 +10,11 @@ use super::requests::heartbeat::Heard;
 use super::requests::logs::{self, OutputPart};
 use super::requests::serve::Wanted;
 use super::requests::stats::{AgentCounts, TaskCounts};
-use super::requests::{apply, explain, gate, job, list, query, report, submit};
+use super::requests::{apply, explain, gate, graph, job, list, query, report, submit};
 use super::words;
-use crate::types::{GateView, Holdup, JobView, Phase, Round, StepContext, TaskId, TaskRecord};
+use crate::types::{
+    GateView, GraphId, GraphView, Holdup, JobView, Phase, Round, StepContext, StepView, TaskId, TaskRecord,
+};
 
 /// One answer. Each request gets exactly one.
 #[derive(Clone, Debug, PartialEq)]
@@ -101,6 +103,31 @@ pub enum Reply {
         /// The position of the page.
         page: PageOf,
     },
+    /// A graph was accepted.
+    GraphSubmitted {
+        /// Id of the graph.
+        graph: GraphId,
+        /// A warning about fields that were ignored.
+        warning: Option<String>,
+        /// Whether it was accepted before, with the same `__SUBMIT_KEY__`.
+        duplicate: bool,
+    },
+    /// The state of a graph.
+    Graph(Box<GraphView>),
+    /// Some graphs, newest first.
+    Graphs {
+        /// The graphs of the page.
+        graphs: Vec<GraphView>,
+        /// The position of the page.
+        page: PageOf,
+    },
+    /// Some steps of a graph, in the order of its document.
+    Steps {
+        /// The steps of the page.
+        steps: Vec<StepView>,
+        /// The position of the page.
+        page: PageOf,
+    },
     /// The tasks of a job were changed.
     Concerned {
         /// Number of changed tasks.
@@ -139,6 +166,12 @@ fn write_body(reply: &Reply, page_bytes: PageBytes, writer: &mut ObjectWriter<'_
         }
         Reply::Job(view) => job::write(view, writer),
         Reply::Jobs { jobs, page } => page.write(jobs, "jobs", page_bytes, writer, job::write_row),
+        Reply::GraphSubmitted { graph, warning, duplicate } => {
+            graph::write_submitted(*graph, *duplicate, warning.as_deref(), writer);
+        }
+        Reply::Graph(view) => graph::write(view, writer),
+        Reply::Graphs { graphs, page } => page.write(graphs, "graphs", page_bytes, writer, graph::write_row),
+        Reply::Steps { steps, page } => page.write(steps, "steps", page_bytes, writer, graph::write_step),
         Reply::Concerned { count, warning } => job::write_concerned(*count, warning.as_deref(), writer),
         Reply::Task { record, matches } => query::write(record, *matches, writer),
         Reply::Explained { record, holdup } => explain::write(record, holdup.as_ref(), writer),

@@ -233,7 +233,8 @@ const FIELDS: [Field; 33] = [
 ];
 
 /// Fields of other messages: a submitter that sends one of them would confuse the readers of those.
-const OF_OTHER_MESSAGES: [&str; 17] = [
+const OF_OTHER_MESSAGES: [&str; 18] = [
+    words::GRAPH,
     words::SESSION,
     words::WANTED,
     words::PARKED,
@@ -329,13 +330,14 @@ fn killed(task: &TaskRecord) -> Option<Value<'_>> {
         return None;
     }
     match task.kill.as_ref()?.cause {
-        KillCause::Client(_) | KillCause::ParentEnded(_) => Some(text("TRUE")),
+        KillCause::Client(_) | KillCause::ParentEnded(_) | KillCause::GraphEnds(_) => Some(text("TRUE")),
         KillCause::Expired | KillCause::TimedOut | KillCause::Skipped(_) => None,
     }
 }
 
 /// The reason of the end of a task, where that is more than an exit code.
-pub(super) fn reason_of(task: &TaskRecord) -> Option<String> {
+#[must_use]
+pub fn reason_of(task: &TaskRecord) -> Option<String> {
     if let Value::Text(text) = reason(task)? { Some(text.into_owned()) } else { None }
 }
 

@@ -14,6 +14,8 @@ pub mod kind {
     pub const TASK_STATUS: &str = "TASK/STATUS";
     /// Pushed to the receivers of a job and published: its counts have changed.
     pub const JOB_STATUS: &str = "JOB/STATUS";
+    /// Pushed to the address of a step graph and published: a step of it has changed its state, or the graph has ended.
+    pub const GRAPH_STATUS: &str = "GRAPH/STATUS";
     /// The reply to a frame whose type could not be read.
     pub const ERROR: &str = "ERROR";
 }
@@ -49,6 +51,12 @@ pub(crate) const DUPLICATE: &str = "__DUPLICATE__";
 pub(crate) const DUPLICATES: &str = "__DUPLICATES__";
 pub(crate) const TASKS: &str = "__TASKS__";
 pub(crate) const TASK_IDS: &str = "__TASK_IDS__";
+pub(crate) const GRAPH: &str = "__GRAPH__";
+pub(crate) const NAME: &str = "__NAME__";
+pub(crate) const STATE: &str = "__STATE__";
+pub(crate) const SUB_INPUTS: &str = "__SUB_INPUTS__";
+pub(crate) const SOURCES: &str = "__SOURCES__";
+pub(crate) const TIMES: &str = "__TIMES__";
 pub(crate) const INDEX: &str = "__INDEX__";
 pub(crate) const COUNT: &str = "__COUNT__";
 pub(crate) const JOB: &str = "__JOB__";

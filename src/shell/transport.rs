@@ -247,8 +247,10 @@ pub(super) fn limits(config: &Config) -> Limits {
     Limits {
         message_bytes_max: limits.message_bytes_max,
         long: Some(LongMessages {
-            bytes_max: limits.submit_bytes_max.max(report::bytes_max(limits.message_bytes_max)),
-            may_be_long: envelope::may_be_long,
+            submit_bytes_max: limits.submit_bytes_max,
+            graph_bytes_max: config.graph.bytes_max,
+            report_bytes_max: report::bytes_max(limits.message_bytes_max),
+            kind: envelope::long_kind,
         }),
         parts_max: limits.frames_max,
         queue_messages_max: limits.send_queue_max,

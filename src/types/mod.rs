@@ -11,6 +11,7 @@ mod fields;
 mod gate;
 mod graph;
 mod graph_event;
+mod graph_view;
 mod id;
 mod job;
 mod label;
@@ -45,8 +46,11 @@ pub use gate::{
 };
 pub use graph::{GraphLimits, GraphStatus, InvalidName, PortActivity, PortName, StepName, StepState};
 pub use graph_event::{GraphEntry, GraphEvent, StepIndex, StepTask, TaskEnd, TaskRole};
+pub use graph_view::{GraphChange, GraphView, InputView, StepView};
 pub use id::{AgentId, GraphId, InvalidAgentId, InvalidGraphId, InvalidTaskId, Round, Session, TaskId};
-pub use job::{InvalidJobName, JobMemo, JobName, JobStatus, JobStop, JobView, Membership, Relations, RunTimes};
+pub use job::{
+    InvalidJobName, JobMemo, JobName, JobStatus, JobStop, JobView, Membership, Relations, RunTimes, StepPlace,
+};
 pub use label::{InvalidLabel, Label, Labels};
 pub use lease::Lease;
 pub(crate) use nearest::{leaf, nearest};

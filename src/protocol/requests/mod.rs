@@ -11,6 +11,7 @@ pub mod drain;
 pub mod exit;
 pub mod explain;
 pub mod gate;
+pub mod graph;
 pub mod heartbeat;
 pub mod hold;
 pub mod job;
@@ -33,7 +34,7 @@ use std::time::Duration;
 
 use super::client::{self, Ask, Listing};
 use super::code::{Code, Refusal, shown};
-use super::envelope::{self, Long};
+use super::envelope::{self, LongKind};
 use super::json::{self, FieldLimits, List};
 use super::page::Page;
 use super::rules::Rules;
@@ -58,6 +59,7 @@ impl Message {
         match self {
             Self::Client(Request::Submit(submit)) => submit.tool.is_command(),
             Self::Client(Request::SubmitMany(many)) => many.tasks.iter().any(|submit| submit.tool.is_command()),
+            Self::Client(Request::GraphSubmit(submit)) => submit.graph.has_command(),
             Self::Client(_) | Self::Agent(..) => false,
         }
     }
@@ -117,6 +119,14 @@ said! {
         JobQuery(JobName, Option<Duration>) = job::JOB_QUERY;
         /// A page of jobs.
         JobDetails(Page) = job::JOB_DETAILS;
+        /// Run a step graph.
+        GraphSubmit(Box<graph::GraphSubmit>) = graph::GRAPH_SUBMIT;
+        /// The state of a graph; with a time, the reply waits until the graph has ended or the time has passed.
+        GraphQuery(GraphId, Option<Duration>) = graph::GRAPH_QUERY;
+        /// A page of the steps of a graph; without one, a page of graphs.
+        GraphDetails(Option<GraphId>, Page) = graph::GRAPH_DETAILS;
+        /// End a graph; with the reason given by the sender.
+        GraphKill(GraphId, Option<Arc<str>>) = graph::GRAPH_KILL;
         /// A change of the tasks of a job.
         JobOrder(JobName, job::JobOrder) = job::JOB_KILL, job::JOB_RETRY, job::JOB_HOLD, job::JOB_RELEASE;
         /// A location for the steps downstream of a running task.
@@ -261,10 +271,11 @@ pub fn parse(body: &[u8], rules: &Rules) -> Result<(&'static str, Message), Refu
 /// The limits of a message. One that says so in its first bytes may be longer than others.
 fn limits_of(body: &[u8], rules: &Rules) -> Result<FieldLimits, Refused> {
     let message_bytes = rules.limits.message_bytes;
-    let (what, max, key) = match envelope::long(body) {
-        Some(Long::Submit) => ("submit", rules.submits.bytes_max.max(message_bytes), "SUBMIT_BYTES_MAX"),
-        Some(Long::Report) => ("report", report::bytes_max(message_bytes), "a fixed limit beyond MESSAGE_BYTES_MAX"),
-        None => return Ok(rules.limits),
+    let (what, max, key) = match envelope::long_kind(body) {
+        LongKind::Submit => ("submit", rules.submits.bytes_max.max(message_bytes), "SUBMIT_BYTES_MAX"),
+        LongKind::Graph => ("submit", rules.graphs.bytes_max.max(message_bytes), "GRAPH_BYTES_MAX"),
+        LongKind::Report => ("report", report::bytes_max(message_bytes), "a fixed limit beyond MESSAGE_BYTES_MAX"),
+        LongKind::None | LongKind::Unknown => return Ok(rules.limits),
     };
     if body.len() > max {
         let message = format!("the {what} has {} bytes; at most {max} are accepted ({key})", body.len());

@@ -24,6 +24,7 @@ fn understood<A>(ask: &Ask<A>) -> Request {
         wait_max: Duration::from_secs(60),
         apply_wait_max: Duration::from_secs(60),
         submits: crate::protocol::rules::SubmitLimits::DEFAULT,
+        graphs: crate::types::GraphLimits::DEFAULT,
         defaults: crate::protocol::rules::DefaultPolicies::default(),
     };
     match parse(&ask.encode(), &rules) {
