@@ -98,6 +98,9 @@ impl World {
                 Effect::JobStatus(status) => {
                     divan::black_box(status);
                 }
+                Effect::GraphStatus(change) => {
+                    divan::black_box(change);
+                }
             }
         }
         last
@@ -134,7 +137,7 @@ impl World {
     fn report(&mut self, (task, round): (TaskId, llts::types::Round), phase: Phase) {
         let result = (phase == Phase::Finished).then(|| RunResult::of(ExitCode(0), String::new()));
         let times = PhaseTimes::default();
-        let report = Report { task, round: Some(round), phase, times, ran: None, result, wait: None };
+        let report = Report { task, round: Some(round), phase, times, ran: None, result, provided: None, wait: None };
         self.say(&FromAgent::Report(Box::new(report)));
     }
 }
@@ -161,6 +164,7 @@ fn settings() -> Settings {
         scans_max: 10,
         part_bytes_max: 4096,
         job_receivers_max: 16,
+        step_grace: Duration::from_secs(5),
     }
 }
 
@@ -172,6 +176,7 @@ fn rules() -> Rules {
         wait_max,
         apply_wait_max: wait_max,
         submits: llts::protocol::rules::SubmitLimits::DEFAULT,
+        graphs: llts::types::GraphLimits::DEFAULT,
         defaults: llts::protocol::rules::DefaultPolicies::default(),
     }
 }

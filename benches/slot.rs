@@ -100,6 +100,7 @@ fn a_task(bencher: divan::Bencher<'_, '_>) {
                 fields: fields.clone(),
                 batch_delay: Duration::ZERO,
                 lease: None,
+                step: None,
             })),
         );
         settle(&mut slot, &sender, now);

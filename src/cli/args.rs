@@ -6,7 +6,7 @@ use super::connect::Global;
 use super::later::Later;
 use super::{
     agent, config, context, drain, exit, explain, gate, graph, guard, hold, init, job, join, keys, kill, list, lists,
-    logs, map, prompt, query, retry, run, store, submit, supervise, tdf, tool, up, wait,
+    logs, map, prompt, query, retry, run, step, store, submit, supervise, tdf, tool, up, wait,
 };
 
 const ABOUT: &str =
@@ -77,6 +77,8 @@ pub(super) enum Command {
     Store(Later<store::StoreArgs>),
     /// Run, check and draw step graphs
     Graph(Later<graph::GraphArgs>),
+    /// Within a task of a step: announce a partition; or end a step early
+    Step(Later<step::StepArgs>),
     /// Make, check and pack tools
     Tool(Later<tool::ToolArgs>),
     /// Make keys, with which a controller accepts other machines but no strangers
@@ -139,7 +141,8 @@ impl Command {
             | Self::Info
             | Self::Logs(_)
             | Self::Jobs(_)
-            | Self::Job(_) => None,
+            | Self::Job(_)
+            | Self::Step(_) => None,
             Self::Up(args) if args.is_about_agents_only() => None,
             Self::Up(_) => Some("`llts up` starts a service on this machine"),
             Self::Init(_) | Self::Join(_) => Some("this command makes a home on this machine"),

@@ -51,6 +51,7 @@ mod query;
 mod retry;
 mod run;
 mod stats;
+mod step;
 mod store;
 mod submit;
 mod supervise;
@@ -259,6 +260,7 @@ fn dispatch(session: &mut Session, command: Command) -> Result<u8, Failure> {
         Command::Gate(args) => gate::run(session, &args),
         Command::Store(args) => store::run(session, &args),
         Command::Graph(args) => graph::run(session, &args),
+        Command::Step(args) => step::run(session, &args),
         Command::Tool(args) => tool::run(session, &args),
         Command::Keys(args) => keys::run(session, &args),
         Command::Config(args) => config::run(session, &args),

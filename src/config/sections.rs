@@ -64,6 +64,8 @@ pub struct ControllerSection {
     pub after_terms_max: usize,
     /// Maximum number of addresses that the state of one job is pushed to.
     pub job_receivers_max: usize,
+    /// The time that a run gets to finish when its step ends early.
+    pub step_grace: Duration,
     /// Maximum number of known gates.
     pub gates_max: usize,
     /// The longest time that a request may be parked.
@@ -103,6 +105,7 @@ impl ControllerSection {
             // Terms are numbered with 16 bits.
             after_terms_max: reader.size("AFTER_TERMS_MAX", 1..=65_535, "terms")?,
             job_receivers_max: reader.size("JOB_RECEIVERS_MAX", 1..=10_000, "addresses")?,
+            step_grace: reader.millis("STEP_GRACE", 0..=HOUR)?,
             waiting_needs_max: reader.size("WAITING_NEEDS_MAX", 1..=100_000, "combinations")?,
             gates_max: reader.size("GATES_MAX", 1..=100_000, "gates")?,
             wait_max: reader.millis("WAIT_MAX", 1..=DAY)?,

@@ -105,6 +105,7 @@ pub fn decode(frame: &[u8]) -> Option<ToAgent> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
     use std::time::Duration;
 
     use super::*;
@@ -114,7 +115,10 @@ mod tests {
     use crate::protocol::requests::report::Report;
     use crate::protocol::requests::{Message, parse};
     use crate::protocol::rules::Rules;
-    use crate::types::{AddressPolicy, AgentId, Phase, PhaseTimes};
+    use crate::types::{
+        AddressPolicy, AgentId, ExitCode, Phase, PhaseTimes, PortName, RunResult, StepContext, StepName, StepRole,
+        TaskRecord,
+    };
 
     fn heard(reply: &Reply) -> ToAgent {
         decode(&reply::encode(AGENT_HEARTBEAT.word, reply, PageBytes(1))).unwrap()
@@ -122,8 +126,10 @@ mod tests {
 
     #[test]
     fn the_answer_to_a_heartbeat_arrives_as_it_was_meant() {
-        let run = ("TASK_1480000000.120000_AZazA".parse().unwrap(), Round(2), Directive::Kill);
-        for (wanted, parked, tools) in [(None, true, None), (Some(run), true, Some(3)), (None, false, None)] {
+        let task = "TASK_1480000000.120000_AZazA".parse().unwrap();
+        let run = |directive| Some((task, Round(2), directive));
+        let (kill, finish) = (run(Directive::Kill), run(Directive::Finish));
+        for (wanted, parked, tools) in [(None, true, None), (kill, true, Some(3)), (finish, false, None)] {
             let beat = parked.then_some(8);
             let look = tools.map(|_| 1 << 52);
             let serving = tools.map(|_| parked);
@@ -149,8 +155,89 @@ mod tests {
         let task = "TASK_1480000000.120000_AZazA".parse().unwrap();
         let times = PhaseTimes::default();
         let (phase, ran, wait) = (Phase::Running, Some(Duration::from_micros(1_500_001)), Some(long));
-        let report = Report { task, round: None, phase, times, ran, result: None, wait };
+        let report = Report { task, round: None, phase, times, ran, result: None, provided: None, wait };
         let report = FromAgent::Report(Box::new(report));
         assert_eq!(understood(report.clone()), report);
+    }
+
+    fn understood(message: &FromAgent, rules: &Rules) -> Result<FromAgent, crate::protocol::requests::Refused> {
+        let sender = Sender { agent: AgentId::new("a").unwrap(), session: Session(1) };
+        match parse(&encode(&sender, message), rules) {
+            Ok((_, Message::Agent(_, message))) => Ok(message),
+            Ok(other) => panic!("{other:?}"),
+            Err(refused) => Err(refused),
+        }
+    }
+
+    fn provides(locations: Vec<Arc<str>>) -> FromAgent {
+        let times = PhaseTimes::default();
+        FromAgent::Report(Box::new(Report {
+            task: "TASK_1480000000.120000_AZazA".parse().unwrap(),
+            round: Some(Round(0)),
+            phase: Phase::Finished,
+            times,
+            ran: None,
+            result: Some(RunResult { told_to_finish: true, ..RunResult::of(ExitCode(-15), String::new()) }),
+            provided: Some(Box::new([(PortName::new("out").unwrap(), locations)].into())),
+            wait: None,
+        }))
+    }
+
+    /// The frame of a report with many locations is longer than other messages may be, and the escapes within it are longer still.
+    #[test]
+    fn a_report_may_provide_many_locations() {
+        let limits =
+            FieldLimits { message_bytes: 4096, fields: 64, name_bytes: 64, value_bytes: 1024, command_bytes: 1024 };
+        let rules = Rules { limits, ..Rules::of_history() };
+        let long = provides((0..10_000).map(|n| format!("{n:0>300}\"").into()).collect());
+        assert_eq!(understood(&long, &rules), Ok(long));
+        let refused = |locations| understood(&provides(locations), &rules).unwrap_err().refusal;
+        assert_eq!(refused(vec!["x".into(); StepContext::PROVIDED_MAX + 1]).code, Code::BadField);
+        let too_long = refused(vec!["x".repeat(4096).into(); StepContext::PROVIDED_BYTES_MAX / 4096]);
+        assert_eq!(too_long.code, Code::LimitReached, "{too_long}");
+        let too_long = refused(vec!["\"".repeat(4096).into(); StepContext::PROVIDED_BYTES_MAX / 4096]);
+        assert_eq!(too_long.code, Code::LimitReached, "{too_long}");
+    }
+
+    fn record() -> TaskRecord {
+        use crate::protocol::record::{Row, decode};
+        let row = Row {
+            micros: 1_480_000_000_120_000,
+            id: "TASK_1480000000.120000_AZazA".to_owned(),
+            status: "WAITING".to_owned(),
+            operation: "t".to_owned(),
+            round: 2,
+            submitted_at: 0,
+            submitted: r#"{"__OPERATION__":"t","n":1,"__STEP__":"s"}"#.to_owned(),
+            state: "{}".to_owned(),
+        };
+        decode(&row, &Rules::of_history()).unwrap()
+    }
+
+    #[test]
+    fn a_task_of_a_step_arrives_with_its_place_and_all_its_inputs() {
+        let port = |name| PortName::new(name).unwrap();
+        let many: Arc<[Arc<str>]> = (0..10_000).map(|n| format!("{n:0>1000}").into()).collect();
+        for (role, outputs) in [
+            (StepRole::Main, Arc::from([port("a"), port("b")])),
+            (StepRole::Prepare(port("in")), Arc::from(Vec::new())),
+        ] {
+            let step = Arc::new(StepContext {
+                graph: "GRAPH_1480000000.120000_AZazA".parse().unwrap(),
+                step: StepName::new("s").unwrap(),
+                role,
+                partition: 7,
+                inputs: [(port("in"), many.clone()), (port("none"), Arc::from(Vec::new()))].into(),
+                outputs,
+                grace: Duration::from_millis(5000),
+            });
+            let reply = Reply::Assigned(Box::new(record()), Some(Arc::clone(&step)));
+            let Some(ToAgent::Job(job)) = decode(&reply::encode(TASK_APPLY.word, &reply, PageBytes(1))) else {
+                panic!()
+            };
+            assert_eq!((job.step, job.round), (Some(step), Round(2)));
+            let names: Vec<_> = job.fields.iter().map(|(name, _)| name).collect();
+            assert_eq!(names, ["__OPERATION__", "n"], "the place is no field of the submit");
+        }
     }
 }

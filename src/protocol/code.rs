@@ -83,6 +83,14 @@ impl Refusal {
         Self::new(Code::InvalidTaskId, message)
     }
 
+    /// The refusal of an id that no graph has.
+    #[must_use]
+    pub fn no_such_graph(id: impl fmt::Display) -> Self {
+        let shown = shown(&id.to_string());
+        let message = format!("no graph {shown}; it was never submitted here, or its retention time has passed");
+        Self::new(Code::InvalidTaskId, message)
+    }
+
     /// The refusal of an id that no task has.
     #[must_use]
     pub fn no_such_task(id: impl fmt::Display) -> Self {

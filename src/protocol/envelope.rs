@@ -53,23 +53,41 @@ pub fn open(mut frames: Vec<Vec<u8>>) -> Received {
     }
 }
 
-/// The first bytes of the messages that may be longer than others: submits. A client that sends a long one sends its type
-/// first; a blank after the colon is allowed.
-const LONG: [&str; 4] = [
-    r#"{"__TYPE__":"TASK/SUBMIT""#,
-    r#"{"__TYPE__": "TASK/SUBMIT""#,
-    r#"{"__TYPE__":"TASK/SUBMIT_MANY""#,
-    r#"{"__TYPE__": "TASK/SUBMIT_MANY""#,
+/// The kinds of messages that may be longer than others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LongKind {
+    /// A submit of one or several tasks: `SUBMIT_BYTES_MAX`.
+    Submit,
+    /// A submit of a graph: `GRAPH_BYTES_MAX`.
+    Graph,
+    /// A report of an agent, whose run may provide many locations.
+    Report,
+    /// Any other message.
+    None,
+    /// There are too few bytes to tell.
+    Unknown,
+}
+
+/// Their first bytes. The sender of a long message puts its type first; a blank after the colon is allowed.
+const LONG: [(&str, LongKind); 8] = [
+    (r#"{"__TYPE__":"TASK/SUBMIT""#, LongKind::Submit),
+    (r#"{"__TYPE__": "TASK/SUBMIT""#, LongKind::Submit),
+    (r#"{"__TYPE__":"TASK/SUBMIT_MANY""#, LongKind::Submit),
+    (r#"{"__TYPE__": "TASK/SUBMIT_MANY""#, LongKind::Submit),
+    (r#"{"__TYPE__":"GRAPH/SUBMIT""#, LongKind::Graph),
+    (r#"{"__TYPE__": "GRAPH/SUBMIT""#, LongKind::Graph),
+    (r#"{"__TYPE__":"TASK/INTERNAL/REPORT""#, LongKind::Report),
+    (r#"{"__TYPE__": "TASK/INTERNAL/REPORT""#, LongKind::Report),
 ];
 
-/// Whether a message that begins like this may be longer than others; `None` while there are too few bytes to tell.
+/// The kind of a message that begins like this.
 #[must_use]
-pub fn may_be_long(start: &[u8]) -> Option<bool> {
-    if LONG.iter().any(|head| start.starts_with(head.as_bytes())) {
-        return Some(true);
+pub fn long_kind(start: &[u8]) -> LongKind {
+    if let Some((_, kind)) = LONG.iter().find(|(head, _)| start.starts_with(head.as_bytes())) {
+        return *kind;
     }
-    let may_become = LONG.iter().any(|head| head.as_bytes().starts_with(start));
-    if may_become { None } else { Some(false) }
+    let may_become = LONG.iter().any(|(head, _)| head.as_bytes().starts_with(start));
+    if may_become { LongKind::Unknown } else { LongKind::None }
 }
 
 #[cfg(test)]
@@ -77,18 +95,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_submits_that_say_so_first_may_be_long() {
-        for (start, may) in [
-            (r#"{"__TYPE__":"TASK/SUBMIT","#, Some(true)),
-            (r#"{"__TYPE__": "TASK/SUBMIT_MANY","#, Some(true)),
-            (r#"{"__TYPE__":"TASK/SUBMIT"#, None),
-            ("", None),
-            (r#"{"__TYPE__":"TASK/SUBMITS","#, Some(false)),
-            (r#"{"__TYPE__":"TASK/KILL","#, Some(false)),
-            (r#"{"a":1,"__TYPE__":"TASK/SUBMIT"#, Some(false)),
-            (r#" {"__TYPE__":"TASK/SUBMIT","#, Some(false)),
+    fn only_messages_that_say_so_first_may_be_long() {
+        for (start, kind) in [
+            (r#"{"__TYPE__":"TASK/SUBMIT","#, LongKind::Submit),
+            (r#"{"__TYPE__": "TASK/SUBMIT_MANY","#, LongKind::Submit),
+            (r#"{"__TYPE__":"GRAPH/SUBMIT","#, LongKind::Graph),
+            (r#"{"__TYPE__": "GRAPH/SUBMIT","#, LongKind::Graph),
+            (r#"{"__TYPE__":"TASK/INTERNAL/REPORT","#, LongKind::Report),
+            (r#"{"__TYPE__":"TASK/INTERNAL/APPLY","#, LongKind::None),
+            (r#"{"__TYPE__":"TASK/SUBMIT"#, LongKind::Unknown),
+            ("", LongKind::Unknown),
+            (r#"{"__TYPE__":"TASK/SUBMITS","#, LongKind::None),
+            (r#"{"__TYPE__":"GRAPH/KILL","#, LongKind::None),
+            (r#"{"a":1,"__TYPE__":"TASK/SUBMIT"#, LongKind::None),
+            (r#" {"__TYPE__":"TASK/SUBMIT","#, LongKind::None),
         ] {
-            assert_eq!(may_be_long(start.as_bytes()), may, "{start}");
+            assert_eq!(long_kind(start.as_bytes()), kind, "{start}");
         }
     }
 

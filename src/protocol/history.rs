@@ -93,6 +93,7 @@ impl Log {
     fn kill(&mut self, kill: &Kill) {
         let what = match &kill.cause {
             KillCause::Skipped(why) => format!("skipped: {why}"),
+            KillCause::GraphEnds(why) => format!("ended with its graph: {why}"),
             cause => format!("to be ended: {cause}"),
         };
         self.insert(kill.at, what);

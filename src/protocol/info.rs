@@ -14,6 +14,12 @@ use crate::types::{Defer, Fields, Labels, Round, SECONDS_MAX, Scalar, TaskId};
 /// The endpoint of the controller for a tool, in `controller.info` and in its environment; a client that it starts uses it.
 pub const CONTROLLER_ADDRESS: &str = "CONTROLLER_ADDRESS";
 
+/// The folder whose content is kept with the graph of a task, in its environment.
+pub const OUT: &str = "__OUT__";
+
+/// The beginning of a location in that folder.
+pub const OUT_PREFIX: &str = "out/";
+
 /// Whether only `task.json` shows a field to a run, because it may be too long for an environment.
 fn is_in_json_only(name: &str) -> bool {
     [words::COMMAND, words::SHELL, words::STDIN, words::STREAMS, words::ENV, words::AFTER].contains(&name)
@@ -148,6 +154,7 @@ mod tests {
             fields,
             batch_delay: Duration::ZERO,
             lease: None,
+            step: None,
         }
     }
 

@@ -19,7 +19,7 @@ use list::ListValue;
 use super::code::{Code, Refusal, shown};
 use super::command::STDIN_BYTES_MAX;
 use super::words;
-use crate::types::{Fields, Scalar};
+use crate::types::{Fields, Scalar, StepContext};
 
 /// The limits of a message (configuration: `MESSAGE_BYTES_MAX`, `FIELDS_MAX`, `FIELD_NAME_BYTES_MAX`,
 /// `FIELD_VALUE_BYTES_MAX`).
@@ -46,7 +46,10 @@ impl FieldLimits {
     pub(super) fn of_text(&self, name: &str) -> (usize, &'static str, Code) {
         match name {
             words::COMMAND | words::SHELL | words::ENV => (self.command_bytes, "COMMAND_BYTES_MAX", Code::LimitReached),
+            // The reader of the document has a limit of its own.
+            words::GRAPH => (self.message_bytes, "GRAPH_BYTES_MAX", Code::LimitReached),
             words::STDIN => (STDIN_BYTES_MAX, "a fixed limit", Code::LimitReached),
+            words::PROVIDED => (StepContext::PROVIDED_BYTES_MAX, "a fixed limit", Code::LimitReached),
             _ => (self.value_bytes, "FIELD_VALUE_BYTES_MAX", Code::BadField),
         }
     }

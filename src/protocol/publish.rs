@@ -14,6 +14,8 @@ pub enum Published {
     Inform,
     /// The agent with this round of this task must end it. A later round may follow, and may overtake this message.
     Kill(TaskId, Round),
+    /// The agent with this round of this task, which is of a step, must tell it to finish early.
+    Finish(TaskId, Round),
     /// Each agent must read its tools again, and report them with the number of the look.
     Look(u64),
 }
@@ -24,8 +26,10 @@ pub fn encode(message: &Published) -> Vec<u8> {
     let mut out = Vec::with_capacity(96);
     let writer = match message {
         Published::Inform => ObjectWriter::typed(&mut out, kind::TASK_INFORM),
-        Published::Kill(task, round) => {
-            let mut writer = ObjectWriter::typed(&mut out, TASK_KILL.word);
+        Published::Kill(task, round) | Published::Finish(task, round) => {
+            let is_kill = matches!(message, Published::Kill(..));
+            let kind = if is_kill { TASK_KILL.word } else { kind::TASK_FINISH };
+            let mut writer = ObjectWriter::typed(&mut out, kind);
             writer.text(words::TASK_ID, &task.to_string());
             writer.literal(words::ROUND, round);
             writer
@@ -54,12 +58,14 @@ pub fn encode_status(record: &TaskRecord) -> Vec<u8> {
 #[must_use]
 pub fn decode(frame: &[u8]) -> Option<Published> {
     let fields = json::parse(frame, &FieldLimits::TRUSTED).ok()?;
+    let run = || {
+        let round = u32::try_from(fields.count(words::ROUND)?).ok()?;
+        Some((fields.text(words::TASK_ID)?.parse().ok()?, Round(round)))
+    };
     match fields.text(words::TYPE)? {
         kind::TASK_INFORM => Some(Published::Inform),
-        kind if kind == TASK_KILL.word => {
-            let round = u32::try_from(fields.count(words::ROUND)?).ok()?;
-            Some(Published::Kill(fields.text(words::TASK_ID)?.parse().ok()?, Round(round)))
-        }
+        kind::TASK_FINISH => run().map(|(task, round)| Published::Finish(task, round)),
+        kind if kind == TASK_KILL.word => run().map(|(task, round)| Published::Kill(task, round)),
         kind::AGENT_LOOK => Some(Published::Look(fields.count(words::LOOK)?)),
         _ => None,
     }
@@ -89,7 +95,8 @@ mod tests {
     #[test]
     fn what_is_published_reads_back() {
         let task = "TASK_1480000000.120000_AZazA".parse().unwrap();
-        for message in [Published::Inform, Published::Kill(task, Round(3)), Published::Look(1 << 52)] {
+        let orders = [Published::Kill(task, Round(3)), Published::Finish(task, Round(4))];
+        for message in [Published::Inform, Published::Look(1 << 52)].into_iter().chain(orders) {
             assert_eq!(decode(&encode(&message)), Some(message));
         }
         assert!(encode(&Published::Kill(task, Round(0))).starts_with(prefix(TASK_KILL.word).as_bytes()));

@@ -15,11 +15,17 @@ use crate::types::{
 };
 
 /// The version of [`Row::state`]: 1 contains the policy of the task; before that there was no version. Since 2, submitted
-/// fields may name a job and dependencies; before that they were parameters like any others.
-const VERSION: u32 = 2;
+/// fields may name a job and dependencies, since 3 the place in a step graph; before that they were parameters like any others.
+const VERSION: u32 = 3;
 
 /// The first version whose submitted fields may name a job and dependencies.
 const VERSION_WITH_RELATIONS: u64 = 2;
+
+/// The first version whose submitted fields may name a step of a graph.
+const VERSION_WITH_GRAPHS: u64 = 3;
+
+/// The cause of a kill by the end of a step graph.
+const OF_A_GRAPH: &str = "GRAPH";
 
 /// The prefix of the names of policy fields, which distinguishes them from those of the state.
 const POLICY: &str = "policy:";
@@ -146,6 +152,10 @@ fn write_kill(kill: &Kill, writer: &mut ObjectWriter<'_>) {
             writer.text(words::KILL_CAUSE, words::outcome(Outcome::Skipped));
             writer.text(words::KILL_REASON, why);
         }
+        KillCause::GraphEnds(why) => {
+            writer.text(words::KILL_CAUSE, OF_A_GRAPH);
+            writer.text(words::KILL_REASON, why);
+        }
     }
 }
 
@@ -223,22 +233,24 @@ impl State {
 
     /// The job and the dependencies, unless the row is older than these.
     fn relations(&self, submitted: &Fields) -> Result<Option<Arc<Relations>>, &'static str> {
-        if self.0.count(words::RECORD_VERSION).is_none_or(|version| version < VERSION_WITH_RELATIONS) {
+        let version = self.0.count(words::RECORD_VERSION).unwrap_or_default();
+        if version < VERSION_WITH_RELATIONS {
             return Ok(None);
         }
-        relations::restore(submitted).ok_or("job or dependencies")
+        relations::restore(submitted, version >= VERSION_WITH_GRAPHS).ok_or("job or dependencies")
     }
 
     fn kill(&self) -> Option<Kill> {
         let at = self.0.moment(words::KILL_TIME)?;
-        let cause = self.0.text(words::KILL_CAUSE).and_then(words::outcome_of);
+        let said = self.0.text(words::KILL_CAUSE);
+        let cause = said.and_then(words::outcome_of);
+        let why = || self.0.text(words::KILL_REASON).unwrap_or_default().into();
         let ancestor = self.0.text(words::KILLED_BY).and_then(|text| text.parse().ok());
         let cause = match (cause, ancestor) {
+            _ if said == Some(OF_A_GRAPH) => KillCause::GraphEnds(why()),
             (Some(Outcome::Expired), _) => KillCause::Expired,
             (Some(Outcome::TimedOut), _) => KillCause::TimedOut,
-            (Some(Outcome::Skipped), _) => {
-                KillCause::Skipped(self.0.text(words::KILL_REASON).unwrap_or_default().into())
-            }
+            (Some(Outcome::Skipped), _) => KillCause::Skipped(why()),
             (_, Some(ancestor)) => KillCause::ParentEnded(ancestor),
             _ => KillCause::Client(self.0.text(words::KILL_REASON).map(Into::into)),
         };
@@ -336,6 +348,7 @@ mod tests {
             apply_wait_max: std::time::Duration::ZERO,
             defaults: DefaultPolicies::default(),
             submits: crate::protocol::rules::SubmitLimits::DEFAULT,
+            graphs: crate::types::GraphLimits::DEFAULT,
         }
     }
 
@@ -361,7 +374,7 @@ mod tests {
             tool: ToolName::new("t").unwrap(),
             policy: policy::read(&submitted, &rules().defaults.tool).unwrap(),
             submitted: json::members(&submitted).into(),
-            relations: relations::restore(&submitted).unwrap(),
+            relations: relations::restore(&submitted, false).unwrap(),
             unmet: vec![0, 2],
             address: None,
             parent: Some(ancestor),
@@ -413,6 +426,7 @@ mod tests {
             max_rss_kib: 8348,
             reaped: 2,
             by_itself: true,
+            told_to_finish: true,
             defer: Some(Box::new(Defer {
                 retry_after: Some(std::time::Duration::from_millis(1500)),
                 gates: Labels::parse("g").unwrap(),

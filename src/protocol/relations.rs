@@ -3,9 +3,12 @@
 use std::sync::Arc;
 
 use super::code::{Code, Refusal, shown};
+use super::json;
 use super::typed::{bad, truth, whole};
 use super::words;
-use crate::types::{Fields, JobName, Membership, Prior, Relations, Scalar, Term, Wanted};
+use crate::types::{
+    Fields, JobName, Membership, PortName, Prior, Relations, Scalar, StepName, StepPlace, Term, Wanted,
+};
 
 /// Reads the job and the dependencies of a task; `None` if it has neither, at the cost of one look at each field.
 ///
@@ -17,7 +20,7 @@ pub(super) fn read(fields: &Fields, terms_max: usize) -> Result<Option<Arc<Relat
     if !fields.iter().any(|(name, _)| NAMES.contains(&name)) {
         return Ok(None);
     }
-    let relations = Relations { job: membership(fields)?, after: after(fields, terms_max)? };
+    let relations = Relations { job: membership(fields)?, after: after(fields, terms_max)?, step: None };
     Ok((relations.job.is_some() || !relations.after.is_empty()).then(|| Arc::new(relations)))
 }
 
@@ -90,10 +93,48 @@ fn term(text: &str) -> Result<Term, Refusal> {
     Ok(Term { wanted, of: Prior::Task(of.parse().map_err(|_| Refusal::no_such_task(of))?) })
 }
 
-/// Reads the relations of a stored task. Present limits do not apply; `None` for an invalid value.
-pub(super) fn restore(fields: &Fields) -> Option<Option<Arc<Relations>>> {
-    read(fields, usize::MAX).ok()
+/// Reads the relations of a stored task, which may be one of a step graph. Present limits do not apply; `None` for an invalid
+/// value.
+pub(super) fn restore(fields: &Fields, may_be_of_a_step: bool) -> Option<Option<Arc<Relations>>> {
+    let relations = read(fields, usize::MAX).ok()?;
+    if !may_be_of_a_step || fields.get(words::GRAPH_ID).is_none() {
+        return Some(relations);
+    }
+    let step = Some(place(fields)?);
+    Some(Some(Arc::new(Relations { step, ..relations.map(Arc::unwrap_or_clone).unwrap_or_default() })))
 }
+
+/// The fields that say of a task which one of a step graph it is, as members of a JSON object.
+#[must_use]
+pub fn write_place(place: &StepPlace) -> String {
+    let StepPlace { graph, step, prepares, partition } = place;
+    let mut fields = Fields::new()
+        .with(words::JOB, graph.to_string())
+        .with(words::GRAPH_ID, graph.to_string())
+        .with(words::STEP, step.as_str())
+        .with(words::ROLE, if prepares.is_some() { PREPARE } else { MAIN });
+    if let Some(port) = prepares {
+        fields.set(words::PORT, port.as_str());
+    }
+    json::members(&fields.with(words::PARTITION, *partition))
+}
+
+fn place(fields: &Fields) -> Option<StepPlace> {
+    Some(StepPlace {
+        graph: fields.text(words::GRAPH_ID)?.parse().ok()?,
+        step: StepName::new(fields.text(words::STEP)?).ok()?,
+        prepares: match fields.text(words::ROLE)? {
+            MAIN => None,
+            PREPARE => Some(PortName::new(fields.text(words::PORT)?).ok()?),
+            _ => return None,
+        },
+        partition: u32::try_from(fields.count(words::PARTITION)?).ok()?,
+    })
+}
+
+/// The values of `__ROLE__`.
+const MAIN: &str = "MAIN";
+const PREPARE: &str = "PREPARE";
 
 /// Writes the numbers of the terms that have not been met.
 pub(super) fn write_unmet(unmet: &[u16]) -> String {

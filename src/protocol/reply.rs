@@ -1,5 +1,7 @@
 //! The answers of the controller (document, section 2; facts, 1.2).
 
+use std::sync::Arc;
+
 use super::code::{Code, Refusal};
 use super::json::ObjectWriter;
 use super::page::{PageBytes, PageOf};
@@ -8,9 +10,11 @@ use super::requests::heartbeat::Heard;
 use super::requests::logs::{self, OutputPart};
 use super::requests::serve::Wanted;
 use super::requests::stats::{AgentCounts, TaskCounts};
-use super::requests::{apply, explain, gate, job, list, query, report, submit};
+use super::requests::{apply, explain, gate, graph, job, list, query, report, submit};
 use super::words;
-use crate::types::{GateView, Holdup, JobView, Phase, Round, TaskId, TaskRecord};
+use crate::types::{
+    GateView, GraphId, GraphView, Holdup, JobView, Phase, Round, StepContext, StepView, TaskId, TaskRecord,
+};
 
 /// One answer. Each request gets exactly one.
 #[derive(Clone, Debug, PartialEq)]
@@ -62,8 +66,8 @@ pub enum Reply {
     },
     /// The answer to a heartbeat.
     Heartbeat(Heard),
-    /// A task for an agent.
-    Assigned(Box<TaskRecord>),
+    /// A task for an agent, with its place in its graph.
+    Assigned(Box<TaskRecord>, Option<Arc<StepContext>>),
     /// The answer to a report.
     Reported {
         /// The task.
@@ -96,6 +100,31 @@ pub enum Reply {
     Jobs {
         /// The jobs of the page.
         jobs: Vec<JobView>,
+        /// The position of the page.
+        page: PageOf,
+    },
+    /// A graph was accepted.
+    GraphSubmitted {
+        /// Id of the graph.
+        graph: GraphId,
+        /// A warning about fields that were ignored.
+        warning: Option<String>,
+        /// Whether it was accepted before, with the same `__SUBMIT_KEY__`.
+        duplicate: bool,
+    },
+    /// The state of a graph.
+    Graph(Box<GraphView>),
+    /// Some graphs, newest first.
+    Graphs {
+        /// The graphs of the page.
+        graphs: Vec<GraphView>,
+        /// The position of the page.
+        page: PageOf,
+    },
+    /// Some steps of a graph, in the order of its document.
+    Steps {
+        /// The steps of the page.
+        steps: Vec<StepView>,
         /// The position of the page.
         page: PageOf,
     },
@@ -137,6 +166,12 @@ fn write_body(reply: &Reply, page_bytes: PageBytes, writer: &mut ObjectWriter<'_
         }
         Reply::Job(view) => job::write(view, writer),
         Reply::Jobs { jobs, page } => page.write(jobs, "jobs", page_bytes, writer, job::write_row),
+        Reply::GraphSubmitted { graph, warning, duplicate } => {
+            graph::write_submitted(*graph, *duplicate, warning.as_deref(), writer);
+        }
+        Reply::Graph(view) => graph::write(view, writer),
+        Reply::Graphs { graphs, page } => page.write(graphs, "graphs", page_bytes, writer, graph::write_row),
+        Reply::Steps { steps, page } => page.write(steps, "steps", page_bytes, writer, graph::write_step),
         Reply::Concerned { count, warning } => job::write_concerned(*count, warning.as_deref(), writer),
         Reply::Task { record, matches } => query::write(record, *matches, writer),
         Reply::Explained { record, holdup } => explain::write(record, holdup.as_ref(), writer),
@@ -152,7 +187,7 @@ fn write_body(reply: &Reply, page_bytes: PageBytes, writer: &mut ObjectWriter<'_
         Reply::AgentCounts(counts) => counts.write(writer),
         Reply::Agents { agents, page } => page.write(agents, "agents", page_bytes, writer, agents::write),
         Reply::Heartbeat(heard) => heard.write(writer),
-        Reply::Assigned(record) => apply::write_answer(record, writer),
+        Reply::Assigned(record, step) => apply::write_answer(record, step.as_deref(), writer),
         Reply::Reported { task, round, phase, .. } => report::write_answer(*task, *round, *phase, writer),
     }
 }

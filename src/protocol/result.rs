@@ -40,6 +40,9 @@ pub(super) fn write(result: &RunResult, writer: &mut ObjectWriter<'_>) {
     if result.by_itself {
         writer.literal(words::BY_ITSELF, true);
     }
+    if result.told_to_finish {
+        writer.literal(words::TOLD_TO_FINISH, true);
+    }
     if let Some(defer) = &result.defer {
         writer.maybe(words::RETRY_AFTER, defer.retry_after.map(|after| Scalar::from(after.as_secs_f64())));
         if !defer.gates.is_empty() {
@@ -65,6 +68,7 @@ pub(super) fn read(fields: &Fields) -> Result<Option<RunResult>, Refusal> {
         max_rss_kib: number(fields, words::MAX_RSS_KB)?.unwrap_or_default(),
         reaped: whole(fields, words::REAPED, u32::MAX)?.unwrap_or_default(),
         by_itself: fields.flag(words::BY_ITSELF),
+        told_to_finish: fields.flag(words::TOLD_TO_FINISH),
         defer: defer(fields)?,
     }))
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::json::FieldLimits;
-use crate::types::{AddressPolicy, Policy, ToolName};
+use crate::types::{AddressPolicy, GraphLimits, Policy, ToolName};
 
 /// The limits and defaults for the content of messages.
 #[derive(Clone, Debug)]
@@ -21,6 +21,8 @@ pub struct Rules {
     pub defaults: DefaultPolicies,
     /// Limits of submits.
     pub submits: SubmitLimits,
+    /// Limits of step graphs.
+    pub graphs: GraphLimits,
 }
 
 /// The limits of submits.
@@ -40,7 +42,7 @@ impl SubmitLimits {
 }
 
 /// The default policies of tasks.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DefaultPolicies {
     /// Of a tool.
     pub tool: Arc<Policy>,
@@ -77,6 +79,7 @@ impl Rules {
             apply_wait_max: wait_max,
             defaults: DefaultPolicies::default(),
             submits: SubmitLimits::DEFAULT,
+            graphs: GraphLimits::DEFAULT,
         }
     }
 }

@@ -44,7 +44,7 @@ pub fn is_ours(name: &str) -> bool {
     let of_a_reply =
         [words::TYPE, words::CODE, words::ERROR_MSG, words::WARNING, words::MATCHES, words::WAIT, words::TOTAL];
     let ours = of_a_reply.contains(&name) || FIELDS.iter().any(|(ours, _)| *ours == name);
-    ours || OF_OTHER_MESSAGES.contains(&name) || words::is_of_a_round(name)
+    ours || OF_OTHER_MESSAGES.contains(&name) || words::OF_STEPS.contains(&name) || words::is_of_a_round(name)
 }
 
 /// The given id of a task as JSON, as in [`Filter::given_id`].
@@ -233,7 +233,8 @@ const FIELDS: [Field; 33] = [
 ];
 
 /// Fields of other messages: a submitter that sends one of them would confuse the readers of those.
-const OF_OTHER_MESSAGES: [&str; 17] = [
+const OF_OTHER_MESSAGES: [&str; 18] = [
+    words::GRAPH,
     words::SESSION,
     words::WANTED,
     words::PARKED,
@@ -329,13 +330,14 @@ fn killed(task: &TaskRecord) -> Option<Value<'_>> {
         return None;
     }
     match task.kill.as_ref()?.cause {
-        KillCause::Client(_) | KillCause::ParentEnded(_) => Some(text("TRUE")),
+        KillCause::Client(_) | KillCause::ParentEnded(_) | KillCause::GraphEnds(_) => Some(text("TRUE")),
         KillCause::Expired | KillCause::TimedOut | KillCause::Skipped(_) => None,
     }
 }
 
 /// The reason of the end of a task, where that is more than an exit code.
-pub(super) fn reason_of(task: &TaskRecord) -> Option<String> {
+#[must_use]
+pub fn reason_of(task: &TaskRecord) -> Option<String> {
     if let Value::Text(text) = reason(task)? { Some(text.into_owned()) } else { None }
 }
 

@@ -8,10 +8,14 @@ pub mod kind {
     pub const TASK_INFORM: &str = "TASK/INFORM";
     /// Published: agents must read their tools folders again.
     pub const AGENT_LOOK: &str = "AGENT/LOOK";
+    /// Published: the agent with a task of a step must end it cooperatively.
+    pub const TASK_FINISH: &str = "TASK/FINISH";
     /// Pushed to `__ADDRESS__` and published: the state of a task has changed.
     pub const TASK_STATUS: &str = "TASK/STATUS";
     /// Pushed to the receivers of a job and published: its counts have changed.
     pub const JOB_STATUS: &str = "JOB/STATUS";
+    /// Pushed to the address of a step graph and published: a step of it has changed its state, or the graph has ended.
+    pub const GRAPH_STATUS: &str = "GRAPH/STATUS";
     /// The reply to a frame whose type could not be read.
     pub const ERROR: &str = "ERROR";
 }
@@ -47,6 +51,12 @@ pub(crate) const DUPLICATE: &str = "__DUPLICATE__";
 pub(crate) const DUPLICATES: &str = "__DUPLICATES__";
 pub(crate) const TASKS: &str = "__TASKS__";
 pub(crate) const TASK_IDS: &str = "__TASK_IDS__";
+pub(crate) const GRAPH: &str = "__GRAPH__";
+pub(crate) const NAME: &str = "__NAME__";
+pub(crate) const STATE: &str = "__STATE__";
+pub(crate) const SUB_INPUTS: &str = "__SUB_INPUTS__";
+pub(crate) const SOURCES: &str = "__SOURCES__";
+pub(crate) const TIMES: &str = "__TIMES__";
 pub(crate) const INDEX: &str = "__INDEX__";
 pub(crate) const COUNT: &str = "__COUNT__";
 pub(crate) const JOB: &str = "__JOB__";
@@ -147,6 +157,21 @@ pub(crate) const KILL_TIME: &str = "__KILL_TIME__";
 pub(crate) const KILLED_BY: &str = "__KILLED_BY__";
 pub(crate) const END_OF_LIFE_TIME: &str = "__END_OF_LIFE_TIME__";
 pub(crate) const HEARD_TIME: &str = "__HEARD_TIME__";
+pub(crate) const GRAPH_ID: &str = "__GRAPH_ID__";
+pub(crate) const STEP: &str = "__STEP__";
+pub(crate) const ROLE: &str = "__ROLE__";
+pub(crate) const PORT: &str = "__PORT__";
+pub(crate) const PARTITION: &str = "__PARTITION__";
+pub(crate) const INPUTS: &str = "__INPUTS__";
+pub(crate) const OUTPUTS: &str = "__OUTPUTS__";
+pub(crate) const GRACE: &str = "__GRACE__";
+pub(crate) const PROVIDED: &str = "__PROVIDED__";
+pub(crate) const LOCATION: &str = "__LOCATION__";
+pub(crate) const TOLD_TO_FINISH: &str = "__TOLD_TO_FINISH__";
+
+/// The fields of tasks of steps, which a submitter cannot use.
+pub(crate) const OF_STEPS: [&str; 11] =
+    [GRAPH_ID, STEP, ROLE, PORT, PARTITION, INPUTS, OUTPUTS, GRACE, PROVIDED, LOCATION, TOLD_TO_FINISH];
 
 use crate::types::{Outcome, Phase, RoundEnd, Stream};
 

@@ -4,6 +4,7 @@
 //! store and the push addresses, which get a slice of each turn ([`super::push`]). The sequencer decides when each message
 //! leaves (design, section 4).
 
+mod documents;
 mod error;
 mod settings;
 
@@ -13,6 +14,7 @@ use std::sync::Arc;
 
 use nix::sys::signal::Signal;
 
+use documents::{Document, Documents, Unread};
 pub use error::ControllerError;
 pub use settings::field_limits;
 
@@ -33,11 +35,11 @@ use crate::config::{Config, Exposure};
 use crate::engine::controller::{Controller, Departure, Route, Sequencer};
 use crate::protocol::page::PageBytes;
 use crate::protocol::reply;
-use crate::protocol::requests::{self, Message, job};
+use crate::protocol::requests::{self, Message, Refused, Request as Ask, graph, job};
 use crate::protocol::rules::Rules;
 use crate::protocol::words::kind;
 use crate::protocol::{Refusal, command, publish};
-use crate::types::{AllowCommands, JobStatus, Mono, Now};
+use crate::types::{AllowCommands, GraphChange, JobStatus, Mono, Now};
 
 /// Requests per turn and door: many share a commit, and a flood does not delay a deadline for long.
 const REQUESTS_PER_TURN: usize = 256;
@@ -75,6 +77,7 @@ pub fn run(config: &Config) -> Result<(), ControllerError> {
         doors: Doors::new(ZmtpDoor::new(ports), others),
         pusher,
         writer: Writer::start(store)?,
+        documents: Documents::start(rules.clone())?,
         rules,
         allow_commands: config.controller.allow_commands,
         page_bytes,
@@ -121,6 +124,7 @@ struct Service {
     doors: Doors,
     pusher: Pusher,
     writer: Writer,
+    documents: Documents,
     rules: Rules,
     allow_commands: AllowCommands,
     page_bytes: PageBytes,
@@ -134,18 +138,24 @@ impl Service {
     fn serve(&mut self, signals: &mut Signals) -> Result<(), ControllerError> {
         loop {
             let before = clock::now().mono;
-            let deadline = self.sequencer.poll_timeout().map(|(at, _)| at);
+            let has_room = self.sequencer.has_push_room(|address| self.pusher.room(address));
+            let deadline = self.sequencer.poll_timeout().map(|(at, _)| at).filter(|_| !has_room);
+            let deadline = deadline.or_else(|| has_room.then_some(before));
             let deadline = deadline.into_iter().chain(self.pusher.poll_timeout(before)).min();
-            let fds = [signals.as_fd(), self.pusher.as_fd(), self.writer.as_fd()];
-            let [signalled, pushes_ready, store_ready] = self.doors.wait(before, deadline, fds);
+            let fds = [signals.as_fd(), self.pusher.as_fd(), self.writer.as_fd(), self.documents.as_fd()];
+            let [signalled, pushes_ready, store_ready, document_ready] = self.doors.wait(before, deadline, fds);
             let now = clock::now();
             self.receive(now);
+            if document_ready {
+                self.take_documents(now);
+            }
             self.pusher.turn(now.mono, pushes_ready);
             self.acknowledge(now);
             if store_ready {
                 self.take_outcome(now)?;
             }
             self.sequencer.handle_timeout(now);
+            self.sequencer.handle_push_room(|address| self.pusher.room(address));
             self.depart(now);
             if signalled && let Some(signal) = signals.read().first() {
                 log::info!("{signal}: stopping");
@@ -172,12 +182,12 @@ impl Service {
     }
 
     fn take(&mut self, now: Now, Request { connection, to, body }: Request) {
-        let read =
-            |body: Vec<u8>| requests::parse(&body, &self.rules).map_err(|refused| (refused.kind, refused.refusal));
-        let read = body.map_err(|refusal| (kind::ERROR, refusal)).and_then(read);
-        match read.and_then(|(kind, message)| {
-            self.admit(&to, &message).map(|()| (kind, message)).map_err(|refusal| (kind, refusal))
-        }) {
+        let read = match body {
+            Ok(body) if Documents::is_long(&body) => return self.documents.read(Unread { connection, to, body }),
+            Ok(body) => requests::parse(&body, &self.rules),
+            Err(refusal) => Err(Refused { kind: kind::ERROR, refusal }),
+        };
+        match self.admitted(&to, read) {
             Ok((kind, message)) => {
                 if let Message::Agent(..) = message {
                     self.doors.exempt(&to);
@@ -185,6 +195,36 @@ impl Service {
                 self.sequencer.handle_message(now, connection, Route { to, kind }, message);
             }
             Err((kind, refusal)) => self.sequencer.handle_refused(now, Route { to, kind }, refusal),
+        }
+    }
+
+    fn take_documents(&mut self, now: Now) {
+        while let Some(Document { connection, to, message, plan }) = self.documents.poll() {
+            let route = |to, kind| Route { to, kind };
+            match (self.admitted(&to, message), plan) {
+                (Ok((kind, _)), Some(Err(refusal))) | (Err((kind, refusal)), _) => {
+                    self.sequencer.handle_refused(now, route(to, kind), refusal);
+                }
+                (Ok((kind, Message::Client(Ask::GraphSubmit(submit)))), Some(Ok(plan))) => {
+                    self.sequencer.handle_planned(now, route(to, kind), *submit, plan);
+                }
+                (Ok((kind, message)), _) => {
+                    self.sequencer.handle_message(now, connection, route(to, kind), message);
+                }
+            }
+        }
+    }
+
+    /// A message that was read, unless its sender may not send it.
+    fn admitted(
+        &mut self,
+        to: &Address,
+        read: Result<(&'static str, Message), Refused>,
+    ) -> Result<(&'static str, Message), (&'static str, Refusal)> {
+        let (kind, message) = read.map_err(|Refused { kind, refusal }| (kind, refusal))?;
+        match self.admit(to, &message) {
+            Ok(()) => Ok((kind, message)),
+            Err(refusal) => Err((kind, refusal)),
         }
     }
 
@@ -251,6 +291,7 @@ impl Service {
                 Departure::Commit(records) => commit = Some(records),
                 Departure::Push { number, record, by } => self.push(now, by, Change::new(number, &record)),
                 Departure::JobStatus(status) => self.show_job(now, &status),
+                Departure::GraphStatus(change) => self.show_graph(now, &change),
                 Departure::PushAgain(record) => {
                     if let Some(address) = &record.address {
                         self.pusher.push_by(now.mono, now.mono, address, publish::encode_status(&record));
@@ -285,6 +326,15 @@ impl Service {
         self.doors.publish(&message);
         for address in &status.receivers {
             self.pusher.push_by(now.mono, now.mono, address, message.clone());
+        }
+    }
+
+    /// Publishes a change of a graph, and pushes it to its address.
+    fn show_graph(&mut self, now: Now, change: &GraphChange) {
+        let message = graph::encode_status(change);
+        self.doors.publish(&message);
+        if let Some(address) = &change.address {
+            self.pusher.push_by(now.mono, now.mono, address, message);
         }
     }
 

@@ -9,6 +9,7 @@
 
 mod checkpoint;
 mod error;
+mod graphs;
 mod power_cuts;
 mod repair;
 mod schema;
@@ -118,6 +119,11 @@ impl Store {
                         Record::Gate(name, gate) => settings::put_gate(&transaction, name, gate)?,
                         Record::Drained(agent, drained) => settings::put_drained(&transaction, agent, *drained)?,
                         Record::Job(name, memo) => settings::put_job(&transaction, name, memo.as_ref())?,
+                        Record::Graph(_, Some(row)) => graphs::put(&transaction, row)?,
+                        Record::Graph(graph, None) => graphs::remove(&transaction, *graph)?,
+                        Record::GraphEntry(graph, number, entry) => {
+                            graphs::put_entry(&transaction, graphs::micros_of(*graph), i64::from(*number), entry)?;
+                        }
                     }
                 }
             }
@@ -152,6 +158,7 @@ impl Store {
         let mut without_terms = Vec::new();
         let path = path_of(&self.connection);
         settings::read(&self.connection, &path, &mut stored)?;
+        graphs::read(&self.connection, &path, rules, &mut stored)?;
         read(&self.connection, &path, rules, |record, has_terms| {
             if !has_terms && record.phase() < Phase::Finished {
                 without_terms.push(Record::Put(Box::new(record.clone())));
@@ -184,8 +191,13 @@ pub fn inspect(state_dir: &Path, mut each: impl FnMut(TaskRecord)) -> Result<usi
     if !schema::check(&connection, &path)? {
         return Ok(0);
     }
+    let rules = Rules::of_history();
+    if schema::has_graphs(&connection, &path)? {
+        // An entry that is not one of its graph is damage, like a row with a wrong checksum.
+        graphs::read(&connection, &path, &rules, &mut Stored::default())?;
+    }
     let mut count = 0;
-    read(&connection, &path, &Rules::of_history(), |record, _| {
+    read(&connection, &path, &rules, |record, _| {
         count += 1;
         each(record);
     })?;

@@ -21,6 +21,7 @@ use crate::config::{Config, ConfigError, Exposure, LocalSocket, NetworkSection, 
 use crate::engine::endpoint::ConnectionLimits;
 use crate::engine::zmtp::{KeyPair, Limits, LongMessages, Security};
 use crate::protocol::envelope;
+use crate::protocol::requests::report;
 
 /// `TRANSPORT = "zmq"`, if the program was built with it.
 #[cfg(feature = "libzmq")]
@@ -245,7 +246,12 @@ pub(super) fn limits(config: &Config) -> Limits {
     let limits = &config.limits;
     Limits {
         message_bytes_max: limits.message_bytes_max,
-        long: Some(LongMessages { bytes_max: limits.submit_bytes_max, may_be_long: envelope::may_be_long }),
+        long: Some(LongMessages {
+            submit_bytes_max: limits.submit_bytes_max,
+            graph_bytes_max: config.graph.bytes_max,
+            report_bytes_max: report::bytes_max(limits.message_bytes_max),
+            kind: envelope::long_kind,
+        }),
         parts_max: limits.frames_max,
         queue_messages_max: limits.send_queue_max,
         queue_bytes_max: limits.send_queue_bytes_max,

@@ -14,6 +14,7 @@ use super::port::{
 };
 use crate::config::{Config, LimitsSection};
 use crate::engine::zmtp::PREFIX_BYTES_MAX;
+use crate::protocol::requests::report;
 use crate::types::{Caller, Mono};
 
 /// The functions that [`super::transport`] uses.
@@ -110,7 +111,8 @@ impl ZmqPorts {
         let context = Context::new();
         // It cannot look at the first bytes of a frame, so every one may have the size of a submit; longer messages of other
         // kinds are refused when they are read.
-        let bytes_max = config.limits.message_bytes_max.max(config.limits.submit_bytes_max);
+        let submits = config.limits.submit_bytes_max.max(config.graph.bytes_max);
+        let bytes_max = submits.max(report::bytes_max(config.limits.message_bytes_max));
         let limits = &Limits::new(&config.limits, bytes_max, Duration::ZERO);
         Ok(Self {
             requests: RepPort::bind(&context, rep_endpoint, limits)?,

@@ -129,6 +129,12 @@ pub struct GraphLimits {
     pub tasks_max: usize,
 }
 
+impl GraphLimits {
+    /// The default values of the configuration.
+    pub const DEFAULT: Self =
+        Self { bytes_max: 16 << 20, steps_max: 10_000, connections_max: 100_000, tasks_max: 100_000 };
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,4 +1,4 @@
-//! Ids of tasks, agents, agent sessions and rounds.
+//! Ids of tasks, graphs, agents, agent sessions and rounds.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,69 +7,26 @@ use std::sync::Arc;
 use super::Wall;
 use super::checked::checked_text;
 
-/// The id of a task: `TASK_<unix seconds with six decimals>_<five letters>` (document, section 3.2).
+/// Letters of the random part of an id (document, section 3.2).
+const LETTERS: &[u8; 52] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+
+/// A moment and random letters: `<unix seconds with six decimals>_<five letters>`.
 ///
 /// Two numbers instead of text: 16 bytes, `Copy`, and the order of ids is the order of submission, because the controller
 /// never hands out the same microsecond twice.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct TaskId {
+struct Stamp {
     micros: u64,
     suffix: [u8; TaskId::SUFFIX_LEN],
 }
 
-impl TaskId {
-    /// Number of random letters at the end of an id (document, section 3.2).
-    pub const SUFFIX_LEN: usize = 5;
-
-    /// Smaller than every id that is handed out.
-    pub const MIN: Self = Self { micros: 0, suffix: [0; Self::SUFFIX_LEN] };
-
-    /// Larger than every id that is handed out.
-    pub const MAX: Self = Self { micros: u64::MAX, suffix: [u8::MAX; Self::SUFFIX_LEN] };
-
-    /// Makes an id from the moment of submission and random numbers, one for each letter.
-    #[must_use]
-    pub fn new(submitted: Wall, random: [u32; Self::SUFFIX_LEN]) -> Self {
-        const LETTERS: &[u8; 52] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+impl Stamp {
+    fn new(submitted: Wall, random: [u32; TaskId::SUFFIX_LEN]) -> Self {
         Self { micros: submitted.micros(), suffix: random.map(|n| LETTERS[n as usize % LETTERS.len()]) }
     }
 
-    /// The moment of submission in the id.
-    #[must_use]
-    pub const fn wall(self) -> Wall {
-        Wall::from_micros(self.micros)
-    }
-}
-
-impl fmt::Display for TaskId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "TASK_{}_", self.wall())?;
-        self.suffix.iter().try_for_each(|&letter| fmt::Write::write_char(f, char::from(letter)))
-    }
-}
-
-impl fmt::Debug for TaskId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
-    }
-}
-
-/// A text that does not have the form of an id.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("not of the form TASK_<seconds>.<six digits>_<five letters>")]
-pub struct InvalidTaskId;
-
-impl FromStr for TaskId {
-    type Err = InvalidTaskId;
-
-    fn from_str(text: &str) -> Result<Self, InvalidTaskId> {
-        Self::parse(text).ok_or(InvalidTaskId)
-    }
-}
-
-impl TaskId {
     fn parse(text: &str) -> Option<Self> {
-        let (time, suffix) = text.strip_prefix("TASK_")?.split_once('_')?;
+        let (time, suffix) = text.split_once('_')?;
         let (seconds, decimals) = time.split_once('.')?;
         let canonical = !seconds.is_empty() && (seconds == "0" || !seconds.starts_with('0')) && decimals.len() == 6;
         let digits = |part: &str| part.bytes().all(|b| b.is_ascii_digit());
@@ -77,9 +34,85 @@ impl TaskId {
             return None;
         }
         let micros = seconds.parse::<u64>().ok()?.checked_mul(1_000_000)?.checked_add(decimals.parse().ok()?)?;
-        let suffix: [u8; Self::SUFFIX_LEN] = suffix.as_bytes().try_into().ok()?;
+        let suffix: [u8; TaskId::SUFFIX_LEN] = suffix.as_bytes().try_into().ok()?;
         suffix.iter().all(u8::is_ascii_alphabetic).then_some(Self { micros, suffix })
     }
+}
+
+impl fmt::Display for Stamp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}_", Wall::from_micros(self.micros))?;
+        self.suffix.iter().try_for_each(|&letter| fmt::Write::write_char(f, char::from(letter)))
+    }
+}
+
+/// A kind of id that consists of a prefix and a [`Stamp`].
+macro_rules! stamped_id {
+    ($(#[$doc:meta])* $name:ident, $prefix:literal, $invalid:ident, $error:literal) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name(Stamp);
+
+        impl $name {
+            /// Makes an id from the moment of submission and random numbers, one for each letter.
+            #[must_use]
+            pub fn new(submitted: Wall, random: [u32; TaskId::SUFFIX_LEN]) -> Self {
+                Self(Stamp::new(submitted, random))
+            }
+
+            /// The moment of submission in the id.
+            #[must_use]
+            pub const fn wall(self) -> Wall {
+                Wall::from_micros(self.0.micros)
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, concat!($prefix, "{}"), self.0)
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                fmt::Display::fmt(self, f)
+            }
+        }
+
+        /// A text that does not have the form of an id.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+        #[error($error)]
+        pub struct $invalid;
+
+        impl FromStr for $name {
+            type Err = $invalid;
+
+            fn from_str(text: &str) -> Result<Self, $invalid> {
+                text.strip_prefix($prefix).and_then(Stamp::parse).map(Self).ok_or($invalid)
+            }
+        }
+    };
+}
+
+stamped_id! {
+    /// The id of a task: `TASK_<unix seconds with six decimals>_<five letters>` (document, section 3.2).
+    TaskId, "TASK_", InvalidTaskId, "not of the form TASK_<seconds>.<six digits>_<five letters>"
+}
+
+stamped_id! {
+    /// The id of a step graph: `GRAPH_<unix seconds with six decimals>_<five letters>`. It is also a valid name of a job.
+    GraphId, "GRAPH_", InvalidGraphId, "not of the form GRAPH_<seconds>.<six digits>_<five letters>"
+}
+
+impl TaskId {
+    /// Number of random letters at the end of an id (document, section 3.2).
+    pub const SUFFIX_LEN: usize = 5;
+
+    /// Smaller than every id that is handed out.
+    pub const MIN: Self = Self(Stamp { micros: 0, suffix: [0; Self::SUFFIX_LEN] });
+
+    /// Larger than every id that is handed out.
+    pub const MAX: Self = Self(Stamp { micros: u64::MAX, suffix: [u8::MAX; Self::SUFFIX_LEN] });
 }
 
 /// The id of an agent: a text that the agent chose, of up to [`AgentId::BYTES_MAX`] bytes of a small set of characters.
@@ -171,6 +204,15 @@ mod tests {
         let early = TaskId::new(Wall::from_micros(5), [51; 5]);
         let late = TaskId::new(Wall::from_micros(6), [0; 5]);
         assert!(early < late);
+    }
+
+    #[test]
+    fn a_graph_id_is_told_from_a_task_id_and_is_the_name_of_a_job() {
+        let id = GraphId::new(Wall::from_micros(1_480_000_000_120_000), [0, 25, 26, 51, 52]);
+        assert_eq!(id.to_string(), "GRAPH_1480000000.120000_AZazA");
+        assert_eq!(id.to_string().parse(), Ok(id));
+        assert!(id.to_string().parse::<TaskId>().is_err() && "TASK_1.120000_AZazA".parse::<GraphId>().is_err());
+        assert!(crate::types::JobName::new(&id.to_string()).is_ok());
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::checked::checked_text;
-use super::{Outcome, Phase, PushAddress, Term, Wall};
+use super::{GraphId, Outcome, Phase, PortName, PushAddress, StepName, Term, Wall};
 
 /// The name of a job: `__JOB__`.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -44,6 +44,21 @@ pub struct Relations {
     pub job: Option<Membership>,
     /// The terms that must be met before it starts: `__AFTER__`; each once.
     pub after: Vec<Term>,
+    /// The place of the task in a step graph, if it is one of a step.
+    pub step: Option<StepPlace>,
+}
+
+/// The place of a task in a step graph, by names. Its numbers are in [`super::StepTask`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StepPlace {
+    /// The graph.
+    pub graph: GraphId,
+    /// The step.
+    pub step: StepName,
+    /// The sub input that the task prepares; a main task has none.
+    pub prepares: Option<PortName>,
+    /// Its number among those of the step and its role, from 0.
+    pub partition: u32,
 }
 
 impl Relations {

@@ -11,6 +11,7 @@ mod fields;
 mod gate;
 mod graph;
 mod graph_event;
+mod graph_view;
 mod id;
 mod job;
 mod label;
@@ -22,6 +23,7 @@ mod output;
 mod policy;
 mod public_key;
 mod run;
+mod step;
 mod task;
 pub mod tdf;
 mod term;
@@ -44,8 +46,11 @@ pub use gate::{
 };
 pub use graph::{GraphLimits, GraphStatus, InvalidName, PortActivity, PortName, StepName, StepState};
 pub use graph_event::{GraphEntry, GraphEvent, StepIndex, StepTask, TaskEnd, TaskRole};
-pub use id::{AgentId, InvalidAgentId, InvalidTaskId, Round, Session, TaskId};
-pub use job::{InvalidJobName, JobMemo, JobName, JobStatus, JobStop, JobView, Membership, Relations, RunTimes};
+pub use graph_view::{GraphChange, GraphView, InputView, StepView};
+pub use id::{AgentId, GraphId, InvalidAgentId, InvalidGraphId, InvalidTaskId, Round, Session, TaskId};
+pub use job::{
+    InvalidJobName, JobMemo, JobName, JobStatus, JobStop, JobView, Membership, Relations, RunTimes, StepPlace,
+};
 pub use label::{InvalidLabel, Label, Labels};
 pub use lease::Lease;
 pub(crate) use nearest::{leaf, nearest};
@@ -55,6 +60,7 @@ pub use policy::{Counts, Policy, PolicyField, PolicySlot};
 pub(crate) use public_key::z85_key;
 pub use public_key::{BadKey, PublicKey};
 pub use run::{Defer, OutputBytes, Phase, PhaseTimes, RunResult};
+pub use step::{Inputs, InvalidLocation, Provided, StepContext, StepRole, checked_location};
 pub use task::{Acknowledgement, Assignment, Kill, KillCause, PastRound, RoundEnd, TaskRecord, TaskState};
 pub use term::{Prior, Term, Wanted};
 pub use time::{Mono, Now, SECONDS_MAX, Wall};

@@ -90,6 +90,8 @@ pub struct RunResult {
     pub reaped: u32,
     /// Whether run.sh had ended before its agent sent any signal.
     pub by_itself: bool,
+    /// Whether its agent told it to finish early, as the controller had ordered for its step. Then its end is no failure.
+    pub told_to_finish: bool,
     /// The request of a run that deferred.
     pub defer: Option<Box<Defer>>,
 }
@@ -115,6 +117,7 @@ impl RunResult {
             max_rss_kib: 0,
             reaped: 0,
             by_itself: false,
+            told_to_finish: false,
             defer: None,
         }
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::{
     AgentId, Counts, Lease, Membership, Mono, Outcome, Phase, PhaseTimes, Policy, PushAddress, Relations, Round,
-    RunResult, Session, TaskId, Term, ToolName, Wall,
+    RunResult, Session, StepPlace, TaskId, Term, ToolName, Wall,
 };
 
 /// All data about one task. Cloning is cheap: the large parts are shared.
@@ -71,6 +71,12 @@ impl TaskRecord {
     #[must_use]
     pub fn membership(&self) -> Option<&Membership> {
         self.relations.as_deref()?.job.as_ref()
+    }
+
+    /// Its place in a step graph, if it is a task of a step.
+    #[must_use]
+    pub fn place(&self) -> Option<&StepPlace> {
+        self.relations.as_deref()?.step.as_ref()
     }
 
     /// The terms that it was submitted with.
@@ -233,6 +239,8 @@ pub enum KillCause {
     TimedOut,
     /// It waited for something that cannot happen, in this sentence.
     Skipped(Arc<str>),
+    /// Its step graph ends, in this sentence.
+    GraphEnds(Arc<str>),
 }
 
 impl KillCause {
@@ -246,7 +254,7 @@ impl KillCause {
     #[must_use]
     pub const fn outcome(&self) -> Outcome {
         match self {
-            Self::Client(_) | Self::ParentEnded(_) => Outcome::Killed,
+            Self::Client(_) | Self::ParentEnded(_) | Self::GraphEnds(_) => Outcome::Killed,
             Self::Expired => Outcome::Expired,
             Self::TimedOut => Outcome::TimedOut,
             Self::Skipped(_) => Outcome::Skipped,
@@ -262,7 +270,7 @@ impl fmt::Display for KillCause {
             Self::ParentEnded(parent) => write!(f, "its ancestor {parent} ended"),
             Self::Expired => f.write_str("the task had reached its end-before time"),
             Self::TimedOut => f.write_str("the run took too long"),
-            Self::Skipped(why) => f.write_str(why),
+            Self::Skipped(why) | Self::GraphEnds(why) => f.write_str(why),
         }
     }
 }

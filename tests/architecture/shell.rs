@@ -139,6 +139,7 @@ pub(crate) const SHELL: &[(&str, &[&str])] = &[
     (
         "controller",
         &[
+            "background",
             "clock",
             "door",
             "http",

@@ -120,9 +120,10 @@ fn check_columns(sources: &[Source], found: &mut Vec<String>) {
     }
 }
 
-/// The names of the files of a folder, but for those of its module and of its tests.
+/// The names of the files of a folder, but for those of its module and of its tests. A file may be a folder with its parts.
 fn files<'a>(sources: &'a [Source], folder: &str) -> BTreeSet<&'a str> {
     let names =
         sources.iter().filter_map(|source| source.path.strip_prefix(folder)?.strip_prefix('/')?.strip_suffix(".rs"));
+    let names = names.map(|name| name.strip_suffix("/mod").unwrap_or(name));
     names.filter(|name| !name.contains('/') && !["mod", "tests"].contains(name)).collect()
 }

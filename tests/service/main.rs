@@ -4,6 +4,7 @@
 
 mod addresses;
 mod commands;
+mod graphs;
 mod jobs;
 mod peers;
 mod restart;

@@ -68,11 +68,12 @@ impl World {
         note!(self, "everything is done");
     }
 
-    fn is_done(&self) -> bool {
+    fn is_done(&mut self) -> bool {
         self.server.is_up()
             && self.clients.are_done()
             && self.hosts.iter().all(|host| host.slot.is_some() && host.run.is_none())
             && self.server.disk.values().all(|record| record.phase() == Phase::Finished && !Self::awaits(record))
+            && self.graphs_are_done()
     }
 
     fn unfinished(&self) -> String {
@@ -108,6 +109,7 @@ impl World {
             assert!(self.server.disk.contains_key(task), "the accepted task {task} is lost");
         }
         self.check_acknowledgements();
+        self.check_graphs();
         self.check_counts();
         for (id, record) in self.server.disk.clone() {
             let answer = self.question(&format!(r#"{{"__TYPE__":"TASK/QUERY","__TASK_ID__":"{id}"}}"#));

@@ -46,6 +46,8 @@ enum Ask {
     Set,
     Query(TaskId),
     Await(TaskId),
+    /// The submit of a graph, by its plan.
+    Graph(usize),
     /// An output, which always has an answer within its time, whatever becomes of its agent.
     Read(TaskId),
 }
@@ -59,6 +61,8 @@ pub(crate) enum Order {
     Look(TaskId),
     Retry(TaskId),
     Deed(Deed),
+    /// About a graph.
+    Graph(String),
 }
 
 impl Clients {
@@ -137,6 +141,7 @@ impl World {
                 self.ask(Ask::Set, format!(r#"{{"__TYPE__":"GATE/SET","__GATE__":"{name}"{fields}}}"#));
             }
             Order::Deed(Deed::Order(order)) => self.ask(Ask::Operate, order.body()),
+            Order::Graph(body) => self.ask(Ask::Operate, body),
             Order::Deed(Deed::Drain(agent, drain)) => {
                 let name = self.hosts[agent].name.clone();
                 self.drain(name.as_str(), drain);
@@ -175,6 +180,22 @@ impl World {
         for task in far {
             self.order_after(0, Order::Kill(task));
         }
+    }
+
+    pub(crate) fn submit_graph(&mut self, plan: usize) {
+        self.clients.pending -= 1;
+        let body = self.plan.graphs[plan].body(plan);
+        self.ask(Ask::Graph(plan), body);
+    }
+
+    pub(crate) fn graph_after(&mut self, delay: Nanos, plan: usize) {
+        self.clients.pending += 1;
+        self.after(delay, Event::Graph { plan });
+    }
+
+    /// A request that is accepted or refused.
+    pub(crate) fn operate(&mut self, body: String) {
+        self.ask(Ask::Operate, body);
     }
 
     fn ask(&mut self, ask: Ask, body: String) {
@@ -255,6 +276,11 @@ impl World {
                     self.model.accepted(task, &self.server.disk);
                     self.accepted(plan, task);
                 }
+            }
+            (Ask::Graph(_), -1008 | -1009) => return,
+            (Ask::Graph(plan), 0) => {
+                let graph = text("__GRAPH_ID__").and_then(|id| id.parse().ok()).expect("an accepted graph has an id");
+                self.graph_accepted(plan, graph);
             }
             (Ask::Kill(task), 0) => self.model.kill_confirmed(task, &self.server.disk),
             (Ask::Query(task), 0) => Model::looked_up(task, &answer),

@@ -7,11 +7,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use llts::engine::controller::{ConnectionId, Controller, Record, Sequencer, Settings, Stored};
+use llts::protocol::graph::{self, GraphRow, StoredGraph};
 use llts::protocol::json::FieldLimits;
 use llts::protocol::rules::{Rules, SubmitLimits};
 use llts::types::{
-    AddressPolicy, AgentId, Counts, GateSettings, JobMemo, JobName, Label, Now, Policy, Round, TaskId, TaskRecord,
-    TaskState,
+    AddressPolicy, AgentId, Counts, GateSettings, GraphId, JobMemo, JobName, Label, Now, Policy, Round, TaskId,
+    TaskRecord, TaskState,
 };
 
 use crate::dice::{MILLI, Nanos, SECOND};
@@ -27,6 +28,8 @@ pub(crate) struct Server {
     pub(crate) gates: BTreeMap<Label, GateSettings>,
     pub(crate) drained: BTreeSet<AgentId>,
     pub(crate) memos: BTreeMap<JobName, JobMemo>,
+    pub(crate) graphs: BTreeMap<GraphId, GraphRow>,
+    pub(crate) entries: BTreeMap<(GraphId, u32), String>,
     wake_at: Option<Nanos>,
     lives: u64,
     /// Operations until it is killed.
@@ -127,6 +130,7 @@ fn settings() -> Settings {
         scans_max: 64,
         part_bytes_max: 4096,
         job_receivers_max: 16,
+        step_grace: Duration::from_secs(1),
         needs_max: 1000,
         gates_max: 1000,
         defer_delay: Duration::from_millis(300),
@@ -149,6 +153,7 @@ pub(crate) fn rules() -> Rules {
         apply_wait_max: HOUR,
         defaults,
         submits: SubmitLimits::DEFAULT,
+        graphs: llts::types::GraphLimits::DEFAULT,
     }
 }
 
@@ -163,7 +168,18 @@ impl Server {
             gates: self.gates.clone().into_iter().collect(),
             drained: self.drained.iter().cloned().collect(),
             jobs: self.memos.clone().into_iter().collect(),
+            graphs: self.graphs.iter().map(|(graph, row)| self.stored_graph(*graph, row)).collect(),
         }
+    }
+
+    fn stored_graph(&self, graph: GraphId, row: &GraphRow) -> StoredGraph {
+        let entries = self.entries.range((graph, 0)..=(graph, u32::MAX));
+        let mut list = Vec::new();
+        for (((_, number), entry), expected) in entries.zip(1..) {
+            assert_eq!(*number, expected, "an entry of {graph} is missing");
+            list.push(entry.clone());
+        }
+        graph::decode(row, &list, &rules()).expect("a row of ours")
     }
 
     pub(crate) fn routes(&self) -> usize {
@@ -203,6 +219,7 @@ impl World {
             confirmations: VecDeque::new(),
         });
         self.model.controller_started(&self.server.disk);
+        self.model.graphs.controller_started(|graph| self.server.graphs.contains_key(&graph));
         self.wake_controller(self.now);
     }
 

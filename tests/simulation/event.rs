@@ -97,6 +97,10 @@ pub(crate) enum Event {
     },
     /// A client or an operator orders something.
     Order(Order),
+    /// The submit of a graph.
+    Graph {
+        plan: usize,
+    },
     /// A receiver's confirmation of a push reaches the controller.
     Confirmed {
         task: TaskId,

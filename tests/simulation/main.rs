@@ -12,6 +12,7 @@
 //! | [`tools`] | which agent has which tools |
 //! | [`policy_fields`] | what submitters demand, and what operators do |
 //! | [`relations`] | jobs and dependencies, with their rules |
+//! | [`graphs`] | step graphs, with their rules |
 //! | [`faults`] | what goes wrong |
 //! | [`model`], [`runs`] | what was promised and what really ran, checked after every event |
 //! | [`rules`] | the rules of policies, checked with every decision |
@@ -28,6 +29,7 @@ mod controller;
 mod dice;
 mod event;
 mod faults;
+mod graphs;
 mod host;
 mod model;
 mod network;

@@ -11,6 +11,7 @@ use llts::types::{
 
 use crate::controller::Told;
 use crate::dice::Nanos;
+use crate::graphs::GraphModel;
 use crate::plan::Plan;
 use crate::rules::Rules;
 use crate::runs::Run;
@@ -39,6 +40,7 @@ pub(crate) struct Model {
     /// Submits that were refused because the store was in trouble, and never repeated.
     refused: BTreeSet<u64>,
     pub(crate) rules: Rules,
+    pub(crate) graphs: GraphModel,
     /// Whether a run that is to end is told so in time.
     pub(crate) prompt: bool,
     /// `__SEQ__`, round and phase of the last push.
@@ -129,7 +131,9 @@ impl Model {
     pub(crate) fn committed(&mut self, disk: &Disk, record: &Record) {
         let record = match record {
             Record::Put(record) => record,
-            Record::Gate(..) | Record::Drained(..) | Record::Job(..) => return,
+            Record::Gate(..) | Record::Drained(..) | Record::Job(..) | Record::Graph(..) | Record::GraphEntry(..) => {
+                return;
+            }
             // A submit that the store did not take, and that was refused.
             Record::Remove(task) if !disk.contains_key(task) => {
                 return assert!(!self.accepted.contains(task), "the accepted task {task} is forgotten");

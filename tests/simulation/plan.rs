@@ -6,6 +6,7 @@ use llts::types::lease;
 
 use crate::dice::{Dice, MILLI, Nanos, SECOND};
 use crate::faults::Weather;
+use crate::graphs::{self, GraphPlan};
 use crate::policy_fields::{Deed, Fashion, PolicyFields};
 use crate::relations::{self, RelationsPlan};
 use crate::tools::ToolsPlan;
@@ -26,6 +27,8 @@ pub(crate) fn kill_budget() -> Duration {
 pub(crate) struct Plan {
     pub(crate) agents: usize,
     pub(crate) tasks: Vec<TaskPlan>,
+    /// The step graphs. The plans of their tasks are the last of `tasks`.
+    pub(crate) graphs: Vec<GraphPlan>,
     pub(crate) weather: Weather,
     pub(crate) faults: Vec<(Nanos, Fault)>,
     /// The actions of operators.
@@ -127,6 +130,8 @@ pub(crate) enum Start {
     AfterSubmit(usize, Nanos),
     /// So long after a run of that task has started, by its tool, as its child.
     InRun(usize, Nanos),
+    /// By a step graph.
+    OfGraph,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -184,7 +189,23 @@ impl Plan {
         let plain = (0..agents).map(|_| dice.chance(250)).collect();
         let old = (0..agents).map(|_| dice.chance(150)).collect();
         let told = dice.chance(700);
-        Self { agents, tasks, weather, faults, deeds, special, plain, old, tools, ambush, told, push_loss, calm }
+        let graphs = graphs::plan(lengths, &mut tasks, calm);
+        Self {
+            agents,
+            tasks,
+            graphs,
+            weather,
+            faults,
+            deeds,
+            special,
+            plain,
+            old,
+            tools,
+            ambush,
+            told,
+            push_loss,
+            calm,
+        }
     }
 
     /// Whether nothing goes wrong.
@@ -231,7 +252,9 @@ impl Plan {
         // A task may be submitted twice when its first answer was lost, and in each run of its father.
         let is_retry = |deed: &&(Nanos, Deed)| matches!(deed.1, Deed::Order(order) if order.kind == "RETRY");
         let lives = 1 + self.deeds.iter().filter(is_retry).count() as u64;
-        30 * HEARTBEAT + lives * 4 * self.tasks.iter().map(run).sum::<Nanos>()
+        // A step has several tasks with the same plan.
+        let graphs = 30 * HEARTBEAT * self.graphs.len() as u64;
+        30 * HEARTBEAT + graphs + lives * 4 * self.tasks.iter().map(run).sum::<Nanos>()
     }
 }
 

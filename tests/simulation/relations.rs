@@ -174,6 +174,10 @@ impl Relations {
 
     /// A task is skipped only for an end that was seen.
     fn check_skipped(&self, record: &TaskRecord, tasks: &Disk) {
+        if record.place().is_some() {
+            // Its step ended early, which its graph decides.
+            return;
+        }
         let spoils = |task, wanted: Wanted| self.has_ended(task, |outcome| !wanted.is_met_by(outcome));
         let is_spoilt = |term: &Term| match &term.of {
             Prior::Task(task) => spoils(*task, term.wanted),

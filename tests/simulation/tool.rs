@@ -126,7 +126,7 @@ impl World {
         let (number, task, round) = (run.number, run.job.task, run.job.round);
         let exit_code = run.plan.policy_fields.later_exit(round.0).unwrap_or(run.plan.exit_code);
         let duration = run.plan.duration;
-        let plan = plan_of(&run.job);
+        let (plan, step) = (plan_of(&run.job), run.job.step.clone());
         let is_keyed = run.job.fields.get("__SUBMIT_KEY__").is_some();
         let is_stored = self.server.disk.contains_key(&task);
         assert!(is_stored || !is_keyed, "{task} has a key and runs before it is stored");
@@ -140,6 +140,10 @@ impl World {
         if self.plan.ambush && self.plan.tasks[plan].policy_fields.exclusive && self.dice.chance(200) {
             let (delay, fault) = (self.dice.skewed(0..=duration), ambush(&mut self.dice, agent));
             self.after(delay, Event::Fault(fault));
+        }
+        if let Some(step) = step {
+            assert!(is_stored, "{task} is one of a step and runs before it is stored");
+            self.step_runs(task, round, &step);
         }
         self.submit_children(plan, task);
     }

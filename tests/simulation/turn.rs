@@ -49,6 +49,7 @@ impl World {
             }
         }
         self.life().sequencer.handle_timeout(now);
+        self.give_push_room();
         self.depart(now)
     }
 
@@ -95,6 +96,7 @@ impl World {
                 Departure::Commit(records) => self.begin_commit(records),
                 Departure::Push { record, .. } => self.push(&record),
                 Departure::JobStatus(status) => self.model.rules.relations.published(self.now, &status),
+                Departure::GraphStatus(change) => self.graph_changed(&change),
                 Departure::PushAgain(record) => {
                     Model::pushed_again(&record);
                     self.push_travels(&record);
@@ -132,7 +134,7 @@ impl World {
                 true
             }
         };
-        if let Reply::Assigned(record) = reply {
+        if let Reply::Assigned(record, _) = reply {
             note!(self, "round {} of {} is sent to {:?}: {sent}", record.round, record.id, route.to);
             if self.defect == Some(Defect::DoubleJob) {
                 let other = self.dice.index(self.hosts.len());
@@ -219,6 +221,14 @@ impl World {
                 Record::Drained(agent, false) => drop(server.drained.remove(agent)),
                 Record::Job(name, Some(memo)) => drop(server.memos.insert(name.clone(), *memo)),
                 Record::Job(name, None) => drop(server.memos.remove(name)),
+                Record::Graph(graph, Some(row)) => drop(server.graphs.insert(*graph, (**row).clone())),
+                Record::Graph(graph, None) => {
+                    server.graphs.remove(graph);
+                    server.entries.retain(|(of, _), _| of != graph);
+                }
+                Record::GraphEntry(graph, number, entry) => {
+                    server.entries.insert((*graph, *number), entry.to_string());
+                }
             }
         }
     }

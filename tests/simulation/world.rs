@@ -85,6 +85,7 @@ impl World {
             self.order_after(at, Order::Deed(deed));
         }
         self.begin_submits();
+        self.begin_graphs();
         self.begin_changes();
     }
 
@@ -140,6 +141,7 @@ impl World {
             Event::Answered { request, attempt, body } => self.answered(request, attempt, &body),
             Event::GiveUp { request, attempt } => self.give_up(request, attempt),
             Event::Submit { plan, parent } => self.submit(plan, parent),
+            Event::Graph { plan } => self.submit_graph(plan),
             Event::Order(order) => self.order(order),
             Event::Confirmed { task, seq } => self.confirmed(task, seq),
             Event::ControllerWakes => self.controller_wakes(),

@@ -166,8 +166,9 @@ impl Controller {
             },
         );
         self.agents.set_last_resort(agent, !is_stocked);
+        let step = self.step_context(task);
         let Some(record) = self.tasks.get(task) else { unreachable!("task {task} was dispatched and is gone") };
-        Reply::Assigned(Box::new(record.clone()))
+        Reply::Assigned(Box::new(record.clone()), step)
     }
 
     /// Whether a run must be stored before its agent gets it. This holds for an exclusive task; for a submit with a key,
@@ -179,7 +180,10 @@ impl Controller {
         let is_exclusive = self.tasks.get(task).is_some_and(|record| record.policy.needs.exclusive);
         // A run must not outlive the ends that it was waiting for.
         let has_waited = self.tasks.get(task).is_some_and(|record| !record.after().is_empty());
-        is_simple || is_exclusive || has_waited || task > self.stored_max && self.tasks.has_submit_key(task)
+        // The next controller would start a task of a step anew that it does not find.
+        let is_of_a_step = || self.tasks.get(task).is_some_and(|record| record.place().is_some());
+        let may_be_lost = task > self.stored_max && (self.tasks.has_submit_key(task) || is_of_a_step());
+        is_simple || is_exclusive || has_waited || may_be_lost
     }
 
     pub(super) fn give_run(&mut self, now: Now, task: TaskId, assignment: Assignment) {

@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::effect::{BATCH_DELAY_MAX, Record};
-use crate::types::{AgentId, JobName, Label, Mono, Phase, TaskId};
+use crate::types::{AgentId, GraphId, JobName, Label, Mono, Phase, TaskId};
 
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -226,7 +226,12 @@ fn delay_max(record: &Record) -> Duration {
                 BATCH_DELAY_MAX
             }
         },
-        Record::Remove(_) | Record::Gate(..) | Record::Drained(..) | Record::Job(..) => BATCH_DELAY_MAX,
+        Record::Remove(_)
+        | Record::Gate(..)
+        | Record::Drained(..)
+        | Record::Job(..)
+        | Record::Graph(..)
+        | Record::GraphEntry(..) => BATCH_DELAY_MAX,
     }
 }
 
@@ -237,6 +242,9 @@ enum Subject {
     Gate(Label),
     Agent(AgentId),
     Job(JobName),
+    /// Before the graph, so that none is left of a graph that is forgotten.
+    GraphEntry(GraphId, u32),
+    Graph(GraphId),
 }
 
 impl Subject {
@@ -247,13 +255,15 @@ impl Subject {
             Record::Gate(name, _) => Self::Gate(name.clone()),
             Record::Drained(agent, _) => Self::Agent(agent.clone()),
             Record::Job(name, _) => Self::Job(name.clone()),
+            Record::Graph(graph, _) => Self::Graph(*graph),
+            Record::GraphEntry(graph, number, _) => Self::GraphEntry(*graph, *number),
         }
     }
 
     const fn task(&self) -> Option<TaskId> {
         match self {
             Self::Task(task) => Some(*task),
-            Self::Gate(_) | Self::Agent(_) | Self::Job(_) => None,
+            Self::Gate(_) | Self::Agent(_) | Self::Job(_) | Self::GraphEntry(..) | Self::Graph(_) => None,
         }
     }
 }

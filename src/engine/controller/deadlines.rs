@@ -100,6 +100,7 @@ impl Controller {
         self.tasks.change(now, task, TaskEvent::Again(again));
         if !is_retried {
             self.skip_if_stopped(now, task);
+            self.drop_if_told(now, task);
         }
     }
 

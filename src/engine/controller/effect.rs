@@ -3,11 +3,13 @@
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
+use crate::protocol::graph::GraphRow;
 use crate::protocol::publish::Published;
 use crate::protocol::reply::Reply;
 use crate::protocol::requests::heartbeat::{Directive, Heard};
 use crate::types::{
-    AgentId, GateSettings, JobMemo, JobName, JobStatus, Label, Phase, Round, TaskId, TaskRecord, TaskState,
+    AgentId, GateSettings, GraphChange, GraphId, JobMemo, JobName, JobStatus, Label, Phase, Round, TaskId, TaskRecord,
+    TaskState,
 };
 
 /// How long a record or message that no client waits for may be delayed to share a commit or a write.
@@ -83,6 +85,8 @@ pub enum Effect {
     PushAgain(Box<TaskRecord>),
     /// A job has changed: push its state to its receivers, and publish it to subscribers.
     JobStatus(Box<JobStatus>),
+    /// A step graph has changed: push the change to its address, and publish it to subscribers.
+    GraphStatus(Box<GraphChange>),
 }
 
 /// What a message asserts about stored data, which decides how long it waits.
@@ -122,10 +126,11 @@ impl Effect {
             // A client that has waited for the end continues from here.
             Self::Reply(_, Reply::Task { record, .. }) if record.phase() == Phase::Finished => Claim::Promise,
             Self::Reply(_, Reply::Job(view)) if view.ended_at.is_some() => Claim::Promise,
+            Self::Reply(_, Reply::Graph(view)) if view.ended_at.is_some() => Claim::Promise,
             Self::Reply(_, reply) => claim_of_reply(reply),
             Self::Push(record) => claim_of_push(record),
             // Its number must be stored, and so must the ends that it counts.
-            Self::PushAgain(_) | Self::JobStatus(_) => Claim::Promise,
+            Self::PushAgain(_) | Self::JobStatus(_) | Self::GraphStatus(_) => Claim::Promise,
         }
     }
 
@@ -136,7 +141,7 @@ impl Effect {
             Self::Push(record) => record.batch_delay(),
             Self::Reply(_, Reply::Task { record, .. }) if record.phase() == Phase::Finished => record.batch_delay(),
             // It is no more urgent than the records that it depends on.
-            Self::JobStatus(_) => BATCH_DELAY_MAX,
+            Self::JobStatus(_) | Self::GraphStatus(_) => BATCH_DELAY_MAX,
             Self::Reply(..) | Self::Record(_) | Self::Publish(_) | Self::PushAgain(_) => Duration::ZERO,
         }
     }
@@ -148,8 +153,12 @@ impl Effect {
 #[must_use]
 pub(super) fn claim_of_reply(reply: &Reply) -> Claim {
     match reply {
-        Reply::Submitted { .. } | Reply::SubmittedMany { .. } | Reply::Concerned { .. } | Reply::Done => Claim::Promise,
-        Reply::Assigned(record) => {
+        Reply::Submitted { .. }
+        | Reply::SubmittedMany { .. }
+        | Reply::GraphSubmitted { .. }
+        | Reply::Concerned { .. }
+        | Reply::Done => Claim::Promise,
+        Reply::Assigned(record, _) => {
             let after_commit = record.last_run().is_some_and(|run| run.after_commit);
             Claim::promise_if(record.round > Round(0) || after_commit)
         }
@@ -163,7 +172,10 @@ pub(super) fn claim_of_reply(reply: &Reply) -> Claim {
         | Reply::Gate(_)
         | Reply::Gates(_)
         | Reply::Job(_)
-        | Reply::Jobs { .. } => Claim::View,
+        | Reply::Jobs { .. }
+        | Reply::Graph(_)
+        | Reply::Graphs { .. }
+        | Reply::Steps { .. } => Claim::View,
         // The end of an output shows that a run has ended; what a run writes is no state of a task.
         Reply::Output(part) => {
             if part.end {
@@ -204,6 +216,10 @@ pub enum Record {
     Drained(AgentId, bool),
     /// The part of a job's state that its tasks do not show; `None` for a job that is gone.
     Job(JobName, Option<JobMemo>),
+    /// A step graph; `None` for one that is forgotten, with its entries.
+    Graph(GraphId, Option<Box<GraphRow>>),
+    /// The entry of a graph with this number, from 1, as text.
+    GraphEntry(GraphId, u32, Box<str>),
 }
 
 /// The reason for a deadline.
@@ -215,6 +231,8 @@ pub enum Timer {
     Silence(AgentId),
     /// The consequences of ends continue; they leave room for other requests after each slice.
     Relations,
+    /// The effects of step graphs continue; they leave room for other requests after each slice.
+    Graphs,
     /// A job that has changed may be published.
     JobStatus(JobName),
     /// The lease of a void run expires.

@@ -25,6 +25,7 @@ impl Controller {
         self.check_acknowledgements();
         self.check_relations();
         self.check_job_statuses();
+        self.check_graphs();
         if let Some((task, agent)) = self.next_match() {
             panic!("task {task} waits while agent {agent} is parked");
         }
@@ -66,7 +67,10 @@ impl Controller {
 
     /// Families are open exactly as long as a member has not finished, and no descendant of an ended task is left to run.
     fn check_families(&self) {
-        let finished = |task| self.tasks.get(task).is_none_or(|record| record.phase() == Phase::Finished);
+        let finished = |task| match self.tasks.get(task) {
+            Some(record) => record.phase() == Phase::Finished,
+            None => self.graphs.of_root(task).is_none_or(|graph| graph.has_ended),
+        };
         for (root, count) in self.families.unfinished() {
             let members = self.families.descendants(root).into_iter().chain([root]);
             assert_eq!(members.filter(|member| !finished(*member)).count(), count, "family of {root}");
@@ -89,7 +93,13 @@ impl Controller {
                 Subject::Task(task) => *task,
                 Subject::Job(name) => {
                     let has_ended = self.tasks.jobs().get(name).map(Job::has_ended);
-                    assert_eq!(has_ended, Some(false), "{ticket:?} waits for job {name}");
+                    let is_open = has_ended == Some(false) || self.is_of_open_graph(name);
+                    assert!(is_open, "{ticket:?} waits for job {name}");
+                    continue;
+                }
+                Subject::Graph(graph) => {
+                    let has_ended = self.graphs.get(*graph).map(|graph| graph.has_ended);
+                    assert_eq!(has_ended, Some(false), "{ticket:?} waits for graph {graph}");
                     continue;
                 }
             };

@@ -92,7 +92,15 @@ impl Controller {
     pub(super) fn job_view(&self, name: &JobName) -> Option<JobView> {
         let submitted_at =
             |task: TaskId| self.tasks.get(task).map_or(task.wall(), |record: &TaskRecord| record.submitted_at);
-        self.tasks.jobs().view(name, submitted_at)
+        let view = self.tasks.jobs().view(name, submitted_at)?;
+        // More tasks of a graph will start.
+        let ended_at = view.ended_at.filter(|_| !self.is_of_open_graph(name));
+        Some(JobView { ended_at, ..view })
+    }
+
+    /// Whether a job is that of a graph that has not ended.
+    pub(super) fn is_of_open_graph(&self, name: &JobName) -> bool {
+        self.graphs.of_job(name).is_some_and(|graph| !graph.has_ended)
     }
 
     /// Checks that every change of a job is published.

@@ -107,6 +107,11 @@ impl Job {
         self.members.range((Unbounded, before.map_or(Unbounded, Excluded))).rev().copied()
     }
 
+    /// Number of tasks that have not finished.
+    pub(super) fn unfinished(&self) -> usize {
+        self.unfinished.len()
+    }
+
     /// Whether every task has finished.
     pub(super) fn has_ended(&self) -> bool {
         self.unfinished.is_empty()
@@ -290,6 +295,13 @@ impl Jobs {
         }
         self.changed.insert(name.clone());
         false
+    }
+
+    /// Something else than its tasks has changed the state of a job.
+    pub(super) fn touch(&mut self, name: &JobName) {
+        if self.jobs.contains_key(name) {
+            self.changed.insert(name.clone());
+        }
     }
 
     /// The failures up to now do not count any more.

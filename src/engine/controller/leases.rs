@@ -9,12 +9,14 @@
 //! session that holds the lease; a heartbeat of a session that replaces that one. A request for a task proves nothing,
 //! because it may be older than the run.
 
+use std::sync::Arc;
+
 use super::Controller;
 use super::effect::Timer;
 use super::transition::Again;
 use super::verdict::{self, Verdict};
 use crate::protocol::requests::{FromAgent, Sender};
-use crate::types::{AgentId, Lease, Mono, Now, PhaseTimes, RoundEnd, Session, TaskId};
+use crate::types::{AgentId, Lease, Mono, Now, Outcome, PhaseTimes, RoundEnd, RunResult, Session, TaskId, TaskRecord};
 
 /// A void run of an exclusive task, while processes of it may be left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,7 +90,7 @@ impl Controller {
 
     /// The agent of a run has gone silent. That is no loss if the result is known.
     fn lose_run(&mut self, now: Now, task: TaskId) {
-        if self.tasks.get(task).is_some_and(|record| record.result().is_some()) {
+        if self.tasks.get(task).is_some_and(|record| known_result(record).is_some()) {
             return self.requeue(now, task, RoundEnd::Lost);
         }
         self.tasks.update(task, |record| record.counts.losses = record.counts.losses.saturating_add(1));
@@ -98,7 +100,7 @@ impl Controller {
     /// The run of a task is void. Its result is kept if it is known.
     fn requeue(&mut self, now: Now, task: TaskId, end: RoundEnd) {
         let Some(record) = self.tasks.get(task) else { unreachable!("task {task} of an agent is gone") };
-        if let Some(result) = record.result().cloned() {
+        if let Some(result) = known_result(record).cloned() {
             return self.finish(now, task, PhaseTimes::default(), result);
         }
         match verdict::of_void_run(record, end) {
@@ -144,4 +146,12 @@ impl Controller {
         let run = self.tasks.get(task).and_then(|record| record.last_run());
         run.is_some_and(|run| run.is_with(agent, session))
     }
+}
+
+/// The result of a void run, if it is known and complete. The main task of a step reports what it provides with its last report
+/// only: without that its success is as good as lost.
+fn known_result(record: &TaskRecord) -> Option<&Arc<RunResult>> {
+    let provides = record.place().is_some_and(|place| place.prepares.is_none());
+    let has_succeeded = |result: &RunResult| verdict::of_result(record, result) == Verdict::End(Outcome::Succeeded);
+    record.result().filter(|result| !(provides && has_succeeded(result)))
 }

@@ -12,6 +12,7 @@
 //! [`gates`]; [`agents`] the slots, with the [`tools`] of each, and [`looks`] for tools that no agent has; [`adopt`]
 //! handles runs that agents had before this start; [`outputs`] asks agents for the outputs of runs; [`leases`] waits for void
 //! runs; [`family`] knows which tasks end together, and [`relations`] what an end means for [`dependants`] and [`jobs`];
+//! [`graphs`] has the step graphs, [`steps`] makes tasks of their steps, and [`graph_status`] tells of their changes;
 //! [`retention`] decides how long finished tasks are kept; the [`sequencer`], around the [`Controller`], decides
 //! when each message leaves, with the [`commit_queue`]; [`batch_delay`] how long it may be delayed. The phases of a task
 //! are in [`transition`], those of a slot in [`agents`]. [`verdict`] decides whether another round follows, and
@@ -34,6 +35,8 @@ mod dependants;
 mod effect;
 mod family;
 mod gates;
+mod graph_status;
+mod graphs;
 mod invariants;
 mod job_status;
 mod jobs;
@@ -51,6 +54,7 @@ mod retention;
 mod run_times;
 mod scan;
 mod sequencer;
+mod steps;
 mod task_index;
 mod tasks;
 mod tool_sets;
@@ -74,7 +78,7 @@ pub use sequencer::{Departure, Route, Sequencer};
 
 use crate::engine::journal::{Journal, LogLine};
 use crate::engine::timers::Timers;
-use crate::types::{KillCause, Mono, Now, Phase, Round, TaskId, TaskRecord};
+use crate::types::{KillCause, Mono, Now, Phase, Provided, Round, TaskId, TaskRecord};
 
 /// How often moments on the wall clock are checked: the clock may jump, so a moment far away is not trusted.
 const LOOK_INTERVAL: Duration = Duration::from_secs(60);
@@ -120,6 +124,8 @@ pub struct Settings {
     pub scans_max: usize,
     /// Maximum bytes of an output in one message, so that an agent can send them.
     pub part_bytes_max: u64,
+    /// The time that a run gets to finish when its step ends early: `STEP_GRACE`.
+    pub step_grace: Duration,
 }
 
 /// The state of a controller. See the [module](self).
@@ -140,6 +146,12 @@ pub struct Controller {
     retained: retention::RetainedFamilies,
     /// The void runs of exclusive tasks whose leases have not expired.
     expiring: BTreeMap<TaskId, leases::Expiring>,
+    /// The step graphs.
+    graphs: graphs::Graphs,
+    /// The locations in the report that is being handled, and its task.
+    provided: Option<(TaskId, Box<Provided>)>,
+    /// The changes of graphs that wait for room in the pushes.
+    graph_statuses: graph_status::StatusLines,
     /// The consequences of ends that are still to be carried out.
     backlog: relations::Backlog,
     /// The ends that await a confirmation by their receivers.
@@ -183,6 +195,9 @@ impl Controller {
             families: family::Families::default(),
             retained: retention::RetainedFamilies::default(),
             expiring: BTreeMap::new(),
+            graphs: graphs::Graphs::default(),
+            provided: None,
+            graph_statuses: graph_status::StatusLines::default(),
             backlog: relations::Backlog::default(),
             awaited: BTreeMap::new(),
             scans: scan::Scans::default(),
@@ -209,6 +224,7 @@ impl Controller {
             self.answer_waiter(ticket);
         }
         self.stop_outputs();
+        self.flush_graph_statuses();
     }
 
     /// A connection is gone: its parked queries, its searches and the requests of its agents are dropped. Returns the tickets
@@ -288,14 +304,16 @@ impl Controller {
     /// The end of every event: every task that can start does, and the deadline is set for the next change by time.
     fn settle(&mut self, now: Now) {
         loop {
+            self.settle_graphs(now);
             self.settle_relations(now);
             self.look_for_tools(now);
             self.dispatch(now);
             // A task may have ended because of its time, just before it would have been handed out.
-            if !self.backlog.has_work() {
+            if !self.backlog.has_work() && !self.graphs.has_work() {
                 break;
             }
         }
+        self.plan_graphs(now);
         self.plan_relations(now);
         self.publish_jobs(now);
         self.look_at_changes(now);
@@ -314,6 +332,7 @@ impl Controller {
             self.informed = false;
             self.scans.begin_turn();
             self.backlog.begin_turn();
+            self.graphs.begin_turn();
         }
         effect
     }
@@ -342,7 +361,7 @@ impl Controller {
                 }
                 Timer::Scan => self.continue_scans(now),
                 // The end of every event continues them.
-                Timer::Relations => {}
+                Timer::Relations | Timer::Graphs => {}
                 Timer::JobStatus(name) => self.publish_job(now, name),
                 Timer::Silence(agent) => self.silence(now, agent),
                 Timer::Lease(task) => self.end_lease(now, task),

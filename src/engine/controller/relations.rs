@@ -12,16 +12,18 @@
 //! before its end has been worked off.
 
 use std::collections::VecDeque;
+use std::fmt;
 use std::sync::Arc;
 
 use super::Controller;
 use super::dependants::Edge;
 use super::effect::{Effect, Record, Timer};
+use super::graphs::root;
 use super::jobs::Job;
 use super::waits::Subject;
 use crate::protocol::words;
 use crate::types::{
-    JobName, JobStop, KillCause, Now, Outcome, Phase, Prior, TaskId, TaskRecord, TaskState, Term, Wanted,
+    GraphId, JobName, JobStop, KillCause, Now, Outcome, Phase, Prior, TaskId, TaskRecord, TaskState, Term, Wanted,
 };
 
 /// Tasks that one turn changes. Each takes some microseconds, with its record and its push.
@@ -98,8 +100,14 @@ impl Controller {
         match &term.of {
             Prior::Task(task) => match self.tasks.get(*task).map(|record| &record.state) {
                 None => Fate::Unknown,
-                Some(TaskState::Finished { outcome, .. }) => fate_by(term.wanted, *task, *outcome),
+                Some(TaskState::Finished { outcome, .. }) => {
+                    fate_by(term.wanted, format_args!("task {task}"), *outcome)
+                }
                 Some(_) => Fate::Open,
+            },
+            Prior::Job(name) if let Some(graph) = self.graphs.of_job(name) => match graph.outcome() {
+                Some(outcome) if graph.has_ended => fate_by(term.wanted, format_args!("graph {}", graph.id), outcome),
+                _ => Fate::Open,
             },
             Prior::Job(name) => match self.tasks.jobs().get(name) {
                 None => Fate::Unknown,
@@ -115,7 +123,7 @@ impl Controller {
             Wanted::Success => match job.oldest_unsuccessful().filter(is_older) {
                 Some(task) => {
                     let outcome = self.outcome_of(task).unwrap_or(Outcome::Failed);
-                    fate_by(wanted, task, outcome)
+                    fate_by(wanted, format_args!("task {task}"), outcome)
                 }
                 None if is_open => Fate::Open,
                 None => Fate::Met,
@@ -196,7 +204,9 @@ impl Controller {
     /// A task has finished: notes what that means for others, which [`Self::settle_relations`] carries out.
     pub(super) fn relatives_of(&mut self, task: TaskId) {
         let Some(record) = self.tasks.get(task) else { return };
-        let job = record.membership().map(|member| member.name.clone());
+        // The end of a task of a graph decides nothing for those that wait for the graph.
+        let is_of_a_step = record.place().is_some();
+        let job = record.membership().map(|member| member.name.clone()).filter(|_| !is_of_a_step);
         if !self.tasks.dependants().is_empty()
             && let Some(outcome) = self.outcome_of(task)
         {
@@ -211,6 +221,18 @@ impl Controller {
         }
         if must_stop {
             self.stop_job(&name);
+        }
+    }
+
+    /// A graph has ended: notes what that means for the tasks that wait for it.
+    pub(super) fn relatives_of_graph(&mut self, id: GraphId) {
+        if self.tasks.dependants().is_empty() {
+            return;
+        }
+        let Some(graph) = self.graphs.get(id) else { return };
+        if let Some(outcome) = graph.outcome() {
+            let end = End { task: root(id), outcome, job: Some(graph.job.clone()), until: self.last_id };
+            self.backlog.ends.push_back(end);
         }
     }
 
@@ -235,15 +257,19 @@ impl Controller {
     fn work_off_end(&mut self, now: Now) -> bool {
         let Some(end) = self.backlog.ends.front() else { return false };
         let (task, outcome, dependants) = (end.task, end.outcome, self.tasks.dependants());
+        let by = |wanted| match self.graphs.of_root(task) {
+            Some(graph) => fate_by(wanted, format_args!("graph {}", graph.id), outcome),
+            None => fate_by(wanted, format_args!("task {task}"), outcome),
+        };
         if let Some(edge) = dependants.next_of_task(task, end.until) {
-            let wanted = self.term(edge).map_or(Wanted::End, |term| term.wanted);
-            self.decide(now, edge, fate_by(wanted, task, outcome));
+            let fate = by(self.term(edge).map_or(Wanted::End, |term| term.wanted));
+            self.decide(now, edge, fate);
             return true;
         }
         if let Some(name) = &end.job {
             if let Some(edge) = dependants.next_of_job(name, task, outcome, end.until) {
-                let wanted = self.term(edge).map_or(Wanted::End, |term| term.wanted);
-                self.decide(now, edge, fate_by(wanted, task, outcome));
+                let fate = by(self.term(edge).map_or(Wanted::End, |term| term.wanted));
+                self.decide(now, edge, fate);
                 return true;
             }
             let oldest = self.tasks.jobs().get(name).and_then(Job::oldest_unfinished);
@@ -354,10 +380,10 @@ impl Controller {
     }
 }
 
-/// What becomes of a term by the end of one task.
-fn fate_by(wanted: Wanted, task: TaskId, outcome: Outcome) -> Fate {
+/// What becomes of a term by the end of one task, or of one graph.
+fn fate_by(wanted: Wanted, subject: fmt::Arguments<'_>, outcome: Outcome) -> Fate {
     if wanted.is_met_by(outcome) {
         return Fate::Met;
     }
-    Fate::Unmeetable(format!("task {task} ended as {}", words::outcome(outcome)))
+    Fate::Unmeetable(format!("{subject} ended as {}", words::outcome(outcome)))
 }

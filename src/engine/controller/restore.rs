@@ -8,9 +8,13 @@
 
 use super::agent::{Liveness, Slot};
 use super::effect::Timer;
+use super::graphs::{OwnedGraph, root};
 use super::leases::Remains;
-use super::{Controller, Settings};
-use crate::types::{AgentId, GateSettings, JobMemo, JobName, Label, Now, RoundEnd, TaskId, TaskRecord, TaskState};
+use super::{Controller, Settings, steps};
+use crate::protocol::graph::StoredGraph;
+use crate::types::{
+    AgentId, GateSettings, JobMemo, JobName, Label, Now, RoundEnd, TaskId, TaskRecord, TaskState, Wall,
+};
 
 impl Controller {
     /// A controller with the records of an earlier one; the tasks in the order of their ids.
@@ -27,6 +31,9 @@ impl Controller {
             controller.tasks.jobs_mut().restore(name, memo);
         }
         let mut finished = Vec::new();
+        for stored in stored.graphs {
+            controller.take_back_graph(stored, &mut finished);
+        }
         for record in stored.tasks {
             if let TaskState::Finished { at, .. } = record.state {
                 finished.push((record.id, at));
@@ -43,6 +50,7 @@ impl Controller {
         let queue = controller.tasks.queue_mut();
         let gates: Vec<_> = queue.gates.names().cloned().collect();
         queue.refresh_gated(now, gates.iter());
+        controller.restore_graphs(now);
         controller.restore_relations(now);
         controller.publish_restored(now);
         controller.settle_relations(now);
@@ -51,12 +59,40 @@ impl Controller {
         controller
     }
 
+    /// Takes a graph back before its tasks. `finished` gets its end.
+    fn take_back_graph(&mut self, stored: StoredGraph, finished: &mut Vec<(TaskId, Wall)>) {
+        let id = stored.id;
+        self.last_id = self.last_id.max(root(id));
+        match OwnedGraph::restore(stored) {
+            Ok(mut graph) => {
+                graph.accepted.text = "".into();
+                if let Some(at) = steps::ended_at(&graph) {
+                    graph.has_ended = true;
+                    finished.push((root(id), at));
+                }
+                self.graphs.insert(graph);
+            }
+            Err(refusal) => self.journal.warn(format!("graph {id} is left out: {}", refusal.message)),
+        }
+    }
+
+    /// Puts a task of a step back into its slot, and into the family of its graph.
+    fn take_back_place(&mut self, record: &TaskRecord) {
+        let Some(place) = record.place() else { return };
+        let Some(graph) = self.graphs.get_mut(place.graph) else { return };
+        if let Some(slot) = graph.slot(place) {
+            graph.tasks.insert(slot, record.id);
+            self.families.add(record.id, root(place.graph));
+        }
+    }
+
     fn take_back(&mut self, now: Now, mut record: TaskRecord) {
         record.pushes += unstored_pushes(&record);
         self.last_id = self.last_id.max(record.id);
         if let Some(parent) = record.parent.filter(|parent| self.tasks.get(*parent).is_some()) {
             self.families.add(record.id, parent);
         }
+        self.take_back_place(&record);
         self.note_starts(now, &record);
         let agent = match &mut record.state {
             TaskState::Waiting { .. } | TaskState::Finished { .. } => None,
@@ -132,4 +168,6 @@ pub struct Stored {
     pub drained: Vec<AgentId>,
     /// The part of each job's state that its tasks do not show.
     pub jobs: Vec<(JobName, JobMemo)>,
+    /// The step graphs.
+    pub graphs: Vec<StoredGraph>,
 }

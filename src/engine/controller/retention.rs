@@ -47,7 +47,8 @@ impl RetainedFamilies {
 impl Controller {
     /// A task has finished, at `at`. If its whole family has, the family is kept from now on.
     pub(super) fn keep_family(&mut self, now: Now, task: TaskId, at: Wall) {
-        let bytes = self.tasks.get(task).map_or(0, TaskRecord::bytes);
+        let of_graph = || self.graphs.of_root(task).map_or(0, |graph| graph.bytes);
+        let bytes = self.tasks.get(task).map_or_else(of_graph, TaskRecord::bytes);
         self.retained.bytes_of.insert(task, bytes);
         self.retained.bytes += bytes;
         if let Some(root) = self.families.finished(task) {
@@ -84,7 +85,9 @@ impl Controller {
                 continue;
             }
             for member in self.families.remove(root) {
-                self.tasks.remove(now, member);
+                if self.tasks.remove(now, member).is_none() {
+                    self.forget_graph(member);
+                }
                 self.stop_pushing_again(member);
                 self.retained.bytes -= self.retained.bytes_of.remove(&member).unwrap_or_default();
             }

@@ -15,7 +15,7 @@ use crate::protocol::page::PageOf;
 use crate::protocol::reply::Reply;
 use crate::protocol::task::Filter;
 use crate::protocol::{Code, Refusal};
-use crate::types::{Mono, Now, TaskId, TaskRecord};
+use crate::types::{GraphId, Mono, Now, TaskId, TaskRecord};
 
 /// Work of one turn, in tasks looked at. This takes some hundred microseconds, which other requests hardly notice (HAZARDS
 /// row W11).
@@ -50,12 +50,33 @@ pub(super) struct Scan {
 /// The object of a search.
 #[derive(Debug)]
 pub(super) enum Goal {
-    Newest { found: Option<TaskId>, wait_until: Option<Mono> },
-    Page { page: Page, limit: usize, records: Vec<TaskRecord> },
-    Explain { found: Option<TaskId> },
-    Agents { page: Page, limit: usize },
+    Newest {
+        found: Option<TaskId>,
+        wait_until: Option<Mono>,
+    },
+    Page {
+        page: Page,
+        limit: usize,
+        records: Vec<TaskRecord>,
+    },
+    Explain {
+        found: Option<TaskId>,
+    },
+    Agents {
+        page: Page,
+        limit: usize,
+    },
     Gates,
-    Jobs { page: Page, limit: usize },
+    Jobs {
+        page: Page,
+        limit: usize,
+    },
+    /// The steps of a graph, or all graphs.
+    Graphs {
+        graph: Option<GraphId>,
+        page: Page,
+        limit: usize,
+    },
     Order(Ordered),
 }
 
@@ -211,6 +232,13 @@ impl Controller {
                 *left = left.saturating_sub(page.offset.min(jobs) / SHOWN + SHOWN * (*limit).min(jobs));
                 true
             }
+            Goal::Graphs { graph, page, limit } => {
+                let graph = graph.and_then(|graph| self.graphs.get(graph));
+                let rows = graph.map_or(self.graphs.len(), |graph| graph.accepted.document.steps.len());
+                let tasks = graph.map_or(0, |graph| graph.tasks.len());
+                *left = left.saturating_sub(page.offset.min(rows) / SHOWN + SHOWN * (*limit).min(rows) + tasks);
+                true
+            }
             Goal::Gates => {
                 *left = left.saturating_sub(SHOWN * self.tasks.queue().gates.len());
                 true
@@ -251,6 +279,7 @@ impl Controller {
                 Reply::Agents { agents, page }.into()
             }
             Goal::Gates => self.query_gates(now).into(),
+            Goal::Graphs { graph, page, limit } => self.page_of_graphs(graph, page, limit).into(),
             Goal::Jobs { page: Page { offset, limit: asked }, limit } => {
                 let names = self.tasks.jobs().newest().skip(offset).take(limit);
                 let jobs = names.filter_map(|name| self.job_view(name)).collect();
@@ -288,7 +317,7 @@ impl Scan {
             Goal::Newest { found, .. } => found.is_some() && self.filter.is_empty(),
             Goal::Page { limit, records, .. } => records.len() >= *limit && self.filter.is_empty(),
             Goal::Explain { found } => found.is_some(),
-            Goal::Agents { .. } | Goal::Gates | Goal::Jobs { .. } | Goal::Order(_) => true,
+            Goal::Agents { .. } | Goal::Gates | Goal::Jobs { .. } | Goal::Graphs { .. } | Goal::Order(_) => true,
         }
     }
 }
@@ -329,6 +358,11 @@ fn take(goal: &mut Goal, matches: &mut usize, record: &TaskRecord) -> usize {
             found.get_or_insert(record.id);
             EXPLAINED
         }
-        Goal::Page { .. } | Goal::Agents { .. } | Goal::Gates | Goal::Jobs { .. } | Goal::Order(_) => 0,
+        Goal::Page { .. }
+        | Goal::Agents { .. }
+        | Goal::Gates
+        | Goal::Jobs { .. }
+        | Goal::Graphs { .. }
+        | Goal::Order(_) => 0,
     }
 }

@@ -15,18 +15,21 @@
 //! had never come; every other promise waits until the store recovers.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::Controller;
 use super::commit_queue::{Batch, CommitQueue};
 use super::effect::{Answer, BATCH_DELAY_MAX, Claim, ConnectionId, Effect, Record, Ticket, Timer, claim_of_reply};
+use crate::engine::graph::Graph;
 use crate::engine::journal::LogLine;
 use crate::protocol::publish::Published;
 use crate::protocol::reply::{Reply, no_task};
 use crate::protocol::requests::Message;
 use crate::protocol::requests::apply::TASK_APPLY;
+use crate::protocol::requests::graph::GraphSubmit;
 use crate::protocol::{Code, Refusal};
-use crate::types::{JobStatus, Mono, Now, PushAddress, TaskId, TaskRecord};
+use crate::types::{GraphChange, JobStatus, Mono, Now, PushAddress, TaskId, TaskRecord};
 
 /// The route of a reply, which only the door of the request understands, and the kind of request.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,6 +75,8 @@ pub enum Departure<R> {
     PushAgain(Box<TaskRecord>),
     /// A job has changed: push its state to its receivers, and publish it to subscribers.
     JobStatus(Box<JobStatus>),
+    /// A step graph has changed: push the change to its address, and publish it to subscribers.
+    GraphStatus(Box<GraphChange>),
 }
 
 /// A message that depends on a commit.
@@ -81,6 +86,7 @@ enum Deferred<R> {
     Push { record: Box<TaskRecord>, by: Mono },
     PushAgain(Box<TaskRecord>),
     JobStatus(Box<JobStatus>),
+    GraphStatus(Box<GraphChange>),
 }
 
 /// A [`Controller`] with its commits; `R` is the doors' name for the route of a reply. See the [module](self).
@@ -137,6 +143,12 @@ impl<R: Clone> Sequencer<R> {
         }
     }
 
+    /// Handles the submit of a graph whose steps have been connected.
+    pub fn handle_planned(&mut self, now: Now, route: Route<R>, submit: GraphSubmit, plan: Arc<Graph>) {
+        let reply = self.controller.handle_planned(now, submit, plan);
+        self.answer(now.mono, route, claim_of_reply(&reply), reply);
+    }
+
     /// Answers a request that could not be parsed.
     pub fn handle_refused(&mut self, now: Now, route: Route<R>, refusal: Refusal) {
         let reply = refusal.into();
@@ -152,7 +164,7 @@ impl<R: Clone> Sequencer<R> {
 
     /// A reply found no peer. A task that it handed out waits again; an output that it wanted is answered without the agent.
     pub fn handle_undelivered(&mut self, now: Now, reply: &Reply) {
-        if let Reply::Assigned(record) = reply {
+        if let Reply::Assigned(record, _) = reply {
             self.controller.handle_undelivered(now, record.id, record.round);
         }
         if let Reply::Wanted(wanted) = reply {
@@ -194,6 +206,17 @@ impl<R: Clone> Sequencer<R> {
         self.controller.handle_timeout(now);
     }
 
+    /// See [`Controller::handle_push_room`].
+    pub fn handle_push_room(&mut self, room: impl FnMut(&Arc<PushAddress>) -> usize) {
+        self.controller.handle_push_room(room);
+    }
+
+    /// See [`Controller::has_push_room`].
+    #[must_use]
+    pub fn has_push_room(&self, room: impl FnMut(&Arc<PushAddress>) -> usize) -> bool {
+        self.controller.has_push_room(room)
+    }
+
     /// Refuses submits from here on, answers every parked request, and delays no further commit.
     pub fn handle_stop(&mut self) {
         self.controller.handle_stop();
@@ -219,6 +242,8 @@ impl<R: Clone> Sequencer<R> {
             if let Some(departure) = self.departures.pop_front() {
                 if let Departure::JobStatus(status) = &departure {
                     self.controller.handle_job_status_left(now.mono, &status.view.name);
+                } else if let Departure::GraphStatus(change) = &departure {
+                    self.controller.handle_graph_status_left(change.address.as_ref());
                 }
                 return Some(departure);
             }
@@ -284,6 +309,7 @@ impl<R: Clone> Sequencer<R> {
                 }
                 Effect::PushAgain(record) => self.batch.add(by, Deferred::PushAgain(record)),
                 Effect::JobStatus(status) => self.batch.add(by, Deferred::JobStatus(status)),
+                Effect::GraphStatus(change) => self.batch.add(by, Deferred::GraphStatus(change)),
                 Effect::Reply(ticket, reply) => {
                     if let Some(route) = self.routes.remove(&ticket) {
                         self.answer(by, route, claim, reply);
@@ -329,7 +355,7 @@ impl<R: Clone> Sequencer<R> {
         for message in deferred {
             match message {
                 // While it waited for the store, its agent was given up, and another round may begin.
-                Deferred::Reply { route, reply: Reply::Assigned(record), .. }
+                Deferred::Reply { route, reply: Reply::Assigned(record, _), .. }
                     if !self.controller.is_present(&record) =>
                 {
                     self.send(route, no_task(), Duration::ZERO);
@@ -338,6 +364,7 @@ impl<R: Clone> Sequencer<R> {
                 Deferred::Push { record, by } => self.push(record, by),
                 Deferred::PushAgain(record) => self.departures.push_back(Departure::PushAgain(record)),
                 Deferred::JobStatus(status) => self.departures.push_back(Departure::JobStatus(status)),
+                Deferred::GraphStatus(change) => self.departures.push_back(Departure::GraphStatus(change)),
             }
         }
     }
@@ -355,6 +382,12 @@ impl<R: Clone> Sequencer<R> {
                 if self.controller.handle_many_unstored(now, &tasks, &duplicates) =>
             {
                 let message = format!("the tasks cannot be stored ({why}); submit them again later");
+                self.send(route, Refusal::new(Code::LimitReached, message).into(), Duration::ZERO);
+            }
+            Deferred::Reply { route, reply: Reply::GraphSubmitted { graph, duplicate, .. }, .. }
+                if self.controller.handle_graph_unstored(now, graph, duplicate) =>
+            {
+                let message = format!("the graph cannot be stored ({why}); submit it again later");
                 self.send(route, Refusal::new(Code::LimitReached, message).into(), Duration::ZERO);
             }
             // It may count tasks that are withdrawn.

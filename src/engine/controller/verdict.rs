@@ -23,6 +23,8 @@ pub(super) fn of_result(record: &TaskRecord, result: &RunResult) -> Verdict {
         return of_kill(record, kill);
     }
     match result.exit_code {
+        // Its step ends early: its end is no failure, whatever it made of that.
+        _ if result.told_to_finish => Verdict::End(Outcome::Succeeded),
         _ if has_succeeded => Verdict::End(Outcome::Succeeded),
         // One defer too many is a failure like any other.
         ExitCode::DEFERRED if counts.defers < policy.defers_max => Verdict::Again(RoundEnd::Deferred),
@@ -50,7 +52,7 @@ pub(super) fn of_void_run(record: &TaskRecord, end: RoundEnd) -> Verdict {
 
 fn of_kill(record: &TaskRecord, kill: &Kill) -> Verdict {
     match kill.cause {
-        KillCause::Client(_) | KillCause::ParentEnded(_) => Verdict::End(Outcome::Killed),
+        KillCause::Client(_) | KillCause::ParentEnded(_) | KillCause::GraphEnds(_) => Verdict::End(Outcome::Killed),
         KillCause::Expired => Verdict::End(Outcome::Expired),
         KillCause::Skipped(_) => Verdict::End(Outcome::Skipped),
         KillCause::TimedOut if record.counts.timeouts >= record.policy.timeouts_max => Verdict::End(Outcome::TimedOut),

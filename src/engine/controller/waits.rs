@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::effect::{ConnectionId, Ticket};
-use crate::types::{JobName, TaskId};
+use crate::types::{GraphId, JobName, TaskId};
 
 /// The share of all places that one connection may have, as a divisor: one client must not keep others from parking.
 const SHARE: usize = 10;
@@ -13,6 +13,7 @@ const SHARE: usize = 10;
 pub(super) enum Subject {
     Task(TaskId),
     Job(JobName),
+    Graph(GraphId),
 }
 
 /// The parked requests of one kind, each with its data. Each of the three indexes follows from the others.

@@ -91,7 +91,7 @@ impl Provisions {
             .collect()
     }
 
-    fn of_input(&self, scheduler: &Scheduler, slot: StepTask, input: u32) -> Vec<Arc<str>> {
+    pub(super) fn of_input(&self, scheduler: &Scheduler, slot: StepTask, input: u32) -> Vec<Arc<str>> {
         let plan = scheduler.graph().step(slot.step);
         if plan.main == MainTasks::PerPartition(input)
             && let Some(own) = scheduler.partition_of(slot)

@@ -14,7 +14,7 @@ use crate::types::{GraphEntry, GraphEvent, GraphStatus, StepIndex, StepState, St
 
 /// What the owner of a graph must do next, in order.
 #[must_use]
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GraphEffect {
     /// Start this task.
     Start(StepTask),
@@ -24,8 +24,6 @@ pub enum GraphEffect {
     Kill(StepTask),
     /// This task will not be started, or has to be removed before it is.
     Drop(StepTask),
-    /// Store this entry as the next one.
-    Record(GraphEntry),
     /// Tell of this change.
     Changed(StatusChange),
 }
@@ -102,17 +100,21 @@ impl GraphRun {
         run
     }
 
-    /// Something has happened. `has_not_begun` says of a task that it has no run, so that it can be removed at once. False
-    /// if the event comes too late to change anything.
-    pub fn handle(&mut self, at: Wall, event: GraphEvent, mut has_not_begun: impl FnMut(StepTask) -> bool) -> bool {
+    /// Something has happened. `has_not_begun` says of a task that it has no run, so that it can be removed at once. Returns the
+    /// next entry, which must be stored before anything that follows from it leaves; `None` if the event comes too late to
+    /// change anything.
+    #[must_use]
+    pub fn handle(
+        &mut self,
+        at: Wall,
+        event: GraphEvent,
+        mut has_not_begun: impl FnMut(StepTask) -> bool,
+    ) -> Option<GraphEntry> {
         if !self.matters(&event) {
-            return false;
+            return None;
         }
-        let place = self.effects.len();
         let dropped = self.apply(at, &event, &mut has_not_begun);
-        // It is stored before anything that follows from it leaves.
-        self.effects.insert(place, GraphEffect::Record(GraphEntry { at, event, dropped }));
-        true
+        Some(GraphEntry { at, event, dropped })
     }
 
     fn matters(&self, event: &GraphEvent) -> bool {
@@ -149,6 +151,18 @@ impl GraphRun {
         }
     }
 
+    /// Whether it comes to an end: nothing more of it starts.
+    #[must_use]
+    pub const fn is_ending(&self) -> bool {
+        self.verdict.is_some()
+    }
+
+    /// Whether there is no effect.
+    #[must_use]
+    pub fn is_settled(&self) -> bool {
+        self.effects.is_empty()
+    }
+
     /// Why the graph ends, or has ended, without success.
     #[must_use]
     pub fn reason(&self) -> Option<&str> {
@@ -177,6 +191,12 @@ impl GraphRun {
     #[must_use]
     pub fn inputs(&self, slot: StepTask) -> Vec<(InputId, Vec<Arc<str>>)> {
         self.provisions.of_slot(&self.scheduler, slot)
+    }
+
+    /// The locations that a task finds at one of its inputs.
+    #[must_use]
+    pub fn input(&self, slot: StepTask, input: u32) -> Vec<Arc<str>> {
+        self.provisions.of_input(&self.scheduler, slot, input)
     }
 
     /// The number of locations that the tasks of a step have announced.

@@ -18,6 +18,9 @@ use crate::types::{Host, IpAddr, Mono, PublicKey, PushAddress};
 /// turn.
 pub(super) const FRAMES_PER_SERVICE: usize = 256;
 
+/// Bytes of a short frame, with its cost: a change of a graph has about 200.
+const SHORT_BYTES: usize = 512;
+
 /// Delivers frames to receivers. The [module](super) states the order of the calls.
 #[derive(Debug)]
 pub struct Delivery {
@@ -70,6 +73,18 @@ impl Delivery {
         } else {
             self.life.bound_backlog();
         }
+    }
+
+    /// The number of frames of at most [`SHORT_BYTES`] for which the queue of an address has room, if half of it stays free for
+    /// other frames. An empty queue has room for one.
+    #[must_use]
+    pub fn room(&self, address: &Arc<PushAddress>) -> usize {
+        let queue = self.life.receivers.find(address).and_then(|id| self.life.receivers.get(id)).map(|at| &at.queue);
+        let (frames, bytes) = queue.map_or((0, 0), |queue| (queue.len(), queue.bytes()));
+        let PushConfig { queue_max, queue_bytes_max, .. } = self.life.config;
+        let room = (queue_max / 2).saturating_sub(frames);
+        let room = room.min((queue_bytes_max / 2).saturating_sub(bytes) / SHORT_BYTES);
+        if frames == 0 { room.max(1) } else { room }
     }
 
     /// A turn of the loop begins, with a full budget.

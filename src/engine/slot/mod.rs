@@ -240,7 +240,9 @@ impl Slot {
                     self.look_for_tools(number);
                 }
                 let sent = beat.and_then(|number| self.link.beat_heard(number));
-                if let (Some(sent), Some((task, round, Directive::Run | Directive::Kill))) = (sent, wanted) {
+                if let (Some(sent), Some((task, round, Directive::Run | Directive::Kill | Directive::Finish))) =
+                    (sent, wanted)
+                {
                     self.renew_lease(now, (task, round), sent);
                 }
                 self.handle_answer_facts(now, controller, wanted, parked);
@@ -283,6 +285,7 @@ impl Slot {
         match message {
             Published::Inform => self.apply(now),
             Published::Look(number) => self.look_for_tools(number),
+            Published::Finish(..) => {}
             Published::Kill(task, round) if self.run.id() == Some((task, round)) => self.kill(now),
             Published::Kill(task, round) => {
                 self.early_kills.push_back((task, round));
@@ -310,7 +313,7 @@ impl Slot {
         match wanted {
             Some((task, round, Directive::Kill)) if self.run.id() == Some((task, round)) => self.kill(now),
             Some((task, round, Directive::Drop)) => self.drop_run(now, task, round),
-            Some((.., Directive::Run | Directive::Kill)) | None => {}
+            Some((.., Directive::Run | Directive::Kill | Directive::Finish)) | None => {}
         }
         if news.new_controller {
             self.report_soon(now);

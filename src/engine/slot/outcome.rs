@@ -77,6 +77,7 @@ impl Exited {
             max_rss_kib: self.max_rss_kib,
             reaped: 0,
             by_itself,
+            told_to_finish: false,
             defer: self.defer,
         }
     }

@@ -189,7 +189,7 @@ impl Run {
         let (task, round) = (run.job.task, Some(run.job.round));
         // A run that has ended has no time limit any more.
         let ran = run.since.filter(|_| phase == Phase::Running).map(|since| now.mono.since(since));
-        Some(Report { task, round, phase, times: run.times, ran, result, wait: None })
+        Some(Report { task, round, phase, times: run.times, ran, result, provided: None, wait: None })
     }
 }
 

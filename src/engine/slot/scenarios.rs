@@ -148,6 +148,7 @@ fn job(number: u64) -> Job {
         fields: Fields::new(),
         batch_delay: Duration::ZERO,
         lease: None,
+        step: None,
     }
 }
 

@@ -55,11 +55,12 @@ impl FrameReader {
         // It grows with the received bytes: an announced length reserves nothing.
         self.body.extend_from_slice(now);
         if let (Some(length), Some(long)) = (self.doubtful, allowed.long) {
-            match (long.may_be_long)(&self.body) {
-                Some(true) => self.doubtful = None,
+            match long.bytes_of(&self.body) {
+                Some(max) if length <= max => self.doubtful = None,
                 None if now.len() < missing => {}
-                Some(false) | None => {
-                    return Err(DisconnectReason::TooLong { bytes: length as u64, max: allowed.message_bytes });
+                max => {
+                    let max = max.unwrap_or_default().max(allowed.message_bytes);
+                    return Err(DisconnectReason::TooLong { bytes: length as u64, max });
                 }
             }
         }
@@ -101,7 +102,7 @@ impl FrameReader {
         let max = if flags & COMMAND == 0 { allowed.message_bytes } else { allowed.command_bytes };
         match usize::try_from(length) {
             Ok(length) if length <= max => Ok(Some(length)),
-            Ok(length) if flags & COMMAND == 0 && allowed.long.is_some_and(|long| length <= long.bytes_max) => {
+            Ok(length) if flags & COMMAND == 0 && allowed.long.is_some_and(|long| length <= long.bytes_max()) => {
                 self.doubtful = Some(length);
                 Ok(Some(length))
             }

@@ -50,13 +50,38 @@ pub use subscriptions::{PREFIX_BYTES_MAX, Subscriptions, TooMany};
 
 use std::time::Duration;
 
+use crate::protocol::envelope::LongKind;
+
 /// The messages that may be longer than others: decided by the first bytes of a part, before the rest is held.
 #[derive(Clone, Copy, Debug)]
 pub struct LongMessages {
-    /// Bytes of such a message.
-    pub bytes_max: usize,
-    /// Whether a part that begins like this is one; `None` while there are too few bytes to tell.
-    pub may_be_long: fn(&[u8]) -> Option<bool>,
+    /// Bytes of a submit of tasks.
+    pub submit_bytes_max: usize,
+    /// Bytes of a submit of a graph.
+    pub graph_bytes_max: usize,
+    /// Bytes of a report of an agent.
+    pub report_bytes_max: usize,
+    /// The kind of a part that begins like this.
+    pub kind: fn(&[u8]) -> LongKind,
+}
+
+impl LongMessages {
+    /// Bytes of the longest message.
+    fn bytes_max(&self) -> usize {
+        self.submit_bytes_max.max(self.graph_bytes_max).max(self.report_bytes_max)
+    }
+
+    /// Bytes of a message with a part that begins like this: 0 if it may not be long, `None` while there are too few bytes to
+    /// tell.
+    fn bytes_of(&self, start: &[u8]) -> Option<usize> {
+        match (self.kind)(start) {
+            LongKind::Submit => Some(self.submit_bytes_max),
+            LongKind::Graph => Some(self.graph_bytes_max),
+            LongKind::Report => Some(self.report_bytes_max),
+            LongKind::None => Some(0),
+            LongKind::Unknown => None,
+        }
+    }
 }
 
 /// Limits for a peer.
@@ -83,16 +108,15 @@ pub struct Limits {
 impl Limits {
     /// Bytes of the longest message.
     fn bytes_max(&self) -> usize {
-        self.long.map_or(0, |long| long.bytes_max).max(self.message_bytes_max)
+        self.long.map_or(0, |long| long.bytes_max()).max(self.message_bytes_max)
     }
 
     /// Checks an opened frame, after parts with `before` bytes of the same message.
     fn check(&self, frame: &frame::Frame, before: usize) -> Result<(), DisconnectReason> {
-        let is_long = || self.long.is_some_and(|long| (long.may_be_long)(&frame.body) == Some(true));
+        let long = || self.long.and_then(|long| long.bytes_of(&frame.body)).unwrap_or_default();
         let max = match frame.is_command {
             true => command::COMMAND_BYTES_MAX,
-            false if is_long() => self.bytes_max().saturating_sub(before),
-            false => self.message_bytes_max.saturating_sub(before),
+            false => self.message_bytes_max.max(long()).saturating_sub(before),
         };
         let bytes = frame.body.len();
         if bytes > max { Err(DisconnectReason::TooLong { bytes: bytes as u64, max }) } else { Ok(()) }

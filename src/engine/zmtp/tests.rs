@@ -30,15 +30,22 @@ fn at(time: Duration) -> Mono {
 /// A frame beyond the limit is taken only if its first bytes permit it, however the stream is split.
 #[test]
 fn a_long_message_says_in_its_first_bytes_that_it_is_one() {
-    let may_be_long = |start: &[u8]| match start {
-        [b'L', b'O', ..] => Some(true),
-        [b'L'] | [] => None,
-        _ => Some(false),
+    let kind = |start: &[u8]| match start {
+        [b'L', b'O', ..] => LongKind::Submit,
+        [b'L', b'G', ..] => LongKind::Graph,
+        [b'L'] | [] => LongKind::Unknown,
+        _ => LongKind::None,
     };
-    let long = LongMessages { bytes_max: 5000, may_be_long };
-    for (start, length, is_taken) in
-        [("LO", 5000, true), ("LX", 1001, false), ("X", 1001, false), ("LO", 5001, false), ("X", 1000, true)]
-    {
+    let long = LongMessages { submit_bytes_max: 5000, graph_bytes_max: 9000, report_bytes_max: 0, kind };
+    for (start, length, is_taken) in [
+        ("LO", 5000, true),
+        ("LX", 1001, false),
+        ("X", 1001, false),
+        ("LO", 5001, false),
+        ("LG", 9000, true),
+        ("LG", 9001, false),
+        ("X", 1000, true),
+    ] {
         for split in [1, 7, 4096] {
             let mut reader = frame::FrameReader::default();
             let allowed = frame::Allowance { command_bytes: 10, message_bytes: 1000, long: Some(long) };

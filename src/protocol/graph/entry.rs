@@ -56,7 +56,7 @@ struct Task {
     partition: u32,
 }
 
-/// Writes and reads the entries of one graph.
+/// Writes the entries of a graph, and reads those of one.
 #[derive(Debug)]
 pub struct EntryCodec<'a> {
     document: &'a Document,
@@ -71,31 +71,32 @@ impl<'a> EntryCodec<'a> {
         Self { document, steps }
     }
 
-    /// Writes an entry; `None` if it is not one of this graph.
+    /// Writes an entry of a graph with this document; `None` if it is not one of it.
     #[must_use]
-    pub fn encode(&self, entry: &GraphEntry) -> Option<String> {
+    pub fn encode(document: &Document, entry: &GraphEntry) -> Option<String> {
+        let this = Names { document };
         let event = match &entry.event {
             GraphEvent::Announced { slot, round, output, location } => Event::Announced {
-                task: self.task(slot)?,
+                task: this.task(slot)?,
                 round: *round,
-                output: self.output(slot.step, *output)?,
+                output: this.output(slot.step, *output)?,
                 location: location.to_string(),
             },
             GraphEvent::Ended(slot, TaskEnd { failure, round, provided }) => {
                 let provided = provided.iter().map(|(output, locations)| {
-                    Some((self.output(slot.step, *output)?, locations.iter().map(ToString::to_string).collect()))
+                    Some((this.output(slot.step, *output)?, locations.iter().map(ToString::to_string).collect()))
                 });
                 Event::Ended {
-                    task: self.task(slot)?,
+                    task: this.task(slot)?,
                     round: *round,
                     failure: failure.as_ref().map(ToString::to_string),
                     provided: provided.collect::<Option<_>>()?,
                 }
             }
-            GraphEvent::Complete(step) => Event::Complete { step: self.step(*step)?.name.to_string() },
+            GraphEvent::Complete(step) => Event::Complete { step: this.step(*step)?.name.to_string() },
             GraphEvent::Kill(reason) => Event::Kill { reason: reason.to_string() },
         };
-        let dropped = entry.dropped.iter().map(|slot| self.task(slot)).collect::<Option<_>>()?;
+        let dropped = entry.dropped.iter().map(|slot| this.task(slot)).collect::<Option<_>>()?;
         serde_json::to_string(&EntryText { at: entry.at.micros(), event, dropped }).ok()
     }
 
@@ -129,16 +130,35 @@ impl<'a> EntryCodec<'a> {
         Some(GraphEntry { at: Wall::from_micros(at), event, dropped })
     }
 
+    fn output_of(&self, step: StepIndex, name: &str) -> Option<u32> {
+        number_of(self.document.steps.get(step.at())?.outputs.iter().map(PortName::as_str), name)
+    }
+
+    fn slot(&self, task: &Task) -> Option<StepTask> {
+        let step = *self.steps.get(task.step.as_str())?;
+        let role = match &task.prepares {
+            None => TaskRole::Main,
+            Some(port) => {
+                let names = self.document.steps.get(step.at())?.ports().map(|Port { name, .. }| name.as_str());
+                TaskRole::Prepare(number_of(names, port)?)
+            }
+        };
+        Some(StepTask { step, role, number: task.partition })
+    }
+}
+
+/// The names for the numbers of a graph.
+struct Names<'a> {
+    document: &'a Document,
+}
+
+impl Names<'_> {
     fn step(&self, step: StepIndex) -> Option<&StepDocument> {
         self.document.steps.get(step.at())
     }
 
     fn output(&self, step: StepIndex, output: u32) -> Option<String> {
         self.step(step)?.outputs.get(output as usize).map(ToString::to_string)
-    }
-
-    fn output_of(&self, step: StepIndex, name: &str) -> Option<u32> {
-        number_of(self.step(step)?.outputs.iter().map(PortName::as_str), name)
     }
 
     fn task(&self, slot: &StepTask) -> Option<Task> {
@@ -148,18 +168,6 @@ impl<'a> EntryCodec<'a> {
             TaskRole::Prepare(input) => Some(step.ports().nth(input as usize)?.name.to_string()),
         };
         Some(Task { step: step.name.to_string(), prepares, partition: slot.number })
-    }
-
-    fn slot(&self, task: &Task) -> Option<StepTask> {
-        let step = *self.steps.get(task.step.as_str())?;
-        let role = match &task.prepares {
-            None => TaskRole::Main,
-            Some(port) => {
-                let names = self.step(step)?.ports().map(|Port { name, .. }| name.as_str());
-                TaskRole::Prepare(number_of(names, port)?)
-            }
-        };
-        Some(StepTask { step, role, number: task.partition })
     }
 }
 

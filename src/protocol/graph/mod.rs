@@ -19,6 +19,7 @@
 //!
 //! A reader checks one step at a time. Whether the steps fit together is the concern of `engine::graph`.
 
+mod accepted;
 mod document;
 mod entry;
 mod node;
@@ -30,8 +31,9 @@ mod tests;
 
 use super::json::FieldLimits;
 use super::rules::DefaultPolicies;
-use crate::types::{GraphLimits, GraphStatus, StepState};
+use crate::types::{GraphLimits, GraphStatus, PortActivity, StepState};
 
+pub use accepted::{AcceptedGraph, GraphRow, StepTerms, StoredGraph, decode};
 pub use document::Document;
 pub use entry::EntryCodec;
 pub use step::{Port, Source, StepDocument, TaskCount, Work};
@@ -70,5 +72,15 @@ pub const fn state(state: StepState) -> &'static str {
         StepState::Completing => "COMPLETING",
         StepState::Completed => "COMPLETED",
         StepState::Deactivated => "DEACTIVATED",
+    }
+}
+
+/// The word for the activity of a port.
+#[must_use]
+pub const fn activity(activity: PortActivity) -> &'static str {
+    match activity {
+        PortActivity::Inactive => "inactive",
+        PortActivity::Active => "active",
+        PortActivity::Completed => "completed",
     }
 }

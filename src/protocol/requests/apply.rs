@@ -1,14 +1,20 @@
 //! TASK/INTERNAL/APPLY (facts, 1.2): an agent asks for a task, and gets one.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::{FromAgent, Kind, words};
-use crate::protocol::json::ObjectWriter;
-use crate::protocol::{command, task};
-use crate::types::{Fields, Round, TaskCommand, TaskId, TaskRecord, ToolName};
+use crate::protocol::json::{self, ObjectWriter};
+use crate::protocol::{command, locations, task};
+use crate::types::{
+    Fields, PortName, Round, StepContext, StepName, StepRole, TaskCommand, TaskId, TaskRecord, ToolName,
+};
 
 /// Requests a task.
 pub const TASK_APPLY: Kind = Kind::of_agents("TASK/INTERNAL/APPLY", |reader| Ok(FromAgent::Apply(reader.wait()?)));
+
+const ROLE_MAIN: &str = "MAIN";
+const ROLE_PREPARE: &str = "PREPARE";
 
 /// A task in the form for an agent.
 #[derive(Clone, Debug, PartialEq)]
@@ -27,6 +33,8 @@ pub struct Job {
     pub batch_delay: Duration,
     /// The length of its lease, if the run must end when the controller is silent.
     pub lease: Option<Duration>,
+    /// Its place in a graph, if it is a task of a step.
+    pub step: Option<Arc<StepContext>>,
 }
 
 /// Writes the longest time that an agent would wait for a task.
@@ -35,7 +43,11 @@ pub(in crate::protocol) fn write(wait: Option<Duration>, writer: &mut ObjectWrit
 }
 
 /// Writes the task for an agent.
-pub(in crate::protocol) fn write_answer(record: &TaskRecord, writer: &mut ObjectWriter<'_>) {
+pub(in crate::protocol) fn write_answer(
+    record: &TaskRecord,
+    step: Option<&StepContext>,
+    writer: &mut ObjectWriter<'_>,
+) {
     task::write(record, writer);
     writer.maybe(
         words::SLACK,
@@ -44,6 +56,31 @@ pub(in crate::protocol) fn write_answer(record: &TaskRecord, writer: &mut Object
             .map(|batch_delay| batch_delay.as_millis()),
     );
     writer.maybe(words::LEASE, record.lease().map(|lease| lease.term.as_millis()));
+    if let Some(step) = step {
+        write_step(step, record, writer);
+    }
+}
+
+/// Writes the place of a task in its graph. Names that its record shows already are left out.
+fn write_step(step: &StepContext, record: &TaskRecord, writer: &mut ObjectWriter<'_>) {
+    let mut fields = step_fields(step);
+    fields.retain(|name, _| json::member(&record.submitted, name).is_none());
+    writer.members(&json::members(&fields));
+    writer.text(words::INPUTS, &locations::to_text(&step.inputs));
+    writer.text(words::OUTPUTS, &step.outputs.iter().map(PortName::as_str).collect::<Vec<_>>().join(","));
+    writer.literal(words::GRACE, step.grace.as_millis());
+}
+
+/// The fields of a step that a task shows to its tool.
+pub(in crate::protocol) fn step_fields(step: &StepContext) -> Fields {
+    let fields = Fields::new().with(words::GRAPH_ID, step.graph.to_string()).with(words::STEP, step.step.as_str());
+    let (role, port) = match &step.role {
+        StepRole::Main => (ROLE_MAIN, None),
+        StepRole::Prepare(port) => (ROLE_PREPARE, Some(port)),
+    };
+    let fields = fields.with(words::ROLE, role);
+    let fields = port.into_iter().fold(fields, |fields, port| fields.with(words::PORT, port.as_str()));
+    fields.with(words::PARTITION, step.partition)
 }
 
 impl Job {
@@ -57,7 +94,28 @@ impl Job {
         let millis = |name| fields.count(name).and_then(|millis| u32::try_from(millis).ok());
         let time = |name| millis(name).map(|millis| Duration::from_millis(millis.into()));
         let (batch_delay, lease) = (time(words::SLACK).unwrap_or_default(), time(words::LEASE));
+        // A task that is a part of a graph cannot run as one that is not.
+        let step = if fields.get(words::INPUTS).is_some() { Some(Arc::new(read_step(&fields)?)) } else { None };
         fields.retain(|name, _| !task::is_ours(name));
-        Some(Self { task, round, tool, command, fields, batch_delay, lease })
+        Some(Self { task, round, tool, command, fields, batch_delay, lease, step })
     }
+}
+
+fn read_step(fields: &Fields) -> Option<StepContext> {
+    let port = |name: &str| PortName::new(name).ok();
+    let inputs = locations::read(fields.text(words::INPUTS)?)?;
+    let outputs = fields.text(words::OUTPUTS)?.split(',').filter(|name| !name.is_empty());
+    Some(StepContext {
+        graph: fields.text(words::GRAPH_ID)?.parse().ok()?,
+        step: StepName::new(fields.text(words::STEP)?).ok()?,
+        role: match fields.text(words::ROLE)? {
+            ROLE_MAIN => StepRole::Main,
+            ROLE_PREPARE => StepRole::Prepare(port(fields.text(words::PORT)?)?),
+            _ => return None,
+        },
+        partition: fields.count(words::PARTITION)?.try_into().ok()?,
+        inputs: inputs.into_iter().map(|(port, list)| (port, list.into())).collect(),
+        outputs: outputs.map(port).collect::<Option<_>>()?,
+        grace: Duration::from_millis(fields.count(words::GRACE)?),
+    })
 }

@@ -81,6 +81,8 @@ pub enum Directive {
     Run,
     /// End the run and report.
     Kill,
+    /// Tell the run, which is of a step, to finish early, and report.
+    Finish,
     /// End the run; its result is not wanted.
     Drop,
 }
@@ -92,6 +94,7 @@ impl Directive {
         match self {
             Self::Run => "RUN",
             Self::Kill => "KILL",
+            Self::Finish => "FINISH",
             Self::Drop => "DROP",
         }
     }
@@ -99,7 +102,7 @@ impl Directive {
     /// The directive with this word.
     #[must_use]
     pub fn of(word: &str) -> Option<Self> {
-        [Self::Run, Self::Kill, Self::Drop].into_iter().find(|wanted| wanted.word() == word)
+        [Self::Run, Self::Kill, Self::Finish, Self::Drop].into_iter().find(|wanted| wanted.word() == word)
     }
 }
 

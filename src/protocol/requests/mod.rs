@@ -11,6 +11,7 @@ pub mod drain;
 pub mod exit;
 pub mod explain;
 pub mod gate;
+pub mod graph;
 pub mod heartbeat;
 pub mod hold;
 pub mod job;
@@ -22,6 +23,7 @@ pub mod report;
 pub mod retry;
 pub mod serve;
 pub mod stats;
+pub mod step;
 pub mod submit;
 
 #[cfg(test)]
@@ -32,14 +34,14 @@ use std::time::Duration;
 
 use super::client::{self, Ask, Listing};
 use super::code::{Code, Refusal, shown};
-use super::envelope;
+use super::envelope::{self, LongKind};
 use super::json::{self, FieldLimits, List};
 use super::page::Page;
 use super::rules::Rules;
 use super::task::Filter;
 use super::typed::{number, whole};
 use super::words::{self, kind};
-use crate::types::{AgentId, Fields, JobName, Label, Round, Scalar, Session, TaskId};
+use crate::types::{AgentId, Fields, GraphId, JobName, Label, Round, Scalar, Session, StepName, TaskId};
 
 /// One message to the controller.
 #[derive(Clone, Debug, PartialEq)]
@@ -57,6 +59,7 @@ impl Message {
         match self {
             Self::Client(Request::Submit(submit)) => submit.tool.is_command(),
             Self::Client(Request::SubmitMany(many)) => many.tasks.iter().any(|submit| submit.tool.is_command()),
+            Self::Client(Request::GraphSubmit(submit)) => submit.graph.has_command(),
             Self::Client(_) | Self::Agent(..) => false,
         }
     }
@@ -116,8 +119,20 @@ said! {
         JobQuery(JobName, Option<Duration>) = job::JOB_QUERY;
         /// A page of jobs.
         JobDetails(Page) = job::JOB_DETAILS;
+        /// Run a step graph.
+        GraphSubmit(Box<graph::GraphSubmit>) = graph::GRAPH_SUBMIT;
+        /// The state of a graph; with a time, the reply waits until the graph has ended or the time has passed.
+        GraphQuery(GraphId, Option<Duration>) = graph::GRAPH_QUERY;
+        /// A page of the steps of a graph; without one, a page of graphs.
+        GraphDetails(Option<GraphId>, Page) = graph::GRAPH_DETAILS;
+        /// End a graph; with the reason given by the sender.
+        GraphKill(GraphId, Option<Arc<str>>) = graph::GRAPH_KILL;
         /// A change of the tasks of a job.
         JobOrder(JobName, job::JobOrder) = job::JOB_KILL, job::JOB_RETRY, job::JOB_HOLD, job::JOB_RELEASE;
+        /// A location for the steps downstream of a running task.
+        StepProviding(Box<step::Providing>) = step::STEP_PROVIDING;
+        /// The early end of a step.
+        StepComplete(GraphId, StepName) = step::STEP_COMPLETE;
     }
 }
 
@@ -253,14 +268,17 @@ pub fn parse(body: &[u8], rules: &Rules) -> Result<(&'static str, Message), Refu
     Ok((kind.word, message))
 }
 
-/// The limits of a message. A submit that says so in its first bytes may be longer than other messages.
+/// The limits of a message. One that says so in its first bytes may be longer than others.
 fn limits_of(body: &[u8], rules: &Rules) -> Result<FieldLimits, Refused> {
-    let max = rules.submits.bytes_max.max(rules.limits.message_bytes);
-    if envelope::may_be_long(body) != Some(true) {
-        return Ok(rules.limits);
-    }
+    let message_bytes = rules.limits.message_bytes;
+    let (what, max, key) = match envelope::long_kind(body) {
+        LongKind::Submit => ("submit", rules.submits.bytes_max.max(message_bytes), "SUBMIT_BYTES_MAX"),
+        LongKind::Graph => ("submit", rules.graphs.bytes_max.max(message_bytes), "GRAPH_BYTES_MAX"),
+        LongKind::Report => ("report", report::bytes_max(message_bytes), "a fixed limit beyond MESSAGE_BYTES_MAX"),
+        LongKind::None | LongKind::Unknown => return Ok(rules.limits),
+    };
     if body.len() > max {
-        let message = format!("the submit has {} bytes; at most {max} are accepted (SUBMIT_BYTES_MAX)", body.len());
+        let message = format!("the {what} has {} bytes; at most {max} are accepted ({key})", body.len());
         return Err(Refused { kind: kind::ERROR, refusal: Refusal::new(Code::LimitReached, message) });
     }
     Ok(FieldLimits { message_bytes: max, ..rules.limits })

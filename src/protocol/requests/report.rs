@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use super::{FromAgent, Kind, Reader, Refusal, words};
 use crate::protocol::json::ObjectWriter;
-use crate::protocol::result;
-use crate::protocol::typed::{bad, moment, seconds};
-use crate::types::{Phase, PhaseTimes, Round, RunResult, Scalar, TaskId};
+use crate::protocol::typed::{bad, field, moment, seconds};
+use crate::protocol::{locations, result};
+use crate::types::{Phase, PhaseTimes, Provided, Round, RunResult, Scalar, StepContext, TaskId};
 
 /// The state of the agent's task.
 pub const TASK_REPORT: Kind =
@@ -27,8 +27,17 @@ pub struct Report {
     pub ran: Option<Duration>,
     /// The result of run.sh, in ENDED and FINISHED.
     pub result: Option<RunResult>,
+    /// The locations that the run of a step provides, in FINISHED, if it has succeeded or was told to finish early.
+    pub provided: Option<Box<Provided>>,
     /// The longest time that the agent waits for its next task: an APPLY in the same message.
     pub wait: Option<Duration>,
+}
+
+/// Most bytes of a report, if other messages have at most `message_bytes`. The text of [`Report::provided`] has no control
+/// characters, so that escapes within the message at most double it.
+#[must_use]
+pub const fn bytes_max(message_bytes: usize) -> usize {
+    message_bytes.saturating_add(2 * StepContext::PROVIDED_BYTES_MAX)
 }
 
 impl Reader<'_> {
@@ -45,7 +54,12 @@ impl Reader<'_> {
         };
         let result = if phase >= Phase::Ended { result::read(&self.fields)? } else { None };
         let ran = seconds(&self.fields, words::RAN_SECONDS)?;
-        Ok(Report { task, round: self.round()?, phase, times, ran, result, wait: self.wait()? })
+        let provided =
+            field(&self.fields, words::PROVIDED, "a JSON object of arrays of locations, in a text", |value| {
+                locations::read_provided(value.as_text()?)
+            })?;
+        let provided = provided.filter(|_| phase == Phase::Finished).map(Box::new);
+        Ok(Report { task, round: self.round()?, phase, times, ran, result, provided, wait: self.wait()? })
     }
 }
 
@@ -59,6 +73,7 @@ pub(in crate::protocol) fn write(report: &Report, writer: &mut ObjectWriter<'_>)
     if let Some(result) = &report.result {
         result::write(result, writer);
     }
+    writer.maybe_text(words::PROVIDED, report.provided.as_ref().map(|provided| locations::to_text(provided)));
     writer.maybe(words::WAIT, report.wait.map(|wait| wait.as_millis()));
 }
 

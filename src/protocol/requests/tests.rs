@@ -7,11 +7,14 @@ use super::hold::hold;
 use super::kill::{self, kill};
 use super::query::query;
 use super::retry::retry;
+use super::step::{self, Providing};
 use super::submit::{Parent, Submission};
 use super::{agents, list, stats, *};
 use crate::protocol::client::Selector;
 use crate::protocol::json::FieldLimits;
-use crate::types::{AddressPolicy, Labels, Pace, Policy, PolicySlot, Requirements, UNTIL_OPENED, Wall};
+use crate::types::{
+    AddressPolicy, Labels, Pace, Policy, PolicySlot, PortName, Requirements, StepName, UNTIL_OPENED, Wall,
+};
 
 /// The request as the controller parses it.
 fn understood<A>(ask: &Ask<A>) -> Request {
@@ -21,6 +24,7 @@ fn understood<A>(ask: &Ask<A>) -> Request {
         wait_max: Duration::from_secs(60),
         apply_wait_max: Duration::from_secs(60),
         submits: crate::protocol::rules::SubmitLimits::DEFAULT,
+        graphs: crate::types::GraphLimits::DEFAULT,
         defaults: crate::protocol::rules::DefaultPolicies::default(),
     };
     match parse(&ask.encode(), &rules) {
@@ -133,4 +137,37 @@ fn the_other_requests_arrive_too() {
     let Request::Query(filter, wait) = understood(&query(&Selector::task(ID), Some(wait))) else { panic!() };
     assert_eq!(filter.task_id(), Some(ID.parse().ok()));
     assert_eq!(wait, Some(Duration::from_millis(2)));
+}
+
+#[test]
+fn what_a_step_does_arrives_as_it_was_meant() {
+    let port = PortName::new("out").unwrap();
+    for (round, location) in [(None, ""), (Some(Round(2)), "/a b")] {
+        let task = ID.parse().unwrap();
+        let wanted = Providing { task, round, port: port.clone(), location: location.into() };
+        let request = understood(&step::providing(ID, round, "out", location));
+        assert_eq!(request, Request::StepProviding(Box::new(wanted)));
+    }
+    let graph = "GRAPH_1480000000.120000_AZazA";
+    let wanted = Request::StepComplete(graph.parse().unwrap(), StepName::new("a-b").unwrap());
+    assert_eq!(understood(&step::complete(graph, "a-b")), wanted);
+}
+
+#[test]
+fn what_no_step_can_do_is_refused_with_the_field() {
+    let refusal = |ask: &Ask<()>| parse(&ask.encode(), &Rules::of_history()).unwrap_err().refusal;
+    let providing = |port: &str, location: &str| refusal(&step::providing(ID, None, port, location));
+    let codes =
+        [(-1007, providing("a-b", "x")), (-1007, providing("a", "x\ny")), (-1007, providing("a", &"x".repeat(4097)))];
+    for (code, refusal) in codes {
+        assert_eq!(refusal.code.number(), code, "{refusal}");
+        assert!(refusal.message.starts_with("__PORT__: ") || refusal.message.starts_with("__LOCATION__ "), "{refusal}");
+    }
+    assert_eq!(refusal(&step::complete("GRAPH_1", "s")).code.number(), -1004);
+    assert_eq!(refusal(&step::complete("GRAPH_1480000000.120000_AZazA", "__s")).code.number(), -1007);
+    let missing = refusal(&step::STEP_COMPLETE.demand()).message;
+    assert_eq!(
+        missing,
+        "STEP/COMPLETE has no text __GRAPH_ID__; set it to the id that the submit of the graph returned"
+    );
 }

@@ -26,6 +26,7 @@ pub(super) fn rules(config: &Config, endpoints: &[&str]) -> Rules {
             tasks_max: config.controller.submit_many_max,
             terms_max: config.controller.after_terms_max,
         },
+        graphs: config.graph,
     }
 }
 
@@ -78,6 +79,7 @@ pub(super) fn engine(config: &Config) -> Settings {
         parked_max: config.controller.parked_max,
         scans_max: config.controller.searches_max,
         part_bytes_max: part_bytes_max(config),
+        step_grace: config.controller.step_grace,
         job_receivers_max: config.controller.job_receivers_max,
     }
 }

@@ -66,6 +66,12 @@ impl Pusher {
         self.perform(now);
     }
 
+    /// The number of short frames for which the queue of an address has room, if half of it stays free for other frames.
+    #[must_use]
+    pub fn room(&self, address: &Arc<PushAddress>) -> usize {
+        self.engine.room(address)
+    }
+
     /// Sends the queued frames to addresses that accept them, with one write for each address, within the budget of this
     /// turn; later turns send the rest.
     pub fn flush(&mut self, now: Mono) {

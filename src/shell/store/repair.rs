@@ -15,8 +15,10 @@ use std::path::{Path, PathBuf};
 
 use rusqlite::{Connection, OpenFlags};
 
+use super::graphs::Entries;
 use super::wal::{Log, Opened};
-use super::{FILE, StoreError, checksum, connect, log_of, put_row, row_of, schema, settings};
+use super::{FILE, StoreError, checksum, connect, graphs, log_of, put_row, row_of, schema, settings};
+use crate::protocol::graph::GraphRow;
 use crate::protocol::record::Row;
 
 /// A complete store that must still replace the damaged one.
@@ -32,6 +34,8 @@ pub struct Salvage {
     /// Ids, as far as they are readable, of damaged rows.
     damaged: BTreeMap<i64, String>,
     settings: BTreeMap<(String, String), String>,
+    graphs: BTreeMap<i64, GraphRow>,
+    entries: Entries,
     /// The unreadable parts, one phrase each.
     pub unreadable: Vec<String>,
     /// Ids of tasks of which only an earlier state is readable.
@@ -98,6 +102,7 @@ impl Salvage {
             Ok(_) => {
                 self.take_rows(&connection, extent);
                 self.take_settings(&connection);
+                self.take_graphs(&connection);
             }
             Err(StoreError::Damaged { what, .. }) => self.note(what),
             Err(other) => return Err(other),
@@ -155,6 +160,44 @@ impl Salvage {
         unreadable.into_iter().for_each(|what| self.note(what));
     }
 
+    fn take_graphs(&mut self, connection: &Connection) {
+        let (mut unreadable, mut lost_entries) = (Vec::new(), 0);
+        let read = graphs::read_rows(connection, |row, is_intact| {
+            if is_intact {
+                self.graphs.entry(row.micros).or_insert(row);
+            } else {
+                unreadable.push(format!("the row of graph {:?}", row.id));
+            }
+        });
+        // A file of an earlier version has no such tables.
+        let is_missing = |error: &rusqlite::Error| error.to_string().contains("no such table");
+        let read = read.and_then(|()| {
+            graphs::read_entries(connection, |graph, number, entry| match entry {
+                Some(entry) => drop(self.entries.entry((graph, number)).or_insert(entry)),
+                None => lost_entries += 1,
+            })
+        });
+        if let Some(error) = read.err().filter(|error| !is_missing(error)) {
+            unreadable.push(format!("a part of the graphs: {error}"));
+        }
+        if lost_entries > 0 {
+            unreadable.push(format!("{lost_entries} entries of graphs"));
+        }
+        unreadable.into_iter().for_each(|what| self.note(what));
+    }
+
+    /// The graphs with the entries up to the first one that is missing: the later ones have no meaning without it.
+    fn write_graphs(&self, connection: &Connection) -> rusqlite::Result<()> {
+        for row in self.graphs.values() {
+            graphs::put(connection, row)?;
+            let of_graph = self.entries.range((row.micros, 0)..=(row.micros, i64::MAX)).zip(1..);
+            for (((_, number), entry), _) in of_graph.take_while(|(((_, number), _), expected)| number == expected) {
+                graphs::put_entry(connection, row.micros, *number, entry)?;
+            }
+        }
+        Ok(())
+    }
+
     fn write(&self, path: &Path) -> rusqlite::Result<()> {
         let connection = Connection::open(path)?;
         let transaction = connection.unchecked_transaction()?;
@@ -168,6 +211,7 @@ impl Salvage {
         for ((kind, name), value) in &self.settings {
             settings::put(&transaction, kind, name, Some(value.clone()))?;
         }
+        self.write_graphs(&transaction)?;
         transaction.commit()
     }
 }

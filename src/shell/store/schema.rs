@@ -7,7 +7,10 @@ use rusqlite::Connection;
 use super::StoreError;
 
 /// The version that this program writes, stored as `user_version` of the file.
-const VERSION: i64 = 3;
+const VERSION: i64 = 4;
+
+/// The first version with step graphs.
+const VERSION_WITH_GRAPHS: i64 = 4;
 
 /// Marks the file as ours: "llts".
 const APPLICATION: i64 = 0x6c6c_7473;
@@ -38,6 +41,24 @@ const MIGRATIONS: [&str; VERSION as usize] = [
 ",
     // Since this version a row of the settings may be that of a job, which earlier programs take for damage.
     "",
+    "
+    CREATE TABLE graphs (
+        micros       INTEGER PRIMARY KEY, -- the time in the id, in microseconds: the order of submission
+        id           TEXT NOT NULL,
+        submitted_at INTEGER NOT NULL,    -- microseconds since 1970
+        submitted    TEXT NOT NULL,       -- the fields beside the document, as JSON
+        terms        TEXT NOT NULL,       -- the limits and defaults that it was accepted with, as JSON
+        document     TEXT NOT NULL,       -- as the client sent it
+        checksum     INTEGER NOT NULL
+    ) STRICT;
+    CREATE TABLE graph_entries (
+        graph    INTEGER NOT NULL, -- graphs.micros
+        number   INTEGER NOT NULL, -- from 1, in the order of the events
+        entry    TEXT NOT NULL,    -- as JSON
+        checksum INTEGER NOT NULL,
+        PRIMARY KEY (graph, number)
+    ) STRICT, WITHOUT ROWID;
+",
 ];
 
 pub(super) const PUT: &str = "
@@ -54,6 +75,23 @@ pub(super) const SET: &str = "INSERT OR REPLACE INTO settings (kind, name, value
 pub(super) const UNSET: &str = "DELETE FROM settings WHERE kind = ?1 AND name = ?2";
 
 pub(super) const GET_SETTINGS: &str = "SELECT kind, name, value, checksum FROM settings ORDER BY kind, name";
+
+pub(super) const PUT_GRAPH: &str = "
+    INSERT OR REPLACE INTO graphs (micros, id, submitted_at, submitted, terms, document, checksum)
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
+";
+
+pub(super) const PUT_ENTRY: &str =
+    "INSERT OR REPLACE INTO graph_entries (graph, number, entry, checksum) VALUES (?1, ?2, ?3, ?4)";
+
+pub(super) const REMOVE_GRAPH: &str = "DELETE FROM graphs WHERE micros = ?1";
+
+pub(super) const REMOVE_ENTRIES: &str = "DELETE FROM graph_entries WHERE graph = ?1";
+
+pub(super) const GET_GRAPHS: &str =
+    "SELECT micros, id, submitted_at, submitted, terms, document, checksum FROM graphs ORDER BY micros";
+
+pub(super) const GET_ENTRIES: &str = "SELECT graph, number, entry, checksum FROM graph_entries ORDER BY graph, number";
 
 pub(super) const GET_ALL: &str = "
     SELECT micros, id, status, operation, round, submitted_at, submitted, state, checksum FROM tasks ORDER BY micros
@@ -100,6 +138,14 @@ pub(super) fn check(connection: &Connection, path: &Path) -> Result<bool, StoreE
         .pragma_query_value(None, "integrity_check", |row| row.get(0))
         .map_err(|error| StoreError::of(path, error))?;
     if said == "ok" { Ok(true) } else { Err(StoreError::Damaged { path: path.to_owned(), what: said }) }
+}
+
+/// Whether the file is of a version with step graphs. A reader does not migrate it.
+///
+/// # Errors
+/// As [`version`].
+pub(super) fn has_graphs(connection: &Connection, path: &Path) -> Result<bool, StoreError> {
+    Ok(version(connection, path)? >= VERSION_WITH_GRAPHS)
 }
 
 pub(super) fn version(connection: &Connection, path: &Path) -> Result<i64, StoreError> {

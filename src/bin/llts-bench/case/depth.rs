@@ -102,6 +102,7 @@ impl Dispatcher {
             times: PhaseTimes::default(),
             ran: None,
             result: Some(RunResult::of(ExitCode(0), String::new())),
+            provided: None,
             wait: None,
         };
         match self.say(&FromAgent::Report(Box::new(report)), signals)? {

@@ -13,9 +13,9 @@ impl Controller {
         if let Slot::Busy(task) = self.agents.slot_or_free(id) {
             if let Some(record) = self.tasks.get(task).filter(|task| matches!(task.state, TaskState::Dispatched(_))) {
                 // The agent has not seen the answer to its last APPLY (HAZARDS row A5).
-                let reply = Reply::Assigned(Box::new(record.clone()));
+                let record = Box::new(record.clone());
                 self.agents.tell_again(id);
-                return reply.into();
+                return Reply::Assigned(record, self.step_context(task)).into();
             }
             self.journal.warn(format!("agent {id} asks for a task although it has {task}: it has lost track of it"));
             let is_exclusive = self.tasks.get(task).is_some_and(|record| record.lease().is_some());

@@ -64,6 +64,7 @@ impl Controller {
             // Continuing would mean starting anew: the lease is not renewed, and the task waits no longer than it lasts.
             Some(_) if self.expiring.contains_key(&task) => Directive::Drop,
             Some(record) if record.kill.is_some() => Directive::Kill,
+            Some(record) if self.is_told_to_finish(record) => Directive::Finish,
             Some(_) => Directive::Run,
             None => Directive::Drop,
         }

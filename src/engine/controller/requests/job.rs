@@ -11,7 +11,7 @@ use crate::types::{JobName, Mono, Now};
 impl Controller {
     /// The state of a job, or, with a time, parks the query until all its tasks have finished.
     pub(super) fn query_job(&mut self, ticket: Ticket, name: &JobName, wait_until: Option<Mono>) -> Answer {
-        let has_ended = self.tasks.jobs().get(name).is_none_or(Job::has_ended);
+        let has_ended = self.tasks.jobs().get(name).is_none_or(Job::has_ended) && !self.is_of_open_graph(name);
         match wait_until.filter(|_| !has_ended) {
             None => self.job_reply(name).into(),
             Some(until) => {
@@ -41,6 +41,10 @@ impl Controller {
 
     /// Begins to change all tasks that a job has.
     pub(super) fn order_job(&mut self, now: Now, ticket: Ticket, job: JobName, order: JobOrder) -> Answer {
+        if let (Some(graph), JobOrder::Kill(said)) = (self.graphs.of_job(&job), &order) {
+            let killed = self.kill_graph(now, graph.id, said.as_ref());
+            return killed.map_or_else(Reply::Refused, |count| Reply::Concerned { count, warning: None }).into();
+        }
         if self.tasks.jobs().get(&job).is_none() {
             return Reply::Refused(Refusal::no_such_job(&job)).into();
         }

@@ -6,6 +6,7 @@ mod drain;
 mod exit;
 mod explain;
 mod gate;
+mod graph;
 mod heartbeat;
 mod hold;
 mod job;
@@ -17,6 +18,7 @@ mod report;
 mod retry;
 mod serve;
 mod stats;
+mod step;
 mod submit;
 
 use super::Controller;
@@ -57,6 +59,12 @@ impl Controller {
             Request::JobQuery(name, wait) => self.query_job(ticket, &name, wait.map(|wait| now.mono + wait)),
             Request::JobDetails(page) => self.list_jobs(now, ticket, page),
             Request::JobOrder(name, order) => self.order_job(now, ticket, name, order),
+            Request::GraphSubmit(submit) => answer(self.submit_graph(now, *submit, None)),
+            Request::GraphQuery(graph, wait) => self.query_graph(ticket, graph, wait.map(|wait| now.mono + wait)),
+            Request::GraphDetails(graph, page) => self.list_graphs(now, ticket, graph, page),
+            Request::GraphKill(graph, said) => answer(self.kill_graph(now, graph, said.as_ref()).map(|_| Reply::Done)),
+            Request::StepProviding(providing) => answer(self.provide(now, *providing)),
+            Request::StepComplete(graph, step) => answer(self.complete_step(now, graph, &step)),
         };
         self.settle(now);
         answer

@@ -67,6 +67,7 @@ impl Controller {
                 None => Reply::Refused(Refusal::no_such_task(task)),
             },
             Subject::Job(name) => self.job_reply(&name),
+            Subject::Graph(graph) => self.graph_reply(graph),
         };
         self.tasks.effects.push_back(Effect::Reply(ticket, reply));
     }

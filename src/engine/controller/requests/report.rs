@@ -10,7 +10,7 @@ use crate::protocol::requests::report::Report;
 use crate::types::{ExitCode, Now, Phase, PhaseTimes, RunResult, TaskId, TaskRecord, TaskState};
 
 impl Controller {
-    pub(super) fn report(&mut self, now: Now, ticket: Ticket, sender: &Sender, report: Report) -> Answer {
+    pub(super) fn report(&mut self, now: Now, ticket: Ticket, sender: &Sender, mut report: Report) -> Answer {
         let (task, phase, wait) = (report.task, report.phase, report.wait);
         let round = report.round.or_else(|| self.tasks.get(task).map(|record| record.round)).unwrap_or_default();
         let refusal = self.check_report(sender, &report).err();
@@ -19,7 +19,12 @@ impl Controller {
             Some(refusal) => self.journal.warn(format!("agent {}: {refusal}", sender.agent)),
             None if self.gives_back(now, &report) => {}
             None if gave_up(&report) => self.given_up(now, task),
-            None => self.advance(now, report),
+            None => {
+                self.provided = report.provided.take().map(|provided| (task, provided));
+                self.advance(now, report);
+                // Locations of a round that another one follows do not count.
+                self.provided = None;
+            }
         }
         let free = phase == Phase::Finished && self.slot_is_free(sender, task, refusal.is_none());
         if let Some(left) = left.filter(|_| free) {
@@ -145,6 +150,7 @@ impl Controller {
         self.forget_lease(task);
         self.answer_waiters(&Subject::Task(task));
         self.relatives_of(task);
+        self.step_task_ended(now, task);
         self.expect_acknowledgement(now, task);
         self.keep_family(now, task, now.wall);
     }

@@ -27,6 +27,12 @@ impl Controller {
         let TaskState::Finished { .. } = record.state else {
             return not_allowed(format!("task {task} has not finished; only a finished task can be retried"));
         };
+        if let Some(place) = record.place() {
+            return not_allowed(format!(
+                "task {task} is one of step {} of graph {}, which has taken its end into account; submit the graph again",
+                place.step, place.graph
+            ));
+        }
         if let Some(at) = record.policy.end_before.filter(|at| *at <= now.wall) {
             return not_allowed(format!(
                 "the end-before time of task {task} was {at}; submit it again with a later one"

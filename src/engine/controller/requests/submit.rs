@@ -11,7 +11,7 @@ use super::{Code, Controller, Refusal, Reply, words};
 use crate::protocol::requests::submit::{Parent, Submit};
 use crate::protocol::{code, task};
 use crate::types::{
-    Acknowledgement, Counts, Membership, Now, Phase, Requirements, Round, TaskId, TaskRecord, TaskState, Wall,
+    Acknowledgement, Counts, GraphId, Membership, Now, Phase, Requirements, Round, TaskId, TaskRecord, TaskState, Wall,
 };
 
 /// A submit that can be accepted.
@@ -48,7 +48,7 @@ impl Controller {
         Ok(Reply::Submitted { task, warning, duplicate: false })
     }
 
-    fn check_open(&self) -> Result<(), Refusal> {
+    pub(super) fn check_open(&self) -> Result<(), Refusal> {
         if self.stopping {
             return Err(Refusal::new(Code::Stopping, "the controller is stopping; submit again when it is back"));
         }
@@ -219,10 +219,22 @@ impl Controller {
     }
 
     /// Never uses the same microsecond twice, so that the order of ids is the order of submission, whatever the clock does.
-    fn new_id(&mut self, wall: Wall) -> TaskId {
+    pub(in crate::engine::controller) fn new_id(&mut self, wall: Wall) -> TaskId {
+        let (at, random) = self.new_stamp(wall);
+        TaskId::new(at, random)
+    }
+
+    /// The same for a graph: it is older than its tasks.
+    pub(super) fn new_graph_id(&mut self, wall: Wall) -> GraphId {
+        let (at, random) = self.new_stamp(wall);
+        GraphId::new(at, random)
+    }
+
+    fn new_stamp(&mut self, wall: Wall) -> (Wall, [u32; TaskId::SUFFIX_LEN]) {
         use rand::RngExt as _;
-        let micros = wall.micros().max(self.last_id.wall().micros() + 1);
-        self.last_id = TaskId::new(Wall::from_micros(micros), self.random.random());
-        self.last_id
+        let at = Wall::from_micros(wall.micros().max(self.last_id.wall().micros() + 1));
+        let random = self.random.random();
+        self.last_id = TaskId::new(at, random);
+        (at, random)
     }
 }

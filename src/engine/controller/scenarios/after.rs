@@ -235,7 +235,7 @@ fn a_task_that_has_waited_is_handed_out_after_the_commit() {
     world.park("b");
     world.ends("a", first, Round(0), result(0));
     let (_, reply) = world.replies.pop().unwrap();
-    assert!(matches!(reply, Reply::Assigned(_)));
+    assert!(matches!(reply, Reply::Assigned(_, _)));
     assert_eq!(claim_of_reply(&reply), Claim::Promise);
 }
 

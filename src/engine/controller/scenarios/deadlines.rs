@@ -16,7 +16,7 @@ fn a_task_does_not_start_before_its_time() {
     world.pass(seconds(4.999));
     assert!(world.replies.is_empty());
     world.pass(seconds(0.001));
-    assert!(matches!(&world.replies[..], [(t, Reply::Assigned(r))] if *t == ticket && r.id == later));
+    assert!(matches!(&world.replies[..], [(t, Reply::Assigned(r, _))] if *t == ticket && r.id == later));
 }
 
 #[test]
@@ -208,7 +208,16 @@ fn a_task_whose_time_is_over_while_its_agent_cleans_up_has_no_next_round() {
     let task = world.submitted(&fields);
     world.runs("a", task, Round(0));
     let (phase, times) = (Phase::Ended, PhaseTimes::default());
-    let report = Report { task, round: Some(Round(0)), phase, times, ran: None, result: Some(result(1)), wait: None };
+    let report = Report {
+        task,
+        round: Some(Round(0)),
+        phase,
+        times,
+        ran: None,
+        result: Some(result(1)),
+        provided: None,
+        wait: None,
+    };
     let _ = world.say("a", FromAgent::Report(Box::new(report)));
     world.pass(seconds(5.5));
     world.ends("a", task, Round(0), result(1));

@@ -34,6 +34,7 @@ fn one_report_may_carry_all_phases_and_the_next_apply() {
         times,
         ran: None,
         result: Some(result(7)),
+        provided: None,
         wait,
     };
     let (ticket, answer) = world.say("a", FromAgent::Report(Box::new(report)));
@@ -41,7 +42,7 @@ fn one_report_may_carry_all_phases_and_the_next_apply() {
     let phases: Vec<_> = world.pushes.iter().map(TaskRecord::phase).collect();
     assert_eq!(phases, [Phase::Preparing, Phase::Running, Phase::Ended, Phase::Finished]);
     assert_eq!(world.outcome(first), Outcome::Failed);
-    assert!(matches!(&world.replies[..], [(t, Reply::Assigned(record))] if *t == ticket && record.id == second));
+    assert!(matches!(&world.replies[..], [(t, Reply::Assigned(record, _))] if *t == ticket && record.id == second));
 }
 
 /// A service with free agents reports everything at once; a busy one may batch.
@@ -50,7 +51,7 @@ fn only_a_task_that_had_to_queue_has_a_batch_delay() {
     let mut world = World::new();
     let ticket = world.park("a");
     let at_once = world.task();
-    assert!(matches!(&world.replies[..], [(t, Reply::Assigned(_))] if *t == ticket));
+    assert!(matches!(&world.replies[..], [(t, Reply::Assigned(_, _))] if *t == ticket));
     let (short, long, later) = (world.task(), world.task(), world.task());
     let batch_delays = [(short, 32, 2), (long, 1_000, 8)].map(|(task, wait, batch_delay)| {
         world.pass(Duration::from_millis(wait));
@@ -78,9 +79,13 @@ fn a_promise_never_precedes_its_record() {
     assert_eq!(promised, 1, "FINISHED, and not the phases of the run: {:?}", world.order);
     assert_eq!(claim_of_reply(&Reply::Submitted { task, warning: None, duplicate: false }), Claim::Promise);
     let record = Box::new(world.record(task));
-    assert_eq!(claim_of_reply(&Reply::Assigned(record.clone())), Claim::Nothing, "no dispatch waits for the disk");
+    assert_eq!(
+        claim_of_reply(&Reply::Assigned(record.clone(), None)),
+        Claim::Nothing,
+        "no dispatch waits for the disk"
+    );
     let again = Box::new(TaskRecord { round: Round(1), ..*record });
-    assert_eq!(claim_of_reply(&Reply::Assigned(again)), Claim::Promise, "but a later round is used only once");
+    assert_eq!(claim_of_reply(&Reply::Assigned(again, None)), Claim::Promise, "but a later round is used only once");
 }
 
 #[test]
@@ -91,7 +96,7 @@ fn parked_agents_get_tasks_in_the_order_in_which_they_came() {
     let assigned: Vec<_> = std::mem::take(&mut world.replies)
         .into_iter()
         .map(|(ticket, reply)| match reply {
-            Reply::Assigned(record) => (ticket, record.id),
+            Reply::Assigned(record, _) => (ticket, record.id),
             other => panic!("{other:?}"),
         })
         .collect();
@@ -181,9 +186,18 @@ fn a_simple_agent_is_understood() {
     let mut say = |message| world.say_as("simple", 0, message).1;
     let report = |phase, result| {
         let times = PhaseTimes::default();
-        FromAgent::Report(Box::new(Report { task, round: None, phase, times, ran: None, result, wait: None }))
+        FromAgent::Report(Box::new(Report {
+            task,
+            round: None,
+            phase,
+            times,
+            ran: None,
+            result,
+            provided: None,
+            wait: None,
+        }))
     };
-    assert!(matches!(say(FromAgent::Apply(None)), Answer::Now(Reply::Assigned(_))));
+    assert!(matches!(say(FromAgent::Apply(None)), Answer::Now(Reply::Assigned(_, _))));
     for phase in [Phase::Preparing, Phase::Running, Phase::Ended] {
         let answer = say(report(phase, None));
         assert!(matches!(answer, Answer::Now(Reply::Reported { refusal: None, .. })), "{answer:?}");

@@ -39,7 +39,7 @@ fn a_gate_lets_so_many_run_at_once() {
     assert_eq!((view.running, view.waiting, view.verdict), (2, 1, GateVerdict::Full));
     let ticket = world.park("c");
     world.ends("a", tasks[0], Round(0), result(0));
-    assert!(matches!(&world.replies[..], [(t, Reply::Assigned(r))] if *t == ticket && r.id == tasks[2]));
+    assert!(matches!(&world.replies[..], [(t, Reply::Assigned(r, _))] if *t == ticket && r.id == tasks[2]));
 }
 
 /// A task whose gate is closed does not hold up a task that does not name it, whatever its priority.
@@ -88,10 +88,10 @@ fn a_gate_is_raised_and_lowered_while_tasks_run() {
     assert_eq!(taken(&mut world, &["a", "b"]), [Some(tasks[3]), None]);
     let ticket = world.park("b");
     world.set_gate("g", running_max(2));
-    assert!(matches!(&world.replies[..], [(t, Reply::Assigned(r))] if *t == ticket && r.id == tasks[4]));
+    assert!(matches!(&world.replies[..], [(t, Reply::Assigned(r, _))] if *t == ticket && r.id == tasks[4]));
     let ticket = world.park("c");
     world.set_gate("g", Fields::new().with(words::MAX_RUNNING, crate::types::Scalar::Null));
-    assert!(matches!(&world.replies[1..], [(t, Reply::Assigned(r))] if *t == ticket && r.id == tasks[5]));
+    assert!(matches!(&world.replies[1..], [(t, Reply::Assigned(r, _))] if *t == ticket && r.id == tasks[5]));
 }
 
 #[test]
@@ -108,7 +108,7 @@ fn a_gate_lets_so_many_start_in_so_long() {
     assert_eq!(world.apply("a"), None);
     let ticket = world.park("a");
     world.pass(seconds(0.001));
-    assert!(matches!(&world.replies[..], [(t, Reply::Assigned(r))] if *t == ticket && r.id == tasks[2]));
+    assert!(matches!(&world.replies[..], [(t, Reply::Assigned(r, _))] if *t == ticket && r.id == tasks[2]));
     world.report("a", tasks[2], Round(0), Phase::Finished);
     assert_eq!(world.apply("a"), None, "two in any ten seconds: the second start was at four");
     world.pass(seconds(4.0));
@@ -252,7 +252,7 @@ fn a_closed_gate_can_be_opened_before_its_time() {
     let task = world.submitted(&at("g"));
     let ticket = world.park("a");
     world.set_gate("g", Fields::new().with(words::CLOSED_UNTIL, 0u32));
-    assert!(matches!(&world.replies[..], [(t, Reply::Assigned(r))] if *t == ticket && r.id == task));
+    assert!(matches!(&world.replies[..], [(t, Reply::Assigned(r, _))] if *t == ticket && r.id == task));
 }
 
 /// HAZARDS row D7: it opens by the wall clock, and a jump is noticed within a minute.
@@ -279,7 +279,7 @@ fn a_task_that_comes_to_a_closed_gate_starts_when_it_opens() {
     world.pass(seconds(4.999));
     assert!(world.replies.is_empty());
     world.pass(seconds(0.001));
-    assert!(matches!(&world.replies[..], [(t, Reply::Assigned(r))] if *t == ticket && r.id == task));
+    assert!(matches!(&world.replies[..], [(t, Reply::Assigned(r, _))] if *t == ticket && r.id == task));
 }
 
 #[test]
@@ -294,7 +294,8 @@ fn a_task_that_comes_to_a_paced_gate_starts_when_it_opens() {
     assert_eq!(world.apply("a"), None);
     let ticket = world.park("a");
     world.pass(seconds(0.001));
-    let assigned = |(t, reply): &(Ticket, Reply)| *t == ticket && matches!(reply, Reply::Assigned(r) if r.id == second);
+    let assigned =
+        |(t, reply): &(Ticket, Reply)| *t == ticket && matches!(reply, Reply::Assigned(r, _) if r.id == second);
     assert!(world.replies.iter().any(assigned), "{:?}", world.replies);
 }
 

@@ -16,7 +16,8 @@ fn a_held_task_waits_until_it_is_released() {
     let ticket = ticket.max(world.park("b"));
     assert!(world.why(held).contains("held"), "{}", world.why(held));
     assert_eq!(world.do_to(TASK_RELEASE, held), Reply::Done);
-    let assigned = |(t, reply): &(Ticket, Reply)| *t == ticket && matches!(reply, Reply::Assigned(r) if r.id == held);
+    let assigned =
+        |(t, reply): &(Ticket, Reply)| *t == ticket && matches!(reply, Reply::Assigned(r, _) if r.id == held);
     assert!(world.replies.iter().any(assigned), "{:?}", world.replies);
     assert_eq!(world.do_to(TASK_RELEASE, held), Reply::Done);
 }
@@ -59,7 +60,8 @@ fn a_task_is_held_in_each_phase() {
         world.apply("a");
         if phase > Phase::Dispatched {
             let (times, result) = (PhaseTimes::default(), (phase == Phase::Ended).then(|| result(1)));
-            let report = Report { task, round: Some(Round(0)), phase, times, ran: None, result, wait: None };
+            let report =
+                Report { task, round: Some(Round(0)), phase, times, ran: None, result, provided: None, wait: None };
             let _ = world.say("a", FromAgent::Report(Box::new(report)));
         }
         assert_eq!(world.do_to(TASK_HOLD, task), Reply::Done);

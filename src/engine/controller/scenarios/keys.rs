@@ -156,7 +156,7 @@ fn a_submit_with_a_key_is_handed_out_after_its_commit() {
         world.park("a");
         world.order.clear();
         let (task, _) = submitted(&world.submit(fields));
-        let Some((_, reply @ Reply::Assigned(_))) = world.replies.pop() else { panic!("{:?}", world.replies) };
+        let Some((_, reply @ Reply::Assigned(_, _))) = world.replies.pop() else { panic!("{:?}", world.replies) };
         world.ends("a", task, Round(0), result(0));
         claim_of_reply(&reply)
     };
@@ -165,6 +165,6 @@ fn a_submit_with_a_key_is_handed_out_after_its_commit() {
     let (waiting, _) = submitted(&world.submit(&keyed("l")));
     world.controller.handle_committed(Some(waiting));
     let (_, answer) = world.say("a", FromAgent::Apply(None));
-    let Answer::Now(reply @ Reply::Assigned(_)) = answer else { panic!("{answer:?}") };
+    let Answer::Now(reply @ Reply::Assigned(_, _)) = answer else { panic!("{answer:?}") };
     assert_eq!(claim_of_reply(&reply), Claim::Nothing, "its submit is stored already");
 }

@@ -163,8 +163,16 @@ fn another_agent_of_the_name_proves_nothing() {
     assert_eq!(world.asks("b"), None);
     let report = |session, world: &mut World| {
         let (phase, times) = (Phase::Finished, PhaseTimes::default());
-        let report =
-            Report { task, round: Some(Round(0)), phase, times, ran: None, result: Some(result(0)), wait: None };
+        let report = Report {
+            task,
+            round: Some(Round(0)),
+            phase,
+            times,
+            ran: None,
+            result: Some(result(0)),
+            provided: None,
+            wait: None,
+        };
         world.say_as("a", session, FromAgent::Report(Box::new(report))).1
     };
     let answer = report(4, &mut world);
@@ -287,7 +295,7 @@ fn an_exclusive_task_is_handed_out_after_its_commit() {
     for (fields, claim) in [(exclusive(), Claim::Promise), (Fields::new(), Claim::Nothing)] {
         let task = world.submitted(&fields);
         let (_, answer) = world.say("a", FromAgent::Apply(None));
-        let Answer::Now(reply @ Reply::Assigned(_)) = answer else { panic!("{answer:?}") };
+        let Answer::Now(reply @ Reply::Assigned(_, _)) = answer else { panic!("{answer:?}") };
         assert_eq!(claim_of_reply(&reply), claim);
         let lease = fields_of(TASK_APPLY, &reply);
         assert_eq!(lease.get(words::LEASE).is_some(), claim == Claim::Promise, "{lease:?}");
@@ -324,7 +332,7 @@ fn an_agent_that_cannot_hold_a_lease_gets_no_exclusive_task() {
     assert!(why.contains("no agent here can hold a lease") && why.contains("upgrade"), "{why}");
     let (plain, next) = (world.task(), world.task());
     assert!(
-        matches!(&world.replies[..], [(ticket, Reply::Assigned(record))] if (*ticket, record.id) == (parked, plain))
+        matches!(&world.replies[..], [(ticket, Reply::Assigned(record, _))] if (*ticket, record.id) == (parked, plain))
     );
     world.report("old", plain, Round(0), Phase::Finished);
     assert_eq!(world.apply("old"), Some((next, Round(0))), "it holds up no other task");
@@ -343,7 +351,7 @@ fn an_agent_that_is_upgraded_while_it_waits_gets_the_task_at_once() {
     let task = world.submitted(&exclusive());
     assert_eq!(world.replies, []);
     world.can_hold_leases("a");
-    assert!(matches!(&world.replies[..], [(to, Reply::Assigned(record))] if (*to, record.id) == (ticket, task)));
+    assert!(matches!(&world.replies[..], [(to, Reply::Assigned(record, _))] if (*to, record.id) == (ticket, task)));
     world.report("a", task, Round(0), Phase::Finished);
     world.beat("a", None);
     world.submitted(&exclusive());

@@ -128,7 +128,7 @@ fn a_task_that_kills_every_agent_ends_as_lost() {
         let heartbeat = Heartbeat { replaces, ..Heartbeat::default() };
         let _ = world.say_as("a", session, FromAgent::Heartbeat(heartbeat));
         let (_, answer) = world.say_as("a", session, FromAgent::Apply(None));
-        assert!(matches!(answer, Answer::Now(Reply::Assigned(_))), "{answer:?}");
+        assert!(matches!(answer, Answer::Now(Reply::Assigned(_, _))), "{answer:?}");
         if session == 2 {
             world.restart();
         }
@@ -157,7 +157,7 @@ fn a_phase_that_goes_back_is_refused_in_the_words_of_the_wire() {
     let task = world.task();
     world.runs("a", task, Round(0));
     let (phase, times) = (Phase::Preparing, PhaseTimes::default());
-    let report = Report { task, round: None, phase, times, ran: None, result: None, wait: None };
+    let report = Report { task, round: None, phase, times, ran: None, result: None, provided: None, wait: None };
     let (_, answer) = world.say("a", FromAgent::Report(Box::new(report)));
     let Answer::Now(Reply::Reported { refusal: Some(refusal), .. }) = answer else { panic!("{answer:?}") };
     assert!(refusal.message.contains("RUNNING and does not go back to PREPARING"), "{refusal}");

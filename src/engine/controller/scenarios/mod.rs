@@ -8,6 +8,7 @@ mod dispatch;
 mod explain;
 mod family;
 mod gates;
+mod graphs;
 mod hold;
 mod jobs;
 mod keys;
@@ -31,6 +32,7 @@ use std::time::Duration;
 
 use super::effect::claim_of_reply;
 use super::*;
+use crate::protocol::graph::{GraphRow, StoredGraph};
 use crate::protocol::json;
 use crate::protocol::page::{Page, PageBytes};
 use crate::protocol::publish::Published;
@@ -52,8 +54,9 @@ use crate::protocol::rules::{Rules, SubmitLimits};
 use crate::protocol::task::Filter;
 use crate::protocol::{Code, words};
 use crate::types::{
-    AgentId, Defer, ExitCode, Fields, GateSettings, GateVerdict, GateView, JobMemo, JobName, JobStatus, Label, Labels,
-    Outcome, Phase, PhaseTimes, Policy, Round, RunResult, Session, TaskRecord, TaskState, Wall,
+    AgentId, Defer, ExitCode, Fields, GateSettings, GateVerdict, GateView, GraphChange, GraphId, JobMemo, JobName,
+    JobStatus, Label, Labels, Outcome, Phase, PhaseTimes, Policy, Round, RunResult, Session, TaskRecord, TaskState,
+    Wall,
 };
 
 const INTERVAL: Duration = Duration::from_secs(3);
@@ -76,6 +79,11 @@ struct World {
     drained: BTreeSet<AgentId>,
     memos: BTreeMap<JobName, JobMemo>,
     statuses: Vec<JobStatus>,
+    graphs: BTreeMap<GraphId, GraphRow>,
+    entries: BTreeMap<(GraphId, u32), String>,
+    changes: Vec<GraphChange>,
+    /// Changes of graphs for which the pushes have room in each turn.
+    room: usize,
     settings: Settings,
     /// Records, promises, views and messages without a claim, in their order.
     order: Vec<&'static str>,
@@ -102,6 +110,7 @@ impl World {
             scans_max: 20,
             part_bytes_max: 10,
             job_receivers_max: 4,
+            step_grace: Duration::from_secs(5),
             needs_max: 5,
             gates_max: 5,
             defer_delay: Duration::from_secs(10),
@@ -125,6 +134,10 @@ impl World {
             drained: BTreeSet::new(),
             memos: BTreeMap::new(),
             statuses: Vec::new(),
+            graphs: BTreeMap::new(),
+            entries: BTreeMap::new(),
+            changes: Vec::new(),
+            room: 100,
             published: Vec::new(),
             order: Vec::new(),
             loses_progress: false,
@@ -132,6 +145,8 @@ impl World {
     }
 
     fn settle(&mut self) {
+        let room = self.room;
+        self.controller.handle_push_room(|_| room);
         while let Some(effect) = self.controller.poll_effect() {
             self.order.push(match (&effect, effect.claim()) {
                 (Effect::Record(_), _) => "record",
@@ -167,6 +182,20 @@ impl World {
                     self.controller.handle_job_status_left(self.now.mono, &status.view.name);
                     self.statuses.push(*status);
                 }
+                Effect::Record(Record::Graph(graph, Some(row))) => {
+                    self.graphs.insert(graph, *row);
+                }
+                Effect::Record(Record::Graph(graph, None)) => {
+                    self.graphs.remove(&graph);
+                    self.entries.retain(|(of, _), _| *of != graph);
+                }
+                Effect::Record(Record::GraphEntry(graph, number, entry)) => {
+                    self.entries.insert((graph, number), entry.into());
+                }
+                Effect::GraphStatus(change) => {
+                    self.controller.handle_graph_status_left(change.address.as_ref());
+                    self.changes.push(*change);
+                }
                 Effect::Reply(ticket, reply) => self.replies.push((ticket, reply)),
                 Effect::Publish(message) => self.published.push(message),
                 Effect::Push(record) => self.pushes.push(*record),
@@ -183,9 +212,16 @@ impl World {
             gates: self.gates.clone().into_iter().collect(),
             drained: self.drained.iter().cloned().collect(),
             jobs: self.memos.clone().into_iter().collect(),
+            graphs: self.graphs.iter().map(|(graph, row)| self.stored_graph(*graph, row)).collect(),
         };
         self.controller = Controller::restore(self.settings.clone(), 2, self.now, stored);
         self.settle();
+    }
+
+    fn stored_graph(&self, graph: GraphId, row: &GraphRow) -> StoredGraph {
+        let entries: Vec<String> =
+            self.entries.range((graph, 0)..=(graph, u32::MAX)).map(|(_, entry)| entry.clone()).collect();
+        crate::protocol::graph::decode(row, &entries, &rules()).unwrap()
     }
 
     fn pass(&mut self, duration: Duration) {
@@ -318,7 +354,7 @@ impl World {
 
     fn apply(&mut self, agent: &str) -> Option<(TaskId, Round)> {
         match self.say(agent, FromAgent::Apply(None)).1 {
-            Answer::Now(Reply::Assigned(record)) => Some((record.id, record.round)),
+            Answer::Now(Reply::Assigned(record, _)) => Some((record.id, record.round)),
             Answer::Now(Reply::Refused(refusal)) if refusal.code == Code::NoTask => None,
             other => panic!("{other:?}"),
         }
@@ -332,8 +368,16 @@ impl World {
 
     fn report(&mut self, agent: &str, task: TaskId, round: Round, phase: Phase) -> Option<Code> {
         let result = (phase >= Phase::Ended).then(|| result(0));
-        let report =
-            Report { task, round: Some(round), phase, times: PhaseTimes::default(), ran: None, result, wait: None };
+        let report = Report {
+            task,
+            round: Some(round),
+            phase,
+            times: PhaseTimes::default(),
+            ran: None,
+            result,
+            provided: None,
+            wait: None,
+        };
         match self.say(agent, FromAgent::Report(Box::new(report))).1 {
             Answer::Now(Reply::Reported { refusal, .. }) => refusal.map(|refusal| refusal.code),
             other => panic!("{other:?}"),
@@ -349,7 +393,7 @@ impl World {
     /// The run of a task ends with this result.
     fn ends(&mut self, agent: &str, task: TaskId, round: Round, result: RunResult) -> Option<Code> {
         let (phase, times, result) = (Phase::Finished, PhaseTimes::default(), Some(result));
-        let report = Report { task, round: Some(round), phase, times, ran: None, result, wait: None };
+        let report = Report { task, round: Some(round), phase, times, ran: None, result, provided: None, wait: None };
         match self.say(agent, FromAgent::Report(Box::new(report))).1 {
             Answer::Now(Reply::Reported { refusal, .. }) => refusal.map(|refusal| refusal.code),
             other => panic!("{other:?}"),
@@ -442,6 +486,7 @@ fn rules() -> Rules {
         apply_wait_max: Duration::from_secs(3600),
         defaults: Policy { losses_max: 3, defers_max: 2, ..Policy::default() }.into(),
         submits: SubmitLimits { tasks_max: 10, terms_max: 10, ..SubmitLimits::DEFAULT },
+        graphs: crate::types::GraphLimits::DEFAULT,
     }
 }
 

@@ -94,7 +94,7 @@ fn an_agent_whose_connection_is_gone_is_not_parked() {
     assert_eq!(world.controller.handle_disconnected(ConnectionId { door: 0, number: CLIENT }), [first]);
     world.settle();
     let task = world.task();
-    let assigned = |(ticket, reply): &(Ticket, Reply)| matches!(reply, Reply::Assigned(_)).then_some(*ticket);
+    let assigned = |(ticket, reply): &(Ticket, Reply)| matches!(reply, Reply::Assigned(_, _)).then_some(*ticket);
     assert_eq!(world.replies.iter().filter_map(assigned).collect::<Vec<_>>(), [second]);
     // The agent is equal to others again when it asks by another connection; the closed one does not matter any more.
     let again = world.ticket_of(OTHER);

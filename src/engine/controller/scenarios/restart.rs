@@ -228,7 +228,7 @@ fn a_busy_agent_is_told_that_its_run_is_void() {
     assert_eq!(world.busy("a"), Some((task, Round(0), Directive::Drop)));
     assert_eq!(world.counts(), AgentCounts { total: 2, free: 0, busy: 2, lost: 0 });
     let (phase, times, result) = (Phase::Finished, PhaseTimes::default(), Some(result(0)));
-    let report = Report { task, round: None, phase, times, ran: None, result, wait: None };
+    let report = Report { task, round: None, phase, times, ran: None, result, provided: None, wait: None };
     let (_, answer) = world.say("a", FromAgent::Report(Box::new(report)));
     let Answer::Now(Reply::Reported { refusal: Some(refusal), round: Round(0), .. }) = answer else {
         panic!("{answer:?}")
@@ -244,7 +244,7 @@ fn the_report_of_a_simple_agent_finds_its_run() {
     let task = world.task();
     world.restart();
     let (phase, times) = (Phase::Running, PhaseTimes::default());
-    let report = Report { task, round: None, phase, times, ran: None, result: None, wait: None };
+    let report = Report { task, round: None, phase, times, ran: None, result: None, provided: None, wait: None };
     let (_, answer) = world.say("a", FromAgent::Report(Box::new(report)));
     assert!(matches!(answer, Answer::Now(Reply::Reported { refusal: None, .. })), "{answer:?}");
     assert_eq!(world.apply("b"), None);
@@ -257,7 +257,7 @@ fn a_simple_agent_is_told_of_a_task_when_that_is_stored() {
     let tasks = [world.task(), world.task()];
     for (session, claim) in [(0, Claim::Promise), (1, Claim::Nothing)] {
         let (_, answer) = world.say_as(&format!("agent-{session}"), session, FromAgent::Apply(None));
-        let Answer::Now(reply @ Reply::Assigned(_)) = answer else { panic!("{answer:?}") };
+        let Answer::Now(reply @ Reply::Assigned(_, _)) = answer else { panic!("{answer:?}") };
         assert_eq!(claim_of_reply(&reply), claim);
     }
     world.restart();

@@ -276,7 +276,16 @@ fn an_agent_that_is_lost_after_the_end_of_a_run_spends_no_budget() {
     let task = world.submitted(&with_budgets(1, 0, 0));
     world.runs("a", task, Round(0));
     let (phase, times) = (Phase::Ended, PhaseTimes::default());
-    let report = Report { task, round: Some(Round(0)), phase, times, ran: None, result: Some(result(1)), wait: None };
+    let report = Report {
+        task,
+        round: Some(Round(0)),
+        phase,
+        times,
+        ran: None,
+        result: Some(result(1)),
+        provided: None,
+        wait: None,
+    };
     let _ = world.say("a", FromAgent::Report(Box::new(report)));
     world.pass(INTERVAL * 2);
     let record = world.record(task);
@@ -297,7 +306,8 @@ fn a_kill_after_the_end_of_a_run_is_the_end_of_the_task() {
             world.runs(agent, task, Round(0));
             let (phase, times) = (Phase::Ended, PhaseTimes::default());
             let result = Some(result(exit_code));
-            let report = Report { task, round: Some(Round(0)), phase, times, ran: None, result, wait: None };
+            let report =
+                Report { task, round: Some(Round(0)), phase, times, ran: None, result, provided: None, wait: None };
             let _ = world.say(agent, FromAgent::Report(Box::new(report)));
         }
         assert_eq!(world.kill(task), Reply::Done);

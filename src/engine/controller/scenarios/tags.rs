@@ -14,7 +14,7 @@ fn parked_tagged(world: &mut World, agent: &str, tags: &str) -> Ticket {
 
 fn assigned(world: &mut World) -> Vec<(Ticket, TaskId)> {
     let replies = std::mem::take(&mut world.replies);
-    let task = |(ticket, reply)| if let Reply::Assigned(record) = reply { Some((ticket, record.id)) } else { None };
+    let task = |(ticket, reply)| if let Reply::Assigned(record, _) = reply { Some((ticket, record.id)) } else { None };
     replies.into_iter().filter_map(task).collect()
 }
 

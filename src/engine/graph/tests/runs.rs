@@ -40,7 +40,6 @@ impl Story {
                 GraphEffect::End(slot) => self.told.push(slot),
                 GraphEffect::Kill(slot) => self.killed.push(slot),
                 GraphEffect::Drop(slot) => self.running.retain(|running| *running != slot),
-                GraphEffect::Record(entry) => self.entries.push(entry),
                 GraphEffect::Changed(change) => {
                     assert_eq!(change.seq, self.last.map_or(0, |last| last.seq) + 1);
                     self.last = Some(change);
@@ -56,7 +55,9 @@ impl Story {
 
     fn handle_with(&mut self, event: GraphEvent, has_not_begun: impl FnMut(StepTask) -> bool) -> bool {
         self.seconds += 1;
-        let matters = self.run.handle(Wall::from_micros(self.seconds), event, has_not_begun);
+        let entry = self.run.handle(Wall::from_micros(self.seconds), event, has_not_begun);
+        let matters = entry.is_some();
+        self.entries.extend(entry);
         self.drain();
         matters
     }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::super::{Code, Controller, Refusal, words};
 use crate::engine::controller::jobs::Job;
 use crate::engine::controller::relations::Fate;
+use crate::protocol::requests::graph::takes_no_tasks;
 use crate::protocol::requests::job;
 use crate::protocol::requests::submit::Submit;
 use crate::types::{JobName, Membership, Prior, PushAddress, Relations, TaskId};
@@ -44,6 +45,7 @@ impl Controller {
                     let refusal = Refusal::no_such_task(task);
                     return Err(Refusal::new(refusal.code, format!("{}: {}", words::AFTER, refusal.message)));
                 }
+                Prior::Job(name) if self.graphs.of_job(name).is_some() => {}
                 Prior::Job(name) if self.tasks.jobs().get(name).is_none() && !before.jobs.contains_key(name) => {
                     let refusal = Refusal::no_such_job(name);
                     return Err(Refusal::new(refusal.code, format!("{}: {}", words::AFTER, refusal.message)));
@@ -52,6 +54,9 @@ impl Controller {
             }
         }
         let Some(Membership { name, is_pushed, .. }) = &relations.job else { return Ok(()) };
+        if let Some(graph) = self.graphs.of_job(name) {
+            return Err(takes_no_tasks(graph.id));
+        }
         let job = self.tasks.jobs().get(name);
         if let Some(stop) = job.and_then(Job::stopped) {
             return Err(job::stopped(name, stop));

@@ -1,0 +1,56 @@
+//! STEP/PROVIDING and STEP/COMPLETE: a running task hands a location on; a step ends early.
+
+use super::{Code, Controller, Refusal, Reply};
+use crate::protocol::requests::step::Providing;
+use crate::types::{GraphEvent, GraphId, Now, Phase, PortName, StepName, nearest};
+
+impl Controller {
+    /// A running main task announces a location.
+    pub(super) fn provide(&mut self, now: Now, providing: Providing) -> Result<Reply, Refusal> {
+        let Providing { task, round, port, location } = providing;
+        let record = self.known(task)?;
+        let not_allowed = |why: String| Err(Refusal::new(Code::NotAllowed, why));
+        let Some(place) = record.place() else { return not_allowed(format!("task {task} is not one of a step graph")) };
+        if let Some(sub_input) = &place.prepares {
+            return not_allowed(format!(
+                "task {task} prepares the sub input {sub_input} of step {}: only main tasks provide",
+                place.step
+            ));
+        }
+        if let Some(round) = round.filter(|round| *round != record.round) {
+            return not_allowed(format!("round {round} of task {task} has ended; the present one is {}", record.round));
+        }
+        if matches!(record.phase(), Phase::Waiting | Phase::Ended | Phase::Finished) {
+            return not_allowed(format!("task {task} does not run, so it provides nothing"));
+        }
+        let (round, id) = (record.round.0, place.graph);
+        let Some(graph) = self.graphs.get(id) else { return Err(Refusal::no_such_graph(id)) };
+        let Some(slot) = graph.slot(place) else { return Err(Refusal::no_such_graph(id)) };
+        let plan = graph.run.scheduler().graph().step(slot.step);
+        let Some(output) = plan.outputs.iter().position(|output| output.name == port) else {
+            let known = nearest(port.as_str(), plan.outputs.iter().map(|output| PortName::as_str(&output.name)));
+            let hint = known.map_or_else(|| "it has none".to_owned(), |nearest| format!("the nearest is {nearest}"));
+            let message = format!("step {} has no output {port}; {hint}", plan.name);
+            return Err(Refusal::new(Code::BadField, message));
+        };
+        let output = u32::try_from(output).unwrap_or(u32::MAX);
+        let event = GraphEvent::Announced { slot, round, output, location };
+        if self.graph_event(now, id, event) {
+            return Ok(Reply::Done);
+        }
+        not_allowed(format!("graph {id} ends: nothing more of it starts"))
+    }
+
+    /// A step ends early. One that has ended, or is about to, stays as it is.
+    pub(super) fn complete_step(&mut self, now: Now, id: GraphId, name: &StepName) -> Result<Reply, Refusal> {
+        let Some(graph) = self.graphs.get(id) else { return Err(Refusal::no_such_graph(id)) };
+        let Some(step) = graph.step(name) else {
+            let names = graph.accepted.document.steps.iter().map(|step| step.name.as_str());
+            let nearest = nearest(name.as_str(), names).unwrap_or_default();
+            let message = format!("graph {id} has no step {name}; the nearest is {nearest}");
+            return Err(Refusal::new(Code::InvalidTaskId, message));
+        };
+        self.graph_event(now, id, GraphEvent::Complete(step));
+        Ok(Reply::Done)
+    }
+}

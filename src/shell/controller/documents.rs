@@ -1,0 +1,78 @@
+//! Reads the long documents of step graphs on a thread of its own. A document of 10,000 steps takes tens of milliseconds, in which
+//! the loop serves others.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+
+use crate::engine::controller::ConnectionId;
+use crate::engine::graph::Graph;
+use crate::protocol::Refusal;
+use crate::protocol::envelope::{self, LongKind};
+use crate::protocol::requests::{self, Message, Refused, Request};
+use crate::protocol::rules::Rules;
+use crate::shell::background::Background;
+use crate::shell::door::Address;
+
+/// Bytes of a GRAPH/SUBMIT that is read in the loop: it takes a millisecond, which a thread would not save.
+const SHORT_BYTES: usize = 65_536;
+
+/// A request whose document is to be read.
+pub(super) struct Unread {
+    pub(super) connection: ConnectionId,
+    pub(super) to: Address,
+    pub(super) body: Vec<u8>,
+}
+
+/// A request that has been read, with the steps of its graph connected.
+pub(super) struct Document {
+    pub(super) connection: ConnectionId,
+    pub(super) to: Address,
+    pub(super) message: Result<(&'static str, Message), Refused>,
+    pub(super) plan: Option<Result<Arc<Graph>, Refusal>>,
+}
+
+/// The thread.
+pub(super) struct Documents(Background<Unread, Document>);
+
+impl Documents {
+    /// Starts it.
+    ///
+    /// # Errors
+    /// When descriptors or threads have run out.
+    pub(super) fn start(rules: Rules) -> io::Result<Self> {
+        let read = move |Unread { connection, to, body }: Unread, done: &dyn Fn(Document)| {
+            let message = requests::parse(&body, &rules);
+            let plan = match &message {
+                Ok((_, Message::Client(Request::GraphSubmit(submit)))) => {
+                    Some(Graph::new(&submit.graph.document).map(Arc::new))
+                }
+                Ok(_) | Err(_) => None,
+            };
+            done(Document { connection, to, message, plan });
+        };
+        Ok(Self(Background::start("documents", read)?))
+    }
+
+    /// Whether a request is one for this thread.
+    pub(super) fn is_long(body: &[u8]) -> bool {
+        body.len() > SHORT_BYTES && envelope::long_kind(body) == LongKind::Graph
+    }
+
+    /// Begins to read a document.
+    pub(super) fn read(&self, unread: Unread) {
+        self.0.give(unread);
+    }
+
+    /// The next document that has been read.
+    pub(super) fn poll(&self) -> Option<Document> {
+        self.0.poll()
+    }
+}
+
+/// Readable when a document has been read.
+impl AsFd for Documents {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
