@@ -112,6 +112,11 @@
 //! its states, by counts of the neighbours that hold it up. A run of a graph is made again from its document and from what has
 //! happened to it ([`types::GraphEntry`]). The controller does not run graphs yet; `llts graph` checks and draws them.
 //!
+//! A task of a step is a task with a place ([`types::StepContext`]), which its agent gets with it. It finds its inputs in files,
+//! and leaves what it provides in others ([`protocol::step_files`]), which the agent reads when the run ends and reports with it.
+//! Only a run that has succeeded, or was told to finish early ([`engine::slot`]), provides anything. Its `../out` lies beside the
+//! folders of the tasks and is kept with the graph, by age and total, on the machine of the agent (`shell/workspace/out_folders.rs`).
+//!
 //! # Restarts
 //!
 //! A controller that starts reads the store and continues: waiting tasks keep their order, and a run is adopted when its
