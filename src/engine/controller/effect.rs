@@ -164,6 +164,8 @@ pub(super) fn claim_of_reply(reply: &Reply) -> Claim {
         | Reply::Gates(_)
         | Reply::Job(_)
         | Reply::Jobs { .. } => Claim::View,
+        // A client continues from here, as after the answer to a query that has waited.
+        Reply::Results { rows, .. } => Claim::promise_if(!rows.is_empty()),
         // The end of an output shows that a run has ended; what a run writes is no state of a task.
         Reply::Output(part) => {
             if part.end {
@@ -221,6 +223,10 @@ pub enum Timer {
     Lease(TaskId),
     /// Agents have not reported in time that they have looked for tools.
     Look,
+    /// Readers of the ends of a job get those that have been gathered.
+    Ends(JobName),
+    /// No client may have read the ends of a job for long enough to forget them.
+    EndLog(JobName),
     /// An agent has waited long enough for a task.
     ApplyWait(AgentId),
     /// A query has waited long enough for the end of a task.

@@ -32,6 +32,7 @@ mod commit_queue;
 mod deadlines;
 mod dependants;
 mod effect;
+mod end_logs;
 mod family;
 mod gates;
 mod invariants;
@@ -146,7 +147,9 @@ pub struct Controller {
     awaited: BTreeMap<TaskId, acknowledge::Awaited>,
     scans: scan::Scans,
     /// Parked queries.
-    waits: waits::Waits<waits::Subject, usize>,
+    waits: waits::Waits<waits::Subject, waits::Detail>,
+    /// The ends of the jobs that clients read.
+    end_logs: end_logs::EndLogs,
     /// The requests for outputs, and the agents that offer some.
     outputs: outputs::Outputs,
     /// The search for tools that no agent has.
@@ -187,6 +190,7 @@ impl Controller {
             awaited: BTreeMap::new(),
             scans: scan::Scans::default(),
             waits: waits::Waits::default(),
+            end_logs: end_logs::EndLogs::numbered_from(controller_id),
             outputs: outputs::Outputs::default(),
             timers: Timers::default(),
             journal: Journal::default(),
@@ -344,6 +348,8 @@ impl Controller {
                 // The end of every event continues them.
                 Timer::Relations => {}
                 Timer::JobStatus(name) => self.publish_job(now, name),
+                Timer::Ends(name) => self.answer_waiters(&waits::Subject::Ends(name)),
+                Timer::EndLog(name) => self.drop_unread_log(now, name),
                 Timer::Silence(agent) => self.silence(now, agent),
                 Timer::Lease(task) => self.end_lease(now, task),
                 Timer::Look => self.give_up_look(),
