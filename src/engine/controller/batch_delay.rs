@@ -10,7 +10,8 @@
 //! | the [`commit_queue`](super::commit_queue) | the commit before the push of FINISHED, and before the answer to a query that waits for the end |
 //! | the pusher | the pushes of all four |
 //!
-//! The answer to a reader of the ends of a whole job is delayed four times as long, by at most 32 ms ([`of_many`]).
+//! What no client awaits of this one task is delayed four times as long, by at most 32 ms ([`of_many`]): the agent's confirmation, the
+//! commit of a record that no message depends on, the news for subscribers, and the answer to a reader of the ends of a whole job.
 //!
 //! The agent's last report is not delayed, because with it the agent asks for its next task. Nor is the answer to a submit.
 //! So the delay never leaves a slot idle: a client with many tasks under way learns of an end later, but only while others

@@ -3,6 +3,7 @@
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
+use super::batch_delay;
 use crate::protocol::publish::Published;
 use crate::protocol::reply::Reply;
 use crate::protocol::requests::heartbeat::{Directive, Heard};
@@ -129,10 +130,12 @@ impl Effect {
         }
     }
 
-    /// How long it may be delayed to share a commit or a write. An end is told to all in the same time, by a push and by an answer.
+    /// How long it may be delayed to share a commit or a write. An end is told in the same time to the address of its task and to the
+    /// client that waits for it.
     #[must_use]
     pub(super) fn delay_max(&self) -> Duration {
         match self {
+            Self::Push(record) if record.address.is_none() => batch_delay::of_many(record),
             Self::Push(record) => record.batch_delay(),
             Self::Reply(_, Reply::Task { record, .. }) if record.phase() == Phase::Finished => record.batch_delay(),
             // It is no more urgent than the records that it depends on.

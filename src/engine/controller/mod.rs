@@ -75,6 +75,7 @@ pub use sequencer::{Departure, Route, Sequencer};
 
 use crate::engine::journal::{Journal, LogLine};
 use crate::engine::timers::Timers;
+use crate::protocol::reply::Reply;
 use crate::types::{KillCause, Mono, Now, Phase, Round, TaskId, TaskRecord};
 
 /// How often moments on the wall clock are checked: the clock may jump, so a moment far away is not trusted.
@@ -266,6 +267,15 @@ impl Controller {
     pub fn is_present(&self, assigned: &TaskRecord) -> bool {
         let run = |record: &TaskRecord| Some((record.round, record.assignment()?.agent.clone()));
         self.tasks.get(assigned.id).is_some_and(|record| record.phase() < Phase::Ended && run(record) == run(assigned))
+    }
+
+    /// How long the confirmation of an agent's last report may wait for a commit.
+    #[must_use]
+    pub fn confirmation_delay(&self, confirmation: &Reply) -> Duration {
+        match confirmation {
+            Reply::Reported { task, .. } => self.tasks.get(*task).map(batch_delay::of_many).unwrap_or_default(),
+            _ => Duration::ZERO,
+        }
     }
 
     /// As [`Self::handle_unstored`], for tasks that were submitted together: all of them are removed, or none.
