@@ -2,9 +2,12 @@
 //!
 //! An order is a search through the tasks that the job has at that moment: it changes a slice of them in each turn.
 
+mod results;
+
 use super::{Answer, Code, Controller, Filter, Goal, Page, Refusal, Reply, Subject, Ticket, Timer, words};
 use crate::engine::controller::jobs::Job;
 use crate::engine::controller::orders::Ordered;
+use crate::engine::controller::waits::Detail;
 use crate::protocol::requests::job::JobOrder;
 use crate::types::{JobName, Mono, Now};
 
@@ -19,7 +22,7 @@ impl Controller {
                     let message = format!("this query with {} cannot be parked: {obstacle}", words::WAIT);
                     return Reply::Refused(Refusal::new(Code::LimitReached, message)).into();
                 }
-                self.waits.park(ticket, Subject::Job(name.clone()), 0);
+                self.waits.park(ticket, Subject::Job(name.clone()), Detail::None);
                 self.timers.set(Timer::QueryWait(ticket), until);
                 Answer::Later
             }

@@ -55,6 +55,7 @@ impl Controller {
             Request::GateQuery(Some(name)) => self.query_gate(now, &name).into(),
             Request::GateQuery(None) => self.list_gates(now, ticket),
             Request::JobQuery(name, wait) => self.query_job(ticket, &name, wait.map(|wait| now.mono + wait)),
+            Request::JobResults(ask) => self.job_results(now, ticket, *ask),
             Request::JobDetails(page) => self.list_jobs(now, ticket, page),
             Request::JobOrder(name, order) => self.order_job(now, ticket, name, order),
         };
