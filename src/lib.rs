@@ -101,9 +101,9 @@
 //!
 //! # Maps
 //!
-//! `llts map` makes a task of each line of its input ([`engine::map`]). It submits ahead of what runs, many tasks in a frame, and asks
-//! for the oldest of them with queries that are parked until they have finished. So it needs no port, works over every way to a
-//! controller, and holds a bounded number of results; the others stay with the service. Submit keys made of the lines let it ask again
+//! `llts map` makes a task of each line of its input ([`engine::map`]). It submits ahead of what runs, many tasks in a frame, and
+//! follows the ends of its job with one parked request, whose answer has many of them ([`protocol::requests::job::results`]). So it needs
+//! no port, works over every way to a controller, and holds a bounded number of results; the others stay with the service. Submit keys made of the lines let it ask again
 //! after a lost connection, and let the same map go on later.
 //!
 //! # Step graphs

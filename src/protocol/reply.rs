@@ -7,6 +7,7 @@ use super::json::ObjectWriter;
 use super::page::{PageBytes, PageOf};
 use super::requests::agents::{self, AgentView};
 use super::requests::heartbeat::Heard;
+use super::requests::job::results::{self, Cursor, EndRow};
 use super::requests::logs::{self, OutputPart};
 use super::requests::serve::Wanted;
 use super::requests::stats::{AgentCounts, TaskCounts};
@@ -96,6 +97,13 @@ pub enum Reply {
     Gates(Vec<GateView>),
     /// The state of a job.
     Job(Box<JobView>),
+    /// Ends of tasks of a job, in their order.
+    Results {
+        /// The ends.
+        rows: Vec<EndRow>,
+        /// The place behind them.
+        next: Cursor,
+    },
     /// Some jobs, newest first.
     Jobs {
         /// The jobs of the page.
@@ -165,6 +173,7 @@ fn write_body(reply: &Reply, page_bytes: PageBytes, writer: &mut ObjectWriter<'_
             submit::many::write(tasks, duplicates, warning.as_deref(), writer);
         }
         Reply::Job(view) => job::write(view, writer),
+        Reply::Results { rows, next } => results::write(rows, *next, page_bytes, writer),
         Reply::Jobs { jobs, page } => page.write(jobs, "jobs", page_bytes, writer, job::write_row),
         Reply::GraphSubmitted { graph, warning, duplicate } => {
             graph::write_submitted(*graph, *duplicate, warning.as_deref(), writer);

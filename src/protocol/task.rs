@@ -3,6 +3,8 @@
 //! One table names the fields that the service sets itself. It determines the content of a push, a query and a page, the
 //! fields that a filter can match, and the names that a submitter cannot use (HAZARDS row W12).
 
+mod end;
+
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
@@ -11,6 +13,8 @@ use super::words;
 use crate::types::{
     Acknowledgement, ExitCode, Fields, JobName, KillCause, Outcome, Scalar, TaskId, TaskRecord, TaskState, Wall,
 };
+
+pub(super) use end::write_end;
 
 /// Writes the known data of a task into an open object, its id and its phase first.
 pub fn write(record: &TaskRecord, out: &mut ObjectWriter<'_>) {
@@ -31,10 +35,12 @@ pub fn to_json(record: &TaskRecord) -> Vec<u8> {
 }
 
 fn write_fields(fields: &[Field], record: &TaskRecord, out: &mut ObjectWriter<'_>) {
-    for (name, value) in fields {
-        if let Some(value) = value(record) {
-            value.write(name, out);
-        }
+    fields.iter().for_each(|field| write_field(field, record, out));
+}
+
+fn write_field((name, value): &Field, record: &TaskRecord, out: &mut ObjectWriter<'_>) {
+    if let Some(value) = value(record) {
+        value.write(name, out);
     }
 }
 

@@ -117,6 +117,7 @@ pub(crate) const SLACK: &str = "__SLACK__";
 pub(crate) const MATCHES: &str = "__MATCHES__";
 pub(crate) const OFFSET: &str = "__OFFSET__";
 pub(crate) const LIMIT: &str = "__LIMIT__";
+pub(crate) const CURSOR: &str = "__CURSOR__";
 pub(crate) const STREAM: &str = "__STREAM__";
 pub(crate) const BYTES: &str = "__BYTES__";
 pub(crate) const TEXT: &str = "__TEXT__";

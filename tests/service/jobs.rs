@@ -83,3 +83,33 @@ fn a_submit_may_be_longer_than_other_messages() {
     assert_eq!((&answer["__CODE__"], &answer["__INDEX__"]), (&json!(-1007), &json!(150)), "{answer}");
     assert_eq!(client.ask("TASK/STATISTIC", json!({}))["WAITING"], 0, "none of them is accepted");
 }
+
+#[test]
+fn the_ends_of_a_job_are_read_from_cursor_to_cursor_until_the_controller_is_killed() {
+    let mut sandbox = Sandbox::start(1, &[QUICK]);
+    let client = sandbox.client();
+    let read = |fields: Value| client.ask("JOB/RESULTS", fields);
+    let begin = read(json!({ "__JOB__": "j" }));
+    let submit = |code: u32| {
+        let task = json!({ "__OPERATION__": "quick", "code": code, "__JOB__": "j" });
+        client.ask("TASK/SUBMIT", task)["__TASK_ID__"].as_str().unwrap().to_owned()
+    };
+    let failed = submit(7);
+    let next = read(json!({ "__JOB__": "j", "__CURSOR__": begin["__CURSOR__"], "__WAIT__": 60_000 }));
+    let end = next.get(&failed).unwrap_or_else(|| panic!("{next}"));
+    let shown = ["__STATUS__", "__OPERATION__", "__OUTCOME__", "__EXIT_CODE__", "__STDOUT_BYTES__"];
+    assert_eq!(
+        shown.map(|name| &end[name]),
+        [&json!("FINISHED"), &json!("quick"), &json!("FAILED"), &json!(7), &json!(0)]
+    );
+    let other = submit(0);
+    let last = read(json!({ "__JOB__": "j", "__CURSOR__": next["__CURSOR__"], "__WAIT__": 60_000 }));
+    assert_eq!(last[&other]["__OUTCOME__"], "SUCCEEDED", "{last}");
+    assert_eq!(last.get(&failed), None, "{last}");
+
+    sandbox.kill_controller();
+    sandbox.restart_controller(&[]);
+    let stale = json!({ "__TYPE__": "JOB/RESULTS", "__JOB__": "j", "__CURSOR__": last["__CURSOR__"] });
+    let refused = sandbox.client().raw(stale.to_string().as_bytes());
+    assert_eq!(refused["__CODE__"], -1004, "{refused}");
+}

@@ -9,8 +9,7 @@ use crate::types::StepState;
 /// The text. Every name of a port stands at its end of the line.
 pub(super) fn text(drawn: &Drawn) -> String {
     let graph = &drawn.graph;
-    let mut out =
-        format!("digraph {} {{\n  rankdir=LR;\n  node [shape=box, style=rounded];\n", quoted(&drawn.title));
+    let mut out = format!("digraph {} {{\n  rankdir=LR;\n  node [shape=box, style=rounded];\n", quoted(&drawn.title));
     for step in graph.steps() {
         let (name, tasks) = (step.name.as_str(), tasks(step.main, &step.inputs));
         let (label, shape) = match &tasks {

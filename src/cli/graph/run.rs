@@ -64,8 +64,10 @@ pub(super) struct SubmitArgs {
 impl DocumentArgs {
     fn hand_over(&self, client: &Client, text: &str) -> Result<GraphSubmitted, Failure> {
         let [given_id, key, address] = [&self.given_id, &self.submit_key, &self.address].map(Option::as_deref);
-        let submitted = client.ask(&graph::submit_as(text, given_id, key, address)).map_err(|error| self.of_file(error))?;
-        let duplicate = submitted.is_duplicate().then_some("a graph was submitted before with this key; this is its id");
+        let submitted =
+            client.ask(&graph::submit_as(text, given_id, key, address)).map_err(|error| self.of_file(error))?;
+        let duplicate =
+            submitted.is_duplicate().then_some("a graph was submitted before with this key; this is its id");
         submitted.warning().into_iter().chain(duplicate).for_each(note);
         Ok(submitted)
     }

@@ -93,7 +93,8 @@ fn facts(graph: &GraphAnswer) -> Table {
         table.row(["reason", reason]);
     }
     let counts = StepState::ALL.into_iter().map(|one| (state(one).to_lowercase(), graph.in_state(one)));
-    let counts: Vec<_> = counts.filter(|(_, count)| *count > 0).map(|(word, count)| format!("{word} {count}")).collect();
+    let counts: Vec<_> =
+        counts.filter(|(_, count)| *count > 0).map(|(word, count)| format!("{word} {count}")).collect();
     table.row(["steps", &counts.join(", ")]);
     if let Some(at) = graph.submitted_at() {
         table.row(["submitted", &times::local(at)]);

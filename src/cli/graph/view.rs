@@ -101,7 +101,7 @@ mod tests {
 
     #[test]
     fn steps_at_work_are_shown_and_states_never_go_back() {
-        let at = |millis| Mono::ZERO + Duration::from_millis(millis);
+        let at = |millis: u64| Mono::from_nanos(millis * 1_000_000);
         let mut view = View::new(at(0), "g".to_owned());
         assert!(view.handle_graph(&Fields::new().with(words::TOTAL, 3u32).into()));
         for (millis, step, word) in [

@@ -1,5 +1,7 @@
 //! The loop of `llts map`: one wait for the service, the input and signals, and the effects of the map.
 
+mod answers;
+
 use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::AsFd as _;
@@ -18,16 +20,15 @@ use super::take_up::{TakenUp, limit, take_up};
 use super::template::Prepared;
 use super::{FAILED, MapArgs, cannot_read, summary};
 use crate::client::{Arrival, Client, ClientError, PARK_MAX, Pipeline, RequestId};
-use crate::engine::map::{Effect, Map, Plan, Refused};
-use crate::protocol::client::{Ask, ReplyError, Selector, TaskView};
+use crate::engine::map::{Effect, Map, Plan};
+use crate::protocol::client::{Ask, Selector, TaskView};
 use crate::protocol::requests::hold::hold;
-use crate::protocol::requests::job::{self, JobOrder};
+use crate::protocol::requests::job::{self, JobOrder, results};
 use crate::protocol::requests::query::query;
 use crate::protocol::requests::retry::retry;
-use crate::protocol::requests::submit::many::{SubmittedMany, submit_many};
+use crate::protocol::requests::submit::many::submit_many;
 use crate::shell::clock;
 use crate::shell::signals::{Signal, Signals};
-use crate::types::TaskId;
 
 /// As shells report a program that SIGHUP has ended.
 const HUNG_UP: u8 = 129;
@@ -64,9 +65,19 @@ struct Running<'a> {
 /// The subject of a request without an answer.
 #[derive(Clone, Copy)]
 enum Asked {
-    Submit { frame: u64 },
-    Task { number: u64 },
-    Retry { number: u64 },
+    Submit {
+        frame: u64,
+    },
+    Task {
+        number: u64,
+    },
+    Retry {
+        number: u64,
+    },
+    /// To follow the ends of the job.
+    Following,
+    /// The next ends of the job.
+    Ends,
 }
 
 pub(super) fn run(
@@ -78,6 +89,8 @@ pub(super) fn run(
 ) -> Result<u8, Failure> {
     let results = args.results.as_deref().map(Results::open).transpose()?;
     let client = Client::secured(&session.config, &place.endpoint)?;
+    // Before anything of an earlier run goes on, so that its ends are known to be of this run.
+    let cursor = client.ask(&results::begin(prepared.job.as_str()));
     let TakenUp { newest_before, is_closed } = take_up(&client, &prepared, args.jobs)?;
     let bar = Bar::new(clock::now().mono, args.progress);
     let prefix = bar.is_shown().then(|| job::status_prefix(&prepared.job));
@@ -102,6 +115,12 @@ pub(super) fn run(
         is_cut: false,
         has_noted_room: false,
     };
+    match cursor {
+        Ok(begun) => running.follow(&begun),
+        // Without a place among the readers, each task is asked for by its id.
+        Err(ClientError::Reply(_)) => {}
+        Err(error) => return Err(error.into()),
+    }
     let ended = running.go_on();
     running.bar.end();
     ended.map_err(|failure| running.left(failure))?;
@@ -188,6 +207,10 @@ impl Running<'_> {
                 let id = self.pipeline.send(&submit_many(&tasks, &self.prepared.shared));
                 self.asked.insert(id, Asked::Submit { frame });
             }
+            Effect::Follow => {
+                let id = self.pipeline.send(&results::begin(job));
+                self.asked.insert(id, Asked::Following);
+            }
             Effect::Watch { number, id } => {
                 let id = self.pipeline.send(&query_of(&id.to_string()));
                 self.asked.insert(id, Asked::Task { number });
@@ -239,61 +262,6 @@ impl Running<'_> {
         }
     }
 
-    fn handle_answer(&mut self, id: RequestId, frame: &[u8]) -> Result<(), Failure> {
-        let now = clock::now().mono;
-        match self.asked.remove(&id) {
-            Some(Asked::Submit { frame: submit }) => self.handle_submitted(submit, frame)?,
-            Some(Asked::Task { number }) => match self.query.decode(frame) {
-                Ok(task) => self.map.handle_task(number, task),
-                Err(reply) if reply.is_limit() => self.map.handle_unwatched(now, number),
-                Err(reply) if reply.is_no_such_task() => {
-                    self.note(&format!("line {number}: {reply}; its result is lost"));
-                    self.map.handle_forgotten(number);
-                }
-                Err(reply) => return Err(ClientError::from(reply).into()),
-            },
-            // A refused retry leaves the task as it is; it counts as it has ended.
-            Some(Asked::Retry { number }) => self.map.handle_retried(number),
-            None => {}
-        }
-        Ok(())
-    }
-
-    fn handle_submitted(&mut self, frame: u64, answer: &[u8]) -> Result<(), Failure> {
-        match submit_many(&[], &self.prepared.shared).decode(answer) {
-            Ok(SubmittedMany { ids, duplicates, warning }) => {
-                let ids: Vec<TaskId> = ids.iter().map(|id| id.parse()).collect::<Result<_, _>>().map_err(|error| {
-                    ClientError::from(ReplyError::Malformed(format!("the reply has the id of no task: {error}")))
-                })?;
-                warning.into_iter().for_each(|warning| self.note(&warning));
-                self.has_accepted = true;
-                self.map.handle_accepted(frame, &ids, &duplicates);
-            }
-            Err(reply) if reply.is_limit() || reply.is_stopping() => {
-                if !std::mem::replace(&mut self.has_noted_room, true) {
-                    self.note(&format!("the service accepts no task for now; waiting: {reply}"));
-                }
-                self.map.handle_refused(clock::now().mono, frame, Refused::NoRoom);
-            }
-            Err(reply) => {
-                let is_stopped = reply.is_not_allowed() && self.args.max_fails.is_some() && self.has_accepted;
-                if !is_stopped {
-                    let remedy = if reply.is_bad_field() { self.remedy() } else { String::new() };
-                    self.refusal.get_or_insert(format!("{reply}{remedy}"));
-                }
-                self.map.handle_refused(clock::now().mono, frame, Refused::ForGood);
-            }
-        }
-        self.open_gate()
-    }
-
-    fn open_gate(&mut self) -> Result<(), Failure> {
-        if std::mem::take(&mut self.is_closed) {
-            limit(&self.client, &self.prepared.gate, self.args.jobs)?;
-        }
-        Ok(())
-    }
-
     /// A failure in the middle of the map, with what is left to do.
     fn left(&self, failure: Failure) -> Failure {
         let Failure { exit, sentence } = failure;
@@ -305,11 +273,6 @@ impl Running<'_> {
             exit,
             format!("{sentence}; accepted tasks stay with the service; resume: the same command with --job {job}"),
         )
-    }
-
-    fn remedy(&self) -> String {
-        let job = &self.prepared.job;
-        format!("; if job {job} was mapped with other options, use those again, or another --job")
     }
 
     /// The first signal ends what waits, the second what runs, the third leaves.

@@ -10,6 +10,9 @@
 //! | the [`commit_queue`](super::commit_queue) | the commit before the push of FINISHED, and before the answer to a query that waits for the end |
 //! | the pusher | the pushes of all four |
 //!
+//! What no client awaits of this one task is delayed four times as long, by at most 32 ms ([`of_many`]): the agent's confirmation, the
+//! commit of a record that no message depends on, the news for subscribers, and the answer to a reader of the ends of a whole job.
+//!
 //! The agent's last report is not delayed, because with it the agent asks for its next task. Nor is the answer to a submit.
 //! So the delay never leaves a slot idle: a client with many tasks under way learns of an end later, but only while others
 //! of its tasks queue, and by less than they do.
@@ -22,6 +25,11 @@ use crate::types::{TaskRecord, TaskState, Wall};
 const QUEUED_SHARE: u32 = 16;
 
 const BATCH_DELAY_MAX: Duration = Duration::from_millis(8);
+
+/// How long an update about a run may be delayed that no client awaits of this task alone.
+pub(super) fn of_many(record: &TaskRecord) -> Duration {
+    record.batch_delay() * 4
+}
 
 /// The batch delay of a run that begins now, for a waiting task that no agent was free for until now.
 pub(super) fn after_queuing(now: Wall, record: &TaskRecord) -> Duration {

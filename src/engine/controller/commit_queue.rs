@@ -11,13 +11,14 @@
 //!
 //! A deferred message leaves after the commit of its turn and of all earlier turns, in the order in which it was made. A
 //! message from a turn without records waits for earlier turns as well, because its content may depend on them. Records
-//! that no message depends on are committed up to 10 ms later; no client has observed them yet. An agent repeats after a
+//! that no message depends on are committed up to 10 ms later, or up to 32 ms while tasks queue; no client has observed them yet. An agent repeats after a
 //! restart that a run is being prepared or has begun. Such a record is due a second later, and usually joins another
 //! commit.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use super::batch_delay;
 use super::effect::{BATCH_DELAY_MAX, Record};
 use crate::types::{AgentId, GraphId, JobName, Label, Mono, Phase, TaskId};
 
@@ -223,7 +224,7 @@ fn delay_max(record: &Record) -> Duration {
         Record::Put(record) => match record.phase() {
             Phase::Preparing | Phase::Running if record.kill.is_none() => PROGRESS_DELAY_MAX,
             Phase::Waiting | Phase::Dispatched | Phase::Preparing | Phase::Running | Phase::Ended | Phase::Finished => {
-                BATCH_DELAY_MAX
+                BATCH_DELAY_MAX.max(batch_delay::of_many(record))
             }
         },
         Record::Remove(_)

@@ -3,6 +3,7 @@
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
+use super::batch_delay;
 use crate::protocol::graph::GraphRow;
 use crate::protocol::publish::Published;
 use crate::protocol::reply::Reply;
@@ -134,10 +135,12 @@ impl Effect {
         }
     }
 
-    /// How long it may be delayed to share a commit or a write. An end is told to all in the same time, by a push and by an answer.
+    /// How long it may be delayed to share a commit or a write. An end is told in the same time to the address of its task and to the
+    /// client that waits for it.
     #[must_use]
     pub(super) fn delay_max(&self) -> Duration {
         match self {
+            Self::Push(record) if record.address.is_none() => batch_delay::of_many(record),
             Self::Push(record) => record.batch_delay(),
             Self::Reply(_, Reply::Task { record, .. }) if record.phase() == Phase::Finished => record.batch_delay(),
             // It is no more urgent than the records that it depends on.
@@ -176,6 +179,8 @@ pub(super) fn claim_of_reply(reply: &Reply) -> Claim {
         | Reply::Graph(_)
         | Reply::Graphs { .. }
         | Reply::Steps { .. } => Claim::View,
+        // A client continues from here, as after the answer to a query that has waited.
+        Reply::Results { rows, .. } => Claim::promise_if(!rows.is_empty()),
         // The end of an output shows that a run has ended; what a run writes is no state of a task.
         Reply::Output(part) => {
             if part.end {
@@ -239,6 +244,10 @@ pub enum Timer {
     Lease(TaskId),
     /// Agents have not reported in time that they have looked for tools.
     Look,
+    /// Readers of the ends of a job get those that have been gathered.
+    Ends(JobName),
+    /// No client may have read the ends of a job for long enough to forget them.
+    EndLog(JobName),
     /// An agent has waited long enough for a task.
     ApplyWait(AgentId),
     /// A query has waited long enough for the end of a task.

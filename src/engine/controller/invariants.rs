@@ -26,6 +26,7 @@ impl Controller {
         self.check_relations();
         self.check_job_statuses();
         self.check_graphs();
+        self.check_end_logs();
         if let Some((task, agent)) = self.next_match() {
             panic!("task {task} waits while agent {agent} is parked");
         }
@@ -102,6 +103,7 @@ impl Controller {
                     assert_eq!(has_ended, Some(false), "{ticket:?} waits for graph {graph}");
                     continue;
                 }
+                Subject::Ends(_) => continue,
             };
             let record = self.tasks.get(task).unwrap_or_else(|| panic!("{ticket:?} waits for the forgotten {task}"));
             assert!(record.phase() < Phase::Finished, "{ticket:?} waits for {task}, which has finished");

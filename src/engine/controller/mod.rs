@@ -33,6 +33,7 @@ mod commit_queue;
 mod deadlines;
 mod dependants;
 mod effect;
+mod end_logs;
 mod family;
 mod gates;
 mod graph_status;
@@ -78,6 +79,7 @@ pub use sequencer::{Departure, Route, Sequencer};
 
 use crate::engine::journal::{Journal, LogLine};
 use crate::engine::timers::Timers;
+use crate::protocol::reply::Reply;
 use crate::types::{KillCause, Mono, Now, Phase, Provided, Round, TaskId, TaskRecord};
 
 /// How often moments on the wall clock are checked: the clock may jump, so a moment far away is not trusted.
@@ -158,7 +160,9 @@ pub struct Controller {
     awaited: BTreeMap<TaskId, acknowledge::Awaited>,
     scans: scan::Scans,
     /// Parked queries.
-    waits: waits::Waits<waits::Subject, usize>,
+    waits: waits::Waits<waits::Subject, waits::Detail>,
+    /// The ends of the jobs that clients read.
+    end_logs: end_logs::EndLogs,
     /// The requests for outputs, and the agents that offer some.
     outputs: outputs::Outputs,
     /// The search for tools that no agent has.
@@ -202,6 +206,7 @@ impl Controller {
             awaited: BTreeMap::new(),
             scans: scan::Scans::default(),
             waits: waits::Waits::default(),
+            end_logs: end_logs::EndLogs::numbered_from(controller_id),
             outputs: outputs::Outputs::default(),
             timers: Timers::default(),
             journal: Journal::default(),
@@ -278,6 +283,15 @@ impl Controller {
     pub fn is_present(&self, assigned: &TaskRecord) -> bool {
         let run = |record: &TaskRecord| Some((record.round, record.assignment()?.agent.clone()));
         self.tasks.get(assigned.id).is_some_and(|record| record.phase() < Phase::Ended && run(record) == run(assigned))
+    }
+
+    /// How long the confirmation of an agent's last report may wait for a commit.
+    #[must_use]
+    pub fn confirmation_delay(&self, confirmation: &Reply) -> Duration {
+        match confirmation {
+            Reply::Reported { task, .. } => self.tasks.get(*task).map(batch_delay::of_many).unwrap_or_default(),
+            _ => Duration::ZERO,
+        }
     }
 
     /// As [`Self::handle_unstored`], for tasks that were submitted together: all of them are removed, or none.
@@ -363,6 +377,8 @@ impl Controller {
                 // The end of every event continues them.
                 Timer::Relations | Timer::Graphs => {}
                 Timer::JobStatus(name) => self.publish_job(now, name),
+                Timer::Ends(name) => self.answer_waiters(&waits::Subject::Ends(name)),
+                Timer::EndLog(name) => self.drop_unread_log(now, name),
                 Timer::Silence(agent) => self.silence(now, agent),
                 Timer::Lease(task) => self.end_lease(now, task),
                 Timer::Look => self.give_up_look(),

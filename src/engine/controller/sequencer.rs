@@ -136,8 +136,9 @@ impl<R: Clone> Sequencer<R> {
             Answer::NowAndLater(reply) => {
                 // The agent continues with the next task; it can learn later that the end of the last one is stored.
                 let (delay_max, claim) = (BATCH_DELAY_MAX, Claim::Promise);
+                let due = now.mono + delay_max.max(self.controller.confirmation_delay(&reply));
                 let confirmation = Deferred::Reply { route: route.clone(), claim, reply, delay_max };
-                self.batch.add(now.mono + delay_max, confirmation);
+                self.batch.add(due, confirmation);
                 self.routes.insert(ticket, Route { kind: TASK_APPLY.word, ..route });
             }
         }

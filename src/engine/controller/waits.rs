@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::effect::{ConnectionId, Ticket};
+use crate::protocol::requests::job::results::Cursor;
 use crate::types::{GraphId, JobName, TaskId};
 
 /// The share of all places that one connection may have, as a divisor: one client must not keep others from parking.
@@ -11,9 +12,27 @@ const SHARE: usize = 10;
 /// The subject of a query.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Subject {
+    /// The end of a task.
     Task(TaskId),
+    /// The end of a job.
     Job(JobName),
+    /// The end of a graph.
     Graph(GraphId),
+    /// Ends of tasks of a job.
+    Ends(JobName),
+}
+
+/// What the answer to a query depends on beside its subject.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Detail {
+    None,
+    /// The number of tasks that matched the query.
+    Matches(usize),
+    /// The ends behind this place, at most as many.
+    Ends {
+        cursor: Cursor,
+        limit: usize,
+    },
 }
 
 /// The parked requests of one kind, each with its data. Each of the three indexes follows from the others.
@@ -72,6 +91,12 @@ impl<S: Clone + Ord + std::fmt::Debug, T> Waits<S, T> {
             }
         }
         Some((subject, data))
+    }
+
+    /// Whether a request waits for this subject.
+    pub(super) fn has(&self, subject: &S) -> bool {
+        let range = (subject.clone(), Ticket::MIN)..=(subject.clone(), Ticket::MAX);
+        self.by_subject.range(range).next().is_some()
     }
 
     /// The requests that wait for this subject.

@@ -40,6 +40,8 @@ pub enum Effect {
         /// The tasks.
         tasks: Vec<Submission>,
     },
+    /// Begin to follow the ends of the job; [`Map::handle_following`](super::Map::handle_following) when that is answered.
+    Follow,
     /// Ask for the task, parked until it has finished.
     Watch {
         /// The line.

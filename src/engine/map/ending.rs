@@ -113,6 +113,8 @@ impl Map {
         self.tags.clear();
         self.tag_bytes = 0;
         self.resting.clear();
+        self.lines.clear();
+        self.strangers.clear();
         self.effects.clear();
     }
 

@@ -4,7 +4,7 @@
 //! service; it carries out the effects of [`Map::poll_effect`], in order, until [`Map::is_done`].
 //!
 //! ```text
-//! items --Submit--> frames --accepted--> ahead --Watch--> window --Print-->
+//! items --Submit--> frames --accepted--> ahead --------> window --Print-->
 //! ```
 //!
 //! | place | holds | bound |
@@ -12,12 +12,17 @@
 //! | items | tasks that were not submitted yet | a few frames |
 //! | frames | tasks in requests without an answer | [`FRAMES_MAX`] |
 //! | ahead | accepted tasks, a few words for each | [`AHEAD_MAX`], [`AHEAD_BYTES_MAX`] |
-//! | window | tasks with a query that is parked at the service, and results that are not printed yet | [`WINDOW_MAX`] |
+//! | window | tasks whose ends are next, and results that are not printed yet | [`WINDOW_MAX`] of both |
 //!
 //! The memory of a map depends on these bounds only. The results behind the window stay with the service until their turn comes.
+//!
+//! The map follows the ends of its job, many of which arrive in one answer ([`Map::handle_end`]). A task whose end may have been
+//! told before the map knew its id is asked for by its id, and so are all of them if the service has lost track of the ends that
+//! it has told ([`Map::handle_lost_track`]).
 
 mod effect;
 mod ending;
+mod following;
 pub mod input;
 pub mod key;
 pub mod tally;
@@ -35,7 +40,7 @@ use crate::types::{Mono, Outcome, TaskId};
 pub use effect::{Effect, Item, Plan, Printed, Refused};
 use ending::Ending;
 use tally::{End, Tally};
-use window::Window;
+use window::{Way, Window};
 
 /// Tasks of one submit: what a turn of the controller reads in a few milliseconds, during which no agent gets a task.
 pub const FRAME_TASKS_MAX: usize = 500;
@@ -53,7 +58,8 @@ pub const AHEAD_MAX: usize = 100_000;
 /// Bytes of the tags of accepted tasks.
 pub const AHEAD_BYTES_MAX: usize = 64 << 20;
 
-/// Half of `SEND_QUEUE_MAX`, the default number of messages that the controller queues for one connection.
+/// Half of `SEND_QUEUE_MAX`, the default number of messages that the controller queues for one connection: each task may have a
+/// parked query.
 pub const WINDOW_MAX: usize = 500;
 
 /// The pause before a request that was refused for want of room is repeated, unless a task ends before.
@@ -65,7 +71,7 @@ struct Accepted {
     number: u64,
     id: TaskId,
     tag: Option<String>,
-    is_from_before: bool,
+    way: Way,
 }
 
 /// See the [module](self).
@@ -81,6 +87,12 @@ pub struct Map {
     tag_bytes: usize,
     window: Window<TaskView>,
     window_max: usize,
+    /// The lines of the tasks in `ahead` and of those that are awaited in the window.
+    lines: BTreeMap<TaskId, u64>,
+    /// Tasks of the job whose ends were told, and that no line is known to have.
+    strangers: BTreeSet<TaskId>,
+    /// If the map follows the ends of its job: the tasks of frames behind this one cannot have ended before.
+    followed_after: Option<u64>,
     /// The tags of the tasks in the window.
     tags: BTreeMap<u64, String>,
     /// Lines whose query was refused for want of room.
@@ -106,6 +118,9 @@ impl Map {
             tag_bytes: 0,
             window: Window::new(plan.keeps_order),
             window_max: WINDOW_MAX,
+            lines: BTreeMap::new(),
+            strangers: BTreeSet::new(),
+            followed_after: None,
             tags: BTreeMap::new(),
             resting: BTreeSet::new(),
             rests_until: None,
@@ -177,9 +192,10 @@ impl Map {
         let mut duplicates = duplicates.iter().peekable();
         for (index, (item, id)) in items.into_iter().zip(ids).enumerate() {
             let is_duplicate = duplicates.next_if(|next| **next == index).is_some();
-            let is_from_before = is_duplicate && self.plan.newest_before.is_some_and(|newest| *id <= newest);
+            let way = self.way_of(frame, *id, is_duplicate);
+            self.lines.insert(*id, item.number);
             self.tag_bytes += item.tag.as_ref().map_or(0, String::len);
-            let accepted = Accepted { number: item.number, id: *id, tag: item.tag, is_from_before };
+            let accepted = Accepted { number: item.number, id: *id, tag: item.tag, way };
             // Only an earlier request that was refused for want of room brings lines out of order.
             let at = self.ahead.partition_point(|other| other.number < accepted.number);
             self.ahead.insert(at, accepted);
@@ -209,24 +225,23 @@ impl Map {
 
     /// The answer to a query, or that of a retry.
     pub fn handle_task(&mut self, number: u64, task: TaskView) {
-        let Some((id, is_from_before)) = self.window.awaited(number) else { return };
+        let Some((id, way)) = self.window.awaited(number) else { return };
         if !task.is_finished() {
             // Whatever it was before this run of the map, its end is one of this run.
-            self.window.watch(number, id, false);
+            self.window.watch(number, id, Way::Asked);
             return self.effects.push_back(Effect::Watch { number, id });
+        }
+        if way != Way::Looked {
+            return self.finish(number, id, task);
         }
         self.handle_an_end();
         let has_succeeded = task.outcome().and_then(words::outcome_of) == Some(Outcome::Succeeded);
-        if !is_from_before {
-            self.tally.count(number, &task, self.ending.is_killing());
-            return self.window.done(number, task);
-        }
         if has_succeeded || !self.ending.takes_items() {
             let count = if has_succeeded { &mut self.tally.before } else { &mut self.tally.left };
             *count += 1;
-            return self.leave(number);
+            return self.leave(number, id);
         }
-        self.window.watch(number, id, false);
+        self.window.watch(number, id, Way::Asked);
         self.effects.push_back(Effect::Retry { number, id });
         if task.held_at().is_some() {
             self.effects.push_back(Effect::Release { id });
@@ -242,9 +257,9 @@ impl Map {
 
     /// The service does not know the task.
     pub fn handle_forgotten(&mut self, number: u64) {
-        if self.window.awaited(number).is_some() {
+        if let Some((id, _)) = self.window.awaited(number) {
             self.tally.fail(number, End::Forgotten, None);
-            self.leave(number);
+            self.leave(number, id);
         }
     }
 
@@ -257,13 +272,22 @@ impl Map {
         }
     }
 
+    /// A task has ended in this run of the map.
+    fn finish(&mut self, number: u64, id: TaskId, task: TaskView) {
+        self.handle_an_end();
+        self.lines.remove(&id);
+        self.tally.count(number, &task, self.ending.is_killing());
+        self.window.done(number, task);
+    }
+
     fn handle_an_end(&mut self) {
         self.rests_until = None;
         self.ending.look_again();
     }
 
     /// Nothing of the task is printed.
-    fn leave(&mut self, number: u64) {
+    fn leave(&mut self, number: u64, id: TaskId) {
+        self.lines.remove(&id);
         self.window.skip(number);
         self.forget_tag(number);
     }
@@ -324,20 +348,29 @@ impl Map {
     fn watch(&mut self) -> Option<Effect> {
         if self.rests_until.is_none()
             && let Some(number) = self.resting.pop_first()
-            && let Some((id, is_from_before)) = self.window.awaited(number)
+            && let Some((id, way)) = self.window.awaited(number)
         {
-            return Some(watch_of(number, id, is_from_before));
+            return watch_of(number, id, way);
         }
-        let next = self.ahead.front()?.number;
-        // A line before those in the window must not wait for their prints, which wait for it.
-        let is_late = self.window.first().is_some_and(|first| next < first);
-        if self.window.len() >= self.window_max && !is_late {
-            return None;
+        loop {
+            let next = self.ahead.front()?.number;
+            // A line before those in the window must not wait for their prints, which wait for it.
+            let is_late = self.window.first().is_some_and(|first| next < first);
+            if self.window.len() >= self.window_max && !is_late {
+                return None;
+            }
+            let accepted = self.ahead.pop_front()?;
+            let (number, id, way) = (accepted.number, accepted.id, accepted.way);
+            self.enter_window(accepted);
+            if let Some(effect) = watch_of(number, id, way) {
+                return Some(effect);
+            }
         }
-        let Accepted { number, id, tag, is_from_before } = self.ahead.pop_front()?;
-        self.window.watch(number, id, is_from_before);
+    }
+
+    fn enter_window(&mut self, Accepted { number, id, tag, way }: Accepted) {
+        self.window.watch(number, id, way);
         self.tags.extend(tag.map(|tag| (number, tag)));
-        Some(watch_of(number, id, is_from_before))
     }
 
     /// Whether nothing is left to do.
@@ -349,8 +382,12 @@ impl Map {
 }
 
 /// A query that is parked would not tell whether a task of an earlier run had finished before this one.
-const fn watch_of(number: u64, id: TaskId, is_from_before: bool) -> Effect {
-    if is_from_before { Effect::Look { number, id } } else { Effect::Watch { number, id } }
+const fn watch_of(number: u64, id: TaskId, way: Way) -> Option<Effect> {
+    match way {
+        Way::Followed => None,
+        Way::Asked => Some(Effect::Watch { number, id }),
+        Way::Looked => Some(Effect::Look { number, id }),
+    }
 }
 
 #[cfg(test)]

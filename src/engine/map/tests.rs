@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::*;
+use crate::protocol::requests::job::results::TaskEnd;
 use crate::protocol::requests::submit::Submission;
 use crate::types::{Fields, Wall};
 
@@ -19,6 +20,8 @@ struct Story {
     released: Vec<TaskId>,
     printed: Vec<u64>,
     orders: Vec<Effect>,
+    /// The tasks of the lines, in the order in which they were accepted.
+    accepted: Vec<TaskId>,
     last_id: u64,
 }
 
@@ -41,6 +44,7 @@ impl Story {
             released: Vec::new(),
             printed: Vec::new(),
             orders: Vec::new(),
+            accepted: Vec::new(),
             last_id: 0,
         }
     }
@@ -69,10 +73,14 @@ impl Story {
                 Effect::Retry { number, .. } => self.retried.push(number),
                 Effect::Release { id } => self.released.push(id),
                 Effect::Print(printed) => self.printed.push(printed.number),
-                order @ (Effect::Hold | Effect::CountRunning | Effect::Kill) => self.orders.push(order),
+                order @ (Effect::Follow | Effect::Hold | Effect::CountRunning | Effect::Kill) => {
+                    self.orders.push(order);
+                }
             }
         }
-        assert!(self.map.window.len() <= WINDOW_MAX + 1 && self.map.frames.len() <= FRAMES_MAX);
+        assert!(self.map.window.results() <= WINDOW_MAX && self.map.window.len() <= 2 * WINDOW_MAX);
+        assert!(self.map.lines.len() <= self.map.ahead.len() + self.map.window.len());
+        assert!(self.map.frames.len() <= FRAMES_MAX);
     }
 
     fn accept(&mut self, duplicates: &[usize]) {
@@ -84,8 +92,27 @@ impl Story {
                 TaskId::new(Wall::from_micros(self.last_id), [0; 5])
             })
             .collect();
+        self.accepted.extend(&ids);
         self.map.handle_accepted(frame, &ids, duplicates);
         self.go_on();
+    }
+
+    /// The end of the task that was accepted at this place is told, among the ends of the job.
+    fn tell(&mut self, place: usize) -> Option<u64> {
+        let id = self.accepted[place - 1];
+        let lost = self.map.handle_end(id, TaskEnd::Known(Box::new(ended(id, "SUCCEEDED", 0))));
+        self.go_on();
+        lost
+    }
+
+    fn following(plan: Plan, lines: u64) -> Self {
+        let mut story = Self::new(plan);
+        story.map.handle_following();
+        (1..=lines).for_each(|number| story.map.handle_item(item(number)));
+        story.map.handle_input_end();
+        story.go_on();
+        story.accept_all();
+        story
     }
 
     fn accept_all(&mut self) {
@@ -351,6 +378,94 @@ fn a_task_that_is_gone_has_failed() {
     let mut story = Story::accepted(Plan { keeps_order: true, ..Plan::default() }, 2);
     story.map.handle_forgotten(1);
     story.succeed(2);
+    assert_eq!((story.printed.as_slice(), story.map.tally().failed), (&[2][..], 1));
+    assert!(story.is_done());
+}
+
+#[test]
+fn a_map_that_follows_its_job_asks_for_no_task() {
+    for (keeps_order, expected) in [(false, [3, 1, 2]), (true, [1, 2, 3])] {
+        let mut story = Story::following(Plan { keeps_order, ..Plan::default() }, 3);
+        [3, 1, 1, 2].into_iter().for_each(|place| assert_eq!(story.tell(place), None));
+        assert_eq!(story.printed, expected);
+        assert!(story.watched.is_empty() && story.is_done());
+        assert_eq!((story.map.tally().succeeded, story.map.lines.len()), (3, 0));
+    }
+}
+
+#[test]
+fn ends_far_ahead_are_printed_or_left_with_the_service_until_their_turn_comes() {
+    const LINES: usize = 2_000;
+    for keeps_order in [false, true] {
+        let mut story = Story::following(Plan { keeps_order, ..Plan::default() }, LINES as u64);
+        (2..=LINES).for_each(|place| assert_eq!(story.tell(place), None));
+        assert_eq!(story.printed.len(), if keeps_order { 0 } else { LINES - 1 });
+        story.tell(1);
+        while let Some((number, _)) = story.watched.first_key_value() {
+            assert!(keeps_order, "line {number} is asked for");
+            story.succeed(*number);
+        }
+        assert_eq!(story.printed.len(), LINES);
+        assert!(!keeps_order || story.printed.is_sorted());
+        assert!(story.is_done());
+    }
+}
+
+#[test]
+fn an_end_that_was_told_before_its_task_was_known_is_asked_for() {
+    let mut story =
+        Story::new(Plan { newest_before: Some(TaskId::new(Wall::from_micros(2), [0; 5])), ..Plan::default() });
+    story.map.handle_following();
+    // The first was running when this run of the map began, and ends before its line is there.
+    let early = TaskId::new(Wall::from_micros(1), [0; 5]);
+    assert_eq!(story.map.handle_end(early, TaskEnd::Known(Box::new(ended(early, "SUCCEEDED", 0)))), None);
+    (1..=4).for_each(|number| story.map.handle_item(item(number)));
+    story.map.handle_input_end();
+    story.go_on();
+    // The third is a duplicate because the answer to the first request was lost.
+    story.accept(&[0, 1, 2]);
+    assert_eq!(story.watched.keys().copied().collect::<Vec<_>>(), [1, 2, 3]);
+    story.succeed(1);
+    story.succeed(2);
+    story.succeed(3);
+    story.tell(4);
+    assert!(story.is_done());
+    let tally = story.map.tally();
+    assert_eq!((tally.before, tally.succeeded), (1, 3), "only the second had succeeded before");
+}
+
+#[test]
+fn a_map_whose_service_has_lost_track_asks_for_its_tasks() {
+    let mut story = Story::following(Plan { keeps_order: true, ..Plan::default() }, 600);
+    story.tell(1);
+    story.map.handle_lost_track();
+    story.go_on();
+    assert_eq!(story.orders, [Effect::Follow]);
+    assert_eq!(story.watched.len(), WINDOW_MAX, "those of the window at once");
+    // A request on its way may have been carried out before the ends are followed again.
+    story.map.input_has_ended = false;
+    (601..=602).for_each(|number| {
+        story.map.handle_item(item(number));
+        story.go_on();
+    });
+    story.map.handle_following();
+    story.map.handle_item(item(603));
+    story.map.handle_input_end();
+    story.accept_all();
+    story.tell(2);
+    while let Some((number, _)) = story.watched.first_key_value() {
+        story.succeed(*number);
+    }
+    assert_eq!(story.printed.len(), 602);
+    story.tell(603);
+    assert!(story.printed.iter().copied().eq(1..=603) && story.is_done());
+}
+
+#[test]
+fn a_task_whose_result_the_service_has_forgotten_has_failed() {
+    let mut story = Story::following(Plan { keeps_order: true, ..Plan::default() }, 2);
+    assert_eq!(story.map.handle_end(story.accepted[0], TaskEnd::Forgotten), Some(1));
+    story.tell(2);
     assert_eq!((story.printed.as_slice(), story.map.tally().failed), (&[2][..], 1));
     assert!(story.is_done());
 }

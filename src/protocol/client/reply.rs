@@ -111,7 +111,8 @@ pub fn decode_listing<T: From<Fields>>(frame: &[u8]) -> Result<Listing<T>, Reply
     })
 }
 
-fn flat(members: impl IntoIterator<Item = (String, Value)>) -> Option<Fields> {
+/// The members of an object that has no nested value.
+pub(in crate::protocol) fn flat(members: impl IntoIterator<Item = (String, Value)>) -> Option<Fields> {
     let mut fields = Fields::new();
     for (name, value) in members {
         let value = match value {

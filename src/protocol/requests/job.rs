@@ -1,5 +1,7 @@
 //! JOB/QUERY, JOB/DETAILS, JOB/KILL, JOB/RETRY, JOB/HOLD and JOB/RELEASE: the tasks that share a name, as one.
 
+pub mod results;
+
 use std::time::Duration;
 
 use super::{Ask, Code, Kind, Listing, Reader, Refusal, Request, json, words};

@@ -117,6 +117,8 @@ said! {
         GateQuery(Option<Label>) = gate::GATE_QUERY;
         /// The state of a job; with a time, the reply waits until all its tasks have finished or the time has passed.
         JobQuery(JobName, Option<Duration>) = job::JOB_QUERY;
+        /// The ends of the tasks of a job.
+        JobResults(Box<job::results::ResultsAsk>) = job::results::JOB_RESULTS;
         /// A page of jobs.
         JobDetails(Page) = job::JOB_DETAILS;
         /// Run a step graph.

@@ -26,7 +26,7 @@ pub fn query(selector: &Selector, wait: Option<Duration>) -> Ask<TaskView> {
 }
 
 /// Rounded up, so that a rest of the time does not become 0.
-pub(super) fn millis(time: Duration) -> u64 {
+pub(in crate::protocol) fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
 }
 

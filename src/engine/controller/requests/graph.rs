@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::{Answer, Code, Controller, Effect, Filter, Goal, Page, Refusal, Reply, Subject, Ticket, Timer, words};
+use super::{
+    Answer, Code, Controller, Detail, Effect, Filter, Goal, Page, Refusal, Reply, Subject, Ticket, Timer, words,
+};
 use crate::engine::controller::graphs::OwnedGraph;
 use crate::engine::controller::jobs::Job;
 use crate::engine::graph::Graph;
@@ -115,7 +117,7 @@ impl Controller {
                     let message = format!("this query with {} cannot be parked: {obstacle}", words::WAIT);
                     return Reply::Refused(Refusal::new(Code::LimitReached, message)).into();
                 }
-                self.waits.park(ticket, Subject::Graph(id), 0);
+                self.waits.park(ticket, Subject::Graph(id), Detail::None);
                 self.timers.set(Timer::QueryWait(ticket), until);
                 Answer::Later
             }

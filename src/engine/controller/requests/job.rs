@@ -2,7 +2,9 @@
 //!
 //! An order is a search through the tasks that the job has at that moment: it changes a slice of them in each turn.
 
-use super::{Answer, Code, Controller, Filter, Goal, Page, Refusal, Reply, Subject, Ticket, Timer, words};
+mod results;
+
+use super::{Answer, Code, Controller, Detail, Filter, Goal, Page, Refusal, Reply, Subject, Ticket, Timer, words};
 use crate::engine::controller::jobs::Job;
 use crate::engine::controller::orders::Ordered;
 use crate::protocol::requests::job::JobOrder;
@@ -19,7 +21,7 @@ impl Controller {
                     let message = format!("this query with {} cannot be parked: {obstacle}", words::WAIT);
                     return Reply::Refused(Refusal::new(Code::LimitReached, message)).into();
                 }
-                self.waits.park(ticket, Subject::Job(name.clone()), 0);
+                self.waits.park(ticket, Subject::Job(name.clone()), Detail::None);
                 self.timers.set(Timer::QueryWait(ticket), until);
                 Answer::Later
             }

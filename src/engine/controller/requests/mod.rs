@@ -27,7 +27,7 @@ use super::effect::{Answer, Effect, Record, Ticket, Timer};
 use super::leases::Remains;
 use super::scan::Goal;
 use super::transition::TaskEvent;
-use super::waits::Subject;
+use super::waits::{Detail, Subject};
 use crate::protocol::page::Page;
 use crate::protocol::publish::Published;
 use crate::protocol::reply::Reply;
@@ -57,6 +57,7 @@ impl Controller {
             Request::GateQuery(Some(name)) => self.query_gate(now, &name).into(),
             Request::GateQuery(None) => self.list_gates(now, ticket),
             Request::JobQuery(name, wait) => self.query_job(ticket, &name, wait.map(|wait| now.mono + wait)),
+            Request::JobResults(ask) => self.job_results(now, ticket, *ask),
             Request::JobDetails(page) => self.list_jobs(now, ticket, page),
             Request::JobOrder(name, order) => self.order_job(now, ticket, name, order),
             Request::GraphSubmit(submit) => answer(self.submit_graph(now, *submit, None)),

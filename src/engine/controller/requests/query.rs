@@ -1,6 +1,6 @@
 //! TASK/QUERY: the record of a task, at once or when it has finished.
 
-use super::{Answer, Code, Controller, Effect, Filter, Goal, Refusal, Reply, Subject, Ticket, Timer, words};
+use super::{Answer, Code, Controller, Detail, Effect, Filter, Goal, Refusal, Reply, Subject, Ticket, Timer, words};
 use crate::types::{Mono, Now, Phase, TaskId};
 
 /// Tasks of one given id that a query looks at without becoming a search.
@@ -42,7 +42,7 @@ impl Controller {
                     let message = format!("this query with {} cannot be parked: {obstacle}", words::WAIT);
                     return Reply::Refused(Refusal::new(Code::LimitReached, message)).into();
                 }
-                self.waits.park(ticket, Subject::Task(task), matches);
+                self.waits.park(ticket, Subject::Task(task), Detail::Matches(matches));
                 self.timers.set(Timer::QueryWait(ticket), until);
                 Answer::Later
             }
@@ -59,15 +59,17 @@ impl Controller {
 
     /// Answers one of them with the present state.
     pub(in crate::engine::controller) fn answer_waiter(&mut self, ticket: Ticket) {
-        let Some((subject, matches)) = self.waits.remove(ticket) else { return };
+        let Some((subject, detail)) = self.waits.remove(ticket) else { return };
         self.timers.clear(&Timer::QueryWait(ticket));
-        let reply = match subject {
-            Subject::Task(task) => match self.tasks.get(task) {
+        let reply = match (subject, detail) {
+            (Subject::Task(task), Detail::Matches(matches)) => match self.tasks.get(task) {
                 Some(record) => Reply::Task { record: Box::new(record.clone()), matches },
                 None => Reply::Refused(Refusal::no_such_task(task)),
             },
-            Subject::Job(name) => self.job_reply(&name),
-            Subject::Graph(graph) => self.graph_reply(graph),
+            (Subject::Job(name), Detail::None) => self.job_reply(&name),
+            (Subject::Graph(graph), Detail::None) => self.graph_reply(graph),
+            (Subject::Ends(name), Detail::Ends { cursor, limit }) => self.results_reply(&name, cursor, limit),
+            (subject, detail) => unreachable!("a query of {subject:?} was parked with {detail:?}"),
         };
         self.tasks.effects.push_back(Effect::Reply(ticket, reply));
     }

@@ -149,6 +149,7 @@ impl Controller {
         self.timers.clear(&Timer::RunTime(task));
         self.forget_lease(task);
         self.answer_waiters(&Subject::Task(task));
+        self.log_end(now, task);
         self.relatives_of(task);
         self.step_task_ended(now, task);
         self.expect_acknowledgement(now, task);

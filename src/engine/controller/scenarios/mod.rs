@@ -20,6 +20,7 @@ mod outputs;
 mod peers;
 mod query;
 mod restart;
+mod results;
 mod retries;
 mod retry;
 mod tags;

@@ -63,6 +63,11 @@ fn the_answer_to_a_wait_shares_a_commit_as_the_push_of_the_same_end_does() {
     let answer = world.replies.iter().find(|(to, _)| *to == ticket).cloned();
     let (_, reply) = answer.unwrap();
     assert_eq!(Effect::Reply(ticket, reply).delay_max(), Duration::from_millis(4));
+    // No client waits for these, so they may share a commit with more ends.
+    let end = world.pushes.last().cloned().unwrap();
+    assert_eq!(Effect::Push(Box::new(end)).delay_max(), Duration::from_millis(16), "for subscribers");
+    let confirmation = Reply::Reported { task: queued, round: Round(0), phase: Phase::Finished, refusal: None };
+    assert_eq!(world.controller.confirmation_delay(&confirmation), Duration::from_millis(16));
 }
 
 #[test]
