@@ -3,20 +3,23 @@
 //!
 //! Bytes in and bytes out as in the shell, but no socket and no store: what is left is parsing, deciding, and encoding.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use divan::counter::ItemsCount;
 use llts::engine::controller::{Answer, ConnectionId, Controller, Effect, Settings, Ticket};
+use llts::engine::graph::Graph;
 use llts::protocol::agent::{self, ToAgent};
 use llts::protocol::json::FieldLimits;
 use llts::protocol::page::PageBytes;
 use llts::protocol::publish;
 use llts::protocol::reply::{self, Reply};
 use llts::protocol::requests::apply::TASK_APPLY;
+use llts::protocol::requests::graph::{self, GraphSubmit};
 use llts::protocol::requests::heartbeat::{Heartbeat, ToldTools};
 use llts::protocol::requests::report::Report;
 use llts::protocol::requests::submit::Submission;
-use llts::protocol::requests::{self, FromAgent, Message, Sender};
+use llts::protocol::requests::{self, FromAgent, Message, Request, Sender};
 use llts::protocol::rules::Rules;
 use llts::types::{
     AddressPolicy, AgentId, ExitCode, Labels, Mono, Now, Phase, PhaseTimes, RunResult, Session, TaskId, ToolSet, Wall,
@@ -228,4 +231,73 @@ fn heartbeat(bencher: divan::Bencher<'_, '_>) {
     let heartbeat = Heartbeat::default();
     let message = FromAgent::Heartbeat(heartbeat);
     bencher.bench_local(|| world.say(&message));
+}
+
+/// The submit of a graph of 10,000 steps without connections, each with one task.
+fn graph_of_many_steps() -> Vec<u8> {
+    let step = |number: u32| format!(r#""step-{number}":{{"operation":"tool","parameters":{{"number":{number}}}}}"#);
+    let steps: Vec<String> = (0..10_000).map(step).collect();
+    graph::submit(&format!(r#"{{"steps":{{{}}}}}"#, steps.join(","))).encode()
+}
+
+/// Reading such a graph, which the shell leaves to a thread.
+#[divan::bench(sample_count = 10)]
+fn read_a_graph(bencher: divan::Bencher<'_, '_>) {
+    let (body, rules) = (graph_of_many_steps(), rules());
+    bencher.bench_local(|| requests::parse(&body, &rules).expect("a good document"));
+}
+
+/// Connecting its steps, which the shell leaves to the same thread.
+#[divan::bench(sample_count = 10)]
+fn connect_a_graph(bencher: divan::Bencher<'_, '_>) {
+    let submit = planned().0;
+    bencher.bench_local(|| Graph::new(&submit.graph.document).expect("no circle"));
+}
+
+/// The first turn with such a graph: it is accepted, and a slice of its tasks starts.
+#[divan::bench(sample_count = 10)]
+fn accept_a_graph(bencher: divan::Bencher<'_, '_>) {
+    let input = || (World::new(0), planned());
+    bencher.with_inputs(input).bench_local_values(|(mut world, (submit, plan))| {
+        let now = world.now();
+        divan::black_box(world.controller.handle_planned(now, submit, plan));
+        world.drain();
+        world
+    });
+}
+
+/// One more turn: a slice of its tasks.
+#[divan::bench(sample_count = 10)]
+fn continue_a_graph(bencher: divan::Bencher<'_, '_>) {
+    let input = || {
+        let (mut world, (submit, plan)) = (World::new(0), planned());
+        let now = world.now();
+        divan::black_box(world.controller.handle_planned(now, submit, plan));
+        world.drain();
+        world
+    };
+    bencher.with_inputs(input).bench_local_values(|mut world| {
+        let now = world.now();
+        world.controller.handle_timeout(now);
+        world.drain();
+        world
+    });
+}
+
+fn planned() -> (GraphSubmit, Arc<Graph>) {
+    let Ok((_, Message::Client(Request::GraphSubmit(submit)))) = requests::parse(&graph_of_many_steps(), &rules())
+    else {
+        unreachable!("it is the submit of a graph");
+    };
+    let plan = Arc::new(Graph::new(&submit.graph.document).expect("no circle"));
+    (*submit, plan)
+}
+
+impl World {
+    fn drain(&mut self) {
+        self.controller.handle_push_room(|_| 1000);
+        while let Some(effect) = self.controller.poll_effect() {
+            divan::black_box(effect);
+        }
+    }
 }

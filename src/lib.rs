@@ -110,7 +110,12 @@
 //!
 //! A graph is a document ([`protocol::graph`]) of steps with ports. [`engine::graph`] connects them and moves each step through
 //! its states, by counts of the neighbours that hold it up. A run of a graph is made again from its document and from what has
-//! happened to it ([`types::GraphEntry`]). The controller does not run graphs yet; `llts graph` checks and draws them.
+//! happened to it ([`types::GraphEntry`]).
+//!
+//! The controller owns the runs beside the tasks. A task of a step is an ordinary task with a place in its graph
+//! ([`types::StepPlace`]). The end of a task and the entry that it makes are one commit, and a task of a step is handed out after the
+//! commit of its record, so that kill -9 at any instant neither loses nor repeats one. Tasks start in slices, a restart starts those
+//! that are missing, and every change is pushed as its receiver has room for it.
 //!
 //! A task of a step is a task with a place ([`types::StepContext`]), which its agent gets with it. It finds its inputs in files,
 //! and leaves what it provides in others ([`protocol::step_files`]), which the agent reads when the run ends and reports with it.

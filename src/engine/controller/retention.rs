@@ -1,14 +1,14 @@
 //! Retention of finished tasks: whole families, by wall time, within a bound of bytes (document, section 4.3).
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use super::effect::Timer;
 use super::{Controller, LOOK_INTERVAL};
-use crate::types::{Now, TaskId, TaskRecord, Wall};
+use crate::types::{Now, Phase, TaskId, TaskRecord, Wall};
 
-/// Families that one turn forgets, so that a day's worth of tasks does not block the service.
-const FAMILIES_PER_TURN: usize = 500;
+/// Tasks that one turn forgets, so that a day's worth of them, or those of one large graph, do not block the service.
+const TASKS_PER_TURN: usize = 500;
 
 /// Shortest time between two checks, for a retention of zero.
 const LOOK_INTERVAL_MIN: Duration = Duration::from_millis(500);
@@ -20,6 +20,8 @@ pub(super) struct RetainedFamilies {
     until_of: BTreeMap<TaskId, Wall>,
     bytes_of: BTreeMap<TaskId, usize>,
     bytes: usize,
+    /// The members of families that are being forgotten.
+    leaving: VecDeque<TaskId>,
 }
 
 impl RetainedFamilies {
@@ -70,7 +72,11 @@ impl Controller {
             // Tasks that wait for an ended one have not all learned of its end.
             return self.timers.set(Timer::Retention, now.mono);
         }
-        for _ in 0..FAMILIES_PER_TURN {
+        for _ in 0..TASKS_PER_TURN {
+            if let Some(member) = self.retained.leaving.pop_front() {
+                self.forget(now, member);
+                continue;
+            }
             let over = self.retained.bytes > self.settings.keep_bytes_max;
             let Some((until, root)) =
                 self.retained.until.first().copied().filter(|(until, _)| over || *until <= now.wall)
@@ -84,20 +90,28 @@ impl Controller {
                 self.retained.until_of.insert(root, later);
                 continue;
             }
-            for member in self.families.remove(root) {
-                if self.tasks.remove(now, member).is_none() {
-                    self.forget_graph(member);
-                }
-                self.stop_pushing_again(member);
-                self.retained.bytes -= self.retained.bytes_of.remove(&member).unwrap_or_default();
-            }
+            self.retained.leaving.extend(self.families.remove(root));
         }
         let due = self.retained.until.first().is_some_and(|(until, _)| *until <= now.wall);
-        if due || self.retained.bytes > self.settings.keep_bytes_max && self.retained.len() > 0 {
+        if due
+            || !self.retained.leaving.is_empty()
+            || self.retained.bytes > self.settings.keep_bytes_max && self.retained.len() > 0
+        {
             self.timers.set(Timer::Retention, now.mono);
         } else if self.retained.len() > 0 {
             self.timers.set(Timer::Retention, now.mono + self.next_look());
         }
+    }
+
+    /// Forgets one member of a family. A task that was reopened meanwhile stays, as a family of its own.
+    fn forget(&mut self, now: Now, member: TaskId) {
+        match self.tasks.get(member).map(TaskRecord::phase) {
+            Some(Phase::Finished) => drop(self.tasks.remove(now, member)),
+            Some(_) => return,
+            None => self.forget_graph(member),
+        }
+        self.stop_pushing_again(member);
+        self.retained.bytes -= self.retained.bytes_of.remove(&member).unwrap_or_default();
     }
 
     /// The time until the next check: at most the configured retention.

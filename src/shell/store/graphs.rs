@@ -133,3 +133,6 @@ fn checksum_of_entry(micros: i64, number: i64, entry: &str) -> u32 {
     hash_texts(&mut hasher, [entry]);
     hasher.finalize()
 }
+
+#[cfg(test)]
+mod tests;
