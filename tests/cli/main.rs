@@ -6,6 +6,7 @@ mod config;
 mod deaths;
 mod foreign;
 mod graph;
+mod graph_runs;
 mod jobs;
 mod keys;
 mod map;

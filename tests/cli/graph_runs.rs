@@ -1,0 +1,190 @@
+//! `llts graph run`, `submit`, `show`, `list`, `kill`, and drawings of graphs that run.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+
+use rustix::process::Signal;
+
+use crate::sandbox::{Said, Sandbox, eventually, signal};
+
+const SAMPLES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/graphs");
+
+/// A service with three agents, in whose tasks `llts` is this program.
+fn service() -> Sandbox {
+    let sandbox = Sandbox::new();
+    let programs = Path::new(env!("CARGO_BIN_EXE_llts")).parent().expect("its folder").display();
+    let path = format!("{programs}:{}", std::env::var("PATH").unwrap_or_default());
+    let said = sandbox.said(sandbox.spawn(sandbox.command("up 3").env("PATH", path)));
+    assert_eq!(said.code, Some(0), "{said:?}");
+    sandbox
+}
+
+fn write(sandbox: &Sandbox, text: &str) {
+    fs::write(sandbox.path("graph.toml"), text).expect("written");
+}
+
+/// The outputs of all tasks of a graph, in the order of their submits.
+#[track_caller]
+fn outputs(sandbox: &Sandbox, run: &Said) -> String {
+    let id = run.json()["__GRAPH_ID__"].as_str().expect("an id").to_owned();
+    sandbox.ok(&format!("logs --job {id}")).out
+}
+
+#[test]
+fn a_word_count_of_a_text_of_megabytes_counts_every_word() {
+    let sandbox = service();
+    let words = ["lorem", "ipsum", "dolor", "sit", "amet", "consectetur"];
+    let (mut text, mut counts) = (String::new(), BTreeMap::new());
+    for at in 0..500_000_usize {
+        let word = words[(at * at + at / 7) % words.len()];
+        *counts.entry(word).or_insert(0) += 1;
+        text.push_str(word);
+        text.push(if at % 11 == 0 { '\n' } else { ' ' });
+    }
+    assert!(text.len() > 2 << 20);
+    fs::write(sandbox.path("text"), text).unwrap();
+    let sample = fs::read_to_string(Path::new(SAMPLES).join("wordcount.toml")).unwrap();
+    let file = sandbox.path("text").display().to_string();
+    write(&sandbox, &sample.replace("/usr/share/common-licenses/GPL-3", &file));
+    let run = sandbox.ok("graph run graph.toml --output json");
+    let tasks =
+        run.json()["steps"].as_array().unwrap().iter().map(|step| step["__TOTAL__"].as_u64().unwrap()).sum::<u64>();
+    assert!(tasks > 30, "{tasks} tasks");
+    let mut expected: Vec<_> = counts.into_iter().collect();
+    expected.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    let found: Vec<String> = outputs(&sandbox, &run).lines().map(str::to_owned).collect();
+    let as_line = |(word, count): &(&str, usize)| format!("{count} {word}");
+    let mut lines: Vec<String> = expected.iter().map(as_line).collect();
+    let mut sorted = found;
+    (lines.sort(), sorted.sort());
+    assert_eq!(sorted, lines);
+}
+
+#[test]
+fn a_join_reads_its_small_side_through_a_sub_input() {
+    let sandbox = service();
+    let run = sandbox.ok(&format!("graph run {SAMPLES}/join.toml --output json"));
+    assert_eq!(outputs(&sandbox, &run), "1 ada ink\n1 ada pen\n2 bob cup\n3 cyd tea\n");
+    let steps = run.json()["steps"].as_array().unwrap().clone();
+    let of_join = steps.iter().find(|step| step["__STEP__"] == "join").unwrap();
+    let times = of_join["__TIMES__"].as_object().unwrap();
+    assert!(times["PREPARING"].as_f64() <= times["PREPARED"].as_f64(), "{times:?}");
+    assert!(times["PREPARED"].as_f64() <= times["RUNNING"].as_f64(), "{times:?}");
+    assert_eq!(of_join["__TOTAL__"], 3, "one task prepares, two join a day each");
+}
+
+/// The first step ends only after the second one has used what it provided.
+#[test]
+fn a_downstream_step_starts_while_its_upstream_step_runs() {
+    let sandbox = service();
+    let run = sandbox.ok(&format!("graph run {SAMPLES}/incremental.toml --output json"));
+    assert_eq!(outputs(&sandbox, &run), "second has read 42\n");
+}
+
+#[test]
+fn a_limit_ends_a_step_that_has_no_end_of_its_own() {
+    let sandbox = service();
+    let run = sandbox.ok(&format!("graph run {SAMPLES}/limit.toml --output json"));
+    assert_eq!(outputs(&sandbox, &run), "55\n");
+    assert_eq!(run.json()["__STATUS__"], "SUCCEEDED");
+}
+
+#[test]
+fn a_graph_is_shown_listed_and_drawn() {
+    let sandbox = service();
+    let said = sandbox.ok(&format!("graph run {SAMPLES}/join.toml"));
+    for part in ["name       join\n", "status     SUCCEEDED\n", "steps      deactivated 4\n", "STEP", "3/3"] {
+        assert!(said.out.contains(part), "{part}: {said:?}");
+    }
+    let list = sandbox.ok("graph list --output json").json();
+    assert_eq!((&list["total"], &list["graphs"][0]["__NAME__"]), (&1.into(), &"join".into()));
+    let id = list["graphs"][0]["__GRAPH_ID__"].as_str().unwrap().to_owned();
+    assert!(sandbox.ok("graph list").out.contains(&id));
+    assert_eq!(sandbox.ok(&format!("graph show {id}")).out, said.out);
+    let page = sandbox.ok(&format!("graph show {id} --limit 2"));
+    assert!(page.out.contains("orders") && !page.out.contains("report"), "{page:?}");
+    assert!(page.out.ends_with("2 of 4 steps; --offset 2 shows the next\n"), "{page:?}");
+    let svg = sandbox.ok(&format!("graph svg {id}")).out;
+    assert!(svg.contains(">join</text>") && svg.contains("deactivated, 3 tasks") && svg.contains("line sub"), "{svg}");
+    let dot = sandbox.ok(&format!("graph dot {id}")).out;
+    let edge = "\"customers\" -> \"join\" [taillabel=\"table\", headlabel=\"customers\", style=dashed];";
+    assert!(dot.contains(edge) && dot.contains("fillcolor"), "{dot}");
+}
+
+#[test]
+fn a_failed_graph_names_the_step_and_the_task() {
+    let sandbox = service();
+    let failing = "[steps.good]\ncommand = ['true']\n[steps.bad]\ncommand = ['sh', '-c', 'exit 7']\ninputs = { in = ['good.out'] }\n\
+                   [steps.never]\ncommand = ['true']\ninputs = { in = ['bad.out'] }\n";
+    write(&sandbox, failing);
+    let said = sandbox.llts("graph run graph.toml");
+    assert_eq!(said.code, Some(1), "{said:?}");
+    let reason = said.out.lines().find(|line| line.starts_with("reason")).unwrap_or_else(|| panic!("{said:?}"));
+    assert!(reason.contains("step bad") && reason.contains("TASK_"), "{reason}");
+    assert!(said.out.contains("status     FAILED\n"), "{said:?}");
+}
+
+#[test]
+fn a_flaw_is_told_with_the_file_before_anything_runs() {
+    let sandbox = service();
+    write(&sandbox, "[steps.a]\ncommand = ['true']\ninputs = { in = ['b.out'] }\n");
+    for command in ["run", "submit"] {
+        let said = sandbox.llts(&format!("graph {command} graph.toml"));
+        assert_eq!((said.code, said.out.as_str()), (Some(4), ""), "{said:?}");
+        assert!(said.err.starts_with("llts: graph.toml: ") && said.err.contains("(-1007)"), "{said:?}");
+    }
+    let said = sandbox.llts("graph show GRAPH_1795406876.598401_yCkLT");
+    assert!(said.code == Some(5) && said.err.contains("GRAPH_1795406876.598401_yCkLT"), "{said:?}");
+    let said = sandbox.llts("graph svg GRAPH_1795406876.598401_yCkLT");
+    assert!(said.code == Some(5), "{said:?}");
+    let said = sandbox.llts("graph svg no-such-file");
+    assert!(said.code == Some(1) && said.err.contains("cannot read no-such-file: "), "{said:?}");
+}
+
+const ENDLESS: &str = "[steps.endless]\ncommand = ['sleep', '1000']\n";
+
+#[test]
+fn ctrl_c_ends_the_graph_and_sigterm_does_too() {
+    for (number, code, by) in [(Signal::INT, 130, "Ctrl-C in llts graph run"), (Signal::TERM, 143, "SIGTERM")] {
+        let sandbox = service();
+        write(&sandbox, ENDLESS);
+        let run = sandbox.start("graph run graph.toml");
+        let runs =
+            || sandbox.llts("list --status RUNNING --output json").json()["tasks"].as_array().map_or(0, Vec::len);
+        eventually("its task runs", || runs() == 1);
+        signal(i32::try_from(run.id()).unwrap(), number);
+        let said = sandbox.said(run);
+        assert_eq!(said.code, Some(code), "{said:?}");
+        assert!(said.out.contains("status     KILLED\n") && said.out.contains(by), "{said:?}");
+        assert!(said.err.contains("press Ctrl-C again"), "{said:?}");
+    }
+}
+
+#[test]
+fn a_graph_that_another_user_kills_exits_with_1() {
+    let sandbox = service();
+    write(&sandbox, ENDLESS);
+    let id = sandbox.ok("graph submit graph.toml --submit-key once").line().to_owned();
+    let again = sandbox.ok("graph submit graph.toml --submit-key once");
+    assert!(again.line() == id && again.err.contains("submitted before with this key"), "{again:?}");
+    let run = sandbox.start("graph run graph.toml --submit-key once");
+    assert_eq!(sandbox.ok(&format!("graph kill {id}")).out, format!("{id} killed\n"));
+    let said = sandbox.said(run);
+    assert!(said.code == Some(1) && said.out.contains("llts graph kill"), "{said:?}");
+}
+
+/// A service for the time of the run, as with `llts run`.
+#[test]
+fn a_graph_runs_without_a_service() {
+    let sandbox = Sandbox::new();
+    let mut chain = "[steps.s0]\ncommand = ['true']\n".to_owned();
+    for step in 1..5 {
+        let _ = write!(chain, "[steps.s{step}]\ncommand = ['true']\ninputs = {{ in = ['s{}.out'] }}\n", step - 1);
+    }
+    write(&sandbox, &chain);
+    let said = sandbox.ok("graph run graph.toml");
+    assert!(said.out.contains("steps      deactivated 5\n") && said.err.contains("starting one"), "{said:?}");
+    sandbox.is_clean();
+}
