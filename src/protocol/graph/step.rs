@@ -145,6 +145,9 @@ pub(super) fn read(name: StepName, node: Node, common: &Fields, rules: &GraphRul
     Ok(StepDocument { name, work, inputs, sub_inputs, outputs, tasks, propagates })
 }
 
+/// What a task of a step finds beside the folder of its tool, which has the name of the tool.
+const FILES_OF_A_TASK: [&str; 4] = ["inputs", "provide", "out", "finish"];
+
 /// The work of a step, with the fields of its tasks.
 fn work(table: &mut Table, common: &Fields, rules: &GraphRules) -> Result<Work, Refusal> {
     let (operation, command) = (table.text("operation")?, table.take("command"));
@@ -166,6 +169,12 @@ fn work(table: &mut Table, common: &Fields, rules: &GraphRules) -> Result<Work, 
                 code: Code::BadOperation,
                 ..bad(&table.place, format_args!("operation {error}"))
             })?;
+            if FILES_OF_A_TASK.contains(&name.as_str()) {
+                let what = format!(
+                    "the tool {name} would run in ../{name}, which a task of a step needs for itself; rename the tool"
+                );
+                return Err(Refusal { code: Code::BadOperation, ..bad(&table.place, what) });
+            }
             fields.set(words::OPERATION, name);
             tool
         }

@@ -122,6 +122,18 @@ fn an_unknown_key_is_refused_with_the_nearest_known_one() {
     refused(parse("{\"step\": {}}"), -1007, "the graph: \"step\" is not a known key; the nearest is steps");
 }
 
+/// The folder of a tool has its name, beside the files that tasks of steps have.
+#[test]
+fn a_tool_is_not_called_like_the_files_of_a_task() {
+    for name in ["inputs", "provide", "out", "finish"] {
+        let sentence = format!(
+            "step s: the tool {name} would run in ../{name}, which a task of a step needs for itself; rename the tool"
+        );
+        refused(step(&format!("\"operation\": \"{name}\"")), -1006, &sentence);
+    }
+    assert!(step(r#""operation": "finish2""#).is_ok());
+}
+
 #[test]
 fn a_flaw_of_a_step_names_the_step() {
     for (keys, sentence) in [
