@@ -77,6 +77,7 @@ fn exited() -> Exited {
         stderr_tail: String::new(),
         output_bytes: None,
         defer: None,
+        provided: None,
     }
 }
 

@@ -4,9 +4,8 @@ use clap::{Args, Subcommand};
 
 use super::Session;
 use super::exit::Failure;
-use crate::protocol::info;
 use crate::protocol::requests::step;
-use crate::protocol::words;
+use crate::protocol::{step_files, words};
 use crate::types::Round;
 
 #[derive(Args, Debug)]
@@ -57,9 +56,9 @@ pub(super) fn run(session: &mut Session, args: &StepArgs) -> Result<u8, Failure>
 
 /// A location that is within the folder for outputs becomes its path.
 fn whole(location: &str) -> Result<String, Failure> {
-    match location.strip_prefix(info::OUT_PREFIX) {
+    match location.strip_prefix(step_files::OUT_PREFIX) {
         Some(path) => {
-            let folder = of_the_task(info::OUT, "the task has no folder for outputs")?;
+            let folder = of_the_task(step_files::OUT_PATH, "the task has no folder for outputs")?;
             Ok(format!("{folder}/{path}"))
         }
         None => Ok(location.to_owned()),

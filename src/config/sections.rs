@@ -287,6 +287,8 @@ pub struct AgentSection {
     pub output_keep_bytes: u64,
     /// Bytes of all outputs that an agent keeps, compressed.
     pub output_budget_bytes: u64,
+    /// Bytes of what the tasks of step graphs leave for others, on one machine.
+    pub out_keep_bytes: u64,
     /// Bytes of unpacked tools that are kept.
     pub tool_cache_bytes_max: u64,
     /// Features of an agent that tasks may require.
@@ -317,6 +319,7 @@ impl AgentSection {
             stdout_keep_bytes: reader.size("STDOUT_KEEP_BYTES", 0..=64 * MIB, "bytes")?,
             stderr_keep_bytes: reader.size("STDERR_KEEP_BYTES", 0..=64 * MIB, "bytes")?,
             output_keep_bytes: reader.number("OUTPUT_KEEP_BYTES", 0..=PIB, "bytes")?,
+            out_keep_bytes: reader.number("OUT_KEEP_BYTES", 0..=PIB, "bytes")?,
             output_budget_bytes: reader.number("OUTPUT_BUDGET_BYTES", 0..=PIB, "bytes")?,
             tool_cache_bytes_max: reader.number("TOOL_CACHE_BYTES_MAX", 0..=PIB, "bytes")?,
             tags: reader.labels("AGENT_TAGS")?,

@@ -6,19 +6,13 @@ use std::time::Duration;
 
 use super::code::shown;
 use super::json;
-use super::requests::apply::Job;
+use super::requests::apply::{self, Job};
 use super::requests::submit::TASK_SUBMIT;
-use super::words;
+use super::{locations, step_files, words};
 use crate::types::{Defer, Fields, Labels, Round, SECONDS_MAX, Scalar, TaskId};
 
 /// The endpoint of the controller for a tool, in `controller.info` and in its environment; a client that it starts uses it.
 pub const CONTROLLER_ADDRESS: &str = "CONTROLLER_ADDRESS";
-
-/// The folder whose content is kept with the graph of a task, in its environment.
-pub const OUT: &str = "__OUT__";
-
-/// The beginning of a location in that folder.
-pub const OUT_PREFIX: &str = "out/";
 
 /// Whether only `task.json` shows a field to a run, because it may be too long for an environment.
 fn is_in_json_only(name: &str) -> bool {
@@ -44,9 +38,12 @@ pub fn task_info(job: &Job) -> String {
 /// `task.json`: the same fields as one JSON object.
 #[must_use]
 pub fn task_json(job: &Job) -> Vec<u8> {
-    let mut text = json::to_vec(&task_fields(job));
-    text.push(b'\n');
-    text
+    let mut text = json::members(&task_fields(job));
+    if let Some(step) = &job.step {
+        // Writing into a String cannot fail.
+        let _ = write!(text, ",\"{}\":{}", words::INPUTS, locations::to_text(&step.inputs));
+    }
+    format!("{{{text}}}\n").into_bytes()
 }
 
 /// `controller.info`: the endpoint of the controller, and the address at which the task runs.
@@ -73,6 +70,7 @@ pub fn environment(job: &Job, controller: &str, agent: IpAddr) -> Vec<(String, S
         let service = name.starts_with("__") && name.ends_with("__");
         variables.push((if service { name.to_owned() } else { format!("PARAM_{name}") }, value));
     }
+    variables.extend(job.step.iter().flat_map(|step| step_files::variables(step)));
     variables
 }
 
@@ -117,6 +115,9 @@ fn task_fields(job: &Job) -> Fields {
     for (name, value) in job.fields.iter() {
         fields.set(name, value.clone());
     }
+    if let Some(step) = &job.step {
+        apply::step_fields(step).iter().for_each(|(name, value)| fields.set(name, value.clone()));
+    }
     fields.with(words::TASK_ID, job.task.to_string()).with(words::ROUND, Scalar::from(job.round.0))
 }
 
@@ -142,8 +143,10 @@ fn push_escape(c: char, out: &mut String) {
 mod tests {
     use std::time::Duration;
 
+    use std::sync::Arc;
+
     use super::*;
-    use crate::types::ToolName;
+    use crate::types::{PortName, StepContext, StepName, StepRole, ToolName};
 
     fn job(fields: Fields) -> Job {
         Job {
@@ -173,6 +176,33 @@ mod tests {
         assert_eq!(defer.retry_after, Some(Duration::from_millis(1500)));
         assert_eq!(defer.gates.to_string(), "api,model");
         assert_eq!(bad.len(), 2, "{bad:?}");
+    }
+
+    #[test]
+    fn a_task_of_a_step_finds_its_place_and_its_inputs() {
+        let port = |name| PortName::new(name).unwrap();
+        let step = StepContext {
+            graph: "GRAPH_1480000000.120000_AZazA".parse().unwrap(),
+            step: StepName::new("s").unwrap(),
+            role: StepRole::Main,
+            partition: 3,
+            inputs: [(port("in"), ["a b".into(), "".into()].into())].into(),
+            outputs: [].into(),
+            grace: Duration::ZERO,
+        };
+        let job = Job { step: Some(Arc::new(step)), ..job(Fields::new().with("n", 2u32)) };
+        let place = "\"__GRAPH_ID__\":\"GRAPH_1480000000.120000_AZazA\",\"__STEP__\":\"s\",\"__ROLE__\":\"MAIN\",\
+                     \"__PARTITION__\":3";
+        let expected = format!(
+            "{{\"__TYPE__\":\"TASK/SUBMIT\",\"n\":2,{place},\"__TASK_ID__\":\"TASK_1480000000.120000_AZazA\",\"__ROUND__\":0,\
+             \"__INPUTS__\":{{\"in\":[\"a b\",\"\"]}}}}\n"
+        );
+        assert_eq!(String::from_utf8(task_json(&job)).unwrap(), expected);
+        let info = task_info(&job);
+        assert!(info.contains("\n__STEP__=s\n__ROLE__=MAIN\n__PARTITION__=3\n") && !info.contains("INPUT"), "{info}");
+        let variables = environment(&job, "", IpAddr::from([127, 0, 0, 1]));
+        let has = |name: &str, value: &str| variables.contains(&(name.to_owned(), value.to_owned()));
+        assert!(has("__PARTITION__", "3") && has("INPUT_in", "a b\n") && has("__STEP__", "s"), "{variables:?}");
     }
 
     /// HAZARDS row F2.

@@ -17,6 +17,7 @@
 //! | [`client`] | the client's side of the conversation |
 //! | [`record`] | the record of a task as a row of the store |
 //! | [`info`] | the files and the environment variables for a tool |
+//! | [`step_files`] | the files of a task of a step |
 //! | [`graph`] | the document of a step graph, and its events in the store |
 //! | [`prompt`] | the messages between the prompt master and its workers |
 //! | [`lists`] | the messages between the server of task lists and its workers |
@@ -45,6 +46,7 @@ pub mod reply;
 pub mod requests;
 mod result;
 pub mod rules;
+pub mod step_files;
 pub mod task;
 pub mod tdf;
 mod typed;

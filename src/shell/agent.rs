@@ -35,7 +35,7 @@ use crate::config::Config;
 use crate::engine::slot::{Effect, Ending, Settings, Slot};
 use crate::protocol::requests::Sender;
 use crate::protocol::requests::kill::TASK_KILL;
-use crate::protocol::words::kind::AGENT_LOOK;
+use crate::protocol::words::kind::{AGENT_LOOK, TASK_FINISH};
 use crate::protocol::{agent, publish};
 use crate::types::{AgentId, Now, TaskId};
 
@@ -177,7 +177,7 @@ pub fn run(config: &Config, name: &Name, guard: Option<GuardPlan>) -> Result<(),
 fn connect(config: &Config) -> Result<Box<dyn Link>, SocketError> {
     // TASK/INFORM is left out: this agent is parked whenever its slot is free, and waking all agents for each task costs
     // six times the wake of one.
-    let prefixes = [TASK_KILL.word, AGENT_LOOK].map(publish::prefix);
+    let prefixes = [TASK_KILL.word, TASK_FINISH, AGENT_LOOK].map(publish::prefix);
     transport::connect(config, &prefixes)
 }
 

@@ -20,10 +20,12 @@ impl ExitCode {
     pub const PREPARE_FAILED: Self = Self(-131);
     /// The agent has ended the run because its lease expired. The task counts this as a loss of the agent.
     pub const LEASE_OVER: Self = Self(-132);
+    /// run.sh of a step returned 0, but what it has left in `../provide` is invalid.
+    pub const PROVIDE_INVALID: Self = Self(-133);
     /// run.sh asks to be run again later: EX_TEMPFAIL (design, section 5).
     pub const DEFERRED: Self = Self(75);
 
-    /// The exit code of a process that a signal ended. Signals are 1 to 64, so the result never collides with -128 to -132.
+    /// The exit code of a process that a signal ended. Signals are 1 to 64, so the result never collides with -128 to -133.
     #[must_use]
     pub const fn from_signal(signal: i32) -> Self {
         Self(-signal)

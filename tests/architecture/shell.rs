@@ -35,7 +35,7 @@ pub(crate) const SHELL: &[(&str, &[&str])] = &[
     ("endpoint", &["clock", "curve_keys", "port", "readable"]),
     ("outputs", &["background", "clock", "removal"]),
     ("prompt_create", &["lock", "removal", "rename"]),
-    ("workspace", &["clock", "file_stamp", "removal", "tools"]),
+    ("workspace", &["background", "clock", "file_stamp", "removal", "tools"]),
     ("zmq", &["port"]),
     ("http", &["background", "door", "metrics", "port", "store"]),
     (

@@ -18,4 +18,5 @@ mod readme;
 mod sandbox;
 mod service;
 mod steering;
+mod step;
 mod store;

@@ -143,7 +143,7 @@ impl Sandbox {
         assert_eq!(self.processes(), []);
         assert_eq!(names(&self.path("tmp")), [""; 0]);
         let work = names(&self.path("work"));
-        assert!(work.iter().all(|name| [".trash", ".spare", ".outputs"].contains(&name.as_str())), "{work:?}");
+        assert!(work.iter().all(|name| [".trash", ".spare", ".outputs", ".out"].contains(&name.as_str())), "{work:?}");
         assert_eq!(names(&self.path("work/.trash")), [""; 0]);
         // An agent that ends in peace takes its own along; one that was killed leaves it to the next one.
         for of_an_agent in names(&self.path("work/.spare")) {

@@ -107,6 +107,7 @@ impl World {
             Effect::Spawn => self.spawn(agent, now),
             Effect::Signal(signal) => self.signal(agent, signal),
             Effect::CheckTree => self.check_tree(agent, now),
+            Effect::TellToFinish => unreachable!("no task is of a step"),
             Effect::Unended => unreachable!("every process of agent {agent} can be ended"),
             Effect::Remove => self.remove(agent, now),
             Effect::Lease(hold) => self.set_hold(agent, hold),

@@ -218,6 +218,7 @@ impl World {
                 stderr_tail: "a \"word\"\n".to_owned(),
                 output_bytes: None,
                 defer: run.defer().filter(|_| code == 75).map(Box::new),
+                provided: None,
             };
             self.slot(agent).handle_exited(now, exited);
         }

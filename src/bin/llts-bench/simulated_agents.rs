@@ -95,6 +95,7 @@ impl SimulatedAgent {
                 // There is no process that could be signalled or aborted, and a measurement does not outlive its
                 // controller.
                 Effect::Signal(_)
+                | Effect::TellToFinish
                 | Effect::Unended
                 | Effect::AbortPrepare
                 | Effect::Reconnect
@@ -122,6 +123,7 @@ fn nothing_left() -> Exited {
         stderr_tail: String::new(),
         output_bytes: None,
         defer: None,
+        provided: None,
     }
 }
 

@@ -51,10 +51,12 @@ impl Slot {
     }
 
     /// run.sh continues after the last signal, with these outputs: the run counts as ended.
-    pub fn handle_unended(&mut self, now: Now, known: Exited) {
+    pub fn handle_unended(&mut self, now: Now, mut known: Exited) {
         let Run::Taken(run) = &mut self.run else { return };
         if run.is_running() {
             run.unended = true;
+            // It may be writing there.
+            known.provided = None;
             self.handle_known(now, known);
         }
     }

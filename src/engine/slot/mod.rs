@@ -12,7 +12,7 @@
 //! | a request to stop | [`Slot::handle_stop`] |
 //! | a deadline | [`Slot::handle_timeout`] |
 //!
-//! The parts: [`run`] has the phases of the task and its kill ladder, [`link`] the reports to the controller and their
+//! The parts: [`run`] has the phases of the task and its kill ladder, [`orders`] the orders about it, [`link`] the reports to the controller and their
 //! confirmations, [`hold`] how long a run may continue without contact to the controller, [`foreign`] processes of a run
 //! that may not be ended, [`tools`] the known tools, [`serve`] the outputs of runs, [`stop`] the way out. They meet here.
 //!
@@ -23,6 +23,7 @@
 mod foreign;
 mod hold;
 mod link;
+mod orders;
 mod outcome;
 mod run;
 mod serve;
@@ -38,7 +39,6 @@ use std::time::Duration;
 use crate::engine::journal::{Journal, LogLine};
 pub use crate::engine::run::Signal;
 use crate::protocol::agent::ToAgent;
-use crate::protocol::publish::Published;
 use crate::protocol::requests::FromAgent;
 use crate::protocol::requests::apply::Job;
 use crate::protocol::requests::heartbeat::{Directive, Heard};
@@ -48,7 +48,8 @@ use crate::types::{AgentId, Labels, Mono, Now, Round, Session, TaskId, ToolSet, 
 
 use hold::BeyondLease;
 use link::Link;
-pub use outcome::{Ending, Exited, Failure, Hold, SpawnFailure};
+use orders::EarlyOrders;
+pub use outcome::{Ending, Exited, Failure, Hold, ProvideFolder, SpawnFailure};
 use run::Run;
 use tools::Telling;
 
@@ -107,6 +108,8 @@ pub enum Effect {
     AbortPrepare,
     /// Start run.sh; then [`Slot::handle_spawned`].
     Spawn,
+    /// Make the file that tells the run of a step to finish early.
+    TellToFinish,
     /// Signal all processes that the run has started.
     Signal(Signal),
     /// Read the outputs of a run.sh that cannot be ended; then call [`Slot::handle_unended`].
@@ -134,6 +137,8 @@ pub enum Timer {
     Heartbeat,
     /// The next signal is due, to a run that must end or to its remains.
     Signal,
+    /// The time in which a run that was told to finish could do so has passed.
+    Grace,
     /// A process that may not be signalled has delayed the end of the run, or its result, long enough.
     Hold,
     /// run.sh was busy and may have become free.
@@ -148,9 +153,6 @@ pub enum Timer {
     Farewell,
 }
 
-/// Kills for runs that have not arrived yet: the answer to an APPLY and a kill use different connections.
-const EARLY_KILLS_MAX: usize = 64;
-
 /// The state of an agent. See the [module](self).
 #[derive(Debug)]
 pub struct Slot {
@@ -163,7 +165,7 @@ pub struct Slot {
     journal: Journal,
     /// The deadline of a report that the controller needs, if any.
     report_by: Option<Mono>,
-    early_kills: VecDeque<(TaskId, Round)>,
+    early_orders: EarlyOrders,
     stopping: bool,
 }
 
@@ -180,7 +182,7 @@ impl Slot {
             effects: VecDeque::new(),
             journal: Journal::default(),
             report_by: None,
-            early_kills: VecDeque::new(),
+            early_orders: EarlyOrders::default(),
             stopping: false,
         };
         slot.heartbeat(now);
@@ -225,6 +227,7 @@ impl Slot {
                 // The report is the next effect.
                 Timer::BatchDelay => {}
                 Timer::Lease => self.end_lease(now),
+                Timer::Grace => self.end_grace(now),
                 Timer::Patience => self.give_up_results(now),
                 Timer::Farewell => self.effects.push_back(Effect::Exit(Ending::Unheard)),
             }
@@ -280,22 +283,6 @@ impl Slot {
         }
     }
 
-    /// Handles a publication.
-    pub fn handle_published(&mut self, now: Now, message: Published) {
-        match message {
-            Published::Inform => self.apply(now),
-            Published::Look(number) => self.look_for_tools(number),
-            Published::Finish(..) => {}
-            Published::Kill(task, round) if self.run.id() == Some((task, round)) => self.kill(now),
-            Published::Kill(task, round) => {
-                self.early_kills.push_back((task, round));
-                if self.early_kills.len() > EARLY_KILLS_MAX {
-                    self.early_kills.pop_front();
-                }
-            }
-        }
-    }
-
     fn handle_answer_facts(
         &mut self,
         now: Now,
@@ -313,6 +300,7 @@ impl Slot {
         match wanted {
             Some((task, round, Directive::Kill)) if self.run.id() == Some((task, round)) => self.kill(now),
             Some((task, round, Directive::Drop)) => self.drop_run(now, task, round),
+            Some((task, round, Directive::Finish)) if self.run.id() == Some((task, round)) => self.finish(now),
             Some((.., Directive::Run | Directive::Kill | Directive::Finish)) | None => {}
         }
         if news.new_controller {
@@ -353,7 +341,6 @@ impl Slot {
             report.wait = Some(self.apply_wait());
             return self.effects.push_back(Effect::Send(FromAgent::Report(Box::new(report))));
         }
-        let run = (job.task, job.round);
         let until = match self.grant(now, &job) {
             Ok(until) => until,
             Err(BeyondLease) => return,
@@ -366,10 +353,7 @@ impl Slot {
         }
         self.effects.push_back(Effect::Prepare(Box::new(job)));
         self.report_soon(now);
-        if let Some(at) = self.early_kills.iter().position(|early| *early == run) {
-            self.early_kills.remove(at);
-            self.kill(now);
-        }
+        self.obey_early_orders(now);
     }
 
     fn report_soon(&mut self, now: Now) {

@@ -1,6 +1,6 @@
 //! Data of effects, and their results.
 
-use crate::types::{Defer, ExitCode, Mono, OutputBytes, RunResult};
+use crate::types::{Defer, ExitCode, Mono, OutputBytes, Provided, RunResult};
 
 /// How long the run of an exclusive task may continue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,6 +61,37 @@ pub struct Exited {
     pub output_bytes: Option<OutputBytes>,
     /// The request in defer.info, if run.sh deferred.
     pub defer: Option<Box<Defer>>,
+    /// The content of `../provide`; `None` for a task that is not of a step.
+    pub provided: Option<ProvideFolder>,
+}
+
+/// The folder of a task of a step for what it provides, at the end of a run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ProvideFolder {
+    /// These locations.
+    Read(Box<Provided>),
+    /// It cannot be used, for this reason, as one sentence.
+    Invalid(String),
+}
+
+impl ProvideFolder {
+    /// What a run with this result provides: nothing if it has failed, unless it was told to finish. An invalid folder makes a
+    /// run fail.
+    pub(super) fn count(self, result: &mut RunResult, told: bool) -> Option<Box<Provided>> {
+        if result.exit_code != ExitCode::SUCCESS && !told {
+            return None;
+        }
+        match self {
+            Self::Read(provided) => Some(provided),
+            Self::Invalid(reason) => {
+                result.error = reason;
+                if result.exit_code == ExitCode::SUCCESS {
+                    result.exit_code = ExitCode::PROVIDE_INVALID;
+                }
+                None
+            }
+        }
+    }
 }
 
 impl Exited {
@@ -86,6 +117,11 @@ impl Exited {
 /// The failure of a run that is killed before it starts.
 pub(super) fn killed_preparing() -> Failure {
     Failure { exit_code: ExitCode::KILLED_PREPARING, error: "killed during its preparation".to_owned() }
+}
+
+/// The end of a run that is told to finish before it starts.
+pub(super) fn told_preparing() -> Failure {
+    Failure { exit_code: ExitCode::KILLED_PREPARING, error: "told to finish during its preparation".to_owned() }
 }
 
 /// The report for a run that had to be ended because of its lease, however it ended.

@@ -13,12 +13,12 @@
 
 use std::time::Duration;
 
-use super::outcome::{killed_preparing, lease_over};
+use super::outcome::{killed_preparing, lease_over, told_preparing};
 use super::{Effect, Exited, Failure, Hold, Slot, SpawnFailure, Timer};
 use crate::engine::run::{RunMachine, SWEEP_INTERVAL, Step, Terms};
 use crate::protocol::requests::apply::Job;
 use crate::protocol::requests::report::Report;
-use crate::types::{ExitCode, Mono, Now, Phase, PhaseTimes, Round, RunResult, TaskId};
+use crate::types::{ExitCode, Mono, Now, Phase, PhaseTimes, Provided, Round, RunResult, TaskId};
 
 /// ETXTBSY lasts as long as another process is between its fork and its exec, some microseconds. Five tries at intervals of
 /// two milliseconds outlast it (HAZARDS row P5).
@@ -46,7 +46,11 @@ pub(super) struct Taken {
     /// Start of run.sh.
     since: Option<Mono>,
     /// Whether it must end, or had to when it ended.
-    killed: bool,
+    pub(super) killed: bool,
+    /// Whether it is told to finish early, or was when it ended.
+    pub(super) told: bool,
+    /// The locations that it provides, once it has ended.
+    provided: Option<Box<Provided>>,
     fate: Fate,
     /// How long an exclusive run may continue; `None` for other runs, and when no process of it is left.
     hold: Option<Hold>,
@@ -89,9 +93,9 @@ impl Run {
     pub(super) fn start(&mut self, now: Now, job: Job) {
         let times = PhaseTimes { prepare: Some(now.wall), ..PhaseTimes::default() };
         let (state, fate) = (State::Preparing, Fate::Reported);
-        let [killed, refused, unended, held] = [false; 4];
-        let (since, hold) = (None, None);
-        let run = Taken { job, state, times, since, killed, fate, hold, refused, unended, held };
+        let [killed, told, refused, unended, held] = [false; 5];
+        let (since, hold, provided) = (None, None, None);
+        let run = Taken { job, state, times, since, killed, told, provided, fate, hold, refused, unended, held };
         *self = Self::Taken(Box::new(run));
     }
 
@@ -188,8 +192,9 @@ impl Run {
         };
         let (task, round) = (run.job.task, Some(run.job.round));
         // A run that has ended has no time limit any more.
+        let provided = if phase == Phase::Finished { run.provided.clone() } else { None };
         let ran = run.since.filter(|_| phase == Phase::Running).map(|since| now.mono.since(since));
-        Some(Report { task, round, phase, times: run.times, ran, result, provided: None, wait: None })
+        Some(Report { task, round, phase, times: run.times, ran, result, provided, wait: None })
     }
 }
 
@@ -210,6 +215,7 @@ impl Slot {
         match outcome {
             Err(failure) => self.end_without_run(now, failure),
             Ok(()) if run.killed => self.end_without_run(now, killed_preparing()),
+            Ok(()) if run.told => self.end_without_run(now, told_preparing()),
             Ok(()) => {
                 run.state = State::Starting { tries: 0 };
                 self.effects.push_back(Effect::Spawn);
@@ -226,10 +232,12 @@ impl Slot {
                 run.state = State::Run(RunMachine::started());
                 run.times.run = Some(now.wall);
                 run.since = Some(now.mono);
-                let killed = run.killed;
+                let (killed, told) = (run.killed, run.told);
                 self.report_soon(now);
                 if killed {
                     self.step(now, |machine, terms| machine.end(now, terms));
+                } else if told {
+                    self.tell_to_finish(now);
                 }
             }
             Err(SpawnFailure::Busy) if *tries < RESPAWNS_MAX => {
@@ -257,9 +265,14 @@ impl Slot {
     }
 
     /// The run has ended, with these facts about run.sh.
-    pub(super) fn handle_known(&mut self, now: Now, exited: Exited) {
+    pub(super) fn handle_known(&mut self, now: Now, mut exited: Exited) {
         let Run::Taken(run) = &mut self.run else { return };
-        let result = exited.into_result(!run.killed);
+        let provided = exited.provided.take();
+        let mut result = exited.into_result(!run.killed && !run.told);
+        run.provided = match provided {
+            Some(provided) if !run.killed => provided.count(&mut result, run.told),
+            Some(_) | None => None,
+        };
         self.end(now, result);
     }
 
@@ -270,15 +283,16 @@ impl Slot {
         self.end(now, RunResult::of(failure.exit_code, failure.error));
     }
 
-    fn end(&mut self, now: Now, result: RunResult) {
+    fn end(&mut self, now: Now, mut result: RunResult) {
         let Run::Taken(run) = &mut self.run else { return };
+        result.told_to_finish = run.told && !run.killed;
         run.times.end = Some(now.wall);
         if run.hold.is_some_and(|hold| hold.until <= now.mono) && result.exit_code.0 < 0 && run.fate == Fate::Reported {
             // The guard has ended it, or it was never started: that is no failure of the tool.
             run.fate = Fate::GivenUp;
         }
         run.state = State::Run(RunMachine::ended(result));
-        for timer in [Timer::Signal, Timer::Respawn, Timer::Hold] {
+        for timer in [Timer::Signal, Timer::Respawn, Timer::Hold, Timer::Grace] {
             self.timers.clear(&timer);
         }
         self.report_soon(now);
@@ -302,7 +316,7 @@ impl Slot {
     }
 
     /// Carries out the next step for the processes of the run after an event.
-    fn step(&mut self, now: Now, event: impl FnOnce(&mut RunMachine<RunResult>, &Terms) -> Step) {
+    pub(super) fn step(&mut self, now: Now, event: impl FnOnce(&mut RunMachine<RunResult>, &Terms) -> Step) {
         let is_late = self.is_late(now);
         let Run::Taken(run) = &mut self.run else { return };
         let State::Run(machine) = &mut run.state else { return };
@@ -351,38 +365,6 @@ impl Slot {
         self.timers.clear(&Timer::BatchDelay);
         self.apply(now);
         self.leave_if_done(now);
-    }
-
-    /// The result of this run is not wanted any more.
-    pub(super) fn drop_run(&mut self, now: Now, task: TaskId, round: Round) {
-        if self.run.id() == Some((task, round)) {
-            self.journal.warn(format!("round {round} of task {task} is not wanted any more; ending it"));
-            if self.run.is_leased() {
-                return self.give_up(now);
-            }
-            self.run.unwanted();
-            self.kill(now);
-            if self.run.is_finished() {
-                // Its report has waited for the controller; no other event will come.
-                self.release(now);
-            }
-        }
-    }
-
-    /// Begins to end the run; the remaining steps follow by time.
-    pub(super) fn kill(&mut self, now: Now) {
-        let ended = self.run.has_ended();
-        let Run::Taken(run) = &mut self.run else { return };
-        if ended || std::mem::replace(&mut run.killed, true) {
-            return;
-        }
-        match run.state {
-            State::Preparing => self.effects.push_back(Effect::AbortPrepare),
-            State::Starting { .. } if self.timers.is_set(&Timer::Respawn) => {
-                self.end_without_run(now, killed_preparing());
-            }
-            _ => self.step(now, |machine, terms| machine.end(now, terms)),
-        }
     }
 
     pub(super) fn run_timer(&mut self, now: Now, timer: Timer) {

@@ -1,12 +1,14 @@
 //! Scenarios of an agent, on virtual time, with a shell that does what each scenario says.
 #![cfg(test)]
 
+mod finish;
 mod lease;
 
 use std::time::Duration;
 
 use super::stop::FAREWELL;
 use super::*;
+use crate::protocol::publish::Published;
 use crate::protocol::requests::heartbeat::{Beat, Heartbeat};
 use crate::types::{ExitCode, Fields, Phase, ToolName, Wall};
 
@@ -163,6 +165,7 @@ fn exited(exit_code: i32) -> Exited {
         stderr_tail,
         output_bytes: None,
         defer: None,
+        provided: None,
     }
 }
 

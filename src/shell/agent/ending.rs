@@ -1,20 +1,20 @@
 //! The facts about a finished run.sh: how it ended, and the ends of its outputs.
 
 use crate::config::AgentSection;
-use crate::engine::slot::Exited;
+use crate::engine::slot::{Exited, ProvideFolder};
 use crate::protocol::info;
 use crate::protocol::requests::apply::Job;
 use crate::shell::process::ChildExit;
 use crate::shell::workspace::{TailLimit, TaskDir};
 use crate::types::{Defer, ExitCode, OutputBytes};
 
-use super::preparation::{STDERR, STDOUT};
+use super::preparation::{Prepared, STDERR, STDOUT};
 
 pub(super) const REPORT_LOG: &str = "report.log";
 const DEFER_INFO: &str = "defer.info";
 
 /// Reads the outputs that a finished run has left in its folder.
-pub(super) fn read(config: &AgentSection, exit: &ChildExit, run: Option<(&Job, &TaskDir)>) -> Exited {
+pub(super) fn read(config: &AgentSection, exit: &ChildExit, run: Option<(&Job, &Prepared)>) -> Exited {
     let report = TailLimit { bytes_max: config.report_keep_bytes, drop_partial_line: true };
     let output = |bytes_max| TailLimit { bytes_max, drop_partial_line: false };
     let tails = |(job, dir): (&Job, &TaskDir)| {
@@ -22,6 +22,8 @@ pub(super) fn read(config: &AgentSection, exit: &ChildExit, run: Option<(&Job, &
         let stderr = dir.output_tail(STDERR, output(config.stderr_keep_bytes));
         (dir.tail(&[job.tool.folder_name()], REPORT_LOG, report), stdout, stderr)
     };
+    let provided = run.and_then(|(job, folder)| provided(job, folder));
+    let run = run.map(|(job, folder)| (job, &folder.dir));
     let (report, stdout, stderr) = run.map(tails).unwrap_or_default();
     let is_deferred = exit.exit == ExitCode::DEFERRED;
     Exited {
@@ -33,7 +35,23 @@ pub(super) fn read(config: &AgentSection, exit: &ChildExit, run: Option<(&Job, &
         stdout_tail: stdout.text,
         stderr_tail: stderr.text,
         defer: run.filter(|_| is_deferred).map(|(job, dir)| Box::new(defer(job, dir))),
+        provided,
     }
+}
+
+/// What a task of a step provides.
+fn provided(job: &Job, folder: &Prepared) -> Option<ProvideFolder> {
+    let (step, out) = (job.step.as_ref()?, folder.out.as_ref()?);
+    let Some(path) = out.path().to_str() else {
+        return Some(ProvideFolder::Invalid(format!(
+            "the path {} is not UTF-8, which locations are",
+            out.path().display()
+        )));
+    };
+    Some(match folder.dir.read_provided(step, path) {
+        Ok(provided) => ProvideFolder::Read(Box::new(provided)),
+        Err(why) => ProvideFolder::Invalid(why),
+    })
 }
 
 /// The request of a run that has deferred. A malformed line is ignored, because the run has ended.

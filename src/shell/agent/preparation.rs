@@ -15,7 +15,7 @@ use crate::protocol::requests::apply::Job;
 use crate::shell::background::Background;
 use crate::shell::stdio::{self, Streams};
 use crate::shell::tools::{ToolCache, ToolError, ToolSnapshot};
-use crate::shell::workspace::{DirPool, Remover, TaskDir, TrashRemainder, Workspace, WorkspaceError};
+use crate::shell::workspace::{DirPool, OutFolder, Remover, TaskDir, TrashRemainder, Workspace, WorkspaceError};
 use crate::types::{ExitCode, TaskCommand, TaskId};
 
 /// Limits for copying on the loop: less than a millisecond's worth.
@@ -26,11 +26,13 @@ const INLINE_BYTES_MAX: u64 = 1 << 20;
 pub(super) const STDOUT: &str = "stdout";
 pub(super) const STDERR: &str = "stderr";
 
-/// A folder that is ready for run.sh, and the remains of an older one of the same name, which must still be removed.
+/// A folder that is ready for run.sh, and the remains of older ones of the same names, which must still be removed.
 #[derive(Debug)]
 pub(super) struct Prepared {
     pub(super) dir: TaskDir,
-    pub(super) rest: Option<TrashRemainder>,
+    pub(super) rest: Vec<TrashRemainder>,
+    /// The folder for the outputs of a task of a step.
+    pub(super) out: Option<OutFolder>,
     /// The streams that its client has given to a command.
     pub(super) streams: Option<Streams>,
 }
@@ -47,6 +49,9 @@ pub(super) struct Preparation {
 
 impl Preparation {
     fn is_quick(&self, job: &Job) -> bool {
+        if has_large_inputs(job) {
+            return false;
+        }
         let size = self.cache.is_warm(&job.tool);
         job.command.is_some()
             || size.is_some_and(|size| size.entries <= INLINE_ENTRIES_MAX && size.bytes <= INLINE_BYTES_MAX)
@@ -55,9 +60,11 @@ impl Preparation {
     /// The folder of an earlier run of this tool for the new run; `None` if there is none.
     fn reuse(&self, job: &Job, dir_pool: &mut DirPool, remover: &Remover) -> Option<Outcome> {
         let tool = self.snapshot(job)?;
-        let (mut dir, rest) = dir_pool.take(&tool, job.task, remover)?;
-        let outcome = self.write_files(job, &mut dir).map_err(|error| failure(&error));
-        Some(Outcome { task: job.task, prepared: Some(Prepared { dir, rest, streams: None }), outcome })
+        let (dir, rest) = dir_pool.take(&tool, job.task, remover)?;
+        let mut prepared = Prepared { dir, rest: rest.into_iter().collect(), out: None, streams: None };
+        let outcome = self.write_files(job, &mut prepared.dir).and_then(|()| self.make_step(job, &mut prepared));
+        let outcome = outcome.map_err(|error| failure(&error));
+        Some(Outcome { task: job.task, prepared: Some(prepared), outcome })
     }
 
     /// The content of the folder in which a run starts, if that folder can be reused.
@@ -67,15 +74,15 @@ impl Preparation {
 
     /// A failure is returned together with everything that has been made, which must be removed.
     fn prepare(&self, job: &Job, stop: &AtomicBool) -> Outcome {
-        let (mut dir, rest) = match self.workspace.create(job.task) {
+        let (dir, rest) = match self.workspace.create(job.task) {
             Ok(created) => created,
             Err(error) => return Outcome { task: job.task, prepared: None, outcome: Err(failure(&error)) },
         };
-        let (outcome, streams) = match self.fill(job, &mut dir, stop).and_then(|()| streams(job)) {
-            Ok(streams) => (Ok(()), streams),
-            Err(failure) => (Err(failure), None),
-        };
-        Outcome { task: job.task, prepared: Some(Prepared { dir, rest, streams }), outcome }
+        let mut prepared = Prepared { dir, rest: rest.into_iter().collect(), out: None, streams: None };
+        let filled = self.fill(job, &mut prepared.dir, stop);
+        let made = filled.and_then(|()| self.make_step(job, &mut prepared).map_err(|error| failure(&error)));
+        let outcome = made.and_then(|()| streams(job)).map(|streams| prepared.streams = streams);
+        Outcome { task: job.task, prepared: Some(prepared), outcome }
     }
 
     fn fill(&self, job: &Job, dir: &mut TaskDir, stop: &AtomicBool) -> Result<(), Failure> {
@@ -91,6 +98,16 @@ impl Preparation {
         Ok(())
     }
 
+    /// Makes what only a task of a step has. It comes last: a folder that is kept for the next task does not contain it.
+    fn make_step(&self, job: &Job, prepared: &mut Prepared) -> Result<(), WorkspaceError> {
+        let Some(step) = &job.step else { return Ok(()) };
+        let (out, rest) = self.workspace.make_out(step.graph, job.task)?;
+        prepared.rest.extend(rest);
+        let made = prepared.dir.make_step(step, out.path());
+        prepared.out = Some(out);
+        made
+    }
+
     fn write_files(&self, job: &Job, dir: &mut TaskDir) -> Result<(), WorkspaceError> {
         dir.write_file("task.info", info::task_info(job).as_bytes())?;
         dir.write_file("task.json", &info::task_json(job))?;
@@ -98,6 +115,12 @@ impl Preparation {
         dir.create_output(STDOUT)?;
         dir.create_output(STDERR)
     }
+}
+
+/// Whether a task has more inputs than the loop writes in less than a millisecond.
+fn has_large_inputs(job: &Job) -> bool {
+    let bytes = |locations: &Arc<[Arc<str>]>| locations.iter().map(|text| text.len() as u64 + 1).sum::<u64>();
+    job.step.as_ref().is_some_and(|step| step.inputs.values().map(bytes).sum::<u64>() > INLINE_BYTES_MAX)
 }
 
 /// The streams that a command gets from its client.
@@ -154,7 +177,7 @@ impl Preparer {
         stop.store(false, Ordering::Relaxed);
         // Its client may be stopped, and the loop would wait for it.
         let is_waiting = awaited_streams(job).is_some();
-        let dir_pool = dir_pool.filter(|_| !is_waiting);
+        let dir_pool = dir_pool.filter(|_| !is_waiting && !has_large_inputs(job));
         if let Some(outcome) = dir_pool.and_then(|(dir_pool, remover)| self.preparation.reuse(job, dir_pool, remover)) {
             return Some(outcome);
         }

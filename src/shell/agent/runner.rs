@@ -1,5 +1,7 @@
 //! The system's side of an agent's one run: folder, process, remains. The engine decides, this obeys.
 
+mod removal;
+
 use std::ffi::OsStr;
 use std::fs::File;
 use std::net::IpAddr;
@@ -17,8 +19,8 @@ use super::serving::Serving;
 use super::{ending, leftovers};
 use crate::config::{AgentSection, Config, CurveClientFiles};
 use crate::engine::slot::{Effect, Exited, Hold, Signal, Slot, SpawnFailure};
-use crate::protocol::info;
 use crate::protocol::requests::apply::Job;
+use crate::protocol::{info, step_files};
 use crate::shell::clock;
 use crate::shell::outputs::{KeepLimits, Lifetime, Outputs};
 use crate::shell::process::{
@@ -27,11 +29,8 @@ use crate::shell::process::{
 };
 use crate::shell::tools::{Limits, ToolCache, ToolSnapshot};
 use crate::shell::transport;
-use crate::shell::workspace::{DirPool, Removed, Remover, Workspace};
+use crate::shell::workspace::{DirPool, OutKeeper, OutLimits, Remover, Workspace};
 use crate::types::{AgentId, ExitCode, Now, Session, ToolName};
-
-/// Entries of a work folder that are removed on the loop; a thread removes the rest.
-const INLINE_REMOVALS: u32 = 256;
 
 /// The exit code of a run.sh that has withstood every signal: that of the last one.
 const SIGKILL: i32 = -9;
@@ -61,6 +60,7 @@ pub(super) struct Runner {
     /// The tool that the last run did not find.
     missed: Option<ToolName>,
     serving: Serving,
+    outs: OutKeeper,
 }
 
 struct Run {
@@ -120,6 +120,8 @@ impl Runner {
             age_max: config.controller.task_keep,
         };
         let serving = Serving::of(Outputs::open(workspace.path(), name, lifetime, limits)?);
+        let limits = OutLimits { bytes_max: config.agent.out_keep_bytes, age_max: config.controller.task_keep };
+        let outs = OutKeeper::start(Arc::clone(&workspace), limits)?;
         let config = config.agent.clone();
         Ok(Self {
             config,
@@ -139,6 +141,7 @@ impl Runner {
             processes: RunProcesses::none(),
             missed: None,
             serving,
+            outs,
         })
     }
 
@@ -170,6 +173,7 @@ impl Runner {
                 let outcome = self.spawn();
                 slot.handle_spawned(clock::now_with_suspend(), outcome);
             }
+            Effect::TellToFinish => self.tell_to_finish(),
             Effect::Signal(signal) => self.signal(now, signal, slot),
             Effect::Unended => {
                 let known = self.known(&ChildExit::unused(ExitCode(SIGKILL)));
@@ -259,7 +263,7 @@ impl Runner {
     /// Starts run.sh, or the command in its place.
     fn start_child(&self) -> Result<RunningChild, NotStarted> {
         let failed = |error: &dyn std::fmt::Display| NotStarted::Failed(SpawnFailure::Failed(failure(error)));
-        let Some(Run { job, folder: Some(Prepared { dir, streams, .. }), .. }) = &self.run else {
+        let Some(Run { job, folder: Some(Prepared { dir, streams, out, .. }), .. }) = &self.run else {
             return Err(failed(&"there is no work folder"));
         };
         let mut environment = self.environment.clone();
@@ -269,6 +273,10 @@ impl Runner {
         // Later, because a program must not be mistaken about its task.
         for (name, value) in info::environment(job, &self.controller, self.ip) {
             environment.set(name, value).map_err(|error| failed(&error))?;
+        }
+        if let Some(out) = out {
+            environment.set(step_files::OUT_PATH, out.path()).map_err(|error| failed(&error))?;
+            environment.set(step_files::TASK_PATH, dir.path()).map_err(|error| failed(&error))?;
         }
         let stdout = dir.open_output(STDOUT).map_err(|error| failed(&error))?;
         let stderr = dir.open_output(STDERR).map_err(|error| failed(&error))?;
@@ -316,8 +324,16 @@ impl Runner {
         }
     }
 
+    fn tell_to_finish(&self) {
+        let Some(Run { folder: Some(Prepared { dir, .. }), .. }) = &self.run else { return };
+        if let Err(error) = dir.tell_to_finish() {
+            // The run gets a signal, too.
+            log::warn!("{error}");
+        }
+    }
+
     fn known(&mut self, exit: &ChildExit) -> Exited {
-        let run = self.run.as_ref().and_then(|run| Some((&run.job, &run.folder.as_ref()?.dir)));
+        let run = self.run.as_ref().and_then(|run| Some((&run.job, run.folder.as_ref()?)));
         let exited = ending::read(&self.config, exit, run);
         self.serving.note_end(&exited);
         exited
@@ -352,31 +368,6 @@ impl Runner {
     pub(super) fn tidy(&mut self) {
         if let Some(dir_pool) = &mut self.dir_pool {
             dir_pool.tidy(&self.remover);
-        }
-    }
-
-    fn remove(&mut self) {
-        let Some(run) = self.run.take() else { return };
-        // A run.sh that could not be ended may still be running: from here on it counts as a process that the run has left.
-        self.processes = RunProcesses::none();
-        self.serving.end_run();
-        if let Some(Prepared { mut dir, rest, streams: _ }) = run.folder {
-            self.serving.keep(&run.job, &mut dir);
-            if let Some(rest) = rest {
-                self.remover.take(rest);
-            }
-            let dir = match &mut self.dir_pool {
-                Some(dir_pool) => dir_pool.put_aside(dir, &self.remover),
-                None => Some(dir),
-            };
-            match dir.map(|dir| self.workspace.remove(dir, INLINE_REMOVALS)) {
-                None | Some(Removed::Done) => {}
-                Some(Removed::Rest(rest)) => self.remover.take(rest),
-                Some(Removed::Left(error)) => log::error!("{error}"),
-            }
-        }
-        if let Err(error) = self.record.clear() {
-            log::error!("{error}");
         }
     }
 }

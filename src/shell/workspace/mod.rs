@@ -7,17 +7,20 @@
 //! .trash/<TASK_ID>-*/   a folder that is being removed
 //! .spare/*/             a folder that the next task of the same tool may get: see [`dir_pool`]
 //! .outputs/<AGENT_ID>/  the outputs of earlier runs of an agent: see [`crate::shell::outputs`]
+//! .out/<GRAPH_ID>/      what tasks of a step graph have left for others: see [`out_folders`]
 //! ```
 //!
 //! A tool can write to its folder and may have replaced any name in it with anything. So all access goes through the
 //! descriptor of the folder, no link is followed, and nothing is opened that could block.
 
 mod dir_pool;
+mod out_folders;
 mod outputs;
 mod own;
 mod pinned_file;
 mod remover;
 mod reusable_dir;
+mod step_dir;
 mod sys;
 mod tail;
 
@@ -32,6 +35,7 @@ use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;
 
 pub use dir_pool::DirPool;
+pub use out_folders::{OutFolder, OutKeeper, OutLimits};
 pub use remover::{Remover, TrashRemainder};
 use tail::tail_of;
 pub use tail::{Tail, TailLimit};

@@ -191,6 +191,42 @@ fn found(top: &Path) -> Found {
     found
 }
 
+/// What a task of a step has in its folder, whatever the run makes of it, is not there for the next task.
+#[test]
+fn the_next_task_finds_nothing_of_a_step() {
+    use crate::types::{PortName, StepContext, StepName, StepRole};
+    let port = |name: &str| PortName::new(name).unwrap();
+    let step = StepContext {
+        graph: "GRAPH_1480000000.120000_AZazA".parse().unwrap(),
+        step: StepName::new("s").unwrap(),
+        role: StepRole::Main,
+        partition: 0,
+        inputs: [(port("in"), ["a".into()].into()), (port("more"), [].into())].into(),
+        outputs: [port("out")].into(),
+        grace: Duration::ZERO,
+    };
+    for mut site in Site::both() {
+        for script in [
+            "true",
+            "echo a > ../provide/out; echo b > ../out/b; cat ../inputs/in",
+            "rm -r ../provide ../inputs; rm ../out; mkdir -p ../out/x; touch ../out/x/y ../provide",
+            "mkfifo ../provide/out; ln -s /etc ../provide/x; mv ../inputs ../provide; chmod 0 ../provide",
+        ] {
+            let dir = site.first();
+            let (out, rest) = site.workspace.make_out(step.graph, TaskId::new(Wall::from_micros(7), [0; 5])).unwrap();
+            rest.into_iter().for_each(|rest| site.remover.take(rest));
+            dir.make_step(&step, out.path()).unwrap();
+            dir.tell_to_finish().unwrap();
+            dir.tell_to_finish().unwrap();
+            site.run(dir, script);
+            let (next, reused) = site.task();
+            assert_eq!(found(next.path()), site.expected(), "{script}");
+            assert!(reused, "{script}");
+            site.put_aside(next);
+        }
+    }
+}
+
 #[test]
 fn the_next_task_gets_the_same_folder_as_fresh() {
     for mut site in Site::both() {
