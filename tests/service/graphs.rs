@@ -73,6 +73,58 @@ fn a_graph_runs_and_tells_of_each_step() {
     assert!(shown["__REASON__"].as_str().unwrap().starts_with("step a: task TASK_"), "{shown}");
 }
 
+/// What the tasks of a step provide is what those of the next one find, through the files of the agents.
+#[test]
+fn locations_go_from_step_to_step() {
+    let tools = [
+        ("split", "printf '/x\n/y\n' > ../provide/out"),
+        ("count", "cat ../inputs/in > report.log; echo \"/of$INPUT_in\" > ../provide/out"),
+        ("merge", "cat ../inputs/in > report.log"),
+    ];
+    let sandbox = Sandbox::start(2, &tools);
+    let client = sandbox.client();
+    let document = json!({ "steps": {
+        "split": { "operation": "split" },
+        "count": { "operation": "count", "inputs": { "in": ["split.out"] }, "tasks": "in" },
+        "merge": { "operation": "merge", "inputs": { "in": ["count.out"] } },
+    } });
+    let graph = submit(&client, &document, &json!({}));
+    assert_eq!(end(&client, &graph)["__STATUS__"], "SUCCEEDED");
+    let reports = |step: &str| -> Vec<String> {
+        let tasks = client.ask("TASK/DETAILS", json!({ "__GRAPH_ID__": graph, "__STEP__": step }));
+        let rows = tasks.as_object().unwrap().values().filter(|row| row.is_object());
+        let mut found: Vec<String> = rows.map(|row| row["__REPORT_LOG__"].as_str().unwrap().to_owned()).collect();
+        found.sort();
+        found
+    };
+    assert_eq!(reports("count"), ["/x\n", "/y\n"], "each task its own partition");
+    assert_eq!(reports("merge"), ["/of/x\n/of/y\n"], "all of them, in their order");
+}
+
+/// As a LIMIT does: the rest is not needed any more.
+#[test]
+fn a_step_that_is_completed_ends_its_run_with_what_it_has() {
+    let endless = "trap 'echo /part > ../provide/out; exit 0' TERM; while :; do sleep 0.05; done";
+    let sandbox = Sandbox::start(1, &[("endless", endless), ("merge", "cat ../inputs/in > report.log")]);
+    let client = sandbox.client();
+    let document = json!({ "steps": {
+        "a": { "operation": "endless", "tasks": 3 },
+        "b": { "operation": "merge", "inputs": { "in": ["a.out"] } },
+    } });
+    let graph = submit(&client, &document, &json!({}));
+    client.until("GRAPH/DETAILS", &json!({ "__GRAPH_ID__": graph }), |steps| {
+        steps["a"]["__TASKS__"]["RUNNING"].is_array()
+    });
+    assert_eq!(client.code("STEP/COMPLETE", json!({ "__GRAPH_ID__": graph, "__STEP__": "a" })), 0);
+    assert_eq!(end(&client, &graph)["__STATUS__"], "SUCCEEDED");
+    let tasks = client.ask("TASK/DETAILS", json!({ "__GRAPH_ID__": graph }));
+    let outcomes =
+        |wanted: &str| tasks.as_object().unwrap().values().filter(|row| row["__OUTCOME__"] == wanted).count();
+    assert_eq!((outcomes("SUCCEEDED"), outcomes("SKIPPED")), (2, 2), "{tasks}");
+    let merged = tasks.as_object().unwrap().values().find(|row| row["__STEP__"] == "b").unwrap();
+    assert_eq!(merged["__REPORT_LOG__"], "/part\n");
+}
+
 #[test]
 fn a_graph_survives_a_killed_controller() {
     let mut sandbox = Sandbox::start(2, &[PATIENT, QUICK]);

@@ -107,7 +107,8 @@ impl World {
             Effect::Spawn => self.spawn(agent, now),
             Effect::Signal(signal) => self.signal(agent, signal),
             Effect::CheckTree => self.check_tree(agent, now),
-            Effect::TellToFinish => unreachable!("no task is of a step"),
+            // The signal that follows ends the tools here, or their own time does.
+            Effect::TellToFinish => {}
             Effect::Unended => unreachable!("every process of agent {agent} can be ended"),
             Effect::Remove => self.remove(agent, now),
             Effect::Lease(hold) => self.set_hold(agent, hold),

@@ -215,7 +215,7 @@ impl World {
         let life = self.life().number;
         note!(self, "{} changes for the time {}: {:?}", change.graph, change.seq, change.step);
         let model = &mut self.model.graphs;
-        let (seq, told_in) = model.told.insert(change.graph, (change.seq, life)).unwrap_or((0, life));
+        let (seq, told_in) = model.told.insert(change.graph, (change.seq, life)).unwrap_or_default();
         assert!(change.seq > seq, "change {} of {} comes after {seq}", change.seq, change.graph);
         let is_next = change.seq == seq + 1;
         assert!(is_next || told_in != life, "change {} of {} comes after {seq} in one life", change.seq, change.graph);

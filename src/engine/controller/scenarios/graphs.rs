@@ -271,6 +271,7 @@ fn a_query_waits_for_the_end_of_the_graph() {
     assert_eq!(answer, Answer::Later);
     world.succeeds("a", Some(&["/x"]));
     assert!(world.replies.is_empty(), "all tasks of that moment have ended, but not the graph");
+    assert_eq!(world.job_of(graph).ended_at, None);
     world.succeeds("a", None);
     let answered: BTreeSet<_> = world.replies.drain(..).map(|(ticket, _)| ticket).collect();
     assert_eq!(answered, BTreeSet::from([ticket, of_job]));

@@ -24,6 +24,32 @@ fn a_receiver_that_does_not_read_loses_the_oldest_and_costs_no_other() {
     world.expect(1, (0..10).chain(950..1000));
 }
 
+/// A sender that asks for room before each push loses nothing, however slowly its receiver reads, and leaves half of the queue to
+/// others.
+#[test]
+fn a_sender_that_waits_for_room_loses_nothing() {
+    let mut world = World::new(PushConfig { queue_max: 50, ..config() });
+    world.listen(1, Listener::Reads);
+    world.port(1).room = 0;
+    let (mut next, mut rounds) = (0..1000, 0);
+    while !next.is_empty() || world.delivery.room(&address(1)) < 25 {
+        let room = world.delivery.room(&address(1));
+        assert!(room <= 25, "half of the queue stays free");
+        world.push(1, next.by_ref().take(room));
+        world.run(Duration::ZERO);
+        world.read(1, 10);
+        world.run(Duration::ZERO);
+        rounds += 1;
+        assert!(rounds < 1000, "it never gets room");
+    }
+    world.read(1, usize::MAX);
+    world.run(Duration::ZERO);
+    world.expect(1, 0..1000);
+    assert_eq!(world.counts().dropped_full, 0);
+    let small = World::new(PushConfig { queue_max: 1, ..config() });
+    assert_eq!(small.delivery.room(&address(1)), 1, "however short a queue is, a frame at a time goes through");
+}
+
 #[test]
 fn all_queues_together_are_bounded_by_the_longest() {
     let mut world = World::new(PushConfig { queue_bytes_max: 100_000, ..config() });
