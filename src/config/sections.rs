@@ -291,6 +291,8 @@ pub struct AgentSection {
     pub out_keep_bytes: u64,
     /// Bytes of unpacked tools that are kept.
     pub tool_cache_bytes_max: u64,
+    /// Maximum number of folders that are kept for later tasks of the same tools.
+    pub spare_folders_max: usize,
     /// Features of an agent that tasks may require.
     pub tags: Labels,
 }
@@ -322,6 +324,7 @@ impl AgentSection {
             out_keep_bytes: reader.number("OUT_KEEP_BYTES", 0..=PIB, "bytes")?,
             output_budget_bytes: reader.number("OUTPUT_BUDGET_BYTES", 0..=PIB, "bytes")?,
             tool_cache_bytes_max: reader.number("TOOL_CACHE_BYTES_MAX", 0..=PIB, "bytes")?,
+            spare_folders_max: reader.size("AGENT_SPARE_FOLDERS_MAX", 0..=1000, "folders")?,
             tags: reader.labels("AGENT_TAGS")?,
         })
     }

@@ -92,7 +92,7 @@ impl Runner {
             config.agent.tool_cache_bytes_max,
         )?;
         let controller = transport::tool_endpoint(config, ip)?;
-        let dir_pool = DirPool::open(Arc::clone(&workspace))
+        let dir_pool = DirPool::open(Arc::clone(&workspace), config.agent.spare_folders_max)
             .inspect_err(|error| log::warn!("{error}; each task gets a new folder"))
             .ok();
         let preparation = Preparation {

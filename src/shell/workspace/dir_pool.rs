@@ -26,10 +26,6 @@ use crate::types::TaskId;
 
 pub(super) const SPARE: &str = ".spare";
 
-/// The maximum number of folders in the pool. Each takes a dozen descriptors, and the space of its tool on disk and in
-/// memory.
-const SPARES_MAX: usize = 8;
-
 /// How often another name is tried when another process removes the agent's folder before it is locked.
 const ATTEMPTS_MAX: u32 = 16;
 
@@ -47,6 +43,8 @@ pub struct DirPool {
     /// The folder that contains them, locked.
     folder: OwnedFd,
     name: CString,
+    /// `AGENT_SPARE_FOLDERS_MAX`.
+    spares_max: usize,
     /// Ready for use, the least recently used first.
     kept: Vec<TaskDir>,
     /// The folder of the last run, not inspected yet.
@@ -60,7 +58,7 @@ impl DirPool {
     ///
     /// # Errors
     /// When it can neither be made nor locked.
-    pub fn open(workspace: Arc<Workspace>) -> std::result::Result<Self, WorkspaceError> {
+    pub fn open(workspace: Arc<Workspace>, spares_max: usize) -> std::result::Result<Self, WorkspaceError> {
         sys::ignore_lease_breaks();
         let path = workspace.path.join(SPARE);
         let failed = |error| WorkspaceError {
@@ -69,7 +67,7 @@ impl DirPool {
             path: path.clone(),
         };
         let (folder, name) = own_folder(&workspace).map_err(failed)?;
-        Ok(Self { workspace, folder, name, kept: Vec::new(), used: None, next: 0, settling: SETTLING })
+        Ok(Self { workspace, folder, name, spares_max, kept: Vec::new(), used: None, next: 0, settling: SETTLING })
     }
 
     /// A folder in which a task of the same tool has run, restored, under the name of the new task; `None` if there is
@@ -152,7 +150,7 @@ impl DirPool {
         match used.restore(self.folder.as_fd(), clock::now().wall.before(self.settling)) {
             Ok(()) => {
                 self.kept.push(used);
-                if self.kept.len() > SPARES_MAX {
+                if self.kept.len() > self.spares_max {
                     let longest_unused = self.kept.remove(0);
                     self.give_up(longest_unused, remover);
                 }

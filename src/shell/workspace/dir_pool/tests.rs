@@ -14,6 +14,8 @@ use super::*;
 use crate::shell::removal::tests::{Precious, bind, in_own_mount_namespace, ways_to_mount};
 use crate::types::{ToolName, Wall};
 
+const SPARES_MAX: usize = 8;
+
 const OWN: [&str; 5] = ["task.info", "task.json", "controller.info", "stdout", "stderr"];
 
 struct Site {
@@ -45,7 +47,7 @@ impl Site {
         let tool = ToolSnapshot::of_folder(&ToolName::new("tool").unwrap(), &template).expect("a small one");
         Self {
             remover: Remover::start(&workspace).unwrap(),
-            dir_pool: DirPool::open(Arc::clone(&workspace)).unwrap(),
+            dir_pool: DirPool::open(Arc::clone(&workspace), SPARES_MAX).unwrap(),
             tool: Arc::new(tool),
             tasks: 0,
             is_settled: false,
@@ -376,7 +378,7 @@ fn folders_of_ours_are_made_accessible_again() {
         let work = site.folder.path().join("work");
         fs::set_permissions(&work, Permissions::from_mode(0o750)).unwrap();
         site.workspace = Arc::new(Workspace::open(&work).unwrap());
-        site.dir_pool = DirPool::open(Arc::clone(&site.workspace)).unwrap();
+        site.dir_pool = DirPool::open(Arc::clone(&site.workspace), SPARES_MAX).unwrap();
         let (dir, _) = site.task();
         let shell = Command::new("sh").arg("-c").arg(script).current_dir(dir.path().join("tool")).status().unwrap();
         assert!(shell.success() || script.contains("-R"), "{script}");
@@ -439,7 +441,7 @@ fn what_is_mounted_over_our_own_folders_is_no_trash() {
                 bind(precious.path(), &around.path().join(name).join(place));
             }
             let workspace = Arc::new(Workspace::open(around.path()).unwrap());
-            let dir_pool = DirPool::open(Arc::clone(&workspace)).unwrap();
+            let dir_pool = DirPool::open(Arc::clone(&workspace), SPARES_MAX).unwrap();
             Remover::start(&workspace).unwrap().finish();
             drop(dir_pool);
             precious.is_untouched();
@@ -460,7 +462,7 @@ fn what_stays_mounted_over_our_own_folders_is_named() {
         let mut present = capabilities(None).unwrap();
         present.effective.remove(CapabilitySet::SYS_ADMIN);
         set_capabilities(None, present).unwrap();
-        let refused = [Workspace::open(around.path()).map(drop), DirPool::open(workspace).map(drop)];
+        let refused = [Workspace::open(around.path()).map(drop), DirPool::open(workspace, SPARES_MAX).map(drop)];
         for (name, refused) in [".trash", SPARE].into_iter().zip(refused) {
             let (said, place) = (refused.unwrap_err().to_string(), around.path().join(name));
             assert!(said.contains(&format!("something is mounted there; run `umount {}`", place.display())), "{said}");
