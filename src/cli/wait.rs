@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use super::Session;
 use super::change::about;
 use super::exit::{self, Failure};
+use super::graph;
 use super::job;
 use super::output::{note, to_value};
 use super::selection::{Chosen, Scope, Selection};
@@ -17,7 +18,7 @@ use super::when;
 use crate::client::{Client, ClientError, Waited};
 use crate::protocol::client::{Selector, TaskView};
 use crate::shell::clock;
-use crate::types::Mono;
+use crate::types::{GraphId, Mono};
 
 #[derive(Args, Debug)]
 #[command(mut_group("selection", |group| group.required(true)))]
@@ -42,7 +43,9 @@ enum End {
 pub(super) fn run(session: &mut Session, args: &WaitArgs) -> Result<u8, Failure> {
     let until = args.timeout.map(|timeout| clock::now().mono + timeout);
     if let Some(name) = args.selection.whole_job().filter(|_| !args.selection.is_of_failed()) {
-        return job::wait(session, name, until);
+        // Its tasks may be skipped without harm, and it may have none.
+        let is_of_a_graph = name.parse::<GraphId>().is_ok();
+        return if is_of_a_graph { graph::wait(session, name, until) } else { job::wait(session, name, until) };
     }
     let client = session.client()?;
     let scope = if args.selection.is_everything() { Scope::Unfinished } else { Scope::Every };

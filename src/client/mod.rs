@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use crate::config::{ClientSection, Config};
 use crate::protocol::client::{Ask, ReplyError, Selector, TaskView};
+use crate::protocol::requests::graph::{self, GraphAnswer};
 use crate::protocol::requests::job::{self, JobAnswer};
 use crate::protocol::requests::query::query;
 use crate::shell::clock;
@@ -163,6 +164,15 @@ impl Client {
     pub fn wait_for_job(&self, name: &str, until: Option<Mono>) -> Result<JobAnswer, ClientError> {
         let has_ended = |job: &JobAnswer| job.ended_at().is_some();
         let ended = self.wait_until(|park| job::query(name, Some(park)), has_ended, until, None)?;
+        Ok(ended.unwrap_or_else(|| unreachable!("nothing interrupts this wait")))
+    }
+
+    /// Waits until a graph has ended or `until` has passed; returns the graph as it is then.
+    ///
+    /// # Errors
+    /// As [`Self::wait`].
+    pub fn wait_for_graph(&self, id: &str, until: Option<Mono>) -> Result<GraphAnswer, ClientError> {
+        let ended = self.wait_until(|park| graph::query(id, Some(park)), GraphAnswer::has_ended, until, None)?;
         Ok(ended.unwrap_or_else(|| unreachable!("nothing interrupts this wait")))
     }
 

@@ -83,7 +83,7 @@ pub fn cookie(task: TaskId, round: Round) -> [String; 2] {
 /// Two short lines, and space for comments beside them.
 pub const DEFER_BYTES_MAX: usize = 4096;
 
-/// `defer.info`: the requests of a run.sh that exits with 75, in lines `retry_after=SECONDS` and `gate=NAME`. Also returns
+/// `defer.info`: the requests of a run.sh that exits with 75, in lines `retry_after=SECONDS`, `gate=NAME` and `until_released`. Also returns
 /// messages about the lines that cannot be parsed.
 #[must_use]
 pub fn defer(text: &str) -> (Defer, Vec<String>) {
@@ -96,11 +96,15 @@ pub fn defer(text: &str) -> (Defer, Vec<String>) {
                 let seconds = seconds.parse().ok().filter(|seconds| (0.0..=SECONDS_MAX).contains(seconds));
                 seconds.map(|seconds| defer.retry_after = Some(Duration::from_secs_f64(seconds))).is_some()
             }
+            None if line == "until_released" => {
+                defer.until_released = true;
+                true
+            }
             Some(("gate", names)) => Labels::parse(names).map(|names| gates.extend(names.iter().cloned())).is_ok(),
             _ => false,
         };
         if !known {
-            bad.push(format!("{} is neither retry_after=SECONDS nor gate=NAME", shown(line)));
+            bad.push(format!("{} is none of retry_after=SECONDS, gate=NAME and until_released", shown(line)));
         }
     }
     match Labels::new(gates) {

@@ -429,6 +429,7 @@ mod tests {
             told_to_finish: true,
             defer: Some(Box::new(Defer {
                 retry_after: Some(std::time::Duration::from_millis(1500)),
+                until_released: true,
                 gates: Labels::parse("g").unwrap(),
             })),
         })

@@ -45,6 +45,9 @@ pub(super) fn write(result: &RunResult, writer: &mut ObjectWriter<'_>) {
     }
     if let Some(defer) = &result.defer {
         writer.maybe(words::RETRY_AFTER, defer.retry_after.map(|after| Scalar::from(after.as_secs_f64())));
+        if defer.until_released {
+            writer.literal(words::UNTIL_RELEASED, true);
+        }
         if !defer.gates.is_empty() {
             writer.text(words::CLOSE_GATE, &defer.gates.to_string());
         }
@@ -83,6 +86,7 @@ fn output_bytes(fields: &Fields) -> Result<Option<OutputBytes>, Refusal> {
 
 fn defer(fields: &Fields) -> Result<Option<Box<Defer>>, Refusal> {
     let retry_after = seconds(fields, words::RETRY_AFTER)?;
-    let gates = labels(fields, words::CLOSE_GATE)?;
-    Ok((retry_after.is_some() || !gates.is_empty()).then(|| Box::new(Defer { retry_after, gates })))
+    let until_released = fields.flag(words::UNTIL_RELEASED);
+    let defer = Defer { retry_after, until_released, gates: labels(fields, words::CLOSE_GATE)? };
+    Ok((defer != Defer::default()).then(|| Box::new(defer)))
 }

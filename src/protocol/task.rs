@@ -239,7 +239,7 @@ const FIELDS: [Field; 33] = [
 ];
 
 /// Fields of other messages: a submitter that sends one of them would confuse the readers of those.
-const OF_OTHER_MESSAGES: [&str; 18] = [
+const OF_OTHER_MESSAGES: [&str; 19] = [
     words::GRAPH,
     words::SESSION,
     words::WANTED,
@@ -253,6 +253,7 @@ const OF_OTHER_MESSAGES: [&str; 18] = [
     words::LOG,
     words::WHY,
     words::RETRY_AFTER,
+    words::UNTIL_RELEASED,
     words::TASKS,
     words::TASK_IDS,
     words::INDEX,

@@ -82,6 +82,7 @@ pub(crate) const HELD_TIME: &str = "__HELD_TIME__";
 pub(crate) const KILL_REASON: &str = "__KILL_REASON__";
 pub(crate) const KILL_CAUSE: &str = "__KILL_CAUSE__";
 pub(crate) const RETRY_AFTER: &str = "__RETRY_AFTER__";
+pub(crate) const UNTIL_RELEASED: &str = "__UNTIL_RELEASED__";
 pub(crate) const CLOSE_GATE: &str = "__CLOSE_GATE__";
 pub(crate) const ROUND_END: &str = "__ROUND_END__";
 pub(crate) const ROUND_END_TIME: &str = "__ROUND_END_TIME__";

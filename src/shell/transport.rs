@@ -248,7 +248,7 @@ pub(super) fn limits(config: &Config) -> Limits {
         message_bytes_max: limits.message_bytes_max,
         long: Some(LongMessages {
             submit_bytes_max: limits.submit_bytes_max,
-            graph_bytes_max: config.graph.bytes_max,
+            graph_bytes_max: config.graph.message_bytes_max(),
             report_bytes_max: report::bytes_max(limits.message_bytes_max),
             kind: envelope::long_kind,
         }),

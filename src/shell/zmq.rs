@@ -111,7 +111,7 @@ impl ZmqPorts {
         let context = Context::new();
         // It cannot look at the first bytes of a frame, so every one may have the size of a submit; longer messages of other
         // kinds are refused when they are read.
-        let submits = config.limits.submit_bytes_max.max(config.graph.bytes_max);
+        let submits = config.limits.submit_bytes_max.max(config.graph.message_bytes_max());
         let bytes_max = submits.max(report::bytes_max(config.limits.message_bytes_max));
         let limits = &Limits::new(&config.limits, bytes_max, Duration::ZERO);
         Ok(Self {

@@ -135,6 +135,17 @@ impl GraphLimits {
         Self { bytes_max: 16 << 20, steps_max: 10_000, connections_max: 100_000, tasks_max: 100_000 };
 }
 
+impl GraphLimits {
+    /// Maximum bytes of a message with a document: in JSON, two bytes stand for a quotation mark or the end of a line.
+    #[must_use]
+    pub const fn message_bytes_max(&self) -> usize {
+        self.bytes_max.saturating_mul(2).saturating_add(OTHER_FIELDS_BYTES)
+    }
+}
+
+/// Space for the fields beside a document.
+const OTHER_FIELDS_BYTES: usize = 64 << 10;
+
 #[cfg(test)]
 mod tests {
     use super::*;

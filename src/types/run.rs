@@ -128,6 +128,8 @@ impl RunResult {
 pub struct Defer {
     /// Pause before the next round.
     pub retry_after: Option<Duration>,
+    /// Whether the next round waits for TASK/RELEASE.
+    pub until_released: bool,
     /// Gates to close for all tasks during the pause. Only gates that the task itself names are closed.
     pub gates: Labels,
 }

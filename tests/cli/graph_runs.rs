@@ -140,6 +140,37 @@ fn a_flaw_is_told_with_the_file_before_anything_runs() {
     assert!(said.code == Some(1) && said.err.contains("cannot read no-such-file: "), "{said:?}");
 }
 
+/// In JSON, each end of a line takes two bytes.
+#[test]
+fn what_check_accepts_can_be_submitted_and_what_is_too_long_is_told() {
+    let sandbox = service();
+    let step = "[steps.a]\ncommand = ['true']\n";
+    write(&sandbox, &(step.to_owned() + &"\n".repeat(15 << 20)));
+    sandbox.ok("graph check graph.toml");
+    sandbox.ok("graph run graph.toml");
+    write(&sandbox, &(step.to_owned() + &" ".repeat(16 << 20)));
+    for command in ["check", "submit"] {
+        let said = sandbox.llts(&format!("graph {command} graph.toml"));
+        assert!(said.code == Some(1) && said.err.contains("GRAPH_BYTES_MAX) (-1008)"), "{said:?}");
+    }
+}
+
+/// The tasks that an early end has dropped are no failures.
+#[test]
+fn the_wait_for_the_job_of_a_graph_ends_as_the_graph_does() {
+    let sandbox = service();
+    write(&sandbox, "[steps.a]\ncommand = ['sleep', '1000']\ntasks = 8\n[steps.none]\ncommand = ['true']\ntasks = 0\n");
+    let id = sandbox.ok("graph submit graph.toml").line().to_owned();
+    let waiting = sandbox.start(&format!("wait --job {id}"));
+    sandbox.ok(&format!("step complete {id} a"));
+    let said = sandbox.said(waiting);
+    assert!(said.code == Some(0) && said.out.contains("SUCCEEDED"), "{said:?}");
+    assert_eq!(sandbox.ok(&format!("graph kill {id}")).out, format!("{id} had ended\n"));
+    write(&sandbox, "[steps.none]\ncommand = ['true']\ntasks = 0\n");
+    let id = sandbox.ok("graph submit graph.toml").line().to_owned();
+    sandbox.ok(&format!("wait --job {id}"));
+}
+
 const ENDLESS: &str = "[steps.endless]\ncommand = ['sleep', '1000']\n";
 
 #[test]

@@ -45,7 +45,7 @@ impl ToolRun {
         let (pause, close) = self.plan.policy_fields.defer?;
         let gates = if close { self.plan.policy_fields.gate_names() } else { String::new() };
         let gates = Labels::parse(&gates).expect("names of ours");
-        Some(Defer { retry_after: Some(Duration::from_nanos(pause)), gates })
+        Some(Defer { retry_after: Some(Duration::from_nanos(pause)), until_released: false, gates })
     }
 
     pub(crate) const fn is_alive(&self) -> bool {

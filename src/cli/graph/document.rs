@@ -11,7 +11,7 @@ use super::super::Session;
 use super::super::exit::Failure;
 use super::show;
 use crate::engine::graph::Graph;
-use crate::protocol::graph::{Document, GraphRules, state};
+use crate::protocol::graph::{Document, GraphRules, check_bytes, state};
 use crate::protocol::requests::graph::{StepRow, query};
 use crate::protocol::words;
 use crate::shell::controller::field_limits;
@@ -119,8 +119,9 @@ fn rules(session: &Session, graph: GraphLimits) -> GraphRules {
 /// The text of a document, bounded: one byte more than allowed is enough to know that there are too many.
 pub(super) fn text(session: &Session, file: &Path) -> Result<String, Failure> {
     let mut bytes = Vec::new();
-    let bytes_max = session.config.graph.bytes_max as u64 + 1;
-    let read = File::open(file).and_then(|opened| opened.take(bytes_max).read_to_end(&mut bytes));
+    let limits = &session.config.graph;
+    let read = File::open(file).and_then(|opened| opened.take(limits.bytes_max as u64 + 1).read_to_end(&mut bytes));
     read.map_err(|error| Failure::failed(format!("cannot read {}: {error}", file.display())))?;
+    check_bytes(bytes.len(), limits).map_err(|refusal| Failure::failed(format!("{}: {refusal}", file.display())))?;
     String::from_utf8(bytes).map_err(|_| Failure::failed(format!("{} is not UTF-8", file.display())))
 }

@@ -59,11 +59,16 @@ pub(super) fn kill(session: &mut Session, args: &KillArgs) -> Result<u8, Failure
     let reason = caller(&command_line());
     let mut killed = Vec::new();
     for id in &args.ids {
-        client.ask(&graph::kill(id, &reason))?;
-        if session.out.is_json() {
-            killed.push(json!({ "graph": id, "result": "killed" }));
+        let result = if client.ask(&graph::query(id, None))?.has_ended() {
+            "had ended"
         } else {
-            session.out.line(format_args!("{id} killed"));
+            client.ask(&graph::kill(id, &reason))?;
+            "killed"
+        };
+        if session.out.is_json() {
+            killed.push(json!({ "graph": id, "result": result }));
+        } else {
+            session.out.line(format_args!("{id} {result}"));
         }
     }
     if session.out.is_json() {

@@ -16,6 +16,7 @@ use super::Session;
 use super::exit::Failure;
 
 use document::Drawn;
+pub(super) use run::wait;
 
 #[derive(Args, Debug)]
 pub(super) struct GraphArgs {

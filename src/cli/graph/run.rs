@@ -120,6 +120,17 @@ pub(super) fn run(session: &mut Session, args: &RunArgs) -> Result<u8, Failure> 
     })
 }
 
+/// Waits for the end of a graph; exits as `run` does.
+pub(in crate::cli) fn wait(session: &mut Session, id: &str, until: Option<Mono>) -> Result<u8, Failure> {
+    let graph = session.client()?.wait_for_graph(id, until)?;
+    show::show(session, &graph, &[]);
+    if graph.has_ended() {
+        return Ok(code(&graph, None));
+    }
+    note(&format!("graph {id} has not ended"));
+    Ok(exit::TIMED_OUT)
+}
+
 fn code(graph: &GraphAnswer, killed_by: Option<Signal>) -> u8 {
     if graph.status() == status(GraphStatus::Succeeded) {
         return 0;

@@ -74,12 +74,13 @@ impl Controller {
     /// Queues the next round of a task.
     pub(super) fn again(&mut self, now: Now, task: TaskId, mut again: Again) {
         let Some(record) = self.tasks.get(task) else { unreachable!("task {task} is gone between two rounds") };
-        let policy = Arc::clone(&record.policy);
+        let (policy, is_held) = (Arc::clone(&record.policy), record.held.is_some());
         // Counts of the earlier rounds: a loss has been counted already, whatever follows it.
         let counted = u32::from(again.end == RoundEnd::Lost);
         let rounds = (record.counts.fails + record.counts.timeouts + record.counts.losses).saturating_sub(counted);
         let asked = again.result.as_ref().and_then(|result| result.defer.as_deref()).cloned().unwrap_or_default();
         let delay = match again.end {
+            RoundEnd::Deferred if asked.until_released => asked.retry_after.unwrap_or_default(),
             RoundEnd::Deferred => asked.retry_after.unwrap_or(self.settings.defer_delay),
             RoundEnd::Failed | RoundEnd::TimedOut | RoundEnd::Lost => self.backoff(policy.retry_delay, rounds),
             RoundEnd::Returned | RoundEnd::Retried | RoundEnd::NoTool => Duration::ZERO,
@@ -97,6 +98,12 @@ impl Controller {
         self.timers.clear(&Timer::RunTime(task));
         self.forget_lease(task);
         let is_retried = again.end == RoundEnd::Retried;
+        if again.end == RoundEnd::Deferred && asked.until_released {
+            self.tasks.hold(now, task, Some(now.wall));
+        } else if is_retried && is_held {
+            // A task that was killed while it was held is wanted now.
+            self.tasks.hold(now, task, None);
+        }
         self.tasks.change(now, task, TaskEvent::Again(again));
         if !is_retried {
             self.skip_if_stopped(now, task);

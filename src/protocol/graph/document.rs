@@ -21,6 +21,18 @@ pub struct Document {
     pub steps: Vec<StepDocument>,
 }
 
+/// Refuses a document that is too long.
+///
+/// # Errors
+/// -1008
+pub fn check_bytes(bytes: usize, limits: &GraphLimits) -> Result<(), Refusal> {
+    let max = limits.bytes_max;
+    if bytes <= max {
+        return Ok(());
+    }
+    Err(too_many(format!("the graph has {bytes} bytes; at most {max} are accepted (GRAPH_BYTES_MAX)")))
+}
+
 impl Document {
     /// Reads a document.
     ///
@@ -29,10 +41,7 @@ impl Document {
     /// sentence names the step.
     pub fn parse(text: &str, rules: &GraphRules) -> Result<Self, Refusal> {
         let limits = &rules.graph;
-        if text.len() > limits.bytes_max {
-            let (bytes, max) = (text.len(), limits.bytes_max);
-            return Err(too_many(format!("the graph has {bytes} bytes; at most {max} are accepted (GRAPH_BYTES_MAX)")));
-        }
+        check_bytes(text.len(), limits)?;
         let values_max = limits.steps_max.saturating_mul(VALUES_PER_STEP).saturating_add(limits.connections_max);
         let mut table = Table::of(Place::Graph, node::read(text, values_max)?, &["name", "steps", "policy"])?;
         let name = table.text("name")?;

@@ -34,7 +34,7 @@ use super::rules::DefaultPolicies;
 use crate::types::{GraphLimits, GraphStatus, PortActivity, StepState};
 
 pub use accepted::{AcceptedGraph, GraphRow, StepTerms, StoredGraph, decode};
-pub use document::Document;
+pub use document::{Document, check_bytes};
 pub use entry::EntryCodec;
 pub use step::{Port, Source, StepDocument, TaskCount, Work};
 

@@ -139,9 +139,6 @@ pub(super) fn read(name: StepName, node: Node, common: &Fields, rules: &GraphRul
         Some(Node::Scalar(Scalar::Bool(truth))) => truth,
         Some(other) => return Err(table.bad("propagate", &other, "true or false")),
     };
-    if work == Work::Exchange && !sub_inputs.is_empty() {
-        return Err(of_an_exchange(&table, "sub_inputs"));
-    }
     Ok(StepDocument { name, work, inputs, sub_inputs, outputs, tasks, propagates })
 }
 
@@ -158,7 +155,7 @@ fn work(table: &mut Table, common: &Fields, rules: &GraphRules) -> Result<Work, 
         }
         (None, None) => {
             // What remains of these is of no use to a step that has no tasks.
-            let strays = ["parameters", "policy", "tasks", "prepare"].into_iter();
+            let strays = ["parameters", "policy", "tasks", "prepare", "sub_inputs"].into_iter();
             return match strays.map(|key| (key, table.take(key))).find(|(_, node)| node.is_some()) {
                 Some((key, _)) => Err(of_an_exchange(table, key)),
                 None => Ok(Work::Exchange),
@@ -214,8 +211,17 @@ fn of_an_exchange(table: &Table, key: &str) -> Refusal {
 /// The program and its arguments, in the form of a submit.
 fn command_text(table: &Table, node: Node) -> Result<String, Refusal> {
     const WANTED: &str = "a list of texts: the program, which is not empty, then its arguments";
-    let Node::List(items) = node else { return Err(table.bad("command", &node, WANTED)) };
+    let items = match node {
+        Node::List(items) if items.is_empty() => {
+            return Err(bad(&table.place, format_args!("command is empty; it must be {WANTED}")));
+        }
+        Node::List(items) => items,
+        other => return Err(table.bad("command", &other, WANTED)),
+    };
     let text = |item: Node| match item {
+        Node::Scalar(Scalar::Text(text)) if text.contains('\0') => {
+            Err(bad(&table.place, "command: an element contains a NUL character, which no argument can"))
+        }
         Node::Scalar(Scalar::Text(text)) => Ok(text),
         other => Err(table.bad("command: an element", &other, "a text")),
     };

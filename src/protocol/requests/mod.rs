@@ -275,7 +275,7 @@ fn limits_of(body: &[u8], rules: &Rules) -> Result<FieldLimits, Refused> {
     let message_bytes = rules.limits.message_bytes;
     let (what, max, key) = match envelope::long_kind(body) {
         LongKind::Submit => ("submit", rules.submits.bytes_max.max(message_bytes), "SUBMIT_BYTES_MAX"),
-        LongKind::Graph => ("submit", rules.graphs.bytes_max.max(message_bytes), "GRAPH_BYTES_MAX"),
+        LongKind::Graph => ("submit", rules.graphs.message_bytes_max().max(message_bytes), "GRAPH_BYTES_MAX"),
         LongKind::Report => ("report", report::bytes_max(message_bytes), "a fixed limit beyond MESSAGE_BYTES_MAX"),
         LongKind::None | LongKind::Unknown => return Ok(rules.limits),
     };

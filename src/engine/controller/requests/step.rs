@@ -18,7 +18,7 @@ impl Controller {
             ));
         }
         if let Some(round) = round.filter(|round| *round != record.round) {
-            return not_allowed(format!("round {round} of task {task} has ended; the present one is {}", record.round));
+            return not_allowed(format!("task {task} is in round {}, not in round {round}", record.round));
         }
         if matches!(record.phase(), Phase::Waiting | Phase::Ended | Phase::Finished) {
             return not_allowed(format!("task {task} does not run, so it provides nothing"));

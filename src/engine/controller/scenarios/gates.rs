@@ -21,7 +21,10 @@ fn closed(world: &World, seconds: f64) -> Fields {
 
 fn closes(retry_after: f64, gate: &str) -> RunResult {
     let gates = Labels::parse(gate).unwrap();
-    RunResult { defer: Some(Box::new(Defer { retry_after: Some(seconds(retry_after)), gates })), ..result(75) }
+    RunResult {
+        defer: Some(Box::new(Defer { retry_after: Some(seconds(retry_after)), until_released: false, gates })),
+        ..result(75)
+    }
 }
 
 /// The ids of the tasks that these new agents get.

@@ -12,7 +12,8 @@ fn with_budgets(fails: u32, timeouts: u32, losses: u32) -> Fields {
 }
 
 fn deferred(retry_after: Option<f64>, gates: &str) -> RunResult {
-    let defer = Defer { retry_after: retry_after.map(seconds), gates: Labels::parse(gates).unwrap() };
+    let defer =
+        Defer { retry_after: retry_after.map(seconds), until_released: false, gates: Labels::parse(gates).unwrap() };
     RunResult { defer: Some(Box::new(defer)), ..result(75) }
 }
 
@@ -316,4 +317,33 @@ fn a_kill_after_the_end_of_a_run_is_the_end_of_the_task() {
         world.ends("c", child, Round(0), result(exit_code));
         assert_eq!((world.outcome(task), world.outcome(child)), (outcome, outcome), "exit code {exit_code}");
     }
+}
+
+/// The document of step graphs: a task is suspended by its own decision, and started again by an instruction.
+#[test]
+fn a_suspended_task_waits_until_it_is_released() {
+    let mut world = World::new();
+    let task = world.submitted(&Fields::new());
+    world.runs("a", task, Round(0));
+    let suspended = Defer { until_released: true, ..Defer::default() };
+    world.ends("a", task, Round(0), RunResult { defer: Some(Box::new(suspended)), ..result(75) });
+    let record = world.record(task);
+    assert_eq!((record.phase(), record.round, record.held.is_some()), (Phase::Waiting, Round(1), true));
+    world.pass(seconds(3600.0));
+    assert_eq!(world.apply("a"), None);
+    world.do_to(TASK_RELEASE, task);
+    assert_eq!(world.apply("a"), Some((task, Round(1))));
+}
+
+/// The user wants it to run.
+#[test]
+fn a_retry_releases_a_task_that_was_held_when_it_ended() {
+    let mut world = World::new();
+    let task = world.submitted(&Fields::new());
+    world.do_to(TASK_HOLD, task);
+    world.kill(task);
+    assert_eq!(world.record(task).phase(), Phase::Finished);
+    world.do_to(TASK_RETRY, task);
+    assert!(world.record(task).held.is_none());
+    assert!(world.apply("a").is_some());
 }
