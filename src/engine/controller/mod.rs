@@ -257,11 +257,13 @@ impl Controller {
         gone
     }
 
-    /// Whether the run that this record assigns is still the present one of its task.
+    /// Whether the run that this record assigns is still the present one of its task, and not void.
     #[must_use]
     pub fn is_present(&self, assigned: &TaskRecord) -> bool {
         let run = |record: &TaskRecord| Some((record.round, record.assignment()?.agent.clone()));
-        self.tasks.get(assigned.id).is_some_and(|record| record.phase() < Phase::Ended && run(record) == run(assigned))
+        let is_of_it = |record: &TaskRecord| record.phase() < Phase::Ended && run(record) == run(assigned);
+        // A lease that runs out covers no start: its term began when the agent was heard last.
+        !self.expiring.contains_key(&assigned.id) && self.tasks.get(assigned.id).is_some_and(is_of_it)
     }
 
     /// As [`Self::handle_unstored`], for tasks that were submitted together: all of them are removed, or none.

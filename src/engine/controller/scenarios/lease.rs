@@ -375,3 +375,16 @@ fn tags_and_a_lease_have_to_be_in_one_place() {
     let none = world.submitted(&exclusive().with(words::TAGS, "arm"));
     assert!(world.why(none).contains("no agent has the tags arm"), "{}", world.why(none));
 }
+
+/// The assignment waited for the store, which recovered while the lease of the lost agent ran out.
+#[test]
+fn an_assignment_does_not_leave_while_its_lease_runs_out() {
+    let mut world = World::new();
+    let task = world.submitted(&exclusive());
+    assert_eq!(world.asks("a"), Some((task, Round(0))));
+    let assigned = world.record(task);
+    assert!(world.controller.is_present(&assigned));
+    world.pass(LOSS);
+    assert_eq!(world.phase(task), Phase::Dispatched, "the next round waits for the lease");
+    assert!(!world.controller.is_present(&assigned), "a start now would outlive the lease");
+}
