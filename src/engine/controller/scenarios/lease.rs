@@ -388,3 +388,19 @@ fn an_assignment_does_not_leave_while_its_lease_runs_out() {
     assert_eq!(world.phase(task), Phase::Dispatched, "the next round waits for the lease");
     assert!(!world.controller.is_present(&assigned), "a start now would outlive the lease");
 }
+
+/// A request for a task may be older than the run, which begins or goes on when the agent reads its messages.
+#[test]
+fn an_end_after_a_request_for_a_task_is_unconfirmed() {
+    for restarts in [true, false] {
+        let mut world = World::new();
+        let task = world.task();
+        world.runs("a", task, Round(0));
+        world.kill(task);
+        if restarts {
+            world.restart();
+        }
+        world.park("a");
+        assert_eq!((world.outcome(task), world.unconfirmed(task)), (Outcome::Killed, [true, true]));
+    }
+}
