@@ -404,3 +404,16 @@ fn an_end_after_a_request_for_a_task_is_unconfirmed() {
         assert_eq!((world.outcome(task), world.unconfirmed(task)), (Outcome::Killed, [true, true]));
     }
 }
+
+/// The clock was set back between the two: the earlier run seems to be the later one.
+#[test]
+fn a_new_controller_knows_the_run_that_was_given_up_whatever_the_clock_has_shown() {
+    let (mut world, task) = World::exclusive_at_a_silent_agent();
+    world.pass(LOSS);
+    world.jump(-3600);
+    let other = world.task();
+    world.runs("a", other, Round(0));
+    world.restart();
+    assert_eq!(world.ends("a", other, Round(0), result(0)), None, "its result is taken");
+    assert_eq!((world.outcome(other), world.phase(task)), (Outcome::Succeeded, Phase::Running));
+}
