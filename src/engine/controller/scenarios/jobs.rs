@@ -233,3 +233,18 @@ fn the_tasks_of_a_job_are_found_by_its_name() {
     let Reply::Tasks { page, .. } = world.send(TASK_DETAILS, &of_job("none")) else { panic!() };
     assert_eq!(page.total, 0);
 }
+
+/// The assignment waited for the store, and found no peer afterwards.
+#[test]
+fn a_task_that_comes_back_to_a_stopped_job_is_skipped() {
+    let mut world = World::new();
+    let failing = world.submitted(&of_job("j").with(words::JOB_MAX_FAILS, 1u32));
+    let other = world.submitted(&of_job("j"));
+    world.runs("a", failing, Round(0));
+    assert_eq!(world.apply("b"), Some((other, Round(0))));
+    world.ends("a", failing, Round(0), result(7));
+    assert_eq!(world.phase(other), Phase::Dispatched, "what an agent has goes on");
+    world.controller.handle_undelivered(world.now, other, Round(0));
+    world.settle();
+    assert_eq!(world.outcome(other), Outcome::Skipped);
+}
