@@ -49,7 +49,11 @@ impl World {
             }
         }
         self.life().sequencer.handle_timeout(now);
-        self.depart(now)
+        let turned = self.depart(now);
+        for line in self.life().sequencer.take_log() {
+            note!(self, "LOG {}", line.text);
+        }
+        turned
     }
 
     fn operation(&mut self) -> Result<(), Killed> {
