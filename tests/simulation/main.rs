@@ -154,12 +154,27 @@ fn one_seed_keeps_every_promise() {
     }
 }
 
-/// The seeds beyond those of every run that have found a defect: a second answer about a withdrawn task, and an exclusive run that was
-/// handed out by a store that had recovered after its agent was given up.
+/// The seeds beyond those of every run that have found a defect, of the product or of the checks.
 #[test]
 fn seeds_that_have_found_a_defect_keep_every_promise() {
-    for seed in [6043, 2694] {
-        run(seed, false, None);
+    let assignments_of_void_runs = [2694, 46522];
+    let ends_without_a_confirmation = [13179, 31345, 43906, 46738, 58147, 86653, 94323, 97447];
+    let withdrawn_submits = [6043, 13029, 16001, 44825, 48288, 48587, 60056, 85547];
+    let tasks_back_in_a_stopped_job = [21740, 44818, 52571];
+    let restored_agents_with_two_runs = [27191, 94253];
+    let clocks_that_jump_at_a_gate = [34605];
+    let ends_and_retries_in_one_commit = [20557, 23126, 53800, 54097, 61259, 90337, 93999, 98787];
+    let kinds: [&[u64]; 7] = [
+        &assignments_of_void_runs,
+        &ends_without_a_confirmation,
+        &withdrawn_submits,
+        &tasks_back_in_a_stopped_job,
+        &restored_agents_with_two_runs,
+        &clocks_that_jump_at_a_gate,
+        &ends_and_retries_in_one_commit,
+    ];
+    for seed in kinds.into_iter().flatten() {
+        run(*seed, false, None);
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
-use llts::types::{JobStatus, Outcome, Phase, Prior, TaskId, TaskRecord, TaskState, Term, Wanted};
+use llts::types::{JobStatus, Outcome, Phase, Prior, Round, TaskId, TaskRecord, TaskState, Term, Wanted};
 
 use crate::dice::{Dice, Nanos, SECOND};
 use crate::model::Disk;
@@ -114,11 +114,14 @@ impl World {
     }
 }
 
+/// Each end of each task, with its round: a client may request another round.
+type Ends = BTreeMap<TaskId, BTreeSet<(Round, Outcome)>>;
+
 /// The ends of tasks, and the published states of jobs.
 #[derive(Default)]
 pub(crate) struct Relations {
-    ends: BTreeMap<TaskId, BTreeSet<Outcome>>,
-    stored_ends: BTreeMap<TaskId, BTreeSet<Outcome>>,
+    ends: Ends,
+    stored_ends: Ends,
     /// The numbers and the moments of the published states.
     published: BTreeMap<String, Vec<(u64, Nanos)>>,
     last: BTreeMap<String, JobStatus>,
@@ -129,9 +132,14 @@ impl Relations {
         self.ends.clone_from(&self.stored_ends);
     }
 
+    /// A record is stored, and with it every earlier end of its task: one commit may hold an end and the rounds after it, of
+    /// which only the last record is written.
     pub(crate) fn committed(&mut self, record: &TaskRecord) {
+        let stored = self.stored_ends.entry(record.id).or_default();
+        let earlier = self.ends.get(&record.id).into_iter().flatten().filter(|(round, _)| *round < record.round);
+        stored.extend(earlier.copied());
         if let TaskState::Finished { outcome, .. } = record.state {
-            self.stored_ends.entry(record.id).or_default().insert(outcome);
+            stored.insert((record.round, outcome));
         }
     }
 
@@ -142,7 +150,7 @@ impl Relations {
                 if *outcome == Outcome::Skipped {
                     self.check_skipped(record, tasks);
                 }
-                self.ends.entry(record.id).or_default().insert(*outcome);
+                self.ends.entry(record.id).or_default().insert((record.round, *outcome));
             }
             TaskState::Dispatched(_) => {
                 for term in record.after() {
@@ -159,7 +167,7 @@ impl Relations {
     }
 
     fn has_ended(&self, task: TaskId, how: impl Fn(Outcome) -> bool) -> bool {
-        self.ends.get(&task).is_some_and(|ends| ends.iter().any(|outcome| how(*outcome)))
+        self.ends.get(&task).is_some_and(|ends| ends.iter().any(|(_, outcome)| how(*outcome)))
     }
 
     /// Whether every end that the term needs has been seen.

@@ -50,7 +50,11 @@ impl World {
         }
         self.life().sequencer.handle_timeout(now);
         self.give_push_room();
-        self.depart(now)
+        let turned = self.depart(now);
+        for line in self.life().sequencer.take_log() {
+            note!(self, "LOG {}", line.text);
+        }
+        turned
     }
 
     fn operation(&mut self) -> Result<(), Killed> {

@@ -32,7 +32,11 @@ impl Controller {
         let Some(record) = self.tasks.get(task) else { return };
         match record.kill.as_ref().map(|kill| kill.cause.clone()) {
             Some(cause) if cause.ends_the_task() => self.close(now, task, cause.outcome()),
-            _ => self.tasks.change(now, task, TaskEvent::Return),
+            _ => {
+                self.tasks.change(now, task, TaskEvent::Return);
+                // Its job may have been stopped while the assignment waited for the store.
+                self.skip_if_stopped(now, task);
+            }
         }
         self.settle(now);
     }

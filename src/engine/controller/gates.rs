@@ -116,7 +116,10 @@ impl Gates {
     /// The first gate that lets no task pass.
     pub(super) fn obstacle(&self, now: Now, needs: &Requirements) -> Option<(Label, GateVerdict)> {
         needs.gates.iter().find_map(|name| {
-            let (verdict, _) = self.gates.get(name)?.gate.verdict(now);
+            let gate = &self.gates.get(name)?.gate;
+            // Until it is reopened: an opening by a clock that is set back later would last in the open lines.
+            let closed = gate.settings().closed_until.map(GateVerdict::Closed);
+            let verdict = closed.unwrap_or_else(|| gate.verdict(now).0);
             (verdict != GateVerdict::Open).then(|| (name.clone(), verdict))
         })
     }

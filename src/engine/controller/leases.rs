@@ -122,14 +122,13 @@ impl Controller {
     /// What may be left of a run that its agent, now back, does not mention. For most tasks its silence is enough; for a
     /// lease, the session that holds it must have ended.
     pub(super) fn remains_after(&self, now: Now, task: TaskId, sender: &Sender, message: &FromAgent) -> Remains {
-        let is_exclusive = self.tasks.get(task).is_some_and(|record| record.lease().is_some());
         let over = match message {
             FromAgent::Exit => Some(sender.session),
             FromAgent::Heartbeat(heartbeat) => heartbeat.replaces,
             FromAgent::Apply(_) | FromAgent::Report(_) | FromAgent::Serve(_) => None,
         };
         let is_proof = over.is_some_and(|session| self.is_held_by(task, &sender.agent, session));
-        if is_proof || !is_exclusive { Remains::Gone } else { Remains::Unknown(now.mono) }
+        if is_proof { Remains::Gone } else { Remains::Unknown(now.mono) }
     }
 
     /// This session of an agent has ended and has left no process behind.

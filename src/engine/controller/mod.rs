@@ -63,6 +63,7 @@ mod tools;
 mod transition;
 mod verdict;
 mod waits;
+mod withdrawal;
 
 #[cfg(test)]
 mod scenarios;
@@ -80,7 +81,7 @@ pub use sequencer::{Departure, Route, Sequencer};
 use crate::engine::journal::{Journal, LogLine};
 use crate::engine::timers::Timers;
 use crate::protocol::reply::Reply;
-use crate::types::{KillCause, Mono, Now, Phase, Provided, Round, TaskId, TaskRecord};
+use crate::types::{KillCause, Mono, Now, Phase, Provided, TaskId, TaskRecord};
 
 /// How often moments on the wall clock are checked: the clock may jump, so a moment far away is not trusted.
 const LOOK_INTERVAL: Duration = Duration::from_secs(60);
@@ -146,6 +147,8 @@ pub struct Controller {
     agents: agents::Agents,
     families: family::Families,
     retained: retention::RetainedFamilies,
+    /// The limits of failures that unstored submits have replaced.
+    limits: withdrawal::Limits,
     /// The void runs of exclusive tasks whose leases have not expired.
     expiring: BTreeMap<TaskId, leases::Expiring>,
     /// The step graphs.
@@ -198,6 +201,7 @@ impl Controller {
             agents: agents::Agents::default(),
             families: family::Families::default(),
             retained: retention::RetainedFamilies::default(),
+            limits: withdrawal::Limits::new(),
             expiring: BTreeMap::new(),
             graphs: graphs::Graphs::default(),
             provided: None,
@@ -259,30 +263,16 @@ impl Controller {
     /// A commit is stored, including the submits of all tasks up to this one.
     pub fn handle_committed(&mut self, newest: Option<TaskId>) {
         self.stored_max = self.stored_max.max(newest.unwrap_or(TaskId::MIN));
+        self.limits_are_stored();
     }
 
-    /// A submit could not be stored, and its submitter has not been told that it was accepted. True if the task is removed.
-    /// A task that an agent or a family already has, or that has run, stays, and its submitter must wait; so does a task
-    /// that existed before a `duplicate` of its submit came.
-    pub fn handle_unstored(&mut self, now: Now, task: TaskId, duplicate: bool) -> bool {
-        // A task that was submitted twice with the same key may have been removed already.
-        let Some(record) = self.tasks.get(task) else { return true };
-        if duplicate {
-            // It may have been stored long ago, and promised to a client.
-            return false;
-        }
-        let gone = self.may_be_withdrawn(record);
-        if gone {
-            self.tasks.remove(now, task);
-        }
-        gone
-    }
-
-    /// Whether the run that this record assigns is still the present one of its task.
+    /// Whether the run that this record assigns is still the present one of its task, and not void.
     #[must_use]
     pub fn is_present(&self, assigned: &TaskRecord) -> bool {
         let run = |record: &TaskRecord| Some((record.round, record.assignment()?.agent.clone()));
-        self.tasks.get(assigned.id).is_some_and(|record| record.phase() < Phase::Ended && run(record) == run(assigned))
+        let is_of_it = |record: &TaskRecord| record.phase() < Phase::Ended && run(record) == run(assigned);
+        // A lease that runs out covers no start: its term began when the agent was heard last.
+        !self.expiring.contains_key(&assigned.id) && self.tasks.get(assigned.id).is_some_and(is_of_it)
     }
 
     /// How long the confirmation of an agent's last report may wait for a commit.
@@ -292,27 +282,6 @@ impl Controller {
             Reply::Reported { task, .. } => self.tasks.get(*task).map(batch_delay::of_many).unwrap_or_default(),
             _ => Duration::ZERO,
         }
-    }
-
-    /// As [`Self::handle_unstored`], for tasks that were submitted together: all of them are removed, or none.
-    pub fn handle_many_unstored(&mut self, now: Now, tasks: &[TaskId], duplicates: &[usize]) -> bool {
-        let new = || tasks.iter().enumerate().filter(|(index, _)| !duplicates.contains(index)).map(|(_, task)| *task);
-        // What binds them to one another goes with them, the youngest first.
-        let stays = |task| self.tasks.get(task).is_some_and(|record| !self.may_be_withdrawn(record));
-        if new().any(stays) {
-            return false;
-        }
-        for task in new().collect::<Vec<_>>().into_iter().rev() {
-            self.tasks.remove(now, task);
-        }
-        duplicates.is_empty()
-    }
-
-    /// Whether a task can be removed as if it had never been submitted.
-    fn may_be_withdrawn(&self, record: &TaskRecord) -> bool {
-        let has_run = record.round > Round(0) || !record.past.is_empty();
-        let has_relatives = self.families.has(record.id) || self.tasks.dependants().has(record);
-        record.phase() == Phase::Waiting && !has_run && !has_relatives
     }
 
     /// The end of every event: every task that can start does, and the deadline is set for the next change by time.

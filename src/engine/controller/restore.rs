@@ -123,8 +123,12 @@ impl Controller {
             return self.timers.set(Timer::Silence(agent), now.mono + self.silence_max());
         };
         let Slot::Busy(other) = slot else { unreachable!("agent {agent} was restored without a task") };
-        // The older run was given up and its lease awaited. The time of its agent's last message is not known any more.
-        let given = |task| self.tasks.get(task).and_then(|record| record.last_run()).map(|run| run.dispatched_at);
+        // The older run was given up and its lease awaited: if only one of them has a lease, it is that one, whatever the
+        // wall clock has shown. The time of its agent's last message is not known any more.
+        let given = |task| {
+            let run = self.tasks.get(task).and_then(|record| record.last_run());
+            run.map(|run| (run.lease.is_none(), run.dispatched_at))
+        };
         let (older, newer) = if given(other) <= given(task) { (other, task) } else { (task, other) };
         let given = (newer, round(newer));
         self.agents.set_slot(&agent, Slot::Busy(newer));

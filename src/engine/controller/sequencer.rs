@@ -199,6 +199,7 @@ impl<R: Clone> Sequencer<R> {
             self.hold_or_refuse(now, why, message);
         }
         self.controller.handle_store(Some(why.to_owned()));
+        self.controller.handle_withdrawn(now);
         true
     }
 

@@ -18,9 +18,7 @@ impl Controller {
                 return Reply::Assigned(record, self.step_context(task)).into();
             }
             self.journal.warn(format!("agent {id} asks for a task although it has {task}: it has lost track of it"));
-            let is_exclusive = self.tasks.get(task).is_some_and(|record| record.lease().is_some());
-            let remains = if is_exclusive { Remains::Unknown(now.mono) } else { Remains::Gone };
-            self.void_round(now, task, RoundEnd::Lost, remains);
+            self.void_round(now, task, RoundEnd::Lost, Remains::Unknown(now.mono));
         }
         self.agents.set_slot(id, Slot::Free);
         self.agents.set_given(id, None);

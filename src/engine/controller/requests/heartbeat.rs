@@ -1,6 +1,7 @@
 //! AGENT/HEARTBEAT: the state of an agent, and the instructions in the answer.
 
 use super::{Controller, Reply, Slot};
+use crate::engine::controller::agent::Liveness;
 use crate::protocol::requests::heartbeat::{Directive, Heard, Heartbeat};
 use crate::types::{AgentId, Now, Offer, Round, TaskId, TaskState};
 
@@ -15,7 +16,8 @@ impl Controller {
         self.agents.set_kill_budget(id, heartbeat.beat.and_then(|beat| beat.kill_budget));
         self.has_looked(id, heartbeat.tools.and_then(|told| told.looked));
         let beat = heartbeat.beat.map(|beat| beat.number);
-        let wanted = heartbeat.run.map(|(task, round)| (task, round, self.wanted(id, task, round)));
+        let run = heartbeat.run.filter(|run| !self.is_undecided(id, *run));
+        let wanted = run.map(|(task, round)| (task, round, self.wanted(id, task, round)));
         match (self.agents.slot_or_free(id), wanted) {
             (Slot::Free | Slot::Parked(..), Some((.., Directive::Drop))) => {
                 self.unpark(id);
@@ -54,6 +56,14 @@ impl Controller {
                 _ => true,
             },
         }
+    }
+
+    /// Whether a run may become that of this agent, which was restored with an earlier one. The report on the end of that
+    /// one is on its way ([`Controller::reunite`]), and then the run is adopted ([`Controller::readopt`]): an order to drop
+    /// it would start the same round anew.
+    fn is_undecided(&self, id: &AgentId, (task, round): (TaskId, Round)) -> bool {
+        let is_back = self.agents.get(id).is_some_and(|agent| !matches!(agent.liveness, Liveness::Session(_)));
+        is_back && round == Round(0) && self.may_be_out(task)
     }
 
     /// The directive for a run that an agent reports.

@@ -114,7 +114,7 @@ impl Controller {
         let member = record.membership().cloned();
         self.tasks.insert(now, record);
         if let Some(Membership { name, fails_max: Some(max), .. }) = member {
-            self.limit_fails(&name, max);
+            self.limit_fails(id, &name, max);
         }
         if terms > 0 {
             self.judge_terms(now, id);

@@ -349,3 +349,17 @@ fn a_task_that_comes_when_its_gate_opens_holds_up_nobody() {
     let second = world.submitted(&at("g,h"));
     assert_eq!(taken(&mut world, &["a", "b"]), [Some(first), Some(second)]);
 }
+
+/// What changes at the gate meanwhile does not open it for longer than the jump.
+#[test]
+fn a_clock_that_jumps_forward_and_back_passes_no_closed_gate() {
+    let mut world = World::new();
+    let fields = closed(&world, 100.0);
+    world.set_gate("g", fields);
+    world.jump(3600);
+    let task = world.submitted(&Fields::new().with(words::GATE, "g"));
+    world.jump(-3600);
+    assert_eq!(world.apply("a"), None);
+    world.pass(seconds(100.0));
+    assert_eq!(world.apply("a"), Some((task, Round(0))));
+}

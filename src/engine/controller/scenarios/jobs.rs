@@ -233,3 +233,59 @@ fn the_tasks_of_a_job_are_found_by_its_name() {
     let Reply::Tasks { page, .. } = world.send(TASK_DETAILS, &of_job("none")) else { panic!() };
     assert_eq!(page.total, 0);
 }
+
+/// The assignment waited for the store, and found no peer afterwards.
+#[test]
+fn a_task_that_comes_back_to_a_stopped_job_is_skipped() {
+    let mut world = World::new();
+    let failing = world.submitted(&of_job("j").with(words::JOB_MAX_FAILS, 1u32));
+    let other = world.submitted(&of_job("j"));
+    world.runs("a", failing, Round(0));
+    assert_eq!(world.apply("b"), Some((other, Round(0))));
+    world.ends("a", failing, Round(0), result(7));
+    assert_eq!(world.phase(other), Phase::Dispatched, "what an agent has goes on");
+    world.controller.handle_undelivered(world.now, other, Round(0));
+    world.settle();
+    assert_eq!(world.outcome(other), Outcome::Skipped);
+}
+
+/// A refused submit leaves no trace in its job, in whatever order several of them are withdrawn.
+#[test]
+fn the_limit_of_a_refused_submit_is_that_of_before() {
+    for order in [[0, 1], [1, 0]] {
+        let mut world = World::new();
+        let limited = |max: u32| of_job("j").with(words::JOB_MAX_FAILS, max);
+        let failing = world.submitted(&limited(2));
+        world.controller.handle_committed(Some(failing));
+        let refused = [3, 1].map(|max| world.submitted(&limited(max)));
+        for index in order {
+            assert!(world.controller.handle_unstored(world.now, refused[index], false));
+        }
+        world.controller.handle_withdrawn(world.now);
+        world.settle();
+        let [second, waiting] = [(); 2].map(|()| world.submitted(&of_job("j")));
+        world.exits("a", failing, 0, 7);
+        assert_eq!(world.job("j").stopped, None, "one of two may fail");
+        world.exits("a", second, 0, 7);
+        assert_eq!(world.outcome(waiting), Outcome::Skipped, "the limit of the stored submit holds");
+    }
+}
+
+/// The state counts the refused task, and the job that the next submit makes begins with the same number.
+#[test]
+fn the_state_of_a_job_without_a_stored_task_is_not_published() {
+    let mut world = World::new();
+    let fields = of_job("j").with(words::OPERATION, "t").with(words::TYPE, TASK_SUBMIT.word);
+    let Ok((_, Message::Client(submit))) = requests::parse(&json::to_vec(&fields), &rules()) else { panic!() };
+    let ticket = world.ticket();
+    // The commit before fails in the same turn.
+    let Answer::Now(Reply::Submitted { task, .. }) = world.controller.handle_request(world.now, ticket, submit) else {
+        panic!()
+    };
+    assert!(world.controller.handle_unstored(world.now, task, false));
+    world.controller.handle_withdrawn(world.now);
+    world.settle();
+    assert_eq!(world.statuses, []);
+    world.submitted(&of_job("j"));
+    assert_eq!(world.statuses.iter().map(|status| status.seq).collect::<Vec<_>>(), [1]);
+}

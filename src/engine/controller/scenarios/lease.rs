@@ -383,3 +383,45 @@ fn tags_and_a_lease_have_to_be_in_one_place() {
     let none = world.submitted(&exclusive().with(words::TAGS, "arm"));
     assert!(world.why(none).contains("no agent has the tags arm"), "{}", world.why(none));
 }
+
+/// The assignment waited for the store, which recovered while the lease of the lost agent ran out.
+#[test]
+fn an_assignment_does_not_leave_while_its_lease_runs_out() {
+    let mut world = World::new();
+    let task = world.submitted(&exclusive());
+    assert_eq!(world.asks("a"), Some((task, Round(0))));
+    let assigned = world.record(task);
+    assert!(world.controller.is_present(&assigned));
+    world.pass(LOSS);
+    assert_eq!(world.phase(task), Phase::Dispatched, "the next round waits for the lease");
+    assert!(!world.controller.is_present(&assigned), "a start now would outlive the lease");
+}
+
+/// A request for a task may be older than the run, which begins or goes on when the agent reads its messages.
+#[test]
+fn an_end_after_a_request_for_a_task_is_unconfirmed() {
+    for restarts in [true, false] {
+        let mut world = World::new();
+        let task = world.task();
+        world.runs("a", task, Round(0));
+        world.kill(task);
+        if restarts {
+            world.restart();
+        }
+        world.park("a");
+        assert_eq!((world.outcome(task), world.unconfirmed(task)), (Outcome::Killed, [true, true]));
+    }
+}
+
+/// The clock was set back between the two: the earlier run seems to be the later one.
+#[test]
+fn a_new_controller_knows_the_run_that_was_given_up_whatever_the_clock_has_shown() {
+    let (mut world, task) = World::exclusive_at_a_silent_agent();
+    world.pass(LOSS);
+    world.jump(-3600);
+    let other = world.task();
+    world.runs("a", other, Round(0));
+    world.restart();
+    assert_eq!(world.ends("a", other, Round(0), result(0)), None, "its result is taken");
+    assert_eq!((world.outcome(other), world.phase(task)), (Outcome::Succeeded, Phase::Running));
+}

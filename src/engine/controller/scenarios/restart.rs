@@ -263,3 +263,18 @@ fn a_simple_agent_is_told_of_a_task_when_that_is_stored() {
     world.restart();
     assert_eq!(world.phase(tasks[0]), Phase::Dispatched);
 }
+
+/// Neither the end of its last run nor the dispatch of this one was stored. An order to drop it would start the same round
+/// once more, and its phases would go back.
+#[test]
+fn a_run_whose_agent_still_owes_the_end_of_another_one_goes_on() {
+    let mut world = World::new();
+    let (first, second) = (world.task(), world.task());
+    world.runs("a", first, Round(0));
+    world.restart();
+    assert_eq!(world.beat("a", Some((second, Round(0)))), None, "undecided until the report has come");
+    assert_eq!(world.ends("a", first, Round(0), result(0)), None);
+    assert_eq!(world.beat("a", Some((second, Round(0)))), Some(Directive::Run));
+    assert_eq!(world.ends("a", second, Round(0), result(0)), None);
+    assert_eq!((world.outcome(first), world.outcome(second)), (Outcome::Succeeded, Outcome::Succeeded));
+}

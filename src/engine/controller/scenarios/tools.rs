@@ -527,3 +527,21 @@ fn a_look_for_another_controller_does_not_count() {
     assert_ne!(look, before);
     assert_eq!(world.has_looked("b", before, ""), Some(look));
 }
+
+/// A task whose tool is looked for holds up those behind it, which have been looked for before.
+#[test]
+fn a_task_behind_a_refused_submit_goes_on_at_once() {
+    let (mut world, [a, _]) = World::with_lookers(["a", "b"]);
+    let first = world.of("x");
+    let look = world.look();
+    let urgent = Fields::new().with(words::OPERATION, "x").with(words::PRIORITY, 1);
+    let refused = world.submitted(&urgent);
+    for agent in ["a", "b"] {
+        world.has_looked(agent, look, "");
+    }
+    assert!(world.assigned().is_empty(), "the second look is under way");
+    assert!(world.controller.handle_unstored(world.now, refused, false));
+    world.controller.handle_withdrawn(world.now);
+    world.settle();
+    assert_eq!(world.assigned(), [(a, first)]);
+}

@@ -82,12 +82,14 @@ impl Controller {
     }
 
     /// The last number of failures that was given holds for the whole job.
-    pub(super) fn limit_fails(&mut self, name: &JobName, max: u32) {
-        let Some(job) = self.tasks.jobs_mut().get_mut(name).filter(|job| job.memo.fails_max != Some(max)) else {
-            return;
-        };
-        job.memo.fails_max = Some(max);
+    pub(super) fn limit_fails(&mut self, task: TaskId, name: &JobName, max: u32) {
+        let Some(job) = self.tasks.jobs_mut().get_mut(name) else { return };
+        let before = job.memo.fails_max.replace(max);
         let must_stop = job.must_stop();
+        self.limits.insert(task, before);
+        if before == Some(max) {
+            return;
+        }
         self.store_memo(name);
         if must_stop {
             self.stop_job(name);
