@@ -15,6 +15,8 @@
 //!
 //! Outputs may be any bytes, and are written in base64. Unknown members are ignored; an unknown type is an error.
 
+pub mod agents;
+
 use std::fmt;
 use std::sync::Arc;
 

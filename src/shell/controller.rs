@@ -21,6 +21,7 @@ pub use settings::field_limits;
 use super::clock;
 use super::door::{Address, Change, Door, Doors, Request, ZmtpDoor};
 use super::http::Http;
+use super::lists::HostedLists;
 use super::lock::StateLock;
 use super::logging;
 use super::metrics::Metrics;
@@ -70,8 +71,11 @@ pub fn run(config: &Config) -> Result<(), ControllerError> {
     // What only a scrape shows is measured only where there can be one.
     let metrics = config.http.enabled.then(|| Arc::new(Metrics::new(&pusher.measure())));
     let http = metrics.as_ref().map(|metrics| Http::start(config, rules.limits, metrics)).transpose()?;
-    announce(config, &*ports, http.as_ref(), prompts.as_ref())?;
-    let others = http.map(|http| Box::new(http) as Box<dyn Door>).into_iter().collect();
+    let here = std::env::current_dir()?;
+    let lists = config.lists.dir.as_ref().map(|dir| HostedLists::start(config, dir, &here)).transpose()?;
+    announce(config, &*ports, http.as_ref(), prompts.as_ref(), lists.as_ref())?;
+    let http = http.map(|http| Box::new(http) as Box<dyn Door>);
+    let others = http.into_iter().chain(lists.map(|lists| Box::new(lists) as Box<dyn Door>)).collect();
     let mut service = Service {
         sequencer: Sequencer::new(controller),
         doors: Doors::new(ZmtpDoor::new(ports), others),
@@ -98,6 +102,7 @@ fn announce(
     ports: &dyn Ports,
     http: Option<&Http>,
     prompts: Option<&HostedMaster>,
+    lists: Option<&HostedLists>,
 ) -> std::io::Result<()> {
     let (requests, broadcasts) = (ports.requests(), ports.broadcasts());
     if config.exposure() == Exposure::Network {
@@ -115,6 +120,9 @@ fn announce(
     writeln!(out, "llts {ready}")?;
     if let Some(prompts) = prompts {
         writeln!(out, "{prompts}")?;
+    }
+    if let Some(lists) = lists {
+        writeln!(out, "{}", lists.ready_line())?;
     }
     out.flush()
 }

@@ -165,6 +165,7 @@ fn places(folder: &Path, way: Way) -> Vec<(&'static str, OsString)> {
         ("LLTS_CONTROLLER_IP", "127.0.0.1".into()),
         ("LLTS_PROMPT_HOSTED", "false".into()),
         ("LLTS_HTTP_ENABLED", "false".into()),
+        ("LLTS_LISTS_DIR", "".into()),
         ("LLTS_STATE_DIR", inside(EPHEMERAL_STATE)),
         ("LLTS_AGENT_WORK_DIR", inside(EPHEMERAL_WORK)),
         ("LLTS_LOG_DIR", inside(EPHEMERAL_LOG)),

@@ -12,4 +12,5 @@ mod cli;
 mod crash;
 mod foreign;
 mod hazards;
+mod hosted;
 mod sandbox;

@@ -42,6 +42,6 @@ pub(super) fn run(session: &mut Session, dir: Option<&Path>, args: &ServerArgs) 
     } else {
         session.out.line(ready);
     }
-    server.run(signals).map_err(Failure::failed)?;
+    server.run(Some(signals)).map_err(Failure::failed)?;
     Ok(0)
 }

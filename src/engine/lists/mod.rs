@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`task`] | the content of a task file, and what follows a failure |
 //! | [`server`] | which tasks form a list, which worker has it, when it is opened again |
+//! | [`agents`] | the agents of a controller as a worker of its own lists |
 //! | [`worker`] | the tasks of a list one after the other, and the delivery of their results |
 //!
 //! ```text
@@ -15,6 +16,8 @@
 //!
 //! The name of a running list is the fence: results count only from the connection that has the list of this name.
 
+pub mod agents;
+mod result;
 pub mod server;
 pub mod task;
 pub mod worker;
@@ -23,3 +26,8 @@ pub mod worker;
 mod scenarios;
 
 pub use crate::engine::run::Signal;
+
+/// The seconds of a moment, as files have them.
+const fn seconds(wall: crate::types::Wall) -> u64 {
+    wall.micros() / 1_000_000
+}

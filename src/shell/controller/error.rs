@@ -1,6 +1,7 @@
 //! Why a controller ends without a request to stop.
 
 use crate::shell::http::HttpError;
+use crate::shell::lists::ListsError;
 use crate::shell::lock::LockError;
 use crate::shell::port::SocketError;
 use crate::shell::prompt::PromptError;
@@ -28,6 +29,9 @@ pub enum ControllerError {
     /// The prompt master that it is to host cannot start.
     #[error(transparent)]
     Prompt(#[from] PromptError),
+    /// The task lists of the configuration cannot be served.
+    #[error(transparent)]
+    Lists(#[from] ListsError),
     /// The HTTP door cannot be opened.
     #[error(transparent)]
     Http(#[from] HttpError),

@@ -5,12 +5,14 @@
 //! | [`folders`] | the layout, and the moves before a list runs |
 //! | [`keeper`] | the thread for results, and the moves after a list has run |
 //! | [`server`] | the loop around the engine |
+//! | `hosted` | the same server as a part of a controller, whose agents are one of its workers |
 //! | [`worker`] | the loop of a worker; `runner` has its command |
 //! | `repeat` | the duplicate of a failed task |
 //! | [`orders`] | new tasks, repeated ones, and the removal of finished ones |
 //! | [`view`] | what is in the folders |
 
 pub mod folders;
+mod hosted;
 mod keeper;
 pub mod orders;
 mod recovery;
@@ -19,6 +21,8 @@ mod runner;
 pub mod server;
 pub mod view;
 pub mod worker;
+
+pub use hosted::HostedLists;
 
 use std::io;
 use std::net::SocketAddr;
@@ -72,6 +76,16 @@ pub enum ListsError {
         /// Error of the system.
         source: io::Error,
     },
+    /// A controller with this folder takes no commands.
+    #[error(
+        "the task lists in {path} are commands, and ALLOW_COMMANDS = \"no\" takes none; set DIR in [lists] to \"\" or \
+         ALLOW_COMMANDS to another value",
+        path = .0.display()
+    )]
+    NoCommands(PathBuf),
+    /// The name of the folder of the commands cannot be sent.
+    #[error("the path {} is not UTF-8, so that no command of a list can run there; move the home", .0.display())]
+    NoText(PathBuf),
     /// The folder of new tasks was removed while the server ran.
     #[error("{} has vanished", .0.display())]
     Vanished(PathBuf),

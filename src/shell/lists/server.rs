@@ -3,6 +3,9 @@
 //! A turn is one wait; then ready events go through the engine one by one, each followed by its effects. The loop makes the moves that
 //! a worker waits for, and reads new files; results are written by the [`super::keeper`].
 
+pub(super) mod own;
+mod questions;
+
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd as _, AsRawFd as _};
@@ -13,6 +16,7 @@ use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token};
 use serde_json::json;
 
+use self::own::Own;
 use super::folders::{Folders, Place, is_candidate, write_over};
 use super::keeper::{Done, Job, Keeper};
 use super::{CLOSE, FACTS, LOCK, ListsError, recovery};
@@ -31,6 +35,7 @@ const LISTENER: Token = Token(0);
 const SIGNALS: Token = Token(1);
 const WATCH: Token = Token(2);
 const KEEPER: Token = Token(3);
+const OWN_NEWS: Token = Token(4);
 /// The number before that of the first connection; the number of a connection is its token.
 const CONNECTIONS: u64 = 15;
 
@@ -39,7 +44,7 @@ const EVENTS: usize = 1024;
 
 /// A server with its port and folders, ready for [`ListsServer::run`].
 pub struct ListsServer {
-    engine: Server,
+    pub(super) engine: Server,
     folders: Folders,
     poll: Poll,
     server: JsonServer,
@@ -49,6 +54,8 @@ pub struct ListsServer {
     /// Whether the watch has had its turn and may have more changes.
     watch_unread: bool,
     is_vanished: bool,
+    /// The agents of the controller that this server is a part of.
+    pub(super) own: Option<Own>,
     /// Held until the process ends or the server is dropped.
     _lock: StateLock,
 }
@@ -88,9 +95,19 @@ impl ListsServer {
         let keeper = Keeper::start(folders.clone(), config.controller.durability == Durability::Disk)?;
         poll.registry().register(&mut SourceFd(&keeper.as_fd().as_raw_fd()), KEEPER, Interest::READABLE)?;
         keeper.give(Job::FinishLeftovers);
-        let (watch_unread, is_vanished) = (true, false);
-        let mut server =
-            Self { engine, folders, poll, server, address, keeper, watch, watch_unread, is_vanished, _lock: lock };
+        let mut server = Self {
+            engine,
+            folders,
+            poll,
+            server,
+            address,
+            keeper,
+            watch,
+            watch_unread: true,
+            is_vanished: false,
+            own: None,
+            _lock: lock,
+        };
         // Before it is ready: a folder without tasks is not written to afterwards.
         server.publish();
         Ok(server)
@@ -102,17 +119,28 @@ impl ListsServer {
         format!("llts lists server ready: {} dir {}", self.address, self.folders.root().display())
     }
 
-    /// Runs until a signal.
+    /// Takes the agents of a controller in as a worker.
+    pub(super) fn host(&mut self, own: Own) -> Result<(), ListsError> {
+        let fd = own.seam.bell.as_fd().as_raw_fd();
+        self.poll.registry().register(&mut SourceFd(&fd), OWN_NEWS, Interest::READABLE)?;
+        self.own = Some(own);
+        Ok(())
+    }
+
+    /// Runs until a signal, or until its controller stops.
     ///
     /// # Errors
     /// [`ListsError::System`], when it cannot wait for events; [`ListsError::Vanished`].
-    pub fn run(mut self, mut signals: Signals) -> Result<(), ListsError> {
+    pub fn run(mut self, mut signals: Option<Signals>) -> Result<(), ListsError> {
         log::info!("server of task lists ready: {} for {}", self.address, self.folders.root().display());
-        self.poll.registry().register(&mut SourceFd(&signals.as_fd().as_raw_fd()), SIGNALS, Interest::READABLE)?;
+        if let Some(signals) = &signals {
+            self.poll.registry().register(&mut SourceFd(&signals.as_fd().as_raw_fd()), SIGNALS, Interest::READABLE)?;
+        }
         let mut events = Events::with_capacity(EVENTS);
+        self.join_own(clock::now());
         self.scan(clock::now());
-        self.settle(clock::now());
-        loop {
+        self.drive(clock::now());
+        while !self.is_stopped() {
             match self.poll.poll(&mut events, self.timeout(clock::now())) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 result => result?,
@@ -123,11 +151,11 @@ impl ListsServer {
                     LISTENER => self.server.note_listener(),
                     WATCH => self.watch_unread = true,
                     KEEPER => self.take_done(now),
+                    OWN_NEWS => self.take_news(now),
                     SIGNALS => {
-                        if let Some(signal) = signals.read().first() {
+                        if let Some(signal) = signals.as_mut().and_then(|signals| signals.read().first().copied()) {
                             log::info!("{signal}: stopping the server of task lists");
-                            // What workers have sent is stored; lists that run stay, and their workers come back to the next server.
-                            self.keeper.finish();
+                            self.stop();
                             return Ok(());
                         }
                     }
@@ -139,14 +167,21 @@ impl ListsServer {
                 return Err(ListsError::Vanished(self.folders.path(Place::New)));
             }
         }
+        self.stop();
+        Ok(())
+    }
+
+    /// What workers have sent is stored; lists that run stay, and their workers come back to the next server.
+    fn stop(mut self) {
+        self.keeper.finish();
     }
 
     fn timeout(&self, now: Now) -> Option<Duration> {
         if self.watch_unread {
             return Some(Duration::ZERO);
         }
-        let deadline = self.engine.poll_timeout().map(|(at, _)| at.since(now.mono));
-        deadline.into_iter().chain(self.server.timeout()).min()
+        let deadlines = self.engine.poll_timeout().map(|(at, _)| at).into_iter().chain(self.own_timeout());
+        deadlines.map(|at| at.since(now.mono)).chain(self.server.timeout()).min()
     }
 
     /// Work that does not belong to one event: new connections, unread input, deadlines.
@@ -163,7 +198,7 @@ impl ListsServer {
         }
         let now = clock::now();
         self.engine.handle_timeout(now);
-        self.settle(now);
+        self.drive(now);
         self.publish();
     }
 
@@ -268,7 +303,7 @@ impl ListsServer {
     }
 
     /// Carries out the engine's decisions.
-    fn settle(&mut self, now: Now) {
+    pub(super) fn settle(&mut self, now: Now) {
         while let Some(effect) = self.engine.poll_effect() {
             match effect {
                 Effect::Look(name) => self.look(now, &name),
@@ -286,6 +321,7 @@ impl ListsServer {
                 Effect::Store(list, receipt, results) => self.keeper.give(Job::Store(list, receipt, results)),
                 Effect::Close(list, finished) => self.keeper.give(Job::Close(list, finished)),
                 Effect::Reopen(list, done, finished) => self.keeper.give(Job::Reopen(list, done, finished)),
+                Effect::Send(own::OWN, message) => self.tell_own(now, message),
                 Effect::Send(Connection(number), message) => {
                     if self.server.has(number) && !self.server.send(number, message.encode()) {
                         self.engine.handle_closed(now, Connection(number));

@@ -8,11 +8,13 @@
 //! | a connection comes or goes | [`Server::handle_connected`], [`Server::handle_closed`] | its lists get a deadline |
 //! | a message | [`Server::handle_message`] | |
 //! | a deadline | [`Server::handle_timeout`] | |
+//! | the host of the server claims and gives back | `hosted.rs` | |
 //!
 //! The parts: [`desk`] has the tasks that belong to no list, [`peers`] the workers and their messages, [`running`] the lists from
 //! their claim to their end.
 
 mod desk;
+mod hosted;
 mod peers;
 mod running;
 
@@ -178,6 +180,8 @@ pub struct Server {
     peers: BTreeMap<Connection, Peer>,
     /// Workers that wait for a list, the longest wait first.
     claimers: VecDeque<Connection>,
+    /// The worker inside this process, which cannot be silent.
+    hosted: Option<Connection>,
     late: u64,
     facts_changed: bool,
     /// Whether a failed move has been logged since the last one that succeeded.
@@ -203,6 +207,7 @@ impl Server {
             listed: BTreeSet::new(),
             peers: BTreeMap::new(),
             claimers: VecDeque::new(),
+            hosted: None,
             late: 0,
             facts_changed: true,
             is_stuck: false,

@@ -5,10 +5,11 @@
 
 use super::{Connection, Effect, Server, StartError, Tasks, Timer};
 use crate::config::is_secret;
+use crate::engine::lists::seconds;
 use crate::protocol::lists::{FromServer, FromWorker, Name};
+use crate::types::Now;
 use crate::types::lists::RunningName;
 use crate::types::tdf::WorkerName;
-use crate::types::{Now, Wall};
 
 const WRONG_SECRET: &str = "the secret is missing or wrong; it is SECRET of [lists] at the server";
 
@@ -21,11 +22,6 @@ pub(super) enum Peer {
     Refused,
     /// It works under this name.
     Joined(WorkerName),
-}
-
-/// The seconds of a moment.
-pub(super) const fn seconds(wall: Wall) -> u64 {
-    wall.micros() / 1_000_000
 }
 
 impl Server {
@@ -84,7 +80,9 @@ impl Server {
                 return self.hang_up(now, connection);
             }
         }
-        self.timers.set(Timer::Silence(connection), now.mono + self.settings.lost_after);
+        if self.hosted != Some(connection) {
+            self.timers.set(Timer::Silence(connection), now.mono + self.settings.lost_after);
+        }
     }
 
     /// A message cannot be understood.

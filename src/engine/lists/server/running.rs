@@ -14,8 +14,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::peers::seconds;
 use super::{Connection, Effect, Ended, Receipt, Server, Tasks, Timer};
+use crate::engine::lists::seconds;
 use crate::engine::lists::task::Task;
 use crate::protocol::lists::{FromServer, Name, Order, TaskResult};
 use crate::types::lists::{ListTaskId, RunningName};
@@ -85,6 +85,10 @@ fn sum<'a>(tasks: impl Iterator<Item = &'a Task>) -> Duration {
     Duration::from_secs(tasks.fold(0, |sum: u64, task| sum.saturating_add(task.expected_duration)))
 }
 
+fn order(task: &Task) -> Order {
+    Order { id: task.id, until: task.until, cmd: task.cmd.clone() }
+}
+
 impl Server {
     /// An open list was found at the start.
     pub fn handle_open(&mut self, now: Now, second: u64, tasks: Tasks) {
@@ -112,7 +116,6 @@ impl Server {
 
     pub(super) fn run(&mut self, now: Now, connection: Connection, name: RunningName, tasks: Tasks) {
         let due = now.mono + sum(tasks.values()) + self.settings.lost_after;
-        let order = |task: &Task| Order { id: task.id, until: task.until, cmd: task.cmd.clone() };
         let orders = tasks.values().map(order).collect();
         let entries = tasks.into_iter().map(|(id, task)| (id, Entry::Waiting(task))).collect();
         let holder = Some(connection).filter(|connection| self.peers.contains_key(connection));
@@ -121,6 +124,16 @@ impl Server {
             return self.lose(now, &name);
         }
         self.send(connection, FromServer::List { list: Name(name), tasks: orders });
+    }
+
+    /// The tasks of a list that have not ended.
+    pub(super) fn orders(&self, list: &RunningName) -> Vec<Order> {
+        let entries = self.running.get(list).into_iter().flat_map(|running| running.tasks.values());
+        let waiting = entries.filter_map(|entry| match entry {
+            Entry::Waiting(task) => Some(order(task)),
+            Entry::Storing | Entry::Done => None,
+        });
+        waiting.collect()
     }
 
     /// The worker is back and still has the list; whether that is so.

@@ -21,6 +21,7 @@ use std::time::Duration;
 
 use crate::config::Secret;
 use crate::engine::journal::{Journal, LogLine};
+pub use crate::engine::lists::result::Output;
 use crate::engine::run::{SWEEP_INTERVAL, Signal};
 use crate::engine::timers::Timers;
 use crate::protocol::lists::{FromServer, FromWorker, Order};
@@ -80,15 +81,6 @@ pub enum StartFailure {
     Task(String),
     /// No command can be started here.
     Worker(String),
-}
-
-/// One output of a command.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Output {
-    /// Its first bytes.
-    pub bytes: Vec<u8>,
-    /// Its whole length.
-    pub length: u64,
 }
 
 /// Why the worker has ended.

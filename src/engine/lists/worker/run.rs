@@ -12,6 +12,8 @@
 use std::collections::VecDeque;
 
 use super::{Effect, Output, StartFailure, Timer, Worker};
+use crate::engine::lists::result::{Ran, failed_to_start, not_started, result};
+use crate::engine::lists::seconds;
 use crate::engine::run::{RunMachine, Step, Terms};
 use crate::protocol::lists::{Order, TaskResult};
 use crate::types::lists::{ListTaskId, RunningName};
@@ -50,10 +52,6 @@ impl List {
     }
 }
 
-const fn seconds(wall: Wall) -> u64 {
-    wall.micros() / 1_000_000
-}
-
 impl Worker {
     pub(super) fn is_running(&self) -> bool {
         self.list.as_ref().is_some_and(|list| list.current.is_some())
@@ -82,9 +80,7 @@ impl Worker {
                 continue;
             };
             if seconds(now.wall) > order.until {
-                let err = format!("not started before {}\n", order.until).into_bytes();
-                let (id, at) = (order.id, seconds(now.wall));
-                self.report(TaskResult { id, started: at, ended: at, out: Vec::new(), err });
+                self.report(not_started(&order, now));
                 continue;
             }
             let state = State::Starting;
@@ -115,12 +111,10 @@ impl Worker {
                 }
             }
             Err(StartFailure::Task(reason)) => {
-                let (id, at) = (current.id, seconds(now.wall));
-                let err = format!("could not be started: {reason}\n").into_bytes();
-                let is_void = current.is_void;
+                let (id, is_void) = (current.id, current.is_void);
                 self.end_current();
                 if !is_void {
-                    self.report(TaskResult { id, started: at, ended: at, out: Vec::new(), err });
+                    self.report(failed_to_start(id, now, &reason));
                 }
                 self.go_on(now);
             }
@@ -194,31 +188,13 @@ impl Worker {
     pub fn handle_collected(&mut self, now: Now, outputs: Result<(Output, Output), String>) {
         let bytes_max = self.output_bytes_max;
         let Some(current) = self.current() else { return };
-        let State::Collecting(ExitCode(code)) = current.state else { return };
-        let (id, started, ended) = (current.id, seconds(current.started), seconds(current.ended));
-        let mut notes = Vec::new();
-        // Such a command could not write a word about its end.
-        if code < 0 {
-            notes.push(format!("ended by signal {}", code.unsigned_abs()));
-        }
-        let (out, mut err) = outputs.unwrap_or_else(|reason| {
-            notes.push(format!("the outputs cannot be kept: {reason}"));
-            Default::default()
-        });
-        for (stream, output) in [("stdout", &out), ("stderr", &err)] {
-            if output.length > output.bytes.len() as u64 {
-                let length = output.length;
-                notes.push(format!("{stream} has {length} bytes; those after the first {bytes_max} are left out"));
-            }
-        }
-        for note in notes {
-            if !err.bytes.is_empty() && !err.bytes.ends_with(b"\n") {
-                err.bytes.push(b'\n');
-            }
-            err.bytes.extend(note.into_bytes());
-            err.bytes.push(b'\n');
-        }
-        self.report(TaskResult { id, started, ended, out: out.bytes, err: err.bytes });
+        let State::Collecting(exit) = current.state else { return };
+        let (id, ran) = (current.id, Ran { started: seconds(current.started), ended: seconds(current.ended) });
+        let (outputs, notes) = match outputs {
+            Ok(outputs) => (outputs, Vec::new()),
+            Err(reason) => (Default::default(), vec![format!("the outputs cannot be kept: {reason}")]),
+        };
+        self.report(result(id, ran, Some(exit), outputs, notes, bytes_max));
         self.end_current();
         self.go_on(now);
     }
