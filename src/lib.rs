@@ -117,8 +117,8 @@
 //! commit of its record, so that kill -9 at any instant neither loses nor repeats one. Tasks start in slices, a restart starts those
 //! that are missing, and every change is pushed as its receiver has room for it.
 //!
-//! A task of a step is a task with a place ([`types::StepContext`]), which its agent gets with it. It finds its inputs in files,
-//! and leaves what it provides in others ([`protocol::step_files`]), which the agent reads when the run ends and reports with it.
+//! Its agent gets its inputs with it ([`types::StepContext`]), writes them into files, and reads what the task provides from others
+//! ([`protocol::step_files`]) when the run has ended.
 //! Only a run that has succeeded, or was told to finish early ([`engine::slot`]), provides anything. Its `../out` lies beside the
 //! folders of the tasks and is kept with the graph, by age and total, on the machine of the agent (`shell/workspace/out_folders.rs`).
 //!

@@ -65,7 +65,7 @@ impl Families {
         found
     }
 
-    /// Removes a whole family and returns its members, the root first.
+    /// Removes a whole family, finished or withdrawn, and returns its members, the root first.
     pub(super) fn remove(&mut self, root: TaskId) -> Vec<TaskId> {
         let mut members = vec![root];
         members.extend(self.descendants(root));
@@ -73,6 +73,7 @@ impl Families {
             self.children.remove(member);
             self.roots.remove(member);
         }
+        self.unfinished.remove(&root);
         members
     }
 

@@ -10,9 +10,8 @@
 //! | one that promises something | after the commit of its turn |
 //! | the records of the turns since the last commit | when the store is free and the first message that depends on them is due |
 //!
-//! In a turn, agents come first, because they are idle until they get their tasks; then the disk, which works on its own;
-//! then the addresses of pushes. When the store gets into trouble, submits that it has not stored are refused as if they
-//! had never come; every other promise waits until the store recovers.
+//! In a turn, agents come first, because they are idle until they get their tasks; then the disk; then the addresses of pushes. When
+//! the store gets into trouble, submits that it has not stored are refused; every other promise waits until the store recovers.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -373,26 +372,26 @@ impl<R: Clone> Sequencer<R> {
 
     /// Handles a deferred message when the store gets into trouble.
     fn hold_or_refuse(&mut self, now: Now, why: &str, message: Deferred<R>) {
+        let refusal = |what: &str, them: &str| {
+            let why = format!("the {what} cannot be stored ({why}); submit {them} again later");
+            Refusal::new(Code::LimitReached, why).into()
+        };
         match message {
             Deferred::Reply { route, reply: Reply::Submitted { task, duplicate, .. }, .. }
                 if self.controller.handle_unstored(now, task, duplicate) =>
             {
-                let message = format!("the task cannot be stored ({why}); submit it again later");
-                self.send(route, Refusal::new(Code::LimitReached, message).into(), Duration::ZERO);
+                self.send(route, refusal("task", "it"), Duration::ZERO);
             }
             Deferred::Reply { route, reply: Reply::SubmittedMany { tasks, duplicates, .. }, .. }
                 if self.controller.handle_many_unstored(now, &tasks, &duplicates) =>
             {
-                let message = format!("the tasks cannot be stored ({why}); submit them again later");
-                self.send(route, Refusal::new(Code::LimitReached, message).into(), Duration::ZERO);
+                self.send(route, refusal("tasks", "them"), Duration::ZERO);
             }
             Deferred::Reply { route, reply: Reply::GraphSubmitted { graph, duplicate, .. }, .. }
                 if self.controller.handle_graph_unstored(now, graph, duplicate) =>
             {
-                let message = format!("the graph cannot be stored ({why}); submit it again later");
-                self.send(route, Refusal::new(Code::LimitReached, message).into(), Duration::ZERO);
+                self.send(route, refusal("graph", "it"), Duration::ZERO);
             }
-            // It may count tasks that are withdrawn.
             Deferred::JobStatus(status) => self.controller.handle_job_status_dropped(now.mono, &status.view.name),
             Deferred::Reply { route, claim: Claim::View, reply, delay_max } => self.send(route, reply, delay_max),
             message => self.commits.hold(message),

@@ -354,6 +354,7 @@ fn a_task_that_comes_when_its_gate_opens_holds_up_nobody() {
 #[test]
 fn a_clock_that_jumps_forward_and_back_passes_no_closed_gate() {
     let mut world = World::new();
+    assert_eq!(world.apply("a"), None, "the agent is known, and nothing else opens or closes the line");
     let fields = closed(&world, 100.0);
     world.set_gate("g", fields);
     world.jump(3600);
