@@ -156,9 +156,9 @@
 //! # Task lists
 //!
 //! TDF2: tasks and lists are files in folders named for their states ([`shell::lists`]). [`engine::lists`] decides which tasks form a
-//! list and who has it; a move is a rename, so that a kill at any instant leaves each task in one place. A worker keeps its list while
-//! the server is away; the name of the running list is the fence. With `[lists] DIR`, a controller is the server of that folder, on a
-//! thread of its own behind a door, and its agents are one of the workers ([`engine::lists::agents`]): each task of a claimed list
+//! list and which worker has it; a move is a rename, so a kill at any instant leaves each task in one place. A worker keeps its list
+//! while the server is away; the name of the running list is the fence. With `[lists] DIR`, a controller is the server of that folder, on
+//! a thread of its own behind a door, and its agents are one of the workers ([`engine::lists::agents`]): each task of a claimed list
 //! becomes a task of the controller, with a key made of both names.
 //!
 //! # Where to begin

@@ -65,10 +65,7 @@ pub(super) fn list(session: &mut Session, args: &JobsArgs) -> Result<u8, Failure
         table.row(cells.chain([submitted]));
     }
     session.out.table(&table);
-    let end = args.offset.saturating_add(rows.len() as u64);
-    if end < total {
-        session.out.line(format_args!("{} of {total} jobs; --offset {end} shows the next", rows.len()));
-    }
+    session.out.next_page("jobs", args.offset, rows.len(), total);
     Ok(0)
 }
 

@@ -44,10 +44,7 @@ pub(super) fn run(session: &mut Session, args: &ListArgs) -> Result<u8, Failure>
         table.row([task.id(), &task.work(), task.status(), outcome, &exit, &round, &ran, &submitted, agent, &reason]);
     }
     session.out.table(&table);
-    let end = args.offset.saturating_add(rows.len() as u64);
-    if end < total {
-        session.out.line(format_args!("{} of {total} tasks; --offset {end} shows the next", rows.len()));
-    }
+    session.out.next_page("tasks", args.offset, rows.len(), total);
     Ok(0)
 }
 

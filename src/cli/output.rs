@@ -92,6 +92,14 @@ impl Output {
         self.raw(table.show(self.columns()).as_bytes());
     }
 
+    /// Says how to see the next page, unless the shown rows are the last.
+    pub(super) fn next_page(&mut self, what: &str, offset: u64, shown: usize, total: u64) {
+        let end = offset.saturating_add(shown as u64);
+        if end < total {
+            self.line(format_args!("{shown} of {total} {what}; --offset {end} shows the next"));
+        }
+    }
+
     /// Writes the one JSON value.
     pub(super) fn value(&mut self, value: &Value) {
         self.line(value);

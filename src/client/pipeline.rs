@@ -1,7 +1,7 @@
 //! Many requests in flight at one controller, for a program that has a loop of its own.
 //!
 //! A request that the controller parks must be answered within [`PARK_MAX`](super::PARK_MAX), so that its silence shows that it is
-//! gone. A lost connection is made again, and what was not answered is asked again.
+//! gone. A lost connection is made again, and unanswered requests are repeated.
 
 use std::os::fd::BorrowedFd;
 

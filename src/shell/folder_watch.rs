@@ -1,4 +1,4 @@
-//! Reports at once that a file has come to a folder: closed after a write, or moved there. A file that is still being
+//! Reports new files of a folder at once: those closed after a write, and those moved there. A file that is still being
 //! written is not reported. If the system has no watches left, a scan finds new files.
 
 use std::collections::BTreeSet;

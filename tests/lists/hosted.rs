@@ -128,7 +128,7 @@ fn an_outside_worker_gets_what_our_agents_cannot_start() {
     let mut sandbox = sandbox();
     sandbox.set("LIST_TASKS_MAX", "1");
     let service = Service::up(&sandbox, "1");
-    // The agent is busy with the first one, so the second is claimed by nobody until a worker comes.
+    // The agent is busy with the first list, so the second one stays open until a worker comes.
     let first = sandbox.add(&["until test -e go; do sleep 0.05; done; echo first"]);
     eventually("a list of ours", || sandbox.names("running").iter().any(|name| name.contains("_controller_")));
     let second = sandbox.add(&["echo second"]);

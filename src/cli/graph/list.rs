@@ -47,10 +47,7 @@ pub(super) fn list(session: &mut Session, args: &ListArgs) -> Result<u8, Failure
         table.row([graph.id(), graph.name().unwrap_or_default(), graph.status(), &steps, &ended, &submitted]);
     }
     session.out.table(&table);
-    let end = args.offset.saturating_add(rows.len() as u64);
-    if end < total {
-        session.out.line(format_args!("{} of {total} graphs; --offset {end} shows the next", rows.len()));
-    }
+    session.out.next_page("graphs", args.offset, rows.len(), total);
     Ok(0)
 }
 

@@ -42,9 +42,8 @@ pub(super) fn run(session: &mut Session, args: &ShowArgs) -> Result<u8, Failure>
     let graph = client.ask(&query(&args.id, None))?;
     let (total, rows) = page(&client, &args.id, args.offset, args.limit)?;
     show(session, &graph, &rows);
-    let end = args.offset.saturating_add(rows.len() as u64);
-    if end < total && !session.out.is_json() {
-        session.out.line(format_args!("{} of {total} steps; --offset {end} shows the next", rows.len()));
+    if !session.out.is_json() {
+        session.out.next_page("steps", args.offset, rows.len(), total);
     }
     Ok(0)
 }

@@ -43,7 +43,7 @@ Placeholders: {} the line, {.} without its extension, {/} its last part, {//} it
 {#} the number of the task; {1}, {2.}, … the same of one column or source. A command without one gets the line as its last \
 argument. In a line for sh (--sh), each is one word.
 The outputs of a task are printed together when it has finished: stdout, then stderr. A terminal also shows the progress.
-The tasks are a job, which `llts job NAME` shows. With --job NAME, the same command given again runs only what has not succeeded. \
+The tasks are a job, which `llts job NAME` shows. With --job NAME, the same command again runs only the lines that have not succeeded. \
 Ctrl-C starts nothing more and waits for the running tasks; a second one ends them. If the terminal closes, the service goes on; \
 `llts wait --job NAME` waits for it.
 Exits with the number of failed tasks, 101 for more than 100, 130 after Ctrl-C, 255 if it cannot go on; at least 1 if bytes of \

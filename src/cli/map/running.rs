@@ -262,7 +262,7 @@ impl Running<'_> {
         }
     }
 
-    /// A failure in the middle of the map, with what is left to do.
+    /// A failure in the middle of the map, with the way to resume it.
     fn left(&self, failure: Failure) -> Failure {
         let Failure { exit, sentence } = failure;
         if exit == exit::INTERRUPTED {

@@ -92,7 +92,7 @@ impl Map {
         }
     }
 
-    /// No reader is left: what has not finished is killed, and nothing more is printed.
+    /// The reader has gone: open tasks are killed, and nothing more is printed.
     pub fn handle_no_reader(&mut self) {
         self.stop_submitting();
         self.forget_accepted();

@@ -93,7 +93,7 @@ impl Tally {
         self.succeeded + self.before + self.failed + self.skipped
     }
 
-    /// Counts a task that has finished. `is_ending`: the map has ended what is left, so that a killed task has not failed.
+    /// Counts a task that has finished. `is_ending`: the map has killed its open tasks, so a killed task is not a failure.
     pub(super) fn count(&mut self, number: u64, task: &TaskView, is_ending: bool) {
         self.rounds += task.round();
         match task.outcome().and_then(words::outcome_of) {

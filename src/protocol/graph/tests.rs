@@ -72,7 +72,7 @@ fn json_and_toml_are_the_same_document() {
         Work::Tasks(fields) => fields.clone(),
         Work::Exchange => panic!("{} has no work", step.name),
     };
-    // The folder of the common policy concerns commands, and the own policy is over the common one.
+    // The common folder concerns commands only, and the policy of a step overrides the common one.
     let (split, load, merge) = (fields(split), fields(load), fields(merge));
     assert_eq!((split.text("__CWD__"), load.text("__CWD__")), (None, Some("/")));
     let max_fails = |fields: &crate::types::Fields| fields.get("__MAX_FAILS__").and_then(Scalar::as_u64);

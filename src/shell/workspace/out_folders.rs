@@ -228,7 +228,7 @@ impl Keeping {
         Ok(bytes_below(of_task.as_fd(), DEPTH_MAX))
     }
 
-    /// Removes what is too old, and the oldest of the rest until the total is within the limit.
+    /// Removes the expired folders, then the oldest ones until the total is within the limit.
     fn tidy(&mut self) {
         self.added = 0;
         let tidied = match open_own(self.workspace.folder.as_fd(), OUT) {
