@@ -70,11 +70,15 @@ impl World {
         Now { mono, wall: Wall::from_micros(1_480_000_000_000_000 + self.micros) }
     }
 
+    fn ticket(&mut self) -> Ticket {
+        self.tickets += 1;
+        Ticket { connection: ConnectionId::default(), number: self.tickets }
+    }
+
     /// Passes one message through the engine and encodes the output, as the shell would. Returns the last answer.
     fn take(&mut self, body: &[u8]) -> Option<Vec<u8>> {
         let now = self.now();
-        self.tickets += 1;
-        let ticket = Ticket { connection: ConnectionId::default(), number: self.tickets };
+        let ticket = self.ticket();
         let (kind, message) = requests::parse(body, &self.rules).expect("a good message");
         let answer = match message {
             Message::Client(request) => self.controller.handle_request(now, ticket, request),
@@ -260,7 +264,8 @@ fn accept_a_graph(bencher: divan::Bencher<'_, '_>) {
     let input = || (World::new(0), planned());
     bencher.with_inputs(input).bench_local_values(|(mut world, (submit, plan))| {
         let now = world.now();
-        divan::black_box(world.controller.handle_planned(now, submit, plan));
+        let ticket = world.ticket();
+        let _ = divan::black_box(world.controller.handle_planned(now, ticket, submit, plan));
         world.drain();
         world
     });
@@ -272,7 +277,8 @@ fn continue_a_graph(bencher: divan::Bencher<'_, '_>) {
     let input = || {
         let (mut world, (submit, plan)) = (World::new(0), planned());
         let now = world.now();
-        divan::black_box(world.controller.handle_planned(now, submit, plan));
+        let ticket = world.ticket();
+        let _ = divan::black_box(world.controller.handle_planned(now, ticket, submit, plan));
         world.drain();
         world
     };

@@ -17,7 +17,7 @@ pub enum Code {
     InvalidTaskId,
     /// No `__AGENT_ID__`.
     NoAgentId,
-    /// No `__OPERATION__`, or one that is not a valid tool name.
+    /// No `__OPERATION__`, or one that is not a valid tool name; a step graph with a tool that no agent has.
     BadOperation,
     /// A field has an invalid value.
     BadField,

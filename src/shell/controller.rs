@@ -214,7 +214,7 @@ impl Service {
                     self.sequencer.handle_refused(now, route(to, kind), refusal);
                 }
                 (Ok((kind, Message::Client(Ask::GraphSubmit(submit)))), Some(Ok(plan))) => {
-                    self.sequencer.handle_planned(now, route(to, kind), *submit, plan);
+                    self.sequencer.handle_planned(now, connection, route(to, kind), *submit, plan);
                 }
                 (Ok((kind, message)), _) => {
                     self.sequencer.handle_message(now, connection, route(to, kind), message);

@@ -132,6 +132,14 @@ fn a_flaw_is_told_with_the_file_before_anything_runs() {
         assert_eq!((said.code, said.out.as_str()), (Some(4), ""), "{said:?}");
         assert!(said.err.starts_with("llts: graph.toml: ") && said.err.contains("(-1007)"), "{said:?}");
     }
+    sandbox.tool("helloworld", "true");
+    sandbox.ok("tool pack tools/helloworld");
+    write(&sandbox, "[steps.first]\noperation = 'helloworld'\n[steps.second]\noperation = 'heloworld'\n");
+    for command in ["run", "submit"] {
+        let said = sandbox.llts(&format!("graph {command} graph.toml"));
+        let names = "step second: no agent has the tool heloworld; the nearest tool that an agent has is helloworld;";
+        assert!(said.code == Some(4) && said.err.contains(names) && said.err.contains("(-1006)"), "{said:?}");
+    }
     let said = sandbox.llts("graph show GRAPH_1795406876.598401_yCkLT");
     assert!(said.code == Some(5) && said.err.contains("GRAPH_1795406876.598401_yCkLT"), "{said:?}");
     let said = sandbox.llts("graph svg GRAPH_1795406876.598401_yCkLT");

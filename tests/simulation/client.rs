@@ -33,6 +33,8 @@ struct Request {
     ask: Ask,
     body: Vec<u8>,
     attempt: u32,
+    /// When this attempt was made.
+    asked_at: Nanos,
     done: bool,
 }
 
@@ -200,12 +202,13 @@ impl World {
 
     fn ask(&mut self, ask: Ask, body: String) {
         let request = self.clients.requests.len();
-        self.clients.requests.push(Request { ask, body: body.into_bytes(), attempt: 0, done: false });
+        self.clients.requests.push(Request { ask, body: body.into_bytes(), attempt: 0, asked_at: 0, done: false });
         self.clients.unanswered += 1;
         self.try_ask(request);
     }
 
     fn try_ask(&mut self, request: usize) {
+        self.clients.requests[request].asked_at = self.now;
         let attempt = self.clients.requests[request].attempt;
         let delay = self.delay();
         if !self.dice.chance(self.plan.weather.drop) {
@@ -278,6 +281,11 @@ impl World {
                 }
             }
             (Ask::Graph(_), -1008 | -1009) => return,
+            // It is submitted again, and every tool is everywhere in the end.
+            (Ask::Graph(_), -1006) => {
+                let said = text("__ERROR_MSG__").expect("a refusal has a sentence");
+                return self.check_graph_tool(said, self.clients.requests[request].asked_at);
+            }
             (Ask::Graph(plan), 0) => {
                 let graph = text("__GRAPH_ID__").and_then(|id| id.parse().ok()).expect("an accepted graph has an id");
                 self.graph_accepted(plan, graph);

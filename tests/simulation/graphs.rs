@@ -252,9 +252,15 @@ impl World {
             let tasks: Vec<TaskRecord> = self.server.disk.values().filter(|task| is_of(task, graph)).cloned().collect();
             check_slots(&tasks);
             let failed = |task: &&TaskRecord| outcome(task) != Outcome::Succeeded && !was_told(task);
+            // A run that had not heard of the early end of its step may end with a failure of its own, which is none of the graph.
+            let completed = &self.model.graphs.completed;
+            let ended_early = |task: &TaskRecord| {
+                task.place().is_some_and(|place| completed.contains(&(graph, place.step.to_string())))
+            };
             match said.as_str() {
                 "SUCCEEDED" => {
-                    assert!(!tasks.iter().any(|task| failed(&task)), "{graph} has succeeded with a failed task");
+                    let is_wrong = |task: &TaskRecord| failed(&task) && !ended_early(task);
+                    assert!(!tasks.iter().any(is_wrong), "{graph} has succeeded with a failed task");
                     self.check_counts_of(plan, graph, &tasks);
                 }
                 "FAILED" => {

@@ -88,6 +88,13 @@ impl Shelf {
         self.since.keys().any(|had| tool_name(*had) == *tool)
     }
 
+    /// How long after the start of the simulation the controller knows or finds that the host has this tool, whenever the host
+    /// notices it by itself, if nothing goes wrong.
+    fn had_since(&self, tool: &ToolName) -> Option<Duration> {
+        let (_, since) = self.since.iter().find(|(had, _)| tool_name(**had) == *tool)?;
+        Some(Duration::from_nanos((*since).max(3 * SECOND / 2)))
+    }
+
     pub(crate) fn list(&self) -> ToolSet {
         ToolSet::only(self.since.keys().map(|tool| tool_name(*tool)).collect())
     }
@@ -159,14 +166,20 @@ impl World {
             }
             let set = ToolSet::parse(&told("__TOOLS__")).expect("a list of ours");
             assert!(!set.has(tool), "{} ends without {tool}, which {} has, as it has told", record.id, host.name);
-            // Where nothing goes wrong, an agent that has it when the task is submitted is found, whenever it notices it by itself.
-            let had = host.shelf.since.iter().find(|(had, _)| tool_name(**had) == *tool).map(|(_, since)| *since);
-            let had_in_time = had.is_some_and(|since| {
-                let in_time = since.max(3 * SECOND / 2);
-                Self::first_wall() + Duration::from_nanos(in_time) <= record.submitted_at
-            });
+            let had_in_time =
+                host.shelf.had_since(tool).is_some_and(|since| Self::first_wall() + since <= record.submitted_at);
             let peaceful = self.plan.is_peaceful() && host.shelf.tells;
             assert!(!(had_in_time && peaceful), "{} ends without {tool}, which agent {index} has for long", record.id);
+        }
+    }
+
+    /// A graph was refused with this sentence, because no agent has the tool of a step.
+    pub(crate) fn check_graph_tool(&self, said: &str, asked_at: Nanos) {
+        let tool = (0..=TOOLS).map(tool_name).find(|tool| said.contains(&format!("the tool {tool};")));
+        let tool = tool.unwrap_or_else(|| panic!("no tool is named: {said}"));
+        for host in self.hosts.iter().filter(|host| self.plan.is_peaceful() && host.shelf.tells) {
+            let had_in_time = host.shelf.had_since(&tool).is_some_and(|since| since <= Duration::from_nanos(asked_at));
+            assert!(!had_in_time, "{said}, but {} has it for long", host.name);
         }
     }
 }

@@ -3,10 +3,10 @@
 //!
 //! | a look | when |
 //! |---|---|
-//! | begins | a task waits whose tool no agent has, and no look is under way: one look serves all such tasks |
+//! | begins | a task or the submit of a graph waits whose tool no agent has, and no look is under way: one look serves all of them |
 //! | is requested | by a broadcast, which busy agents receive too, and again with each answer to a heartbeat |
 //! | continues | until each present agent that can be asked has reported that it has looked |
-//! | ends at once | if no agent can be asked, or only one agent is present, which looks anyway when it gets the task |
+//! | ends at once | if no agent can be asked, or only one agent is present and no graph waits: it looks anyway when it gets the task |
 //! | is given up | after two heartbeat intervals |
 //!
 //! A look costs a `stat` of a folder and a heartbeat for each agent. Tasks that come while a look is under way wait for the
@@ -35,6 +35,11 @@ impl Looks {
     pub(super) fn numbered_from(number: u64) -> Self {
         Self { number, ..Self::default() }
     }
+
+    /// The number of the last look that has begun.
+    pub(super) fn number(&self) -> u64 {
+        self.number
+    }
 }
 
 impl Controller {
@@ -48,19 +53,23 @@ impl Controller {
                     // Agents that do not park may have asked in vain meanwhile.
                     self.inform();
                 }
+                for ticket in self.sought_graphs.before(&self.looks.number) {
+                    self.submit_sought_graph(now, ticket);
+                }
             }
-            if !self.tasks.queue_mut().begin_look() {
+            let is_for_graphs = !self.sought_graphs.is_empty();
+            if !self.tasks.queue_mut().begin_look() && !is_for_graphs {
                 return;
             }
-            self.begin_look(now);
+            self.begin_look(now, is_for_graphs);
         }
     }
 
-    fn begin_look(&mut self, now: Now) {
+    fn begin_look(&mut self, now: Now, is_for_graphs: bool) {
         self.looks.number += 1;
         self.looks.is_under_way = true;
         let counts = self.agents.counts();
-        if counts.total - counts.lost > 1 {
+        if is_for_graphs || counts.total - counts.lost > 1 {
             self.looks.awaited = self.agents.that_look().cloned().collect();
         }
         self.looks.is_asked_for = !self.looks.awaited.is_empty();

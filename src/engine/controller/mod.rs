@@ -31,6 +31,7 @@ mod assign;
 mod batch_delay;
 mod commit_queue;
 mod deadlines;
+mod departure;
 mod dependants;
 mod effect;
 mod end_logs;
@@ -74,9 +75,10 @@ use std::time::Duration;
 use rand::SeedableRng as _;
 use rand::rngs::Xoshiro256PlusPlus;
 
+pub use departure::{Departure, Route};
 pub use effect::{Answer, Claim, ConnectionId, Effect, Record, Ticket, Timer};
 pub use restore::Stored;
-pub use sequencer::{Departure, Route, Sequencer};
+pub use sequencer::Sequencer;
 
 use crate::engine::journal::{Journal, LogLine};
 use crate::engine::timers::Timers;
@@ -164,6 +166,8 @@ pub struct Controller {
     scans: scan::Scans,
     /// Parked queries.
     waits: waits::Waits<waits::Subject, waits::Detail>,
+    /// Submits of graphs, with the number of the last look that had begun before; see [`looks`].
+    sought_graphs: waits::Waits<u64, requests::SoughtGraph>,
     /// The ends of the jobs that clients read.
     end_logs: end_logs::EndLogs,
     /// The requests for outputs, and the agents that offer some.
@@ -210,6 +214,7 @@ impl Controller {
             awaited: BTreeMap::new(),
             scans: scan::Scans::default(),
             waits: waits::Waits::default(),
+            sought_graphs: waits::Waits::default(),
             end_logs: end_logs::EndLogs::numbered_from(controller_id),
             outputs: outputs::Outputs::default(),
             timers: Timers::default(),
@@ -232,6 +237,7 @@ impl Controller {
         for ticket in waits {
             self.answer_waiter(ticket);
         }
+        self.refuse_sought_graphs();
         self.stop_outputs();
         self.flush_graph_statuses();
     }
@@ -244,6 +250,10 @@ impl Controller {
         for ticket in &forgotten {
             self.waits.remove(*ticket);
             self.timers.clear(&Timer::QueryWait(*ticket));
+        }
+        for ticket in self.sought_graphs.of(connection) {
+            self.sought_graphs.remove(ticket);
+            forgotten.push(ticket);
         }
         forgotten.extend(self.scans.forget(connection));
         forgotten.extend(self.forget_outputs(connection));

@@ -19,64 +19,16 @@ use std::time::Duration;
 
 use super::Controller;
 use super::commit_queue::{Batch, CommitQueue};
+use super::departure::{Departure, Route};
 use super::effect::{Answer, BATCH_DELAY_MAX, Claim, ConnectionId, Effect, Record, Ticket, Timer, claim_of_reply};
 use crate::engine::graph::Graph;
 use crate::engine::journal::LogLine;
-use crate::protocol::publish::Published;
 use crate::protocol::reply::{Reply, no_task};
 use crate::protocol::requests::Message;
 use crate::protocol::requests::apply::TASK_APPLY;
 use crate::protocol::requests::graph::GraphSubmit;
 use crate::protocol::{Code, Refusal};
 use crate::types::{GraphChange, JobStatus, Mono, Now, PushAddress, TaskId, TaskRecord};
-
-/// The route of a reply, which only the door of the request understands, and the kind of request.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Route<R> {
-    /// The door's own return address.
-    pub to: R,
-    /// The `__TYPE__` of the request.
-    pub kind: &'static str,
-}
-
-/// An instruction to the shell.
-#[must_use]
-#[derive(Debug, PartialEq)]
-pub enum Departure<R> {
-    /// Send this reply. It may be delayed for `delay_max`, to share a write with another message to the same peer. A reply
-    /// that cannot be sent goes to [`Sequencer::handle_undelivered`].
-    Reply {
-        /// The route of the reply.
-        route: Route<R>,
-        /// The reply.
-        reply: Reply,
-        /// Zero if a client waits for it.
-        delay_max: Duration,
-    },
-    /// Publish this to agents and subscribers.
-    Publish(Published),
-    /// Hand over to the network all replies and publications before this one.
-    Flush,
-    /// Commit these records, and call [`Sequencer::handle_stored`] or [`Sequencer::handle_trouble`]. At most one commit is
-    /// under way.
-    Commit(Vec<Record>),
-    /// The state of a task has changed. It is to be written to the address of the task by the deadline, and shown to
-    /// subscribers.
-    Push {
-        /// 1 for the first change since the start of the controller, increasing by one.
-        number: u64,
-        /// The task after the change.
-        record: Box<TaskRecord>,
-        /// The deadline of the write; until then it may be delayed for batching.
-        by: Mono,
-    },
-    /// The end of a task has not been confirmed: push it to its address again.
-    PushAgain(Box<TaskRecord>),
-    /// A job has changed: push its state to its receivers, and publish it to subscribers.
-    JobStatus(Box<JobStatus>),
-    /// A step graph has changed: push the change to its address, and publish it to subscribers.
-    GraphStatus(Box<GraphChange>),
-}
 
 /// A message that depends on a commit.
 #[derive(Debug)]
@@ -123,12 +75,21 @@ impl<R: Clone> Sequencer<R> {
 
     /// Handles a request that arrived on this connection.
     pub fn handle_message(&mut self, now: Now, connection: ConnectionId, route: Route<R>, message: Message) {
-        self.last_ticket += 1;
-        let ticket = Ticket { connection, number: self.last_ticket };
+        let ticket = self.ticket(connection);
         let answer = match message {
             Message::Client(request) => self.controller.handle_request(now, ticket, request),
             Message::Agent(sender, message) => self.controller.handle_agent(now, ticket, &sender, message),
         };
+        self.route(now, ticket, route, answer);
+    }
+
+    fn ticket(&mut self, connection: ConnectionId) -> Ticket {
+        self.last_ticket += 1;
+        Ticket { connection, number: self.last_ticket }
+    }
+
+    /// Sends the answer to a request, or keeps its route until there is one.
+    fn route(&mut self, now: Now, ticket: Ticket, route: Route<R>, answer: Answer) {
         match answer {
             Answer::Now(reply) => self.answer(now.mono, route, claim_of_reply(&reply), reply),
             Answer::Later => drop(self.routes.insert(ticket, route)),
@@ -144,9 +105,17 @@ impl<R: Clone> Sequencer<R> {
     }
 
     /// Handles the submit of a graph whose steps have been connected.
-    pub fn handle_planned(&mut self, now: Now, route: Route<R>, submit: GraphSubmit, plan: Arc<Graph>) {
-        let reply = self.controller.handle_planned(now, submit, plan);
-        self.answer(now.mono, route, claim_of_reply(&reply), reply);
+    pub fn handle_planned(
+        &mut self,
+        now: Now,
+        connection: ConnectionId,
+        route: Route<R>,
+        submit: GraphSubmit,
+        plan: Arc<Graph>,
+    ) {
+        let ticket = self.ticket(connection);
+        let answer = self.controller.handle_planned(now, ticket, submit, plan);
+        self.route(now, ticket, route, answer);
     }
 
     /// Answers a request that could not be parsed.

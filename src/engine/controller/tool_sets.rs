@@ -103,6 +103,18 @@ impl ToolSets {
         &self.live
     }
 
+    /// Whether each present agent has told its tools, and there is one.
+    pub(super) fn are_all_told(&self) -> bool {
+        let is_told = |id| self.get(id).is_some_and(|set| matches!(**set, ToolSet::Only(_)));
+        !self.live.is_empty() && self.live.iter().copied().all(is_told)
+    }
+
+    /// The tools of present agents, one several times if several sets have it.
+    pub(super) fn names(&self) -> impl Iterator<Item = &ToolName> {
+        let names = self.live.iter().filter_map(|id| self.get(*id)).flat_map(|set| set.names());
+        names.filter(|tool| !tool.is_command())
+    }
+
     /// The sets of present agents that contain this tool.
     pub(super) fn with(&self, tool: &ToolName) -> impl Iterator<Item = SetId> {
         self.live.iter().copied().filter(move |id| self.has(*id, tool))

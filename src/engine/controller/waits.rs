@@ -105,6 +105,16 @@ impl<S: Clone + Ord + std::fmt::Debug, T> Waits<S, T> {
         self.by_subject.range(range).map(|(_, ticket)| *ticket).collect()
     }
 
+    /// The requests that wait for a lesser subject.
+    pub(super) fn before(&self, subject: &S) -> Vec<Ticket> {
+        self.by_subject.range(..(subject.clone(), Ticket::MIN)).map(|(_, ticket)| *ticket).collect()
+    }
+
+    /// The data of all requests.
+    pub(super) fn values(&self) -> impl Iterator<Item = &T> {
+        self.by_ticket.values().map(|(_, data)| data)
+    }
+
     /// The requests of this connection.
     pub(super) fn of(&self, connection: ConnectionId) -> Vec<Ticket> {
         self.by_ticket.range(Ticket::of(connection)).map(|(ticket, _)| *ticket).collect()

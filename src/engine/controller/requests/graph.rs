@@ -12,43 +12,122 @@ use crate::engine::graph::Graph;
 use crate::protocol::graph::AcceptedGraph;
 use crate::protocol::page::PageOf;
 use crate::protocol::requests::graph::{GraphSubmit, unknown_fields};
-use crate::types::{GraphEvent, GraphId, Mono, Now, Requirements, StepIndex, TaskRecord, Wall};
+use crate::types::{GraphEvent, GraphId, Mono, Now, Requirements, StepIndex, TaskRecord, ToolName, Wall, nearest};
+
+/// The submit of a graph that waits until all agents have looked for its tools; see [`super::super::looks`].
+#[derive(Debug)]
+pub(in crate::engine::controller) struct SoughtGraph {
+    submit: GraphSubmit,
+    plan: Arc<Graph>,
+}
 
 impl Controller {
     /// Handles the submit of a graph whose steps have been connected.
-    pub fn handle_planned(&mut self, now: Now, submit: GraphSubmit, plan: Arc<Graph>) -> Reply {
-        let reply = self.submit_graph(now, submit, Some(plan)).unwrap_or_else(Reply::Refused);
+    pub fn handle_planned(&mut self, now: Now, ticket: Ticket, submit: GraphSubmit, plan: Arc<Graph>) -> Answer {
+        let answer = self.submit_graph(now, ticket, submit, Some(plan));
         self.settle(now);
-        reply
+        answer
     }
 
-    /// Accepts a graph. `plan` are its connected steps, if that was done before.
+    /// Accepts a graph, once its tools are known to exist. `plan` are its connected steps, if that was done before.
     pub(super) fn submit_graph(
         &mut self,
         now: Now,
+        ticket: Ticket,
         submit: GraphSubmit,
         plan: Option<Arc<Graph>>,
-    ) -> Result<Reply, Refusal> {
+    ) -> Answer {
+        let checked = self.check_graph(now, &submit).and_then(|first| match (first, plan) {
+            (Some(reply), _) => Ok(Err(reply)),
+            (None, Some(plan)) => Ok(Ok(plan)),
+            (None, None) => Ok(Ok(Arc::new(Graph::new(&submit.graph.document)?))),
+        });
+        match checked {
+            Err(refusal) => Reply::Refused(refusal).into(),
+            Ok(Err(reply)) => reply.into(),
+            Ok(Ok(plan)) if self.missing_tool(&submit.graph).is_none() => self.accept_graph(now, submit, plan).into(),
+            Ok(Ok(plan)) => match self.sought_graphs.obstacle(ticket.connection, self.settings.parked_max) {
+                Some(obstacle) => {
+                    let message = format!("the agents cannot be asked for the tools of this graph: {obstacle}");
+                    Reply::Refused(Refusal::new(Code::LimitReached, message)).into()
+                }
+                None => {
+                    self.sought_graphs.park(ticket, self.looks.number(), SoughtGraph { submit, plan });
+                    Answer::Later
+                }
+            },
+        }
+    }
+
+    /// All agents have looked for the tools of a graph.
+    pub(in crate::engine::controller) fn submit_sought_graph(&mut self, now: Now, ticket: Ticket) {
+        let Some((_, SoughtGraph { submit, plan })) = self.sought_graphs.remove(ticket) else { return };
+        let reply = match self.check_graph(now, &submit) {
+            Ok(Some(reply)) => reply,
+            Ok(None) => match self.missing_tool(&submit.graph) {
+                Some(refusal) => Reply::Refused(refusal),
+                None => self.accept_graph(now, submit, plan),
+            },
+            Err(refusal) => Reply::Refused(refusal),
+        };
+        self.tasks.effects.push_back(Effect::Reply(ticket, reply));
+    }
+
+    /// The service stops: no submit of a graph waits any more.
+    pub(in crate::engine::controller) fn refuse_sought_graphs(&mut self) {
+        let Err(refusal) = self.check_open() else { return };
+        for ticket in self.sought_graphs.before(&u64::MAX) {
+            self.sought_graphs.remove(ticket);
+            self.tasks.effects.push_back(Effect::Reply(ticket, Reply::Refused(refusal.clone())));
+        }
+    }
+
+    /// Whether a graph can be accepted now, as far as it does not concern its tools. A reply, if the same submit came before.
+    fn check_graph(&self, now: Now, submit: &GraphSubmit) -> Result<Option<Reply>, Refusal> {
         self.check_open()?;
-        let warning = unknown_fields(&submit.unknown);
-        if let Some(graph) = self.graph_of_key(&submit)? {
-            return Ok(Reply::GraphSubmitted { graph, warning, duplicate: true });
+        if let Some(graph) = self.graph_of_key(submit)? {
+            let warning = unknown_fields(&submit.unknown);
+            return Ok(Some(Reply::GraphSubmitted { graph, warning, duplicate: true }));
         }
         if let Some(trouble) = &self.store_trouble {
             let message = format!("the graph cannot be stored ({trouble}); submit it again later");
             return Err(Refusal::new(Code::LimitReached, message));
         }
         self.check_room_for(now, &submit.graph)?;
-        let plan = match plan {
-            Some(plan) => plan,
-            None => Arc::new(Graph::new(&submit.graph.document)?),
-        };
+        Ok(None)
+    }
+
+    fn accept_graph(&mut self, now: Now, submit: GraphSubmit, plan: Arc<Graph>) -> Reply {
+        let warning = unknown_fields(&submit.unknown);
         let id = self.new_graph_id(now.wall);
         let mut graph = OwnedGraph::new(id, now.wall, submit.graph, plan);
         let record = graph.record();
         self.tasks.effects.push_back(Effect::Record(record));
         self.graphs.insert(graph);
-        Ok(Reply::GraphSubmitted { graph: id, warning, duplicate: false })
+        Reply::GraphSubmitted { graph: id, warning, duplicate: false }
+    }
+
+    /// The refusal of a graph with a step whose tool no present agent has, if each of them has told its tools.
+    fn missing_tool(&self, graph: &AcceptedGraph) -> Option<Refusal> {
+        let sets = self.tasks.queue().sets();
+        if !sets.are_all_told() {
+            return None;
+        }
+        let mut found: BTreeSet<&ToolName> = BTreeSet::new();
+        let steps = graph.document.steps.iter().zip(&graph.steps);
+        let tools = steps.filter_map(|(step, terms)| Some((&step.name, &terms.as_ref()?.tool)));
+        let (step, tool) = tools
+            .filter(|(_, tool)| !tool.is_command())
+            .find(|(_, tool)| found.insert(tool) && sets.with(tool).next().is_none())?;
+        let nearest = nearest(tool.as_str(), sets.names().map(ToolName::as_str));
+        let hint =
+            nearest.map(|nearest| format!("; the nearest tool that an agent has is {nearest}")).unwrap_or_default();
+        let message = format!(
+            "step {step}: no agent has the tool {tool}{hint}; put {} into the tools folder of an agent, and submit the graph \
+             again",
+            tool.archive_name()
+        );
+        Some(Refusal::new(Code::BadOperation, message))
     }
 
     /// The graph that already belongs to this key, if it was submitted with the same document and fields.
@@ -85,7 +164,8 @@ impl Controller {
             ));
         }
         let bytes = tasks.saturating_mul(size_of::<TaskRecord>()).saturating_add(graph.bytes());
-        let (held, max) = (self.tasks.queue().bytes() + self.graphs.bytes(), self.settings.waiting_bytes_max);
+        let sought: usize = self.sought_graphs.values().map(|sought| sought.submit.graph.bytes()).sum();
+        let (held, max) = (self.tasks.queue().bytes() + self.graphs.bytes() + sought, self.settings.waiting_bytes_max);
         if held.saturating_add(bytes) > max {
             return limit(format!(
                 "the waiting tasks and the graphs hold {held} bytes already, and this graph needs {bytes}; WAITING_BYTES_MAX is \

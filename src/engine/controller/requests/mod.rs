@@ -21,6 +21,8 @@ mod stats;
 mod step;
 mod submit;
 
+pub(super) use graph::SoughtGraph;
+
 use super::Controller;
 use super::agent::Slot;
 use super::effect::{Answer, Effect, Record, Ticket, Timer};
@@ -60,7 +62,7 @@ impl Controller {
             Request::JobResults(ask) => self.job_results(now, ticket, *ask),
             Request::JobDetails(page) => self.list_jobs(now, ticket, page),
             Request::JobOrder(name, order) => self.order_job(now, ticket, name, order),
-            Request::GraphSubmit(submit) => answer(self.submit_graph(now, *submit, None)),
+            Request::GraphSubmit(submit) => self.submit_graph(now, ticket, *submit, None),
             Request::GraphQuery(graph, wait) => self.query_graph(ticket, graph, wait.map(|wait| now.mono + wait)),
             Request::GraphDetails(graph, page) => self.list_graphs(now, ticket, graph, page),
             Request::GraphKill(graph, said) => answer(self.kill_graph(now, graph, said.as_ref()).map(|_| Reply::Done)),

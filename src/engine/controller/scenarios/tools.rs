@@ -2,6 +2,7 @@
 #![cfg(test)]
 
 use super::*;
+use crate::protocol::requests::graph::GRAPH_SUBMIT;
 use crate::protocol::requests::heartbeat::ToldTools;
 use crate::types::ToolSet;
 
@@ -544,4 +545,80 @@ fn a_task_behind_a_refused_submit_goes_on_at_once() {
     world.controller.handle_withdrawn(world.now);
     world.settle();
     assert_eq!(world.assigned(), [(a, first)]);
+}
+
+impl World {
+    /// The submit of a graph with steps of these tools; `None` if it is not answered at once.
+    fn graph_of(&mut self, tools: &[&str]) -> (Ticket, Option<Reply>) {
+        let step = |(number, tool)| format!(r#""s{number}": {{"operation": "{tool}"}}"#);
+        let steps: Vec<_> = tools.iter().enumerate().map(step).collect();
+        let document = format!(r#"{{"steps": {{{}}}}}"#, steps.join(","));
+        let fields = Fields::new().with(words::TYPE, GRAPH_SUBMIT.word).with(words::GRAPH, document);
+        let Ok((_, Message::Client(request))) = requests::parse(&json::to_vec(&fields), &rules()) else { panic!() };
+        // Each on a connection of its own: one may only have a tenth of the waiting requests.
+        match self.ask_by(self.tickets + 1, request) {
+            (ticket, Answer::Now(reply)) => (ticket, Some(reply)),
+            (ticket, Answer::Later) => (ticket, None),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// The replies to waiting submits since the last call: the graphs accepted, and the refusals.
+    fn graph_replies(&mut self, of: Ticket) -> Option<Result<GraphId, (Code, String)>> {
+        let reply = self.replies.iter().find(|(ticket, _)| *ticket == of).map(|(_, reply)| reply)?;
+        Some(match reply {
+            Reply::GraphSubmitted { graph, .. } => Ok(*graph),
+            Reply::Refused(refusal) => Err((refusal.code, refusal.message.clone())),
+            other => panic!("{other:?}"),
+        })
+    }
+}
+
+/// A graph is refused for lack of a tool only after all agents have looked, the only one included.
+#[test]
+fn a_graph_waits_until_all_agents_have_looked_for_its_tools() {
+    let mut world = World::new();
+    assert!(matches!(world.graph_of(&["x"]), (_, Some(Reply::GraphSubmitted { .. }))), "no agent: nothing is known");
+    let _ = world.say("mute", FromAgent::Heartbeat(Heartbeat::default()));
+    assert!(
+        matches!(world.graph_of(&["x"]), (_, Some(Reply::GraphSubmitted { .. }))),
+        "nor of an agent that tells nothing"
+    );
+    let _ = world.say("mute", FromAgent::Exit);
+    world.has_looked("a", 0, "count,y");
+    assert!(matches!(world.graph_of(&["y"]), (_, Some(Reply::GraphSubmitted { .. }))), "an agent has it");
+    world.looks();
+
+    let (missing, None) = world.graph_of(&["y", "coutn"]) else { panic!("not asked") };
+    let (added, None) = world.graph_of(&["z"]) else { panic!("not asked") };
+    let first = world.look();
+    assert_eq!((world.graph_replies(missing), world.graph_replies(added)), (None, None));
+    world.has_looked("a", first, "count,y");
+    let Some(Err((code, said))) = world.graph_replies(missing) else { panic!("no refusal") };
+    assert_eq!(code, Code::BadOperation);
+    assert!(
+        said.starts_with("step s1: no agent has the tool coutn; the nearest tool that an agent has is count;"),
+        "{said}"
+    );
+    let second = world.look();
+    assert_eq!(world.graph_replies(added), None, "it came while a look was under way");
+    world.has_looked("a", second, "count,y,z");
+    assert!(matches!(world.graph_replies(added), Some(Ok(_))), "the tool was added just before");
+}
+
+#[test]
+fn the_submit_of_a_graph_that_waits_for_a_look_is_answered_whatever_happens() {
+    let mut world = World::new();
+    world.has_looked("a", 0, "y");
+    let (silent, None) = world.graph_of(&["x"]) else { panic!("not asked") };
+    world.pass(INTERVAL * 2);
+    assert!(world.graph_replies(silent).is_some(), "the look is given up, or the agent is lost");
+    world.has_looked("a", 0, "y");
+    let (gone, None) = world.graph_of(&["x"]) else { panic!("not asked") };
+    assert_eq!(world.controller.handle_disconnected(gone.connection), [gone]);
+    let (stopped, None) = world.graph_of(&["x"]) else { panic!("not asked") };
+    world.controller.handle_stop();
+    world.settle();
+    let Some(Err((code, _))) = world.graph_replies(stopped) else { panic!("no refusal") };
+    assert_eq!((code, world.graph_replies(gone)), (Code::Stopping, None));
 }
