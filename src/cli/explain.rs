@@ -5,6 +5,7 @@ use clap::Args;
 use super::Session;
 use super::answers::{self, Shown};
 use super::exit::Failure;
+use super::graph;
 use super::output::Output;
 use super::selection::Selection;
 use super::times;
@@ -14,7 +15,9 @@ use crate::protocol::requests::query::query;
 
 #[derive(Args, Debug)]
 #[command(mut_group("selection", |group| group.required(true)))]
-#[command(after_help = "A selection without ids means the newest task that matches.")]
+#[command(after_help = "\
+A selection without ids means the newest task that matches. The id of a step graph in place of a task explains its steps: what each \
+waits for, and of a step with tasks why the first of them has not finished.")]
 pub(super) struct ExplainArgs {
     #[command(flatten)]
     selection: Selection,
@@ -22,6 +25,9 @@ pub(super) struct ExplainArgs {
 
 pub(super) fn run(session: &mut Session, args: &ExplainArgs) -> Result<u8, Failure> {
     let client = session.client()?;
+    if let Some(graph) = args.selection.graph() {
+        return graph::explain::run(session, &client, graph);
+    }
     let shown = Shown { fields: Explanation::fields, show };
     let ask = |selector: &Selector| client.ask(&explain(client.ask(&query(selector, None))?.id()));
     answers::each(session, &client, &args.selection, ask, &shown)

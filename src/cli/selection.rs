@@ -12,7 +12,7 @@ use crate::protocol::client::{Listing, Selector, TaskView};
 use crate::protocol::requests::list::tasks;
 use crate::protocol::requests::query::query;
 use crate::protocol::words;
-use crate::types::{Fields, Outcome, Phase, TaskId};
+use crate::types::{Fields, GraphId, Outcome, Phase, TaskId};
 
 /// The number of tasks per request.
 const PAGE: u64 = 1000;
@@ -113,6 +113,14 @@ impl Selection {
     /// Whether each task is named by its id.
     pub(super) fn is_by_ids(&self) -> bool {
         !self.tasks.is_empty() && self.tasks.iter().all(|which| matches!(which, Which::Id(_)))
+    }
+
+    /// The step graph whose id stands in place of a task.
+    pub(super) fn graph(&self) -> Option<GraphId> {
+        match self.tasks.as_slice() {
+            [Which::Id(id)] => id.parse().ok(),
+            _ => None,
+        }
     }
 
     /// Whether it can select only one task, so that the answer is not a list.

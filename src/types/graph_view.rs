@@ -43,6 +43,8 @@ pub struct StepView {
     pub sub_inputs: Vec<InputView>,
     /// Its outputs with their activity.
     pub outputs: Vec<(PortName, PortActivity)>,
+    /// What keeps it from its next state.
+    pub holdup: Option<StepHoldup>,
     /// Its tasks with their phases; at most [`Self::TASKS_MAX`] of them.
     pub tasks: Vec<(Phase, TaskId)>,
     /// Number of its tasks.
@@ -54,6 +56,17 @@ pub struct StepView {
 impl StepView {
     /// Most tasks that are shown of one step: more are listed by TASK/DETAILS.
     pub const TASKS_MAX: usize = 1_000;
+}
+
+/// What keeps a step of a graph from its next state.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StepHoldup {
+    /// Another step is CREATED.
+    Activation(StepName),
+    /// An input of it takes an output of another step, which is not COMPLETED.
+    Input(PortName, StepName),
+    /// Tasks of it have not finished.
+    Tasks,
 }
 
 /// An input of a step.

@@ -46,7 +46,7 @@ pub use gate::{
 };
 pub use graph::{GraphLimits, GraphStatus, InvalidName, PortActivity, PortName, StepName, StepState};
 pub use graph_event::{GraphEntry, GraphEvent, StepIndex, StepTask, TaskEnd, TaskRole};
-pub use graph_view::{GraphChange, GraphView, InputView, StepView};
+pub use graph_view::{GraphChange, GraphView, InputView, StepHoldup, StepView};
 pub use id::{AgentId, GraphId, InvalidAgentId, InvalidGraphId, InvalidTaskId, Round, Session, TaskId};
 pub use job::{
     InvalidJobName, JobMemo, JobName, JobStatus, JobStop, JobView, Membership, Relations, RunTimes, StepPlace,

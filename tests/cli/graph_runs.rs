@@ -224,3 +224,27 @@ fn a_graph_runs_without_a_service() {
     assert!(said.out.contains("steps      deactivated 5\n") && said.err.contains("starting one"), "{said:?}");
     sandbox.is_clean();
 }
+
+#[test]
+fn explain_of_a_graph_names_what_each_step_waits_for() {
+    let sandbox = service();
+    write(
+        &sandbox,
+        "[steps.slow]\ncommand = ['sleep', '100']\n[steps.held]\ncommand = ['true']\npolicy = { __TAGS__ = 'gpu' }\n\
+         [steps.last]\ncommand = ['true']\ninputs = { in = ['slow.out', 'held.out'] }\n",
+    );
+    let id = sandbox.ok("graph submit graph.toml").line().to_owned();
+    eventually("the first step runs", || {
+        let said = sandbox.ok(&format!("explain {id}"));
+        let has = |step: &str, what: &str| said.out.lines().any(|line| line.starts_with(step) && line.contains(what));
+        said.out.contains(&format!("{id}  RUNNING"))
+            && has("slow ", "its tasks have not finished; TASK_")
+            && has("slow ", "has it (RUNNING)")
+            && has("held ", "no agent has the tags gpu")
+            && has("last ", "its input in is open: step slow has not completed")
+    });
+    sandbox.ok(&format!("graph kill {id}"));
+    sandbox.llts(&format!("wait --job {id}"));
+    let said = sandbox.ok(&format!("--output json explain {id}")).json();
+    assert_eq!((&said["__STATUS__"], said["steps"].as_array().map(Vec::len)), (&"KILLED".into(), Some(0)), "{said}");
+}

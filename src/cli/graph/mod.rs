@@ -2,6 +2,7 @@
 
 mod document;
 mod dot;
+pub(super) mod explain;
 mod list;
 mod run;
 mod show;

@@ -346,6 +346,7 @@ impl OwnedGraph {
             inputs: (0..plan.main_inputs).map(input).collect(),
             sub_inputs: (plan.main_inputs..inputs).map(input).collect(),
             outputs: (0..).take(plan.outputs.len()).map(output).collect(),
+            holdup: scheduler.holdup(step).filter(|_| self.run.status() == GraphStatus::Running),
             tasks: Vec::new(),
             task_count: tasks().count(),
             times: *self.run.times(step),

@@ -1,5 +1,6 @@
 //! The state of one graph. See the [module](super).
 
+mod holdup;
 mod invariants;
 mod transitions;
 

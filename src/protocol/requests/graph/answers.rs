@@ -7,7 +7,7 @@ use crate::protocol::graph::{activity, state, status};
 use crate::protocol::json::{self, FieldLimits, ObjectWriter};
 use crate::protocol::words::{self, kind};
 use crate::types::{
-    Fields, GraphChange, GraphId, GraphView, InputView, Phase, Scalar, StepState, StepView, ToolName, Wall,
+    Fields, GraphChange, GraphId, GraphView, InputView, Phase, Scalar, StepHoldup, StepState, StepView, ToolName, Wall,
 };
 
 view! {
@@ -78,6 +78,12 @@ impl StepRow {
     #[must_use]
     pub fn state(&self) -> &str {
         self.data.get(words::STATE).and_then(Value::as_str).unwrap_or_default()
+    }
+
+    /// What keeps it from its next state.
+    #[must_use]
+    pub fn why(&self) -> Option<&str> {
+        self.data.get(words::WHY)?.as_str()
     }
 
     /// The ids of its tasks in a phase.
@@ -152,6 +158,7 @@ pub(in crate::protocol) fn write_row(view: &GraphView, writer: &mut ObjectWriter
 pub(in crate::protocol) fn write_step(step: &StepView, writer: &mut ObjectWriter<'_>) {
     writer.object(step.name.as_str(), |writer| {
         writer.text(words::STATE, state(step.state));
+        writer.maybe_text(words::WHY, step.holdup.as_ref().map(why));
         writer.maybe_text(words::OPERATION, step.tool.as_ref().map(ToolName::as_str));
         for (word, inputs) in [(words::INPUTS, &step.inputs), (words::SUB_INPUTS, &step.sub_inputs)] {
             writer.object(word, |writer| {
@@ -184,6 +191,15 @@ pub(in crate::protocol) fn write_step(step: &StepView, writer: &mut ObjectWriter
             }
         });
     });
+}
+
+/// What keeps a step from its next state, as a sentence.
+fn why(holdup: &StepHoldup) -> String {
+    match holdup {
+        StepHoldup::Activation(other) => format!("it waits for the activation of step {other}"),
+        StepHoldup::Input(port, from) => format!("its input {port} is open: step {from} has not completed"),
+        StepHoldup::Tasks => "its tasks have not finished".to_owned(),
+    }
 }
 
 fn write_tasks(step: &StepView, writer: &mut ObjectWriter<'_>) {
