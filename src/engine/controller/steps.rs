@@ -250,6 +250,7 @@ impl Controller {
 
     /// Continues after a restart: tasks end that must not run, and ends that the entries of their graph do not have are added.
     pub(super) fn restore_graphs(&mut self, now: Now) {
+        self.end_orphans(now);
         let ids: Vec<GraphId> = self.graphs.iter().map(|graph| graph.id).collect();
         for id in ids {
             let Some(graph) = self.graphs.get(id) else { continue };
@@ -271,6 +272,19 @@ impl Controller {
         }
         self.settle_graphs(now);
         self.plan_graphs(now);
+    }
+
+    /// Ends the tasks of graphs that the store has lost: such a task would run without its inputs.
+    fn end_orphans(&mut self, now: Now) {
+        let lost = |record: &TaskRecord| {
+            let graph = record.place()?.graph;
+            let is_lost = self.graphs.get(graph).is_none() && record.phase() != Phase::Finished;
+            is_lost.then_some((record.id, graph))
+        };
+        let orphans: Vec<_> = self.tasks.newest_before(None).filter_map(lost).collect();
+        for (task, graph) in orphans {
+            self.kill(now, task, &KillCause::GraphEnds(format!("graph {graph} is not in the store").into()));
+        }
     }
 
     /// Checks that graphs and tasks agree.

@@ -170,3 +170,21 @@ fn every_instant_is_a_good_one_to_die() {
         assert_eq!(places.len(), 2 + 1 + 1 + 2 + 1, "dies at {dies_at}");
     }
 }
+
+/// As after `llts store repair` of a store whose table of graphs was unreadable.
+#[test]
+fn the_tasks_of_a_lost_graph_end() {
+    let mut world = World::new();
+    let lost = world.graph(PAIR);
+    let (running, _) = world.takes("a");
+    let waiting = world.tasks_of(lost, "a").into_iter().find(|task| *task != running).unwrap();
+    let kept = world.graph(PARTS);
+    world.graphs.remove(&lost);
+    world.restart();
+    let TaskState::Finished { outcome, .. } = world.record(waiting).state else { panic!("it waits") };
+    assert_eq!(outcome, Outcome::Killed);
+    let why = world.why(waiting);
+    assert!(why.contains(&format!("graph {lost} is not in the store")), "{why}");
+    assert_eq!(world.beat("a", Some((running, Round(0)))), Some(Directive::Kill));
+    assert_eq!(world.status(kept).0, GraphStatus::Running);
+}
