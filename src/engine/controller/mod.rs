@@ -165,7 +165,7 @@ pub struct Controller {
     awaited: BTreeMap<TaskId, acknowledge::Awaited>,
     scans: scan::Scans,
     /// Parked queries.
-    waits: waits::Waits<waits::Subject, waits::Detail>,
+    waits: waits::Waits<waits::Subject, waits::Query>,
     /// Submits of graphs, with the number of the last look that had begun before; see [`looks`].
     sought_graphs: waits::Waits<u64, requests::SoughtGraph>,
     /// The ends of the jobs that clients read.

@@ -9,7 +9,7 @@ use crate::types::{GraphId, JobName, TaskId};
 /// The share of all places that one connection may have, as a divisor: one client must not keep others from parking.
 const SHARE: usize = 10;
 
-/// The subject of a query.
+/// The event that a query waits for.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Subject {
     /// The end of a task.
@@ -22,17 +22,31 @@ pub(super) enum Subject {
     Ends(JobName),
 }
 
-/// What the answer to a query depends on beside its subject.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Detail {
-    None,
-    /// The number of tasks that matched the query.
-    Matches(usize),
-    /// The ends behind this place, at most as many.
+/// A query that waits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Query {
+    /// Of a task, the newest of this number that have matched.
+    Task(TaskId, usize),
+    Job(JobName),
+    Graph(GraphId),
+    /// Of the ends of tasks of a job behind this place, at most as many.
     Ends {
+        job: JobName,
         cursor: Cursor,
         limit: usize,
     },
+}
+
+impl Query {
+    /// What it waits for.
+    pub(super) fn subject(&self) -> Subject {
+        match self {
+            Self::Task(task, _) => Subject::Task(*task),
+            Self::Job(name) => Subject::Job(name.clone()),
+            Self::Graph(graph) => Subject::Graph(*graph),
+            Self::Ends { job, .. } => Subject::Ends(job.clone()),
+        }
+    }
 }
 
 /// The parked requests of one kind, each with its data. Each of the three indexes follows from the others.

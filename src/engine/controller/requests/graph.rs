@@ -3,9 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::{
-    Answer, Code, Controller, Detail, Effect, Filter, Goal, Page, Refusal, Reply, Subject, Ticket, Timer, words,
-};
+use super::{Answer, Code, Controller, Effect, Filter, Goal, Page, Query, Refusal, Reply, Ticket, words};
 use crate::engine::controller::graphs::OwnedGraph;
 use crate::engine::controller::jobs::Job;
 use crate::engine::graph::Graph;
@@ -192,15 +190,7 @@ impl Controller {
         let is_open = self.graphs.get(id).is_some_and(|graph| !graph.has_ended);
         match wait_until.filter(|_| is_open) {
             None => self.graph_reply(id).into(),
-            Some(until) => {
-                if let Some(obstacle) = self.waits.obstacle(ticket.connection, self.settings.parked_max) {
-                    let message = format!("this query with {} cannot be parked: {obstacle}", words::WAIT);
-                    return Reply::Refused(Refusal::new(Code::LimitReached, message)).into();
-                }
-                self.waits.park(ticket, Subject::Graph(id), Detail::None);
-                self.timers.set(Timer::QueryWait(ticket), until);
-                Answer::Later
-            }
+            Some(until) => self.park_query(ticket, Query::Graph(id), until),
         }
     }
 

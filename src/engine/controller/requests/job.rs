@@ -4,7 +4,7 @@
 
 mod results;
 
-use super::{Answer, Code, Controller, Detail, Filter, Goal, Page, Refusal, Reply, Subject, Ticket, Timer, words};
+use super::{Answer, Code, Controller, Filter, Goal, Page, Query, Refusal, Reply, Ticket, Timer, words};
 use crate::engine::controller::jobs::Job;
 use crate::engine::controller::orders::Ordered;
 use crate::protocol::requests::job::JobOrder;
@@ -16,15 +16,7 @@ impl Controller {
         let has_ended = self.tasks.jobs().get(name).is_none_or(Job::has_ended) && !self.is_of_open_graph(name);
         match wait_until.filter(|_| !has_ended) {
             None => self.job_reply(name).into(),
-            Some(until) => {
-                if let Some(obstacle) = self.waits.obstacle(ticket.connection, self.settings.parked_max) {
-                    let message = format!("this query with {} cannot be parked: {obstacle}", words::WAIT);
-                    return Reply::Refused(Refusal::new(Code::LimitReached, message)).into();
-                }
-                self.waits.park(ticket, Subject::Job(name.clone()), Detail::None);
-                self.timers.set(Timer::QueryWait(ticket), until);
-                Answer::Later
-            }
+            Some(until) => self.park_query(ticket, Query::Job(name.clone()), until),
         }
     }
 

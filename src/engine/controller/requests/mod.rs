@@ -29,7 +29,7 @@ use super::effect::{Answer, Effect, Record, Ticket, Timer};
 use super::leases::Remains;
 use super::scan::Goal;
 use super::transition::TaskEvent;
-use super::waits::{Detail, Subject};
+use super::waits::{Query, Subject};
 use crate::protocol::page::Page;
 use crate::protocol::publish::Published;
 use crate::protocol::reply::Reply;

@@ -1,6 +1,6 @@
 //! TASK/QUERY: the record of a task, at once or when it has finished.
 
-use super::{Answer, Code, Controller, Detail, Effect, Filter, Goal, Refusal, Reply, Subject, Ticket, Timer, words};
+use super::{Answer, Code, Controller, Effect, Filter, Goal, Query, Refusal, Reply, Subject, Ticket, Timer, words};
 use crate::types::{Mono, Now, Phase, TaskId};
 
 /// Tasks of one given id that a query looks at without becoming a search.
@@ -38,16 +38,21 @@ impl Controller {
         let Some(record) = self.tasks.get(task) else { unreachable!("task {task} was found and is gone") };
         match wait_until {
             Some(until) if record.phase() < Phase::Finished => {
-                if let Some(obstacle) = self.waits.obstacle(ticket.connection, self.settings.parked_max) {
-                    let message = format!("this query with {} cannot be parked: {obstacle}", words::WAIT);
-                    return Reply::Refused(Refusal::new(Code::LimitReached, message)).into();
-                }
-                self.waits.park(ticket, Subject::Task(task), Detail::Matches(matches));
-                self.timers.set(Timer::QueryWait(ticket), until);
-                Answer::Later
+                self.park_query(ticket, Query::Task(task, matches), until)
             }
             _ => Reply::Task { record: Box::new(record.clone()), matches }.into(),
         }
+    }
+
+    /// Parks a query until its subject, or until this time, whichever comes first.
+    pub(super) fn park_query(&mut self, ticket: Ticket, query: Query, until: Mono) -> Answer {
+        if let Some(obstacle) = self.waits.obstacle(ticket.connection, self.settings.parked_max) {
+            let message = format!("this query with {} cannot be parked: {obstacle}", words::WAIT);
+            return Reply::Refused(Refusal::new(Code::LimitReached, message)).into();
+        }
+        self.waits.park(ticket, query.subject(), query);
+        self.timers.set(Timer::QueryWait(ticket), until);
+        Answer::Later
     }
 
     /// Answers the queries that wait for this end.
@@ -59,17 +64,16 @@ impl Controller {
 
     /// Answers one of them with the present state.
     pub(in crate::engine::controller) fn answer_waiter(&mut self, ticket: Ticket) {
-        let Some((subject, detail)) = self.waits.remove(ticket) else { return };
+        let Some((_, query)) = self.waits.remove(ticket) else { return };
         self.timers.clear(&Timer::QueryWait(ticket));
-        let reply = match (subject, detail) {
-            (Subject::Task(task), Detail::Matches(matches)) => match self.tasks.get(task) {
+        let reply = match query {
+            Query::Task(task, matches) => match self.tasks.get(task) {
                 Some(record) => Reply::Task { record: Box::new(record.clone()), matches },
                 None => Reply::Refused(Refusal::no_such_task(task)),
             },
-            (Subject::Job(name), Detail::None) => self.job_reply(&name),
-            (Subject::Graph(graph), Detail::None) => self.graph_reply(graph),
-            (Subject::Ends(name), Detail::Ends { cursor, limit }) => self.results_reply(&name, cursor, limit),
-            (subject, detail) => unreachable!("a query of {subject:?} was parked with {detail:?}"),
+            Query::Job(name) => self.job_reply(&name),
+            Query::Graph(graph) => self.graph_reply(graph),
+            Query::Ends { job, cursor, limit } => self.results_reply(&job, cursor, limit),
         };
         self.tasks.effects.push_back(Effect::Reply(ticket, reply));
     }

@@ -6,8 +6,9 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use super::{Answer, Code, Controller, Detail, Job, Refusal, Reply, Subject, Ticket, Timer, words};
+use super::{Answer, Code, Controller, Job, Query, Refusal, Reply, Ticket, Timer, words};
 use crate::engine::controller::batch_delay;
+use crate::engine::controller::waits::Subject;
 use crate::protocol::requests::job::results::{Cursor, EndRow, ResultsAsk};
 use crate::types::{JobName, Now, Phase, TaskId};
 
@@ -44,16 +45,11 @@ impl Controller {
         if wait.is_none() || is_full || first.is_some() && delay.is_zero() {
             return self.results_reply(&job, cursor, limit).into();
         }
-        if let Some(obstacle) = self.waits.obstacle(ticket.connection, self.settings.parked_max) {
-            let message = format!("this request with {} cannot be parked: {obstacle}", words::WAIT);
-            return Reply::Refused(Refusal::new(Code::LimitReached, message)).into();
+        let answer = self.park_query(ticket, Query::Ends { job: job.clone(), cursor, limit }, until);
+        if first.is_some() && matches!(answer, Answer::Later) {
+            self.timers.set_earlier(Timer::Ends(job), now.mono + delay);
         }
-        if first.is_some() {
-            self.timers.set_earlier(Timer::Ends(job.clone()), now.mono + delay);
-        }
-        self.waits.park(ticket, Subject::Ends(job), Detail::Ends { cursor, limit });
-        self.timers.set(Timer::QueryWait(ticket), until);
-        Answer::Later
+        answer
     }
 
     /// The ends behind a cursor.
@@ -108,7 +104,7 @@ impl Controller {
         }
         for (ticket, subject) in self.waits.iter() {
             let Subject::Ends(job) = subject else { continue };
-            let Some(Detail::Ends { cursor, .. }) = self.waits.get(ticket) else { panic!("{ticket:?} reads nothing") };
+            let Some(Query::Ends { cursor, .. }) = self.waits.get(ticket) else { panic!("{ticket:?} reads nothing") };
             let has_ends = self.end_logs.ends_from(job, *cursor).next().is_some();
             assert!(!has_ends || self.timers.is_set(&Timer::Ends(job.clone())), "{ticket:?} is not told of ends");
         }
