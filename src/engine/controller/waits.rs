@@ -38,7 +38,7 @@ pub(super) enum Query {
 }
 
 impl Query {
-    /// What it waits for.
+    /// The event that it waits for.
     pub(super) fn subject(&self) -> Subject {
         match self {
             Self::Task(task, _) => Subject::Task(*task),
