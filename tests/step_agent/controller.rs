@@ -14,6 +14,8 @@ use serde_json::{Value, json};
 use crate::sandbox::{Sandbox, signal};
 
 pub(crate) const GRAPH: &str = "GRAPH_1480000000.120000_AZazA";
+/// The folder of its outputs.
+pub(crate) const GRAPH_OUT: &str = "work/.out/1480000000.120000_AZazA";
 
 /// Longer than any condition takes on a loaded machine.
 const PATIENCE: Duration = Duration::from_secs(60);

@@ -10,11 +10,16 @@ use std::fs;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use controller::{Controller, GRAPH};
+use controller::{Controller, GRAPH, GRAPH_OUT};
 use sandbox::{eventually, names, signal};
 
 fn text<'a>(report: &'a Value, name: &str) -> &'a str {
     report[name].as_str().unwrap_or_else(|| panic!("no {name}: {report}"))
+}
+
+/// The folder of the outputs of a task.
+fn out_of(task: &str) -> String {
+    format!("{GRAPH_OUT}/{}", task.trim_start_matches("TASK_"))
 }
 
 fn provided(report: &Value) -> Value {
@@ -33,7 +38,7 @@ echo late > ../out/late; printf 'out/late\n/x y\n\n' > ../provide/out; : > ../pr
     let task = controller.assign(1, 0, &json!({"in": ["/a b", ""]}));
     let announced = controller.message("STEP/PROVIDING");
     let report = controller.finished(&task);
-    let out = controller.sandbox.path(&format!("work/.out/{GRAPH}/{task}")).canonicalize().expect("it is kept");
+    let out = controller.sandbox.path(&out_of(&task)).canonicalize().expect("it is kept");
     let path = |name: &str| out.join(name).to_str().expect("UTF-8").to_owned();
     let fields = ["__TASK_ID__", "__ROUND__", "__PORT__", "__LOCATION__"].map(|name| announced[name].clone());
     assert_eq!(fields, [json!(task), json!(0), json!("out"), json!(path("early"))], "{report}");
@@ -59,7 +64,7 @@ fn the_next_task_of_the_tool_finds_nothing_of_the_step() {
         assert_eq!(text(&report, "__STDOUT__"), "controller.info\nstderr\nstdout\nstep\ntask.info\ntask.json\n");
         assert!(report.get("__PROVIDED__").is_none(), "{report}");
     }
-    let left = names(&controller.sandbox.path(&format!("work/.out/{GRAPH}")));
+    let left = names(&controller.sandbox.path(GRAPH_OUT));
     assert_eq!(left, [""; 0], "empty folders are not kept");
 }
 
@@ -149,7 +154,7 @@ fn the_round_after_the_death_of_an_agent_begins_with_empty_folders() {
     controller.assign(1, 1, &json!({}));
     let report = controller.finished(&task);
     assert_eq!(text(&report, "__STDOUT__"), "../out/:\n\n../provide:\n");
-    let out = controller.sandbox.path(&format!("work/.out/{GRAPH}/{task}"));
+    let out = controller.sandbox.path(&out_of(&task));
     assert_eq!(names(&out), ["1"]);
     let path = out.canonicalize().expect("it is kept").join("1");
     assert_eq!(provided(&report), json!({"out": [path.to_str().expect("UTF-8")]}));

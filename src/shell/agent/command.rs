@@ -62,13 +62,13 @@ pub(super) fn start(command: &TaskCommand, shared: CommandStart<'_>) -> Result<R
     let words: Vec<OsString> = command.words.iter().map(Into::into).collect();
     let path = std::env::var_os("PATH");
     // A working directory that does not exist is the reason also for a program that is not found in it.
-    let found = match folder.metadata() {
-        Ok(_) => Command::find_from(folder, &words, path.as_deref()),
-        Err(error) => Err(CommandError::Folder {
+    let found = Command::find_from(folder, &words, path.as_deref()).map_err(|error| match folder.metadata() {
+        Ok(_) => error,
+        Err(error) => CommandError::Folder {
             folder: folder.to_owned(),
             source: Errno::from_io_error(&error).unwrap_or(Errno::INVAL),
-        }),
-    };
+        },
+    });
     let started = found.and_then(|command_found| {
         let plan =
             CommandPlan { command: &command_found, folder, environment: &environment, stdin, stdout, stderr, brand };

@@ -60,9 +60,10 @@ impl Preparation {
     /// The folder of an earlier run of this tool for the new run; `None` if there is none.
     fn reuse(&self, job: &Job, dir_pool: &mut DirPool, remover: &Remover) -> Option<Outcome> {
         let tool = self.snapshot(job)?;
-        let (dir, rest) = dir_pool.take(&tool, job.task, remover)?;
+        let (dir, rest) = dir_pool.take((&tool, job.step.is_some()), job.task, remover)?;
         let mut prepared = Prepared { dir, rest: rest.into_iter().collect(), out: None, streams: None };
-        let outcome = self.write_files(job, &mut prepared.dir).and_then(|()| self.make_step(job, &mut prepared));
+        let outcome =
+            self.write_files(job, &mut prepared.dir).and_then(|()| self.make_step(job, &mut prepared, Some(dir_pool)));
         let outcome = outcome.map_err(|error| failure(&error));
         Some(Outcome { task: job.task, prepared: Some(prepared), outcome })
     }
@@ -73,14 +74,14 @@ impl Preparation {
     }
 
     /// A failure is returned together with everything that has been made, which must be removed.
-    fn prepare(&self, job: &Job, stop: &AtomicBool) -> Outcome {
+    fn prepare(&self, job: &Job, stop: &AtomicBool, dir_pool: Option<&mut DirPool>) -> Outcome {
         let (dir, rest) = match self.workspace.create(job.task) {
             Ok(created) => created,
             Err(error) => return Outcome { task: job.task, prepared: None, outcome: Err(failure(&error)) },
         };
         let mut prepared = Prepared { dir, rest: rest.into_iter().collect(), out: None, streams: None };
         let filled = self.fill(job, &mut prepared.dir, stop);
-        let made = filled.and_then(|()| self.make_step(job, &mut prepared).map_err(|error| failure(&error)));
+        let made = filled.and_then(|()| self.make_step(job, &mut prepared, dir_pool).map_err(|error| failure(&error)));
         let outcome = made.and_then(|()| streams(job)).map(|streams| prepared.streams = streams);
         Outcome { task: job.task, prepared: Some(prepared), outcome }
     }
@@ -92,18 +93,29 @@ impl Preparation {
         } else if let Err(error) = self.cache.place(&job.tool, dir.path(), stop) {
             return Err(Failure { exit_code: ToolError::exit_code(&error), error: error.to_string() });
         }
+        if job.step.is_some() {
+            dir.make_step_folders().map_err(|error| failure(&error))?;
+        }
         if let Some(tool) = self.snapshot(job) {
-            dir.keep_for(&tool);
+            dir.keep_for(&tool, job.step.is_some());
         }
         Ok(())
     }
 
-    /// Makes what only a task of a step has. It comes last: a folder that is kept for the next task does not contain it.
-    fn make_step(&self, job: &Job, prepared: &mut Prepared) -> Result<(), WorkspaceError> {
+    /// Makes what only this task of a step has. It comes last: a folder that is kept for the next task does not contain it.
+    fn make_step(
+        &self,
+        job: &Job,
+        prepared: &mut Prepared,
+        dir_pool: Option<&mut DirPool>,
+    ) -> Result<(), WorkspaceError> {
         let Some(step) = &job.step else { return Ok(()) };
-        let (out, rest) = self.workspace.make_out(step.graph, job.task)?;
+        let (out, rest) = match dir_pool {
+            Some(dir_pool) => dir_pool.make_out(step.graph, job.task)?,
+            None => self.workspace.make_out(step.graph, job.task)?,
+        };
         prepared.rest.extend(rest);
-        let made = prepared.dir.make_step(step, out.path());
+        let made = prepared.dir.make_step(step, &out);
         prepared.out = Some(out);
         made
     }
@@ -162,7 +174,7 @@ impl Preparer {
         let preparation = Arc::new(preparation);
         let its_preparation = Arc::clone(&preparation);
         let thread = Background::start("prepare", move |(job, stop): (Job, Arc<AtomicBool>), done| {
-            done(its_preparation.prepare(&job, &stop));
+            done(its_preparation.prepare(&job, &stop, None));
         })?;
         Ok(Self { preparation, thread })
     }
@@ -177,12 +189,14 @@ impl Preparer {
         stop.store(false, Ordering::Relaxed);
         // Its client may be stopped, and the loop would wait for it.
         let is_waiting = awaited_streams(job).is_some();
-        let dir_pool = dir_pool.filter(|_| !is_waiting && !has_large_inputs(job));
-        if let Some(outcome) = dir_pool.and_then(|(dir_pool, remover)| self.preparation.reuse(job, dir_pool, remover)) {
+        let mut dir_pool = dir_pool.filter(|_| !is_waiting && !has_large_inputs(job));
+        if let Some((dir_pool, remover)) = &mut dir_pool
+            && let Some(outcome) = self.preparation.reuse(job, dir_pool, remover)
+        {
             return Some(outcome);
         }
         if !is_waiting && self.preparation.is_quick(job) {
-            return Some(self.preparation.prepare(job, stop));
+            return Some(self.preparation.prepare(job, stop, dir_pool.map(|(dir_pool, _)| dir_pool)));
         }
         self.thread.give((job.clone(), Arc::clone(stop)));
         None

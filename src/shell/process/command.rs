@@ -107,14 +107,18 @@ impl Command {
     pub fn find_from(base: &Path, words: &[OsString], path: Option<&OsStr>) -> Result<Self, CommandError> {
         let name = words.first().filter(|name| !name.is_empty()).ok_or(CommandError::Empty)?;
         let searched = !name.as_bytes().contains(&b'/');
-        let folders: Vec<PathBuf> = match path {
-            Some(path) if searched => std::env::split_paths(path).collect(),
-            _ => vec![base.to_owned()],
-        };
+        let mut folders = path.filter(|_| searched).map(std::env::split_paths);
+        let mut base = folders.is_none().then(|| base.to_owned());
         let mut present = None;
-        for folder in folders {
-            let Ok(program) = std::path::absolute(folder.join(name)) else { continue };
-            if is_executable(&program) {
+        while let Some(folder) = base.take().or_else(|| folders.as_mut()?.next()) {
+            let program = folder.join(name);
+            // A program is found with one look into each folder before its own.
+            let found = rustix::fs::access(&program, Access::EXEC_OK);
+            if found == Err(Errno::NOENT) {
+                continue;
+            }
+            let Ok(program) = std::path::absolute(program) else { continue };
+            if found.is_ok() && program.is_file() {
                 return Ok(Self { program, words: words.to_vec() });
             }
             // A name with a slash means this file alone: what hides it is another reason than its absence.
@@ -131,10 +135,6 @@ impl Command {
     pub fn words(&self) -> Vec<String> {
         self.words.iter().map(|word| word.to_string_lossy().into_owned()).collect()
     }
-}
-
-fn is_executable(path: &Path) -> bool {
-    path.is_file() && rustix::fs::access(path, Access::EXEC_OK).is_ok()
 }
 
 /// Runs the command in a process group of its own, with no descriptors except the three given ones. Never blocks.

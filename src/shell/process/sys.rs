@@ -3,6 +3,7 @@
 
 #![expect(unsafe_code, reason = "libc is called directly; every block says why it is sound")]
 
+use std::cell::Cell;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -21,6 +22,11 @@ use crate::shell::privacy::umask_of_tools;
 /// Bytes of the stack that a new process has until its exec. Some functions of the C library are called on it, one after
 /// the other.
 const STACK_BYTES: usize = 32 << 10;
+
+thread_local! {
+    /// The stack of the last child of this thread. To allocate one of this size makes glibc tidy all small free blocks.
+    static STACK: Cell<Vec<u128>> = const { Cell::new(Vec::new()) };
+}
 
 /// The parameters of a new process.
 #[derive(Clone, Copy)]
@@ -78,7 +84,8 @@ pub(super) fn start(new: &NewProcess<'_>) -> Result<Pid> {
         not_after: new.not_after,
         error: 0,
     };
-    let mut stack = Vec::<u128>::with_capacity(STACK_BYTES / size_of::<u128>());
+    let mut stack = STACK.take();
+    stack.reserve_exact(STACK_BYTES / size_of::<u128>());
     let top = stack.spare_capacity_mut().as_mut_ptr_range().end;
     let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
     // SAFETY: `be_born` gets the live `birth` and a stack of its own. The parent is suspended until the child has left both
@@ -93,6 +100,7 @@ pub(super) fn start(new: &NewProcess<'_>) -> Result<Pid> {
         libc::pthread_sigmask(libc::SIG_SETMASK, before.as_ptr(), ptr::null_mut());
         (pid, error)
     };
+    STACK.set(stack);
     let child = pid_of(pid).ok_or(error)?;
     // SAFETY: the value is ours; the child has written it through the pointer that it was given.
     match unsafe { ptr::read_volatile(&raw const birth.error) } {

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! .spare/<pid>-*/<n>/   one such folder; the folder above belongs to one agent, which holds a lock on it
+//! .spare/<pid>-*/out/   see [`super::spare_out`]
 //! ```
 //!
 //! A lock shows which agent is alive where a process id cannot: ids are reused, and agents in different containers may
@@ -16,6 +17,7 @@ use std::time::Duration;
 use rustix::fs::{AtFlags, Dir, FlockOperation, RenameFlags, flock, renameat, renameat_with, statat};
 use rustix::io::{Errno, Result};
 
+use super::pinned_folder::PinnedFolder;
 use super::{
     OWNER_ONLY, Removed, Remover, TaskDir, TrashRemainder, Workspace, WorkspaceError, open_own, restore_mode, sys,
 };
@@ -39,9 +41,9 @@ const REMOVALS_MAX: u32 = 256;
 /// The spare folders of one agent. Dropping it removes them.
 #[derive(Debug)]
 pub struct DirPool {
-    workspace: Arc<Workspace>,
+    pub(super) workspace: Arc<Workspace>,
     /// The folder that contains them, locked.
-    folder: OwnedFd,
+    pub(super) folder: OwnedFd,
     name: CString,
     /// `AGENT_SPARE_FOLDERS_MAX`.
     spares_max: usize,
@@ -49,6 +51,8 @@ pub struct DirPool {
     kept: Vec<TaskDir>,
     /// The folder of the last run, not inspected yet.
     used: Option<TaskDir>,
+    /// A folder for outputs.
+    pub(super) spare_out: Option<PinnedFolder>,
     next: u64,
     settling: Duration,
 }
@@ -67,21 +71,22 @@ impl DirPool {
             path: path.clone(),
         };
         let (folder, name) = own_folder(&workspace).map_err(failed)?;
-        Ok(Self { workspace, folder, name, spares_max, kept: Vec::new(), used: None, next: 0, settling: SETTLING })
+        let (kept, used, spare_out) = (Vec::new(), None, None);
+        Ok(Self { workspace, folder, name, spares_max, kept, used, spare_out, next: 0, settling: SETTLING })
     }
 
     /// A folder in which a task of the same tool has run, restored, under the name of the new task; `None` if there is
-    /// none. Its files are to be written as in a new folder. As with [`Workspace::create`], a leftover under that name is
+    /// none. Tasks of steps have folders of their own. Its files are to be written as in a new folder. As with [`Workspace::create`], a leftover under that name is
     /// returned.
     pub fn take(
         &mut self,
-        tool: &ToolSnapshot,
+        (tool, is_step): (&ToolSnapshot, bool),
         task: TaskId,
         remover: &Remover,
     ) -> Option<(TaskDir, Option<TrashRemainder>)> {
         self.tidy(remover);
         let mut spare = loop {
-            let at = self.kept.iter().position(|spare| spare.holds(tool))?;
+            let at = self.kept.iter().position(|spare| spare.holds(tool, is_step))?;
             let spare = self.kept.remove(at);
             if spare.is_as_left(self.folder.as_fd()) {
                 break spare;

@@ -7,7 +7,7 @@
 //! .trash/<TASK_ID>-*/   a folder that is being removed
 //! .spare/*/             a folder that the next task of the same tool may get: see [`dir_pool`]
 //! .outputs/<AGENT_ID>/  the outputs of earlier runs of an agent: see [`crate::shell::outputs`]
-//! .out/<GRAPH_ID>/      what tasks of a step graph have left for others: see [`out_folders`]
+//! .out/<graph>/         what tasks of a step graph have left for others: see [`out_folders`]
 //! ```
 //!
 //! A tool can write to its folder and may have replaced any name in it with anything. So all access goes through the
@@ -18,9 +18,12 @@ mod out_folders;
 mod outputs;
 mod own;
 mod pinned_file;
+mod pinned_folder;
 mod remover;
 mod reusable_dir;
+mod spare_out;
 mod step_dir;
+mod step_folders;
 mod sys;
 mod tail;
 
@@ -29,7 +32,6 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;
@@ -41,12 +43,11 @@ use tail::tail_of;
 pub use tail::{Tail, TailLimit};
 
 use own::{move_to_trash, restore_mode};
-use pinned_file::{NotReusable, PinnedFile};
+use pinned_file::PinnedFile;
 use reusable_dir::{OwnFile, ReusableDir};
 
 use crate::shell::removal::{self, Progress};
-use crate::shell::tools::ToolSnapshot;
-use crate::types::{TaskId, ToolName, Wall};
+use crate::types::{TaskId, ToolName};
 
 const TRASH: &str = ".trash";
 
@@ -320,44 +321,6 @@ impl TaskDir {
     #[must_use]
     pub fn output_tail(&self, name: &str, limit: TailLimit) -> Tail {
         self.files.iter().find(|file| file.is_called(name)).map(|file| tail_of(file, limit)).unwrap_or_default()
-    }
-
-    /// Records that the folder contains a copy of this tool, so that another task can reuse it. Call it when no more files
-    /// are made in it. A failure only costs the next task a fresh folder.
-    pub fn keep_for(&mut self, tool: &Arc<ToolSnapshot>) {
-        match ReusableDir::new(self.folder.as_fd(), &mut self.files, tool) {
-            Ok(reusable) => self.reusable = Some(reusable),
-            Err(why) => log::debug!("{} is for one run only: {why}", self.path.display()),
-        }
-    }
-
-    fn holds(&self, tool: &ToolSnapshot) -> bool {
-        self.reusable.as_ref().is_some_and(|reusable| reusable.content() == tool.content())
-    }
-
-    #[cfg(test)]
-    fn is_settled(&self) -> bool {
-        self.reusable.as_ref().is_some_and(ReusableDir::is_settled)
-    }
-
-    const fn can_be_spare(&self) -> bool {
-        self.reusable.is_some()
-    }
-
-    /// Whether it is unchanged since [`Self::restore`].
-    fn is_as_left(&self, parent: BorrowedFd<'_>) -> bool {
-        let name = CString::new(self.name.as_str());
-        let reusable = self.reusable.as_ref().zip(name.ok());
-        reusable.is_some_and(|(reusable, name)| reusable.is_as_left(parent, &name, &self.files))
-    }
-
-    /// Restores the state before the run, as a folder in `parent`.
-    fn restore(&mut self, parent: BorrowedFd<'_>, settled_before: Wall) -> Result<(), NotReusable> {
-        let name = CString::new(self.name.as_str()).map_err(|_| Errno::INVAL)?;
-        match &mut self.reusable {
-            Some(reusable) => reusable.restore(parent, &name, &mut self.files, settled_before),
-            None => Err(Errno::INVAL.into()),
-        }
     }
 
     /// The end of a file that the tool wrote, in the subfolder `folders`: empty if the file does not exist, or is not a

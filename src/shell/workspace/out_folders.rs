@@ -1,8 +1,11 @@
 //! The outputs of tasks of steps, which are kept with their graphs on this machine.
 //!
 //! ```text
-//! .out/<GRAPH_ID>/<TASK_ID>/   what the last round of a task has put into its ../out
+//! .out/<graph>/<task>/   what the last round of a task has put into its ../out
 //! ```
+//!
+//! Both names are ids without their prefix, so that the link to the folder fits into its inode: a longer one takes a block of
+//! the disk, which costs five times as much.
 //!
 //! An agent does not learn of the end of a graph, which may be a matter of other machines. So the age of its folder counts
 //! from the last task of it that ran here: each of them holds a shared lock on the folder, and marks the folder when it
@@ -25,7 +28,8 @@ use rustix::fs::{
 use rustix::io::{Errno, Result};
 
 use super::own::move_to_trash;
-use super::{OWNER_ONLY, TrashRemainder, Workspace, WorkspaceError, open_own};
+use super::pinned_folder::PinnedFolder;
+use super::{DirPool, OWNER_ONLY, TrashRemainder, Workspace, WorkspaceError, open_own};
 use crate::shell::background::Background;
 use crate::shell::clock;
 use crate::shell::removal::{self, Budget, Progress};
@@ -61,8 +65,12 @@ pub struct OutFolder {
     graph: GraphId,
     task: TaskId,
     path: PathBuf,
+    /// Its name in the folder of the graph.
+    pub(super) name: CString,
     /// The folder of the graph, locked.
-    of_graph: OwnedFd,
+    pub(super) of_graph: OwnedFd,
+    /// The folder itself, if it can be used again.
+    pub(super) pinned: Option<PinnedFolder>,
 }
 
 impl OutFolder {
@@ -71,6 +79,26 @@ impl OutFolder {
     pub fn path(&self) -> &Path {
         &self.path
     }
+
+    /// Its path seen from the folder of a task.
+    pub(super) fn link(&self) -> PathBuf {
+        Path::new("..").join(OUT).join(short(self.graph)).join(short(self.task))
+    }
+}
+
+/// An id without its prefix.
+fn short(id: impl std::fmt::Display) -> String {
+    let id = id.to_string();
+    id.split_once('_').map_or(id.as_str(), |(_, rest)| rest).to_owned()
+}
+
+fn short_name(id: impl std::fmt::Display) -> Result<CString> {
+    CString::new(short(id)).map_err(|_| Errno::INVAL)
+}
+
+/// The graph of a folder.
+fn graph_of(name: &CStr) -> Option<GraphId> {
+    format!("GRAPH_{}", name.to_str().ok()?).parse().ok()
 }
 
 impl Workspace {
@@ -83,24 +111,43 @@ impl Workspace {
         graph: GraphId,
         task: TaskId,
     ) -> std::result::Result<(OutFolder, Option<TrashRemainder>), WorkspaceError> {
-        let path = self.path.join(OUT).join(graph.to_string()).join(task.to_string());
-        let made = self.accessible(|| self.try_make_out(graph, task));
-        match made {
-            Ok((of_graph, rest)) => Ok((OutFolder { graph, task, path, of_graph }, rest)),
-            Err(error) => Err(WorkspaceError { action: "make", source: removal::explained(error, &path), path }),
-        }
+        let make = |of_graph: BorrowedFd<'_>, name: &CStr| mkdirat(of_graph, name, OWNER_ONLY);
+        self.make_out_with(graph, task, make)
     }
 
-    fn try_make_out(&self, graph: GraphId, task: TaskId) -> Result<(OwnedFd, Option<TrashRemainder>)> {
-        let name = CString::new(graph.to_string()).map_err(|_| Errno::INVAL)?;
+    /// The same with another way to make an empty folder of a name that does not exist.
+    pub(super) fn make_out_with(
+        &self,
+        graph: GraphId,
+        task: TaskId,
+        make: impl Fn(BorrowedFd<'_>, &CStr) -> Result<()>,
+    ) -> std::result::Result<(OutFolder, Option<TrashRemainder>), WorkspaceError> {
+        let path = || self.path.join(OUT).join(short(graph)).join(short(task));
+        let made = self.accessible(|| {
+            let name = short_name(task)?;
+            let (of_graph, rest) = self.try_make_out(&short_name(graph)?, &name, &make)?;
+            Ok((OutFolder { graph, task, path: path(), name, of_graph, pinned: None }, rest))
+        });
+        made.map_err(|error| WorkspaceError {
+            action: "make",
+            source: removal::explained(error, &path()),
+            path: path(),
+        })
+    }
+
+    fn try_make_out(
+        &self,
+        graph: &CStr,
+        task: &CStr,
+        make: impl Fn(BorrowedFd<'_>, &CStr) -> Result<()>,
+    ) -> Result<(OwnedFd, Option<TrashRemainder>)> {
         for _ in 0..ATTEMPTS_MAX {
-            let Some(of_graph) = self.lock_graph(&name)? else { continue };
-            let task = CString::new(task.to_string()).map_err(|_| Errno::INVAL)?;
-            let rest = match mkdirat(&of_graph, &task, OWNER_ONLY) {
+            let Some(of_graph) = self.lock_graph(graph)? else { continue };
+            let rest = match make(of_graph.as_fd(), task) {
                 Ok(()) => None,
                 Err(Errno::EXIST) => {
-                    let rest = move_to_trash(of_graph.as_fd(), &task, self.trash.as_fd())?;
-                    mkdirat(&of_graph, &task, OWNER_ONLY)?;
+                    let rest = move_to_trash(of_graph.as_fd(), task, self.trash.as_fd())?;
+                    make(of_graph.as_fd(), task)?;
                     rest
                 }
                 Err(error) => return Err(error),
@@ -110,13 +157,20 @@ impl Workspace {
         Err(Errno::AGAIN)
     }
 
-    /// The folder of a graph, with a shared lock; `None` if another agent has removed it meanwhile.
+    /// The folder of a graph, with a shared lock; `None` if it was just made, or another agent has removed it meanwhile.
     fn lock_graph(&self, name: &CStr) -> Result<Option<OwnedFd>> {
-        make_folder(self.folder.as_fd(), OUT)?;
-        let all = open_own(self.folder.as_fd(), OUT)?;
-        make_folder(all.as_fd(), name)?;
+        let all = match open_own(self.folder.as_fd(), OUT) {
+            Err(Errno::NOENT) => {
+                make_folder(self.folder.as_fd(), OUT)?;
+                open_own(self.folder.as_fd(), OUT)?
+            }
+            opened => opened?,
+        };
         let of_graph = match removal::uncovered(all.as_fd(), name) {
-            Err(Errno::NOENT) => return Ok(None),
+            Err(Errno::NOENT) => {
+                make_folder(all.as_fd(), name)?;
+                return Ok(None);
+            }
             opened => opened?,
         };
         // An exclusive lock is held for as long as it takes to move the folder away.
@@ -169,15 +223,18 @@ impl OutKeeper {
         Ok(keeper)
     }
 
-    /// A task has ended.
-    pub fn end(&self, out: OutFolder) {
-        let OutFolder { graph, task, path, of_graph } = out;
+    /// A task has ended. Its folder is kept for the next one if that is possible.
+    pub fn end(&self, mut out: OutFolder, dir_pool: Option<&mut DirPool>) {
         let now = Timespec { tv_sec: 0, tv_nsec: UTIME_NOW };
-        if let Err(error) = futimens(&of_graph, &Timestamps { last_access: now, last_modification: now }) {
-            log::warn!("cannot mark the folder of {graph}: {error}");
+        if let Err(error) = futimens(&out.of_graph, &Timestamps { last_access: now, last_modification: now }) {
+            log::warn!("cannot mark the folder of {}: {error}", out.graph);
         }
+        if dir_pool.is_some_and(|dir_pool| dir_pool.keep_out(&mut out)) {
+            return;
+        }
+        let OutFolder { graph, task, path, name, of_graph, pinned: _ } = out;
         // Most tasks leave nothing there.
-        match rustix::fs::unlinkat(&of_graph, task.to_string(), AtFlags::REMOVEDIR) {
+        match rustix::fs::unlinkat(&of_graph, &name, AtFlags::REMOVEDIR) {
             Ok(()) | Err(Errno::NOENT) => {}
             Err(Errno::NOTEMPTY | Errno::EXIST) => self.0.give(Job::Ended(graph, task)),
             Err(error) => log::warn!("cannot look at {}: {error}", path.display()),
@@ -221,10 +278,9 @@ impl Keeping {
     }
 
     fn bytes_of(&self, graph: GraphId, task: TaskId) -> Result<u64> {
-        let text = |id: String| CString::new(id).map_err(|_| Errno::INVAL);
         let all = open_own(self.workspace.folder.as_fd(), OUT)?;
-        let of_graph = removal::open_on_mount(all.as_fd(), &text(graph.to_string())?)?;
-        let of_task = removal::open_on_mount(of_graph.as_fd(), &text(task.to_string())?)?;
+        let of_graph = removal::open_on_mount(all.as_fd(), &short_name(graph)?)?;
+        let of_task = removal::open_on_mount(of_graph.as_fd(), &short_name(task)?)?;
         Ok(bytes_below(of_task.as_fd(), DEPTH_MAX))
     }
 
@@ -263,7 +319,7 @@ impl Keeping {
         for entry in Dir::read_from(all)? {
             let entry = entry?;
             let name = entry.file_name();
-            let is_graph = name.to_str().is_ok_and(|name| name.parse::<GraphId>().is_ok());
+            let is_graph = graph_of(name).is_some();
             let Some(folder) = removal::open_on_mount(all, name).ok().filter(|_| is_graph) else { continue };
             let stat = rustix::fs::fstat(&folder)?;
             let marked = i128::from(stat.st_mtime) * 1_000_000_000 + i128::from(stat.st_mtime_nsec);

@@ -147,12 +147,17 @@ impl PinnedFile {
 
     /// Whether it has settled and is unchanged since. Cheaper than [`Self::check`] when it has not settled.
     pub(super) fn is_untouched(&mut self, folder: BorrowedFd<'_>, path: &CStr) -> bool {
-        let untouched = self.settled.is_some()
-            && rustix::fs::statat(folder, path, AtFlags::SYMLINK_NOFOLLOW).is_ok_and(|stat| self.is_settled(&stat));
+        let untouched = self.is_still_settled(folder, path);
         if untouched {
             self.left = self.settled;
         }
         untouched
+    }
+
+    /// The same during a run: nothing is recorded.
+    pub(super) fn is_still_settled(&self, folder: BorrowedFd<'_>, path: &CStr) -> bool {
+        self.settled.is_some()
+            && rustix::fs::statat(folder, path, AtFlags::SYMLINK_NOFOLLOW).is_ok_and(|stat| self.is_settled(&stat))
     }
 
     /// Records a change that llts made to it after [`Self::check`].

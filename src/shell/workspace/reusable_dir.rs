@@ -10,24 +10,20 @@
 //! [`ReusableDir::is_as_left`] checks it once more before it is used.
 
 use std::ffi::{CStr, CString};
-use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 use std::sync::Arc;
 
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, SeekFrom};
+use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
+use super::TaskDir;
 use super::pinned_file::{NotReusable, PinnedFile};
+use super::pinned_folder::{CUT_BYTES_MAX, EXTRA_ENTRIES_MAX, PinnedFolder};
+use super::step_folders::StepFolders;
 use crate::shell::removal::{self, Budget};
 use crate::shell::tools::{RUN_SCRIPT, ToolSnapshot};
 use crate::types::Wall;
-
-/// The maximum number of entries that are removed to restore a folder. If a tool leaves more, a fresh folder is cheaper.
-const EXTRA_ENTRIES_MAX: u32 = 64;
-
-/// The maximum size of a file that is truncated here; a larger one takes so long that the remover has to do it.
-const CUT_BYTES_MAX: i64 = 1 << 20;
 
 /// A file made by llts in a task folder.
 #[derive(Debug)]
@@ -40,11 +36,13 @@ pub(super) struct OwnFile {
     stale: u64,
     /// Whether the present run uses it.
     pub(super) in_use: bool,
+    /// The content that llts has written last. A run may have changed it.
+    written: Vec<u8>,
 }
 
 impl OwnFile {
     pub(super) const fn new(name: CString, pinned: PinnedFile, is_output: bool) -> Self {
-        Self { name, pinned, is_output, stale: 0, in_use: true }
+        Self { name, pinned, is_output, stale: 0, in_use: true, written: Vec::new() }
     }
 
     pub(super) fn is_called(&self, name: &str) -> bool {
@@ -66,6 +64,12 @@ impl OwnFile {
     pub(super) fn rewrite(&mut self, mut bytes: &[u8]) -> rustix::io::Result<()> {
         self.in_use = true;
         let size = bytes.len() as u64;
+        // Reading is cheaper than writing, and a file that is left alone settles.
+        if size == self.stale && bytes == self.written && self.pinned.check_content(&self.name, bytes).is_ok() {
+            return Ok(());
+        }
+        self.written.clear();
+        self.written.extend_from_slice(bytes);
         let mut at = 0;
         while !bytes.is_empty() {
             match rustix::io::pwrite(&self.pinned, bytes, at) {
@@ -125,15 +129,10 @@ pub(super) struct ReusableDir {
     /// In the order of the tool snapshot.
     folders: Vec<PinnedFolder>,
     files: Vec<PinnedToolFile>,
+    /// What only a task of a step has: another task never gets this folder.
+    step: Option<StepFolders>,
     /// Whether the file system is known to report every change of it.
     tells_changes: bool,
-}
-
-#[derive(Debug)]
-struct PinnedFolder {
-    pinned: PinnedFile,
-    /// Some file systems never shrink a folder, and one that was large once stays slow.
-    size: i64,
 }
 
 #[derive(Debug)]
@@ -141,35 +140,6 @@ struct PinnedToolFile {
     pinned: PinnedFile,
     /// When its content was written; build tools compare this time.
     modified: (i64, i64),
-}
-
-impl PinnedFolder {
-    fn new(descriptor: OwnedFd) -> Result<Self, NotReusable> {
-        let mut pinned = PinnedFile::new(descriptor);
-        let size = pinned.note()?.st_size;
-        Ok(Self { pinned, size })
-    }
-
-    /// Removes foreign entries, and checks the folder itself, which is `path` of `parent`.
-    fn restore(
-        &mut self,
-        (parent, path): (BorrowedFd<'_>, &CStr),
-        belongs: impl Fn(&CStr) -> bool,
-        budget: &mut Budget<'_>,
-        settled_before: Option<Wall>,
-    ) -> Result<(), NotReusable> {
-        if self.pinned.is_untouched(parent, path) {
-            return Ok(());
-        }
-        for extra in extras(self.pinned.as_fd(), belongs)? {
-            remove_extra(self.pinned.as_fd(), &extra, budget)?;
-        }
-        let stat = self.pinned.check(parent, path, settled_before)?.stat;
-        if stat.st_size != self.size {
-            return Err(NotReusable::TooMuch);
-        }
-        Ok(())
-    }
 }
 
 impl ReusableDir {
@@ -181,6 +151,7 @@ impl ReusableDir {
         folder: BorrowedFd<'_>,
         own: &mut [OwnFile],
         snapshot: &Arc<ToolSnapshot>,
+        is_step: bool,
     ) -> Result<Self, NotReusable> {
         for file in own {
             file.pinned.note()?;
@@ -201,6 +172,7 @@ impl ReusableDir {
             tells_changes: tells_changes(folder)?,
             folders: folders.collect::<Result<_, NotReusable>>()?,
             files,
+            step: is_step.then(|| StepFolders::new(folder)).transpose()?,
             top: PinnedFolder::new(removal::open_folder(folder, Path::new("."))?)?,
             name: CString::new(snapshot.tool().folder_name()).map_err(|_| Errno::INVAL)?,
             snapshot: Arc::clone(snapshot),
@@ -212,11 +184,17 @@ impl ReusableDir {
     pub(super) fn is_settled(&self) -> bool {
         let folders = self.folders.iter().map(|folder| &folder.pinned);
         folders.chain(self.files.iter().map(|file| &file.pinned)).all(PinnedFile::has_settled)
+            && self.step.as_ref().is_none_or(StepFolders::is_settled)
     }
 
     /// The identifier of the tool's content.
     pub(super) fn content(&self) -> &str {
         self.snapshot.content()
+    }
+
+    /// The folders of a task of a step, if this is the folder of one.
+    pub(super) const fn step(&self) -> Option<&StepFolders> {
+        self.step.as_ref()
     }
 
     /// The tool's folder, open.
@@ -239,9 +217,16 @@ impl ReusableDir {
     ) -> Result<(), NotReusable> {
         let settled_before = self.tells_changes.then_some(settled_before);
         let mut budget = Budget::of(EXTRA_ENTRIES_MAX);
-        let is_own = |name: &CStr| name == self.name.as_c_str() || own.iter().any(|file| file.name.as_c_str() == name);
+        let is_own = |name: &CStr| {
+            name == self.name.as_c_str()
+                || own.iter().any(|file| file.name.as_c_str() == name)
+                || (self.step.is_some() && StepFolders::hold(name))
+        };
         self.top.restore((parent, name), is_own, &mut budget, settled_before)?;
         let top = self.top.pinned.as_fd();
+        if let Some(step) = &mut self.step {
+            step.restore(top, &mut budget, settled_before)?;
+        }
         for file in &mut *own {
             file.restore(top, settled_before)?;
         }
@@ -278,9 +263,52 @@ impl ReusableDir {
         let mut files = self.files.iter().zip(self.snapshot.files());
         self.top.pinned.is_as_left(parent, name)
             && own.iter().all(|file| file.pinned.is_as_left(top, &file.name))
+            && self.step.as_ref().is_none_or(|step| step.are_as_left(top))
             && self.folders.first().is_some_and(|folder| folder.pinned.is_as_left(top, &self.name))
             && folders.all(|(folder, snapshot)| folder.pinned.is_as_left(tool, snapshot.path()))
             && files.all(|(file, snapshot)| file.pinned.is_as_left(tool, snapshot.path()))
+    }
+}
+
+impl TaskDir {
+    /// Records that the folder contains a copy of this tool, so that another task can reuse it. Call it when no more files
+    /// are made in it, except those of [`Self::make_step`]. A failure only costs the next task a fresh folder.
+    pub fn keep_for(&mut self, tool: &Arc<ToolSnapshot>, is_step: bool) {
+        match ReusableDir::new(self.folder.as_fd(), &mut self.files, tool, is_step) {
+            Ok(reusable) => self.reusable = Some(reusable),
+            Err(why) => log::debug!("{} is for one run only: {why}", self.path.display()),
+        }
+    }
+
+    pub(super) fn holds(&self, tool: &ToolSnapshot, is_step: bool) -> bool {
+        let is_one =
+            |reusable: &ReusableDir| reusable.content() == tool.content() && reusable.step().is_some() == is_step;
+        self.reusable.as_ref().is_some_and(is_one)
+    }
+
+    #[cfg(test)]
+    pub(super) fn is_settled(&self) -> bool {
+        self.reusable.as_ref().is_some_and(ReusableDir::is_settled)
+    }
+
+    pub(super) const fn can_be_spare(&self) -> bool {
+        self.reusable.is_some()
+    }
+
+    /// Whether it is unchanged since [`Self::restore`].
+    pub(super) fn is_as_left(&self, parent: BorrowedFd<'_>) -> bool {
+        let name = CString::new(self.name.as_str());
+        let reusable = self.reusable.as_ref().zip(name.ok());
+        reusable.is_some_and(|(reusable, name)| reusable.is_as_left(parent, &name, &self.files))
+    }
+
+    /// Restores the state before the run, as a folder in `parent`.
+    pub(super) fn restore(&mut self, parent: BorrowedFd<'_>, settled_before: Wall) -> Result<(), NotReusable> {
+        let name = CString::new(self.name.as_str()).map_err(|_| Errno::INVAL)?;
+        match &mut self.reusable {
+            Some(reusable) => reusable.restore(parent, &name, &mut self.files, settled_before),
+            None => Err(Errno::INVAL.into()),
+        }
     }
 }
 
@@ -310,36 +338,4 @@ fn make_ready(file: BorrowedFd<'_>, path: &CStr) -> rustix::io::Result<()> {
 fn modified(stat: &rustix::fs::Stat) -> (i64, i64) {
     #[expect(clippy::unnecessary_cast, reason = "the width depends on the architecture")]
     (stat.st_mtime as i64, stat.st_mtime_nsec as i64)
-}
-
-/// The foreign names in a folder.
-fn extras(folder: BorrowedFd<'_>, belongs: impl Fn(&CStr) -> bool) -> Result<Vec<CString>, NotReusable> {
-    rustix::fs::seek(folder, SeekFrom::Start(0))?;
-    let mut buffer = [MaybeUninit::uninit(); 2048];
-    let mut entries = RawDir::new(folder, &mut buffer);
-    let mut extras = Vec::new();
-    while let Some(entry) = entries.next() {
-        let entry = entry?;
-        let name = entry.file_name();
-        if name != c"." && name != c".." && !belongs(name) {
-            if extras.len() >= EXTRA_ENTRIES_MAX as usize {
-                return Err(NotReusable::TooMuch);
-            }
-            extras.push(name.to_owned());
-        }
-    }
-    Ok(extras)
-}
-
-fn remove_extra(folder: BorrowedFd<'_>, name: &CStr, budget: &mut Budget<'_>) -> Result<(), NotReusable> {
-    let stat = rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)?;
-    if stat.st_size > CUT_BYTES_MAX && FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile {
-        return Err(NotReusable::TooMuch);
-    }
-    budget.take().ok_or(NotReusable::TooMuch)?;
-    match rustix::fs::unlinkat(folder, name, AtFlags::empty()) {
-        Err(Errno::ISDIR) if removal::remove_tree(folder, name, budget).is_gone() => Ok(()),
-        Err(Errno::ISDIR) => Err(NotReusable::TooMuch),
-        other => Ok(other?),
-    }
 }

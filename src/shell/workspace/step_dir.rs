@@ -1,45 +1,64 @@
 //! What a task of a step has in its folder beside the files of every task: see [`crate::protocol::step_files`].
 //!
-//! They are made when everything else is there, and are foreign entries for a folder that is reused: its restoration
-//! removes them, so that the next task does not see them.
+//! The folders are kept with the folder of the task ([`super::step_folders`]). Everything else is a foreign entry for a folder
+//! that is reused: its restoration removes it, so that the next task does not see it.
 
-use std::ffi::CStr;
 use std::io::Read as _;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::path::Path;
 
 use rustix::fs::{Dir, Mode, OFlags, mkdirat, openat, symlinkat};
 use rustix::io::Errno;
 
+use super::out_folders::OutFolder;
+use super::step_folders::{INPUTS, PROVIDE, StepFolders};
 use super::{OWNER_ONLY, TaskDir, WorkspaceError, tail};
-use crate::protocol::step_files::{self, FINISH, INPUTS, OUT, PROVIDE, ProvideReader};
+use crate::protocol::step_files::{self, FINISH, OUT, PROVIDE as PROVIDE_NAME, ProvideReader};
 use crate::shell::removal;
 use crate::types::{PortName, Provided, StepContext};
-
-/// [`PROVIDE`].
-const PROVIDE_FOLDER: &CStr = c"provide";
 
 const NEW_FILE: OFlags =
     OFlags::WRONLY.union(OFlags::CREATE).union(OFlags::EXCL).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
 impl TaskDir {
-    /// Makes the folders of a task of a step, and the files of its inputs. Its outputs go to `out`.
+    /// Makes the folders of a task of a step.
     ///
     /// # Errors
     /// When one of them cannot be made; a tool of the same name is in the way.
-    pub fn make_step(&self, step: &StepContext, out: &Path) -> Result<(), WorkspaceError> {
-        let failed = |name: &str, error: Errno| self.failed("make", name, error.into());
+    pub fn make_step_folders(&self) -> Result<(), WorkspaceError> {
         for name in [PROVIDE, INPUTS] {
-            mkdirat(&self.folder, name, OWNER_ONLY).map_err(|error| failed(name, error))?;
+            let made = mkdirat(&self.folder, name, OWNER_ONLY);
+            made.map_err(|error| self.failed("make", &name.to_string_lossy(), error.into()))?;
         }
-        symlinkat(out, &self.folder, OUT).map_err(|error| failed(OUT, error))?;
-        let inputs = removal::open_folder(self.folder.as_fd(), Path::new(INPUTS));
-        let inputs = inputs.map_err(|error| failed(INPUTS, error))?;
+        Ok(())
+    }
+
+    /// Makes the files of the inputs of a task of a step. Its outputs go to `out`.
+    ///
+    /// # Errors
+    /// When one of them cannot be made; a tool of the same name is in the way.
+    pub fn make_step(&self, step: &StepContext, out: &OutFolder) -> Result<(), WorkspaceError> {
+        symlinkat(out.link(), &self.folder, OUT).map_err(|error| self.failed("make", OUT, error.into()))?;
+        if step.inputs.is_empty() {
+            return Ok(());
+        }
+        let opened;
+        let inputs = match self.step_folders() {
+            Some(folders) => folders.inputs(),
+            None => {
+                opened = removal::open_folder(self.folder.as_fd(), removal::path_of(INPUTS))
+                    .map_err(|error| self.failed("open", step_files::INPUTS, error.into()))?;
+                opened.as_fd()
+            }
+        };
         for (port, content) in step_files::input_files(step) {
-            let written = write_new(inputs.as_fd(), port, content.as_bytes());
+            let written = write_new(inputs, port, content.as_bytes());
             written.map_err(|error| self.failed("write", port.as_str(), error))?;
         }
         Ok(())
+    }
+
+    fn step_folders(&self) -> Option<&StepFolders> {
+        self.reusable.as_ref()?.step()
     }
 
     /// Makes the file that tells a run to finish. One that the run has made itself will do.
@@ -59,13 +78,16 @@ impl TaskDir {
     /// One sentence, when an entry is not a file of locations.
     pub fn read_provided(&self, step: &StepContext, out: &str) -> Result<Provided, String> {
         let mut reader = ProvideReader::new(step, out);
-        let folder = match removal::open_on_mount(self.folder.as_fd(), PROVIDE_FOLDER) {
+        if self.step_folders().is_some_and(|folders| folders.is_nothing_provided(self.folder.as_fd())) {
+            return reader.end();
+        }
+        let folder = match removal::open_on_mount(self.folder.as_fd(), PROVIDE) {
             Ok(folder) => folder,
             // A run that has removed it provides nothing.
             Err(Errno::NOENT) => return reader.end(),
-            Err(error) => return Err(format!("../{PROVIDE} cannot be read: {error}")),
+            Err(error) => return Err(format!("../{PROVIDE_NAME} cannot be read: {error}")),
         };
-        let unreadable = |error: Errno| format!("../{PROVIDE} cannot be read: {error}");
+        let unreadable = |error: Errno| format!("../{PROVIDE_NAME} cannot be read: {error}");
         for entry in Dir::read_from(&folder).map_err(unreadable)? {
             let entry = entry.map_err(unreadable)?;
             let name = entry.file_name();
@@ -90,11 +112,11 @@ fn write_new(folder: BorrowedFd<'_>, port: &PortName, content: &[u8]) -> std::io
 fn read_file(folder: BorrowedFd<'_>, port: &PortName, reader: &ProvideReader<'_>) -> Result<Vec<u8>, String> {
     let file = tail::open_regular(folder, &[], port.as_str()).map_err(|error| match error {
         Errno::LOOP | Errno::INVAL | Errno::NXIO => {
-            format!("../{PROVIDE}/{port} is not a regular file with one name, which it must be")
+            format!("../{PROVIDE_NAME}/{port} is not a regular file with one name, which it must be")
         }
-        error => format!("../{PROVIDE}/{port} cannot be read: {error}"),
+        error => format!("../{PROVIDE_NAME}/{port} cannot be read: {error}"),
     })?;
-    let failed = |error: std::io::Error| format!("../{PROVIDE}/{port} cannot be read: {error}");
+    let failed = |error: std::io::Error| format!("../{PROVIDE_NAME}/{port} cannot be read: {error}");
     let (bytes, max) = (file.metadata().map_err(failed)?.len(), reader.bytes_left() as u64);
     if bytes > max {
         return Err(reader.too_long(port, bytes));
@@ -113,7 +135,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::shell::workspace::{OutFolder, Workspace};
+    use crate::shell::workspace::Workspace;
     use crate::types::{StepName, StepRole, TaskId, Wall};
 
     struct Site {
@@ -143,7 +165,8 @@ mod tests {
             let task = TaskId::new(Wall::from_micros(1), [0; 5]);
             let (dir, _) = workspace.create(task).unwrap();
             let (out, _) = workspace.make_out(step.graph, task).unwrap();
-            dir.make_step(&step, out.path()).unwrap();
+            dir.make_step_folders().unwrap();
+            dir.make_step(&step, &out).unwrap();
             Self { folder, step, dir, out }
         }
 

@@ -16,7 +16,7 @@ impl Runner {
             self.serving.keep(&run.job, &mut dir);
             rest.into_iter().for_each(|rest| self.remover.take(rest));
             if let Some(out) = out {
-                self.outs.end(out);
+                self.outs.end(out, self.dir_pool.as_mut());
             }
             let dir = match &mut self.dir_pool {
                 Some(dir_pool) => dir_pool.put_aside(dir, &self.remover),

@@ -27,6 +27,8 @@ struct Site {
     tasks: u64,
     /// Whether the folder is to settle before a run begins that changes something.
     is_settled: bool,
+    /// Whether its tasks are those of steps.
+    is_step: bool,
 }
 
 /// The state of the folder that a task finds: for each path its mode, its content if it is a file, and its number of links.
@@ -51,6 +53,7 @@ impl Site {
             tool: Arc::new(tool),
             tasks: 0,
             is_settled: false,
+            is_step: false,
             folder,
             workspace,
         }
@@ -91,7 +94,7 @@ impl Site {
     fn task(&mut self) -> (TaskDir, bool) {
         self.tasks += 1;
         let id = TaskId::new(Wall::from_micros(self.tasks), [0; 5]);
-        let taken = self.dir_pool.take(&self.tool, id, &self.remover);
+        let taken = self.dir_pool.take((&self.tool, self.is_step), id, &self.remover);
         let reused = taken.is_some();
         let (mut dir, rest) = taken.unwrap_or_else(|| self.workspace.create(id).unwrap());
         assert_eq!(rest, None);
@@ -104,13 +107,19 @@ impl Site {
         dir.create_output("stderr").unwrap();
         if !reused {
             self.copy("tool", dir.path());
-            dir.keep_for(&self.tool);
+            if self.is_step {
+                dir.make_step_folders().unwrap();
+            }
+            dir.keep_for(&self.tool, self.is_step);
         }
         (dir, reused)
     }
 
-    /// The content becomes shorter from task to task, except for every hundredth.
+    /// The content becomes shorter from task to task, except for every hundredth. That of the last file stays, as at an agent.
     fn info(&self, name: &str) -> String {
+        if name == "controller.info" {
+            return "the same for all tasks\n".to_owned();
+        }
         let round = usize::try_from(self.tasks % 100).unwrap();
         format!("{name} of task {}{}", self.tasks, "\n".repeat(100 - round))
     }
@@ -126,6 +135,10 @@ impl Site {
             let content = if name.starts_with("std") { String::new() } else { self.info(name) };
             fs::write(model.join(name), content).unwrap();
             fs::set_permissions(model.join(name), Permissions::from_mode(0o600)).unwrap();
+        }
+        for name in ["provide", "inputs"].into_iter().filter(|_| self.is_step) {
+            fs::create_dir(model.join(name)).unwrap();
+            fs::set_permissions(model.join(name), Permissions::from_mode(0o700)).unwrap();
         }
         found(&model)
     }
@@ -193,41 +206,7 @@ fn found(top: &Path) -> Found {
     found
 }
 
-/// What a task of a step has in its folder, whatever the run makes of it, is not there for the next task.
-#[test]
-fn the_next_task_finds_nothing_of_a_step() {
-    use crate::types::{PortName, StepContext, StepName, StepRole};
-    let port = |name: &str| PortName::new(name).unwrap();
-    let step = StepContext {
-        graph: "GRAPH_1480000000.120000_AZazA".parse().unwrap(),
-        step: StepName::new("s").unwrap(),
-        role: StepRole::Main,
-        partition: 0,
-        inputs: [(port("in"), ["a".into()].into()), (port("more"), [].into())].into(),
-        outputs: [port("out")].into(),
-        grace: Duration::ZERO,
-    };
-    for mut site in Site::both() {
-        for script in [
-            "true",
-            "echo a > ../provide/out; echo b > ../out/b; cat ../inputs/in",
-            "rm -r ../provide ../inputs; rm ../out; mkdir -p ../out/x; touch ../out/x/y ../provide",
-            "mkfifo ../provide/out; ln -s /etc ../provide/x; mv ../inputs ../provide; chmod 0 ../provide",
-        ] {
-            let dir = site.first();
-            let (out, rest) = site.workspace.make_out(step.graph, TaskId::new(Wall::from_micros(7), [0; 5])).unwrap();
-            rest.into_iter().for_each(|rest| site.remover.take(rest));
-            dir.make_step(&step, out.path()).unwrap();
-            dir.tell_to_finish().unwrap();
-            dir.tell_to_finish().unwrap();
-            site.run(dir, script);
-            let (next, reused) = site.task();
-            assert_eq!(found(next.path()), site.expected(), "{script}");
-            assert!(reused, "{script}");
-            site.put_aside(next);
-        }
-    }
-}
+mod steps;
 
 #[test]
 fn the_next_task_gets_the_same_folder_as_fresh() {
@@ -237,6 +216,8 @@ fn the_next_task_gets_the_same_folder_as_fresh() {
             "echo to stdout; echo to stderr >&2; echo one > report.log; echo retry_after=1 > ../defer.info",
             "mkdir -p out/a/b; touch out/a/b/c data/more; mkfifo data/pipe ../pipe; ln -s /etc/passwd data/deep/link",
             "echo more >> ../task.info; : > ../task.json; cat ../controller.info > ../controller.info.copy",
+            "printf THE | dd of=../controller.info conv=notrunc 2>/dev/null",
+            "echo more >> ../controller.info",
             "head -c 100000 /dev/zero; head -c 1000 /dev/zero >&2; : > ../stdout; echo again",
             "exec 3< run.sh 4>> ../stdout; echo to 4 >&4",
             "mkdir closed; touch closed/in; chmod 000 closed",
@@ -516,7 +497,7 @@ fn what_is_in_the_way_of_a_spare_goes_to_the_trash() {
     site.put_aside(dir);
     let id = TaskId::new(Wall::from_micros(99), [0; 5]);
     fs::create_dir_all(site.folder.path().join(format!("work/{id}/a/b"))).unwrap();
-    let (dir, leftover) = site.dir_pool.take(&site.tool, id, &site.remover).unwrap();
+    let (dir, leftover) = site.dir_pool.take((&site.tool, false), id, &site.remover).unwrap();
     assert!(leftover.is_some() && !dir.path().join("a").exists() && dir.path().join("tool/run.sh").exists());
 }
 
@@ -528,7 +509,7 @@ fn another_version_of_the_tool_gets_its_own_folder_and_the_longest_unused_one_go
         let (mut dir, _) = site.workspace.create(TaskId::new(Wall::from_micros(n as u64), [0; 5])).unwrap();
         site.copy(name.as_str(), dir.path());
         let tool = ToolSnapshot::of_folder(&name, &dir.path().join(name.as_str())).unwrap();
-        dir.keep_for(&Arc::new(tool));
+        dir.keep_for(&Arc::new(tool), false);
         site.put_aside(dir);
         assert_eq!(site.spares(), SPARES_MAX.min(n + 1));
     }

@@ -46,7 +46,7 @@ impl Place {
     }
 
     fn of_graph(&self, number: u64) -> PathBuf {
-        self.workspace.path().join(OUT).join(graph(number).to_string())
+        self.workspace.path().join(OUT).join(short(graph(number)))
     }
 
     fn keeping(&self, bytes_max: u64, age_max: Duration) -> Keeping {
@@ -126,7 +126,7 @@ fn tasks_that_leave_nothing_leave_no_folders() {
     let keeper = OutKeeper::start(Arc::clone(&place.workspace), OutLimits { bytes_max: 0, age_max: DAY }).unwrap();
     let out = place.make(1);
     let path = out.path().to_owned();
-    keeper.end(out);
+    keeper.end(out, None);
     assert!(!path.exists() && place.has(1));
     place.keeping(0, DAY).tidy();
     assert!(!place.has(1));
