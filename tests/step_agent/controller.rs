@@ -26,6 +26,9 @@ pub(crate) struct Controller {
     agent: Option<Child>,
     /// The APPLY that waits for a task.
     parked: Option<ReplyTo>,
+    /// The task that was handed out and not reported. An agent that asks again has not got it: on a loaded machine a connection
+    /// may end while megabytes are under way.
+    handed_out: Option<Value>,
     /// The task that is told to finish, in the answers to heartbeats.
     wanted: Option<String>,
     tool: String,
@@ -40,7 +43,8 @@ impl Controller {
         let file = "CONTROLLER_IP = \"127.0.0.1\"\nCONTROLLER_IPC_FILE = \"\"\nCONTROLLER_REP_PORT = 0\nCONTROLLER_PUB_PORT = 0\n";
         let config = Config::from_parts(Some((Path::new("test.toml"), file)), []).expect("valid");
         let ports = transport::bind(&config, "watch".to_owned(), 1000).expect("free ports");
-        let mut controller = Self { sandbox, ports, agent: None, parked: None, wanted: None, tool: tool.to_owned() };
+        let mut controller =
+            Self { sandbox, ports, agent: None, parked: None, handed_out: None, wanted: None, tool: tool.to_owned() };
         controller.start_agent();
         controller
     }
@@ -64,7 +68,7 @@ impl Controller {
         .expect("written");
         let mut command = self.sandbox.command("agent --name one");
         command.env("LLTS", env!("CARGO_BIN_EXE_llts")).env("PLACE", self.sandbox.path("."));
-        self.parked = None;
+        (self.parked, self.handed_out) = (None, None);
         self.agent = Some(command.spawn().expect("started"));
     }
 
@@ -93,6 +97,7 @@ impl Controller {
         job["__TASK_ID__"] = json!(task);
         job["__ROUND__"] = json!(round);
         let to = self.parked.take().expect("it is parked");
+        self.handed_out = Some(job.clone());
         self.answer(to, "TASK/INTERNAL/APPLY", job);
         task
     }
@@ -153,7 +158,8 @@ impl Controller {
         match kind.as_str() {
             "AGENT/HEARTBEAT" => {
                 let mut answer = json!({"__CODE__": 0, "__CONTROLLER_ID__": 1, "__BEAT__": message["__BEAT__"]});
-                answer["__PARKED__"] = json!(self.parked.is_some() || message["__AGENT_STATUS__"] == 1);
+                let is_asking = self.parked.is_some() || self.handed_out.is_some();
+                answer["__PARKED__"] = json!(is_asking || message["__AGENT_STATUS__"] == 1);
                 answer["__TOOLS_GENERATION__"] = message["__TOOLS_GENERATION__"].clone();
                 if let Some(task) = self.wanted.as_ref().filter(|task| message["__TASK_ID__"] == ***task) {
                     (answer["__TASK_ID__"], answer["__ROUND__"]) = (json!(task), json!(0));
@@ -161,8 +167,12 @@ impl Controller {
                 }
                 self.answer(to, &kind, answer);
             }
-            "TASK/INTERNAL/APPLY" => self.parked = Some(to),
+            "TASK/INTERNAL/APPLY" => match self.handed_out.clone() {
+                Some(job) => self.answer(to, &kind, job),
+                None => self.parked = Some(to),
+            },
             "TASK/INTERNAL/REPORT" => {
+                self.handed_out = None;
                 if message.get("__WAIT__").is_some() {
                     self.parked = Some(to.clone());
                 }
