@@ -84,7 +84,7 @@ impl Runner {
         let records = leftovers::records(config)?;
         let workspace = Arc::new(Workspace::open(&config.paths.work_dir)?);
         let remover = Remover::start(&workspace)?;
-        leftovers::sweep(&records, &workspace, &remover)?;
+        leftovers::sweep(&config.agent, &records, &workspace, &remover)?;
         let cache = ToolCache::new(
             config.paths.state_dir.join("tools"),
             tools_dir,
@@ -107,6 +107,9 @@ impl Runner {
         let environment = inherited(config)?;
         let nothing = File::open("/dev/null")?;
         let mut record = records.of(agent, Some(session))?;
+        if lifetime == Lifetime::Lasting {
+            record.set_owner(name.as_str());
+        }
         if config.agent.cgroup
             && let Err(error) = record.confine()
         {

@@ -8,10 +8,11 @@
 //! <TASK_ID>.<round>.<stream>.part      being compressed from it
 //! <TASK_ID>.<round>.<stream>.zst       compressed, whole
 //! <TASK_ID>.<round>.<stream>.cut.zst   compressed, the first OUTPUT_KEEP_BYTES of it
+//! <TASK_ID>.<round>.<stream>.killed    as a run has left it whose agent was killed; then the same with .zst
 //! ```
 //!
 //! Each name but `.part` is made by one rename of a complete file, so a kill at any moment leaves no half that passes for a
-//! whole: the next start compresses what is `.raw`, and removes what is `.part`. Compressed files have the seekable format of
+//! whole: the next start compresses what is `.raw` or `.killed`, and removes what is `.part`. Compressed files have the seekable format of
 //! zstd, whose frames are independent, so that a part in the middle costs one frame.
 //!
 //! One thread compresses and removes, another one reads. The loop of the agent only renames.
@@ -31,7 +32,7 @@ use std::time::Duration;
 
 use super::background::Background;
 use crate::protocol::requests::serve::{Part, Served, Wanted};
-use crate::types::{AgentId, OutputId};
+use crate::types::{AgentId, OutputId, Round, Stream, TaskId};
 
 use folder::Folder;
 use keeping::Keeping;
@@ -71,6 +72,25 @@ pub struct Outputs {
     run: Arc<AtomicU64>,
     /// Outputs that could not be kept, with the reason.
     lost: VecDeque<(OutputId, String)>,
+}
+
+/// Keeps the outputs of a run whose agent was killed, for the next agent of that name: `take` moves each one that exists to the
+/// given folder, under the given name. The agent must be dead, and its successor must not run yet.
+///
+/// # Errors
+/// When the folder cannot be made.
+pub fn keep_of_killed(
+    work: BorrowedFd<'_>,
+    agent: &str,
+    (task, round): (TaskId, Round),
+    mut take: impl FnMut(Stream, (BorrowedFd<'_>, &str)) -> io::Result<()>,
+) -> io::Result<()> {
+    let Some(folder) = Folder::of_killed(work, agent)? else { return Ok(()) };
+    for stream in Stream::ALL {
+        let output = OutputId { task, round, stream };
+        take(stream, (folder.as_fd(), &folder::raw_of_killed(output)))?;
+    }
+    Ok(())
 }
 
 impl Outputs {

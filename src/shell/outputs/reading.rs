@@ -87,10 +87,10 @@ impl Reading {
         if self.last.as_ref().is_none_or(|last| last.output != output) {
             self.last = None;
             let Some((file, form)) = self.folder.find(output) else { return Ok(Outcome::Unknown) };
-            if form == Form::Raw {
+            if let Form::Raw | Form::RawOfKilled = form {
                 let kept = file.metadata()?.len();
                 let data = read_at(&file, offset, limit, kept)?;
-                return Ok(Outcome::Part(Part::Kept { data, kept, cut: None }));
+                return Ok(Outcome::Part(Part::Kept { data, kept, cut: why_cut(form, kept) }));
             }
             let decoder = Decoder::new(file).map_err(io::Error::other)?;
             self.last = Some(Open { output, form, decoder });
@@ -103,10 +103,20 @@ impl Reading {
             data.reserve_exact(limit.min(usize::try_from(kept - offset).unwrap_or(limit)));
             decoder.take(limit as u64).read_to_end(&mut data)?;
         }
-        let cut = (*form == Form::Cut).then(|| {
-            format!("the agent keeps only the first {kept} bytes of an output (OUTPUT_KEEP_BYTES) and its end")
-        });
-        Ok(Outcome::Part(Part::Kept { data: whole_text(data, offset, kept), kept, cut }))
+        Ok(Outcome::Part(Part::Kept { data: whole_text(data, offset, kept), kept, cut: why_cut(*form, kept) }))
+    }
+}
+
+/// Why an output may have more than the bytes that were kept.
+fn why_cut(form: Form, kept: u64) -> Option<String> {
+    match form {
+        Form::Raw | Form::Whole => None,
+        Form::Cut => {
+            Some(format!("the agent keeps only the first {kept} bytes of an output (OUTPUT_KEEP_BYTES) and its end"))
+        }
+        Form::RawOfKilled | Form::OfKilled => {
+            Some(format!("its agent was killed during the run; it has the first {kept} bytes of the output"))
+        }
     }
 }
 

@@ -100,7 +100,9 @@ impl Controller {
             Part::Kept { data, kept, cut } => (data, kept, cut),
         };
         let whole = total.unwrap_or(length);
-        let is_cut = cut.is_some() || length < whole;
+        // All of an output is there if the result says that it is not longer, even if the agent cannot know that.
+        let is_cut = total.map_or(cut.is_some(), |total| length < total);
+        let cut = cut.filter(|_| is_cut);
         if data.is_empty() && is_cut && pending.limit > 0 {
             let reason = cut.unwrap_or_else(|| format!("agent {agent} has only the first {length} bytes of it"));
             return self.give_up_output(ticket, &pending, &reason);
