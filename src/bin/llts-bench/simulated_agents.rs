@@ -102,7 +102,8 @@ impl SimulatedAgent {
                 | Effect::Exit(_)
                 | Effect::Lease(_)
                 | Effect::Look(_)
-                | Effect::Read(_) => {}
+                | Effect::Read(_)
+                | Effect::TrimOutputs => {}
             }
         }
         is_ready

@@ -194,6 +194,11 @@ impl Runner {
                 let run = self.run.as_ref().and_then(|run| Some((&run.job, &run.folder.as_ref()?.dir)));
                 self.serving.read(wanted, run, slot);
             }
+            Effect::TrimOutputs => {
+                let run = self.run.as_ref().and_then(|run| Some((&run.job, &run.folder.as_ref()?.dir)));
+                let is_long = run.is_some_and(|(job, dir)| self.serving.trim(job, dir));
+                slot.handle_trimmed(now, is_long);
+            }
             Effect::Send(_)
             | Effect::Reconnect
             | Effect::Ready
