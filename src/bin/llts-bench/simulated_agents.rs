@@ -117,6 +117,7 @@ impl SimulatedAgent {
 fn nothing_left() -> Exited {
     Exited {
         exit_code: ExitCode(0),
+        error: String::new(),
         cpu_seconds: 0.0,
         max_rss_kib: 0,
         report_tail: String::new(),

@@ -158,6 +158,7 @@ fn exited(exit_code: i32) -> Exited {
     let (report_tail, stdout_tail, stderr_tail) = Default::default();
     Exited {
         exit_code: ExitCode(exit_code),
+        error: String::new(),
         cpu_seconds: 0.5,
         max_rss_kib: 7,
         report_tail,
