@@ -107,10 +107,10 @@ fn tell(session: &mut Session, home: &Home, listen: Option<IpAddr>, key: Option<
     out.text(&format!(
         "the public key of the controller is {key}
 for agents on another machine:
-  here   llts --home {folder} keys invite --listen {ip}     prints the next line with an address and a token
-  there  llts join ADDRESS --token=TOKEN                    hands the key of that machine over, and waits
-  here   llts --home {folder} keys accept NAME              lets it in
-  there  llts up --agents-only N                            starts N agents
+  here:  llts --home {folder} keys invite --listen {ip}  (prints the next line, with an address and a token)
+  there: llts join ADDRESS --token=TOKEN  (hands over the key of that machine, and waits)
+  here:  llts --home {folder} keys accept NAME
+  there: llts up --agents-only N
 "
     ));
 }
