@@ -70,6 +70,7 @@ fn settle(slot: &mut Slot, sender: &Sender, now: Now) {
 fn exited() -> Exited {
     Exited {
         exit_code: ExitCode(0),
+        error: String::new(),
         cpu_seconds: 0.001,
         max_rss_kib: 1000,
         report_tail: "done\n".to_owned(),

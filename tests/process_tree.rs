@@ -568,7 +568,7 @@ fn a_reused_pid_is_not_signalled() {
 
 fn sweep(records: &RunRecords) -> Vec<SweepReport> {
     let mut swept = Vec::new();
-    records.sweep(|run| swept.push(*run)).expect("a folder of ours");
+    records.sweep(|run| swept.push(run.clone())).expect("a folder of ours");
     swept
 }
 

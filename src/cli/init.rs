@@ -106,7 +106,11 @@ fn tell(session: &mut Session, home: &Home, listen: Option<IpAddr>, key: Option<
     let (Some(ip), Some(key)) = (listen, key) else { return };
     out.text(&format!(
         "the public key of the controller is {key}
-for agents on another machine: `llts --home {folder} keys invite --listen {ip}` prints the command to run there
+for agents on another machine:
+  here:  llts --home {folder} keys invite --listen {ip}  (prints the next line, with an address and a token)
+  there: llts join ADDRESS --token=TOKEN  (hands over the key of that machine, and waits)
+  here:  llts --home {folder} keys accept NAME
+  there: llts up --agents-only N
 "
     ));
 }

@@ -1,23 +1,24 @@
 //! `llts keys invite`: wait for one other machine, and let its key in.
 
-use std::io::{self, IsTerminal as _};
+use std::io::{self, BufRead as _, IsTerminal as _};
 use std::net::{IpAddr, SocketAddr};
+use std::os::fd::AsFd as _;
 use std::time::Duration;
 
 use clap::Args;
 use serde_json::json;
 
 use super::Session;
-use super::change::confirm;
 use super::exit::{self, Failure};
-use super::output::note;
+use super::output::{ask, note};
 use super::when;
 use crate::config::{Config, CurveServerFiles};
 use crate::protocol::join::{Admission, Newcomer};
 use crate::shell::clock;
-use crate::shell::join::{Desk, Visit, let_in};
+use crate::shell::join::{Desk, KeysInWait, Verdict, Visit, let_in};
 use crate::shell::signals::{STOP, Signals};
 use crate::shell::supervisor::{self, Service};
+use crate::types::Mono;
 
 /// The maximum validity of an invitation.
 const VALID_MAX: Duration = Duration::from_secs(24 * 3600);
@@ -25,7 +26,7 @@ const VALID_MAX: Duration = Duration::from_secs(24 * 3600);
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Prints the `llts join` command for the other machine, with a token that is good for once and until it expires, and waits here for \
-that machine. The token proves the controller to the other machine and the other machine here; give it to no third party. The \
+that machine. Its key waits until it is accepted: at the question on this terminal, or with `llts keys accept`. The token proves the controller to the other machine and the other machine here; give it to no third party. The \
 connection is encrypted, and the controller need not be restarted.")]
 pub(super) struct InviteArgs {
     /// The address at which to wait for the other machine [default: CONTROLLER_IP]
@@ -48,15 +49,8 @@ fn valid(text: &str) -> Result<Duration, String> {
 }
 
 pub(super) fn run(session: &mut Session, args: &InviteArgs) -> Result<u8, Failure> {
+    let files = server_files(session)?;
     let config = &session.config;
-    let Some(files) = config.network.curve_server.clone() else {
-        let sentence = "this home has no keys of a controller (CURVE_SERVER_SECRET_KEY_FILE); `llts init DIR --listen IP` makes \
-                        one that has";
-        return Err(Failure::usage(sentence));
-    };
-    if !args.yes && !io::stdin().is_terminal() {
-        return Err(Failure::usage("there is no terminal to ask on whether a machine is let in; say --yes"));
-    }
     let (requests, broadcasts) = ports(config)?;
     let configured = config.controller.requests.map(|address| address.ip());
     let Some(ip) = args.listen.or(configured) else {
@@ -65,17 +59,20 @@ pub(super) fn run(session: &mut Session, args: &InviteArgs) -> Result<u8, Failur
     let mut signals = Signals::install(&STOP).map_err(Failure::failed)?;
     let mut desk = Desk::open(config, &files, SocketAddr::new(ip, args.port)).map_err(Failure::failed)?;
     tell(session, &desk, ip);
-    match desk.wait(clock::now().mono + args.valid, &mut signals) {
+    let until = clock::now().mono + args.valid;
+    match desk.wait(until, &mut signals) {
         Visit::Newcomer(newcomer, to) => {
-            // From here on, Ctrl-C ends this process at its question.
-            drop(signals);
-            let outcome = decide(&files, &newcomer, args.yes);
-            let admission = match &outcome {
+            let decided = if args.yes {
+                let_in(&files.authorised_keys, &newcomer).map_err(Failure::failed)
+            } else {
+                decide(&mut desk, &KeysInWait::of(&files), (&newcomer, &to), until, &mut signals)
+            };
+            let admission = match &decided {
                 Ok(()) => Admission::Accepted { requests, broadcasts },
                 Err(_) => Admission::Refused("it was not accepted there".to_owned()),
             };
             desk.answer(to, &admission);
-            outcome?;
+            decided?;
             if !session.out.is_json() {
                 session.out.line(format_args!("{} is let in with the key {}", newcomer.name, newcomer.key));
             }
@@ -89,9 +86,57 @@ pub(super) fn run(session: &mut Session, args: &InviteArgs) -> Result<u8, Failur
     }
 }
 
-fn decide(files: &CurveServerFiles, newcomer: &Newcomer, yes: bool) -> Result<(), Failure> {
-    confirm(&format!("let in {} with the key {}", newcomer.name, newcomer.key), yes)?;
-    let_in(&files.authorised_keys, newcomer).map_err(Failure::failed)
+/// The keys of the controller of this home.
+pub(super) fn server_files(session: &Session) -> Result<CurveServerFiles, Failure> {
+    session.config.network.curve_server.clone().ok_or_else(|| {
+        let sentence = "this home has no keys of a controller (CURVE_SERVER_SECRET_KEY_FILE); `llts init DIR --listen IP` makes \
+                        one that has";
+        Failure::usage(sentence)
+    })
+}
+
+/// The key waits until a user accepts or refuses it, here or with `llts keys`.
+fn decide(
+    desk: &mut Desk,
+    keys: &KeysInWait,
+    (newcomer, from): (&Newcomer, &[Vec<u8>]),
+    until: Mono,
+    signals: &mut Signals,
+) -> Result<(), Failure> {
+    let Newcomer { name, key } = newcomer;
+    keys.add(newcomer).map_err(Failure::failed)?;
+    let stdin = io::stdin();
+    let terminal = stdin.is_terminal().then(|| stdin.as_fd());
+    note(&format!(
+        "{name} waits with the key {key}; `llts keys accept {name}` lets it in, `llts keys refuse {name}` does not"
+    ));
+    if terminal.is_some() {
+        ask(&format!("Let {name} in? [y/N] "));
+    }
+    let verdict = desk.wait_for_verdict((keys, newcomer), from, until, (signals, terminal));
+    let verdict = match verdict {
+        Ok(Verdict::Typed) if is_yes()? => keys.accept(name).map(|_| Verdict::Accepted).map_err(Failure::failed)?,
+        Ok(Verdict::Typed) => Verdict::Refused,
+        verdict => verdict.map_err(Failure::failed)?,
+    };
+    // Only one that was accepted elsewhere is not in wait any more.
+    keys.remove(name).map_err(Failure::failed)?;
+    match verdict {
+        Verdict::Accepted => Ok(()),
+        Verdict::Refused | Verdict::Typed => Err(Failure::failed(format!("{name} was refused; no machine was let in"))),
+        Verdict::Left => Err(Failure::failed(format!("{name} has left before it was accepted; no machine was let in"))),
+        Verdict::Expired => {
+            let sentence = format!("{name} was not accepted while the token was valid; no machine was let in");
+            Err(Failure::new(exit::TIMED_OUT, sentence))
+        }
+        Verdict::Interrupted => Err(Failure::new(exit::INTERRUPTED, "the invitation was taken back")),
+    }
+}
+
+fn is_yes() -> Result<bool, Failure> {
+    let mut answer = String::new();
+    io::stdin().lock().read_line(&mut answer).map_err(Failure::failed)?;
+    Ok(["y", "yes"].contains(&answer.trim().to_lowercase().as_str()))
 }
 
 /// The ports of the controller, which were chosen at its start if the configuration leaves them open.

@@ -63,7 +63,10 @@ pub(super) fn run(session: &mut Session, args: &JoinArgs) -> Result<u8, Failure>
     session.home.mark()?;
     let pair = KeyPair::from_bytes(rand::random());
     let newcomer = Newcomer { name, key: pair.public() };
-    note(&format!("handing over the key {} of {}; waiting until it is accepted there", newcomer.key, newcomer.name));
+    note(&format!(
+        "handing over the key {} of {}; waiting until it is accepted there (`llts keys accept {}`)",
+        newcomer.key, newcomer.name, newcomer.name
+    ));
     let admission = ask(&session.config, &address, &token, &newcomer, PATIENCE, &mut signals)?;
     let Admission::Accepted { requests, broadcasts } = admission else {
         return Err(Failure::failed("the answer is none"));

@@ -1,4 +1,4 @@
-//! `llts keys`: make key pairs of CURVE.
+//! `llts keys`: make key pairs of CURVE, and decide which keys the controller of this home lets in.
 
 use std::path::PathBuf;
 
@@ -8,7 +8,11 @@ use serde_json::{Value, json};
 use super::Session;
 use super::exit::Failure;
 use super::invite::{self, InviteArgs};
+use super::table::Table;
+use crate::protocol::join::Newcomer;
 use crate::shell::curve_keys;
+use crate::shell::join::{KeysInWait, WaitError};
+use crate::types::{AgentId, PublicKey};
 
 #[derive(Args, Debug)]
 pub(super) struct KeysArgs {
@@ -30,13 +34,62 @@ A controller needs a pair (CURVE_SERVER_SECRET_KEY_FILE), and a folder with the 
     },
     /// Let another machine in: print what to say there, and wait for it
     Invite(InviteArgs),
+    /// The keys that are let in, and those that wait for it
+    List,
+    /// Let machines in that wait: compare the key with the one that `llts join` shows there
+    Accept {
+        /// Their names in `llts keys list`
+        #[arg(required = true, value_parser = |text: &str| AgentId::new(text))]
+        names: Vec<AgentId>,
+    },
+    /// Do not let machines in that wait
+    Refuse {
+        /// Their names in `llts keys list`
+        #[arg(required = true, value_parser = |text: &str| AgentId::new(text))]
+        names: Vec<AgentId>,
+    },
 }
 
 pub(super) fn run(session: &mut Session, args: &KeysArgs) -> Result<u8, Failure> {
     match &args.command {
         KeysCommand::New { files } => new(session, files),
         KeysCommand::Invite(args) => invite::run(session, args),
+        KeysCommand::List => list(session),
+        KeysCommand::Accept { names } => decide(session, names, "is let in", KeysInWait::accept),
+        KeysCommand::Refuse { names } => decide(session, names, "is not let in", KeysInWait::refuse),
     }
+}
+
+fn list(session: &mut Session) -> Result<u8, Failure> {
+    let keys = KeysInWait::of(&invite::server_files(session)?);
+    let authorised = keys.authorised().map_err(Failure::failed)?;
+    let waiting = keys.list().map_err(Failure::failed)?;
+    let all = authorised.iter().map(|key| (key, "let in")).chain(waiting.iter().map(|key| (key, "waits")));
+    if session.out.is_json() {
+        let value = |(Newcomer { name, key }, state): (&Newcomer, &str)| json!({ "name": name.as_str(), "key": key.to_string(), "waits": state == "waits" });
+        session.out.value(&Value::Array(all.map(value).collect()));
+        return Ok(0);
+    }
+    let mut table = Table::new(&["NAME", "KEY", "STATE"]);
+    all.for_each(|(Newcomer { name, key }, state)| table.row([name.as_str(), &key.to_string(), state]));
+    session.out.table(&table);
+    Ok(0)
+}
+
+fn decide(
+    session: &mut Session,
+    names: &[AgentId],
+    verdict: &str,
+    decide: fn(&KeysInWait, &AgentId) -> Result<PublicKey, WaitError>,
+) -> Result<u8, Failure> {
+    let keys = KeysInWait::of(&invite::server_files(session)?);
+    for name in names {
+        let key = decide(&keys, name).map_err(Failure::failed)?;
+        if !session.out.is_json() {
+            session.out.line(format_args!("{name} with the key {key} {verdict}"));
+        }
+    }
+    Ok(0)
 }
 
 fn new(session: &mut Session, files: &[PathBuf]) -> Result<u8, Failure> {

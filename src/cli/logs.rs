@@ -8,7 +8,7 @@ use super::Session;
 use super::change::about;
 use super::exit::{self, Failure};
 use super::output::{Sink, Target, note};
-use super::output_reader::{Copied, OutputReader};
+use super::output_reader::{Copied, OutputReader, RESTART_MAX};
 use super::selection::{Chosen, Scope, Selection};
 use crate::client::Client;
 use crate::types::Stream;
@@ -145,7 +145,7 @@ impl Copy<'_> {
             stream: self.stream,
             round: self.args.round.map(u64::from),
             follows: self.args.follow,
-            patience: Duration::ZERO,
+            patience: if self.args.follow { RESTART_MAX } else { Duration::ZERO },
         };
         let mut offset = match self.args.tail {
             Some(lines) => reader.tail(lines)?,

@@ -18,6 +18,9 @@ const REFUSALS_MAX: u32 = 5;
 /// How long the agent of a finished task may be absent: a supervisor restarts one within seconds, also after some failures in a row.
 pub(super) const ABSENCE_MAX: Duration = Duration::from_secs(30);
 
+/// The same for a reader that follows a task into its next round: the run of a machine that is gone must not hold that up.
+pub(super) const RESTART_MAX: Duration = Duration::from_secs(5);
+
 /// The pause before an absent agent is asked for again. The controller has no push for its return.
 const ABSENCE_PAUSE: Duration = Duration::from_millis(200);
 
@@ -66,13 +69,14 @@ pub(super) const fn name(stream: Stream) -> &'static str {
 }
 
 impl OutputReader<'_> {
-    /// Copies everything from the offset on.
+    /// Copies everything from the offset on. The newest round is that of the first answer: if another round follows meanwhile,
+    /// an offset means nothing in it.
     ///
     /// # Errors
     /// When the controller refuses, or does not answer, or the bytes cannot be written.
-    pub(super) fn copy(&self, mut offset: u64, sink: &mut Sink) -> Result<Copied, Failure> {
+    pub(super) fn copy(&mut self, mut offset: u64, sink: &mut Sink) -> Result<Copied, Failure> {
         let mut is_cut = false;
-        let until = clock::now().mono + self.patience;
+        let mut until = None;
         loop {
             let part = match self.part(offset, None) {
                 Ok(part) => part,
@@ -81,7 +85,9 @@ impl OutputReader<'_> {
                 }
                 Err(error) => return Err(error.into()),
             };
-            if part.missing().is_some_and(|why| why.ends_with(ABSENT)) && !is_cut && clock::now().mono < until {
+            self.round = Some(part.round());
+            let is_absent = part.missing().is_some_and(|why| why.ends_with(ABSENT)) && !is_cut;
+            if is_absent && clock::now().mono < *until.get_or_insert_with(|| clock::now().mono + self.patience) {
                 absence_pause();
                 continue;
             }
@@ -106,8 +112,9 @@ impl OutputReader<'_> {
     ///
     /// # Errors
     /// As [`Self::copy`].
-    pub(super) fn tail(&self, lines: u64) -> Result<u64, Failure> {
+    pub(super) fn tail(&mut self, lines: u64) -> Result<u64, Failure> {
         let probe = self.part(0, Some(0))?;
+        self.round = Some(probe.round());
         let mut end = probe.total().unwrap_or_default();
         let mut left = lines;
         let mut is_last = true;
@@ -189,7 +196,8 @@ pub(super) fn print_finished(
         }
         return true;
     }
-    let reader = OutputReader { client, task: task.id(), stream, round: Some(task.round()), follows: false, patience };
+    let mut reader =
+        OutputReader { client, task: task.id(), stream, round: Some(task.round()), follows: false, patience };
     match reader.copy(0, sink) {
         Ok(copied) => !matches!(copied, Copied::NoSuchRound | Copied::All { is_cut: true, .. }),
         Err(failure) => {

@@ -12,11 +12,15 @@
 //!
 //! The token is not compared. Its holder proves it in the handshake, whose arithmetic takes the same time for every key.
 
+mod waiting;
+
 use std::net::SocketAddr;
-use std::os::fd::AsFd as _;
+use std::os::fd::{AsFd as _, BorrowedFd};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
+
+use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
 
 use super::clock;
 use super::curve_keys::{self, KeyError};
@@ -29,6 +33,8 @@ use crate::engine::endpoint::ConnectionLimits;
 use crate::engine::zmtp::{BadKey, ClientKeys, KeyPair, Security, ServerKeys};
 use crate::protocol::join::{Admission, Newcomer};
 use crate::types::{Mono, PublicKey};
+
+pub use waiting::{KeysInWait, WaitError};
 
 /// The letters of a key, of which a token has two.
 const KEY_LETTERS: usize = 40;
@@ -135,6 +141,23 @@ pub enum Visit {
     Interrupted,
 }
 
+/// The event that ends the wait for a decision on a newcomer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Its key is authorised.
+    Accepted,
+    /// It waits no longer, and its key is not authorised.
+    Refused,
+    /// The terminal has a line.
+    Typed,
+    /// It has closed its connection.
+    Left,
+    /// The time has passed.
+    Expired,
+    /// A signal has come.
+    Interrupted,
+}
+
 impl Desk {
     /// Opens a desk at this address for the controller with these keys.
     ///
@@ -186,6 +209,50 @@ impl Desk {
             self.ports.wait(now, Some(until), &[signals.as_fd()]);
             if !signals.read().is_empty() {
                 return Visit::Interrupted;
+            }
+        }
+    }
+
+    /// Waits until it is decided whether a newcomer is let in: in the folder of the keys that wait, where this one is, or on the
+    /// terminal. `from` are the frames that came with it.
+    ///
+    /// # Errors
+    /// When the folder cannot be watched.
+    pub fn wait_for_verdict(
+        &mut self,
+        (keys, newcomer): (&KeysInWait, &Newcomer),
+        from: &[Vec<u8>],
+        until: Mono,
+        (signals, terminal): (&mut Signals, Option<BorrowedFd<'_>>),
+    ) -> std::io::Result<Verdict> {
+        let news = Inotify::init(InitFlags::IN_CLOEXEC | InitFlags::IN_NONBLOCK)?;
+        news.add_watch(
+            &keys.folder(),
+            AddWatchFlags::IN_DELETE | AddWatchFlags::IN_MOVE | AddWatchFlags::IN_DELETE_SELF,
+        )?;
+        loop {
+            while news.read_events().is_ok() {}
+            let now = clock::now().mono;
+            match keys.decided(newcomer) {
+                Some(true) => return Ok(Verdict::Accepted),
+                Some(false) => return Ok(Verdict::Refused),
+                None if until <= now => return Ok(Verdict::Expired),
+                None => {}
+            }
+            let fds: Vec<_> = [signals.as_fd(), news.as_fd()].into_iter().chain(terminal).collect();
+            let ready = self.ports.wait(now, Some(until), &fds);
+            // The token was good for one message.
+            while self.ports.receive().is_some() {}
+            while let Some(gone) = self.ports.poll_closed() {
+                if from.first() == Some(&gone) {
+                    return Ok(Verdict::Left);
+                }
+            }
+            if !signals.read().is_empty() {
+                return Ok(Verdict::Interrupted);
+            }
+            if ready.get(2) == Some(&true) {
+                return Ok(Verdict::Typed);
             }
         }
     }

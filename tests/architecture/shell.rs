@@ -121,6 +121,7 @@ pub(crate) const SHELL: &[(&str, &[&str])] = &[
         &[
             "background",
             "clock",
+            "disk_room",
             "guard",
             "limits",
             "lock",

@@ -4,7 +4,7 @@ use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::process::Child;
 
-use crate::user::{Said, User, names};
+use crate::user::{Said, User, eventually, names};
 
 /// A controller with keys in the home `a`, and a token of it.
 struct Farm {
@@ -15,27 +15,50 @@ struct Farm {
 }
 
 impl Farm {
+    /// Lets the machine in that comes with the token.
     fn new(valid: &str) -> Self {
+        Self::with(&format!("--yes --valid {valid}"))
+    }
+
+    fn with(options: &str) -> Self {
         let user = User::new();
         user.ok("elsewhere", "init ../a --listen 0.0.0.0");
         user.ok("a", "up 1");
-        let (desk, address, token) = invite(&user, valid);
+        let (desk, address, token) = invite(&user, options);
         Self { user, desk, address, token }
     }
 
     fn join(&self, home: &str, token: &str) -> Said {
+        User::said(self.joining(home, token))
+    }
+
+    fn joining(&self, home: &str, token: &str) -> Child {
         let home = self.user.path(home);
         let mut command = self.user.command("elsewhere", &format!("--home {} join {}", home.display(), self.address));
-        User::said(command.arg(format!("--token={token}")).args(["--name", "lab-7"]).spawn().expect("started"))
+        command.arg(format!("--token={token}")).args(["--name", "lab-7"]).spawn().expect("started")
+    }
+
+    /// Invites once more.
+    fn invite_again(&mut self, options: &str) {
+        (self.desk, self.address, self.token) = invite(&self.user, options);
+    }
+
+    /// The keys that wait, as (name, key).
+    fn waiting(&self) -> Vec<(String, String)> {
+        let all = self.user.ok("a", "keys list --output json").json();
+        let rows = all.as_array().expect("rows").iter().filter(|row| row["waits"] == true);
+        let text = |value: &serde_json::Value| value.as_str().expect("a text").to_owned();
+        rows.map(|row| (text(&row["name"]), text(&row["key"]))).collect()
     }
 
     fn authorised(&self) -> Vec<String> {
-        names(&self.user.path("a/keys/authorised"))
+        let names = names(&self.user.path("a/keys/authorised"));
+        names.into_iter().filter(|name| !name.starts_with('.')).collect()
     }
 }
 
-fn invite(user: &User, valid: &str) -> (Child, String, String) {
-    let line = format!("keys invite --listen 127.0.0.1 --yes --valid {valid} --output json");
+fn invite(user: &User, options: &str) -> (Child, String, String) {
+    let line = format!("keys invite --listen 127.0.0.1 {options} --output json");
     let mut desk = user.command("a", &line).spawn().expect("started");
     let mut said = String::new();
     BufReader::new(desk.stdout.as_mut().expect("a pipe")).read_line(&mut said).expect("a line");
@@ -91,7 +114,7 @@ fn a_machine_joins_once_and_its_agents_serve() {
 #[test]
 fn a_wrong_token_is_refused_and_lets_nothing_in() {
     let farm = Farm::new("10m");
-    let (mut other, _, others) = invite(&farm.user, "10m");
+    let (mut other, _, others) = invite(&farm.user, "--yes --valid 10m");
     let home = farm.user.path("c").display().to_string();
     farm.user.ok("elsewhere", &format!("keys new {home}.key"));
     let key = fs::read_to_string(farm.user.path("c.key.pub")).unwrap();
@@ -125,6 +148,40 @@ fn a_wrong_token_is_refused_and_lets_nothing_in() {
 }
 
 #[test]
+fn a_key_waits_until_it_is_accepted_or_refused() {
+    let mut farm = Farm::with("--valid 10m");
+    let joining = farm.joining("b", &farm.token);
+    eventually("it waits", || farm.waiting().len() == 1);
+    let (name, key) = farm.waiting().remove(0);
+    assert_eq!((name.as_str(), farm.authorised()), ("lab-7", vec!["this-machine".to_owned()]));
+    let unknown = farm.user.llts("a", "keys accept lab-8");
+    assert!(unknown.code == Some(1) && unknown.err.contains("no machine called lab-8 waits"), "{unknown:?}");
+    farm.user.ok("a", "keys refuse lab-7");
+    let refused = User::said(joining);
+    assert!(refused.code == Some(4) && refused.err.contains("does not let this machine in"), "{refused:?}");
+    assert!(refused.err.contains(&key), "a person can compare the keys: {refused:?}");
+    assert_eq!(farm.authorised(), ["this-machine"]);
+
+    farm.invite_again("--valid 10m");
+    let mut leaving = farm.joining("c", &farm.token);
+    eventually("it waits", || farm.waiting().len() == 1);
+    leaving.kill().unwrap();
+    leaving.wait().unwrap();
+    eventually("it has left", || farm.waiting().is_empty());
+    assert_eq!(farm.user.llts("a", "keys accept lab-7").code, Some(1));
+
+    farm.invite_again("--valid 10m");
+    let joining = farm.joining("b", &farm.token);
+    eventually("it waits", || farm.waiting().len() == 1);
+    let said = farm.user.ok("a", "keys accept lab-7");
+    assert!(said.out.contains("is let in"), "{said:?}");
+    let joined = User::said(joining);
+    assert!(joined.code == Some(0) && joined.out.contains("has joined"), "{joined:?}");
+    assert_eq!((farm.waiting(), farm.authorised()), (Vec::new(), vec!["lab-7".to_owned(), "this-machine".to_owned()]));
+    assert_eq!(in_b(&farm.user, "list").code, Some(0));
+}
+
+#[test]
 fn an_invitation_ends() {
     let farm = Farm::new("0.2");
     let (address, token) = (farm.address.clone(), farm.token.clone());
@@ -142,8 +199,6 @@ fn only_a_controller_with_keys_invites() {
     let said = user.llts("elsewhere", "keys invite --yes");
     assert!(said.code == Some(2) && said.err.contains("no keys of a controller"), "{said:?}");
     user.ok("elsewhere", "init ../a --listen 0.0.0.0");
-    let said = user.llts("a", "keys invite");
-    assert!(said.code == Some(2) && said.err.contains("say --yes"), "{said:?}");
     let said = user.llts("a", "keys invite --yes --listen 127.0.0.1");
     assert!(said.code == Some(1) && said.err.contains("has no TCP port yet"), "{said:?}");
     assert_eq!(user.llts("a", "keys invite --yes --valid 2d").code, Some(2));

@@ -35,6 +35,7 @@ fn a_full_disk_hurts_no_run_and_is_named() {
     // Neither fits twice, and bytes of chance cannot be compressed.
     sandbox.tool("noise", "head -c 2000000 /dev/urandom");
     sandbox.tool("plain", "echo x");
+    sandbox.tool("full", "cat /dev/zero > zeros; seq 20000; exit 0");
     let up = up_on_a_small_disk(&sandbox);
     assert_eq!(up.code, Some(0), "{up:?}");
     let id = sandbox.ok("submit noise").line().to_owned();
@@ -46,6 +47,10 @@ fn a_full_disk_hurts_no_run_and_is_named() {
         logs.status.code() == Some(1) && says.contains("could not keep it") && says.contains("No space left")
     });
     assert_eq!(sandbox.ok("run plain").out, "x\n", "the disk has room again");
+    let said = sandbox.ok("run full");
+    assert!(said.out.len() < 20_000 && said.err.contains("SUCCEEDED: the disk has"), "{said:?}");
+    assert!(said.err.contains("so that the end of the output may be missing"), "{said:?}");
+    assert_eq!(sandbox.ok("run plain").out, "x\n");
     let id = crate::finished(&sandbox, "noise");
     assert_eq!(sandbox.ok(&format!("wait {id}")).code, Some(0));
 }

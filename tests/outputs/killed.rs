@@ -56,21 +56,35 @@ fn a_reader_survives_the_death_of_controller_and_agent() {
     assert!(all == numbers(1_000_000), "{} bytes", all.len());
 }
 
-/// The run is lost with its agent; what follows is the output of the next round.
+/// The run is lost with its agent; its output is kept for the next agent of the name, and is not taken for a whole one.
 #[test]
-fn the_output_of_a_lost_run_is_not_taken_for_that_of_the_next() {
+fn the_output_of_a_lost_run_is_kept_and_called_incomplete() {
     let sandbox = Sandbox::new();
     sandbox.tool(
         "dying",
-        "echo round $__ROUND__; touch $PLACE/begun-$__ROUND__
+        "echo round $__ROUND__; echo noise >&2; echo report >> report.log; touch $PLACE/begun-$__ROUND__
 [ $__ROUND__ = 1 ] || sleep 1000",
     );
     sandbox.ok("up 1");
     let id = sandbox.ok("submit dying").line().to_owned();
-    let logs = sandbox.start(&format!("logs {id} -f --stdout"));
     eventually("it runs", || sandbox.path("begun-0").exists());
+    let mut logs = sandbox.start(&format!("logs {id} -f --stdout"));
+    let mut first = [0; 8];
+    logs.stdout.as_mut().unwrap().read_exact(&mut first).unwrap();
     signal(sandbox.process("agent --name agent-1"), Signal::KILL);
     sandbox.ok(&format!("wait {id}"));
     let said = sandbox.said(logs);
-    assert!(said.out == "round 0\nround 1\n" || said.code == Some(1) && said.out.ends_with("round 1\n"), "{said:?}");
+    assert!(said.code == Some(1) && said.out == "round 1\n", "{said:?}");
+    assert!(first == *b"round 0\n" && said.err.contains("its agent was killed during the run"), "{first:?} {said:?}");
+    for (stream, text) in [("stdout", "round 0\n"), ("stderr", "noise\n"), ("report", "report\n")] {
+        let logs = output(&sandbox, &format!("logs {id} --{stream} --round 0"));
+        let err = errors(&logs);
+        assert!(logs.status.code() == Some(1) && logs.stdout == text.as_bytes(), "{stream}: {logs:?}");
+        let why = format!(
+            "the run has no result, and its agent was killed during the run; it has the first {} bytes of the output",
+            text.len()
+        );
+        assert!(err.contains(&why), "{stream}: {logs:?}");
+    }
+    assert!(!sandbox.path("work").join(&id).exists(), "its folder is removed");
 }

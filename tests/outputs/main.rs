@@ -2,6 +2,7 @@
 //! when bytes are missing.
 
 mod disk;
+mod endless;
 mod keeping;
 mod killed;
 mod live;

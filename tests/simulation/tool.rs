@@ -211,6 +211,7 @@ impl World {
             run.child = None;
             let exited = Exited {
                 exit_code: ExitCode(code),
+                error: String::new(),
                 cpu_seconds: 0.25,
                 max_rss_kib: 1000,
                 report_tail: format!("run {}\n", run.number),

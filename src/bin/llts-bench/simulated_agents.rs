@@ -102,7 +102,8 @@ impl SimulatedAgent {
                 | Effect::Exit(_)
                 | Effect::Lease(_)
                 | Effect::Look(_)
-                | Effect::Read(_) => {}
+                | Effect::Read(_)
+                | Effect::TrimOutputs => {}
             }
         }
         is_ready
@@ -116,6 +117,7 @@ impl SimulatedAgent {
 fn nothing_left() -> Exited {
     Exited {
         exit_code: ExitCode(0),
+        error: String::new(),
         cpu_seconds: 0.0,
         max_rss_kib: 0,
         report_tail: String::new(),

@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::super::caller::caller;
 use super::super::exit::Failure;
 use super::super::output::{Sink, Target, note};
-use super::super::output_reader::{self, Copied, OutputReader, print_finished};
+use super::super::output_reader::{self, Copied, OutputReader, RESTART_MAX, print_finished};
 use crate::client::Client;
 use crate::config::Config;
 use crate::protocol::client::TaskView;
@@ -81,7 +81,7 @@ impl Followers {
 
 /// Copies an output of every round.
 fn follow(client: &Client, task: &str, stream: Stream, sink: &mut Sink) -> Result<(), Failure> {
-    let mut reader = OutputReader { client, task, stream, round: Some(0), follows: true, patience: Duration::ZERO };
+    let mut reader = OutputReader { client, task, stream, round: Some(0), follows: true, patience: RESTART_MAX };
     loop {
         match reader.copy(0, sink)? {
             Copied::All { round, .. } => reader.round = Some(round + 1),

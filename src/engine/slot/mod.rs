@@ -124,6 +124,8 @@ pub enum Effect {
     Look(u64),
     /// Read this part of an output; then [`Slot::handle_served`].
     Read(Wanted),
+    /// Free the disk of the middle of outputs that have become long; then [`Slot::handle_trimmed`].
+    TrimOutputs,
     /// The agent is registered with its controller.
     Ready,
     /// The agent has ended.
@@ -143,6 +145,8 @@ pub enum Timer {
     Hold,
     /// run.sh was busy and may have become free.
     Respawn,
+    /// A long output of the run may have grown.
+    Trim,
     /// The batch delay of a report has passed.
     BatchDelay,
     /// The lease of the run expires.
@@ -222,7 +226,11 @@ impl Slot {
     pub fn handle_timeout(&mut self, now: Now) {
         while let Some(timer) = self.timers.pop_due(now.mono) {
             match timer {
-                Timer::Heartbeat => self.heartbeat(now),
+                Timer::Heartbeat => {
+                    self.heartbeat(now);
+                    self.trim_outputs();
+                }
+                Timer::Trim => self.trim_outputs(),
                 Timer::Signal | Timer::Hold | Timer::Respawn => self.run_timer(now, timer),
                 // The report is the next effect.
                 Timer::BatchDelay => {}

@@ -47,6 +47,8 @@ pub enum SpawnFailure {
 pub struct Exited {
     /// Exit code.
     pub exit_code: ExitCode,
+    /// Why the outputs may not be all that run.sh has written, as one sentence, or empty.
+    pub error: String,
     /// Processor time, in seconds.
     pub cpu_seconds: f64,
     /// Peak resident memory, in KiB.
@@ -99,7 +101,7 @@ impl Exited {
     pub(super) fn into_result(self, by_itself: bool) -> RunResult {
         RunResult {
             exit_code: self.exit_code,
-            error: String::new(),
+            error: self.error,
             report_tail: self.report_tail,
             stdout_tail: self.stdout_tail,
             stderr_tail: self.stderr_tail,

@@ -123,6 +123,11 @@ impl Run {
         self.taken().map(|run| (run.job.task, run.job.round))
     }
 
+    /// Whether run.sh has been started and has not ended.
+    pub(super) fn writes(&self) -> bool {
+        self.taken().is_some_and(Taken::is_running)
+    }
+
     pub(super) fn batch_delay(&self) -> Option<Duration> {
         self.taken().map(|run| run.job.batch_delay)
     }

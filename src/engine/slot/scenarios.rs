@@ -74,8 +74,28 @@ impl Host {
         self
     }
 
+    /// All effects but looks at the outputs, which change nothing here.
     fn settle(&mut self) -> Vec<Effect> {
-        std::iter::from_fn(|| self.slot.poll_effect(self.now)).collect()
+        let effects = std::iter::from_fn(|| self.slot.poll_effect(self.now));
+        effects.filter(|effect| *effect != Effect::TrimOutputs).collect()
+    }
+
+    /// Lets time pass, and counts the looks at the outputs.
+    fn looks_at_outputs(&mut self, within: Duration, is_long: bool) -> u32 {
+        let end = self.now.mono + within;
+        let mut looks = 0;
+        while let Some((at, _)) = self.slot.poll_timeout().filter(|(at, _)| *at <= end) {
+            self.now.mono = at;
+            self.slot.handle_timeout(self.now);
+            while let Some(effect) = self.slot.poll_effect(self.now) {
+                if effect == Effect::TrimOutputs {
+                    looks += 1;
+                    self.slot.handle_trimmed(self.now, is_long);
+                }
+            }
+        }
+        self.now.mono = end;
+        looks
     }
 
     fn answer(&mut self, answer: ToAgent) -> Vec<Effect> {
@@ -158,6 +178,7 @@ fn exited(exit_code: i32) -> Exited {
     let (report_tail, stdout_tail, stderr_tail) = Default::default();
     Exited {
         exit_code: ExitCode(exit_code),
+        error: String::new(),
         cpu_seconds: 0.5,
         max_rss_kib: 7,
         report_tail,
@@ -961,4 +982,15 @@ fn outputs_are_offered_when_the_controller_has_no_offer() {
     host.slot.handle_stop(host.now);
     host.settle();
     assert_eq!(host.answer(told(Some(false))), [], "a stopping agent offers nothing");
+}
+
+/// The outputs of a run are looked at with each heartbeat, and more often once one is long.
+#[test]
+fn outputs_are_trimmed_while_their_run_writes() {
+    assert_eq!(Host::idle().looks_at_outputs(INTERVAL, true), 0);
+    let mut host = Host::running();
+    assert_eq!(host.looks_at_outputs(INTERVAL, false), 1);
+    assert!(host.looks_at_outputs(INTERVAL * 2, true) > 2);
+    host.end(0);
+    assert_eq!(host.looks_at_outputs(INTERVAL, true), 0, "it has ended");
 }

@@ -33,6 +33,8 @@ pub enum Part {
         data: Vec<u8>,
         /// The present length of the output.
         size: u64,
+        /// The bytes between the wanted offset and `data`, if they are gone.
+        gap: Option<Gap>,
     },
     /// Of a run that has ended.
     Kept {
@@ -45,6 +47,15 @@ pub enum Part {
     },
     /// The agent does not have the output, for this reason.
     Missing(String),
+}
+
+/// Bytes in the middle of an output that its agent has dropped.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Gap {
+    /// The offset of the first byte behind them.
+    pub end: u64,
+    /// Why they are gone.
+    pub why: String,
 }
 
 /// The part of an output that the controller wants.
@@ -71,16 +82,22 @@ impl Reader<'_> {
                 Served::Offer
             });
         };
-        if let Some(reason) = self.text(words::MISSING).filter(|_| self.fields.get(words::KEPT).is_none()) {
-            return Ok(Served::Part(ask, Part::Missing(reason.to_owned())));
+        let missing = self.text(words::MISSING).map(str::to_owned);
+        let has_bytes = [words::KEPT, words::TOTAL].iter().any(|name| self.fields.get(name).is_some());
+        if let Some(reason) = missing.clone().filter(|_| !has_bytes) {
+            return Ok(Served::Part(ask, Part::Missing(reason)));
         }
         let unreadable = || bad(words::BASE64, &Scalar::Text(String::new()), "bytes in base 64");
         let data = read_data(&self.fields).ok_or_else(unreadable)?;
         Ok(Served::Part(
             ask,
             match self.number(words::KEPT)? {
-                Some(kept) => Part::Kept { data, kept, cut: self.text(words::MISSING).map(str::to_owned) },
-                None => Part::Live { data, size: self.number(words::TOTAL)?.unwrap_or_default() },
+                Some(kept) => Part::Kept { data, kept, cut: missing },
+                None => Part::Live {
+                    data,
+                    size: self.number(words::TOTAL)?.unwrap_or_default(),
+                    gap: self.number(words::OFFSET)?.zip(missing).map(|(end, why)| Gap { end, why }),
+                },
             },
         ))
     }
@@ -101,8 +118,12 @@ pub(in crate::protocol) fn write(served: &Served, writer: &mut ObjectWriter<'_>)
         Served::Part(ask, part) => {
             writer.literal(words::ASK, ask);
             match part {
-                Part::Live { data, size } => {
+                Part::Live { data, size, gap } => {
                     writer.literal(words::TOTAL, size);
+                    if let Some(Gap { end, why }) = gap {
+                        writer.literal(words::OFFSET, end);
+                        writer.text(words::MISSING, why);
+                    }
                     writer.text(words::BASE64, &STANDARD.encode(data));
                 }
                 Part::Kept { data, kept, cut } => {

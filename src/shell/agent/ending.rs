@@ -4,6 +4,7 @@ use crate::config::AgentSection;
 use crate::engine::slot::{Exited, ProvideFolder};
 use crate::protocol::info;
 use crate::protocol::requests::apply::Job;
+use crate::shell::disk_room::check_room;
 use crate::shell::process::ChildExit;
 use crate::shell::workspace::{TailLimit, TaskDir};
 use crate::types::{Defer, ExitCode, OutputBytes};
@@ -26,8 +27,11 @@ pub(super) fn read(config: &AgentSection, exit: &ChildExit, run: Option<(&Job, &
     let run = run.map(|(job, folder)| (job, &folder.dir));
     let (report, stdout, stderr) = run.map(tails).unwrap_or_default();
     let is_deferred = exit.exit == ExitCode::DEFERRED;
+    // Few programs notice that a full disk did not take their last words.
+    let room = run.map_or(Ok(()), |(_, dir)| check_room(dir.path()));
     Exited {
         exit_code: exit.exit,
+        error: room.err().map(|error| error.to_string()).unwrap_or_default(),
         cpu_seconds: exit.cpu_seconds,
         max_rss_kib: exit.max_rss_kib,
         output_bytes: Some(OutputBytes { report: report.bytes, stdout: stdout.bytes, stderr: stderr.bytes }),

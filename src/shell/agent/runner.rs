@@ -84,7 +84,7 @@ impl Runner {
         let records = leftovers::records(config)?;
         let workspace = Arc::new(Workspace::open(&config.paths.work_dir)?);
         let remover = Remover::start(&workspace)?;
-        leftovers::sweep(&records, &workspace, &remover)?;
+        leftovers::sweep(&config.agent, &records, &workspace, &remover)?;
         let cache = ToolCache::new(
             config.paths.state_dir.join("tools"),
             tools_dir,
@@ -107,6 +107,9 @@ impl Runner {
         let environment = inherited(config)?;
         let nothing = File::open("/dev/null")?;
         let mut record = records.of(agent, Some(session))?;
+        if lifetime == Lifetime::Lasting {
+            record.set_owner(name.as_str());
+        }
         if config.agent.cgroup
             && let Err(error) = record.confine()
         {
@@ -190,6 +193,11 @@ impl Runner {
             Effect::Read(wanted) => {
                 let run = self.run.as_ref().and_then(|run| Some((&run.job, &run.folder.as_ref()?.dir)));
                 self.serving.read(wanted, run, slot);
+            }
+            Effect::TrimOutputs => {
+                let run = self.run.as_ref().and_then(|run| Some((&run.job, &run.folder.as_ref()?.dir)));
+                let is_long = run.is_some_and(|(job, dir)| self.serving.trim(job, dir));
+                slot.handle_trimmed(now, is_long);
             }
             Effect::Send(_)
             | Effect::Reconnect

@@ -48,6 +48,15 @@ impl Serving {
         self.outputs.end_run();
     }
 
+    /// Frees the disk of what a long output has in its middle; true if one is long. The report of a tool is its own file.
+    pub(super) fn trim(&mut self, job: &Job, dir: &TaskDir) -> bool {
+        let mut is_long = false;
+        for stream in [Stream::Stdout, Stream::Stderr] {
+            is_long |= live(stream, job, dir).is_some_and(|file| self.outputs.trim(stream, &file));
+        }
+        is_long
+    }
+
     /// Begins to read a part; it comes at once, or by [`Self::poll`].
     pub(super) fn read(&mut self, wanted: Wanted, run: Option<(&Job, &TaskDir)>, slot: &mut Slot) {
         let of_it = |(job, _): &(&Job, &TaskDir)| (job.task, job.round) == (wanted.output.task, wanted.output.round);
@@ -63,7 +72,7 @@ impl Serving {
         }
         // It may have grown before it was watched.
         let size = live(wanted.output.stream, job, dir).as_ref().map_or(0, size_of);
-        let served = Served::Part(wanted.ask, Part::Live { data: Vec::new(), size });
+        let served = Served::Part(wanted.ask, Part::Live { data: Vec::new(), size, gap: None });
         slot.handle_served(served);
         if wanted.watch && size > wanted.offset {
             slot.handle_served(Served::Grown(wanted.output));

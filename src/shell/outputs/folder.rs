@@ -21,6 +21,8 @@ const RAW: &str = "raw";
 const DRAFT: &str = "part";
 const WHOLE: &str = "zst";
 const CUT: &str = "cut.zst";
+const RAW_OF_KILLED: &str = "killed";
+const OF_KILLED: &str = "killed.zst";
 
 const OF_FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
@@ -33,6 +35,25 @@ pub(super) enum Form {
     Whole,
     /// Compressed, the first part of it.
     Cut,
+    /// As a run has left it whose agent was killed.
+    RawOfKilled,
+    /// The same, compressed.
+    OfKilled,
+}
+
+impl Form {
+    const COMPRESSED: [Self; 3] = [Self::Whole, Self::Cut, Self::OfKilled];
+
+    /// The end of its name.
+    const fn end(self) -> &'static str {
+        match self {
+            Self::Raw => RAW,
+            Self::Whole => WHOLE,
+            Self::Cut => CUT,
+            Self::RawOfKilled => RAW_OF_KILLED,
+            Self::OfKilled => OF_KILLED,
+        }
+    }
 }
 
 /// The folder of one agent. It is made when the first output is kept.
@@ -57,6 +78,17 @@ impl Folder {
             log::error!("cannot use the outputs of earlier runs in {}: {error}", work.join(OUTPUTS).display());
         }
         folder
+    }
+
+    /// The folder of an agent that does not run, for outputs that it has left elsewhere. `None` if no later agent can reach it.
+    pub(super) fn of_killed(work: BorrowedFd<'_>, agent: &str) -> io::Result<Option<OwnedFd>> {
+        if agent.starts_with(ONE_LIFE) {
+            return Ok(None);
+        }
+        make_folder(work, OUTPUTS)?;
+        let all = openat(work, OUTPUTS, OF_FOLDER, Mode::empty())?;
+        make_folder(all.as_fd(), agent)?;
+        Ok(Some(openat(&all, agent, OF_FOLDER, Mode::empty())?))
     }
 
     /// The folder, which is made if it does not exist.
@@ -88,14 +120,13 @@ impl Folder {
     /// Opens a kept output.
     pub(super) fn find(&self, output: OutputId) -> Option<(File, Form)> {
         let folder = self.get()?;
-        let open = |(end, form)| {
+        let open = |form: Form| {
             let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-            openat(folder, named(output, end), flags, Mode::empty()).ok().map(|file| (File::from(file), form))
+            openat(folder, named(output, form.end()), flags, Mode::empty()).ok().map(|file| (File::from(file), form))
         };
         // The raw file disappears when the compressed one is there, so that is looked for once more.
-        [(WHOLE, Form::Whole), (CUT, Form::Cut), (RAW, Form::Raw), (WHOLE, Form::Whole), (CUT, Form::Cut)]
-            .into_iter()
-            .find_map(open)
+        let raw = [Form::Raw, Form::RawOfKilled];
+        Form::COMPRESSED.into_iter().chain(raw).chain(Form::COMPRESSED).find_map(open)
     }
 
     /// A new file for the compressed form of an output.
@@ -107,17 +138,21 @@ impl Folder {
         Ok(openat(folder, name, flags, Mode::RUSR | Mode::WUSR)?.into())
     }
 
-    /// Puts the complete draft in place of the raw file.
-    pub(super) fn complete(&self, output: OutputId, is_cut: bool) -> io::Result<()> {
+    /// Puts the complete draft, which has this form, in place of the raw file.
+    pub(super) fn complete(&self, output: OutputId, form: Form) -> io::Result<()> {
         let folder = self.make()?;
-        let name = named(output, if is_cut { CUT } else { WHOLE });
-        renameat(folder, named(output, DRAFT), folder, name)?;
-        self.remove(&raw(output))
+        renameat(folder, named(output, DRAFT), folder, named(output, form.end()))?;
+        self.remove_raw(output)
+    }
+
+    /// Removes the raw file of an output that is there in its compressed form.
+    pub(super) fn remove_raw(&self, output: OutputId) -> io::Result<()> {
+        self.remove(&raw(output)).and_then(|()| self.remove(&raw_of_killed(output)))
     }
 
     /// Removes a raw file and its draft, which could not be completed.
     pub(super) fn abandon(&self, output: OutputId) {
-        for name in [named(output, DRAFT), raw(output)] {
+        for name in [named(output, DRAFT), raw(output), raw_of_killed(output)] {
             if let Err(error) = self.remove(&name) {
                 log::error!("cannot remove {name}: {error}");
             }
@@ -136,7 +171,7 @@ impl Folder {
     /// The compressed file of an output.
     pub(super) fn entry(&self, output: OutputId) -> Option<Entry> {
         let folder = self.get()?;
-        [WHOLE, CUT].into_iter().find_map(|end| entry(folder, named(output, end)))
+        Form::COMPRESSED.into_iter().find_map(|form| entry(folder, named(output, form.end())))
     }
 
     /// All kept files.
@@ -149,7 +184,7 @@ impl Folder {
         let mut unfinished = Vec::new();
         for (_, name, _) in self.entries() {
             match name.rsplit_once('.') {
-                Some((output, RAW)) => unfinished.extend(parsed(output)),
+                Some((output, RAW | RAW_OF_KILLED)) => unfinished.extend(parsed(output)),
                 Some((_, DRAFT)) => drop(self.remove(&name)),
                 _ => {}
             }
@@ -237,6 +272,11 @@ pub(super) const fn word(stream: Stream) -> &'static str {
 /// The name of an output as the run has left it.
 pub(super) fn raw(output: OutputId) -> String {
     named(output, RAW)
+}
+
+/// The name of an output as a run has left it whose agent was killed.
+pub(super) fn raw_of_killed(output: OutputId) -> String {
+    named(output, RAW_OF_KILLED)
 }
 
 fn named(OutputId { task, round, stream }: OutputId, end: &str) -> String {

@@ -55,15 +55,17 @@ impl Keeping {
     }
 
     fn compress(&self, output: OutputId) -> io::Result<()> {
-        let raw = match self.folder.find(output) {
-            Some((raw, Form::Raw)) => raw,
+        let bytes_max = self.limits.output_bytes_max;
+        let (raw, form) = match self.folder.find(output) {
+            Some((raw, Form::RawOfKilled)) => (raw, Form::OfKilled),
+            Some((raw, Form::Raw)) if raw.metadata()?.len() > bytes_max => (raw, Form::Cut),
+            Some((raw, Form::Raw)) => (raw, Form::Whole),
             // An earlier agent was killed between its last two steps.
-            Some((_, Form::Whole | Form::Cut)) => return self.folder.remove(&super::folder::raw(output)),
+            Some((_, Form::Whole | Form::Cut | Form::OfKilled)) => return self.folder.remove_raw(output),
             None => return Err(io::ErrorKind::NotFound.into()),
         };
-        let is_cut = raw.metadata()?.len() > self.limits.output_bytes_max;
-        copy_compressed(&raw, self.limits.output_bytes_max, self.folder.draft(output)?)?;
-        self.folder.complete(output, is_cut)
+        copy_compressed(&raw, bytes_max, self.folder.draft(output)?)?;
+        self.folder.complete(output, form)
     }
 
     /// Counts an output, and removes old ones until the age and the total are within their limits.

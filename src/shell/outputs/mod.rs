@@ -8,10 +8,11 @@
 //! <TASK_ID>.<round>.<stream>.part      being compressed from it
 //! <TASK_ID>.<round>.<stream>.zst       compressed, whole
 //! <TASK_ID>.<round>.<stream>.cut.zst   compressed, the first OUTPUT_KEEP_BYTES of it
+//! <TASK_ID>.<round>.<stream>.killed    as a run has left it whose agent was killed; then the same with .zst
 //! ```
 //!
 //! Each name but `.part` is made by one rename of a complete file, so a kill at any moment leaves no half that passes for a
-//! whole: the next start compresses what is `.raw`, and removes what is `.part`. Compressed files have the seekable format of
+//! whole: the next start compresses what is `.raw` or `.killed`, and removes what is `.part`. Compressed files have the seekable format of
 //! zstd, whose frames are independent, so that a part in the middle costs one frame.
 //!
 //! One thread compresses and removes, another one reads. The loop of the agent only renames.
@@ -29,9 +30,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use rustix::fs::FallocateFlags;
+
 use super::background::Background;
 use crate::protocol::requests::serve::{Part, Served, Wanted};
-use crate::types::{AgentId, OutputId};
+use crate::types::{AgentId, OutputId, Round, Stream, TaskId};
 
 use folder::Folder;
 use keeping::Keeping;
@@ -39,6 +42,20 @@ use reading::{Job, Outcome, Reading, Source};
 
 /// Reasons for outputs that could not be kept, at most. They are for readers that come soon; the log has them all.
 const REASONS_MAX: usize = 1000;
+
+/// Bytes before the end of an output that a reader who follows it may be behind.
+const FOLLOWED_BYTES: u64 = 64 << 20;
+
+/// Fewer bytes are not worth the call that frees them.
+const TRIM_BYTES_MIN: u64 = 16 << 20;
+
+/// How far the middle of an output was dropped.
+#[derive(Debug)]
+struct Trimmed {
+    stream: Stream,
+    /// The offset of the first byte that is still there; the dropped ones begin behind those that are kept.
+    to: Arc<AtomicU64>,
+}
 
 /// The limits of an agent.
 #[derive(Clone, Copy, Debug)]
@@ -69,8 +86,31 @@ pub struct Outputs {
     reader: Background<Job, (Wanted, Outcome)>,
     /// Changes when the files of a run may be given to the next one.
     run: Arc<AtomicU64>,
+    /// The outputs of the present run whose middle was dropped.
+    trimmed: Vec<Trimmed>,
+    /// Whether the file system can free the middle of a file, as far as is known.
+    can_trim: bool,
     /// Outputs that could not be kept, with the reason.
     lost: VecDeque<(OutputId, String)>,
+}
+
+/// Keeps the outputs of a run whose agent was killed, for the next agent of that name: `take` moves each one that exists to the
+/// given folder, under the given name. The agent must be dead, and its successor must not run yet.
+///
+/// # Errors
+/// When the folder cannot be made.
+pub fn keep_of_killed(
+    work: BorrowedFd<'_>,
+    agent: &str,
+    (task, round): (TaskId, Round),
+    mut take: impl FnMut(Stream, (BorrowedFd<'_>, &str)) -> io::Result<()>,
+) -> io::Result<()> {
+    let Some(folder) = Folder::of_killed(work, agent)? else { return Ok(()) };
+    for stream in Stream::ALL {
+        let output = OutputId { task, round, stream };
+        take(stream, (folder.as_fd(), &folder::raw_of_killed(output)))?;
+    }
+    Ok(())
 }
 
 impl Outputs {
@@ -87,12 +127,13 @@ impl Outputs {
                 done((output, error));
             }
         })?;
-        let mut reading = Reading::new(Arc::clone(&folder), Arc::clone(&run));
+        let mut reading = Reading::new(Arc::clone(&folder), Arc::clone(&run), limits.output_bytes_max);
         let reader = Background::start("read outputs", move |job: Job, done| {
             let outcome = reading.read(&job);
             done((job.wanted, outcome));
         })?;
-        let outputs = Self { limits, folder, keeper, reader, run, lost: VecDeque::new() };
+        let outputs =
+            Self { limits, folder, keeper, reader, run, trimmed: Vec::new(), can_trim: true, lost: VecDeque::new() };
         for output in outputs.folder.unfinished() {
             outputs.keeper.give(output);
         }
@@ -111,15 +152,53 @@ impl Outputs {
     }
 
     /// The files of the present run may be given to the next one: their readers look elsewhere.
-    pub fn end_run(&self) {
+    pub fn end_run(&mut self) {
         self.run.fetch_add(1, Ordering::SeqCst);
+        self.trimmed.clear();
+    }
+
+    /// Frees the disk of the middle of a long output of the present run: of all but the first bytes, which are kept, and the last
+    /// ones, for readers that follow it. The file keeps its length, and the run notices nothing. Returns whether the output is
+    /// long enough to be looked at again soon.
+    pub fn trim(&mut self, stream: Stream, file: &File) -> bool {
+        let from = self.limits.output_bytes_max;
+        let size = file.metadata().map_or(0, |metadata| metadata.len());
+        if !self.can_trim || size <= from.saturating_add(FOLLOWED_BYTES) / 2 {
+            return false;
+        }
+        let trimmed = self.trimmed_to(stream);
+        let before = trimmed.load(Ordering::SeqCst);
+        let (start, end) = (before.max(from), size.saturating_sub(FOLLOWED_BYTES));
+        if end < start.saturating_add(TRIM_BYTES_MIN) {
+            return true;
+        }
+        // First, so that no reader takes the hole for bytes of the run.
+        trimmed.store(end, Ordering::SeqCst);
+        let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        if let Err(error) = rustix::fs::fallocate(file, flags, start, end - start) {
+            log::warn!("this file system cannot free the middle of a file, so a run may fill it with output: {error}");
+            trimmed.store(before, Ordering::SeqCst);
+            self.can_trim = false;
+        }
+        self.can_trim
+    }
+
+    fn trimmed_to(&mut self, stream: Stream) -> Arc<AtomicU64> {
+        let known = self.trimmed.iter().find(|of| of.stream == stream);
+        let to = known.map(|of| Arc::clone(&of.to));
+        to.unwrap_or_else(|| {
+            let to = Arc::new(AtomicU64::new(0));
+            self.trimmed.push(Trimmed { stream, to: Arc::clone(&to) });
+            to
+        })
     }
 
     /// Reads a part of the output of a run that has its files open, or of an earlier run. The result comes by
     /// [`Self::poll`].
-    pub fn read(&self, wanted: Wanted, live: Option<File>) {
+    pub fn read(&mut self, wanted: Wanted, live: Option<File>) {
         let run = self.run.load(Ordering::SeqCst);
-        let source = live.map_or(Source::Kept, |file| Source::Live { file, run });
+        let trimmed = self.trimmed_to(wanted.output.stream);
+        let source = live.map_or(Source::Kept, |file| Source::Live { file, run, trimmed });
         self.reader.give(Job { wanted, source });
     }
 

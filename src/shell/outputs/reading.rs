@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use zeekstd::Decoder;
 
 use super::folder::{Folder, Form};
-use crate::protocol::requests::serve::{Part, Wanted};
+use crate::protocol::requests::serve::{Gap, Part, Wanted};
 use crate::types::OutputId;
 
 /// The largest part, whatever a controller asks for.
@@ -25,7 +25,7 @@ pub(super) struct Job {
 #[derive(Debug)]
 pub(super) enum Source {
     /// The file of a run, as long as this is the number of the run.
-    Live { file: File, run: u64 },
+    Live { file: File, run: u64, trimmed: Arc<AtomicU64> },
     /// The folder of kept outputs.
     Kept,
 }
@@ -44,6 +44,8 @@ pub(super) enum Outcome {
 pub(super) struct Reading {
     folder: Arc<Folder>,
     run: Arc<AtomicU64>,
+    /// The first bytes of an output that are kept.
+    output_bytes_max: u64,
     /// The compressed output that was read last: the next part usually follows.
     last: Option<Open>,
 }
@@ -55,15 +57,15 @@ struct Open {
 }
 
 impl Reading {
-    pub(super) const fn new(folder: Arc<Folder>, run: Arc<AtomicU64>) -> Self {
-        Self { folder, run, last: None }
+    pub(super) const fn new(folder: Arc<Folder>, run: Arc<AtomicU64>, output_bytes_max: u64) -> Self {
+        Self { folder, run, output_bytes_max, last: None }
     }
 
     pub(super) fn read(&mut self, job: &Job) -> Outcome {
         let Wanted { output, offset, .. } = job.wanted;
         let limit = usize::try_from(job.wanted.limit.min(PART_BYTES_MAX)).unwrap_or_default();
         let read = match &job.source {
-            Source::Live { file, run } => self.live(file, *run, offset, limit),
+            Source::Live { file, run, trimmed } => self.live(file, (*run, trimmed), offset, limit),
             Source::Kept => self.kept(output, offset, limit),
         };
         read.unwrap_or_else(|error| {
@@ -73,24 +75,44 @@ impl Reading {
     }
 
     /// The file is given to the next run only after the number has changed: bytes that were read before that are of this
-    /// run.
-    fn live(&self, file: &File, run: u64, offset: u64, limit: usize) -> io::Result<Outcome> {
-        let size = file.metadata()?.len();
-        let data = read_at(file, offset, limit, size)?;
-        if self.run.load(Ordering::SeqCst) != run {
-            return Ok(Outcome::Moved);
+    /// run. Its middle is dropped only after `trimmed` has changed: bytes that were read before that are those of the run.
+    fn live(&self, file: &File, (run, trimmed): (u64, &AtomicU64), offset: u64, limit: usize) -> io::Result<Outcome> {
+        let (from, mut at) = (self.output_bytes_max, offset);
+        loop {
+            let size = file.metadata()?.len();
+            let mut data = read_at(file, at, limit, size)?;
+            let to = trimmed.load(Ordering::SeqCst);
+            if self.run.load(Ordering::SeqCst) != run {
+                return Ok(Outcome::Moved);
+            }
+            if (from..to).contains(&at) {
+                at = to;
+                continue;
+            }
+            if at < from && from < to {
+                data.truncate(usize::try_from(from - at).unwrap_or(usize::MAX));
+            }
+            let why = || {
+                format!(
+                    "the task has printed more than the first {from} bytes that are kept (OUTPUT_KEEP_BYTES), faster than they were read"
+                )
+            };
+            let gap = (at > offset).then(|| Gap { end: at, why: why() });
+            return Ok(Outcome::Part(Part::Live { data, size, gap }));
         }
-        Ok(Outcome::Part(Part::Live { data, size }))
     }
 
     fn kept(&mut self, output: OutputId, offset: u64, limit: usize) -> io::Result<Outcome> {
         if self.last.as_ref().is_none_or(|last| last.output != output) {
             self.last = None;
             let Some((file, form)) = self.folder.find(output) else { return Ok(Outcome::Unknown) };
-            if form == Form::Raw {
-                let kept = file.metadata()?.len();
+            if let Form::Raw | Form::RawOfKilled = form {
+                let length = file.metadata()?.len();
+                // The bytes behind these may have been dropped.
+                let kept = length.min(self.output_bytes_max);
+                let form = if form == Form::Raw && kept < length { Form::Cut } else { form };
                 let data = read_at(&file, offset, limit, kept)?;
-                return Ok(Outcome::Part(Part::Kept { data, kept, cut: None }));
+                return Ok(Outcome::Part(Part::Kept { data, kept, cut: why_cut(form, kept) }));
             }
             let decoder = Decoder::new(file).map_err(io::Error::other)?;
             self.last = Some(Open { output, form, decoder });
@@ -103,10 +125,20 @@ impl Reading {
             data.reserve_exact(limit.min(usize::try_from(kept - offset).unwrap_or(limit)));
             decoder.take(limit as u64).read_to_end(&mut data)?;
         }
-        let cut = (*form == Form::Cut).then(|| {
-            format!("the agent keeps only the first {kept} bytes of an output (OUTPUT_KEEP_BYTES) and its end")
-        });
-        Ok(Outcome::Part(Part::Kept { data: whole_text(data, offset, kept), kept, cut }))
+        Ok(Outcome::Part(Part::Kept { data: whole_text(data, offset, kept), kept, cut: why_cut(*form, kept) }))
+    }
+}
+
+/// Why an output may have more than the bytes that were kept.
+fn why_cut(form: Form, kept: u64) -> Option<String> {
+    match form {
+        Form::Raw | Form::Whole => None,
+        Form::Cut => {
+            Some(format!("the agent keeps only the first {kept} bytes of an output (OUTPUT_KEEP_BYTES) and its end"))
+        }
+        Form::RawOfKilled | Form::OfKilled => {
+            Some(format!("its agent was killed during the run; it has the first {kept} bytes of the output"))
+        }
     }
 }
 

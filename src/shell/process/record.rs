@@ -59,10 +59,12 @@ impl Subject for TaskRun {
 }
 
 /// The result of sweeping one run of a dead agent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SweepReport<S = TaskRun> {
     /// Subject of the run.
     pub subject: S,
+    /// The name of the dead agent, if it has a successor of that name: see [`RecordFile::set_owner`].
+    pub owner: Option<String>,
     /// Processes that were found alive and killed.
     pub killed: u32,
     /// Number of processes that are still running: of another user, or in an uninterruptible wait. The record stays for the
@@ -168,7 +170,8 @@ impl<S: Subject> RunRecords<S> {
                 let is_of_another = |other: &RunRecord<S>| other.subject.folder() == folder && other.agent.is_alive();
                 let superseded = self.list()?.iter().any(is_of_another);
                 let left = u32::try_from(ended.left.len()).unwrap_or(u32::MAX);
-                clean_up(&SweepReport { subject: record.subject, killed: ended.killed, left, superseded });
+                let owner = recorded.owner;
+                clean_up(&SweepReport { subject: record.subject, owner, killed: ended.killed, left, superseded });
             }
             if ended.left.is_empty() {
                 recorded.cgroup.inspect(Cgroup::remove);
@@ -190,13 +193,13 @@ impl<S: Subject> RunRecords<S> {
         for path in self.files()? {
             let read = || file::read(&path).ok().flatten().filter(|recorded| !recorded.agent.is_alive());
             // Twice, like any record of a dead agent.
-            let Some(record) = read().and_then(|_| read()?.run) else { continue };
+            let Some(Recorded { owner, run: Some(record), .. }) = read().and_then(|_| read()) else { continue };
             if !sweep::is_of_our_namespace(&record.cookie) {
                 continue;
             }
             let ended = sweep::end_run(&record.cookie, record.root);
             let left = u32::try_from(ended.left.len()).unwrap_or(u32::MAX);
-            clean_up(&SweepReport { subject: record.subject, killed: ended.killed, left, superseded: false });
+            clean_up(&SweepReport { subject: record.subject, owner, killed: ended.killed, left, superseded: false });
             if left == 0 {
                 drop_file(&path);
             }

@@ -3,12 +3,49 @@
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
 
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, openat, renameat, statat};
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, openat, renameat, statat};
 
-use super::{TaskDir, tail};
+use super::{TaskDir, Workspace, tail};
+use crate::shell::removal;
+use crate::types::TaskId;
+
+impl Workspace {
+    /// The work folder, open.
+    #[must_use]
+    pub fn as_fd(&self) -> BorrowedFd<'_> {
+        self.folder.as_fd()
+    }
+
+    /// The folder that a dead agent has left of a run; `None` if there is none.
+    #[must_use]
+    pub fn left_of(&self, task: TaskId) -> Option<TaskDir> {
+        let name = task.to_string();
+        let path = self.path.join(&name);
+        let folder = removal::open_folder(self.folder.as_fd(), Path::new(&name)).ok()?;
+        Some(TaskDir { name, path, folder, files: Vec::new(), reusable: None })
+    }
+}
 
 impl TaskDir {
+    /// The names of the folders in it, one of which is that of the tool.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn folders(&self) -> io::Result<Vec<String>> {
+        let mut folders = Vec::new();
+        for entry in Dir::read_from(&self.folder)? {
+            let entry = entry?;
+            match entry.file_name().to_str() {
+                Ok("." | "..") | Err(_) => {}
+                Ok(name) if entry.file_type() == FileType::Directory => folders.push(name.to_owned()),
+                Ok(_) => {}
+            }
+        }
+        Ok(folders)
+    }
+
     /// An output for reading. A file made by llts is the very one that the run got, whatever has become of its name. Use it
     /// only as long as the folder belongs to this run: the next run may get the same file.
     ///

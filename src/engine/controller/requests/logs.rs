@@ -87,20 +87,23 @@ impl Controller {
         let total = self.true_length(pending.output);
         let offset = pending.offset;
         let (data, length, cut) = match part {
-            Part::Live { data, size } => {
+            Part::Live { data, size, gap } => {
                 if data.is_empty() {
                     return self.nothing_to_send(now, agent, ticket, (&pending, size));
                 }
+                let (offset, missing) = gap.map_or((offset, None), |gap| (gap.end.max(offset), Some(gap.why)));
                 let part = self.part(pending.output, offset, clipped(data, &pending, total));
                 let end = total.is_some_and(|total| part.offset + part.data.len() as u64 >= total);
-                let part = OutputPart { end, total: total.or(Some(size)), ..part };
+                let part = OutputPart { end, total: total.or(Some(size)), missing, ..part };
                 return self.answer_output(ticket, part.into());
             }
             Part::Missing(reason) => return self.give_up_output(ticket, &pending, &reason),
             Part::Kept { data, kept, cut } => (data, kept, cut),
         };
         let whole = total.unwrap_or(length);
-        let is_cut = cut.is_some() || length < whole;
+        // All of an output is there if the result says that it is not longer, even if the agent cannot know that.
+        let is_cut = total.map_or(cut.is_some(), |total| length < total);
+        let cut = cut.filter(|_| is_cut);
         if data.is_empty() && is_cut && pending.limit > 0 {
             let reason = cut.unwrap_or_else(|| format!("agent {agent} has only the first {length} bytes of it"));
             return self.give_up_output(ticket, &pending, &reason);

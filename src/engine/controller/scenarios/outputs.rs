@@ -76,7 +76,7 @@ fn printed(tail: &str, bytes: u64) -> RunResult {
 }
 
 fn live(data: &[u8], size: u64) -> Part {
-    Part::Live { data: data.to_vec(), size }
+    Part::Live { data: data.to_vec(), size, gap: None }
 }
 
 fn kept(data: &[u8], kept: u64) -> Part {

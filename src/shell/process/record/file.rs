@@ -42,6 +42,8 @@ pub struct RecordFile {
     file: File,
     agent: ProcessId,
     session: Option<Session>,
+    /// The name of the agent, if the next agent of that name is its successor.
+    owner: Option<String>,
     /// The cgroup of the agent and its tools, if they have one.
     cgroup: Option<Cgroup>,
     /// Number of written lines.
@@ -53,6 +55,8 @@ pub struct RecordFile {
 pub(super) struct Recorded<S> {
     /// The process that it belongs to.
     pub(super) agent: ProcessId,
+    /// The name under which a successor of that agent comes.
+    pub(super) owner: Option<String>,
     /// The cgroup of that agent and its tools.
     pub(super) cgroup: Option<Cgroup>,
     /// Its current run.
@@ -69,6 +73,8 @@ struct Stored<'a> {
     /// 0 for no session.
     session: u64,
     boot_id: Cow<'a, str>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    owner: Option<Cow<'a, str>>,
     /// The cgroup in which the agent was started.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     cgroup_base: Option<Cow<'a, str>>,
@@ -92,9 +98,14 @@ impl RecordFile {
         // The session is included because agents in different containers may have the same number.
         let path = folder.join(format!("{}-{}-{:x}.run", agent.pid, agent.start_time, number(session)));
         let file = make(&path)?;
-        let mut this = Self { path, file, agent, session, cgroup: None, sequence: 0 };
+        let mut this = Self { path, file, agent, session, owner: None, cgroup: None, sequence: 0 };
         this.clear()?;
         Ok(this)
+    }
+
+    /// Names the agent in all that is written from here on: what a sweep finds of its runs belongs to the next agent of that name.
+    pub fn set_owner(&mut self, owner: &str) {
+        self.owner = Some(owner.to_owned());
     }
 
     /// Records the run of the agent. Until this returns, the record keeps its previous contents.
@@ -148,6 +159,7 @@ impl RecordFile {
             agent_start_time: self.agent.start_time,
             session: number(self.session),
             boot_id: procfs::boot_id().into(),
+            owner: self.owner.as_deref().map(Cow::from),
             cgroup_base: self.cgroup.as_ref().map(|cgroup| cgroup.base().into()),
             run,
         };
@@ -270,7 +282,8 @@ impl Stored<'_> {
         (!self.boot_id.is_empty() && self.boot_id == procfs::boot_id()).then_some(())?;
         let agent = process(self.agent_pid, self.agent_start_time)?;
         let cgroup = self.cgroup_base.and_then(|base| Cgroup::at(&base, path));
-        let Some(stored) = self.run else { return Some(Recorded { agent, cgroup, run: None }) };
+        let owner = self.owner.map(Cow::into_owned);
+        let Some(stored) = self.run else { return Some(Recorded { agent, owner, cgroup, run: None }) };
         let root = match (stored.pid, stored.start_time) {
             (Some(pid), Some(start_time)) if pid > 1 => Some(process(pid, start_time)?),
             (None, None) => None,
@@ -282,7 +295,7 @@ impl Stored<'_> {
             agent,
             cookie: Cookie::new(stored.cookie.into_owned()).branded(stored.brand.and_then(Brand::of)),
         };
-        Some(Recorded { agent, cgroup, run: Some(run) })
+        Some(Recorded { agent, owner, cgroup, run: Some(run) })
     }
 }
 

@@ -93,6 +93,7 @@ fn records_of_another_boot_and_broken_ones_are_none() {
         agent_pid: own().pid.as_raw_nonzero().get(),
         agent_start_time: own().start_time,
         session: 9,
+        owner: None,
         boot_id: procfs::boot_id().into(),
         cgroup_base: None,
         run,
