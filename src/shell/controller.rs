@@ -75,7 +75,7 @@ pub fn run(config: &Config) -> Result<(), ControllerError> {
     let lists = config.lists.dir.as_ref().map(|dir| HostedLists::start(config, dir, &here)).transpose()?;
     announce(config, &*ports, http.as_ref(), prompts.as_ref(), lists.as_ref())?;
     let http = http.map(|http| Box::new(http) as Box<dyn Door>);
-    let others = http.into_iter().chain(lists.map(|lists| Box::new(lists) as Box<dyn Door>)).collect();
+    let others = http.into_iter().chain(lists.map(HostedLists::into_door)).collect();
     let mut service = Service {
         sequencer: Sequencer::new(controller),
         doors: Doors::new(ZmtpDoor::new(ports), others),
