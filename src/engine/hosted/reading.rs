@@ -68,7 +68,7 @@ impl Reading {
     }
 
     /// The next question; `None` when everything was read.
-    pub fn next<Work, Known>(&mut self) -> Option<Question<Work, Known>> {
+    pub fn question<Work, Known>(&mut self) -> Option<Question<Work, Known>> {
         loop {
             let piece = self.pieces.get_mut(self.at)?;
             let Some(text) = self.end.whole(piece.stream) else { break };

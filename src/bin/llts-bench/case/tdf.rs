@@ -1,7 +1,8 @@
-//! TDF on Redis: programs, and claims without programs, against xargs and against plain commands; round trips; latencies; and a long
-//! queue.
+//! TDF on Redis: programs, and claims without programs, against xargs and against plain commands; a controller as a worker pool; round
+//! trips; latencies; and a long queue.
 
 mod latency;
+mod pool;
 mod queue;
 mod trips;
 
@@ -23,7 +24,7 @@ const CLAIMS_MIN: f64 = 8220.0;
 pub(crate) fn run(bench: &mut Bench<'_>) -> Result<Vec<Measured>, BenchError> {
     floor::require("xargs", bench.signals)?;
     floor::require("redis-server", bench.signals)?;
-    let mut rows = vec![programs(bench)?, claims(bench)?];
+    let mut rows = vec![programs(bench)?, pool::run(bench)?, claims(bench)?];
     rows.extend(trips::run(bench)?);
     rows.extend(latency::run(bench)?);
     rows.extend(queue::run(bench)?);

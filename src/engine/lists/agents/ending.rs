@@ -1,5 +1,7 @@
 //! From the answers and changes of the controller to the result of a task.
 
+use std::iter::once;
+
 use super::{Agents, Answer, Asked, Current, Part, Question, Refusal, Sight, Stage, State, Timer};
 use crate::engine::hosted::reading::{ABSENCE_PAUSE, Progress, Read, Reading, STREAMS, is_of_a_signal, sentence};
 use crate::engine::lists::result::{Output, Ran, failed_to_start, not_started, result};
@@ -148,7 +150,7 @@ impl Agents {
             }
         }
         let bytes_max = self.output_bytes_max as u64;
-        let reading = Reading::new(now, task, end, |length| vec![0..length.min(bytes_max)]);
+        let reading = Reading::new(now, task, end, |length| once(0..length.min(bytes_max)).collect());
         let Some(current) = self.current(list) else { return };
         current.state = State::Reading(Box::new(reading));
         self.read_on(now, list);
@@ -157,7 +159,7 @@ impl Agents {
     /// Asks for the next part of an output, or ends the task.
     pub(super) fn read_on(&mut self, now: Now, list: &RunningName) {
         let Some(Current { state: State::Reading(reading), .. }) = self.current(list) else { return };
-        match reading.next() {
+        match reading.question() {
             Some(question) => self.ask(Asked::List(list.clone()), question),
             None => self.collected(now, list),
         }
