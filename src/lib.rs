@@ -151,7 +151,9 @@
 //! Tasks in Redis, for programs and machines that share nothing else ([`shell::tdf`]): what an original of TDF writes is read, and what is
 //! written an original reads. [`engine::tdf`] decides by the facts of a task, a script moves it in one step behind a fence.
 //! A worker ([`shell::tdf::worker`]) fetches programs from their sources ([`shell::source`]) and runs them as an agent runs a tool: with
-//! a guard, and until nothing of them is left. Its result waits on the disk while Redis is away.
+//! a guard, and until nothing of them is left. Its result waits on the disk while Redis is away. With `[tdf] REDIS_URL`, a controller is
+//! such a worker with as many tasks as it has agents ([`engine::tdf::pool`], [`shell::tdf::pool`]): behind a door
+//! ([`shell::hosted`]), each claimed task becomes a task of the controller.
 //!
 //! # Task lists
 //!

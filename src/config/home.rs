@@ -10,7 +10,7 @@ use super::{Config, ConfigError, LocalSocket, Sources, USUAL_FILE, layers, read_
 /// The root of prompts has its default in the folder in which a prompt command is started: prompts belong to the files around
 /// them and not to a service.
 pub(super) fn put_behind(config: &mut Config, home: &Path, sources: &Sources) {
-    let Config { paths, log, network, http, prompt, lists, .. } = config;
+    let Config { paths, log, network, http, prompt, lists, tdf, .. } = config;
     let behind = |path: &mut PathBuf| *path = home.join(&*path);
     for path in [&mut paths.state_dir, &mut paths.work_dir, &mut paths.tools_dir, &mut log.dir] {
         behind(path);
@@ -19,6 +19,7 @@ pub(super) fn put_behind(config: &mut Config, home: &Path, sources: &Sources) {
     http.token_file.iter_mut().for_each(behind);
     lists.dir.iter_mut().for_each(behind);
     behind(&mut lists.work_dir);
+    tdf.pool.iter_mut().for_each(|pool| behind(&mut pool.dir));
     if let LocalSocket::At(path) = &mut network.local {
         behind(path);
     }

@@ -49,8 +49,8 @@ pub use source::SourceSection;
 pub use sources::{InForce, Sources};
 pub use task_defaults::TaskDefaults;
 pub use tdf::{
-    ManagerConfig, RedisSection, ServerConfig, TdfConfigError, TdfRules, TdfSection, TdfTaskDefaults, TlsSettings,
-    WorkerConfig,
+    ManagerConfig, RedisSection, ServerConfig, TdfConfigError, TdfPool, TdfRules, TdfSection, TdfTaskDefaults,
+    TlsSettings, WorkerConfig,
 };
 pub use tdf_worker::TdfWorkerSection;
 

@@ -52,6 +52,24 @@ impl Reader {
         Ok(usize::try_from(self.number(key, range, unit)?).unwrap_or(usize::MAX))
     }
 
+    /// A text that may hold a password, which a refusal does not show.
+    pub(super) fn secret<T>(
+        &mut self,
+        key: &str,
+        allowed: &str,
+        parse: impl FnOnce(&str) -> Option<T>,
+    ) -> Result<T, ConfigError> {
+        let mut setting = self.take(key)?;
+        if let Value::Text(text) = &setting.value {
+            if let Some(value) = parse(text) {
+                return Ok(value);
+            }
+            let shown = text.rsplit_once('@').map(|(_, rest)| format!("…@{rest}"));
+            setting.value = Value::Text(shown.unwrap_or_else(|| text.clone()));
+        }
+        Err(bad(key, &setting, allowed))
+    }
+
     /// A time in milliseconds.
     pub(super) fn millis(&mut self, key: &str, range: RangeInclusive<u64>) -> Result<Duration, ConfigError> {
         self.number(key, range, "milliseconds").map(Duration::from_millis)

@@ -8,7 +8,7 @@ use super::layers::{self, Setting, Settings};
 use super::reader;
 
 /// Keys whose values are not shown.
-const SECRET: [&str; 1] = ["prompt.SECRET"];
+const SECRET: [&str; 2] = ["prompt.SECRET", "tdf.REDIS_URL"];
 
 /// Text shown in place of a secret value.
 const HIDDEN: &str = "…";

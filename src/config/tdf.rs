@@ -1,6 +1,7 @@
 //! The files `server.cfg`, `worker.cfg` and `manager.cfg` of TDF (document, "Configuration"), checked once and typed.
 
 mod file;
+mod url;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -8,7 +9,7 @@ use std::time::Duration;
 use super::error::ConfigError;
 use super::prompt::Secret;
 use super::reader::Reader;
-use crate::types::tdf::number;
+use crate::types::tdf::{WorkerName, number};
 use file::File;
 
 /// Why a file is refused: it, the section, the key, the value and what is allowed.
@@ -75,13 +76,58 @@ pub enum TdfConfigError {
 pub struct TdfRules {
     /// How many workers a task may lose.
     pub max_losses: u32,
+    /// The namespace for which a controller works.
+    pub pool: Option<TdfPool>,
+}
+
+/// A controller as a worker pool.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TdfPool {
+    /// Where Redis is.
+    pub redis: RedisSection,
+    /// What all keys begin with.
+    pub namespace: String,
+    /// The name of the worker; without one it is made of the machine and the home.
+    pub name: Option<WorkerName>,
+    /// The folder with the programs.
+    pub dir: PathBuf,
+    /// Between the beginnings of two rounds of the server.
+    pub round_duration: Duration,
 }
 
 impl TdfRules {
     pub(super) fn read(reader: &mut Reader) -> Result<Self, ConfigError> {
-        Ok(Self { max_losses: reader.count("tdf.MAX_LOSSES")? })
+        let redis = reader.secret("tdf.REDIS_URL", URL, |text| {
+            if text.is_empty() { Some(None) } else { url::parse(text).map(Some) }
+        })?;
+        let namespace = reader.parsed("tdf.NAMESPACE", "\"\" or a text without control characters", |text| {
+            (text.len() <= 1024 && !text.contains(char::is_control)).then(|| text.to_owned())
+        })?;
+        let ca_file = reader.path_or_none("tdf.REDIS_CA_FILE")?;
+        let name =
+            reader.parsed("tdf.NAME", "\"\" or 1 to 128 bytes without control characters and without /", |text| {
+                if text.is_empty() { Some(None) } else { WorkerName::new(text).ok().map(Some) }
+            })?;
+        let dir = reader.path("tdf.DIR")?;
+        let round_duration = reader.millis("tdf.ROUND_DURATION", 10..=3_600_000)?;
+        let max_losses = reader.count("tdf.MAX_LOSSES")?;
+        if redis.is_some() == namespace.is_empty() {
+            let sentence = if namespace.is_empty() {
+                "tdf.REDIS_URL is set and tdf.NAMESPACE is not; set both, or neither".to_owned()
+            } else {
+                format!("tdf.NAMESPACE is {namespace:?} and tdf.REDIS_URL is not set; set both, or neither")
+            };
+            return Err(ConfigError::Contradiction(sentence));
+        }
+        let pool = redis.map(|mut redis| {
+            redis.tls.iter_mut().for_each(|tls| tls.ca_file.clone_from(&ca_file));
+            TdfPool { redis, namespace, name, dir, round_duration }
+        });
+        Ok(Self { max_losses, pool })
     }
 }
+
+const URL: &str = "\"\" or a URL such as redis://127.0.0.1:6379/0 or rediss://USER:PASSWORD@redis.example:6380/0";
 
 /// `[redis]`: where the tasks are.
 #[derive(Clone, Debug, PartialEq, Eq)]

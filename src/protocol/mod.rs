@@ -21,6 +21,7 @@
 //! | [`graph`] | the document of a step graph, and its events in the store |
 //! | [`prompt`] | the messages between the prompt master and its workers |
 //! | [`lists`] | the messages between the server of task lists and its workers |
+//! | [`hosted`] | a task of a controller, for a master in the same process |
 //! | [`tdf`] | the keys and fields of a TDF namespace in Redis |
 
 mod address;
@@ -31,6 +32,7 @@ pub mod command;
 pub mod envelope;
 pub mod graph;
 pub mod history;
+pub mod hosted;
 pub mod info;
 pub mod join;
 pub mod json;

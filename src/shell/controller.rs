@@ -30,6 +30,7 @@ use super::prompt::HostedMaster;
 use super::push::Pusher;
 use super::signals::Signals;
 use super::store::{CommitError, Store, Writer};
+use super::tdf::pool::{HostedPool, HostedServer};
 use super::transport;
 use super::trust::{self, Part};
 use crate::config::{Config, Exposure};
@@ -73,9 +74,12 @@ pub fn run(config: &Config) -> Result<(), ControllerError> {
     let http = metrics.as_ref().map(|metrics| Http::start(config, rules.limits, metrics)).transpose()?;
     let here = std::env::current_dir()?;
     let lists = config.lists.dir.as_ref().map(|dir| HostedLists::start(config, dir, &here)).transpose()?;
-    announce(config, &*ports, http.as_ref(), prompts.as_ref(), lists.as_ref())?;
+    let pool = config.tdf.pool.as_ref().map(|pool| HostedPool::start(config, pool)).transpose()?;
+    let hosted = lists.iter().map(HostedLists::ready_line).chain(pool.iter().map(HostedPool::ready_line));
+    announce(config, &*ports, http.as_ref(), prompts.as_ref(), hosted)?;
+    let (pool, tdf_server) = pool.map(HostedPool::into_parts).unzip();
     let http = http.map(|http| Box::new(http) as Box<dyn Door>);
-    let others = http.into_iter().chain(lists.map(|lists| Box::new(lists) as Box<dyn Door>)).collect();
+    let others = http.into_iter().chain(lists.map(HostedLists::into_door)).chain(pool).collect();
     let mut service = Service {
         sequencer: Sequencer::new(controller),
         doors: Doors::new(ZmtpDoor::new(ports), others),
@@ -93,16 +97,17 @@ pub fn run(config: &Config) -> Result<(), ControllerError> {
     if let Some(prompts) = prompts {
         prompts.stop()?;
     }
-    served?;
-    service.stop()
+    let stopped = served.and_then(|()| service.stop());
+    tdf_server.into_iter().for_each(HostedServer::stop);
+    stopped
 }
 
-fn announce(
+fn announce<'a>(
     config: &Config,
     ports: &dyn Ports,
     http: Option<&Http>,
     prompts: Option<&HostedMaster>,
-    lists: Option<&HostedLists>,
+    hosted: impl Iterator<Item = &'a str>,
 ) -> std::io::Result<()> {
     let (requests, broadcasts) = (ports.requests(), ports.broadcasts());
     if config.exposure() == Exposure::Network {
@@ -121,8 +126,8 @@ fn announce(
     if let Some(prompts) = prompts {
         writeln!(out, "{prompts}")?;
     }
-    if let Some(lists) = lists {
-        writeln!(out, "{}", lists.ready_line())?;
+    for line in hosted {
+        writeln!(out, "{line}")?;
     }
     out.flush()
 }

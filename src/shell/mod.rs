@@ -15,6 +15,7 @@ mod file_stamp;
 mod folder_watch;
 pub mod guard;
 pub mod home;
+pub mod hosted;
 pub mod http;
 pub mod join;
 mod json_connection;

@@ -168,7 +168,7 @@ fn check_engine_import(place: &str, modules: &[String], absolute: &[String], fou
         && target == "engine"
         && is_module
         && own != other
-        && !["timers", "gate", "journal", "run", "graph"].contains(&other.as_str())
+        && !["timers", "gate", "journal", "run", "graph", "hosted"].contains(&other.as_str())
     {
         found.push(format!(
             "{place}: engine::{own} must not import engine::{other}; share it in types or engine::timers"

@@ -17,6 +17,7 @@ mod manager;
 mod mending;
 mod mixture;
 mod original;
+mod pool;
 mod processes;
 mod proxy;
 mod server;

@@ -226,20 +226,20 @@ fn the_runs_of_a_dead_process_are_lost_and_those_of_an_original_of_the_same_name
     assert_eq!(place.original.claim("w"), Some((ids[0], 0)));
     let held = place.claim("w", 2);
     place.claim("other", 1);
-    assert_eq!(place.ours.lose_own_runs(&name("nobody"), 3).unwrap(), []);
-    let lost = place.ours.lose_own_runs(&name("w"), 3).unwrap();
+    assert_eq!(place.ours.lose_own_runs(&name("nobody"), 3, None).unwrap(), []);
+    let lost = place.ours.lose_own_runs(&name("w"), 3, None).unwrap();
     assert_eq!(lost, held.iter().map(|run| (run.task, State::Open)).collect::<Vec<_>>());
     assert_eq!(ids.map(|id| place.sets(id)), [["running"], ["open"], ["open"], ["running"]]);
     assert_eq!(place.log(ids[1]).last().unwrap(), "moving task 2: running -> open (worker w lost)");
-    assert_eq!(place.ours.lose_own_runs(&name("w"), 3).unwrap(), []);
+    assert_eq!(place.ours.lose_own_runs(&name("w"), 3, None).unwrap(), []);
     // A program that ends its worker each time has an end itself.
     let task = held[0].task;
     for _ in 0..2 {
         place.claim("w", 2);
-        place.ours.lose_own_runs(&name("w"), 3).unwrap();
+        place.ours.lose_own_runs(&name("w"), 3, None).unwrap();
     }
     place.claim("w", 2);
-    assert!(place.ours.lose_own_runs(&name("w"), 3).unwrap().contains(&(task, State::Failed)));
+    assert!(place.ours.lose_own_runs(&name("w"), 3, None).unwrap().contains(&(task, State::Failed)));
     assert_eq!((place.sets(task.0), place.get(task.0, "fails").unwrap()), (vec!["failed"], "1".to_owned()));
     place.original.assert_readable(task.0);
 }

@@ -7,11 +7,16 @@
 //! | [`lease`] | when the end of a lease counts |
 //! | [`watch`] | which entries of a set must be looked at |
 //! | [`worker`] | what a worker does next: claim, run, report |
+//! | [`pool`] | the same for the agents of a controller: many runs at once |
+//! | [`cut`] | which bytes of a long output are reported |
 //! | [`backoff`] | when a callback that has failed is tried again |
 
 pub mod backoff;
+pub mod cut;
+mod doubts;
 pub mod judge;
 pub mod lease;
 pub mod moves;
+pub mod pool;
 pub mod watch;
 pub mod worker;

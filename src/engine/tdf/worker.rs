@@ -24,7 +24,6 @@
 //! answered; each of them may be made twice. While a task is held, its lease is renewed; a worker that has lost it ends the program.
 
 mod calls;
-mod doubts;
 mod run;
 
 #[cfg(test)]
@@ -34,6 +33,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 pub use crate::engine::run::Signal;
+use crate::engine::tdf::doubts::Doubts;
 use crate::engine::tdf::lease::RENEWAL_INTERVAL;
 use crate::engine::timers::Timers;
 use crate::protocol::tdf::Budget;
@@ -42,22 +42,21 @@ use crate::types::{Mono, Now};
 
 pub use run::StartFailure;
 
-use doubts::Doubts;
 use run::{Ending, Run};
 
 /// An original wakes no worker when it opens a task, so that an idle worker looks so often at least: half of it is the usual delay.
-const POLL_INTERVAL_MAX: Duration = Duration::from_millis(400);
+pub(super) const POLL_INTERVAL_MAX: Duration = Duration::from_millis(400);
 
 /// A worker that is told to make no pause at all would do nothing but ask.
 const POLL_INTERVAL_MIN: Duration = Duration::from_millis(10);
 
 /// Between two calls while Redis is away: the first, and the longest. A Redis that comes back must hear of a run before its lease
 /// counts as lost.
-const RETRY_FIRST: Duration = Duration::from_millis(100);
-const RETRY_MAX: Duration = Duration::from_secs(1);
+pub(super) const RETRY_FIRST: Duration = Duration::from_millis(100);
+pub(super) const RETRY_MAX: Duration = Duration::from_secs(1);
 
 /// A report that is not confirmed by then is kept on the disk, where it outlives this process.
-const KEEP_AFTER: Duration = Duration::from_millis(200);
+pub(super) const KEEP_AFTER: Duration = Duration::from_millis(200);
 
 /// How long a worker that stops tries to reach a Redis that is away.
 const LEAVE_AFTER: Duration = Duration::from_secs(5);
@@ -92,6 +91,15 @@ pub struct Assignment {
     pub timeout: Option<Duration>,
     /// How often runs of it have taken too long, and may.
     pub timeouts: Budget,
+}
+
+impl Assignment {
+    /// A run of which only its result is left to be reported.
+    #[must_use]
+    pub fn of(fence: Fence) -> Self {
+        let (program, source, input) = (String::new(), String::new(), Vec::new());
+        Self { fence, program, source, input, timeout: None, timeouts: Budget { used: 0, max: 0 } }
+    }
 }
 
 /// What the shell must do, in order. What can fail comes back as an event.

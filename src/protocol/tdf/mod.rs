@@ -1,6 +1,7 @@
 //! A TDF namespace in Redis: its keys, the fields of a task's hash, lines of its log. What an original component writes is read,
 //! and what is written an original component reads.
 
+pub mod agents;
 pub mod facts;
 pub mod hop;
 pub mod log;

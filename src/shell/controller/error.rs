@@ -6,6 +6,7 @@ use crate::shell::lock::LockError;
 use crate::shell::port::SocketError;
 use crate::shell::prompt::PromptError;
 use crate::shell::store::{CommitError, StoreError};
+use crate::shell::tdf::pool::PoolError;
 use crate::shell::trust::Untrusted;
 
 /// Why a controller cannot start or continue.
@@ -32,6 +33,9 @@ pub enum ControllerError {
     /// The task lists of the configuration cannot be served.
     #[error(transparent)]
     Lists(#[from] ListsError),
+    /// It cannot work for the TDF namespace of the configuration.
+    #[error(transparent)]
+    Tdf(#[from] PoolError),
     /// The HTTP door cannot be opened.
     #[error(transparent)]
     Http(#[from] HttpError),

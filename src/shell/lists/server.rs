@@ -4,7 +4,6 @@
 //! a worker waits for, and reads new files; results are written by the [`super::keeper`].
 
 pub(super) mod own;
-mod questions;
 
 use std::io;
 use std::net::SocketAddr;

@@ -6,7 +6,7 @@ use super::session::Holder;
 use crate::types::tdf::WorkerName;
 
 /// Why Redis has not done what it was asked for.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, thiserror::Error)]
 pub enum RedisError {
     /// It cannot be reached, or the connection broke: whether a script has run is not known. Trying again is safe.
     #[error("Redis at {address} is away: {message}")]

@@ -124,7 +124,12 @@ pub(super) struct Link {
 impl Link {
     pub(super) fn connect(address: Address, prefix: String) -> Result<Self, RedisError> {
         let connection = address.connect()?;
-        Ok(Self { address, connection: Some(connection), prefix, digests: BTreeMap::new() })
+        Ok(Self { connection: Some(connection), ..Self::new(address, prefix) })
+    }
+
+    /// The first call makes the connection.
+    pub(super) const fn new(address: Address, prefix: String) -> Self {
+        Self { address, connection: None, prefix, digests: BTreeMap::new() }
     }
 
     /// Runs one script.

@@ -4,14 +4,18 @@
 //! sets and log in one step with the time of Redis. Each script is safe to send twice, because a reply can be lost after its script
 //! has run.
 
+mod caller;
 mod error;
+mod fetch;
 mod holder;
 mod link;
 pub mod manage;
 pub mod namespace;
 pub mod opener;
 mod outage;
+pub mod pool;
 mod reply;
+mod results;
 mod scripts;
 pub mod server;
 mod session;

@@ -123,6 +123,15 @@ impl Namespace {
         Ok(Self { link, name: namespace.to_owned(), session: Session::fresh() })
     }
 
+    /// The same without a connection, which the first call makes.
+    ///
+    /// # Errors
+    /// When a certificate cannot be read.
+    pub fn unconnected(redis: &RedisSection, namespace: &str) -> Result<Self, RedisError> {
+        let link = Link::new(Address::new(redis)?, words::prefix(namespace));
+        Ok(Self { link, name: namespace.to_owned(), session: Session::fresh() })
+    }
+
     /// The name of the namespace.
     #[must_use]
     pub fn name(&self) -> &str {
@@ -188,11 +197,36 @@ impl Namespace {
         report: &Report<'_>,
         claim: &Claim<'_>,
     ) -> Result<(Reported, Vec<Claimed>), RedisError> {
-        let answers = self.link.call_all(&[report_call(report), claim_call(claim)])?;
-        let mut answers = answers.into_iter();
-        let heard = answers.next().and_then(reported).ok_or_else(|| self.link.reply(scripts::REPORT.name))?;
+        let (mut reported, claimed) = self.report_all(&[*report], Some(claim))?;
+        let reported = reported.pop().ok_or_else(|| self.link.reply(scripts::REPORT.name))?;
+        Ok((reported, claimed))
+    }
+
+    /// Makes several reports, and the claim behind them if there is one, in one round trip. Without a claim nothing is claimed.
+    ///
+    /// # Errors
+    /// When Redis does not answer as it should. All are to be repeated then.
+    pub fn report_all(
+        &mut self,
+        reports: &[Report<'_>],
+        claim: Option<&Claim<'_>>,
+    ) -> Result<(Vec<Reported>, Vec<Claimed>), RedisError> {
+        let calls: Vec<Call> = reports.iter().map(report_call).chain(claim.map(claim_call)).collect();
+        let mut answers = self.link.call_all(&calls)?.into_iter();
+        let heard = answers.by_ref().take(reports.len()).map(reported).collect::<Option<Vec<_>>>();
+        let heard = heard.ok_or_else(|| self.link.reply(scripts::REPORT.name))?;
+        let Some(claim) = claim else { return Ok((heard, Vec::new())) };
         let claimed = answers.next().and_then(|value| Claimed::list(value, claim.worker));
         Ok((heard, claimed.ok_or_else(|| self.link.reply(scripts::CLAIM.name))?))
+    }
+
+    /// The runs that an earlier process of this name has left, as it has claimed them.
+    ///
+    /// # Errors
+    /// When Redis does not answer as it should.
+    pub fn own_claims(&mut self, worker: &WorkerName) -> Result<Vec<Claimed>, RedisError> {
+        let call = Call::new(scripts::OWN_CLAIMED).arg(worker.as_str());
+        self.ask(call, |value| Claimed::list(value, worker))
     }
 
     /// Renews the leases of a worker's name and runs, and shows that it lives. To be called every [`RENEWAL_INTERVAL`], also without
@@ -222,18 +256,23 @@ impl Namespace {
         })
     }
 
-    /// Gives the runs back that a dead process of this name has left. Each counts as a loss: it may be what has ended that process. Tells
-    /// the tasks, and where each of them is.
+    /// Gives the runs back that a dead process of this name has left, or only this one. Each counts as a loss: it may be what has ended
+    /// that process. Tells the tasks, and where each of them is.
     ///
     /// # Errors
     /// When Redis does not answer as it should.
-    pub fn lose_own_runs(&mut self, worker: &WorkerName, max_losses: u32) -> Result<Vec<(TaskId, State)>, RedisError> {
+    pub fn lose_own_runs(
+        &mut self,
+        worker: &WorkerName,
+        max_losses: u32,
+        only: Option<&Fence>,
+    ) -> Result<Vec<(TaskId, State)>, RedisError> {
         let call = Call::new(scripts::OWN_RUNNING).arg(worker.as_str());
         let runs = self.ask(call, |value| {
             reply::list(value)?.into_iter().map(|row| orphan(row, worker)).collect::<Option<Vec<_>>>()
         })?;
         let mut lost = Vec::with_capacity(runs.len());
-        for (fence, losses, fails) in runs {
+        for (fence, losses, fails) in runs.into_iter().filter(|(fence, ..)| only.is_none_or(|only| only == fence)) {
             let losses = Budget { used: losses, max: max_losses.into() };
             let hops = moves::lost(Some(State::Running), fence.round, Some(worker.as_str()), losses, fails);
             let call = fenced(scripts::GIVE_BACK, &fence).arg(hop::encode(&hops).to_string()).arg("loss");

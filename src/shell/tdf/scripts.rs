@@ -22,6 +22,7 @@ pub(super) const REPORT: Code = script!("report");
 pub(super) const LEAVE: Code = script!("leave");
 pub(super) const RENEW: Code = script!("renew");
 pub(super) const GIVE_BACK: Code = script!("give_back");
+pub(super) const OWN_CLAIMED: Code = script!("own_claimed");
 pub(super) const OWN_RUNNING: Code = script!("own_running");
 pub(super) const FACTS: Code = script!("facts");
 pub(super) const APPLY: Code = script!("apply");

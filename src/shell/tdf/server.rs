@@ -8,11 +8,12 @@ mod decision;
 mod rounds;
 
 use std::io;
-use std::os::fd::AsFd as _;
+use std::os::fd::{AsFd as _, BorrowedFd};
 use std::time::Duration;
 
 use redis::Value;
 
+use super::super::background::Bell;
 use super::super::clock;
 use super::super::readable;
 use super::super::signals::Signals;
@@ -73,8 +74,25 @@ impl Server {
     /// # Errors
     /// When Redis cannot be reached or the system is out of descriptors or threads.
     pub fn start(config: &ServerConfig, name: &str, max_losses: u32, nonce: u64) -> Result<Self, ServerError> {
+        Self::at(Namespace::connect(&config.tdf.redis, &config.tdf.namespace)?, config, name, max_losses, nonce)
+    }
+
+    /// The same for a Redis that may be away.
+    ///
+    /// # Errors
+    /// When a certificate cannot be read or the system is out of descriptors or threads.
+    pub fn unconnected(config: &ServerConfig, name: &str, max_losses: u32, nonce: u64) -> Result<Self, ServerError> {
+        Self::at(Namespace::unconnected(&config.tdf.redis, &config.tdf.namespace)?, config, name, max_losses, nonce)
+    }
+
+    fn at(
+        namespace: Namespace,
+        config: &ServerConfig,
+        name: &str,
+        max_losses: u32,
+        nonce: u64,
+    ) -> Result<Self, ServerError> {
         let redis = &config.tdf.redis;
-        let namespace = Namespace::connect(redis, &config.tdf.namespace)?;
         let wake = Wake::start(redis, &config.tdf.namespace, &[Channel::Executed])?;
         let now = clock::now().mono;
         Ok(Self {
@@ -92,7 +110,29 @@ impl Server {
     }
 
     /// Runs until a signal, or until `rounds` rounds have been.
-    pub fn run(mut self, mut signals: Option<Signals>, rounds: Option<u64>) {
+    pub fn run(self, mut signals: Option<Signals>, rounds: Option<u64>) {
+        self.serve(rounds, |fds, timeout| match &mut signals {
+            Some(signals) => {
+                readable::wait(fds.iter().copied().chain([signals.as_fd()]), timeout);
+                !signals.read().is_empty()
+            }
+            None => {
+                readable::wait(fds.iter().copied(), timeout);
+                false
+            }
+        });
+    }
+
+    /// Runs until the bell rings.
+    pub fn run_until(self, stop: &Bell) {
+        self.serve(None, |fds, timeout| {
+            readable::wait(fds.iter().copied().chain([stop.as_fd()]), timeout);
+            stop.take()
+        });
+    }
+
+    /// `wait` waits for the descriptors, at most for the time, and says whether the server is to end.
+    fn serve(mut self, rounds: Option<u64>, mut wait: impl FnMut(&[BorrowedFd<'_>], Option<Duration>) -> bool) {
         let mut done = 0;
         while rounds.is_none_or(|rounds| done < rounds) {
             match self.turn() {
@@ -109,29 +149,14 @@ impl Server {
                     self.rounds.handle_silence();
                 }
             }
-            if self.wait(signals.as_mut()) {
+            let next = if self.leads { self.next_lead.min(self.next_round) } else { self.next_lead };
+            let timeout = Some(next.since(clock::now().mono));
+            let heard = self.leads.then(|| self.wake.as_fd());
+            if wait(heard.as_slice(), timeout) {
                 break;
             }
         }
         self.resign();
-    }
-
-    /// Waits for the next thing to do. Says whether a signal has come.
-    fn wait(&self, signals: Option<&mut Signals>) -> bool {
-        let now = clock::now().mono;
-        let next = if self.leads { self.next_lead.min(self.next_round) } else { self.next_lead };
-        let timeout = Some(next.since(now));
-        let wake = self.leads.then(|| self.wake.as_fd());
-        match signals {
-            Some(signals) => {
-                readable::wait(wake.into_iter().chain([signals.as_fd()]), timeout);
-                !signals.read().is_empty()
-            }
-            None => {
-                readable::wait(wake, timeout);
-                false
-            }
-        }
     }
 
     /// Does what is to be done now. Says whether that was a round.

@@ -1,7 +1,8 @@
-//! TDF on Redis: programs, and claims without programs, against xargs and against plain commands; round trips; latencies; and a long
-//! queue.
+//! TDF on Redis: programs, and claims without programs, against xargs and against plain commands; a controller as a worker pool; round
+//! trips; latencies; and a long queue.
 
 mod latency;
+mod pool;
 mod queue;
 mod trips;
 
@@ -12,10 +13,13 @@ use crate::row::{Measured, Unit};
 use crate::samples::rate;
 use crate::{Bench, BenchError, floor};
 use llts::shell::clock;
-use llts::shell::tdf::{Claim, Ending, Report};
+use llts::shell::tdf::{Claim, Claimed, Ending, Report};
 use llts::types::tdf::WorkerName;
 
 const WORKERS: usize = 4;
+
+/// Tasks of a batch.
+const BATCH: u32 = 16;
 
 /// Ten times what the original does.
 const CLAIMS_MIN: f64 = 8220.0;
@@ -23,7 +27,7 @@ const CLAIMS_MIN: f64 = 8220.0;
 pub(crate) fn run(bench: &mut Bench<'_>) -> Result<Vec<Measured>, BenchError> {
     floor::require("xargs", bench.signals)?;
     floor::require("redis-server", bench.signals)?;
-    let mut rows = vec![programs(bench)?, claims(bench)?];
+    let mut rows = vec![programs(bench)?, pool::run(bench)?, claims(bench)?, batches(bench)?];
     rows.extend(trips::run(bench)?);
     rows.extend(latency::run(bench)?);
     rows.extend(queue::run(bench)?);
@@ -81,6 +85,35 @@ fn claims(bench: &mut Bench<'_>) -> Result<Measured, BenchError> {
     }
     let row = Measured::new("claims and reports without a program, one client", Unit::PerSecond, &rates);
     let row = row.against("the plain commands of an original", &rival);
+    Ok(row.goal(format!("at least {CLAIMS_MIN}/s"), |row| row.spread.median >= CLAIMS_MIN))
+}
+
+/// The same in batches, as a controller with as many free agents makes them.
+fn batches(bench: &mut Bench<'_>) -> Result<Measured, BenchError> {
+    let tasks = bench.pick(10_000, 20);
+    let ground = Ground::start(bench)?;
+    let mut namespace = ground.namespace()?;
+    let worker = WorkerName::new("w").map_err(|error| BenchError::Unexpected(error.to_string()))?;
+    let mut rates = Vec::new();
+    for round in 0..bench.plan.rounds {
+        ground.open(&mut namespace, tasks)?;
+        let before = clock::now().mono;
+        let (mut done, mut number, mut claimed) = (0, 0, Vec::new());
+        loop {
+            let fences: Vec<_> = claimed.iter().map(Claimed::fence).collect();
+            let ending = Ending::Executed { output: b"", error: b"" };
+            let reports: Vec<Report<'_>> = fences.iter().map(|fence| Report { fence, ending, log: &[] }).collect();
+            let token = format!("{round}-{number}");
+            let claim = Claim { worker: &worker, token: &token, count: BATCH };
+            claimed = namespace.report_all(&reports, Some(&claim))?.1;
+            (done, number) = (done + claimed.len(), number + 1);
+            if claimed.is_empty() {
+                break;
+            }
+        }
+        rates.push(rate(done, clock::now().mono.since(before)));
+    }
+    let row = Measured::new(format!("the same in batches of {BATCH}"), Unit::PerSecond, &rates);
     Ok(row.goal(format!("at least {CLAIMS_MIN}/s"), |row| row.spread.median >= CLAIMS_MIN))
 }
 

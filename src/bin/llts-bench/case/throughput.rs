@@ -52,7 +52,17 @@ pub(crate) fn run(bench: &mut Bench<'_>) -> Result<Vec<Measured>, BenchError> {
 }
 
 fn run_tasks(load: &mut Load, count: usize, signals: &mut Signals) -> Result<Duration, BenchError> {
-    let submission = Submission { address: Some(load.address().to_owned()), ..Submission::new(NOTHING.0) };
+    run_commands(load, &Submission::new(NOTHING.0), count, signals)
+}
+
+/// The time of so many tasks, 200 of them at once.
+pub(super) fn run_commands(
+    load: &mut Load,
+    submission: &Submission,
+    count: usize,
+    signals: &mut Signals,
+) -> Result<Duration, BenchError> {
+    let submission = Submission { address: Some(load.address().to_owned()), ..submission.clone() };
     let request = submission.request().encode();
     let before = clock::now().mono;
     let (mut sent, mut finished) = (0, 0);

@@ -1,34 +1,14 @@
 //! From the answers and changes of the controller to the result of a task.
 
-use std::time::Duration;
+use std::iter::once;
 
-use super::{Agents, Answer, Asked, Current, End, Part, Question, Refusal, Sight, Stage, State, Timer};
+use super::{Agents, Answer, Asked, Current, Part, Question, Refusal, Sight, Stage, State, Timer};
+use crate::engine::hosted::reading::{ABSENCE_PAUSE, Progress, Read, Reading, STREAMS, is_of_a_signal, sentence};
 use crate::engine::lists::result::{Output, Ran, failed_to_start, not_started, result};
 use crate::engine::lists::seconds;
+use crate::protocol::hosted::End;
 use crate::types::lists::RunningName;
-use crate::types::{ExitCode, Mono, Now, Outcome, Stream, TaskId};
-
-/// How long the agent with an output may be absent: a supervisor restarts one within seconds.
-const ABSENCE_MAX: Duration = Duration::from_secs(30);
-
-/// Pause before an absent agent is asked again.
-const ABSENCE_PAUSE: Duration = Duration::from_millis(200);
-
-/// The outputs of a task, in the order in which they are read.
-const STREAMS: [Stream; 2] = [Stream::Stdout, Stream::Stderr];
-
-/// A task that has finished, while its outputs are read.
-#[derive(Debug)]
-pub(super) struct Reading {
-    task: TaskId,
-    end: Box<End>,
-    since: Mono,
-    /// The outputs that have been read, and the one that is being read.
-    outputs: Vec<Vec<u8>>,
-    /// Whether the last of them is complete, or the rest of it is lost.
-    is_next: bool,
-    notes: Vec<String>,
-}
+use crate::types::{Now, Outcome, TaskId};
 
 impl Agents {
     /// The answer to a question.
@@ -76,7 +56,7 @@ impl Agents {
                 self.submit(list);
             }
             (State::Finding, Answer::Refused { .. }) => {
-                let question = Question::Find(list.clone(), current.order.id);
+                let question = Question::Find((list.clone(), current.order.id));
                 self.ask(Asked::List(list.clone()), question);
             }
             (State::Looking(task), Answer::Refused { .. }) => {
@@ -169,58 +149,28 @@ impl Agents {
                 None => {}
             }
         }
-        let reading = Reading { task, end, since: now.mono, outputs: Vec::new(), is_next: true, notes: Vec::new() };
+        let bytes_max = self.output_bytes_max as u64;
+        let reading = Reading::new(now, task, end, |length| once(0..length.min(bytes_max)).collect());
+        let Some(current) = self.current(list) else { return };
         current.state = State::Reading(Box::new(reading));
         self.read_on(now, list);
     }
 
-    /// Takes the next output from the result, or asks its agent for the next part.
+    /// Asks for the next part of an output, or ends the task.
     pub(super) fn read_on(&mut self, now: Now, list: &RunningName) {
-        let bytes_max = self.output_bytes_max as u64;
         let Some(Current { state: State::Reading(reading), .. }) = self.current(list) else { return };
-        loop {
-            if !reading.is_next {
-                break;
-            }
-            let Some(stream) = STREAMS.get(reading.outputs.len()) else { return self.collected(now, list) };
-            match reading.end.whole(*stream) {
-                Some(text) => reading.outputs.push(text.as_bytes().to_vec()),
-                None => {
-                    reading.outputs.push(Vec::new());
-                    reading.is_next = false;
-                }
-            }
+        match reading.question() {
+            Some(question) => self.ask(Asked::List(list.clone()), question),
+            None => self.collected(now, list),
         }
-        let at = reading.outputs.len().saturating_sub(1);
-        let (stream, offset) = (STREAMS[at], reading.outputs[at].len() as u64);
-        let left = reading.end.length(stream).min(bytes_max).saturating_sub(offset);
-        let question =
-            Question::Output { task: reading.task, round: reading.end.round, stream, offset, bytes_max: left };
-        self.ask(Asked::List(list.clone()), question);
     }
 
     fn take_part(&mut self, now: Now, list: &RunningName, part: Part) {
-        let bytes_max = self.output_bytes_max as u64;
         let Some(Current { state: State::Reading(reading), .. }) = self.current(list) else { return };
-        let stream = STREAMS[reading.outputs.len().saturating_sub(1)];
-        let wanted = reading.end.length(stream).min(bytes_max);
-        let Some(output) = reading.outputs.last_mut() else { return };
-        if part.is_absent && now.mono.since(reading.since) < ABSENCE_MAX {
-            return self.timers.set(Timer::Output(list.clone()), now.mono + ABSENCE_PAUSE);
+        match reading.take(now, part) {
+            Progress::Next => self.read_on(now, list),
+            Progress::Later => self.timers.set(Timer::Output(list.clone()), now.mono + ABSENCE_PAUSE),
         }
-        let is_progress = part.offset == output.len() as u64 && !part.bytes.is_empty();
-        if is_progress {
-            output.extend(part.bytes);
-        }
-        let is_whole = output.len() as u64 >= wanted;
-        if !is_whole && (!is_progress || part.is_end) {
-            let (name, has) = (name(stream), output.len());
-            let reason = part.missing.unwrap_or_else(|| "its agent has no more of it".to_owned());
-            reading.notes.push(format!("{name} has {wanted} bytes, of which the first {has} are here: {reason}"));
-            reading.is_next = true;
-        }
-        reading.is_next |= is_whole;
-        self.read_on(now, list);
     }
 
     /// Both outputs have been read.
@@ -229,11 +179,10 @@ impl Agents {
         let Some(current) = self.current(list) else { return };
         let id = current.order.id;
         let State::Reading(reading) = std::mem::replace(&mut current.state, State::Asking) else { return };
-        let Reading { end, outputs, mut notes, .. } = *reading;
+        let Read { end, outputs, mut notes } = reading.finish();
         let mut outputs = outputs.into_iter();
         let mut output = |stream| {
-            let mut bytes = outputs.next().unwrap_or_default();
-            bytes.truncate(bytes_max);
+            let bytes = outputs.next().unwrap_or_default().concat();
             Output { bytes, length: end.length(stream) }
         };
         let [out, err] = STREAMS.map(&mut output);
@@ -252,33 +201,5 @@ impl Agents {
         }
         self.report(list, result);
         self.go_on(now, list);
-    }
-}
-
-/// Why a task has ended, unless its command says so itself by its outputs.
-fn sentence(end: &End) -> Option<String> {
-    let no_command = end.exit.is_some_and(|exit| exit.0 < 0 && !is_of_a_signal(&exit));
-    let said = end.reason.clone().filter(|reason| !reason.is_empty());
-    match end.outcome {
-        Outcome::Succeeded => None,
-        Outcome::Failed => said.filter(|_| no_command || end.exit.is_none()),
-        Outcome::Killed => Some(said.unwrap_or_else(|| "it was killed".to_owned())),
-        Outcome::TimedOut => Some(said.unwrap_or_else(|| "it took too long".to_owned())),
-        Outcome::Expired => Some(said.unwrap_or_else(|| "its time was over".to_owned())),
-        Outcome::Lost => Some(said.unwrap_or_else(|| "its agent was lost".to_owned())),
-        Outcome::Skipped => Some(said.unwrap_or_else(|| "it was skipped".to_owned())),
-    }
-}
-
-/// Whether a signal ended the command; codes below those of signals are for runs without a command.
-const fn is_of_a_signal(exit: &ExitCode) -> bool {
-    exit.0 < 0 && exit.0 > ExitCode::KILLED_PREPARING.0
-}
-
-const fn name(stream: Stream) -> &'static str {
-    match stream {
-        Stream::Stdout => "stdout",
-        Stream::Stderr => "stderr",
-        Stream::Report => "report",
     }
 }

@@ -29,17 +29,18 @@ mod scenarios;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
+use crate::engine::hosted::reading::Reading;
 use crate::engine::journal::{Journal, LogLine};
 use crate::engine::timers::Timers;
-use crate::protocol::lists::agents::{End, Sight, Stage};
+use crate::protocol::hosted::{Sight, Stage};
 use crate::protocol::lists::{Order, TaskResult};
 use crate::types::lists::RunningName;
 use crate::types::{Mono, Now, TaskId};
 
 use super::result::not_started;
 use super::seconds;
-use ending::Reading;
-pub use exchange::{Answer, Effect, Part, Question, Refusal};
+pub use crate::engine::hosted::{Answer, Part, Refusal};
+pub use exchange::{Effect, Question};
 use pulling::Pull;
 
 /// Time that a list waits for an agent before it is given to another worker that waits. An agent between two tasks takes a few
@@ -306,7 +307,7 @@ impl Agents {
             }
             held.may_be_known = false;
             if is_late {
-                let question = Question::Find(list.clone(), order.id);
+                let question = Question::Find((list.clone(), order.id));
                 held.current = Some(Current { order, state: State::Finding });
                 return self.ask(Asked::List(list.clone()), question);
             }
@@ -319,7 +320,7 @@ impl Agents {
         let Some(current) = self.current(list) else { return };
         if matches!(current.state, State::Refused) {
             current.state = State::Asking;
-            let question = Question::Submit(list.clone(), current.order.clone());
+            let question = Question::Submit((list.clone(), current.order.clone()));
             self.ask(Asked::List(list.clone()), question);
         }
     }

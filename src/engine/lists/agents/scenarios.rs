@@ -5,6 +5,7 @@
 use std::time::Duration;
 
 use super::*;
+use crate::protocol::hosted::End;
 use crate::types::Stream;
 use crate::types::lists::ListTaskId;
 use crate::types::{ExitCode, Outcome, OutputBytes, Wall};
@@ -106,7 +107,7 @@ impl Story {
     #[track_caller]
     fn submits(&mut self, number: u64) -> Order {
         match self.is_answered(Answer::Submitted(task(number), false)) {
-            Question::Submit(_, order) => order,
+            Question::Submit((_, order)) => order,
             other => panic!("{other:?}"),
         }
     }
@@ -211,7 +212,7 @@ fn a_task_that_is_late_is_not_started_unless_it_was_before_a_restart() {
     ] {
         let mut story = Story::new();
         story.agents.handle_found(story.now, &list(), vec![order(1, BEGIN - 1)]);
-        assert_eq!(story.is_answered(answer), Question::Find(list(), order(1, 0).id));
+        assert_eq!(story.is_answered(answer), Question::Find((list(), order(1, 0).id)));
         assert_eq!(story.reports().err, err.into_bytes());
     }
 }

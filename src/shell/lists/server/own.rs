@@ -1,16 +1,17 @@
 //! The agents of a controller as a worker of the server in the same thread ([`Agents`]), which asks its controller through a seam.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, Sender, TryRecvError};
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::TryRecvError;
 
 use super::ListsServer;
-use super::questions::Questions;
 use crate::engine::lists::agents::{Agents, Effect};
 use crate::engine::lists::server::Connection;
-use crate::protocol::lists::agents::Sight;
+use crate::protocol::hosted::Sight;
+use crate::protocol::lists::agents;
 use crate::protocol::lists::{FromServer, FromWorker, Name};
-use crate::shell::background::Bell;
+use crate::shell::hosted::questions::Questions;
+use crate::shell::hosted::{News, Seam};
 use crate::shell::logging;
 use crate::types::tdf::WorkerName;
 use crate::types::{Mono, Now};
@@ -21,41 +22,11 @@ pub(super) const OWN: Connection = Connection(0);
 /// The name under which the agents have their lists.
 const NAME: &str = "controller";
 
-/// A message of the loop of the controller to the thread of the lists.
-#[derive(Debug)]
-pub(in crate::shell::lists) enum News {
-    /// The answer to the request with this number.
-    Answer(u64, Vec<u8>),
-    /// A task of the job of the lists has changed.
-    Change(Vec<u8>),
-    /// A task has finished, so an agent may be free.
-    Freed,
-}
-
-/// The thread's end of the door.
-#[derive(Debug)]
-pub(in crate::shell::lists) struct Seam {
-    pub(in crate::shell::lists) requests: Sender<(u64, Vec<u8>)>,
-    /// Wakes the controller.
-    pub(in crate::shell::lists) controller: Arc<Bell>,
-    pub(in crate::shell::lists) news: Receiver<News>,
-    /// Wakes the thread.
-    pub(in crate::shell::lists) bell: Arc<Bell>,
-    /// Whether the thread wants to hear when an agent may be free.
-    pub(in crate::shell::lists) wants_agents: Arc<AtomicBool>,
-}
-
-impl Seam {
-    pub(super) fn ask(&self, number: u64, request: Vec<u8>) {
-        // A controller that has ended answers nothing.
-        let _ = self.requests.send((number, request));
-        self.controller.ring();
-    }
-}
-
 /// The agents, and their way to the controller.
 pub(in crate::shell::lists) struct Own {
     agents: Agents,
+    /// The folder of all commands.
+    folder: String,
     questions: Questions,
     pub(super) seam: Seam,
     /// Whether a claim is to be answered.
@@ -68,7 +39,8 @@ impl Own {
     pub(in crate::shell::lists) fn new(output_bytes_max: usize, folder: &str, seam: Seam) -> Self {
         Self {
             agents: Agents::new(output_bytes_max),
-            questions: Questions::new(folder),
+            folder: folder.to_owned(),
+            questions: Questions::default(),
             seam,
             is_claiming: false,
             is_stopping: false,
@@ -167,7 +139,12 @@ impl ListsServer {
                 }
             }
             Effect::Ask(number, question) => {
-                let request = own.questions.request(number, &question);
+                let request = own.questions.request(
+                    number,
+                    &question,
+                    |(list, order)| agents::submit(list, order, &own.folder),
+                    |(list, id)| agents::submitted(list, *id),
+                );
                 own.seam.ask(number, request);
             }
             Effect::Report(list, number, result) => {

@@ -6,13 +6,6 @@ local OPEN, RUNNING = P .. 'open', P .. 'running'
 local PAGE, EXAMINED_MAX, AHEAD = 64, 1024, 16
 local rows, taken = {}, {}
 
-local FIELDS = {'program', 'source', 'input', 'start_after', 'end_before', 'timeout', 'max_timeouts', 'timeouts', 'round',
-  'state', 'max_fails', 'fails', 'log', 'id', 'namespace'}
-
-local function row(id, v, started)
-  return {id, v[9], started, v[1], v[2], v[3], v[6], v[5], v[8], v[7]}
-end
-
 local function lease(id, round, started)
   redis.call('HSET', LEASES, id, round .. ' ' .. started .. ' ' .. later(tonumber(ARGV[4])) .. ' ' .. worker)
 end
@@ -22,18 +15,10 @@ if before and string.sub(before, 1, #token + 1) == token .. ' ' then
   for round, started, id in string.gmatch(string.sub(before, #token + 2), '(%S+) (%S+) (%S+)') do
     if is_running(id, round, worker, started) then
       lease(id, round, started)
-      rows[#rows + 1] = row(id, fields(id, unpack(FIELDS)), started)
+      rows[#rows + 1] = claimed(id, fields(id, unpack(CLAIMED)), started)
     end
   end
   return rows
-end
-
-local function is_whole(v)
-  for at = 1, #FIELDS do
-    if not v[at] then return false end
-  end
-  return float(v[4]) and float(v[5]) and float(v[6]) and int(v[7]) and int(v[8]) and is_round(v[9]) and int(v[11])
-    and int(v[12]) and true
 end
 
 local function take(id, v)
@@ -44,13 +29,13 @@ local function take(id, v)
   redis.call('ZREM', OPEN, id)
   redis.call('ZADD', RUNNING, STAMP, id)
   lease(id, round, STAMP)
-  rows[#rows + 1] = row(id, v, STAMP)
+  rows[#rows + 1] = claimed(id, v, STAMP)
   taken[#taken + 1] = round .. ' ' .. STAMP .. ' ' .. id
 end
 
 -- Whether the entry stays where it is in the set.
 local function consider(id)
-  local v = fields(id, unpack(FIELDS))
+  local v = fields(id, unpack(CLAIMED))
   if not v or not is_whole(v) then
     -- Nothing can be done with it, and an original worker would die of it: it goes to the end of the line.
     redis.call('ZADD', OPEN, '+inf', id)

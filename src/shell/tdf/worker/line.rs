@@ -5,10 +5,11 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::results::Finished;
 use crate::shell::background::Background;
 use crate::shell::readable;
-use crate::shell::tdf::{Claim, Claimed, Lost, Namespace, RedisError, Reported, WorkerKind};
+use crate::shell::tdf::caller::Caller;
+use crate::shell::tdf::results::Finished;
+use crate::shell::tdf::{Claimed, Lost, Namespace, RedisError, Reported, WorkerKind};
 use crate::types::tdf::{Fence, State, TaskId, WorkerName};
 
 /// How long a worker that ends waits for Redis.
@@ -56,8 +57,8 @@ pub(super) struct Line(Background<Call, Answer>);
 impl Line {
     /// `namespace` is connected, and knows the worker.
     pub(super) fn start(namespace: Namespace, worker: WorkerName, max_losses: u32) -> io::Result<Self> {
-        let mut caller = Caller { namespace, worker, max_losses, is_known: true };
-        Ok(Self(Background::start("redis", move |call, answer| caller.serve(call, answer))?))
+        let mut caller = Caller { namespace, worker, kind: WorkerKind::Worker, is_known: true };
+        Ok(Self(Background::start("redis", move |call, answer| serve(&mut caller, max_losses, call, answer))?))
     }
 
     pub(super) fn ask(&self, call: Call) {
@@ -88,67 +89,36 @@ impl AsFd for Line {
     }
 }
 
-struct Caller {
-    namespace: Namespace,
-    worker: WorkerName,
-    max_losses: u32,
-    /// Whether this Redis has heard of the worker: one that comes back may have forgotten it.
-    is_known: bool,
-}
-
-impl Caller {
-    fn serve(&mut self, call: Call, answer: &dyn Fn(Answer)) {
-        match call {
-            Call::Recover => {
-                let (worker, max_losses) = (self.worker.clone(), self.max_losses);
-                answer(Answer::Recovered(self.ask(|namespace| namespace.lose_own_runs(&worker, max_losses))));
-            }
-            Call::Claim(number) => {
-                let claimed = self.with_claim(number, Namespace::claim);
-                answer(Answer::Claimed(claimed.map(first)));
-            }
-            Call::Report(finished, None) => {
-                answer(Answer::Reported(self.ask(|namespace| namespace.report(&finished.report()))));
-            }
-            Call::Report(finished, Some(number)) => {
-                let both =
-                    self.with_claim(number, |namespace, claim| namespace.report_and_claim(&finished.report(), claim));
-                match both {
-                    Ok((reported, claimed)) => {
-                        answer(Answer::Reported(Ok(reported)));
-                        answer(Answer::Claimed(Ok(first(claimed))));
-                    }
-                    Err(error) => answer(Answer::Reported(Err(error))),
+fn serve(caller: &mut Caller, max_losses: u32, call: Call, answer: &dyn Fn(Answer)) {
+    match call {
+        Call::Recover => {
+            let lost = caller.ask(|namespace, worker| namespace.lose_own_runs(worker, max_losses, None));
+            answer(Answer::Recovered(lost));
+        }
+        Call::Claim(number) => {
+            answer(Answer::Claimed(caller.with_claim((number, 1), Namespace::claim).map(first)));
+        }
+        Call::Report(finished, None) => {
+            answer(Answer::Reported(caller.ask(|namespace, _| namespace.report(&finished.report()))));
+        }
+        Call::Report(finished, Some(number)) => {
+            let report = finished.report();
+            match caller.with_claim((number, 1), |namespace, claim| namespace.report_and_claim(&report, claim)) {
+                Ok((reported, claimed)) => {
+                    answer(Answer::Reported(Ok(reported)));
+                    answer(Answer::Claimed(Ok(first(claimed))));
                 }
+                Err(error) => answer(Answer::Reported(Err(error))),
             }
-            Call::Renew(fence) => {
-                let worker = self.worker.clone();
-                let held: Vec<Fence> = fence.iter().cloned().collect();
-                let renewed = self.ask(|namespace| namespace.renew(&worker, &held));
-                answer(Answer::Renewed(fence, renewed.map(|lost| lost.into_iter().next())));
-            }
-            Call::GiveBack(fence) => answer(Answer::GivenBack(self.ask(|namespace| namespace.give_back(&fence)))),
-            Call::Leave => answer(Answer::Left(self.namespace.leave(&self.worker))),
         }
-    }
-
-    fn with_claim<T>(
-        &mut self,
-        number: u64,
-        call: impl FnOnce(&mut Namespace, &Claim<'_>) -> Result<T, RedisError>,
-    ) -> Result<T, RedisError> {
-        let (worker, token) = (self.worker.clone(), format!("{}-{number}", self.namespace.session()));
-        self.ask(|namespace| call(namespace, &Claim { worker: &worker, token: &token, count: 1 }))
-    }
-
-    fn ask<T>(&mut self, call: impl FnOnce(&mut Namespace) -> Result<T, RedisError>) -> Result<T, RedisError> {
-        if !self.is_known {
-            self.namespace.register(&self.worker, WorkerKind::Worker)?;
-            self.is_known = true;
+        Call::Renew(fence) => {
+            let renewed = caller.ask(|namespace, worker| namespace.renew(worker, fence.as_slice()));
+            answer(Answer::Renewed(fence, renewed.map(|lost| lost.into_iter().next())));
         }
-        let answer = call(&mut self.namespace);
-        self.is_known = answer.is_ok();
-        answer
+        Call::GiveBack(fence) => {
+            answer(Answer::GivenBack(caller.ask(|namespace, _| namespace.give_back(&fence))));
+        }
+        Call::Leave => answer(Answer::Left(caller.namespace.leave(&caller.worker))),
     }
 }
 

@@ -7,11 +7,9 @@
 //! Beside it stands its guard ([`crate::shell::guard`]): a worker that is killed leaves no program running. A worker whose guard is
 //! killed stops.
 
-mod fetch;
 mod line;
 mod output;
 mod place;
-mod results;
 mod runner;
 
 use std::io;
@@ -21,6 +19,8 @@ use std::sync::Arc;
 
 use nix::sys::signal::Signal;
 
+use super::fetch::{Fetch, Fetcher, Preparation, complaint};
+use super::results::{Finished, Results};
 use super::{Channel, Namespace, RedisError, Reported, Wake, WakeError, WorkerKind};
 use crate::config::WorkerConfig;
 use crate::engine::tdf::worker::{Assignment, Effect, End, Note, Settings, Worker};
@@ -35,12 +35,10 @@ use crate::shell::source::{Programs, SourceError, Timeouts};
 use crate::shell::tools::Limits;
 use crate::types::tdf::{Fence, WorkerName};
 
-use fetch::{Fetch, Fetcher, Preparation, complaint};
 use line::{Answer, Call, Line};
 use output::Templates;
-use place::Place;
+pub(super) use place::Place;
 pub use place::runs;
-use results::{Finished, Results};
 use runner::Runner;
 
 /// What to work for, and how.
@@ -318,7 +316,7 @@ impl Loop {
     }
 }
 
-fn assignment(claimed: super::Claimed) -> Assignment {
+pub(super) fn assignment(claimed: super::Claimed) -> Assignment {
     Assignment {
         fence: claimed.fence(),
         program: claimed.program,
@@ -333,14 +331,14 @@ fn said<T>(answer: Result<T, RedisError>) -> Result<T, String> {
     answer.map_err(|error| error.to_string())
 }
 
-fn dropped(reported: Reported) -> Option<String> {
+pub(super) fn dropped(reported: Reported) -> Option<String> {
     match reported {
         Reported::Moved | Reported::Already => None,
         Reported::Gone { state, round } => Some(found(&state, &round)),
     }
 }
 
-fn found(state: &str, round: &str) -> String {
+pub(super) fn found(state: &str, round: &str) -> String {
     if round.is_empty() { state.to_owned() } else { format!("{state}, round {round}") }
 }
 

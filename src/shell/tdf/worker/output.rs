@@ -5,6 +5,7 @@ use std::io;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
+use crate::engine::tdf::cut;
 use crate::shell::file_part::read_part;
 use crate::shell::source::ProgramName;
 use crate::types::tdf::Fence;
@@ -77,17 +78,9 @@ fn create(path: &Path) -> io::Result<File> {
 /// What the system says.
 pub(super) fn read(file: &File, max: u64) -> io::Result<Vec<u8>> {
     let length = file.metadata()?.len();
-    if length <= max {
-        return read_part(file, 0, length);
-    }
-    // The line has its final length when it has these numbers.
-    let line = |left_out: u64| format!("\n[llts: {left_out} of {length} bytes are left out here]\n");
-    let room = max.saturating_sub(line(length).len() as u64);
-    let (head, tail) = (room / 2, room - room / 2);
-    let mut bytes = read_part(file, 0, head)?;
-    bytes.extend_from_slice(line(length - room).as_bytes());
-    bytes.extend(read_part(file, length - tail, tail)?);
-    Ok(bytes)
+    let pieces =
+        cut::ranges(length, max).into_iter().map(|range| read_part(file, range.start, range.end - range.start));
+    Ok(cut::joined(&pieces.collect::<io::Result<Vec<_>>>()?, length, max))
 }
 
 #[cfg(test)]

@@ -31,15 +31,15 @@ pub fn runs(root: &Path) -> Result<Runs, RunsError> {
 
 /// The folder, and the place of one worker in it.
 #[derive(Debug)]
-pub(super) struct Place {
-    pub(super) root: PathBuf,
-    pub(super) own: PathBuf,
+pub(in crate::shell::tdf) struct Place {
+    pub(in crate::shell::tdf) root: PathBuf,
+    pub(in crate::shell::tdf) own: PathBuf,
     _lock: StateLock,
 }
 
 impl Place {
     /// Takes the place of the worker of this name, which only one process may have.
-    pub(super) fn open(root: &Path, name: &WorkerName) -> Result<Self, TdfWorkerError> {
+    pub(in crate::shell::tdf) fn open(root: &Path, name: &WorkerName) -> Result<Self, TdfWorkerError> {
         let failed = |error: io::Error| TdfWorkerError::Folder { path: root.to_owned(), error };
         let root = root.canonicalize().map_err(failed)?;
         let own = root.join(OWN);
@@ -51,7 +51,7 @@ impl Place {
         Ok(Self { root, own, _lock: lock })
     }
 
-    pub(super) fn programs(&self) -> PathBuf {
+    pub(in crate::shell::tdf) fn programs(&self) -> PathBuf {
         self.own.join("programs")
     }
 }

@@ -11,7 +11,6 @@ use rustix::io::Errno;
 
 use super::TdfWorkerError;
 use super::output::{self, Outputs, Templates};
-use super::results::Finished;
 use crate::engine::tdf::worker::{Assignment, Outcome, Signal, StartFailure, Worker};
 use crate::shell::clock;
 use crate::shell::process::{
@@ -21,6 +20,7 @@ use crate::shell::process::{
 use crate::shell::runs::{Runs, WorkerRun};
 use crate::shell::source::{Held, ProgramName};
 use crate::shell::tdf::LogLine;
+use crate::shell::tdf::results::Finished;
 use crate::types::Mono;
 
 /// Marks every process of a run.

@@ -1,10 +1,10 @@
-//! The questions of the lists as requests to their controller, and its replies as answers.
+//! The questions of a master as requests to its controller, and the replies as answers.
 
 use std::collections::BTreeMap;
 
-use crate::engine::lists::agents::{Answer, Part, Question, Refusal};
-use crate::protocol::client::{ReplyError, Selector, TaskView};
-use crate::protocol::lists::agents::{self, Sight};
+use crate::engine::hosted::{Answer, Part, Question, Refusal};
+use crate::protocol::client::{Ask, ReplyError, Selector, TaskView};
+use crate::protocol::hosted::{Sight, reading_submit};
 use crate::protocol::requests::hold::hold;
 use crate::protocol::requests::kill::kill;
 use crate::protocol::requests::logs::{ABSENT, OutputView, output};
@@ -14,10 +14,8 @@ use crate::protocol::requests::submit::Submitted;
 use crate::types::Stream;
 
 /// The questions that are not answered.
-#[derive(Debug)]
-pub(super) struct Questions {
-    /// The folder of all commands.
-    folder: String,
+#[derive(Debug, Default)]
+pub struct Questions {
     open: BTreeMap<u64, Kind>,
 }
 
@@ -32,16 +30,18 @@ enum Kind {
 }
 
 impl Questions {
-    pub(super) fn new(folder: &str) -> Self {
-        Self { folder: folder.to_owned(), open: BTreeMap::new() }
-    }
-
-    /// The request for a question.
-    pub(super) fn request(&mut self, number: u64, question: &Question) -> Vec<u8> {
+    /// The request for a question. `submit` and `find` make those that differ between masters.
+    pub fn request<Work, Known>(
+        &mut self,
+        number: u64,
+        question: &Question<Work, Known>,
+        submit: impl FnOnce(&Work) -> Ask<Submitted>,
+        find: impl FnOnce(&Known) -> Selector,
+    ) -> Vec<u8> {
         let (kind, request) = match question {
             Question::Free => (Kind::Free, stats::agents().encode()),
-            Question::Submit(list, order) => (Kind::Submit, agents::submit(list, order, &self.folder).encode()),
-            Question::Find(list, id) => (Kind::Task, query(&agents::submitted(list, *id), None).encode()),
+            Question::Submit(work) => (Kind::Submit, submit(work).encode()),
+            Question::Find(known) => (Kind::Task, query(&find(known), None).encode()),
             Question::Look(task) => (Kind::Task, query(&Selector::task(&task.to_string()), None).encode()),
             Question::Hold(task, is_held) => (Kind::Order, hold(&task.to_string(), *is_held).encode()),
             Question::Kill(task, reason) => (Kind::Order, kill(&task.to_string(), reason).encode()),
@@ -55,10 +55,10 @@ impl Questions {
     }
 
     /// The answer in a reply; `None` if no question has this number.
-    pub(super) fn answer(&mut self, number: u64, reply: &[u8]) -> Option<Answer> {
+    pub fn answer(&mut self, number: u64, reply: &[u8]) -> Option<Answer> {
         let answer = match self.open.remove(&number)? {
             Kind::Free => stats::agents().decode(reply).map(|counts| Answer::Free(counts.free)),
-            Kind::Submit => agents::reading_submit().decode(reply).and_then(|reply| submitted(&reply)),
+            Kind::Submit => reading_submit().decode(reply).and_then(|reply| submitted(&reply)),
             Kind::Task => query(&Selector::all(), None).decode(reply).and_then(|task| seen(&task)),
             Kind::Order => hold("", false).decode(reply).map(|()| Answer::Done),
             Kind::Output => {

@@ -1,0 +1,343 @@
+//! The agents of a controller as a worker of a namespace: many tasks at once, each a task of the controller.
+//!
+//! | a run is | event | next |
+//! |---|---|---|
+//! | Preparing | the program is there; it cannot be had | Asking; Reporting |
+//! | Asking | accepted; accepted before, with the same key; refused for now; refused for good | Waiting; Looking; Refused; Reporting |
+//! | Refused | its timer | Asking |
+//! | Looking | the task as it is | Waiting, Started or the end |
+//! | Waiting | an agent has it; none has taken it for [`PULL_AFTER`], so that it is pulled back; it has finished | Started; Returning; the end |
+//! | Started | its agent is lost; it has finished | Waiting; the end |
+//! | the end | the outputs are in the result, or are read from the agent ([`Reading`]) | Reporting; Returning, if its agents were lost |
+//! | Reporting, Returning | Redis has it, or has no use for it | gone |
+//!
+//! Tasks are claimed in batches: as many as agents are free, less those that have no agent yet. While Redis is away, nothing is
+//! claimed, tasks go on, results are kept on the disk, and every call is made again until it is answered; each may be made twice.
+//!
+//! A controller that was killed gets its runs from Redis ([`Pool::handle_joined`]) and submits their tasks with the same keys, so that
+//! it finds those that it has. A task of the controller whose run is not ours any more is killed.
+
+mod calls;
+mod tasks;
+
+#[cfg(test)]
+mod scenarios;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
+
+use crate::engine::hosted::reading::Reading;
+use crate::engine::hosted::{self, Answer, Part, Refusal};
+use crate::engine::journal::{Journal, LogLine};
+use crate::engine::tdf::doubts::Doubts;
+use crate::engine::tdf::lease::RENEWAL_INTERVAL;
+use crate::engine::tdf::worker::{Assignment, KEEP_AFTER, POLL_INTERVAL_MAX, RETRY_FIRST, RETRY_MAX};
+use crate::engine::timers::Timers;
+use crate::protocol::tdf::Budget;
+use crate::types::tdf::Fence;
+use crate::types::{Mono, Now, TaskId};
+
+pub use calls::Unanswered;
+
+/// Time that a run waits for an agent before its task is opened again for others. An agent that was free when it was claimed takes it
+/// within milliseconds.
+const PULL_AFTER: Duration = Duration::from_secs(1);
+
+/// Pause before the number of free agents is asked for again: no change of a task shows an agent that joins.
+const FREE_PAUSE: Duration = Duration::from_secs(1);
+
+/// Pause before a refused submit is repeated.
+const SUBMIT_PAUSE: Duration = Duration::from_secs(1);
+
+/// Tasks of one claim, at most: the script keeps Redis from others.
+const CLAIM_MAX: usize = 64;
+
+/// The reason of a kill of a task whose run waits for other workers again.
+const TAKEN_BACK: &str = "its TDF task is open again for other workers";
+
+/// The number of a run in this process.
+pub type RunNumber = u64;
+
+/// A question to the controller; a run is submitted with the seconds that it has left, if it has a limit.
+pub type Question = hosted::Question<(Box<Assignment>, Option<Duration>), std::convert::Infallible>;
+
+/// An instruction to the shell.
+#[must_use]
+#[derive(Debug, PartialEq)]
+pub enum Effect {
+    /// Register as a worker and ask for the runs that its name has; then [`Pool::handle_joined`].
+    Join,
+    /// Claim so many tasks with the token of this number; then [`Pool::handle_claimed`].
+    Claim(u64, usize),
+    /// Get the program of a run, and look whether it has changed if it is doubted; then [`Pool::handle_prepared`].
+    Prepare {
+        /// Of which run.
+        run: RunNumber,
+        /// Its task.
+        task: Box<Assignment>,
+        /// Whether its last run has failed.
+        doubted: bool,
+    },
+    /// The program of a run is not needed any more.
+    Release(RunNumber),
+    /// Ask the controller; then [`Pool::handle_answer`] with this number.
+    Ask(u64, Question),
+    /// The result of a run, which stays with the shell until it is forgotten.
+    Collect(RunNumber, Box<Ended>),
+    /// Report the result of a run; then [`Pool::handle_reported`].
+    Report(RunNumber),
+    /// Write the result to the disk.
+    Keep(RunNumber),
+    /// The result has been reported, or has no use.
+    Forget(RunNumber),
+    /// Let the round wait again; with true its worker is lost. Then [`Pool::handle_returned`].
+    Return(RunNumber, Fence, bool),
+    /// Show that this worker lives, and renew the leases of its runs; then [`Pool::handle_renewed`].
+    Renew(Vec<Fence>),
+}
+
+/// What a run has come to.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Ended {
+    /// Which run.
+    pub fence: Fence,
+    /// The budget of a run that took too long.
+    pub timed_out: Option<Budget>,
+    /// Its stdout.
+    pub output: Vec<u8>,
+    /// Its stderr.
+    pub error: Vec<u8>,
+    /// Lines for the log of the task, each with the time since the claim.
+    pub log: Vec<(Duration, String)>,
+}
+
+/// The reason for a deadline.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Timer {
+    /// An idle pool looks for tasks of foreign openers.
+    Poll,
+    /// The number of free agents is asked for again.
+    Free,
+    /// Leases are renewed.
+    Renew,
+    /// Calls that were not answered are due again.
+    Retry,
+    /// A refused submit is repeated.
+    Submit(RunNumber),
+    /// No agent has taken it.
+    Pull(RunNumber),
+    /// An absent agent is asked for an output again.
+    Output(RunNumber),
+    /// A result is not confirmed.
+    Keep(RunNumber),
+}
+
+/// The subject of a question without an answer.
+#[derive(Clone, Copy, Debug)]
+enum Asked {
+    Free,
+    /// An order whose answer changes nothing.
+    Order,
+    Run(RunNumber),
+}
+
+/// How far the next claim is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Claiming {
+    /// This process has not been let in yet.
+    Joining {
+        is_calling: bool,
+    },
+    Resting,
+    /// The controller is asked for free agents.
+    Counting,
+    /// With Redis, or to be sent again with the same token.
+    Calling {
+        count: usize,
+        is_calling: bool,
+    },
+}
+
+#[derive(Debug)]
+struct Run {
+    task: Assignment,
+    claimed: Mono,
+    log: Vec<(Duration, String)>,
+    state: State,
+}
+
+#[derive(Debug)]
+enum State {
+    Preparing,
+    Asking,
+    Refused,
+    Looking(TaskId),
+    Waiting { task: TaskId, pull: Option<Pull> },
+    Started(TaskId),
+    Reading(Box<Reading>),
+    Reporting { is_calling: bool },
+    Returning { is_loss: bool, is_calling: bool },
+}
+
+/// A task that is pulled back: it is held and looked at before it is killed, so that no program is ended by that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Pull {
+    Holding,
+    Looking,
+    Killing,
+}
+
+/// The runs of one controller.
+#[derive(Debug)]
+pub struct Pool {
+    /// Bytes of one output.
+    output_bytes_max: u64,
+    runs: BTreeMap<RunNumber, Run>,
+    /// The tasks at the controller, and their runs.
+    tasks: BTreeMap<TaskId, RunNumber>,
+    /// Tasks of other times that were told to end.
+    killed: BTreeSet<TaskId>,
+    asked: BTreeMap<u64, Asked>,
+    /// The last number of a question, of a run or of a claim.
+    numbers: u64,
+    claiming: Claiming,
+    claim: u64,
+    /// Whether a task may have been opened since the last claim left.
+    is_woken: bool,
+    /// The pause after the next call that is not answered; `None` while Redis answers.
+    away: Option<Duration>,
+    /// Whether another process has the name, and this was said.
+    is_displaced: bool,
+    /// Whether refused submits have been logged since the last one that was accepted.
+    is_refused: bool,
+    doubts: Doubts,
+    timers: Timers<Timer>,
+    effects: VecDeque<Effect>,
+    journal: Journal,
+}
+
+impl Pool {
+    /// A pool that begins with the results that an earlier process has left on the disk, each under the number of its place.
+    #[must_use]
+    pub fn new(now: Now, output_bytes_max: u64, left: Vec<Fence>) -> Self {
+        let mut pool = Self {
+            output_bytes_max,
+            runs: BTreeMap::new(),
+            tasks: BTreeMap::new(),
+            killed: BTreeSet::new(),
+            asked: BTreeMap::new(),
+            numbers: 0,
+            claiming: Claiming::Joining { is_calling: false },
+            claim: 0,
+            is_woken: false,
+            away: None,
+            is_displaced: false,
+            is_refused: false,
+            doubts: Doubts::default(),
+            timers: Timers::default(),
+            effects: VecDeque::new(),
+            journal: Journal::default(),
+        };
+        for fence in left {
+            let state = State::Reporting { is_calling: false };
+            pool.runs
+                .insert(pool.numbers, Run { task: Assignment::of(fence), claimed: now.mono, log: Vec::new(), state });
+            pool.numbers += 1;
+        }
+        pool.call();
+        pool
+    }
+
+    /// The log lines since the last call; see [`crate::engine::journal`].
+    pub fn take_log(&mut self) -> VecDeque<LogLine> {
+        self.journal.take()
+    }
+
+    /// The next effect.
+    pub fn poll_effect(&mut self) -> Option<Effect> {
+        self.effects.pop_front()
+    }
+
+    /// The nearest deadline.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<Mono> {
+        self.timers.next().map(|(at, _)| at)
+    }
+
+    /// Whether it waits for a free agent: then [`Self::handle_freed`] says that there may be one.
+    #[must_use]
+    pub fn wants_agents(&self) -> bool {
+        self.timers.is_set(&Timer::Free)
+    }
+
+    /// A deadline has passed.
+    pub fn handle_timeout(&mut self, now: Now) {
+        while let Some(timer) = self.timers.pop_due(now.mono) {
+            match timer {
+                Timer::Poll | Timer::Free => self.consider_claim(),
+                Timer::Renew => self.renew(),
+                Timer::Retry => self.call(),
+                Timer::Submit(run) => self.submit(now, run),
+                Timer::Pull(run) => self.pull(run),
+                Timer::Output(run) => self.read_on(now, run),
+                Timer::Keep(run) => self.effects.push_back(Effect::Keep(run)),
+            }
+        }
+    }
+
+    /// A task may be open.
+    pub fn handle_woken(&mut self) {
+        self.is_woken = true;
+        // Without a free agent nothing is claimed.
+        if !self.wants_agents() {
+            self.consider_claim();
+        }
+    }
+
+    /// An agent may have become free.
+    pub fn handle_freed(&mut self) {
+        self.consider_claim();
+    }
+
+    /// The answer to a question.
+    pub fn handle_answer(&mut self, now: Now, number: u64, answer: Answer) {
+        match self.asked.remove(&number) {
+            Some(Asked::Free) => match answer {
+                Answer::Free(count) => self.free(now, count),
+                _ => self.free(now, 0),
+            },
+            Some(Asked::Run(run)) => self.take_answer(now, run, answer),
+            Some(Asked::Order) | None => {}
+        }
+    }
+
+    /// The process ends. Runs that the controller has not heard of wait again, and results are written to the disk; the others are
+    /// taken up by the next process, or end with their leases.
+    pub fn handle_stop(&mut self) {
+        for (number, run) in &mut self.runs {
+            match run.state {
+                State::Preparing | State::Refused => {
+                    run.state = State::Returning { is_loss: false, is_calling: false };
+                }
+                State::Reporting { .. } => self.effects.push_back(Effect::Keep(*number)),
+                _ => {}
+            }
+        }
+        self.call();
+    }
+
+    fn next_number(&mut self) -> u64 {
+        self.numbers += 1;
+        self.numbers
+    }
+
+    fn ask(&mut self, asked: Asked, question: Question) {
+        let number = self.next_number();
+        self.asked.insert(number, asked);
+        self.effects.push_back(Effect::Ask(number, question));
+    }
+
+    fn state(&mut self, run: RunNumber) -> Option<&mut State> {
+        self.runs.get_mut(&run).map(|run| &mut run.state)
+    }
+}

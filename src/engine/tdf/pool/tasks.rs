@@ -1,0 +1,308 @@
+//! A run as a task of the controller: from its program to its result.
+
+use super::{
+    Answer, Asked, Effect, Ended, KEEP_AFTER, Now, PULL_AFTER, Part, Pool, Pull, Question, Reading, Refusal, Run,
+    RunNumber, SUBMIT_PAUSE, State, TAKEN_BACK, TaskId, Timer,
+};
+use crate::engine::hosted::reading::{ABSENCE_PAUSE, Progress, Read, STREAMS, sentence};
+use crate::engine::tdf::cut;
+use crate::protocol::hosted::{End, Sight, Stage};
+use crate::protocol::tdf::agents;
+use crate::types::Outcome;
+
+impl State {
+    /// Whether no agent has it yet.
+    pub(super) const fn has_no_agent(&self) -> bool {
+        matches!(self, Self::Preparing | Self::Asking | Self::Refused | Self::Looking(_) | Self::Waiting { .. })
+    }
+
+    /// Its task at the controller, as long as that may go on.
+    const fn task(&self) -> Option<TaskId> {
+        match self {
+            Self::Looking(task) | Self::Waiting { task, .. } | Self::Started(task) => Some(*task),
+            _ => None,
+        }
+    }
+}
+
+impl Pool {
+    /// The program of a run is there, or cannot be had for this reason.
+    pub fn handle_prepared(&mut self, now: Now, run: RunNumber, outcome: Result<(), String>) {
+        let Some(state @ State::Preparing) = self.state(run) else { return };
+        match outcome {
+            Ok(()) => {
+                *state = State::Refused;
+                self.submit(now, run);
+            }
+            Err(reason) => self.ended(now, run, None, format!("{reason}\n")),
+        }
+    }
+
+    pub(super) fn submit(&mut self, now: Now, number: RunNumber) {
+        let Some(run) = self.runs.get_mut(&number) else { return };
+        if !matches!(run.state, State::Refused) {
+            return;
+        }
+        let left = run.task.timeout.map(|timeout| timeout.saturating_sub(now.mono.since(run.claimed)));
+        if left.is_some_and(|left| left.is_zero()) {
+            return self.ended(now, number, Some(Outcome::TimedOut), String::new());
+        }
+        let line = agents::command_line(&run.task.program, &run.task.input);
+        let since = now.mono.since(run.claimed);
+        run.log = vec![(since, format!("executing task: {}", String::from_utf8_lossy(&line)))];
+        run.state = State::Asking;
+        let question = Question::Submit((Box::new(run.task.clone()), left));
+        self.ask(Asked::Run(number), question);
+    }
+
+    pub(super) fn take_answer(&mut self, now: Now, run: RunNumber, answer: Answer) {
+        let Some(state) = self.state(run) else {
+            // The run was lost in the meantime.
+            if let Answer::Submitted(task, _) = answer {
+                self.kill(task);
+            }
+            return;
+        };
+        match (state, answer) {
+            (State::Asking, Answer::Submitted(task, is_duplicate)) => self.accepted(now, run, task, is_duplicate),
+            (state @ State::Asking, Answer::Refused { reason, refusal: Refusal::Passing }) => {
+                *state = State::Refused;
+                self.timers.set(Timer::Submit(run), now.mono + SUBMIT_PAUSE);
+                if !std::mem::replace(&mut self.is_refused, true) {
+                    self.journal.warn(format!("TDF tasks are submitted later: {reason}"));
+                }
+            }
+            (State::Asking, Answer::Refused { reason, .. }) => {
+                self.ended(now, run, None, format!("the controller does not run it: {reason}\n"));
+            }
+            // The controller has forgotten it since it said that it has it.
+            (state @ State::Looking(_), Answer::Refused { refusal: Refusal::Unknown, .. }) => {
+                *state = State::Refused;
+                self.tasks.retain(|_, of| *of != run);
+                self.submit(now, run);
+            }
+            (State::Looking(task), Answer::Refused { .. }) => {
+                let task = *task;
+                self.ask(Asked::Run(run), Question::Look(task));
+            }
+            (State::Looking(_), Answer::Seen(sight)) => self.take_sight(now, run, sight),
+            (State::Waiting { task, pull: Some(pull) }, answer) => {
+                let (task, pull) = (*task, *pull);
+                self.pulled(now, run, task, pull, answer);
+            }
+            (State::Reading(_), Answer::Part(part)) => self.take_part(now, run, part),
+            (State::Reading(_), Answer::Refused { reason, refusal }) => {
+                let is_absent = refusal == Refusal::Passing;
+                let part = Part { offset: 0, bytes: Vec::new(), is_end: true, missing: Some(reason), is_absent };
+                self.take_part(now, run, part);
+            }
+            _ => {}
+        }
+    }
+
+    fn accepted(&mut self, now: Now, run: RunNumber, task: TaskId, is_duplicate: bool) {
+        if std::mem::take(&mut self.is_refused) {
+            self.journal.info("TDF tasks are accepted again");
+        }
+        self.tasks.insert(task, run);
+        if is_duplicate {
+            if let Some(state) = self.state(run) {
+                *state = State::Looking(task);
+            }
+            return self.ask(Asked::Run(run), Question::Look(task));
+        }
+        self.waits(now, run, task);
+    }
+
+    fn take_part(&mut self, now: Now, run: RunNumber, part: Part) {
+        let Some(State::Reading(reading)) = self.state(run) else { return };
+        match reading.take(now, part) {
+            Progress::Next => self.read_on(now, run),
+            Progress::Later => self.timers.set(Timer::Output(run), now.mono + ABSENCE_PAUSE),
+        }
+    }
+
+    fn waits(&mut self, now: Now, run: RunNumber, task: TaskId) {
+        if let Some(state) = self.state(run) {
+            *state = State::Waiting { task, pull: None };
+            self.timers.set(Timer::Pull(run), now.mono + PULL_AFTER);
+        }
+    }
+
+    /// A task has changed, of the run with this key. One of an earlier time, whose run is not ours any more, is ended.
+    pub fn handle_change(&mut self, now: Now, sight: Sight, key: &str) {
+        match self.tasks.get(&sight.task) {
+            Some(run) => self.take_sight(now, *run, sight),
+            None if matches!(sight.stage, Stage::Finished(_)) => {
+                self.killed.remove(&sight.task);
+            }
+            // The answer to its submit is on its way.
+            None if self.runs.values().any(|run| agents::key(&run.task.fence) == key) => {}
+            None => self.kill(sight.task),
+        }
+    }
+
+    fn kill(&mut self, task: TaskId) {
+        if self.killed.insert(task) {
+            self.ask(Asked::Order, Question::Kill(task, TAKEN_BACK));
+        }
+    }
+
+    fn take_sight(&mut self, now: Now, run: RunNumber, Sight { task, stage, .. }: Sight) {
+        let Some(state) = self.state(run) else { return };
+        match (stage, &state) {
+            (Stage::Waiting, State::Waiting { .. }) => {}
+            (Stage::Waiting, State::Looking(_) | State::Started(_)) => self.waits(now, run, task),
+            // An order to hold it is under way, which its answer takes back.
+            (Stage::Started, State::Waiting { pull: Some(_), .. }) => {}
+            (Stage::Started, State::Looking(_) | State::Waiting { .. }) => {
+                *state = State::Started(task);
+                self.timers.clear(&Timer::Pull(run));
+            }
+            (Stage::Finished(end), State::Looking(_) | State::Waiting { .. } | State::Started(_)) => {
+                self.finished(now, run, task, end);
+            }
+            _ => {}
+        }
+    }
+
+    fn finished(&mut self, now: Now, run: RunNumber, task: TaskId, end: Box<End>) {
+        self.tasks.remove(&task);
+        self.timers.clear(&Timer::Pull(run));
+        // The door may not know yet that an agent is wanted.
+        if self.wants_agents() {
+            self.consider_claim();
+        }
+        let is_ours = end.reason.as_deref().is_some_and(|reason| reason.ends_with(TAKEN_BACK));
+        if end.outcome == Outcome::Killed && end.started.is_none() && is_ours {
+            return self.give_back(run, false);
+        }
+        if end.outcome == Outcome::Lost {
+            self.journal.warn(format!("{task} was lost with its agent"));
+            return self.give_back(run, true);
+        }
+        let bytes_max = self.output_bytes_max;
+        let reading = Reading::new(now, task, end, |length| cut::ranges(length, bytes_max));
+        if let Some(state) = self.state(run) {
+            *state = State::Reading(Box::new(reading));
+        }
+        self.read_on(now, run);
+    }
+
+    /// Asks for the next part of an output, or ends the run.
+    pub(super) fn read_on(&mut self, now: Now, number: RunNumber) {
+        let Some(run) = self.runs.get_mut(&number) else { return };
+        let State::Reading(reading) = &mut run.state else { return };
+        if let Some(question) = reading.question() {
+            return self.ask(Asked::Run(number), question);
+        }
+        let State::Reading(reading) = std::mem::replace(&mut run.state, State::Preparing) else { return };
+        let (fence, timeouts, program) = (run.task.fence.clone(), run.task.timeouts, run.task.program.clone());
+        let Read { end, outputs, notes } = reading.finish();
+        let max = self.output_bytes_max;
+        let mut outputs =
+            STREAMS.into_iter().zip(outputs).map(|(stream, pieces)| cut::joined(&pieces, end.length(stream), max));
+        let (output, mut error) = (outputs.next().unwrap_or_default(), outputs.next().unwrap_or_default());
+        let is_timeout = end.outcome == Outcome::TimedOut;
+        for note in notes.into_iter().chain(sentence(&end).filter(|_| !is_timeout)) {
+            if !error.is_empty() && !error.ends_with(b"\n") {
+                error.push(b'\n');
+            }
+            error.extend(note.into_bytes());
+            error.push(b'\n');
+        }
+        self.doubts.note(&program, is_timeout || !error.is_empty());
+        self.collect(
+            now,
+            number,
+            Ended { fence, timed_out: is_timeout.then_some(timeouts), output, error, log: Vec::new() },
+        );
+    }
+
+    /// A run has ended without a task at the controller.
+    fn ended(&mut self, now: Now, number: RunNumber, outcome: Option<Outcome>, error: String) {
+        let Some(Run { task, .. }) = self.runs.get(&number) else { return };
+        let timed_out = (outcome == Some(Outcome::TimedOut)).then_some(task.timeouts);
+        let fence = task.fence.clone();
+        self.doubts.note(&task.program, true);
+        self.collect(
+            now,
+            number,
+            Ended { fence, timed_out, output: Vec::new(), error: error.into_bytes(), log: Vec::new() },
+        );
+    }
+
+    fn collect(&mut self, now: Now, number: RunNumber, mut ended: Ended) {
+        let Some(run) = self.runs.get_mut(&number) else { return };
+        ended.log = std::mem::take(&mut run.log);
+        run.state = State::Reporting { is_calling: false };
+        self.timers.set(Timer::Keep(number), now.mono + KEEP_AFTER);
+        self.effects.push_back(Effect::Collect(number, Box::new(ended)));
+        self.effects.push_back(Effect::Release(number));
+        if self.away.is_none() {
+            self.call();
+        }
+    }
+
+    /// Lets the round of a run wait again.
+    fn give_back(&mut self, number: RunNumber, is_loss: bool) {
+        let Some(state) = self.state(number) else { return };
+        *state = State::Returning { is_loss, is_calling: false };
+        self.effects.push_back(Effect::Release(number));
+        if self.away.is_none() {
+            self.call();
+        }
+    }
+
+    /// A run is not ours any more: its task is ended.
+    pub(super) fn forget(&mut self, number: RunNumber) {
+        let Some(run) = self.runs.remove(&number) else { return };
+        for timer in [Timer::Submit(number), Timer::Pull(number), Timer::Output(number), Timer::Keep(number)] {
+            self.timers.clear(&timer);
+        }
+        self.tasks.retain(|_, of| *of != number);
+        run.state.task().into_iter().for_each(|task| self.kill(task));
+        self.effects.push_back(Effect::Release(number));
+        self.effects.push_back(Effect::Forget(number));
+    }
+
+    /// No agent has taken it.
+    pub(super) fn pull(&mut self, run: RunNumber) {
+        if let Some(State::Waiting { task, pull: pull @ None }) = self.state(run) {
+            *pull = Some(Pull::Holding);
+            let task = *task;
+            self.ask(Asked::Run(run), Question::Hold(task, true));
+        }
+    }
+
+    fn pulled(&mut self, now: Now, run: RunNumber, task: TaskId, pull: Pull, answer: Answer) {
+        let (next, question) = match (pull, answer) {
+            // A refusal: it has finished, which is a change of the task, or the controller has no room for the answer.
+            (Pull::Holding, Answer::Done | Answer::Refused { .. })
+            | (Pull::Looking, Answer::Refused { refusal: Refusal::Passing, .. }) => {
+                (Pull::Looking, Question::Look(task))
+            }
+            (Pull::Looking, Answer::Seen(sight)) if sight.stage == Stage::Waiting => {
+                if sight.is_held {
+                    (Pull::Killing, Question::Kill(task, TAKEN_BACK))
+                } else {
+                    (Pull::Holding, Question::Hold(task, true))
+                }
+            }
+            (Pull::Looking, Answer::Seen(sight)) => {
+                if let Some(state) = self.state(run) {
+                    *state = State::Waiting { task, pull: None };
+                }
+                if sight.stage == Stage::Started {
+                    self.ask(Asked::Order, Question::Hold(task, false));
+                }
+                return self.take_sight(now, run, sight);
+            }
+            _ => return,
+        };
+        if let Some(state) = self.state(run) {
+            *state = State::Waiting { task, pull: Some(next) };
+        }
+        self.ask(Asked::Run(run), question);
+    }
+}

@@ -1,0 +1,151 @@
+//! A TDF task as a task of a controller: its command, its submit, and whose a task is.
+
+use std::time::Duration;
+
+use crate::protocol::client::{Ask, Selector, TaskView};
+use crate::protocol::hosted::Sight;
+use crate::protocol::json::{self, FieldLimits};
+use crate::protocol::requests::submit::{JobOf, Submission, Submitted};
+use crate::protocol::words;
+use crate::types::tdf::Fence;
+use crate::types::{Phase, SECONDS_MAX};
+
+/// The job of all tasks of a namespace.
+pub const JOB: &str = "tdf";
+
+/// The command of the document, as a line for `sh`. The name of the program is checked and needs no quotes; the input is the rest
+/// of the line, as the user wrote it.
+#[must_use]
+pub fn command_line(program: &str, input: &[u8]) -> Vec<u8> {
+    let mut line = format!("cd ./{program}/; ./run.sh ").into_bytes();
+    line.extend_from_slice(input);
+    line
+}
+
+/// Submits a run, for the shell in this folder. The same run is submitted only once: its key is that of its fence, so that a
+/// restarted controller finds the task that it has. `timeout` is the time that it has left.
+///
+/// # Errors
+/// The reason why no shell can get this command.
+pub fn submit(
+    namespace: &str,
+    fence: &Fence,
+    (program, input): (&str, &[u8]),
+    timeout: Option<Duration>,
+    folder: &str,
+) -> Result<Ask<Submitted>, &'static str> {
+    if input.contains(&0) {
+        return Err("cannot run the program: its input holds a NUL byte");
+    }
+    let submission = Submission {
+        given_id: Some(fence.task.to_string()),
+        submit_key: Some(format!("{}{}", prefix(namespace), key(fence))),
+        job: Some(JobOf { name: JOB.to_owned(), ..JobOf::default() }),
+        ..Submission::shell(text(command_line(program, input)))
+    };
+    let submission = submission.with(words::CWD, folder.to_owned()).with("__FAIL_ON_STDERR__", true);
+    // No limit is 0, and a longer one is none.
+    let seconds = timeout.map_or(0.0, |timeout| timeout.as_secs_f64().max(0.001));
+    let submission = submission.with("__TIMEOUT__", if seconds > SECONDS_MAX { 0.0 } else { seconds });
+    // The server of the namespace decides about repetitions, and a program has no file for a deferral.
+    let budgets = ["__MAX_FAILS__", "__MAX_TIMEOUTS__", "__MAX_DEFERS__"];
+    Ok(budgets.into_iter().fold(submission, |submission, budget| submission.with(budget, 0u32)).request())
+}
+
+/// A request has text only: what is none is spelled for the shell, which gets the same bytes.
+fn text(line: Vec<u8>) -> String {
+    String::from_utf8(line).unwrap_or_else(|error| {
+        let spelled = error.as_bytes().iter().map(|byte| {
+            if byte.is_ascii_alphanumeric() { char::from(*byte).to_string() } else { format!("\\0{byte:03o}") }
+        });
+        format!("eval \"$(printf %b '{}')\"", spelled.collect::<String>())
+    })
+}
+
+/// All tasks of the job.
+#[must_use]
+pub fn all() -> Selector {
+    Selector::all().and(words::JOB, JOB.to_owned())
+}
+
+/// The phases of a task that may still be ended.
+pub const UNFINISHED: [Phase; 4] = [Phase::Waiting, Phase::Dispatched, Phase::Preparing, Phase::Running];
+
+/// The tasks of the job in this phase.
+#[must_use]
+pub fn unfinished(phase: Phase) -> Selector {
+    all().and(words::STATUS, words::phase(phase).to_owned())
+}
+
+/// What tells one run from all others of its namespace.
+#[must_use]
+pub fn key(fence: &Fence) -> String {
+    format!("{} {} {}", fence.task, fence.round, fence.started)
+}
+
+/// Reads the change of a task of a run of this namespace, with the key of the run; `None` if it is none. Any client may name its job
+/// like ours.
+#[must_use]
+pub fn of_change(namespace: &str, frame: &[u8]) -> Option<(Sight, String)> {
+    of_task(namespace, &TaskView::from(json::parse(frame, &FieldLimits::TRUSTED).ok()?))
+}
+
+/// The same of a task that was listed.
+#[must_use]
+pub fn of_task(namespace: &str, task: &TaskView) -> Option<(Sight, String)> {
+    let key = task.fields().text(words::SUBMIT_KEY)?.strip_prefix(&prefix(namespace))?.to_owned();
+    Some((Sight::of(task)?, key))
+}
+
+fn prefix(namespace: &str) -> String {
+    format!("tdf {namespace} ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::types::Fields;
+    use crate::types::tdf::{TaskId, WorkerName};
+
+    fn submitted(input: &[u8], timeout: Option<Duration>) -> Result<Fields, &'static str> {
+        let worker = WorkerName::new("w").unwrap();
+        let fence = Fence { task: TaskId(7), round: 2, worker, started: "12.5".to_owned() };
+        submit("ns", &fence, ("p", input), timeout, "/home").map(|ask| ask.fields().clone())
+    }
+
+    #[test]
+    fn a_submit_has_the_command_of_the_document_and_the_key_of_its_run() {
+        let fields = submitted(b"\"b c\" $HOME; true #", Some(Duration::from_millis(1500))).unwrap();
+        assert_eq!(fields.text("__SHELL__"), Some("cd ./p/; ./run.sh \"b c\" $HOME; true #"));
+        assert_eq!(fields.text("__SUBMIT_KEY__"), Some("tdf ns 7 2 12.5"));
+        assert_eq!([fields.text("__CWD__"), fields.text("__JOB__")], [Some("/home"), Some("tdf")]);
+        assert_eq!(fields.get("__TIMEOUT__"), Some(&1.5.into()));
+        for none in [None, Some(Duration::MAX)] {
+            assert_eq!(submitted(b"", none).unwrap().get("__TIMEOUT__"), Some(&0.0.into()));
+        }
+        assert!(submitted(b"a\0b", None).is_err());
+    }
+
+    #[test]
+    fn bytes_that_are_no_text_reach_the_program() {
+        let fields = submitted(b"'\xff' a", None).unwrap();
+        let expected =
+            r#"eval "$(printf %b 'cd\0040\0056\0057p\0057\0073\0040\0056\0057run\0056sh\0040\0047\0377\0047\0040a')""#;
+        assert_eq!(fields.text("__SHELL__"), Some(expected));
+    }
+
+    #[test]
+    fn only_tasks_with_a_key_of_the_namespace_are_ours() {
+        let frame = |key: &str| {
+            format!(
+                r#"{{"__TYPE__":"TASK/STATUS","__TASK_ID__":"TASK_1480000000.120000_abcde","__STATUS__":"WAITING"
+                ,"__JOB__":"tdf","__SUBMIT_KEY__":"{key}"}}"#
+            )
+        };
+        let key = of_change("ns", frame("tdf ns 7 2 12.5").as_bytes()).map(|(_, key)| key);
+        assert_eq!(key.as_deref(), Some("7 2 12.5"));
+        for key in ["tdf other 7 2 12.5", "mine", ""] {
+            assert_eq!(of_change("ns", frame(key).as_bytes()), None, "{key}");
+        }
+    }
+}

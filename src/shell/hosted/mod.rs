@@ -1,0 +1,188 @@
+//! A master in the process of a controller, on a thread of its own: it asks the controller through this door as any client does, and
+//! hears each change of the tasks of its job.
+//!
+//! ```text
+//! master, a thread --> request --> HostedDoor --> loop of the controller --> agent
+//!    ^                                 |
+//!    +--------- answer, change --------+
+//! ```
+//!
+//! The loop of the controller only passes bytes.
+
+pub mod questions;
+
+use std::io;
+use std::os::fd::{AsFd as _, BorrowedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use crate::protocol::envelope::ReplyTo;
+use crate::shell::background::Bell;
+use crate::shell::door::{Call, Change, Door};
+use crate::shell::port::Unsendable;
+use crate::types::{Caller, CallerPlace, Phase};
+
+/// All requests come from one connection, which stays.
+const CONNECTION: u64 = 0;
+
+/// A message of the loop of the controller to the thread of the master.
+#[derive(Debug)]
+pub enum News {
+    /// The answer to the request with this number.
+    Answer(u64, Vec<u8>),
+    /// A task of the job of the master has changed.
+    Change(Vec<u8>),
+    /// A task has finished, so an agent may be free.
+    Freed,
+}
+
+/// The thread's end of the door.
+#[derive(Debug)]
+pub struct Seam {
+    requests: Sender<(u64, Vec<u8>)>,
+    /// Wakes the controller.
+    controller: Arc<Bell>,
+    /// What the controller has told; disconnected once the thread is to end.
+    pub news: Receiver<News>,
+    /// Wakes the thread.
+    pub bell: Arc<Bell>,
+    /// Whether the thread wants to hear when an agent may be free.
+    pub wants_agents: Arc<AtomicBool>,
+}
+
+impl Seam {
+    /// Sends the request with this number, which its answer has.
+    pub fn ask(&self, number: u64, request: Vec<u8>) {
+        // A controller that has ended answers nothing.
+        let _ = self.requests.send((number, request));
+        self.controller.ring();
+    }
+}
+
+/// The controller's end.
+#[derive(Debug)]
+pub struct HostedDoor {
+    /// The job of all tasks of the master.
+    job: &'static str,
+    requests: Receiver<(u64, Vec<u8>)>,
+    controller: Arc<Bell>,
+    /// Whether the bell has rung and there may be more requests.
+    has_requests: bool,
+    /// `None` once the thread has been asked to end.
+    news: Option<Sender<News>>,
+    bell: Arc<Bell>,
+    /// Whether there is news for which the bell has not rung.
+    is_unheard: bool,
+    wants_agents: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl HostedDoor {
+    /// A door for the tasks of `job`, and the other end of it, which [`Self::start`] gives to a thread.
+    ///
+    /// # Errors
+    /// When descriptors have run out.
+    pub fn new(job: &'static str) -> io::Result<(Self, Seam)> {
+        let (to_controller, requests) = mpsc::channel();
+        let (news, to_thread) = mpsc::channel();
+        let (controller, bell) = (Arc::new(Bell::new()?), Arc::new(Bell::new()?));
+        let wants_agents = Arc::new(AtomicBool::new(false));
+        let seam = Seam {
+            requests: to_controller,
+            controller: Arc::clone(&controller),
+            news: to_thread,
+            bell: Arc::clone(&bell),
+            wants_agents: Arc::clone(&wants_agents),
+        };
+        let (has_requests, is_unheard, thread) = (false, false, None);
+        let news = Some(news);
+        Ok((Self { job, requests, controller, has_requests, news, bell, is_unheard, wants_agents, thread }, seam))
+    }
+
+    /// Starts the thread of the master, which ends when [`Seam::news`] is disconnected.
+    ///
+    /// # Errors
+    /// When threads have run out.
+    pub fn start(&mut self, master: impl FnOnce() + Send + 'static) -> io::Result<()> {
+        self.thread = Some(std::thread::Builder::new().name(self.job.to_owned()).spawn(master)?);
+        Ok(())
+    }
+
+    fn tell(&mut self, news: News) {
+        // A thread that has ended, hears nothing.
+        if let Some(sender) = &self.news
+            && sender.send(news).is_ok()
+        {
+            self.is_unheard = true;
+        }
+    }
+}
+
+impl Door for HostedDoor {
+    fn bell(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.controller.as_fd())
+    }
+
+    fn receive(&mut self) -> Option<Call> {
+        self.has_requests |= self.controller.take();
+        if !self.has_requests {
+            return None;
+        }
+        let request = self.requests.try_recv().ok();
+        self.has_requests = request.is_some();
+        let (number, body) = request?;
+        Some(Call { connection: CONNECTION, to: ReplyTo::of(number.to_be_bytes().to_vec()), body: Ok(body) })
+    }
+
+    fn poll_closed(&mut self) -> Option<u64> {
+        if self.has_requests {
+            // The turn has taken as many as it may; the next one takes the others.
+            self.controller.ring();
+        }
+        None
+    }
+
+    fn exempt(&mut self, _: &ReplyTo) {}
+
+    /// The commands of a master that the owner of the service has configured are the owner's.
+    fn caller(&self, _: &ReplyTo) -> Option<Caller> {
+        Some(Caller { place: CallerPlace::Socket, has_key: true })
+    }
+
+    fn send(&mut self, to: ReplyTo, body: Vec<u8>, _: Duration) -> Result<(), Unsendable> {
+        let number = to.peer().try_into().map(u64::from_be_bytes).map_err(|_| Unsendable::NoPeer)?;
+        self.tell(News::Answer(number, body));
+        Ok(())
+    }
+
+    fn publish(&mut self, _: &[u8]) {}
+
+    fn show(&mut self, change: &Change<'_>) {
+        if change.record.membership().is_some_and(|member| member.name.as_str() == self.job) {
+            self.tell(News::Change(change.message().to_vec()));
+        }
+        let is_free = || change.record.phase() == Phase::Finished;
+        if self.wants_agents.load(Ordering::Relaxed) && is_free() && self.wants_agents.swap(false, Ordering::Relaxed) {
+            self.tell(News::Freed);
+        }
+    }
+
+    fn flush(&mut self) {
+        if std::mem::take(&mut self.is_unheard) {
+            self.bell.ring();
+        }
+    }
+
+    fn close(mut self: Box<Self>) {
+        self.news = None;
+        self.bell.ring();
+        if let Some(thread) = self.thread.take()
+            && thread.join().is_err()
+        {
+            log::error!("the thread of the job {} has panicked", self.job);
+        }
+    }
+}

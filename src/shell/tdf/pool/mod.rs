@@ -1,0 +1,176 @@
+//! A controller as a worker pool: `[tdf] REDIS_URL`. Open tasks of a namespace become tasks of the controller.
+//!
+//! ```text
+//! Redis <-- Line, a thread <-- Master, a thread --> request --> HostedDoor --> loop of the controller --> agent
+//!   ^                            ^                                  |
+//!   +-- Server, a thread         +-------- answer, change ----------+
+//! ```
+//!
+//! [`crate::engine::tdf::pool`] decides. The programs are in the folder `[tdf] DIR`, fetched as those of `llts tdf worker` are. A server
+//! of the namespace runs beside it; of all servers of a namespace one is at work.
+
+mod line;
+mod master;
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use super::results::Results;
+use super::worker::{Place, TdfWorkerError};
+use super::{Channel, Namespace, RedisError, Server, ServerError, Wake, WakeError};
+use crate::config::{Config, ServerConfig, TdfPool, TdfSection};
+use crate::engine::tdf::pool::Pool;
+use crate::protocol::tdf::agents::JOB;
+use crate::shell::background::Bell;
+use crate::shell::clock;
+use crate::shell::door::Door;
+use crate::shell::hosted::HostedDoor;
+use crate::shell::process::Environment;
+use crate::shell::source::{Programs, SourceError, Timeouts};
+use crate::shell::tools::Limits;
+use crate::types::AllowCommands;
+use crate::types::tdf::WorkerName;
+
+use super::fetch::Fetcher;
+use line::Line;
+use master::Master;
+
+/// Why a controller cannot work for a namespace.
+#[derive(Debug, thiserror::Error)]
+pub enum PoolError {
+    /// The controller takes no commands.
+    #[error("tdf.REDIS_URL is set, and ALLOW_COMMANDS = \"no\" takes none: the tasks of a namespace are commands")]
+    NoCommands,
+    /// The path of the folder is not UTF-8.
+    #[error("tdf.DIR is {}, which is not UTF-8; a task cannot name it", .0.display())]
+    NoText(PathBuf),
+    /// The folder cannot be made.
+    #[error("cannot make the folder {} of tdf.DIR: {error}", path.display())]
+    Folder {
+        /// Its path.
+        path: PathBuf,
+        /// What the system said.
+        error: io::Error,
+    },
+    /// The place of the worker cannot be taken.
+    #[error(transparent)]
+    Place(#[from] TdfWorkerError),
+    /// The folders of programs cannot be made.
+    #[error(transparent)]
+    Source(#[from] SourceError),
+    /// What the section says of Redis cannot be used.
+    #[error(transparent)]
+    Redis(#[from] RedisError),
+    /// Nothing can be heard of new tasks.
+    #[error(transparent)]
+    Wake(#[from] WakeError),
+    /// The server cannot start.
+    #[error(transparent)]
+    Server(#[from] ServerError),
+    /// The system is out of something.
+    #[error("cannot work for a TDF namespace: {0}")]
+    System(#[from] io::Error),
+}
+
+/// The work of a controller for a namespace, on threads of its own.
+#[derive(Debug)]
+pub struct HostedPool {
+    door: HostedDoor,
+    server: HostedServer,
+    ready_line: String,
+}
+
+impl HostedPool {
+    /// Begins to work. A Redis that is away is waited for.
+    ///
+    /// # Errors
+    /// [`PoolError`], when the folder or the section cannot be used.
+    pub fn start(config: &Config, pool: &TdfPool) -> Result<Self, PoolError> {
+        if config.controller.allow_commands == AllowCommands::No {
+            return Err(PoolError::NoCommands);
+        }
+        let made = std::fs::create_dir_all(&pool.dir);
+        made.map_err(|error| PoolError::Folder { path: pool.dir.clone(), error })?;
+        let name = pool.name.clone().unwrap_or_else(|| usual_name(config));
+        let place = Place::open(&pool.dir, &name)?;
+        let Some(folder) = place.root.to_str().map(str::to_owned) else { return Err(PoolError::NoText(place.root)) };
+        let (redis, namespace) = (&pool.redis, &pool.namespace);
+        let limits = Limits::from(&config.archive);
+        let timeouts = Timeouts { fetch: config.source.fetch_timeout, silence: config.source.silence_timeout };
+        let programs = Arc::new(Programs::open(&place.root, &place.programs(), limits, timeouts)?);
+        let environment = Environment::inherited(|name| name.as_encoded_bytes().starts_with(b"LLTS_"));
+        let fetcher = Fetcher { programs, root: place.root.clone(), environment, brand: None };
+        let shown = format!("{}:{}/{} {namespace}", redis.host, redis.port, redis.db);
+        let results = Results::open(&place.own, &name, shown.clone())?;
+        let left = results.left()?;
+        let line = Line::start(Namespace::unconnected(redis, namespace)?, name.clone(), config.tdf.max_losses)?;
+        let wake = Wake::start(redis, namespace, &[Channel::Open])?;
+        let (mut door, seam) = HostedDoor::new(JOB)?;
+        let engine = Pool::new(clock::now(), config.tdf_worker.output_bytes_max, left.clone());
+        let server = HostedServer::start(config, pool, &name)?;
+        let ready_line = format!("llts tdf worker ready: {name} for {namespace} of {}:{}", redis.host, redis.port);
+        let namespace = namespace.clone();
+        door.start(move || {
+            let mut master = Master::new(engine, seam, namespace, folder, left);
+            master.serve(&line, wake, &fetcher, &results);
+            drop(place);
+        })?;
+        Ok(Self { door, server, ready_line })
+    }
+
+    /// The line that announces the worker.
+    #[must_use]
+    pub fn ready_line(&self) -> &str {
+        &self.ready_line
+    }
+
+    /// The way of the thread to the controller, and the server.
+    #[must_use]
+    pub fn into_parts(self) -> (Box<dyn Door>, HostedServer) {
+        (Box::new(self.door), self.server)
+    }
+}
+
+/// A name that no other controller has, and this one has again after a restart.
+fn usual_name(config: &Config) -> WorkerName {
+    let host = rustix::system::uname().nodename().to_string_lossy().replace('/', "-");
+    let home = config.paths.state_dir.canonicalize().unwrap_or_else(|_| config.paths.state_dir.clone());
+    let home = crc32fast::hash(home.as_os_str().as_encoded_bytes());
+    let host: String = host.chars().filter(|letter| !letter.is_control()).take(24).collect();
+    let Ok(name) = WorkerName::new(&format!("controller-{host}-{home:08x}")) else {
+        unreachable!("{host} is a part of a name")
+    };
+    name
+}
+
+/// The server of the namespace in a controller.
+#[derive(Debug)]
+pub struct HostedServer {
+    stop: Arc<Bell>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl HostedServer {
+    fn start(config: &Config, pool: &TdfPool, name: &WorkerName) -> Result<Self, PoolError> {
+        let tdf = TdfSection { redis: pool.redis.clone(), namespace: pool.namespace.clone(), warnings: Vec::new() };
+        let section = ServerConfig { tdf, round_duration: pool.round_duration };
+        let server = Server::unconnected(&section, name.as_str(), config.tdf.max_losses, rand::random())?;
+        let stop = Arc::new(Bell::new()?);
+        let bell = Arc::clone(&stop);
+        let thread = std::thread::Builder::new().name("tdf-server".to_owned());
+        let thread = thread.spawn(move || server.run_until(&bell))?;
+        Ok(Self { stop, thread: Some(thread) })
+    }
+
+    /// Ends it, so that another server need not wait for the end of its lease.
+    pub fn stop(mut self) {
+        self.stop.ring();
+        if let Some(thread) = self.thread.take()
+            && thread.join().is_err()
+        {
+            log::error!("the thread of the TDF server has panicked");
+        }
+    }
+}
