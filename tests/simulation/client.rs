@@ -304,6 +304,10 @@ impl World {
                 let finished = text("__STATUS__") == Some("FINISHED");
                 let end =
                     answer.get("__END__").and_then(Scalar::as_bool).expect("every part says whether it is the last");
+                // A controller that stops answers without the agent.
+                if finished && !end && !self.server.is_up() {
+                    return;
+                }
                 assert!(end || !finished, "{task} has finished, and its output has no end: {answer:?}");
             }
             (ask, code) => panic!("{ask:?} is refused with {code}: {}", String::from_utf8_lossy(body)),

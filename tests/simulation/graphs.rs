@@ -253,10 +253,8 @@ impl World {
             check_slots(&tasks);
             let failed = |task: &&TaskRecord| outcome(task) != Outcome::Succeeded && !was_told(task);
             // A run that had not heard of the early end of its step may end with a failure of its own, which is none of the graph.
-            let completed = &self.model.graphs.completed;
-            let ended_early = |task: &TaskRecord| {
-                task.place().is_some_and(|place| completed.contains(&(graph, place.step.to_string())))
-            };
+            let early = self.early_steps(plan, graph);
+            let ended_early = |task: &TaskRecord| task.place().is_some_and(|place| early.contains(place.step.as_str()));
             match said.as_str() {
                 "SUCCEEDED" => {
                     let is_wrong = |task: &TaskRecord| failed(&task) && !ended_early(task);
@@ -274,6 +272,25 @@ impl World {
                 assert_eq!(status(*end), said, "the last change of {graph}");
             }
         }
+    }
+
+    /// The steps that may have ended early: by an order, or because all steps that take their outputs have.
+    fn early_steps(&self, plan: usize, graph: GraphId) -> BTreeSet<String> {
+        let steps = &self.plan.graphs[plan].steps;
+        let mut early = BTreeSet::new();
+        // Sources come before the steps that take from them.
+        for number in (0..steps.len()).rev() {
+            let takes =
+                |step: &StepPlan| step.inputs.contains(&number) || step.sub.is_some_and(|(sub, _)| sub == number);
+            let mut sinks =
+                (0..).zip(steps).filter(|(_, step)| takes(step)).map(|(sink, _)| format!("s{sink}")).peekable();
+            let name = format!("s{number}");
+            let is_told = self.model.graphs.completed.contains(&(graph, name.clone()));
+            if is_told || sinks.peek().is_some() && sinks.all(|sink: String| early.contains(&sink)) {
+                early.insert(name);
+            }
+        }
+        early
     }
 
     /// Each step has the number of tasks that the steps before it make, unless something was announced or ended early.

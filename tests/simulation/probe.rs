@@ -4,7 +4,7 @@ use llts::engine::controller::{Answer, ConnectionId, Ticket};
 use llts::protocol::page::PageBytes;
 use llts::protocol::reply::{self, Reply};
 use llts::protocol::requests::{self, FromAgent, Message, Sender};
-use llts::types::{Now, Phase, Session, TaskId, TaskRecord};
+use llts::types::{KillCause, Now, Phase, Session, TaskId, TaskRecord};
 
 use crate::controller::rules;
 use crate::event::Defect;
@@ -47,12 +47,19 @@ impl World {
         Some(record)
     }
 
-    /// An old round changes nothing; but what is due may be handed out at the same moment, to its agent or to another one.
+    /// An old round changes nothing; but what is due may be handed out at the same moment, to its agent or to another one, or its
+    /// time may be over then.
     pub(crate) fn check_unchanged(&mut self, now: Now, before: &TaskRecord) {
         let Some(after) = self.lookup(now, before.id) else { panic!("{} is gone", before.id) };
         let handed_out =
             before.phase() == Phase::Waiting && after.phase() == Phase::Dispatched && after.round == before.round;
-        assert!(handed_out || after == *before, "an old round has changed its task from {before:?} to {after:?}");
+        let is_over = before.phase() == Phase::Waiting
+            && after.round == before.round
+            && after.kill.as_ref().is_some_and(|kill| kill.cause == KillCause::Expired && kill.at == now.wall);
+        assert!(
+            handed_out || is_over || after == *before,
+            "an old round has changed its task from {before:?} to {after:?}"
+        );
     }
 
     /// The engine's state of a task. A query by id changes nothing.
