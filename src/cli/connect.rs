@@ -111,7 +111,7 @@ pub(super) enum Configured {
     At(String),
     /// The endpoint of a unix socket that has just accepted a connection.
     Listening(String),
-    /// Its port is chosen at the start, and no service of this STATE_DIR runs.
+    /// No service of this STATE_DIR runs, and its configuration names no other machine.
     Nowhere,
 }
 
@@ -148,13 +148,21 @@ pub(super) fn endpoint(global: &Global, config: &Config) -> Result<String, Failu
     }
 }
 
-/// The unix socket of the home, if a controller listens there, otherwise the endpoint of the configuration. A port that was
-/// chosen at the start is read from the service file.
+/// The unix socket of the home, if it has one on this machine, otherwise the endpoint of the configuration. A port that was chosen
+/// at the start is read from the service file.
+///
+/// On this machine, the port of a home without a service is that of another home, or of another user, unless the controller there
+/// proves that it has the key that the configuration names.
 pub(super) fn configured(config: &Config) -> Configured {
-    if let Some(path) = config.network.socket(&config.paths.state_dir)
-        && let Some(endpoint) = listening(&path)
-    {
-        return Configured::Listening(endpoint);
+    let is_known = config.network.curve_client.is_some();
+    let is_here =
+        config.controller.requests.is_none_or(|requests| reachable(requests.ip()).to_canonical().is_loopback());
+    match config.network.socket(&config.paths.state_dir).map(|path| listening(&path)) {
+        Some(Socket::Listening(endpoint)) => return Configured::Listening(endpoint),
+        Some(Socket::Silent) if is_here && !is_known && supervisor::holder(&config.paths.state_dir).is_none() => {
+            return Configured::Nowhere;
+        }
+        Some(Socket::Silent | Socket::Unusable) | None => {}
     }
     let Some(requests) = config.controller.requests else {
         return Configured::At(transport::agent_endpoint(config));
@@ -171,12 +179,27 @@ pub(super) fn configured(config: &Config) -> Configured {
     }
 }
 
-/// The address of a socket that has a listener and is open to this user.
-fn listening(path: &Path) -> Option<String> {
-    UnixStream::connect(path).ok()?;
+/// A unix socket, as this user finds it.
+enum Socket {
+    /// It has a listener.
+    Listening(String),
+    /// It has none, or is not there.
+    Silent,
+    /// It is closed to this user, or its path is too long for an endpoint.
+    Unusable,
+}
+
+fn listening(path: &Path) -> Socket {
     let endpoint = Address::Ipc(path.to_owned()).to_string();
     // A path that is too long for an endpoint can still be connected to.
-    Address::parse(&endpoint).is_ok().then_some(endpoint)
+    if Address::parse(&endpoint).is_err() {
+        return Socket::Unusable;
+    }
+    match UnixStream::connect(path) {
+        Ok(_) => Socket::Listening(endpoint),
+        Err(error) if is_absent(&error) => Socket::Silent,
+        Err(_) => Socket::Unusable,
+    }
 }
 
 /// A controller that is bound to all addresses is reached at the loopback one.
@@ -188,9 +211,13 @@ fn reachable(ip: IpAddr) -> IpAddr {
     }
 }
 
+fn is_absent(error: &std::io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::ConnectionRefused | ErrorKind::NotFound)
+}
+
 /// Whether a connection to this endpoint is refused at once, because it has no listener.
 pub(super) fn is_refused(endpoint: &str, timeout: Duration) -> bool {
-    let refused = |error: std::io::Error| matches!(error.kind(), ErrorKind::ConnectionRefused | ErrorKind::NotFound);
+    let refused = |error: std::io::Error| is_absent(&error);
     match Address::parse(endpoint) {
         Ok(Address::Tcp(address)) => TcpStream::connect_timeout(&address, timeout).is_err_and(refused),
         Ok(Address::Ipc(path)) => UnixStream::connect(path).is_err_and(refused),
@@ -201,6 +228,7 @@ pub(super) fn is_refused(endpoint: &str, timeout: Duration) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::LocalSocket;
 
     const NO_TIME: Duration = Duration::from_secs(5);
 
@@ -225,9 +253,24 @@ mod tests {
     #[test]
     fn a_controller_on_all_addresses_is_reached_on_loopback() {
         let mut config = Config::default();
+        config.network.local = LocalSocket::None;
         config.controller.requests = Some((Ipv4Addr::UNSPECIFIED, 15555).into());
         let Configured::At(endpoint) = configured(&config) else { panic!() };
         assert_eq!(endpoint, "tcp://127.0.0.1:15555");
+    }
+
+    /// Another home on this machine may have the port.
+    #[test]
+    fn a_port_of_a_home_without_a_service_is_not_asked() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut config = Config::default();
+        config.paths.state_dir = folder.path().to_owned();
+        assert!(matches!(configured(&config), Configured::Nowhere));
+        let elsewhere = (Ipv4Addr::new(192, 0, 2, 1), 15555);
+        config.controller.requests = Some(elsewhere.into());
+        assert!(matches!(configured(&config), Configured::At(endpoint) if endpoint == "tcp://192.0.2.1:15555"));
+        let _listener = std::os::unix::net::UnixListener::bind(folder.path().join("controller.sock")).unwrap();
+        assert!(matches!(configured(&config), Configured::Listening(_)));
     }
 
     #[test]
