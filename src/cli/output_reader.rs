@@ -91,7 +91,8 @@ impl OutputReader<'_> {
                 absence_pause();
                 continue;
             }
-            if let Some(why) = part.missing().filter(|_| !is_cut) {
+            // One reason is told once, but each gap, because a reader that is slower than the run meets several.
+            if let Some(why) = part.missing().filter(|_| !is_cut || part.offset() > offset) {
                 is_cut = true;
                 self.note_missing(&part, offset, why);
             }

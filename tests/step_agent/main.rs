@@ -68,6 +68,19 @@ fn the_next_task_of_the_tool_finds_nothing_of_the_step() {
     assert_eq!(left, [""; 0], "empty folders are not kept");
 }
 
+/// A step may find that it has nothing to hand on, or hand its folder on for others to fill.
+#[test]
+fn an_empty_folder_that_is_handed_on_stays() {
+    let mut controller = Controller::with_tool("step", r#"[ -z "$__STEP__" ] || echo out/. > ../provide/out"#);
+    let task = controller.assign(1, 0, &json!({}));
+    let location = provided(&controller.finished(&task))["out"][0].as_str().expect("one").to_owned();
+    // Its folder is done with when the next task has run.
+    let plain = controller.assign_plain(2);
+    controller.finished(&plain);
+    assert_eq!(names(std::path::Path::new(&location)), [""; 0]);
+    assert!(std::path::Path::new(&location).is_dir(), "{location}");
+}
+
 #[test]
 fn ten_thousand_long_inputs_arrive() {
     let script = r#"wc -l < ../inputs/in; echo "${INPUT_in-none}"; tail -n 1 ../inputs/in | cut -c 1-8

@@ -254,6 +254,8 @@ pub enum Timer {
     QueryWait(Ticket),
     /// A request for an output has waited long enough for a byte, or for its agent.
     OutputWait(Ticket),
+    /// The submit of a graph has waited for a look long enough.
+    SoughtGraph(Ticket),
     /// Finished tasks may be old enough to be forgotten.
     Retention,
     /// The run of a task has reached its time limit.

@@ -7,7 +7,7 @@
 //! | is requested | by a broadcast, which busy agents receive too, and again with each answer to a heartbeat |
 //! | continues | until each present agent that can be asked has reported that it has looked |
 //! | ends at once | if no agent can be asked, or only one agent is present and no graph waits: it looks anyway when it gets the task |
-//! | is given up | after two heartbeat intervals |
+//! | is given up | after two heartbeat intervals; by the submit of a graph, whose client waits for its answer, after a second |
 //!
 //! A look costs a `stat` of a folder and a heartbeat for each agent. Tasks that come while a look is under way wait for the
 //! next one, so there is at most one at a time, however many tasks name a tool that does not exist.

@@ -253,6 +253,7 @@ impl Controller {
         }
         for ticket in self.sought_graphs.of(connection) {
             self.sought_graphs.remove(ticket);
+            self.timers.clear(&Timer::SoughtGraph(ticket));
             forgotten.push(ticket);
         }
         forgotten.extend(self.scans.forget(connection));
@@ -364,6 +365,7 @@ impl Controller {
                 Timer::ApplyWait(agent) => self.unpark(&agent),
                 Timer::QueryWait(ticket) => self.answer_waiter(ticket),
                 Timer::OutputWait(ticket) => self.end_output_wait(ticket),
+                Timer::SoughtGraph(ticket) => self.submit_sought_graph(now, ticket),
                 Timer::RunTime(task) => self.kill(now, task, &KillCause::TimedOut),
                 Timer::Calendar => self.look_at_calendar(now),
                 Timer::PushAgain(task) => self.push_again(now, task),

@@ -124,9 +124,9 @@ impl<S: Clone + Ord + std::fmt::Debug, T> Waits<S, T> {
         self.by_subject.range(..(subject.clone(), Ticket::MIN)).map(|(_, ticket)| *ticket).collect()
     }
 
-    /// The data of all requests.
-    pub(super) fn values(&self) -> impl Iterator<Item = &T> {
-        self.by_ticket.values().map(|(_, data)| data)
+    /// All requests with their data.
+    pub(super) fn entries(&self) -> impl Iterator<Item = (Ticket, &T)> {
+        self.by_ticket.iter().map(|(ticket, (_, data))| (*ticket, data))
     }
 
     /// The requests of this connection.

@@ -53,7 +53,10 @@ fn provided(job: &Job, folder: &Prepared) -> Option<ProvideFolder> {
         )));
     };
     Some(match folder.dir.read_provided(step, path) {
-        Ok(provided) => ProvideFolder::Read(Box::new(provided)),
+        Ok(provided) => {
+            out.hand_on(&provided);
+            ProvideFolder::Read(Box::new(provided))
+        }
         Err(why) => ProvideFolder::Invalid(why),
     })
 }

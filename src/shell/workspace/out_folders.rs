@@ -20,6 +20,7 @@ use std::ffi::{CStr, CString};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use rustix::fs::{
@@ -33,7 +34,7 @@ use super::{DirPool, OWNER_ONLY, TrashRemainder, Workspace, WorkspaceError, open
 use crate::shell::background::Background;
 use crate::shell::clock;
 use crate::shell::removal::{self, Budget, Progress};
-use crate::types::{GraphId, TaskId};
+use crate::types::{GraphId, Provided, TaskId};
 
 const OUT: &str = ".out";
 
@@ -71,6 +72,8 @@ pub struct OutFolder {
     pub(super) of_graph: OwnedFd,
     /// The folder itself, if it can be used again.
     pub(super) pinned: Option<PinnedFolder>,
+    /// Whether the task has handed it on, or a place in it: then it stays, also empty.
+    is_handed_on: AtomicBool,
 }
 
 impl OutFolder {
@@ -78,6 +81,13 @@ impl OutFolder {
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// The task has provided these locations.
+    pub fn hand_on(&self, provided: &Provided) {
+        if provided.values().flatten().any(|location| Path::new(&**location).starts_with(&self.path)) {
+            self.is_handed_on.store(true, Ordering::Relaxed);
+        }
     }
 
     /// Its path seen from the folder of a task.
@@ -126,7 +136,8 @@ impl Workspace {
         let made = self.accessible(|| {
             let name = short_name(task)?;
             let (of_graph, rest) = self.try_make_out(&short_name(graph)?, &name, &make)?;
-            Ok((OutFolder { graph, task, path: path(), name, of_graph, pinned: None }, rest))
+            let is_handed_on = AtomicBool::new(false);
+            Ok((OutFolder { graph, task, path: path(), name, of_graph, pinned: None, is_handed_on }, rest))
         });
         made.map_err(|error| WorkspaceError {
             action: "make",
@@ -229,10 +240,13 @@ impl OutKeeper {
         if let Err(error) = futimens(&out.of_graph, &Timestamps { last_access: now, last_modification: now }) {
             log::warn!("cannot mark the folder of {}: {error}", out.graph);
         }
+        if out.is_handed_on.load(Ordering::Relaxed) {
+            return self.0.give(Job::Ended(out.graph, out.task));
+        }
         if dir_pool.is_some_and(|dir_pool| dir_pool.keep_out(&mut out)) {
             return;
         }
-        let OutFolder { graph, task, path, name, of_graph, pinned: _ } = out;
+        let OutFolder { graph, task, path, name, of_graph, .. } = out;
         // Most tasks leave nothing there.
         match rustix::fs::unlinkat(&of_graph, &name, AtFlags::REMOVEDIR) {
             Ok(()) | Err(Errno::NOENT) => {}

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
-use super::{Answer, Code, Controller, Effect, Filter, Goal, Page, Query, Refusal, Reply, Ticket, words};
+use super::{Answer, Code, Controller, Effect, Filter, Goal, Page, Query, Refusal, Reply, Ticket, Timer, words};
 use crate::engine::controller::graphs::OwnedGraph;
 use crate::engine::controller::jobs::Job;
 use crate::engine::graph::Graph;
@@ -11,6 +12,10 @@ use crate::protocol::graph::AcceptedGraph;
 use crate::protocol::page::PageOf;
 use crate::protocol::requests::graph::{GraphSubmit, unknown_fields};
 use crate::types::{GraphEvent, GraphId, Mono, Now, Requirements, StepIndex, TaskRecord, ToolName, Wall, nearest};
+
+/// Time that agents have to look for the tools of a graph. A client waits longer for an answer (`ZMQ_RECV_TIMEOUT`), and an agent that
+/// is well needs milliseconds.
+const LOOK_TIME_MAX: Duration = Duration::from_secs(1);
 
 /// The submit of a graph that waits until all agents have looked for its tools; see [`super::super::looks`].
 #[derive(Debug)]
@@ -51,15 +56,27 @@ impl Controller {
                 }
                 None => {
                     self.sought_graphs.park(ticket, self.looks.number(), SoughtGraph { submit, plan });
+                    self.timers.set(Timer::SoughtGraph(ticket), now.mono + LOOK_TIME_MAX);
                     Answer::Later
                 }
             },
         }
     }
 
-    /// All agents have looked for the tools of a graph.
+    /// An agent has told its tools: graphs that waited only for these are accepted.
+    pub(in crate::engine::controller) fn submit_found_graphs(&mut self, now: Now) {
+        let found = |(ticket, sought): (Ticket, &SoughtGraph)| {
+            self.missing_tool(&sought.submit.graph).is_none().then_some(ticket)
+        };
+        for ticket in self.sought_graphs.entries().filter_map(found).collect::<Vec<_>>() {
+            self.submit_sought_graph(now, ticket);
+        }
+    }
+
+    /// All agents have looked for the tools of a graph, or its time has passed.
     pub(in crate::engine::controller) fn submit_sought_graph(&mut self, now: Now, ticket: Ticket) {
         let Some((_, SoughtGraph { submit, plan })) = self.sought_graphs.remove(ticket) else { return };
+        self.timers.clear(&Timer::SoughtGraph(ticket));
         let reply = match self.check_graph(now, &submit) {
             Ok(Some(reply)) => reply,
             Ok(None) => match self.missing_tool(&submit.graph) {
@@ -76,6 +93,7 @@ impl Controller {
         let Err(refusal) = self.check_open() else { return };
         for ticket in self.sought_graphs.before(&u64::MAX) {
             self.sought_graphs.remove(ticket);
+            self.timers.clear(&Timer::SoughtGraph(ticket));
             self.tasks.effects.push_back(Effect::Reply(ticket, Reply::Refused(refusal.clone())));
         }
     }
@@ -120,9 +138,11 @@ impl Controller {
         let nearest = nearest(tool.as_str(), sets.names().map(ToolName::as_str));
         let hint =
             nearest.map(|nearest| format!("; the nearest tool that an agent has is {nearest}")).unwrap_or_default();
+        let silent = self.first_awaited().map(|agent| format!("; agent {agent} has not told its tools in time"));
         let message = format!(
-            "step {step}: no agent has the tool {tool}{hint}; put {} into the tools folder of an agent, and submit the graph \
+            "step {step}: no agent has the tool {tool}{hint}{}; put {} into the tools folder of an agent, and submit the graph \
              again",
+            silent.unwrap_or_default(),
             tool.archive_name()
         );
         Some(Refusal::new(Code::BadOperation, message))
@@ -162,7 +182,7 @@ impl Controller {
             ));
         }
         let bytes = tasks.saturating_mul(size_of::<TaskRecord>()).saturating_add(graph.bytes());
-        let sought: usize = self.sought_graphs.values().map(|sought| sought.submit.graph.bytes()).sum();
+        let sought: usize = self.sought_graphs.entries().map(|(_, sought)| sought.submit.graph.bytes()).sum();
         let (held, max) = (self.tasks.queue().bytes() + self.graphs.bytes() + sought, self.settings.waiting_bytes_max);
         if held.saturating_add(bytes) > max {
             return limit(format!(

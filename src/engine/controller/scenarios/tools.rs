@@ -611,8 +611,15 @@ fn the_submit_of_a_graph_that_waits_for_a_look_is_answered_whatever_happens() {
     let mut world = World::new();
     world.has_looked("a", 0, "y");
     let (silent, None) = world.graph_of(&["x"]) else { panic!("not asked") };
-    world.pass(INTERVAL * 2);
-    assert!(world.graph_replies(silent).is_some(), "the look is given up, or the agent is lost");
+    world.pass(seconds(1.0));
+    let Some(Err((code, said))) = world.graph_replies(silent) else { panic!("its client does not wait for ever") };
+    assert_eq!(code, Code::BadOperation);
+    assert!(said.contains("; agent a has not told its tools in time; put x.tar.gz"), "{said}");
+
+    world.has_looked("b", 0, "y");
+    let (found, None) = world.graph_of(&["z"]) else { panic!("not asked") };
+    world.has_looked("b", 0, "y,z");
+    assert!(matches!(world.graph_replies(found), Some(Ok(_))), "although a is silent");
     world.has_looked("a", 0, "y");
     let (gone, None) = world.graph_of(&["x"]) else { panic!("not asked") };
     assert_eq!(world.controller.handle_disconnected(gone.connection), [gone]);
