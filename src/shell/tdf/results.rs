@@ -75,12 +75,17 @@ impl Results {
         Ok(Self { folder, namespace })
     }
 
-    /// The runs whose results an earlier process has left, oldest first. Those of another namespace wait for a worker of that.
+    /// The runs whose results an earlier process has left, oldest first. Those of another namespace wait for a worker of that. What a
+    /// killed process had not written completely is removed.
     pub(super) fn left(&self) -> io::Result<Vec<Fence>> {
         let mut found = Vec::new();
         for entry in fs::read_dir(&self.folder)? {
             let path = entry?.path();
-            if !path.to_string_lossy().ends_with(ENDING) {
+            let name = path.to_string_lossy();
+            if name.ends_with(DRAFT) {
+                fs::remove_file(&path)?;
+            }
+            if !name.ends_with(ENDING) {
                 continue;
             }
             match read(&path) {
@@ -207,6 +212,17 @@ mod tests {
             next.forget(&kept.fence);
             assert_eq!(next.left().unwrap(), []);
         }
+    }
+
+    #[test]
+    fn what_was_not_written_completely_is_removed() {
+        let own = tempfile::tempdir().unwrap();
+        let worker = WorkerName::new("w").unwrap();
+        let results = Results::open(own.path(), &worker, "ns".to_owned()).unwrap();
+        let draft = results.path(&finished(&worker).fence).with_extension(&DRAFT[1..]);
+        fs::write(&draft, "half").unwrap();
+        assert_eq!(results.left().unwrap(), []);
+        assert!(!draft.exists());
     }
 
     #[test]
