@@ -2,8 +2,9 @@
 
 use redis::Commands as _;
 
-use super::Place;
 use super::original::Order;
+use super::waiting::eventually;
+use super::{Place, clock};
 
 #[test]
 fn an_executed_task_succeeds_or_fails_by_its_stderr() {
@@ -153,4 +154,61 @@ fn poison_is_counted_and_stops_no_round() {
     place.rounds(1);
     let claimed: Vec<u64> = place.claim("w", 5).iter().map(|task| task.task.0).collect();
     assert!(claimed.contains(&id), "{claimed:?}");
+}
+
+/// Most open tasks only wait; those that do not are found between them.
+#[test]
+fn open_tasks_that_wait_hide_no_other() {
+    let mut place = Place::new();
+    let crowd = |place: &mut Place| {
+        for _ in 0..250 {
+            place.original.open(&Order::default());
+        }
+    };
+    let wall = clock::now().wall.micros() / 1_000_000;
+    crowd(&mut place);
+    let later = (wall + 3600).to_string();
+    let start = Order { start_after: &later, ..Order::default() };
+    let [future, early] = [(); 2].map(|()| place.original.open(&start));
+    let [ahead, twice] = [(); 2].map(|()| place.original.open(&Order::default()));
+    let bad = [
+        ("round", "00"),
+        ("start_after", "x"),
+        ("end_before", ""),
+        ("timeout", "nan"),
+        ("fails", "1.5"),
+        ("max_fails", "inf"),
+        ("timeouts", "-"),
+        ("max_timeouts", "0x1"),
+    ];
+    let poisoned = bad.map(|(field, value)| {
+        let id = place.original.open(&Order::default());
+        let () = place.original.redis.hset(place.original.task(id), field, value).unwrap();
+        (id, format!("the field {field} is {value:?}"))
+    });
+    let () = place.original.redis.zadd("MyProgram:open", early, 5).unwrap();
+    let () = place.original.redis.zadd("MyProgram:open", ahead, wall + 3600).unwrap();
+    place.original.enter(twice, "running", "running", 0, &[("0:worker", "theirs")]);
+    crowd(&mut place);
+    place.rounds(1);
+    let mut score = |id: u64| -> f64 { place.original.redis.zscore("MyProgram:open", id).unwrap() };
+    let due = later.parse::<f64>().unwrap();
+    assert_eq!((score(future), score(early)), (due, due));
+    assert!(score(ahead) < due, "{}", score(ahead));
+    assert_eq!(place.sets(twice), ["running"]);
+    let told: std::collections::BTreeMap<u64, String> =
+        place.original.redis.hgetall("MyProgram:llts:poisoned").unwrap();
+    assert_eq!(told.keys().copied().collect::<Vec<_>>(), poisoned.each_ref().map(|(id, _)| *id));
+    for (id, sentence) in &poisoned {
+        assert!(told[id].starts_with(sentence), "{}", told[id]);
+    }
+    // One that ends while a server is at work, which has seen it wait.
+    let end_before = format!("{}.5", clock::now().wall.micros() / 1_000_000 + 1);
+    let ending = place.original.open(&Order { end_before: &end_before, ..Order::default() });
+    place.configs();
+    let server = place.start(&["server", "one", "server.cfg"]);
+    eventually("it expires", || place.sets(ending) == ["expired"]);
+    server.stop();
+    let open: usize = place.original.redis.zcard("MyProgram:open").unwrap();
+    assert_eq!(open, 500 + 3 + poisoned.len());
 }

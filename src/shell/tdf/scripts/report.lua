@@ -14,7 +14,8 @@ if known and known[5] == round and known[1] == started and known[2] == worker an
   local row = {id, 'executed', STAMP, 'executed'}
   for at = 5, 12 do row[at] = known[at] end
   row[13], row[14], row[15], row[16], row[17] = started, worker, STAMP, '1', tostring(#errors)
-  row[18], row[19], row[20] = false, redis.call('HGET', LOSSES, id), false
+  -- No verdict on an executed task needs its lease or losses.
+  row[18], row[19], row[20] = false, false, false
   move(id, hops, {round .. ':output', output, round .. ':error', errors}, lines, known[3], row)
   return {'moved'}
 end

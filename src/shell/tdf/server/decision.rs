@@ -39,6 +39,6 @@ pub(super) fn encode_poison(id: &str, set: State, sentence: &str) -> Value {
 }
 
 /// A score as Redis reads it.
-fn number(score: f64) -> String {
+pub(super) fn number(score: f64) -> String {
     repr(score)
 }

@@ -19,11 +19,17 @@ use crate::protocol::tdf::{Facts, words};
 use crate::types::tdf::number::float;
 use crate::types::tdf::{State, TaskId};
 
-/// Tasks whose facts are read in one script: it keeps Redis from others for some milliseconds.
-const CHUNK: usize = 500;
+/// Tasks whose facts are read, or that are moved, by one script: it keeps claims waiting for one to two milliseconds.
+const CHUNK: usize = 100;
+
+/// The same for open tasks, most of which only wait.
+const OPEN_CHUNK: usize = 200;
+
+/// Ids that one script looks for in the sets.
+const STRAYS_CHUNK: usize = 400;
 
 /// Ids that are read in one command.
-const PAGE: usize = 5_000;
+const PAGE: usize = 2_000;
 
 /// Ids that one round looks at for tasks in no set: a namespace with a million tasks is gone through within a few rounds.
 const STRAYS_PER_ROUND: u64 = 50_000;
@@ -63,6 +69,8 @@ struct Chunk {
     length: usize,
     facts: Vec<Facts>,
     poisoned: Vec<(String, Poison)>,
+    /// Of open tasks: until when each one waits, in unix seconds, in the order in which they were asked for.
+    waits: Vec<Option<f64>>,
 }
 
 impl Rounds {
@@ -166,13 +174,14 @@ impl Rounds {
             for (id, score) in &page {
                 match id.parse() {
                     Ok(task) if !self.watch(set).is_due(task, *score, now) => {}
-                    Ok(_) => due.push(id.as_str()),
+                    Ok(task) => due.push((id.as_str(), Some((task, *score)))),
                     Err(_) if self.told.contains(id) => {}
-                    Err(_) => due.push(id.as_str()),
+                    Err(_) => due.push((id.as_str(), None)),
                 }
             }
-            for ids in due.chunks(CHUNK) {
-                moved += self.look_at(namespace, set, ids)?;
+            let size = if set == State::Open { OPEN_CHUNK } else { CHUNK };
+            for entries in due.chunks(size) {
+                moved += self.look_at(namespace, set, entries)?;
             }
             if page.len() < PAGE {
                 break;
@@ -183,9 +192,28 @@ impl Rounds {
         Ok(moved)
     }
 
-    fn look_at(&mut self, namespace: &mut Namespace, set: State, ids: &[&str]) -> Result<usize, RedisError> {
-        let call = Call::new(scripts::FACTS).arg(words::state(set)).arg("ids");
-        let chunk = self.read(namespace, ids.iter().fold(call, Call::arg))?;
+    /// The number and score of an entry are missing if its id is no number.
+    fn look_at(
+        &mut self,
+        namespace: &mut Namespace,
+        set: State,
+        entries: &[(&str, Option<(TaskId, f64)>)],
+    ) -> Result<usize, RedisError> {
+        let call = if set == State::Open {
+            entries.iter().fold(Call::new(scripts::OPEN_FACTS), |call, (id, entry)| {
+                call.arg(id).arg(entry.map_or_else(String::new, |(_, score)| decision::number(score)))
+            })
+        } else {
+            let call = Call::new(scripts::FACTS).arg(words::state(set)).arg("ids");
+            entries.iter().fold(call, |call, (id, _)| call.arg(id))
+        };
+        let chunk = self.read(namespace, call)?;
+        for ((id, entry), wait) in entries.iter().zip(&chunk.waits) {
+            if let (Some((task, _)), Some(until)) = (entry, wait) {
+                self.watch(set).look_again(*task, *until);
+                self.told.remove(*id);
+            }
+        }
         let mut decisions = Vec::new();
         for facts in &chunk.facts {
             let (task, now) = (facts.task, chunk.now);
@@ -267,8 +295,8 @@ impl Rounds {
         let Some(first) = self.stray_cursor else { return Ok(moved) };
         let last = last_id(namespace)?;
         let end = last.min(first.saturating_add(STRAYS_PER_ROUND - 1));
-        let step = u64::try_from(CHUNK).unwrap_or(u64::MAX);
-        for from in (first..=end).step_by(CHUNK) {
+        let step = u64::try_from(STRAYS_CHUNK).unwrap_or(u64::MAX);
+        for from in (first..=end).step_by(STRAYS_CHUNK) {
             let chunk = read_strays(namespace, from, end.min(from + step - 1))?;
             self.strays.extend(chunk.facts.iter().map(|facts| (facts.task, facts.state, facts.round, chunk.now)));
         }
@@ -279,10 +307,17 @@ impl Rounds {
 
 fn read(namespace: &mut Namespace, call: Call) -> Result<Chunk, RedisError> {
     namespace.ask(call, |value| {
-        let [now, rows] = reply::list(value)?.try_into().ok()?;
-        let now = float(&reply::text(now)?)?;
-        let rows: Vec<Row> = reply::list(rows)?.into_iter().map(reply::row).collect::<Option<_>>()?;
-        let mut chunk = Chunk { now, length: rows.len(), facts: Vec::with_capacity(rows.len()), poisoned: Vec::new() };
+        let mut parts = reply::list(value)?.into_iter();
+        let now = float(&reply::text(parts.next()?)?)?;
+        let rows: Vec<Row> = reply::list(parts.next()?)?.into_iter().map(reply::row).collect::<Option<_>>()?;
+        let waits = parts.next().map_or_else(|| Some(Vec::new()), reply::list)?;
+        let mut chunk = Chunk {
+            now,
+            length: rows.len(),
+            facts: Vec::with_capacity(rows.len()),
+            poisoned: Vec::new(),
+            waits: waits.into_iter().map(|until| float(&reply::text(until)?)).collect(),
+        };
         for row in &rows {
             match Facts::parse(row) {
                 Ok(facts) => chunk.facts.push(facts),
@@ -317,12 +352,15 @@ fn read_page(namespace: &mut Namespace, set: State, first: usize) -> Result<(f64
 }
 
 /// How many of the decisions were done.
-fn apply(namespace: &mut Namespace, decisions: Vec<Json>) -> Result<usize, RedisError> {
-    if decisions.is_empty() {
-        return Ok(0);
+fn apply(namespace: &mut Namespace, mut decisions: Vec<Json>) -> Result<usize, RedisError> {
+    let mut done = 0;
+    while !decisions.is_empty() {
+        let later = decisions.split_off(decisions.len().min(CHUNK));
+        let call = Call::new(scripts::APPLY).arg(Json::Array(std::mem::replace(&mut decisions, later)).to_string());
+        done += namespace
+            .ask(call, |value| Some(reply::list(value)?.into_iter().filter(|done| *done == Value::Int(1)).count()))?;
     }
-    let call = Call::new(scripts::APPLY).arg(Json::Array(decisions).to_string());
-    namespace.ask(call, |value| Some(reply::list(value)?.into_iter().filter(|done| *done == Value::Int(1)).count()))
+    Ok(done)
 }
 
 /// The id of the task that was opened last.
