@@ -40,27 +40,33 @@ impl Controller {
         submit: GraphSubmit,
         plan: Option<Arc<Graph>>,
     ) -> Answer {
-        let checked = self.check_graph(now, &submit).and_then(|first| match (first, plan) {
-            (Some(reply), _) => Ok(Err(reply)),
-            (None, Some(plan)) => Ok(Ok(plan)),
-            (None, None) => Ok(Ok(Arc::new(Graph::new(&submit.graph.document)?))),
-        });
-        match checked {
-            Err(refusal) => Reply::Refused(refusal).into(),
-            Ok(Err(reply)) => reply.into(),
-            Ok(Ok(plan)) if self.missing_tool(&submit.graph).is_none() => self.accept_graph(now, submit, plan).into(),
-            Ok(Ok(plan)) => match self.sought_graphs.obstacle(ticket.connection, self.settings.parked_max) {
-                Some(obstacle) => {
-                    let message = format!("the agents cannot be asked for the tools of this graph: {obstacle}");
-                    Reply::Refused(Refusal::new(Code::LimitReached, message)).into()
-                }
-                None => {
-                    self.sought_graphs.park(ticket, self.looks.number(), SoughtGraph { submit, plan });
-                    self.timers.set(Timer::SoughtGraph(ticket), now.mono + LOOK_TIME_MAX);
-                    Answer::Later
-                }
-            },
+        self.accept_or_park(now, ticket, submit, plan).unwrap_or_else(|refusal| Reply::Refused(refusal).into())
+    }
+
+    fn accept_or_park(
+        &mut self,
+        now: Now,
+        ticket: Ticket,
+        submit: GraphSubmit,
+        plan: Option<Arc<Graph>>,
+    ) -> Result<Answer, Refusal> {
+        if let Some(reply) = self.check_graph(now, &submit)? {
+            return Ok(reply.into());
         }
+        let plan = match plan {
+            Some(plan) => plan,
+            None => Arc::new(Graph::new(&submit.graph.document)?),
+        };
+        if self.missing_tool(&submit.graph).is_none() {
+            return Ok(self.accept_graph(now, submit, plan).into());
+        }
+        if let Some(obstacle) = self.sought_graphs.obstacle(ticket.connection, self.settings.parked_max) {
+            let message = format!("the agents cannot be asked for the tools of this graph: {obstacle}");
+            return Err(Refusal::new(Code::LimitReached, message));
+        }
+        self.sought_graphs.park(ticket, self.looks.number(), SoughtGraph { submit, plan });
+        self.timers.set(Timer::SoughtGraph(ticket), now.mono + LOOK_TIME_MAX);
+        Ok(Answer::Later)
     }
 
     /// An agent has told its tools: graphs that waited only for these are accepted.
@@ -77,15 +83,18 @@ impl Controller {
     pub(in crate::engine::controller) fn submit_sought_graph(&mut self, now: Now, ticket: Ticket) {
         let Some((_, SoughtGraph { submit, plan })) = self.sought_graphs.remove(ticket) else { return };
         self.timers.clear(&Timer::SoughtGraph(ticket));
-        let reply = match self.check_graph(now, &submit) {
-            Ok(Some(reply)) => reply,
-            Ok(None) => match self.missing_tool(&submit.graph) {
-                Some(refusal) => Reply::Refused(refusal),
-                None => self.accept_graph(now, submit, plan),
-            },
-            Err(refusal) => Reply::Refused(refusal),
-        };
+        let reply = self.accept_or_refuse(now, submit, plan).unwrap_or_else(Reply::Refused);
         self.tasks.effects.push_back(Effect::Reply(ticket, reply));
+    }
+
+    fn accept_or_refuse(&mut self, now: Now, submit: GraphSubmit, plan: Arc<Graph>) -> Result<Reply, Refusal> {
+        if let Some(reply) = self.check_graph(now, &submit)? {
+            return Ok(reply);
+        }
+        match self.missing_tool(&submit.graph) {
+            Some(refusal) => Err(refusal),
+            None => Ok(self.accept_graph(now, submit, plan)),
+        }
     }
 
     /// The service stops: no submit of a graph waits any more.
