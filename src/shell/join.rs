@@ -81,7 +81,7 @@ pub enum JoinError {
         /// The time that passed without an answer.
         waited: Duration,
     },
-    /// A signal has come.
+    /// A signal interrupts the wait.
     #[error("left before the answer")]
     Interrupted,
 }
@@ -137,7 +137,7 @@ pub enum Visit {
     Nonsense,
     /// The time has passed.
     Expired,
-    /// A signal has come.
+    /// A signal interrupts the wait.
     Interrupted,
 }
 
@@ -154,7 +154,7 @@ pub enum Verdict {
     Left,
     /// The time has passed.
     Expired,
-    /// A signal has come.
+    /// A signal interrupts the wait.
     Interrupted,
 }
 

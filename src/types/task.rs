@@ -54,6 +54,31 @@ impl TaskRecord {
     /// Largest number of past rounds; the oldest are dropped.
     pub const PAST_ROUNDS_MAX: usize = 20;
 
+    /// A task that has just been accepted and waits for its first round, without address and relations.
+    #[must_use]
+    pub fn accepted(id: TaskId, tool: ToolName, submitted: Arc<str>, policy: Arc<Policy>, at: Wall) -> Self {
+        Self {
+            id,
+            tool,
+            submitted,
+            address: None,
+            parent: None,
+            submitted_at: at,
+            round: Round::default(),
+            state: TaskState::Waiting { not_before: policy.start_after.filter(|start| *start > at) },
+            policy,
+            relations: None,
+            unmet: Vec::new(),
+            counts: Counts::default(),
+            pushes: 0,
+            kill: None,
+            unconfirmed: false,
+            held: None,
+            acknowledgement: Acknowledgement::None,
+            past: Vec::new(),
+        }
+    }
+
     /// The phase of the task.
     #[must_use]
     pub const fn phase(&self) -> Phase {

@@ -9,7 +9,7 @@ use llts::engine::controller::Record;
 use llts::protocol::requests::submit::Submission;
 use llts::protocol::{json, words};
 use llts::shell::store::Store;
-use llts::types::{Acknowledgement, Counts, Fields, Policy, Round, TaskId, TaskRecord, TaskState, ToolName, Wall};
+use llts::types::{Fields, Policy, TaskId, TaskRecord, ToolName, Wall};
 
 /// The number of rows per commit.
 const BATCH: u64 = 10_000;
@@ -39,26 +39,9 @@ pub(crate) fn fill(state_dir: &Path, tool: &str, tasks: u64) -> Result<(), Bench
         let batch: Vec<Record> = (next..tasks.min(next + BATCH))
             .map(|number| {
                 let wall = Wall::from_micros(FIRST.micros() + number);
-                Record::Put(Box::new(TaskRecord {
-                    id: TaskId::new(wall, [0; TaskId::SUFFIX_LEN]),
-                    tool: tool.clone(),
-                    submitted: Arc::clone(&submitted),
-                    address: None,
-                    relations: None,
-                    unmet: Vec::new(),
-                    parent: None,
-                    submitted_at: wall,
-                    round: Round(0),
-                    policy: Arc::clone(&policy),
-                    counts: Counts::default(),
-                    pushes: 0,
-                    kill: None,
-                    unconfirmed: false,
-                    held: None,
-                    acknowledgement: Acknowledgement::None,
-                    past: Vec::new(),
-                    state: TaskState::Waiting { not_before: None },
-                }))
+                let id = TaskId::new(wall, [0; TaskId::SUFFIX_LEN]);
+                let (submitted, policy) = (Arc::clone(&submitted), Arc::clone(&policy));
+                Record::Put(Box::new(TaskRecord::accepted(id, tool.clone(), submitted, policy, wall)))
             })
             .collect();
         store.commit(&batch)?;

@@ -22,9 +22,8 @@ use crate::protocol::publish::Published;
 use crate::protocol::relations::write_place;
 use crate::protocol::{task, words};
 use crate::types::{
-    Acknowledgement, Counts, GraphChange, GraphEvent, GraphId, GraphStatus, KillCause, Membership, Now, Outcome, Phase,
-    Relations, Round, StepContext, StepRole, StepState, StepTask, TaskEnd, TaskId, TaskRecord, TaskRole, TaskState,
-    Wall,
+    GraphChange, GraphEvent, GraphId, GraphStatus, KillCause, Membership, Now, Outcome, Phase, Relations, Round,
+    StepContext, StepRole, StepState, StepTask, TaskEnd, TaskId, TaskRecord, TaskRole, TaskState, Wall,
 };
 
 impl Controller {
@@ -119,24 +118,9 @@ impl Controller {
         let submitted = format!("{},{}", terms.members, write_place(&place));
         let task = self.new_id(now.wall);
         let record = TaskRecord {
-            id: task,
-            submitted: submitted.into(),
-            tool: terms.tool,
             address: terms.address,
-            parent: None,
-            submitted_at: now.wall,
-            round: Round::default(),
-            state: TaskState::Waiting { not_before: terms.policy.start_after.filter(|at| *at > now.wall) },
-            policy: terms.policy,
             relations: Some(Arc::new(Relations { job: Some(job), after: Vec::new(), step: Some(place) })),
-            unmet: Vec::new(),
-            counts: Counts::default(),
-            pushes: 0,
-            kill: None,
-            unconfirmed: false,
-            held: None,
-            acknowledgement: Acknowledgement::None,
-            past: Vec::new(),
+            ..TaskRecord::accepted(task, terms.tool, submitted.into(), terms.policy, now.wall)
         };
         self.families.add(task, root(id));
         self.tasks.insert(now, record);

@@ -10,9 +10,7 @@ use relations::Companions;
 use super::{Code, Controller, Refusal, Reply, words};
 use crate::protocol::requests::submit::{Parent, Submit};
 use crate::protocol::{code, task};
-use crate::types::{
-    Acknowledgement, Counts, GraphId, Membership, Now, Phase, Requirements, Round, TaskId, TaskRecord, TaskState, Wall,
-};
+use crate::types::{GraphId, Membership, Now, Phase, Requirements, TaskId, TaskRecord, Wall};
 
 /// A submit that can be accepted.
 struct Checked {
@@ -89,24 +87,11 @@ impl Controller {
         let id = self.new_id(now.wall);
         let terms = submit.relations.as_ref().map_or(0, |relations| relations.after.len());
         let record = TaskRecord {
-            id,
-            submitted,
-            tool: submit.tool,
             address: submit.address.map(Arc::new),
             parent,
-            submitted_at: now.wall,
-            round: Round::default(),
-            state: TaskState::Waiting { not_before: submit.policy.start_after.filter(|at| *at > now.wall) },
-            policy: submit.policy,
             unmet: (0..).take(terms).collect(),
             relations: submit.relations,
-            counts: Counts::default(),
-            pushes: 0,
-            kill: None,
-            unconfirmed: false,
-            held: None,
-            acknowledgement: Acknowledgement::None,
-            past: Vec::new(),
+            ..TaskRecord::accepted(id, submit.tool, submitted, submit.policy, now.wall)
         };
         if let Some(parent) = parent {
             self.families.add(id, parent);

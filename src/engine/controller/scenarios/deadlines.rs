@@ -207,17 +207,7 @@ fn a_task_whose_time_is_over_while_its_agent_cleans_up_has_no_next_round() {
     let fields = until(&world, 5.0).with(words::MAX_FAILS, 9u32);
     let task = world.submitted(&fields);
     world.runs("a", task, Round(0));
-    let (phase, times) = (Phase::Ended, PhaseTimes::default());
-    let report = Report {
-        task,
-        round: Some(Round(0)),
-        phase,
-        times,
-        ran: None,
-        result: Some(result(1)),
-        provided: None,
-        wait: None,
-    };
+    let report = report_of(task, Round(0), Phase::Ended, Some(result(1)));
     let _ = world.say("a", FromAgent::Report(Box::new(report)));
     world.pass(seconds(5.5));
     world.ends("a", task, Round(0), result(1));

@@ -162,17 +162,7 @@ fn another_agent_of_the_name_proves_nothing() {
     let _ = world.say_as("a", 3, FromAgent::Exit);
     assert_eq!(world.asks("b"), None);
     let report = |session, world: &mut World| {
-        let (phase, times) = (Phase::Finished, PhaseTimes::default());
-        let report = Report {
-            task,
-            round: Some(Round(0)),
-            phase,
-            times,
-            ran: None,
-            result: Some(result(0)),
-            provided: None,
-            wait: None,
-        };
+        let report = report_of(task, Round(0), Phase::Finished, Some(result(0)));
         world.say_as("a", session, FromAgent::Report(Box::new(report))).1
     };
     let answer = report(4, &mut world);

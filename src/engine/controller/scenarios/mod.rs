@@ -369,16 +369,7 @@ impl World {
 
     fn report(&mut self, agent: &str, task: TaskId, round: Round, phase: Phase) -> Option<Code> {
         let result = (phase >= Phase::Ended).then(|| result(0));
-        let report = Report {
-            task,
-            round: Some(round),
-            phase,
-            times: PhaseTimes::default(),
-            ran: None,
-            result,
-            provided: None,
-            wait: None,
-        };
+        let report = report_of(task, round, phase, result);
         match self.say(agent, FromAgent::Report(Box::new(report))).1 {
             Answer::Now(Reply::Reported { refusal, .. }) => refusal.map(|refusal| refusal.code),
             other => panic!("{other:?}"),
@@ -393,8 +384,7 @@ impl World {
 
     /// The run of a task ends with this result.
     fn ends(&mut self, agent: &str, task: TaskId, round: Round, result: RunResult) -> Option<Code> {
-        let (phase, times, result) = (Phase::Finished, PhaseTimes::default(), Some(result));
-        let report = Report { task, round: Some(round), phase, times, ran: None, result, provided: None, wait: None };
+        let report = report_of(task, round, Phase::Finished, Some(result));
         match self.say(agent, FromAgent::Report(Box::new(report))).1 {
             Answer::Now(Reply::Reported { refusal, .. }) => refusal.map(|refusal| refusal.code),
             other => panic!("{other:?}"),
@@ -493,6 +483,12 @@ fn rules() -> Rules {
 
 fn filter(name: &str, value: &str) -> Filter {
     Filter::new(&Fields::new().with(name, value))
+}
+
+/// An agent's report of a run, without times.
+fn report_of(task: TaskId, round: Round, phase: Phase, result: Option<RunResult>) -> Report {
+    let times = PhaseTimes::default();
+    Report { task, round: Some(round), phase, times, ran: None, result, provided: None, wait: None }
 }
 
 fn result(exit_code: i32) -> RunResult {

@@ -272,7 +272,7 @@ fn a_run_whose_agent_still_owes_the_end_of_another_one_goes_on() {
     let (first, second) = (world.task(), world.task());
     world.runs("a", first, Round(0));
     world.restart();
-    assert_eq!(world.beat("a", Some((second, Round(0)))), None, "undecided until the report has come");
+    assert_eq!(world.beat("a", Some((second, Round(0)))), None, "undecided until the report arrives");
     assert_eq!(world.ends("a", first, Round(0), result(0)), None);
     assert_eq!(world.beat("a", Some((second, Round(0)))), Some(Directive::Run));
     assert_eq!(world.ends("a", second, Round(0), result(0)), None);

@@ -276,17 +276,7 @@ fn an_agent_that_is_lost_after_the_end_of_a_run_spends_no_budget() {
     let mut world = World::new();
     let task = world.submitted(&with_budgets(1, 0, 0));
     world.runs("a", task, Round(0));
-    let (phase, times) = (Phase::Ended, PhaseTimes::default());
-    let report = Report {
-        task,
-        round: Some(Round(0)),
-        phase,
-        times,
-        ran: None,
-        result: Some(result(1)),
-        provided: None,
-        wait: None,
-    };
+    let report = report_of(task, Round(0), Phase::Ended, Some(result(1)));
     let _ = world.say("a", FromAgent::Report(Box::new(report)));
     world.pass(INTERVAL * 2);
     let record = world.record(task);

@@ -96,10 +96,10 @@ pub enum Effect {
     Renew(Vec<Fence>),
 }
 
-/// What a run has come to.
+/// The result of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Ended {
-    /// Which run.
+    /// The claim of the run.
     pub fence: Fence,
     /// The budget of a run that took too long.
     pub timed_out: Option<Budget>,
