@@ -251,11 +251,13 @@ fn of_tail(empty: &OutputPart, pending: &Pending, tail: &str, total: u64, missin
 
 fn progress(record: &TaskRecord, round: Round) -> Result<Progress<'_>, Refusal> {
     if round < record.round {
-        let past = record.past.iter().find(|past| past.round == round);
-        return Ok(past.map_or(Progress::Forgotten, |past| {
-            let agent = past.assignment.as_ref().map(|run| &run.agent);
-            Progress::Over(agent, past.result.as_deref())
-        }));
+        let Some(past) = record.past.iter().find(|past| past.round == round) else {
+            // A number that is left out, to fence off a run that may be out there, has no run of its own.
+            let has_dropped = record.past.len() >= TaskRecord::PAST_ROUNDS_MAX;
+            let is_before = record.past.first().is_none_or(|first| round < first.round);
+            return Ok(if has_dropped && is_before { Progress::Forgotten } else { Progress::Over(None, None) });
+        };
+        return Ok(Progress::Over(past.assignment.as_ref().map(|run| &run.agent), past.result.as_deref()));
     }
     if round > record.round && record.phase() == Phase::Finished {
         let (task, last) = (record.id, record.round);
