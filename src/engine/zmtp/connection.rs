@@ -51,7 +51,7 @@ pub enum Event {
 }
 
 #[derive(Debug)]
-enum State {
+pub(super) enum State {
     Greeting {
         theirs: GreetingReader,
         /// Number of bytes of our own greeting that have been queued.
@@ -67,18 +67,18 @@ enum State {
 /// One connection; see the [module](super).
 #[derive(Debug)]
 pub struct Connection {
-    settings: Settings,
-    state: State,
-    handshake: Handshake,
+    pub(super) settings: Settings,
+    pub(super) state: State,
+    pub(super) handshake: Handshake,
     /// The session of an open, secured connection.
-    session: Option<Session>,
+    pub(super) session: Option<Session>,
     started: Mono,
-    reader: FrameReader,
+    pub(super) reader: FrameReader,
     /// The parts of an incomplete message.
-    parts: Vec<Vec<u8>>,
-    parts_bytes: usize,
-    outbox: Outbox,
-    liveness: Liveness,
+    pub(super) parts: Vec<Vec<u8>>,
+    pub(super) parts_bytes: usize,
+    pub(super) outbox: Outbox,
+    pub(super) liveness: Liveness,
 }
 
 impl Connection {

@@ -21,7 +21,7 @@ use rand::{Rng as _, SeedableRng as _};
 
 use super::command::{self, ERROR, READY};
 use super::disconnect_reason::DisconnectReason;
-use super::keys::{ClientKeys, KeyPair, PublicKey, ServerKeys};
+use super::keys::{ClientKeys, KeyPair, PublicKey, ServerKeys, between};
 use super::kind::Kind;
 use super::session::Session;
 
@@ -49,11 +49,6 @@ pub(super) struct Secured {
     pub(super) kind: Kind,
     pub(super) session: Session,
     pub(super) key: PublicKey,
-}
-
-/// The box between a peer and us.
-fn between(theirs: &PublicKey, ours: &KeyPair) -> SalsaBox {
-    SalsaBox::new(&crypto_box::PublicKey::from_bytes(*theirs.as_bytes()), &ours.secret)
 }
 
 /// Opens a box with a nonce.
@@ -198,7 +193,12 @@ impl CurveServer {
         let kind = command::peer_kind(ours, text)?;
         let ready = seal(&with, short_nonce(*b"CurveZMQREADY---", 1_u64.to_be_bytes()), &command::properties(ours));
         command::write(out, READY, &[&1_u64.to_be_bytes(), &ready]);
-        let session = Session::new(with, *b"CurveZMQMESSAGES", *b"CurveZMQMESSAGEC", 1, u64::from_be_bytes(number));
+        let session = Session::new(
+            with,
+            (*client, transient.clone()),
+            (*b"CurveZMQMESSAGES", *b"CurveZMQMESSAGEC"),
+            (1, u64::from_be_bytes(number)),
+        );
         Ok(Secured { kind, session, key })
     }
 }
@@ -268,7 +268,12 @@ impl CurveClient {
         let with = between(&server, &self.transient);
         let properties = open(&with, short_nonce(*b"CurveZMQREADY---", number), data)?;
         let kind = command::peer_kind(ours, &properties)?;
-        let session = Session::new(with, *b"CurveZMQMESSAGEC", *b"CurveZMQMESSAGES", 2, u64::from_be_bytes(number));
+        let session = Session::new(
+            with,
+            (server, self.transient.clone()),
+            (*b"CurveZMQMESSAGEC", *b"CurveZMQMESSAGES"),
+            (2, u64::from_be_bytes(number)),
+        );
         Ok(Secured { kind, session, key: self.keys.server })
     }
 }

@@ -3,6 +3,8 @@
 //! The reader accepts any split of the stream: a header is collected in nine bytes, a body in the buffer that becomes the
 //! frame.
 
+use serde::{Deserialize, Serialize};
+
 use super::{DisconnectReason, LongMessages};
 
 pub(super) const MORE: u8 = 1;
@@ -29,7 +31,7 @@ pub(super) struct Allowance {
 }
 
 /// The frame that is being read.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
 pub(super) struct FrameReader {
     header: [u8; HEADER_BYTES_MAX],
     have: usize,

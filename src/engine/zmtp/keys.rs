@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
-use crypto_box::SecretKey;
+use crypto_box::{SalsaBox, SecretKey};
 
 use crate::types::z85_key;
 pub use crate::types::{BadKey, PublicKey};
@@ -52,6 +52,11 @@ impl fmt::Debug for KeyPair {
     }
 }
 
+/// The box between a peer and us.
+pub(super) fn between(theirs: &PublicKey, ours: &KeyPair) -> SalsaBox {
+    SalsaBox::new(&crypto_box::PublicKey::from_bytes(*theirs.as_bytes()), &ours.secret)
+}
+
 /// The security of a connection.
 #[derive(Clone, Debug)]
 pub enum Security {
@@ -87,6 +92,10 @@ impl Security {
             Self::Null => "NULL",
             Self::CurveServer(_) | Self::CurveClient(_) => "CURVE",
         }
+    }
+
+    pub(super) const fn is_curve(&self) -> bool {
+        !matches!(self, Self::Null)
     }
 
     pub(super) const fn is_server(&self) -> bool {

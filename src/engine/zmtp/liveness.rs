@@ -50,6 +50,10 @@ impl Liveness {
         self.ttl = (!ttl.is_zero()).then_some(ttl);
     }
 
+    pub(super) const fn ttl(&self) -> Option<Duration> {
+        self.ttl
+    }
+
     /// Bytes are queued.
     pub(super) fn waits(&mut self, now: Mono) {
         self.stalled_since.get_or_insert(now);

@@ -39,6 +39,7 @@ mod liveness;
 mod outbox;
 mod session;
 mod subscriptions;
+mod suspended;
 mod tests;
 
 pub use connection::{Connection, Event, Peer, Settings};
@@ -47,6 +48,7 @@ pub use keys::{BadKey, ClientKeys, KeyPair, PublicKey, Security, ServerKeys};
 pub use kind::Kind;
 pub use liveness::Timer;
 pub use subscriptions::{PREFIX_BYTES_MAX, Subscriptions, TooMany};
+pub use suspended::Suspended;
 
 use std::time::Duration;
 

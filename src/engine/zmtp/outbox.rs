@@ -36,6 +36,14 @@ impl Outbox {
         self.bytes.len() - self.written
     }
 
+    /// Contains exactly these bytes, which end a message.
+    pub(super) fn resume(&mut self, bytes: Vec<u8>) {
+        *self = Self { bytes, ..Self::default() };
+        if !self.is_empty() {
+            self.end_message();
+        }
+    }
+
     /// The buffer for commands and the handshake: they are always queued, but their bytes count.
     pub(super) const fn buffer(&mut self) -> &mut Vec<u8> {
         &mut self.bytes

@@ -5,8 +5,11 @@ use std::fmt;
 use crypto_box::SalsaBox;
 use crypto_box::aead::{AeadInPlace as _, Nonce};
 
+use serde::{Deserialize, Serialize};
+
 use super::disconnect_reason::DisconnectReason;
 use super::frame::{COMMAND, Frame, MORE, write_header};
+use super::keys::{KeyPair, PublicKey, between};
 
 const MESSAGE: &[u8; 8] = b"\x07MESSAGE";
 const TAG: std::ops::Range<usize> = 16..32;
@@ -21,9 +24,22 @@ const BOXED_COMMAND: u8 = 2;
 /// The two directions of a secured connection.
 pub(super) struct Session {
     with: SalsaBox,
+    /// The key of the peer and our own, for this connection only: [`Self::with`] is made of them.
+    keys: (PublicKey, KeyPair),
     ours: [u8; 16],
     theirs: [u8; 16],
     /// The last used numbers. They increase, so that no message can be replayed.
+    sent: u64,
+    heard: u64,
+}
+
+/// A [`Session`] as data. It contains secrets.
+#[derive(Clone, Deserialize, Serialize)]
+pub(super) struct SuspendedSession {
+    secret: [u8; 32],
+    key: [u8; 32],
+    ours: [u8; 16],
+    theirs: [u8; 16],
     sent: u64,
     heard: u64,
 }
@@ -35,8 +51,27 @@ impl fmt::Debug for Session {
 }
 
 impl Session {
-    pub(super) const fn new(with: SalsaBox, ours: [u8; 16], theirs: [u8; 16], sent: u64, heard: u64) -> Self {
-        Self { with, ours, theirs, sent, heard }
+    pub(super) const fn new(
+        with: SalsaBox,
+        keys: (PublicKey, KeyPair),
+        (ours, theirs): ([u8; 16], [u8; 16]),
+        (sent, heard): (u64, u64),
+    ) -> Self {
+        Self { with, keys, ours, theirs, sent, heard }
+    }
+
+    /// The state, for [`Self::resume`].
+    pub(super) fn suspend(&self) -> SuspendedSession {
+        let (key, pair) = &self.keys;
+        let (secret, key) = (pair.secret.to_bytes(), *key.as_bytes());
+        SuspendedSession { secret, key, ours: self.ours, theirs: self.theirs, sent: self.sent, heard: self.heard }
+    }
+
+    /// Continues a session.
+    pub(super) fn resume(suspended: &SuspendedSession) -> Self {
+        let SuspendedSession { secret, key, ours, theirs, sent, heard } = *suspended;
+        let keys = (PublicKey::from_bytes(key), KeyPair::from_bytes(secret));
+        Self { with: between(&keys.0, &keys.1), keys, ours, theirs, sent, heard }
     }
 
     /// Writes a frame in a box.

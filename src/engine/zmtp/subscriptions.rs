@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
+use serde::{Deserialize, Serialize};
+
 use super::Event;
 
 /// Longest prefix. It is the beginning of a message that we send; a longer one only costs memory.
@@ -14,8 +16,21 @@ pub const PREFIX_BYTES_MAX: usize = 256;
 pub struct TooMany;
 
 /// The prefixes of one peer. A prefix that was subscribed twice must be cancelled twice (RFC 29).
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
+#[serde(from = "Vec<(Vec<u8>, u32)>", into = "Vec<(Vec<u8>, u32)>")]
 pub struct Subscriptions(BTreeMap<Vec<u8>, u32>);
+
+impl From<Vec<(Vec<u8>, u32)>> for Subscriptions {
+    fn from(prefixes: Vec<(Vec<u8>, u32)>) -> Self {
+        Self(prefixes.into_iter().collect())
+    }
+}
+
+impl From<Subscriptions> for Vec<(Vec<u8>, u32)> {
+    fn from(subscriptions: Subscriptions) -> Self {
+        subscriptions.0.into_iter().collect()
+    }
+}
 
 impl Subscriptions {
     /// Adds a prefix; a peer may have `max` different ones.

@@ -74,12 +74,12 @@ fn connection(kind: Kind) -> Connection {
     secured(kind, Security::Null, 0)
 }
 
-fn secured(kind: Kind, security: Security, seed: u8) -> Connection {
+pub(super) fn secured(kind: Kind, security: Security, seed: u8) -> Connection {
     Connection::new(at(Duration::ZERO), Settings { kind, limits: limits(), security }, [seed; 32])
 }
 
 /// All events that result from some bytes, and the reason for the end.
-fn feed(connection: &mut Connection, mut input: &[u8]) -> (Vec<Event>, Option<DisconnectReason>) {
+pub(super) fn feed(connection: &mut Connection, mut input: &[u8]) -> (Vec<Event>, Option<DisconnectReason>) {
     let mut events = Vec::new();
     loop {
         match connection.handle_input(at(Duration::ZERO), &mut input) {
@@ -90,14 +90,14 @@ fn feed(connection: &mut Connection, mut input: &[u8]) -> (Vec<Event>, Option<Di
     }
 }
 
-fn take(connection: &mut Connection) -> Vec<u8> {
+pub(super) fn take(connection: &mut Connection) -> Vec<u8> {
     let bytes = connection.output().to_vec();
     connection.handle_written(at(Duration::ZERO), bytes.len());
     bytes
 }
 
 /// Carries bytes back and forth until both sides are silent.
-fn converse(one: &mut Connection, other: &mut Connection) -> (Vec<Event>, Vec<Event>) {
+pub(super) fn converse(one: &mut Connection, other: &mut Connection) -> (Vec<Event>, Vec<Event>) {
     let (mut of_one, mut of_other) = (Vec::new(), Vec::new());
     while !(one.output().is_empty() && other.output().is_empty()) {
         let (events, reason) = feed(other, &take(one));
@@ -492,7 +492,7 @@ proptest! {
     }
 }
 
-fn keys() -> (Security, Security) {
+pub(super) fn keys() -> (Security, Security) {
     let (server, client) = (KeyPair::from_bytes([1; 32]), KeyPair::from_bytes([2; 32]));
     let authorised = [client.public()].into_iter().collect();
     let client = ClientKeys { pair: client, server: server.public() };
