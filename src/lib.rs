@@ -138,6 +138,13 @@
 //! of the configuration behind it, and finds the controller by the unix socket there. So a command means the same service in every
 //! folder. The supervisor also runs agents alone, for a controller elsewhere.
 //!
+//! # A new version
+//!
+//! A process of a service can become another version of its program by an exec ([`shell::supervisor`]): it keeps its number, its
+//! children and chosen descriptors. So the supervisor keeps its agents, the controller keeps its listeners and the connections of
+//! clients ([`engine::zmtp::Suspended`]), and an agent, which has nothing to keep but its run, ends when that has ended. The order is
+//! that of [`engine::supervisor`].
+//!
 //! # Prompts
 //!
 //! Prompts have a door of their own, over TCP: the prompt master hands the files of a folder out to workers

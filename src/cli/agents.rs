@@ -24,12 +24,22 @@ pub(super) fn run(session: &mut Session) -> Result<u8, Failure> {
         return Ok(0);
     }
     let now = clock::now().wall;
-    let mut table = Table::new(&["AGENT", "STATUS", "DRAINED", "TAGS", "TOOLS", "TASK", "IP", "HEARD"]);
+    let mut table = Table::new(&["AGENT", "STATUS", "DRAINED", "TAGS", "TOOLS", "TASK", "VERSION", "IP", "HEARD"]);
     for agent in &agents {
         let heard = agent.heard_at().map(|heard| format!("{} ago", times::duration(now.since(heard))));
         let (drained, heard) = (if agent.is_drained() { "yes" } else { "" }, heard.unwrap_or_default());
         let tools = agent.tools().map(|tools| counted(&tools)).unwrap_or_default();
-        table.row([agent.id(), agent.status(), drained, agent.tags(), &tools, agent.task(), agent.ip(), &heard]);
+        table.row([
+            agent.id(),
+            agent.status(),
+            drained,
+            agent.tags(),
+            &tools,
+            agent.task(),
+            agent.version(),
+            agent.ip(),
+            &heard,
+        ]);
     }
     session.out.table(&table);
     Ok(0)

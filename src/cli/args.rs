@@ -5,8 +5,8 @@ use clap::{CommandFactory as _, Parser, Subcommand};
 use super::connect::Global;
 use super::later::Later;
 use super::{
-    agent, config, context, drain, exit, explain, gate, graph, guard, hold, init, job, join, keys, kill, list, lists,
-    logs, map, prompt, query, retry, run, step, store, submit, supervise, tdf, tool, up, wait,
+    agent, config, context, controller, drain, exit, explain, gate, graph, guard, hold, init, job, join, keys, kill,
+    list, lists, logs, map, prompt, query, restart, retry, run, step, store, submit, supervise, tdf, tool, up, wait,
 };
 
 const ABOUT: &str =
@@ -101,8 +101,10 @@ pub(super) enum Command {
     Up(Later<up::UpArgs>),
     /// Stop the service that `up` has started
     Down,
+    /// Replace the processes of the service by this version of llts, one after the other, without losing a task
+    Restart(Later<restart::RestartArgs>),
     /// Run a controller in the foreground
-    Controller,
+    Controller(Later<controller::ControllerArgs>),
     /// Run an agent in the foreground
     Agent(Later<agent::AgentArgs>),
     /// Run a controller and agents in the foreground
@@ -147,7 +149,8 @@ impl Command {
             Self::Up(_) => Some("`llts up` starts a service on this machine"),
             Self::Init(_) | Self::Join(_) => Some("this command makes a home on this machine"),
             Self::Down => Some("`llts down` stops a service of this machine"),
-            Self::Controller => Some("`llts controller` is a controller itself"),
+            Self::Restart(_) => Some("`llts restart` replaces the processes of a service of this machine"),
+            Self::Controller(_) => Some("`llts controller` is a controller itself"),
             Self::Store(_) => Some("`llts store` reads the store of this machine"),
             Self::Graph(args) => args.acts_elsewhere(),
             Self::Tool(_) => Some("`llts tool` works on files of this machine"),
@@ -165,7 +168,7 @@ impl Command {
 
     /// Whether it is a part of a service, which has the home as its current folder.
     pub(super) const fn runs_in_its_home(&self) -> bool {
-        matches!(self, Self::Controller | Self::Agent(_))
+        matches!(self, Self::Controller(_) | Self::Agent(_))
     }
 
     /// Whether its stderr is for people.

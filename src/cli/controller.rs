@@ -1,5 +1,7 @@
 //! `llts controller`: a controller in the foreground, until SIGTERM or Ctrl-C.
 
+use clap::Args;
+
 use super::Session;
 use super::exit::{self, Failure};
 use crate::config::Config;
@@ -9,7 +11,14 @@ use crate::shell::logging::{self, LogError};
 use crate::shell::port_holder;
 use crate::shell::privacy;
 
-pub(super) fn run(session: &Session) -> Result<u8, Failure> {
+#[derive(Args, Debug)]
+pub(super) struct ControllerArgs {
+    /// Continue as the successor of the program that ran in this process, with the state in this descriptor
+    #[arg(long, value_name = "FD", hide = true)]
+    handover: Option<i32>,
+}
+
+pub(super) fn run(session: &Session, args: &ControllerArgs) -> Result<u8, Failure> {
     session.check_transport()?;
     privacy::keep_files_private();
     let config = &session.config;
@@ -19,7 +28,7 @@ pub(super) fn run(session: &Session) -> Result<u8, Failure> {
         Err(error) => return Err(Failure::failed(error)),
         Ok(()) => {}
     }
-    controller::run(config).map_err(|error| {
+    controller::run(config, args.handover).map_err(|error| {
         let is_usage = matches!(&error, ControllerError::Socket(error) if error.is_about_keys());
         let holder = holder_of_port(&error, config);
         Failure { exit: if is_usage { exit::USAGE } else { exit::FAILED }, ..logged(format!("{error}{holder}")) }

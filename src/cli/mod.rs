@@ -48,6 +48,7 @@ mod logs;
 mod map;
 mod prompt;
 mod query;
+mod restart;
 mod retry;
 mod run;
 mod stats;
@@ -237,6 +238,7 @@ fn dispatch(session: &mut Session, command: Command) -> Result<u8, Failure> {
     match command {
         Command::Up(args) => up::run(session, &args),
         Command::Down => down::run(session),
+        Command::Restart(args) => restart::run(session, &args),
         Command::Run(args) => run::run(session, &args),
         Command::Map(args) => map::run(session, &args),
         Command::Submit(args) => submit::run(session, &args),
@@ -268,7 +270,7 @@ fn dispatch(session: &mut Session, command: Command) -> Result<u8, Failure> {
         Command::Prompt(args) => prompt::run(session, args.0),
         Command::Lists(args) => lists::run(session, &args),
         Command::Tdf(args) => tdf::run(session, args.0),
-        Command::Controller => controller::run(session),
+        Command::Controller(args) => controller::run(session, &args),
         Command::Agent(args) => agent::run(session, &args),
         Command::Guard(args) => guard::run(session, &args),
         Command::Supervise(args) => supervise::run(session, args.0),

@@ -9,7 +9,7 @@ use clap::builder::RangedU64ValueParser;
 use super::Session;
 use super::exit::Failure;
 use crate::shell::privacy;
-use crate::shell::supervisor::{AGENTS_MAX, Options, Report, supervise};
+use crate::shell::supervisor::{AGENTS_MAX, Options, READINESS, Report, check_readiness, supervise};
 
 #[derive(Args, Debug)]
 pub(super) struct SuperviseArgs {
@@ -22,6 +22,12 @@ pub(super) struct SuperviseArgs {
     /// Detach from the terminal
     #[arg(long)]
     detached: bool,
+    /// Continue as the successor of the program that ran in this process, with the state in this descriptor
+    #[arg(long, value_name = "FD", conflicts_with = "guest")]
+    handover: Option<i32>,
+    /// Only say whether this program can take over the service
+    #[arg(long)]
+    probe: bool,
     /// End when stdin does, and remove this folder
     #[arg(long, value_name = "FOLDER")]
     guest: Option<PathBuf>,
@@ -29,8 +35,15 @@ pub(super) struct SuperviseArgs {
 
 pub(super) fn run(session: &mut Session, args: SuperviseArgs) -> Result<u8, Failure> {
     privacy::keep_files_private();
-    let SuperviseArgs { agents, of: elsewhere, detached, guest } = args;
-    let options = Options { config: session.config_file(), agents, elsewhere, detached, ephemeral_dir: guest };
+    let SuperviseArgs { agents, of: elsewhere, detached, handover, probe, guest } = args;
+    if probe {
+        session.check_start()?;
+        check_readiness(&session.config).map_err(Failure::failed)?;
+        session.out.line(READINESS);
+        return Ok(0);
+    }
+    let options =
+        Options { config: session.config_file(), agents, elsewhere, detached, handover, ephemeral_dir: guest };
     let Session { config, out, .. } = session;
     supervise(config, &options, |report| out.value(&serde_json::json!(report))).map_err(|error| {
         let sentence = error.to_string();

@@ -52,6 +52,7 @@ pub mod step_files;
 pub mod task;
 pub mod tdf;
 mod typed;
+pub mod version;
 pub mod words;
 
 pub use code::{Code, Refusal};

@@ -26,7 +26,7 @@ use super::logging;
 use super::outputs::Lifetime;
 use super::port::{Denial, Link, SocketError};
 use super::process::{self, RecordError};
-use super::signals::Signals;
+use super::signals::{RETIRE, Signals};
 use super::tools::{self, ToolsFolder};
 use super::transport;
 use super::trust::{self, Part, Untrusted};
@@ -122,7 +122,8 @@ impl Name {
 /// [`AgentError`], when it cannot start or is rejected.
 pub fn run(config: &Config, name: &Name, guard: Option<GuardPlan>) -> Result<(), AgentError> {
     // This comes before any thread is started, so that all of them leave these signals to the loop.
-    let mut signals = Signals::install(&[Signal::SIGTERM, Signal::SIGINT, Signal::SIGCHLD, tools::CHANGE_SIGNAL])?;
+    let mut signals =
+        Signals::install(&[Signal::SIGTERM, Signal::SIGINT, RETIRE, Signal::SIGCHLD, tools::CHANGE_SIGNAL])?;
     // This comes before the agent adopts detached processes.
     let guard_keeper = GuardKeeper::start(guard);
     process::become_subreaper()?;
@@ -312,6 +313,9 @@ impl Agent {
                 self.runner.reap(now, &mut self.slot);
             } else if signal == tools::CHANGE_SIGNAL {
                 self.tools.notice();
+            } else if signal == RETIRE {
+                log::info!("{signal}: stopping as soon as there is no task");
+                self.slot.handle_retire(now);
             } else {
                 log::info!("{signal}: stopping");
                 self.slot.handle_stop(now);

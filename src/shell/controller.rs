@@ -7,9 +7,12 @@
 mod documents;
 mod error;
 mod settings;
+mod stopping;
+mod succession;
 
 use std::io::Write as _;
 use std::os::fd::AsFd as _;
+use std::path::Path;
 use std::sync::Arc;
 
 use nix::sys::signal::Signal;
@@ -17,18 +20,18 @@ use nix::sys::signal::Signal;
 use documents::{Document, Documents, Unread};
 pub use error::ControllerError;
 pub use settings::field_limits;
+use stopping::Ending;
 
 use super::clock;
 use super::door::{Address, Change, Door, Doors, Request, ZmtpDoor};
 use super::http::Http;
 use super::lists::HostedLists;
-use super::lock::StateLock;
 use super::logging;
 use super::metrics::Metrics;
 use super::port::Ports;
 use super::prompt::HostedMaster;
 use super::push::Pusher;
-use super::signals::Signals;
+use super::signals::{RETIRE, Signals};
 use super::store::{CommitError, Store, Writer};
 use super::tdf::pool::{HostedPool, HostedServer};
 use super::transport;
@@ -49,19 +52,20 @@ const REQUESTS_PER_TURN: usize = 256;
 /// Bytes of requests after which a turn takes no more of them from a door. A submit of many tasks takes some milliseconds.
 const REQUEST_BYTES_PER_TURN: usize = 131_072;
 
-/// Runs a controller until it gets SIGTERM or SIGINT.
+/// Runs a controller until it gets SIGTERM or SIGINT. `handover` is the descriptor of the state of the program before this one in
+/// this process; see [`succession`].
 ///
 /// # Errors
 /// [`ControllerError`], when it cannot start.
-pub fn run(config: &Config) -> Result<(), ControllerError> {
+pub fn run(config: &Config, handover: Option<i32>) -> Result<(), ControllerError> {
     // This comes before any thread is started, so that all of them leave these signals to the loop.
-    let mut signals = Signals::install(&[Signal::SIGTERM, Signal::SIGINT])?;
+    let mut signals = Signals::install(&[Signal::SIGTERM, Signal::SIGINT, RETIRE])?;
     trust::check(config, Part::Controller)?;
-    let _lock = StateLock::acquire(&config.paths.state_dir, "controller")?;
+    let (lock, before) = succession::begin(&config.paths.state_dir, handover)?;
     let mut store = Store::open(&config.paths.state_dir, config.controller.durability)?;
     let descriptors = super::limits::raise_descriptor_limit()?;
     let watchable = publish::prefix(kind::TASK_STATUS);
-    let ports = transport::bind(config, watchable, descriptors)?;
+    let ports = transport::bind(config, watchable, descriptors, before)?;
     let rules = settings::rules(config, &[ports.requests(), ports.broadcasts()]);
     let mut pusher = Pusher::start(settings::push(config, &rules), transport::push_keys(config)?)?;
     let stored = store.load(&rules)?;
@@ -93,13 +97,17 @@ pub fn run(config: &Config) -> Result<(), ControllerError> {
         commit_began: Mono::from_nanos(0),
         dropped: 0,
     };
-    let served = service.serve(&mut signals);
+    let served = service.serve(&mut signals, &config.paths.state_dir);
     if let Some(prompts) = prompts {
         prompts.stop()?;
     }
-    let stopped = served.and_then(|()| service.stop());
+    let stopped = served.and_then(|ending| Ok((service.stop(&ending)?, ending)));
     tdf_server.into_iter().for_each(HostedServer::stop);
-    stopped
+    match stopped? {
+        (Some(suspension), Ending::Succeeded(successor)) => succession::succeed(&successor, &lock, suspension),
+        (None, _) | (_, Ending::Stopped) => {}
+    }
+    Ok(())
 }
 
 fn announce<'a>(
@@ -148,7 +156,7 @@ struct Service {
 }
 
 impl Service {
-    fn serve(&mut self, signals: &mut Signals) -> Result<(), ControllerError> {
+    fn serve(&mut self, signals: &mut Signals, state_dir: &Path) -> Result<Ending, ControllerError> {
         loop {
             let before = clock::now().mono;
             let has_room = self.sequencer.has_push_room(|address| self.pusher.room(address));
@@ -170,9 +178,8 @@ impl Service {
             self.sequencer.handle_timeout(now);
             self.sequencer.handle_push_room(|address| self.pusher.room(address));
             self.depart(now);
-            if signalled && let Some(signal) = signals.read().first() {
-                log::info!("{signal}: stopping");
-                return Ok(());
+            if signalled && let Some(ending) = stopping::ending(&signals.read(), state_dir) {
+                return Ok(ending);
             }
         }
     }
@@ -349,23 +356,5 @@ impl Service {
         if let Some(address) = &change.address {
             self.pusher.push_by(now.mono, now.mono, address, message);
         }
-    }
-
-    /// Answers every parked request, stores all decisions, and delivers the queued pushes.
-    fn stop(mut self) -> Result<(), ControllerError> {
-        let now = clock::now();
-        self.sequencer.handle_stop();
-        self.receive(now);
-        self.depart(now);
-        while !self.sequencer.is_at_rest() {
-            let [_] = self.doors.wait(clock::now().mono, None, [self.writer.as_fd()]);
-            let now = clock::now();
-            self.take_outcome(now)?;
-            self.depart(now);
-        }
-        let counts = self.pusher.stop();
-        self.doors.close();
-        log::info!("controller stopped; {} replies were not sent; pushes: {counts:?}", self.dropped);
-        Ok(())
     }
 }

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::io;
-use std::os::fd::{AsFd as _, AsRawFd as _, RawFd};
+use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, RawFd};
 use std::path::Path;
 
 use nix::errno::Errno;
@@ -51,6 +51,10 @@ impl Watch {
     /// itself has moved. A file that is made counts as open until it is closed.
     pub(super) fn with_made(self) -> Self {
         Self { further: AddWatchFlags::IN_CREATE | AddWatchFlags::IN_MOVE_SELF, ..self }
+    }
+
+    pub(super) fn as_fd(&self) -> BorrowedFd<'_> {
+        self.inotify.as_fd()
     }
 
     pub(super) fn raw_fd(&self) -> RawFd {

@@ -5,6 +5,7 @@
 
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, Read, Write};
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -110,6 +111,16 @@ impl StateLock {
             std::thread::yield_now();
         }
         Err(LockError::Held { what: what.to_owned(), pid: None, path })
+    }
+
+    /// Continues a lock that the program before this one in this process has left open.
+    pub(super) fn adopt(file: OwnedFd) -> Self {
+        Self { file: File::from(file) }
+    }
+
+    /// The descriptor, for [`Self::adopt`].
+    pub(super) fn as_fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
     }
 
     /// The same, but waits for the holder as long as that takes.

@@ -19,6 +19,12 @@ pub use nix::sys::signal::Signal;
 /// without it.
 pub const STOP: [Signal; 3] = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP];
 
+/// The signal that asks a process of a service to make room for another program.
+pub(super) const RETIRE: Signal = Signal::SIGUSR2;
+
+/// The same signal, for its sender.
+pub(super) const SENT_RETIRE: rustix::process::Signal = rustix::process::Signal::USR2;
+
 /// Signals that arrived while [`with_clean_mask`] let them through, one bit each.
 static MISSED: AtomicU64 = AtomicU64::new(0);
 

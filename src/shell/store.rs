@@ -204,6 +204,20 @@ pub fn inspect(state_dir: &Path, mut each: impl FnMut(TaskRecord)) -> Result<usi
     Ok(count)
 }
 
+/// Checks, also while a controller runs, that the store of a folder is not of a newer version than this program knows. A
+/// store that is missing will be made.
+///
+/// # Errors
+/// When it is, or cannot be read.
+pub fn check_version(state_dir: &Path) -> Result<(), StoreError> {
+    let path = state_dir.join(FILE);
+    if !path.exists() {
+        return Ok(());
+    }
+    let connection = connect(&path, OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
+    schema::version(&connection, &path).map(drop)
+}
+
 /// Finishes an interrupted repair whose only remaining step is to put the new store in place.
 ///
 /// # Errors

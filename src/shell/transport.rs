@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use super::curve_keys::{self, KeyFolder};
 use super::endpoint::{Address, LinkSettings, OwnLink, OwnPorts, Pipe, PortSettings, Requester};
-use super::port::{ANSWER_BYTES_MAX, Bound, Connected, Library, SocketError};
+use super::port::{ANSWER_BYTES_MAX, Bound, Connected, Library, SocketError, SuspendedPorts};
 use crate::config::{Config, ConfigError, Exposure, LocalSocket, NetworkSection, Sources, Transport};
 use crate::engine::endpoint::ConnectionLimits;
 use crate::engine::zmtp::{KeyPair, Limits, LongMessages, Security};
@@ -35,11 +35,11 @@ const NOT_BUILT_IN: &str =
 
 /// Binds the controller's ports. Messages that begin with `watchable` are worth making only while
 /// [`is_watched`](super::port::Ports::is_watched) is true; `descriptors` is the number of descriptors that the process may
-/// have.
+/// have. `before` is what the program before this one in this process has left open.
 ///
 /// # Errors
 /// When an address is in use or does not belong to this machine.
-pub fn bind(config: &Config, watchable: String, descriptors: u64) -> Bound {
+pub fn bind(config: &Config, watchable: String, descriptors: u64, before: SuspendedPorts) -> Bound {
     let (requests, broadcasts) = (config.controller.rep_endpoint(), config.controller.pub_endpoint());
     Ok(match config.network.transport {
         Transport::Zmq => {
@@ -57,10 +57,12 @@ pub fn bind(config: &Config, watchable: String, descriptors: u64) -> Bound {
                 local_may_fail: config.network.local == LocalSocket::Auto && requests.is_some(),
                 subscriptions_max: config.limits.subscriptions_max,
             };
-            let mut ports = OwnPorts::open(requests.as_deref(), broadcasts.as_deref(), watchable, &settings)?;
+            let (requests, broadcasts) = (requests.as_deref(), broadcasts.as_deref());
+            let mut ports = OwnPorts::continue_with(before, requests, broadcasts, watchable, &settings)?;
             if let Some(keys) = keys {
                 ports.watch_keys(keys);
             }
+            ports.resume();
             Box::new(ports)
         }
     })

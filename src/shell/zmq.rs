@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use super::port::{
     ANSWER_BYTES_MAX, BACKLOG, Denial, KEEPALIVE_COUNT, KEEPALIVE_IDLE_SECONDS, KEEPALIVE_INTERVAL_SECONDS, LINGER,
-    Library, Link, Ports, SocketError, Unsendable,
+    Library, Link, Ports, SocketError, Suspension, Unsendable,
 };
 use crate::config::{Config, LimitsSection};
 use crate::engine::zmtp::PREFIX_BYTES_MAX;
@@ -122,6 +122,11 @@ impl ZmqPorts {
 }
 
 impl Ports for ZmqPorts {
+    fn suspend(self: Box<Self>) -> Option<Suspension> {
+        self.close();
+        None
+    }
+
     fn requests(&self) -> &str {
         &self.requests.endpoint
     }

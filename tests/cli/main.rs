@@ -16,6 +16,7 @@ mod poison;
 mod policies;
 mod private;
 mod readme;
+mod restart;
 mod sandbox;
 mod service;
 mod steering;

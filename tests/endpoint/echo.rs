@@ -74,7 +74,9 @@ impl Echo {
     /// With the ports of a `TRANSPORT`, as a controller binds them; 0 is a free port.
     pub(crate) fn over(transport: &str, ports: [u16; 2]) -> Self {
         let config = configured(transport, own_ip(), ports);
-        Self::serving(move || transport::bind(&config, WATCHABLE.to_owned(), 1024).unwrap())
+        Self::serving(move || {
+            transport::bind(&config, WATCHABLE.to_owned(), 1024, llts::shell::port::SuspendedPorts::default()).unwrap()
+        })
     }
 
     /// Ends, and begins again on the same ports.

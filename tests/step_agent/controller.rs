@@ -42,7 +42,8 @@ impl Controller {
         sandbox.ok(&format!("tool pack tools/{tool}"));
         let file = "CONTROLLER_IP = \"127.0.0.1\"\nCONTROLLER_IPC_FILE = \"\"\nCONTROLLER_REP_PORT = 0\nCONTROLLER_PUB_PORT = 0\n";
         let config = Config::from_parts(Some((Path::new("test.toml"), file)), []).expect("valid");
-        let ports = transport::bind(&config, "watch".to_owned(), 1000).expect("free ports");
+        let ports = transport::bind(&config, "watch".to_owned(), 1000, llts::shell::port::SuspendedPorts::default())
+            .expect("free ports");
         let mut controller =
             Self { sandbox, ports, agent: None, parked: None, handed_out: None, wanted: None, tool: tool.to_owned() };
         controller.start_agent();

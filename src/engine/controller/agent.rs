@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::effect::{ConnectionId, Ticket};
 use super::tool_sets::SetId;
 use crate::protocol::requests::agents::AgentState;
+use crate::protocol::version::Version;
 use crate::types::{Mono, Offer, Round, Session, TaskId, Wall};
 
 /// The state of an agent's slot.
@@ -70,6 +71,8 @@ pub(super) struct Agent {
     pub(super) heard: Mono,
     pub(super) heard_wall: Wall,
     pub(super) ip: Option<String>,
+    /// Its version, if it reports that.
+    pub(super) version: Option<Version>,
     /// The offer in its heartbeats; empty before the first one.
     pub(super) offer: Offer,
     /// Its tools, known from its first message on ([`super::tools`]).

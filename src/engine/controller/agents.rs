@@ -10,6 +10,7 @@ use super::parked::Parked;
 use super::tool_sets::SetId;
 use crate::protocol::requests::agents::{AgentState, AgentView};
 use crate::protocol::requests::stats::AgentCounts;
+use crate::protocol::version::Version;
 use crate::types::{AgentId, Now, Offer, Requirements, Round, TaskId, ToolSet};
 
 #[derive(Debug, Default)]
@@ -60,6 +61,7 @@ impl Agents {
             heard: now.mono,
             heard_wall: now.wall,
             ip: None,
+            version: None,
             offer: Offer::default(),
             tools: None,
             drained: self.drained.contains(&id),
@@ -127,6 +129,12 @@ impl Agents {
     pub(super) fn set_ip(&mut self, id: &AgentId, ip: Option<String>) {
         if let Some(agent) = self.agents.get_mut(id) {
             agent.ip = ip;
+        }
+    }
+
+    pub(super) fn set_version(&mut self, id: &AgentId, version: Option<Version>) {
+        if let Some(agent) = self.agents.get_mut(id) {
+            agent.version = version;
         }
     }
 
@@ -302,6 +310,7 @@ impl Agents {
             state: state(agent.slot),
             task: if let Slot::Busy(task) = agent.slot { Some(task) } else { None },
             ip: agent.ip.clone(),
+            version: agent.version.as_ref().map(|version| version.program.clone()),
             tags: agent.offer.tags.clone(),
             tools: agent.tools.and_then(|known| tools(known.set)),
             drained: agent.drained,

@@ -77,6 +77,12 @@ impl ConnectionInfo {
         self.is_exempt = true;
     }
 
+    /// Whether it never gives way to a newcomer, because an agent sends requests on it.
+    #[must_use]
+    pub const fn is_exempt(&self) -> bool {
+        self.is_exempt
+    }
+
     /// Whether the handshake is complete.
     #[must_use]
     pub const fn is_open(&self) -> bool {

@@ -7,6 +7,7 @@ use super::{Effect, Settings, Slot, Timer};
 use crate::protocol::requests::FromAgent;
 use crate::protocol::requests::heartbeat::{Beat, Heartbeat, ToldTools};
 use crate::protocol::requests::report::Report;
+use crate::protocol::version::Version;
 use crate::types::{Mono, Now, Round, Session, TaskId};
 
 /// Unanswered heartbeats after which the connection is given up.
@@ -98,7 +99,7 @@ impl Link {
         }
         let beat = Some(Beat { number: self.beat, kill_budget: Some(settings.kill_budget()) });
         let (ip, tags) = (Some(settings.ip.clone()), settings.tags.clone());
-        Heartbeat { busy, run, ip, tags, replaces, tools, beat }
+        Heartbeat { busy, run, ip, tags, replaces, tools, beat, version: Some(Version::OURS) }
     }
 
     /// The send time of the heartbeat with this number, which the controller has received.

@@ -9,7 +9,7 @@
 //! | run.sh has ended | [`Slot::handle_exited`] |
 //! | a part of an output, or its growth | [`Slot::handle_served`] |
 //! | a look at the tools folder | [`Slot::handle_tools`], [`Slot::handle_looked`] |
-//! | a request to stop | [`Slot::handle_stop`] |
+//! | a request to stop, at once or as soon as the slot is free | [`Slot::handle_stop`], [`Slot::handle_retire`] |
 //! | a deadline | [`Slot::handle_timeout`] |
 //!
 //! The parts: [`run`] has the phases of the task and its kill ladder, [`orders`] the orders about it, [`link`] the reports to the controller and their
@@ -171,6 +171,8 @@ pub struct Slot {
     report_by: Option<Mono>,
     early_orders: EarlyOrders,
     stopping: bool,
+    /// Whether it stops as soon as its slot is free and its results are confirmed.
+    retiring: bool,
 }
 
 impl Slot {
@@ -188,6 +190,7 @@ impl Slot {
             report_by: None,
             early_orders: EarlyOrders::default(),
             stopping: false,
+            retiring: false,
         };
         slot.heartbeat(now);
         slot
@@ -323,6 +326,9 @@ impl Slot {
 
     /// Asks for a task, if the slot is free and no request is pending. While a report is unconfirmed, only the report asks.
     fn apply(&mut self, now: Now) {
+        if self.retiring {
+            return self.stop_if_idle(now);
+        }
         let idle = self.run.is_free() && self.link.is_settled() && !self.stopping;
         if self.link.is_up() && !self.link.has_applied() && idle {
             self.link.apply(now.mono);
@@ -380,7 +386,7 @@ impl Slot {
         self.link.keep_report(report.clone());
         if self.stopping {
             self.leave_if_done(now);
-        } else if !self.link.has_applied() && self.run.is_free() {
+        } else if !self.retiring && !self.link.has_applied() && self.run.is_free() {
             self.link.apply(now.mono);
             report.wait = Some(self.apply_wait());
         } else if !self.run.is_free() {

@@ -3,6 +3,7 @@
 
 mod finish;
 mod lease;
+mod retire;
 
 use std::time::Duration;
 
@@ -10,6 +11,7 @@ use super::stop::FAREWELL;
 use super::*;
 use crate::protocol::publish::Published;
 use crate::protocol::requests::heartbeat::{Beat, Heartbeat};
+use crate::protocol::version::Version;
 use crate::types::{ExitCode, Fields, Phase, ToolName, Wall};
 
 const INTERVAL: Duration = Duration::from_secs(3);
@@ -216,6 +218,7 @@ fn an_agent_says_hello_and_then_asks_for_a_task() {
         replaces: Some(Session(9)),
         tools: None,
         beat: Some(Beat { number: 1, kill_budget: Some(KILL_INTERVAL + GRACE + Duration::from_secs(1)) }),
+        version: Some(Version::OURS),
     };
     assert_eq!(host.settle(), [Effect::Send(FromAgent::Heartbeat(hello))]);
     assert_eq!(host.answer(heard(1)), [Effect::Ready, apply()]);

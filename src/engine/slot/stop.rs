@@ -28,6 +28,19 @@ impl Slot {
         self.leave_if_done(now);
     }
 
+    /// Stops the agent as soon as its slot is free and its results are confirmed. It takes no other task.
+    pub fn handle_retire(&mut self, now: Now) {
+        self.retiring = true;
+        self.stop_if_idle(now);
+    }
+
+    /// Stops a retiring agent that has nothing to do.
+    pub(super) fn stop_if_idle(&mut self, now: Now) {
+        if self.run.is_free() && self.link.is_settled() {
+            self.handle_stop(now);
+        }
+    }
+
     /// A stopping agent sends its exit when it has nothing else to send.
     pub(super) fn leave_if_done(&mut self, now: Now) {
         if !self.stopping || self.timers.is_set(&Timer::Farewell) {

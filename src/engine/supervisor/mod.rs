@@ -4,11 +4,13 @@
 //! | stage | begins | ends |
 //! |---|---|---|
 //! | starting: the controller first, then all agents | with [`Plan::new`] | when all are ready, or one has ended, or the time limit has passed |
-//! | serving: a process that ends is started again, after a pause | when all are ready | with [`Plan::handle_stop`] |
+//! | serving: a process that ends is started again, after a pause; all are replaced by [`Plan::handle_renew`] | when all are ready, or with [`Plan::adopt`] | with [`Plan::handle_stop`] |
 //! | stopping: the agents first, then the controller | then, or when the start has failed | when no process is left |
 //!
 //! No process is started while processes that a dead one has left behind may be alive.
 
+mod living;
+mod renewal;
 mod slot;
 mod stop;
 
@@ -18,6 +20,9 @@ use std::time::Duration;
 
 use crate::types::Mono;
 
+pub use living::Living;
+pub use renewal::Progress;
+use renewal::Renewal;
 use slot::Slot;
 use stop::Stop;
 
@@ -55,6 +60,11 @@ pub enum Effect {
     Terminate(Role),
     /// End this process.
     Kill(Role),
+    /// Ask this process to make room for one of the present program: an agent ends when it has no task; a controller becomes that
+    /// program, and says again that it is ready, or ends.
+    Retire(Role),
+    /// Note the progress of the renewal, or its end.
+    NoteRenewal,
     /// End this process, because the lease of its run has expired and it does not act.
     Fence(Role),
     /// End all processes that a dead process has left behind, and call `handle_orphans_gone` when none is left.
@@ -74,6 +84,8 @@ pub enum Timer {
     Stop,
     /// Processes that a dead one has left behind must be signalled again, or given up.
     Orphans,
+    /// The time limit for the end of a controller that is replaced has passed.
+    Renewal,
     /// The pause before this process is started again has passed.
     Restart(Role),
     /// The lease of this agent's run has expired.
@@ -107,6 +119,7 @@ pub struct Plan {
     times: Times,
     stage: Stage,
     slots: BTreeMap<Role, Slot>,
+    renewal: Option<Renewal>,
     /// Set while orphans of a dead process may exist.
     orphans: Option<Orphans>,
     /// Why the start failed.
@@ -144,6 +157,7 @@ impl Plan {
             times,
             stage: Stage::Starting { until: now + times.start_max },
             slots: roles.map(|role| (role, Slot::default())).collect(),
+            renewal: None,
             orphans: None,
             failure: None,
             effects: VecDeque::new(),
@@ -155,7 +169,7 @@ impl Plan {
         let Some(slot) = self.slots.get_mut(&role) else { return };
         slot.set_ready();
         if !matches!(self.stage, Stage::Starting { .. }) {
-            return;
+            return self.note_renewed(role);
         }
         if role == Role::Controller {
             for agent in self.agents() {
@@ -171,8 +185,12 @@ impl Plan {
     /// A process has ended, or could not be started.
     pub fn handle_ended(&mut self, now: Mono, role: Role, reason: &str) {
         let Some(slot) = self.slots.get_mut(&role) else { return };
-        let serving = matches!(self.stage, Stage::Serving);
-        slot.end(now, serving);
+        let renewed = self.renewal.as_ref().is_some_and(|renewal| renewal.awaits_end_of(role));
+        match self.stage {
+            Stage::Serving if renewed => slot.end_for_successor(now),
+            Stage::Serving => slot.end(now, true),
+            Stage::Starting { .. } | Stage::Stopping(_) | Stage::Gone => slot.end(now, false),
+        }
         self.orphans.get_or_insert(Orphans { again: now + ORPHANS_AGAIN, give_up: now + ORPHANS_MAX });
         self.end_orphans();
         if matches!(self.stage, Stage::Starting { .. }) {
@@ -228,6 +246,7 @@ impl Plan {
             }
         }
         self.start_due(now);
+        self.end_late_controller(now);
         match &mut self.stage {
             Stage::Starting { until } if *until <= now => {
                 let missing = self.slots.iter().filter(|(_, slot)| !slot.is_ready()).map(|(role, _)| role.to_string());
@@ -259,7 +278,8 @@ impl Plan {
         };
         let lease = |(role, slot): (&Role, &Slot)| Some((slot.lease()?, Timer::Lease(*role)));
         let lease = self.slots.iter().filter_map(lease).min();
-        stage.into_iter().chain(next).chain(lease).min()
+        let renewal = self.renewal.as_ref().and_then(Renewal::until).map(|until| (until, Timer::Renewal));
+        stage.into_iter().chain(next).chain(lease).chain(renewal).min()
     }
 
     /// The next effect.
@@ -303,6 +323,7 @@ impl Plan {
     }
 
     fn stop(&mut self, now: Mono) {
+        self.renewal = None;
         for slot in self.slots.values_mut() {
             slot.stay_down();
         }
@@ -334,6 +355,7 @@ impl Plan {
         }
         let pausing = self.slots.values().any(|slot| slot.pause_until().is_some());
         assert!(!pausing || matches!(self.stage, Stage::Serving), "processes start again only while serving: {self:?}");
+        assert!(self.renewal.is_none() || matches!(self.stage, Stage::Serving), "renewal while not serving: {self:?}");
         assert!(
             self.poll_timeout().is_some() || matches!(self.stage, Stage::Serving | Stage::Stopping(_) | Stage::Gone)
         );

@@ -71,6 +71,13 @@ impl Slot {
         self.pause = (self.pause * 2).min(PAUSE_MAX);
     }
 
+    /// The process has ended because a new one is to take its place.
+    pub(super) fn end_for_successor(&mut self, now: Mono) {
+        if self.is_running() {
+            *self = Self { state: State::Pausing { until: now }, ..Self::default() };
+        }
+    }
+
     pub(super) fn set_lease(&mut self, end: Option<Mono>) {
         self.lease = end.filter(|_| self.is_running());
     }

@@ -276,3 +276,107 @@ fn an_agent_that_outlives_its_lease_is_killed() {
     world.pass(LIFE_MIN);
     assert_eq!(world.effects(), [], "the lease went with the process");
 }
+
+#[test]
+fn a_renewal_replaces_the_controller_first_and_each_agent_when_it_has_ended() {
+    let mut world = World::up(2);
+    let [one, two] = [1, 2].map(Role::Agent);
+    world.plan.handle_renew(world.now);
+    assert_eq!(world.effects(), [Effect::Retire(Role::Controller), Effect::NoteRenewal]);
+    assert_eq!(world.plan.renewal(), Some(Progress { controller: false, agents_left: 2 }));
+    world.ended_cleanly(Role::Controller);
+    assert_eq!(world.effects(), [Effect::EndOrphans, Effect::Start(Role::Controller)], "without a pause");
+    world.ready(Role::Controller);
+    assert_eq!(world.effects(), [Effect::Retire(one), Effect::Retire(two), Effect::NoteRenewal]);
+    world.ended_cleanly(two);
+    assert_eq!(world.effects(), [Effect::EndOrphans, Effect::Start(two)]);
+    assert_eq!(world.plan.renewal(), Some(Progress { controller: true, agents_left: 2 }));
+    world.ready(two);
+    assert_eq!(world.effects(), [Effect::NoteRenewal]);
+    // The first one has a task for days. Another one that dies meanwhile is started after the usual pause.
+    world.pass(SECOND * 100_000);
+    world.ended_cleanly(two);
+    assert_eq!(world.effects(), [Effect::EndOrphans]);
+    world.pass(PAUSE_MIN);
+    assert_eq!(world.effects(), [Effect::Start(two)]);
+    world.ready(two);
+    assert_eq!(world.plan.renewal(), Some(Progress { controller: true, agents_left: 1 }));
+    world.ended_cleanly(one);
+    world.ready(one);
+    assert_eq!(world.effects(), [Effect::EndOrphans, Effect::Start(one), Effect::NoteRenewal]);
+    assert_eq!((world.plan.renewal(), world.plan.poll_timeout()), (None, None));
+}
+
+#[test]
+fn a_controller_that_does_not_make_room_is_killed_and_one_that_cannot_start_is_tried_again() {
+    let mut world = World::up(1);
+    world.plan.handle_renew(world.now);
+    world.effects();
+    world.pass(TIMES.stop_max);
+    assert_eq!(world.effects(), [Effect::Kill(Role::Controller)]);
+    world.ended_cleanly(Role::Controller);
+    assert_eq!(world.effects(), [Effect::EndOrphans, Effect::Start(Role::Controller)]);
+    world.ended_cleanly(Role::Controller);
+    world.pass(PAUSE_MAX);
+    assert_eq!(world.effects(), [Effect::EndOrphans, Effect::Start(Role::Controller)]);
+    world.ready(Role::Controller);
+    assert_eq!(world.effects(), [Effect::Retire(Role::Agent(1)), Effect::NoteRenewal]);
+}
+
+#[test]
+fn agents_of_a_controller_elsewhere_are_renewed_alone() {
+    let mut world = World { plan: Plan::of_agents(Mono::default(), 1, TIMES), now: Mono::default() };
+    world.plan.handle_renew(world.now);
+    assert_eq!(world.effects(), [Effect::Start(Role::Agent(1))], "it is not up");
+    world.ready(Role::Agent(1));
+    world.effects();
+    world.plan.handle_renew(world.now);
+    assert_eq!(world.effects(), [Effect::Retire(Role::Agent(1)), Effect::NoteRenewal]);
+}
+
+#[test]
+fn a_stop_ends_a_renewal() {
+    let mut world = World::up(1);
+    world.plan.handle_renew(world.now);
+    world.ended_cleanly(Role::Controller);
+    world.effects();
+    world.stop();
+    assert_eq!(world.effects(), [Effect::Terminate(Role::Agent(1))]);
+    assert_eq!(world.plan.renewal(), None);
+    world.ready(Role::Controller);
+    assert_eq!(world.effects(), []);
+}
+
+#[test]
+fn a_controller_can_become_the_new_program_without_an_end() {
+    let mut world = World::up(1);
+    world.plan.handle_renew(world.now);
+    world.effects();
+    world.ready(Role::Controller);
+    assert_eq!(world.effects(), [Effect::Retire(Role::Agent(1)), Effect::NoteRenewal]);
+    assert_eq!(world.plan.poll_timeout(), None, "it is not killed");
+}
+
+/// The supervisor's program is replaced, too: its successor has the same processes.
+#[test]
+fn a_plan_is_continued_by_another_one() {
+    let mut world = World::up(3);
+    let lease = world.now + SECOND * 30;
+    world.plan.handle_lease(Role::Agent(1), Some(lease));
+    world.ended(Role::Agent(2));
+    assert_eq!(world.plan.living(), None, "the remains of a dead process are not ended");
+    world.orphans_gone();
+    let living = world.plan.living().unwrap();
+    assert_eq!(
+        living.iter().map(|one| one.role).collect::<Vec<_>>(),
+        [Role::Controller, Role::Agent(1), Role::Agent(3)]
+    );
+    world.plan = Plan::adopt(world.now, 3, true, &living, TIMES);
+    world.plan.sanity_check();
+    assert_eq!(world.effects(), [Effect::Start(Role::Agent(2))]);
+    world.pass(SECOND * 30);
+    assert_eq!(world.effects(), [Effect::Fence(Role::Agent(1))]);
+    world.stop();
+    assert_eq!(world.effects(), [1, 2, 3].map(|agent| Effect::Terminate(Role::Agent(agent))));
+    assert_eq!(world.plan.living(), None);
+}

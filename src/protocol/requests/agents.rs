@@ -1,5 +1,6 @@
 //! AGENT/DETAILS: agents, in the order of their ids, in pages.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::{Ask, Kind, Listing, Request, words};
@@ -27,6 +28,8 @@ pub struct AgentView {
     pub task: Option<TaskId>,
     /// Its IP address.
     pub ip: Option<String>,
+    /// The version of its program, if it reports that.
+    pub version: Option<Cow<'static, str>>,
     /// Its tags.
     pub tags: Labels,
     /// Its tools, as soon as it has reported them.
@@ -68,6 +71,7 @@ fn write_fields(agent: &AgentView, writer: &mut ObjectWriter<'_>) {
     writer.text(words::AGENT_STATUS, agent.state.word());
     writer.maybe_text(words::TASK_ID, agent.task.map(|task| task.to_string()));
     writer.maybe_text(words::AGENT_IP, agent.ip.as_deref());
+    writer.maybe_text(words::PROGRAM_VERSION, agent.version.as_deref());
     if !agent.tags.is_empty() {
         writer.text(words::TAGS, &agent.tags.to_string());
     }
@@ -93,6 +97,8 @@ view! {
         is_drained: bool = |fields| fields.flag(words::DRAINED);
         /// Its IP address.
         ip: &str = |fields| fields.text(words::AGENT_IP).unwrap_or_default();
+        /// The version of its program, or an empty text.
+        version: &str = |fields| fields.text(words::PROGRAM_VERSION).unwrap_or_default();
         /// The time of its last message.
         heard_at: Option<Wall> = |fields| fields.moment(words::HEARD_TIME);
     }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::{FromAgent, Kind, Reader, Refusal, words};
 use crate::protocol::json::ObjectWriter;
 use crate::protocol::typed::{bad, labels, truth, whole};
+use crate::protocol::version::Version;
 use crate::types::{Fields, Labels, Round, Scalar, Session, TaskId, ToolSet};
 
 /// A sign of life with the state of the agent.
@@ -31,6 +32,8 @@ pub struct Heartbeat {
     pub tools: Option<ToldTools>,
     /// The data for leases; `None` from an agent that does not support them.
     pub beat: Option<Beat>,
+    /// Its version, if it reports that.
+    pub version: Option<Version>,
 }
 
 /// The tools that an agent reports.
@@ -126,7 +129,16 @@ impl Reader<'_> {
         let ip = self.text(words::AGENT_IP).map(str::to_owned);
         let tags = labels(&self.fields, words::TAGS)?;
         let replaces = self.number(words::REPLACES)?.map(Session);
-        Ok(Heartbeat { busy, run, ip, tags, replaces, tools: self.tools()?, beat: self.beat()? })
+        Ok(Heartbeat {
+            busy,
+            run,
+            ip,
+            tags,
+            replaces,
+            tools: self.tools()?,
+            beat: self.beat()?,
+            version: Version::read(&self.fields)?,
+        })
     }
 
     fn tools(&self) -> Result<Option<ToldTools>, Refusal> {
@@ -162,6 +174,9 @@ pub(in crate::protocol) fn write(heartbeat: &Heartbeat, writer: &mut ObjectWrite
     if let Some(Beat { number, kill_budget }) = heartbeat.beat {
         writer.literal(words::BEAT, number);
         writer.maybe(words::KILL_BUDGET, kill_budget.map(|budget| budget.as_millis()));
+    }
+    if let Some(version) = &heartbeat.version {
+        version.write(writer);
     }
     writer.maybe(words::REPLACES, heartbeat.replaces.map(|session| session.0));
     if let Some(told) = &heartbeat.tools {

@@ -33,7 +33,11 @@ pub(super) struct Document {
 }
 
 /// The thread.
-pub(super) struct Documents(Background<Unread, Document>);
+pub(super) struct Documents {
+    thread: Background<Unread, Document>,
+    /// Number of requests that it has got and not given back.
+    pending: usize,
+}
 
 impl Documents {
     /// Starts it.
@@ -51,7 +55,7 @@ impl Documents {
             };
             done(Document { connection, to, message, plan });
         };
-        Ok(Self(Background::start("documents", read)?))
+        Ok(Self { thread: Background::start("documents", read)?, pending: 0 })
     }
 
     /// Whether a request is one for this thread.
@@ -60,19 +64,27 @@ impl Documents {
     }
 
     /// Begins to read a document.
-    pub(super) fn read(&self, unread: Unread) {
-        self.0.give(unread);
+    pub(super) fn read(&mut self, unread: Unread) {
+        self.pending += 1;
+        self.thread.give(unread);
     }
 
     /// The next document that has been read.
-    pub(super) fn poll(&self) -> Option<Document> {
-        self.0.poll()
+    pub(super) fn poll(&mut self) -> Option<Document> {
+        let document = self.thread.poll()?;
+        self.pending -= 1;
+        Some(document)
+    }
+
+    /// Whether every document has been read and taken.
+    pub(super) const fn is_idle(&self) -> bool {
+        self.pending == 0
     }
 }
 
 /// Readable when a document has been read.
 impl AsFd for Documents {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
+        self.thread.as_fd()
     }
 }

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 pub use zmtp::ZmtpDoor;
 
-use super::port::Unsendable;
+use super::port::{Suspension, Unsendable};
 use crate::engine::controller::ConnectionId;
 use crate::protocol::Refusal;
 use crate::protocol::envelope::ReplyTo;
@@ -203,6 +203,13 @@ impl Doors {
     /// See [`Door::flush`]; for each door.
     pub fn flush(&mut self) {
         self.each().for_each(|(_, door)| door.flush());
+    }
+
+    /// Ends without closing the connections of clients of the ports, if the transport can; see
+    /// [`Ports::suspend`](super::port::Ports::suspend).
+    pub fn suspend(self) -> Option<Suspension> {
+        self.others.into_iter().for_each(Door::close);
+        self.zmtp.suspend()
     }
 
     /// See [`Door::close`]; for each door.

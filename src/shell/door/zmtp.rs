@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::{Call, Change, Door};
 use crate::protocol::envelope::{self, Received, ReplyTo};
 use crate::protocol::{Code, Refusal};
-use crate::shell::port::{Ports, Unsendable};
+use crate::shell::port::{Ports, Suspension, Unsendable};
 use crate::types::{Caller, Mono};
 
 /// The two ports as a [`Door`].
@@ -22,6 +22,11 @@ impl ZmtpDoor {
     #[must_use]
     pub const fn new(ports: Box<dyn Ports>) -> Self {
         Self { ports, dropped: 0 }
+    }
+
+    /// See [`Ports::suspend`].
+    pub(super) fn suspend(self) -> Option<Suspension> {
+        self.ports.suspend()
     }
 
     pub(super) fn connections(&self) -> usize {

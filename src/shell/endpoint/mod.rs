@@ -39,6 +39,7 @@ mod requester;
 mod sending;
 mod socket_owner;
 mod stream;
+mod suspended;
 
 pub use address::{Address, BadAddress};
 pub use link::OwnLink;

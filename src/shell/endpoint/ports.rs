@@ -13,7 +13,7 @@ use crate::engine::endpoint::{ConnectionLimits, SubscriptionQuota};
 use crate::engine::zmtp::{DisconnectReason, Event, Kind, Limits, Security, Settings, Subscriptions};
 use crate::shell::clock;
 use crate::shell::curve_keys::KeyFolder;
-use crate::shell::port::{LINGER, Ports, SocketError, Unsendable};
+use crate::shell::port::{LINGER, Ports, SocketError, SuspendedPorts, Suspension, Unsendable};
 use crate::types::{Caller, Mono};
 
 /// A subscriber sends nothing but subscriptions, which are short.
@@ -40,14 +40,25 @@ pub struct PortSettings {
     pub subscriptions_max: usize,
 }
 
+/// The listeners that are being opened.
+struct Opening {
+    endpoint: Endpoint,
+    /// Those of the program before this one in this process.
+    before: SuspendedPorts,
+    /// For each listener: the type of its peers, its address, and its number in `before`, if it is from there.
+    listeners: Vec<(Kind, String, Option<usize>)>,
+}
+
 /// A ROUTER for requests and an XPUB for broadcasts.
 #[derive(Debug)]
 pub struct OwnPorts {
     endpoint: Endpoint,
     requests: String,
     broadcasts: String,
-    /// Type of the peers of each listener, by its tag.
-    kinds: Vec<Kind>,
+    /// For each listener, by its tag: the type of its peers, its address, and its number in `before`.
+    listeners: Vec<(Kind, String, Option<usize>)>,
+    /// The connections that are to be continued.
+    before: SuspendedPorts,
     subscribers: SecondaryMap<PeerId, Subscriptions>,
     quota: SubscriptionQuota,
     /// Prefix of the messages that are made only on demand.
@@ -82,27 +93,34 @@ impl OwnPorts {
         watchable: String,
         settings: &PortSettings,
     ) -> Result<Self, SocketError> {
+        Self::continue_with(SuspendedPorts::default(), rep_endpoint, pub_endpoint, watchable, settings)
+    }
+
+    /// The same, with the listeners of the program before this one in this process, as far as the addresses are the same.
+    /// [`Self::resume`] continues the connections.
+    ///
+    /// # Errors
+    /// See [`Self::bind`].
+    pub fn continue_with(
+        before: SuspendedPorts,
+        rep_endpoint: Option<&str>,
+        pub_endpoint: Option<&str>,
+        watchable: String,
+        settings: &PortSettings,
+    ) -> Result<Self, SocketError> {
         let endpoint = Endpoint::new(settings.places);
-        let mut endpoint = endpoint
+        let endpoint = endpoint
             .map_err(|source| SocketError::new("make a poller for", rep_endpoint.unwrap_or("the socket"), source))?;
-        let mut kinds = Vec::new();
-        let mut listen = |text: &str, kind| {
-            let mut limits = settings.limits.clone();
-            if kind == Kind::Xpub {
-                limits.message_bytes_max = SUBSCRIBER_MESSAGE_BYTES_MAX;
-                limits.long = None;
-            }
-            let bound = listen(&mut endpoint, text, Settings { kind, limits, security: settings.security.clone() });
-            kinds.extend(bound.is_ok().then_some(kind));
-            bound
-        };
-        let requests = rep_endpoint.map(|text| listen(text, Kind::Router)).transpose()?;
-        let broadcasts = pub_endpoint.map(|text| listen(text, Kind::Xpub)).transpose()?;
+        let mut opening = Opening { endpoint, before, listeners: Vec::new() };
+        let requests = rep_endpoint.map(|text| opening.listen(text, Kind::Router, settings)).transpose()?;
+        let broadcasts = pub_endpoint.map(|text| opening.listen(text, Kind::Xpub, settings)).transpose()?;
         let mut local = [None, None];
         if let Some(path) = &settings.local {
             // The socket for requests is made last: when it exists, the other one does too, and the agents use both.
-            let of_broadcasts = listen(&path.of_broadcasts().to_string(), Kind::Xpub);
-            match of_broadcasts.and_then(|broadcasts| Ok([listen(&path.to_string(), Kind::Router)?, broadcasts])) {
+            let of_broadcasts = opening.listen(&path.of_broadcasts().to_string(), Kind::Xpub, settings);
+            let bound = of_broadcasts
+                .and_then(|broadcasts| Ok([opening.listen(&path.to_string(), Kind::Router, settings)?, broadcasts]));
+            match bound {
                 Ok(bound) => {
                     log::info!("programs of this machine may use {} and {} as well", bound[0], bound[1]);
                     local = bound.map(Some);
@@ -115,11 +133,13 @@ impl OwnPorts {
             }
         }
         let [local_requests, local_broadcasts] = local;
+        let Opening { endpoint, before, listeners } = opening;
         Ok(Self {
             endpoint,
+            before,
+            listeners,
             requests: requests.or(local_requests).unwrap_or_else(|| CLOSED.to_owned()),
             broadcasts: broadcasts.or(local_broadcasts).unwrap_or_else(|| CLOSED.to_owned()),
-            kinds,
             subscribers: SecondaryMap::new(),
             quota: SubscriptionQuota::new(settings.subscriptions_max),
             watchable,
@@ -133,10 +153,27 @@ impl OwnPorts {
         self.endpoint.watch_keys(keys);
     }
 
+    /// Continues the connections of the program before this one in this process. Call it when the keys are known.
+    pub fn resume(&mut self) {
+        for (number, peer) in self.before.take_peers() {
+            let Some(tag) = self.listeners.iter().position(|(.., before)| *before == Some(number)) else { continue };
+            if let Some((id, subscriptions)) = self.endpoint.resume(tag, peer)
+                && self.is_of(tag, Kind::Xpub)
+            {
+                self.subscribers.insert(id, Subscriptions::default());
+                self.change(id, |asked| *asked = subscriptions);
+            }
+        }
+    }
+
+    fn is_of(&self, tag: usize, kind: Kind) -> bool {
+        self.listeners.get(tag).is_some_and(|(of, ..)| *of == kind)
+    }
+
     fn take(&mut self, arrival: Arrival) -> Option<Vec<Vec<u8>>> {
         let Arrival { peer, tag, what } = arrival;
         match what {
-            What::Event(Event::Message(parts)) if self.kinds.get(tag) == Some(&Kind::Router) => {
+            What::Event(Event::Message(parts)) if self.is_of(tag, Kind::Router) => {
                 let mut frames = Vec::with_capacity(parts.len() + 1);
                 frames.push(peer.to_bytes());
                 frames.extend(parts);
@@ -144,7 +181,7 @@ impl OwnPorts {
             }
             What::Event(Event::Subscribed(prefix)) => self.subscribe(peer, prefix),
             What::Event(Event::Cancelled(prefix)) => self.change(peer, |asked| asked.remove(&prefix)),
-            What::Closed(_) if self.kinds.get(tag) == Some(&Kind::Xpub) => {
+            What::Closed(_) if self.is_of(tag, Kind::Xpub) => {
                 self.change(peer, |asked| *asked = Subscriptions::default());
                 self.subscribers.remove(peer);
             }
@@ -182,10 +219,28 @@ impl OwnPorts {
     }
 }
 
-fn listen(endpoint: &mut Endpoint, text: &str, settings: Settings) -> Result<String, SocketError> {
-    let address = Address::parse(text).map_err(|source| SocketError::new("bind", text, source))?;
-    let bound = endpoint.listen(&address, settings);
-    bound.map(|address| address.to_string()).map_err(|source| SocketError::new("bind", text, source))
+impl Opening {
+    fn listen(&mut self, text: &str, kind: Kind, settings: &PortSettings) -> Result<String, SocketError> {
+        let mut limits = settings.limits.clone();
+        if kind == Kind::Xpub {
+            limits.message_bytes_max = SUBSCRIBER_MESSAGE_BYTES_MAX;
+            limits.long = None;
+        }
+        let address = Address::parse(text).map_err(|source| SocketError::new("bind", text, source))?;
+        let settings = Settings { kind, limits, security: settings.security.clone() };
+        let before = self.before.take_listener(kind, &address);
+        let number = before.as_ref().map(|(number, _)| *number);
+        let bound = match before {
+            Some((_, adopted)) => adopted.and_then(|(listener, address)| {
+                self.endpoint.listen_with(listener, settings)?;
+                Ok(address)
+            }),
+            None => self.endpoint.listen(&address, settings),
+        };
+        let bound = bound.map_err(|source| SocketError::new("bind", text, source))?.to_string();
+        self.listeners.push((kind, bound.clone(), number));
+        Ok(bound)
+    }
 }
 
 /// The peer in the first frame, and the frames for it.
@@ -259,6 +314,12 @@ impl Ports for OwnPorts {
 
     fn flush(&mut self) {
         self.endpoint.flush();
+    }
+
+    fn suspend(self: Box<Self>) -> Option<Suspension> {
+        let Self { endpoint, listeners, mut subscribers, .. } = *self;
+        let listeners: Vec<_> = listeners.into_iter().map(|(kind, address, _)| (kind, address)).collect();
+        Some(endpoint.suspend(&listeners, |peer| subscribers.remove(peer)))
     }
 
     fn close(mut self: Box<Self>) {

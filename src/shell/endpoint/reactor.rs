@@ -11,7 +11,7 @@ use super::address::Address;
 use super::listeners::{Accepting, Counts};
 use super::peer::{Chunk, Peer, PeerId, Tag};
 use super::poller::{Poller, Ready};
-use super::stream::Stream;
+use super::stream::{Listener, Stream};
 use crate::engine::endpoint::{BufferBudget, ConnectionLimits};
 use crate::engine::zmtp::{Connection, DisconnectReason, Event, Settings};
 use crate::shell::clock;
@@ -73,9 +73,9 @@ pub struct Endpoint {
     chunks_left: usize,
     bytes_left: usize,
     events_left: usize,
-    input: Box<[u8]>,
+    pub(super) input: Box<[u8]>,
     /// The peer whose data is in `input`, and the unparsed range.
-    reading: Option<(PeerId, Range<usize>)>,
+    pub(super) reading: Option<(PeerId, Range<usize>)>,
 }
 
 impl Endpoint {
@@ -107,11 +107,17 @@ impl Endpoint {
     /// # Errors
     /// When the address is in use or not local.
     pub fn listen(&mut self, address: &Address, settings: Settings) -> io::Result<Address> {
-        let (listener, bound) = super::stream::Listener::bind(address)?;
+        let (listener, bound) = Listener::bind(address)?;
+        self.listen_with(listener, settings)?;
+        Ok(bound)
+    }
+
+    /// The same, with a listener that exists.
+    pub(super) fn listen_with(&mut self, listener: Listener, settings: Settings) -> io::Result<()> {
         let tag = self.accepting.listeners();
         self.poller.add(&listener, LISTENER_KEY + tag as u64, false)?;
         self.accepting.add(listener, settings);
-        Ok(bound)
+        Ok(())
     }
 
     /// Begins to connect; the peer opens or closes later.

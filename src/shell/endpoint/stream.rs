@@ -87,6 +87,15 @@ impl Stream {
     }
 }
 
+impl From<Stream> for OwnedFd {
+    fn from(stream: Stream) -> Self {
+        match stream {
+            Stream::Tcp(stream) => stream.into(),
+            Stream::Ipc(stream) => stream.into(),
+        }
+    }
+}
+
 impl AsFd for Stream {
     fn as_fd(&self) -> BorrowedFd<'_> {
         match self {
@@ -165,6 +174,17 @@ impl Listener {
                 Ok((Self::Ipc(listener, file), address.clone()))
             }
         }
+    }
+
+    /// Continues a listener of this address that the program before this one in this process has left open.
+    pub(super) fn adopt(fd: OwnedFd, address: &Address) -> io::Result<Self> {
+        Ok(match address {
+            Address::Tcp(_) => Self::Tcp(TcpListener::from(fd)),
+            Address::Ipc(path) => {
+                let file = SocketFile { path: path.clone(), identity: identity_of_socket(path) };
+                Self::Ipc(UnixListener::from(fd), file)
+            }
+        })
     }
 
     /// The next connection, with the address of its machine.

@@ -2,8 +2,11 @@
 //! makes them, with the configured transport.
 
 mod denial;
+mod suspension;
 
 pub use denial::Denial;
+pub(super) use suspension::{SuspendedListener, SuspendedPeer};
+pub use suspension::{SuspendedPorts, Suspension};
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -125,6 +128,9 @@ pub trait Ports {
 
     /// Hands all sent messages over to the kernel.
     fn flush(&mut self);
+
+    /// Ends without closing the connections of clients, so that another program can continue them; `None` for a transport that cannot.
+    fn suspend(self: Box<Self>) -> Option<Suspension>;
 
     /// Delivers the messages that were sent, for at most a second.
     fn close(self: Box<Self>);

@@ -59,7 +59,7 @@ pub use tree::{
 pub use tree_scan::Ended;
 
 pub(super) use procfs::boot_id;
-pub(super) use sys::close_all_on_exec;
+pub(super) use sys::{adopt_descriptor, close_all_on_exec};
 
 /// A process number and a signal, as used by all functions here.
 pub use rustix::process::{Pid, Signal};

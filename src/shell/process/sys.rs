@@ -6,7 +6,7 @@
 use std::cell::Cell;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd as _, OwnedFd};
 use std::ptr;
 use std::sync::LazyLock;
 use std::time::Duration;
@@ -255,6 +255,17 @@ pub(super) fn peek_children() -> Result<Peek> {
             error => Err(error),
         },
     }
+}
+
+/// Takes over an open descriptor that the program before this one in this process has left open for it; `None` if no
+/// descriptor has this number. It is closed on the next exec.
+pub(in crate::shell) fn adopt_descriptor(number: i32) -> Option<OwnedFd> {
+    // SAFETY: the call takes integers, and fails for a number that is not open.
+    if number < 3 || unsafe { libc::fcntl(number, libc::F_SETFD, libc::FD_CLOEXEC) } == -1 {
+        return None;
+    }
+    // SAFETY: the descriptor is open, and the caller is the only one that was told its number.
+    Some(unsafe { OwnedFd::from_raw_fd(number) })
 }
 
 /// Resets SIGCHLD to its default. An ignored SIGCHLD, which a parent can pass on, makes the kernel reap our children

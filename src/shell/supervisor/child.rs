@@ -2,10 +2,10 @@
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
 
-use rustix::process::{Pid, Signal};
+use rustix::process::{Pid, Signal, WaitOptions, WaitStatus};
 
 use crate::shell::privacy::as_started;
 use crate::shell::signals::with_clean_mask;
@@ -19,7 +19,7 @@ const LOOK_BYTES_MAX: usize = 64 * 1024;
 /// A process that was started and has not been reaped yet.
 #[derive(Debug)]
 pub(super) struct ChildProcess {
-    child: Child,
+    pid: Pid,
     pub(super) out: Lines,
     pub(super) err: Lines,
     /// The last line on stderr: usually the reason of its end.
@@ -31,13 +31,17 @@ impl ChildProcess {
     pub(super) fn start(command: &mut Command) -> io::Result<Self> {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
         let mut child = as_started(|| with_clean_mask(|| command.spawn()))?;
-        let out = Lines::new(child.stdout.take().map(OwnedFd::from))?;
-        let err = Lines::new(child.stderr.take().map(OwnedFd::from))?;
-        Ok(Self { child, out, err, last_words: None })
+        let (out, err) = (child.stdout.take().map(OwnedFd::from), child.stderr.take().map(OwnedFd::from));
+        Self::adopt(Pid::from_child(&child), out, err)
     }
 
-    pub(super) fn pid(&self) -> Pid {
-        Pid::from_child(&self.child)
+    /// A child of this process, which was started by the program before this one, and its output pipes.
+    pub(super) fn adopt(pid: Pid, out: Option<OwnedFd>, err: Option<OwnedFd>) -> io::Result<Self> {
+        Ok(Self { pid, out: Lines::new(out)?, err: Lines::new(err)?, last_words: None })
+    }
+
+    pub(super) const fn pid(&self) -> Pid {
+        self.pid
     }
 
     /// Signals it. Its number cannot be reused as long as it is not reaped.
@@ -48,9 +52,9 @@ impl ChildProcess {
 
     /// How it ended, if it has, as the end of a sentence. Reaps it.
     pub(super) fn try_wait(&mut self) -> Option<String> {
-        match self.child.try_wait() {
+        match rustix::process::waitpid(Some(self.pid), WaitOptions::NOHANG) {
             Ok(None) => None,
-            Ok(Some(status)) => Some(how_it_ended(status)),
+            Ok(Some((_, status))) => Some(how_it_ended(status)),
             Err(error) => Some(format!("cannot be waited for: {error}")),
         }
     }
@@ -66,8 +70,8 @@ impl ChildProcess {
     }
 }
 
-fn how_it_ended(status: ExitStatus) -> String {
-    match (status.code(), status.signal()) {
+fn how_it_ended(status: WaitStatus) -> String {
+    match (status.exit_status(), status.terminating_signal()) {
         (Some(code), _) => format!("exited with code {code}"),
         (None, Some(signal)) => format!("was ended by signal {signal}"),
         (None, None) => "ended".to_owned(),
@@ -161,7 +165,11 @@ mod tests {
 
     #[test]
     fn an_end_is_told_in_words() {
-        assert_eq!(how_it_ended(ExitStatus::from_raw(3 << 8)), "exited with code 3");
-        assert_eq!(how_it_ended(ExitStatus::from_raw(9)), "was ended by signal 9");
+        for (script, end) in [("exit 3", "exited with code 3"), ("kill -9 $$", "was ended by signal 9")] {
+            let mut child = ChildProcess::start(Command::new("sh").args(["-c", script])).unwrap();
+            let pidfd = rustix::process::pidfd_open(child.pid(), rustix::process::PidfdFlags::empty()).unwrap();
+            assert!(crate::shell::readable::is_readable(pidfd, Some(std::time::Duration::from_secs(60))), "{script}");
+            assert_eq!(child.try_wait().as_deref(), Some(end), "{script}");
+        }
     }
 }

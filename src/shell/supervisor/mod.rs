@@ -9,13 +9,17 @@
 //! | [`turn`] | waits for events, reports them to the plan, carries out its effects |
 //! | [`child`] | one process: its start, its output lines, its end |
 //! | [`service`] | `service.json`: the running service, for `down` and for clients |
+//! | [`handover`] | the exec of another version of the program, which continues with the same processes |
+//! | [`renew`] | asks a running service for that, and follows it |
 //! | [`launch`] | starts a supervisor and reads its report |
 //! | [`stop()`] | ends the service of a STATE_DIR |
 //! | [`ephemeral_dir`] | the folder of an ephemeral service, and the cleanup after its keepers were killed |
 
 mod child;
 mod ephemeral_dir;
+mod handover;
 mod launch;
+mod renew;
 mod service;
 mod stop;
 mod turn;
@@ -24,8 +28,10 @@ pub use ephemeral_dir::{
     Abandoned, EPHEMERAL_LOG, EPHEMERAL_PREFIX, EPHEMERAL_STATE, EPHEMERAL_WORK, KeeperLock, end_abandoned,
     end_ephemeral,
 };
+pub use handover::{READINESS, check_readiness};
 pub use launch::{Launch, LaunchError, Launched};
-pub use service::{Report, Service};
+pub use renew::{RenewError, renew};
+pub use service::{Renewal, Report, Service};
 pub use stop::{StopError, Stopped, stop};
 pub use turn::{Options, SupervisorError, host_name, log_file, supervise};
 

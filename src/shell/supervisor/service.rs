@@ -1,17 +1,16 @@
 //! The running service: `service.json` in STATE_DIR, and the line in which a supervisor reports to its starter.
 
-use std::fs::{self, File};
-use std::io::{self, Read, Write};
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
 use crate::shell::clock;
+use crate::shell::state_file;
 
-const FILE: &str = "service.json";
-
-/// A longer file is not ours.
-const FILE_BYTES_MAX: u64 = 64 * 1024;
+/// Its name in STATE_DIR.
+pub(super) const FILE: &str = "service.json";
 
 /// A service that is up.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -32,10 +31,33 @@ pub struct Service {
     /// Warnings for the person who starts it.
     #[serde(default)]
     pub warnings: Vec<String>,
+    /// The version of its supervisor.
+    #[serde(default)]
+    pub version: String,
+    /// Whether `llts restart` can replace its processes.
+    #[serde(default)]
+    pub renews: bool,
+    /// The last restart, if there was one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub renewal: Option<Renewal>,
+}
+
+/// The state of a restart.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Renewal {
+    /// The name of the request.
+    pub(super) request: String,
+    /// Whether the controller is a new process, or none is a part of the service.
+    pub controller: bool,
+    /// Number of agents whose successors are not ready.
+    pub agents_left: usize,
+    /// Why the request was refused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) failure: Option<String>,
 }
 
 /// The actual endpoints of the controller.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Endpoints {
     pub(super) controller: String,
     pub(super) publisher: String,
@@ -64,6 +86,9 @@ impl Service {
             http,
             agents,
             warnings,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            renews: true,
+            renewal: None,
         }
     }
 
@@ -72,20 +97,12 @@ impl Service {
     /// A killed service may have left it: [`super::holder`] tells whether the service is still running.
     #[must_use]
     pub fn read(state_dir: &Path) -> Option<Self> {
-        let mut text = String::new();
-        File::open(file(state_dir)).ok()?.take(FILE_BYTES_MAX).read_to_string(&mut text).ok()?;
-        serde_json::from_str(&text).ok()
+        state_file::read(&file(state_dir)).ok()
     }
 
     /// Replaces the file atomically: a reader sees the old or the new text.
     pub(super) fn write(&self, state_dir: &Path) -> io::Result<()> {
-        let mut text = serde_json::to_vec_pretty(self)?;
-        text.push(b'\n');
-        let new = state_dir.join(format!("{FILE}.new"));
-        let mut out = File::create(&new)?;
-        out.write_all(&text)?;
-        out.sync_all()?;
-        fs::rename(new, file(state_dir))
+        state_file::replace(&file(state_dir), self)
     }
 }
 

@@ -2,6 +2,7 @@
 //! nothing.
 
 mod start;
+mod succession;
 
 use std::collections::BTreeMap;
 use std::io;
@@ -13,6 +14,7 @@ use rustix::process::Pid;
 
 use super::child::{ChildProcess, Lines};
 use super::ephemeral_dir::{EphemeralDir, KeeperLock};
+use super::handover::Handover;
 use super::service::{self, Report, Service};
 use super::{LOCK, stop_max};
 use crate::config::Config;
@@ -23,8 +25,9 @@ use crate::shell::lock::{LockError, StateLock};
 use crate::shell::logging::{self, LogError};
 use crate::shell::process::{Tree, any_left, become_subreaper, reap_orphans, stragglers};
 use crate::shell::readable;
-use crate::shell::signals::Signals;
+use crate::shell::signals::{RETIRE, STOP, Signals};
 use crate::shell::supervised::lease_of;
+use crate::shell::takeover;
 use crate::shell::trust::{self, Part, Untrusted};
 
 use start::Starter;
@@ -41,6 +44,8 @@ pub struct Options {
     pub elsewhere: Option<String>,
     /// Whether it leaves the terminal.
     pub detached: bool,
+    /// If set, the descriptor of the [`Handover`] of the program before this one in this process.
+    pub handover: Option<i32>,
     /// If set, it ends when its standard input does, and removes this folder.
     pub ephemeral_dir: Option<PathBuf>,
 }
@@ -77,13 +82,24 @@ pub fn supervise(config: &Config, options: &Options, report: impl FnMut(&Report)
     // Dropped after the folder: until that is removed, no other command ends this service.
     let _keeper = options.ephemeral_dir.as_deref().map(KeeperLock::join).transpose()?;
     let folder = options.ephemeral_dir.as_deref().map(EphemeralDir::new);
-    let signals = Signals::install(&[Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP, Signal::SIGCHLD])?;
+    let signals = Signals::install(&[&STOP[..], &[RETIRE, Signal::SIGCHLD]].concat())?;
     become_subreaper()?;
     raise_descriptor_limit()?;
     trust::check(config, Part::Supervisor)?;
-    let _lock = StateLock::acquire(&config.paths.state_dir, LOCK)?;
+    let handover = options.handover.map(takeover::state::<Handover>).transpose()?;
+    let lock = match &handover {
+        Some(handover) => StateLock::adopt(handover.lock()?),
+        None => StateLock::acquire(&config.paths.state_dir, LOCK)?,
+    };
     logging::init(&config.log, Some(&log_file(config)))?;
     std::panic::set_hook(Box::new(|panic| log::error!("{panic}")));
+    let adopted = match &handover {
+        Some(handover) => handover.adopt()?,
+        None => {
+            start::end_remains(config, "an earlier service was killed");
+            Vec::new()
+        }
+    };
     let warnings = start::prepare(config);
     let lifeline = match options.ephemeral_dir {
         Some(_) => Some(Lines::new(Some(io::stdin().as_fd().try_clone_to_owned()?))?),
@@ -91,22 +107,40 @@ pub fn supervise(config: &Config, options: &Options, report: impl FnMut(&Report)
     };
     let (now, agents) = (clock::now().mono, options.agents);
     let times = Times { start_max: start::start_max(options.agents), stop_max: stop_max(config) };
-    let supervisor = Supervisor {
+    let mut starter = Starter::new(config, options)?;
+    let (plan, strangers) = match &handover {
+        Some(handover) => {
+            starter.adopt(handover);
+            let living: Vec<_> = adopted.iter().map(|child| child.living).collect();
+            let strangers = handover.strangers.iter().copied().filter_map(Pid::from_raw).collect();
+            (Plan::adopt(now, agents, options.elsewhere.is_none(), &living, times), strangers)
+        }
+        None => {
+            let plan = match &options.elsewhere {
+                Some(_) => Plan::of_agents(now, agents, times),
+                None => Plan::new(now, agents, times),
+            };
+            // Children survive an exec; those of the program before us are not ours to end.
+            (plan, stragglers(&[]).into_iter().map(|process| process.pid).collect())
+        }
+    };
+    let mut supervisor = Supervisor {
         config,
-        plan: match &options.elsewhere {
-            Some(_) => Plan::of_agents(now, agents, times),
-            None => Plan::new(now, agents, times),
-        },
-        starter: Starter::new(config, options)?,
-        // Children survive an exec; those of the program before us are not ours to end.
-        strangers: stragglers(&[]).into_iter().map(|process| process.pid).collect(),
+        lock,
+        plan,
+        starter,
+        strangers,
         children: BTreeMap::new(),
+        is_ephemeral: options.ephemeral_dir.is_some(),
+        is_succession_wanted: false,
+        request: handover.map(|handover| handover.request),
         signals,
         lifeline,
         warnings,
         agents,
         report,
     };
+    supervisor.adopt(adopted)?;
     let result = supervisor.run();
     if !start::end_remains(config, "this service has left processes") {
         // The process that ends them finds them by the records in the folder.
@@ -117,10 +151,17 @@ pub fn supervise(config: &Config, options: &Options, report: impl FnMut(&Report)
 
 struct Supervisor<'a, F> {
     config: &'a Config,
+    lock: StateLock,
     plan: Plan,
     starter: Starter,
     strangers: Vec<Pid>,
     children: BTreeMap<Role, ChildProcess>,
+    /// Whether it ends with its starter.
+    is_ephemeral: bool,
+    /// Whether another program was requested for this process.
+    is_succession_wanted: bool,
+    /// The request that made this program succeed another one in this process.
+    request: Option<String>,
     signals: Signals,
     lifeline: Option<Lines>,
     warnings: Vec<String>,
@@ -143,6 +184,7 @@ impl<F: FnMut(&Report)> Supervisor<'_, F> {
             self.hear_lifeline();
             self.hear_children();
             self.plan.handle_timeout(clock::now().mono);
+            self.hand_over();
         }
     }
 
@@ -182,6 +224,8 @@ impl<F: FnMut(&Report)> Supervisor<'_, F> {
                 }
                 self.look_for_orphans();
             }
+            Effect::Retire(role) => self.retire(role),
+            Effect::NoteRenewal => self.note_renewal(),
             Effect::Announce => self.announce(),
             Effect::Quit(_) => unreachable!("the caller takes it"),
         }
@@ -220,6 +264,10 @@ impl<F: FnMut(&Report)> Supervisor<'_, F> {
     fn hear_signals(&mut self) {
         let signals = self.signals.read();
         for signal in signals.iter().filter(|signal| **signal != Signal::SIGCHLD) {
+            if *signal == RETIRE {
+                self.is_succession_wanted = true;
+                continue;
+            }
             log::info!("{signal}: stopping");
             self.plan.handle_stop(clock::now().mono);
         }

@@ -35,6 +35,7 @@ use crate::protocol::publish::Published;
 use crate::protocol::reply::Reply;
 use crate::protocol::requests::{FromAgent, Request, Sender};
 use crate::protocol::task::Filter;
+use crate::protocol::version::Version;
 use crate::protocol::{Code, Refusal, words};
 use crate::types::{Now, TaskId, TaskRecord};
 
@@ -75,8 +76,11 @@ impl Controller {
 
     /// Handles a message of an agent. Any message is a sign of life, and registers an unknown agent.
     pub fn handle_agent(&mut self, now: Now, ticket: Ticket, sender: &Sender, mut message: FromAgent) -> Answer {
-        let replaces = if let FromAgent::Heartbeat(heartbeat) = &message { heartbeat.replaces } else { None };
-        let answer = match self.welcome(now, sender, replaces) {
+        let heartbeat = if let FromAgent::Heartbeat(heartbeat) = &message { Some(heartbeat) } else { None };
+        let replaces = heartbeat.and_then(|heartbeat| heartbeat.replaces);
+        let version = heartbeat.and_then(|heartbeat| heartbeat.version.as_ref());
+        let is_understood = version.map_or(Ok(()), Version::check);
+        let answer = match is_understood.and_then(|()| self.welcome(now, sender, replaces)) {
             Ok(()) => {
                 self.name_the_run(sender, &mut message);
                 self.hear_tools(now, &sender.agent, &message);

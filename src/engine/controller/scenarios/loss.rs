@@ -2,6 +2,7 @@
 #![cfg(test)]
 
 use super::*;
+use crate::protocol::version::{Version, WIRE, WIRE_OLDEST};
 
 /// HAZARDS row A1; design, section 10.7.
 #[test]
@@ -105,6 +106,25 @@ fn a_second_agent_of_the_same_name_is_refused_until_the_first_is_gone() {
     assert_eq!((world.phase(task), world.counts().free), (Phase::Waiting, 1), "its successor has taken over");
     let record = world.record(task);
     assert_eq!((record.round, record.counts.losses), (Round(1), 1), "the first one died with the run");
+}
+
+/// An agent of a later version is told so, and which of the two to replace; without it, the agent would be silent for ever.
+#[test]
+fn an_agent_that_speaks_another_version_is_refused_with_a_sentence() {
+    let mut world = World::new();
+    let version = |wire| Some(Version { wire, program: "9.9.9".into() });
+    for (wire, remedy) in [(WIRE + 1, "restart the controller"), (WIRE_OLDEST - 1, "restart the agent")] {
+        let heartbeat = Heartbeat { version: version(wire), ..Heartbeat::default() };
+        let (_, answer) = world.say("a", FromAgent::Heartbeat(heartbeat));
+        let Answer::Now(Reply::Refused(refusal)) = answer else { panic!("{answer:?}") };
+        let sentence = refusal.to_string();
+        assert!(sentence.contains("llts 9.9.9") && sentence.contains(remedy), "{sentence}");
+        assert_eq!(world.counts().total, 0);
+    }
+    for known in [version(WIRE), None] {
+        let heartbeat = Heartbeat { version: known, ..Heartbeat::default() };
+        assert!(matches!(world.say("a", FromAgent::Heartbeat(heartbeat)).1, Answer::Now(Reply::Heartbeat(_))));
+    }
 }
 
 #[test]

@@ -15,6 +15,7 @@ use crate::shell::privacy::as_started;
 use crate::shell::process::Ended;
 use crate::shell::supervised::MARK;
 use crate::shell::supervisor::child::ChildProcess;
+use crate::shell::supervisor::handover::Handover;
 use crate::shell::supervisor::service::Endpoints;
 use crate::shell::supervisor::stop;
 use crate::shell::tools;
@@ -31,6 +32,7 @@ const HOST_NAME_MAX: usize = 32;
 pub(super) struct Starter {
     program: PathBuf,
     config: Option<PathBuf>,
+    agents: u16,
     /// The mark of this service.
     mark: String,
     endpoints: Option<Endpoints>,
@@ -48,6 +50,7 @@ impl Starter {
             // Determined once: after a rebuild, the link would name a deleted file.
             program: std::env::current_exe()?,
             config: options.config.clone(),
+            agents: options.agents,
             mark: stop::mark(&config.paths.state_dir),
             endpoints: options.elsewhere.as_ref().map(|controller| endpoints_elsewhere(config, controller)),
             elsewhere: options.elsewhere.clone(),
@@ -56,15 +59,45 @@ impl Starter {
         })
     }
 
+    /// Continues with what the program before this one in this process knew.
+    pub(super) fn adopt(&mut self, handover: &Handover) {
+        self.endpoints.clone_from(&handover.endpoints);
+        self.socket_is_open = handover.socket_is_open;
+    }
+
+    /// The command for another supervisor of the same service.
+    pub(super) fn supervisor(&self, program: &Path) -> Command {
+        let mut command = self.command(program);
+        command.args(["supervise", "--agents", &self.agents.to_string()]);
+        if let Some(controller) = &self.elsewhere {
+            command.args(["--of", controller]);
+        }
+        command
+    }
+
+    fn command(&self, program: &Path) -> Command {
+        let mut command = Command::new(program);
+        if let Some(config) = &self.config {
+            command.arg("--config").arg(config);
+        }
+        command
+    }
+
+    /// The program that it starts.
+    pub(super) fn program(&self) -> &Path {
+        &self.program
+    }
+
+    pub(super) const fn socket_is_open(&self) -> bool {
+        self.socket_is_open
+    }
+
     pub(super) const fn endpoints(&self) -> Option<&Endpoints> {
         self.endpoints.as_ref()
     }
 
     pub(super) fn start(&self, role: Role) -> io::Result<ChildProcess> {
-        let mut command = Command::new(&self.program);
-        if let Some(config) = &self.config {
-            command.arg("--config").arg(config);
-        }
+        let mut command = self.command(&self.program);
         match role {
             Role::Controller => command.arg("controller"),
             Role::Agent(_) => command.args(["agent", "--name", &self.name(role)]),
@@ -144,10 +177,8 @@ fn endpoints(line: &str) -> Option<Endpoints> {
     Some(Endpoints { controller, publisher, http: http.map(str::to_owned) })
 }
 
-/// Ends the remains of an earlier service here, and packs the tools. Failures do not prevent the start: they are returned
-/// as warnings.
+/// Packs the tools. Failures do not prevent the start: they are returned as warnings.
 pub(super) fn prepare(config: &Config) -> Vec<String> {
-    end_remains(config, "an earlier service was killed");
     // Archives get the permissions of the starter's umask, as with `llts tool pack`.
     let mut warnings = as_started(|| pack_tools(config));
     warnings.extend(trust::warnings(config));
@@ -222,6 +253,7 @@ mod tests {
         Starter {
             program: PathBuf::new(),
             config: None,
+            agents: 1,
             mark: String::new(),
             endpoints: None,
             elsewhere: None,

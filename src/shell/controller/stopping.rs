@@ -1,0 +1,94 @@
+//! The end of a controller: by a signal, or because another program takes its place.
+
+use std::os::fd::AsFd as _;
+use std::path::Path;
+use std::time::Duration;
+
+use nix::sys::signal::Signal;
+
+use super::{ControllerError, Service};
+use crate::shell::clock;
+use crate::shell::port::Suspension;
+use crate::shell::signals::RETIRE;
+use crate::shell::takeover::{self, Successor};
+use crate::types::Mono;
+
+/// How long the answers to accepted requests may delay a stop: searches and orders about many tasks.
+const ANSWERS_MAX: Duration = Duration::from_secs(1);
+
+/// Why a controller stops.
+pub(super) enum Ending {
+    /// A signal.
+    Stopped,
+    /// This program is to take its place, in the same process.
+    Succeeded(Successor),
+}
+
+/// What a controller does about its signals.
+pub(super) fn ending(signals: &[Signal], state_dir: &Path) -> Option<Ending> {
+    if let Some(signal) = signals.iter().find(|signal| **signal != RETIRE) {
+        log::info!("{signal}: stopping");
+        return Some(Ending::Stopped);
+    }
+    if signals.is_empty() {
+        return None;
+    }
+    match Successor::take(state_dir, takeover::CONTROLLER) {
+        Ok(successor) => {
+            log::info!("making room for {}", successor.program.display());
+            Some(Ending::Succeeded(successor))
+        }
+        Err(error) => {
+            log::error!("a signal asks for another program, but which one cannot be read: {error}");
+            None
+        }
+    }
+}
+
+impl Service {
+    /// Answers every request, stores all decisions, and delivers the queued pushes. Connections are closed, unless a successor
+    /// continues them.
+    pub(super) fn stop(mut self, ending: &Ending) -> Result<Option<Suspension>, ControllerError> {
+        let has_successor = matches!(ending, Ending::Succeeded(_));
+        let until = clock::now().mono + ANSWERS_MAX;
+        if has_successor {
+            // The client of a long document would be refused below.
+            self.turns_until(until, |service| service.documents.is_idle())?;
+        }
+        self.sequencer.handle_stop();
+        if !has_successor {
+            self.receive(clock::now());
+        }
+        self.turns_until(until, |service| !service.sequencer.controller().is_searching())?;
+        while !self.sequencer.is_at_rest() {
+            self.closing_turn(None)?;
+        }
+        let counts = self.pusher.stop();
+        log::info!("controller stopped; {} replies were not sent; pushes: {counts:?}", self.dropped);
+        if has_successor {
+            return Ok(self.doors.suspend());
+        }
+        self.doors.close();
+        Ok(None)
+    }
+
+    /// Serves without new requests.
+    fn turns_until(&mut self, until: Mono, is_done: impl Fn(&mut Self) -> bool) -> Result<(), ControllerError> {
+        self.depart(clock::now());
+        while !is_done(self) && clock::now().mono < until {
+            self.closing_turn(Some(until))?;
+        }
+        Ok(())
+    }
+
+    fn closing_turn(&mut self, until: Option<Mono>) -> Result<(), ControllerError> {
+        let deadline = self.sequencer.poll_timeout().map(|(at, _)| at).into_iter().chain(until).min();
+        let [..] = self.doors.wait(clock::now().mono, deadline, [self.writer.as_fd(), self.documents.as_fd()]);
+        let now = clock::now();
+        self.take_documents(now);
+        self.take_outcome(now)?;
+        self.sequencer.handle_timeout(now);
+        self.depart(now);
+        Ok(())
+    }
+}

@@ -1,0 +1,160 @@
+//! A supervisor becomes another version of its program ([`takeover`](crate::shell::takeover)). Its children stay its children and
+//! its lock stays held, so that no agent and no run notices.
+//!
+//! 1. `llts restart`, run by the new version, writes the request and signals the supervisor.
+//! 2. The supervisor asks the program of the request whether it can read the configuration and the store ([`is_ready`]). If not,
+//!    everything stays as it is.
+//! 3. It writes a [`Handover`] into memory, leaves the descriptors in it open, and becomes the new program.
+//! 4. That adopts the children, and replaces them ([`Plan::handle_renew`](crate::engine::supervisor::Plan::handle_renew)).
+
+use std::io;
+use std::os::fd::{AsRawFd as _, BorrowedFd, OwnedFd};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use serde::{Deserialize, Serialize};
+
+use super::service::Endpoints;
+use crate::config::Config;
+use crate::engine::supervisor::{Living, Role};
+use crate::shell::clock;
+use crate::shell::readable;
+use crate::shell::signals::with_clean_mask;
+use crate::shell::store;
+use crate::shell::takeover::descriptor;
+
+/// The line in which a program says that it can take over from a supervisor of this version and of every later one that writes
+/// the same format.
+pub const READINESS: &str = "llts supervisor takes over format 1";
+
+/// A program that does not answer within this time is not taken. The supervisor fences no expired lease meanwhile.
+const ANSWER_MAX: Duration = Duration::from_secs(5);
+
+/// The state of a supervisor, for the program that it becomes.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Handover {
+    /// The request that caused it.
+    pub(super) request: String,
+    /// The descriptor of the lock of the service.
+    lock: i32,
+    pub(super) endpoints: Option<Endpoints>,
+    pub(super) socket_is_open: bool,
+    /// Children that are not a part of the service.
+    pub(super) strangers: Vec<i32>,
+    children: Vec<Heir>,
+}
+
+/// A child that is handed over.
+#[derive(Debug, Serialize, Deserialize)]
+struct Heir {
+    /// The number of an agent; `None` for the controller.
+    agent: Option<u16>,
+    pid: i32,
+    /// The descriptors of its output pipes; `None` for one that has ended.
+    out: Option<i32>,
+    err: Option<i32>,
+    is_ready: bool,
+    /// The final end of the lease of its run: nanoseconds since the boot.
+    lease: Option<u64>,
+}
+
+/// A child that was taken over.
+#[derive(Debug)]
+pub(super) struct Adopted {
+    pub(super) living: Living,
+    pub(super) pid: Pid,
+    pub(super) out: Option<OwnedFd>,
+    pub(super) err: Option<OwnedFd>,
+}
+
+/// A child that is to be handed over.
+#[derive(Debug)]
+pub(super) struct Given<'a> {
+    pub(super) living: Living,
+    pub(super) pid: Pid,
+    pub(super) out: Option<BorrowedFd<'a>>,
+    pub(super) err: Option<BorrowedFd<'a>>,
+}
+
+impl Handover {
+    pub(super) fn new(request: String, lock: BorrowedFd<'_>, children: &[Given<'_>]) -> Self {
+        let (mono, boot) = (clock::now().mono, clock::since_boot());
+        let nanos = |lease| u64::try_from((boot + lease).as_nanos()).unwrap_or(u64::MAX);
+        let heir = |child: &Given<'_>| Heir {
+            agent: match child.living.role {
+                Role::Controller => None,
+                Role::Agent(number) => Some(number),
+            },
+            pid: child.pid.as_raw_nonzero().get(),
+            out: child.out.map(|fd| fd.as_raw_fd()),
+            err: child.err.map(|fd| fd.as_raw_fd()),
+            is_ready: child.living.ready,
+            lease: child.living.lease.map(|lease| nanos(lease.since(mono))),
+        };
+        Self {
+            request,
+            lock: lock.as_raw_fd(),
+            endpoints: None,
+            socket_is_open: false,
+            strangers: Vec::new(),
+            children: children.iter().map(heir).collect(),
+        }
+    }
+
+    pub(super) fn lock(&self) -> io::Result<OwnedFd> {
+        descriptor(self.lock)
+    }
+
+    /// Takes the children over; call it once.
+    pub(super) fn adopt(&self) -> io::Result<Vec<Adopted>> {
+        let (mono, boot) = (clock::now().mono, clock::since_boot());
+        let adopt = |child: &Heir| {
+            let left = |end| Duration::from_nanos(end).saturating_sub(boot);
+            Ok(Adopted {
+                living: Living {
+                    role: child.agent.map_or(Role::Controller, Role::Agent),
+                    ready: child.is_ready,
+                    lease: child.lease.map(|end| mono + left(end)),
+                },
+                pid: Pid::from_raw(child.pid).ok_or(io::ErrorKind::InvalidData)?,
+                out: child.out.map(descriptor).transpose()?,
+                err: child.err.map(descriptor).transpose()?,
+            })
+        };
+        self.children.iter().map(adopt).collect()
+    }
+}
+
+/// Whether a program, started with this command, can take over; or else a sentence that says why not.
+pub(super) fn is_ready(command: &mut Command) -> Result<(), String> {
+    let program = command.get_program().display().to_string();
+    let failed = |error: io::Error| format!("{program} cannot be started: {error}");
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = with_clean_mask(|| command.spawn()).map_err(failed)?;
+    let pidfd = pidfd_open(Pid::from_child(&child), PidfdFlags::empty()).map_err(|error| failed(error.into()))?;
+    let is_late = !readable::is_readable(pidfd, Some(ANSWER_MAX));
+    if is_late {
+        // It is not reaped, so its number cannot be reused.
+        let _ = child.kill();
+    }
+    let output = child.wait_with_output().map_err(failed)?;
+    if is_late {
+        return Err(format!("{program} has not answered within {} s", ANSWER_MAX.as_secs()));
+    }
+    let said = String::from_utf8_lossy(&output.stdout);
+    if output.status.success() && said.lines().any(|line| line == READINESS) {
+        return Ok(());
+    }
+    let why = String::from_utf8_lossy(&output.stderr);
+    let why = why.lines().last().map(|line| line.strip_prefix("llts: ").unwrap_or(line));
+    Err(format!("{program} cannot take over: {}", why.unwrap_or("it is not a version of llts that can")))
+}
+
+/// Checks whether this program can serve in this state folder.
+///
+/// # Errors
+/// When the store is of a newer version, or cannot be read.
+pub fn check_readiness(config: &Config) -> Result<(), store::StoreError> {
+    store::check_version(&config.paths.state_dir)
+}

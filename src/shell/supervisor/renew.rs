@@ -1,0 +1,124 @@
+//! Asks the supervisor of a STATE_DIR to become this program and to replace its processes, and follows that in `service.json`.
+
+use std::io;
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, pidfd_open, pidfd_send_signal};
+
+use super::holder;
+use super::service::{FILE, Service};
+use crate::config::Config;
+use crate::shell::folder_watch::Watch;
+use crate::shell::readable;
+use crate::shell::signals::{SENT_RETIRE, Signals};
+use crate::shell::takeover::{self, Successor};
+
+/// Why a service was not restarted.
+#[derive(Debug, thiserror::Error)]
+pub enum RenewError {
+    /// No service runs here.
+    #[error("no service runs in {} (STATE_DIR); `llts up` starts one", .0.display())]
+    None(PathBuf),
+    /// The supervisor cannot be signalled from here.
+    #[error("the service of this STATE_DIR was started in another container; restart it there")]
+    Unseen,
+    /// The running version does not know the request.
+    #[error(
+        "the running service is of a version that cannot be replaced while it runs; stop it with `llts down`, then start it again with `llts up`: waiting tasks are kept, running ones start again"
+    )]
+    TooOld,
+    /// The system refuses the request.
+    #[error("cannot ask process {pid} for a restart: {source}")]
+    Refused {
+        /// Process id of the supervisor.
+        pid: u32,
+        /// Error of the system.
+        source: io::Error,
+    },
+    /// The supervisor has refused.
+    #[error("the service goes on as before: {0}")]
+    Failed(String),
+    /// The supervisor has ended meanwhile.
+    #[error("the service has ended meanwhile; its log may tell why: {}", .0.display())]
+    Ended(PathBuf),
+    /// Another request came later.
+    #[error("another restart was requested meanwhile")]
+    Overtaken,
+}
+
+/// Restarts the service with the program at `program`. Returns when the controller is a new process, or with `wait` when all
+/// agents are, too; a signal ends the wait earlier, but not the restart. The service that is returned says how far it is.
+///
+/// # Errors
+/// [`RenewError`]
+pub fn renew(
+    config: &Config,
+    program: PathBuf,
+    id: u64,
+    wait: bool,
+    signals: &mut Signals,
+) -> Result<Service, RenewError> {
+    let state_dir = &config.paths.state_dir;
+    let found = holder(state_dir).ok_or_else(|| RenewError::None(state_dir.clone()))?;
+    let pid = found.pid.ok_or(RenewError::Unseen)?;
+    let refused = |source: io::Error| RenewError::Refused { pid, source };
+    let raw = i32::try_from(pid).ok().and_then(Pid::from_raw).ok_or(RenewError::Unseen)?;
+    let pidfd = pidfd_open(raw, PidfdFlags::empty()).map_err(|error| refused(error.into()))?;
+    let ended = || RenewError::Ended(super::log_file(config));
+    if holder(state_dir) != Some(found) {
+        return Err(ended());
+    }
+    // The signal would end another version.
+    if !Service::read(state_dir).is_some_and(|service| service.renews) {
+        return Err(RenewError::TooOld);
+    }
+    let mut watch = Watch::open(|name| name == FILE).map_err(refused)?;
+    watch.follow(state_dir).map_err(refused)?;
+    let id = format!("{id:016x}");
+    Successor { id: id.clone(), program }.write(state_dir, takeover::SUPERVISOR).map_err(refused)?;
+    match pidfd_send_signal(&pidfd, SENT_RETIRE) {
+        Ok(()) => {}
+        Err(Errno::SRCH) => return Err(ended()),
+        Err(error) => return Err(refused(error.into())),
+    }
+    follow(state_dir, &id, &pidfd, watch, wait, signals)?.ok_or_else(ended)
+}
+
+/// Waits for the end of a renewal; `None` if the supervisor has ended.
+fn follow(
+    state_dir: &Path,
+    id: &str,
+    pidfd: &OwnedFd,
+    mut watch: Watch,
+    wait: bool,
+    signals: &mut Signals,
+) -> Result<Option<Service>, RenewError> {
+    let mut begun = false;
+    loop {
+        let service = Service::read(state_dir);
+        let renewal = service.as_ref().and_then(|service| service.renewal.clone());
+        if let (Some(service), Some(renewal)) = (service, renewal.filter(|renewal| renewal.request == id)) {
+            begun = true;
+            if let Some(why) = renewal.failure {
+                return Err(RenewError::Failed(why));
+            }
+            if renewal.controller && (renewal.agents_left == 0 || !wait) {
+                return Ok(Some(service));
+            }
+        } else if begun {
+            return Err(RenewError::Overtaken);
+        }
+        let [ended, signalled, _] = readable::wait([pidfd.as_fd(), signals.as_fd(), watch.as_fd()], None)[..] else {
+            unreachable!("one answer for each descriptor")
+        };
+        while watch.read().is_some() {}
+        if ended {
+            return Ok(None);
+        }
+        if signalled && !signals.read().is_empty() {
+            return Ok(Service::read(state_dir));
+        }
+    }
+}
