@@ -109,6 +109,8 @@ impl Global {
 pub(super) enum Configured {
     /// Its endpoint, which may have no listener.
     At(String),
+    /// The same, but the controller is not one of this home: on another machine, or known by its key alone.
+    Elsewhere(String),
     /// The endpoint of a unix socket that has just accepted a connection.
     Listening(String),
     /// No service of this STATE_DIR runs, and its configuration names no other machine.
@@ -139,7 +141,7 @@ pub(super) fn endpoint(global: &Global, config: &Config) -> Result<String, Failu
         return Ok(endpoint);
     }
     match configured(config) {
-        Configured::At(endpoint) | Configured::Listening(endpoint) => Ok(endpoint),
+        Configured::At(endpoint) | Configured::Elsewhere(endpoint) | Configured::Listening(endpoint) => Ok(endpoint),
         Configured::Nowhere => {
             let state_dir = config.paths.state_dir.display();
             let sentence = format!("no service runs in {state_dir} (STATE_DIR); start one with `llts up`");
@@ -168,7 +170,9 @@ pub(super) fn configured(config: &Config) -> Configured {
         return Configured::At(transport::agent_endpoint(config));
     };
     if requests.port() != 0 {
-        return Configured::At(format!("tcp://{}", SocketAddr::new(reachable(requests.ip()), requests.port())));
+        let endpoint = format!("tcp://{}", SocketAddr::new(reachable(requests.ip()), requests.port()));
+        let is_joined = is_known && config.network.curve_server.is_none();
+        return if is_here && !is_joined { Configured::At(endpoint) } else { Configured::Elsewhere(endpoint) };
     }
     let state_dir = &config.paths.state_dir;
     let service = supervisor::holder(state_dir).and_then(|_| Service::read(state_dir));
@@ -268,7 +272,7 @@ mod tests {
         assert!(matches!(configured(&config), Configured::Nowhere));
         let elsewhere = (Ipv4Addr::new(192, 0, 2, 1), 15555);
         config.controller.requests = Some(elsewhere.into());
-        assert!(matches!(configured(&config), Configured::At(endpoint) if endpoint == "tcp://192.0.2.1:15555"));
+        assert!(matches!(configured(&config), Configured::Elsewhere(endpoint) if endpoint == "tcp://192.0.2.1:15555"));
         let _listener = std::os::unix::net::UnixListener::bind(folder.path().join("controller.sock")).unwrap();
         assert!(matches!(configured(&config), Configured::Listening(_)));
     }

@@ -47,7 +47,8 @@ fn endpoint(session: &Session) -> Result<Option<String>, Failure> {
         return connect::endpoint(global, config).map(Some);
     }
     let endpoint = match connect::configured(config) {
-        Configured::Listening(endpoint) => return Ok(Some(endpoint)),
+        // A service that is started here would not be the one that is meant.
+        Configured::Listening(endpoint) | Configured::Elsewhere(endpoint) => return Ok(Some(endpoint)),
         Configured::At(endpoint) => endpoint,
         Configured::Nowhere => return Ok(None),
     };

@@ -56,8 +56,12 @@ fn ask(session: &Session) -> Result<Option<Answer>, Failure> {
         Some(named) => named,
         None => match connect::configured(config) {
             Configured::Listening(endpoint) => endpoint,
-            Configured::At(endpoint) if !connect::is_refused(&endpoint, config.client.reply_timeout) => endpoint,
-            Configured::At(_) | Configured::Nowhere => return Ok(None),
+            Configured::At(endpoint) | Configured::Elsewhere(endpoint)
+                if !connect::is_refused(&endpoint, config.client.reply_timeout) =>
+            {
+                endpoint
+            }
+            Configured::At(_) | Configured::Elsewhere(_) | Configured::Nowhere => return Ok(None),
         },
     };
     let client = Client::secured(config, &endpoint)?;

@@ -60,14 +60,18 @@ pub(super) fn run(session: &mut Session, args: &JoinArgs) -> Result<u8, Failure>
         return Err(Failure::new(exit::NO_CONTROLLER, sentence));
     }
     // What the answer makes useful must not fail for want of a folder.
-    session.home.mark()?;
+    let is_new = session.home.mark()?;
     let pair = KeyPair::from_bytes(rand::random());
     let newcomer = Newcomer { name, key: pair.public() };
     note(&format!(
         "handing over the key {} of {}; waiting until it is accepted there (`llts keys accept {}`)",
         newcomer.key, newcomer.name, newcomer.name
     ));
-    let admission = ask(&session.config, &address, &token, &newcomer, PATIENCE, &mut signals)?;
+    let admission = ask(&session.config, &address, &token, &newcomer, PATIENCE, &mut signals);
+    if is_new && admission.is_err() {
+        session.home.unmark();
+    }
+    let admission = admission?;
     let Admission::Accepted { requests, broadcasts } = admission else {
         return Err(Failure::failed("the answer is none"));
     };

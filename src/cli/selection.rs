@@ -162,6 +162,12 @@ impl Selection {
         self.job.as_deref().filter(|_| !narrowed && self.tasks.is_empty())
     }
 
+    /// The only id, if it selects nothing else.
+    pub(super) fn only_task(&self) -> Option<&str> {
+        let [Which::Id(id)] = &self.tasks[..] else { return None };
+        Some(id.as_str()).filter(|_| !self.has_filters())
+    }
+
     const fn has_filters(&self) -> bool {
         let is_narrow = self.given_id.is_some() || !self.filter.is_empty() || self.job.is_some() || self.failed;
         is_narrow || self.status.is_some() || self.outcome.is_some()

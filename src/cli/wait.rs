@@ -47,6 +47,9 @@ pub(super) fn run(session: &mut Session, args: &WaitArgs) -> Result<u8, Failure>
         let is_of_a_graph = name.parse::<GraphId>().is_ok();
         return if is_of_a_graph { graph::wait(session, name, until) } else { job::wait(session, name, until) };
     }
+    if let Some(graph) = args.selection.only_task().filter(|id| id.parse::<GraphId>().is_ok()) {
+        return graph::wait(session, graph, until);
+    }
     let client = session.client()?;
     let scope = if args.selection.is_everything() { Scope::Unfinished } else { Scope::Every };
     let chosen = args.selection.resolve(&client, scope)?;

@@ -233,6 +233,12 @@ impl Home {
         self.write_mark().map_err(|source| HomeError::Make { folder: self.folder.clone(), by: self.by, source })
     }
 
+    /// Takes a mark back that [`Self::mark`] has put into a new folder.
+    pub fn unmark(&self) {
+        // What cannot be removed, or has come since, is left: a command that fails already has a reason to tell.
+        let _ = fs::remove_file(self.folder.join(MARK)).and_then(|()| fs::remove_dir(&self.folder));
+    }
+
     fn write_mark(&self) -> io::Result<bool> {
         DirBuilder::new().recursive(true).mode(0o700).create(&self.folder)?;
         let is_new = fs::read_dir(&self.folder)?.next().is_none();

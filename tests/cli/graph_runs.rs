@@ -209,6 +209,8 @@ fn a_graph_that_another_user_kills_exits_with_1() {
     assert_eq!(sandbox.ok(&format!("graph kill {id}")).out, format!("{id} killed\n"));
     let said = sandbox.said(run);
     assert!(said.code == Some(1) && said.out.contains("llts graph kill"), "{said:?}");
+    let said = sandbox.llts(&format!("wait {id}"));
+    assert!(said.code == Some(1) && said.err.is_empty(), "a graph is waited for as a task is: {said:?}");
 }
 
 /// A service for the time of the run, as with `llts run`.

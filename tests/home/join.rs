@@ -105,6 +105,9 @@ fn a_machine_joins_once_and_its_agents_serve() {
     assert!(again.code == Some(1) && again.err.contains("config.toml is there already"), "{again:?}");
     let desk = User::said(farm.desk);
     assert_eq!(desk.code, Some(0), "{desk:?}");
+    farm.user.ok("a", "down");
+    let said = in_b(&farm.user, "run -- true");
+    assert!(said.code == Some(3) && !said.err.contains("starting one"), "another service is not meant: {said:?}");
     for log in ["controller.log", "supervisor.log"] {
         assert!(!read(&format!("a/log/{log}")).contains(&farm.token[40..]), "{log} has the token");
     }
@@ -124,6 +127,7 @@ fn a_wrong_token_is_refused_and_lets_nothing_in() {
         let said = farm.join("b", token);
         assert!(said.code == Some(4) && said.err.contains("does not take this token"), "{said:?}");
         assert!(!said.err.contains(&token[40..]), "the secret is shown: {said:?}");
+        assert!(!farm.user.path("b").exists(), "it is no home");
     }
     for token in ["", "short", &farm.token[1..], &"\"".repeat(80)] {
         let said = farm.join("b", token);
