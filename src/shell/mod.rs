@@ -34,6 +34,8 @@ pub mod privacy;
 pub mod process;
 pub mod prompt;
 pub mod prompt_create;
+pub mod prompt_outcomes;
+mod prompt_results;
 pub mod prompt_status;
 pub mod prompt_worker;
 pub mod push;

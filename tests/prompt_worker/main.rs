@@ -3,6 +3,7 @@
 mod create;
 mod ends;
 mod master;
+mod overnight;
 mod results;
 mod runs;
 mod sandbox;

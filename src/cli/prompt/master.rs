@@ -25,6 +25,9 @@ pub(super) struct MasterArgs {
     /// Folder with .tasks/ [default: prompt.ROOT_DIR]
     #[arg(long, value_name = "DIR")]
     root_dir: Option<PathBuf>,
+    /// Pause after handing out N prompts
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    max_starts: Option<u64>,
     /// Continue to run when no prompt is left
     #[arg(long)]
     keep_alive: bool,
@@ -37,7 +40,7 @@ pub(super) fn run(session: &mut Session, args: &MasterArgs) -> Result<u8, Failur
     logging::init(&config.log, None).map_err(Failure::failed)?;
     let root = root(session, args.root_dir.as_deref());
     let keep_alive = args.keep_alive || config.prompt.keep_alive;
-    let place = Place { root: &root, port: port(session, args.port), keep_alive };
+    let place = Place { root: &root, port: port(session, args.port), keep_alive, starts_max: args.max_starts };
     let master = PromptMaster::start(config, place).map_err(Failure::failed)?;
     let ready = master.ready_line();
     if session.out.is_json() {

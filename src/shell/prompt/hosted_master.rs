@@ -29,7 +29,8 @@ impl HostedMaster {
     /// # Errors
     /// [`PromptError`], when it cannot start.
     pub fn start(config: &Config) -> Result<Self, PromptError> {
-        let place = Place { root: &config.prompt.root_dir, port: config.prompt.port, keep_alive: true };
+        let place =
+            Place { root: &config.prompt.root_dir, port: config.prompt.port, keep_alive: true, starts_max: None };
         let mut config = config.clone();
         config.prompt.shutdown_timeout = config.prompt.shutdown_timeout.min(CLOSE_TIMEOUT);
         let master = PromptMaster::start(&config, place)?;
