@@ -41,7 +41,7 @@ pub use order::Order;
 pub use request::{Request, RequestId};
 pub use result_part::{RESULT_PART_BYTES_MAX, ResultFile, ResultPart};
 pub use split::{FrameError, Splitter};
-pub use status::{Status, WorkerState, WorkerStatus};
+pub use status::{Pace, Status, WorkerState, WorkerStatus};
 
 use super::code::Code;
 use super::json::{self, FieldLimits, ObjectWriter, Rejected};

@@ -34,6 +34,7 @@ pub mod privacy;
 pub mod process;
 pub mod prompt;
 pub mod prompt_create;
+pub mod prompt_crew;
 pub mod prompt_outcomes;
 mod prompt_results;
 pub mod prompt_status;

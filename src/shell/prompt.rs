@@ -11,6 +11,7 @@ mod folders;
 mod hosted_master;
 mod incoming;
 mod notes;
+mod notices;
 mod start;
 mod sync;
 
@@ -42,6 +43,8 @@ use folders::Folders;
 pub use hosted_master::HostedMaster;
 use incoming::Incoming;
 use notes::Notes;
+pub use notices::Audience;
+use notices::Notices;
 use sync::Syncer;
 
 const LISTENER: Token = Token(0);
@@ -86,6 +89,10 @@ pub struct Place<'a> {
     pub keep_alive: bool,
     /// Number of prompts that are handed out before it pauses.
     pub starts_max: Option<u64>,
+    /// Time limit of a run whose file names none.
+    pub timeout: Option<Duration>,
+    /// The receivers of notices about its end and about failures.
+    pub audience: &'a Audience,
 }
 
 /// A master with its port and folders, ready for [`PromptMaster::run`].
@@ -95,6 +102,7 @@ pub struct PromptMaster {
     fails: FailLog,
     notes: Notes,
     incoming: Incoming,
+    notices: Notices,
     poll: Poll,
     server: JsonServer,
     address: SocketAddr,
@@ -165,7 +173,9 @@ impl PromptMaster {
         if totals.left() == 0 && !forced {
             self.fails.end_batch();
         }
-        End { totals, failed_before, forced }
+        let end = End { totals, failed_before, forced };
+        self.notices.tell_end(&self.folders.root, &end);
+        end
     }
 
     /// The time-out of the wait: zero while input is left unread.
@@ -312,6 +322,7 @@ impl PromptMaster {
             && fails
         {
             self.fails.note_failed(name);
+            self.notices.tell_failed(name);
         }
         moved
     }

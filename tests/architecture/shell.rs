@@ -58,6 +58,7 @@ pub(crate) const SHELL: &[(&str, &[&str])] = &[
         ],
     ),
     ("prompt_status", &["clock", "prompt_create", "readable"]),
+    ("prompt_crew", &["readable", "signals"]),
     ("prompt_outcomes", &["prompt_create", "prompt_results", "prompt_status", "rename"]),
     (
         "prompt_worker",

@@ -1,5 +1,6 @@
 //! `llts prompt worker` and `llts prompt create`: the real binary against a master that a test plays.
 
+mod after;
 mod create;
 mod ends;
 mod master;

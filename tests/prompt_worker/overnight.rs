@@ -148,7 +148,8 @@ impl Night {
         fs::write(night.path("claude"), CLAUDE).expect("a file of ours");
         fs::set_permissions(night.path("claude"), fs::Permissions::from_mode(0o755)).expect("a file of ours");
         for number in 0..night.scale.prompts {
-            fs::write(night.path("master/.tasks/pending").join(name_of(number)), format!("prompt {number}")).unwrap();
+            fs::write(night.path("master/.tasks/pending").join(name_of(number)), format!("prompt {number}"))
+                .expect("a file of ours");
         }
         night
     }

@@ -11,7 +11,7 @@ use super::super::exit::{self, Failure};
 use super::super::output::{Output, note};
 use super::super::table::Table;
 use super::super::times;
-use crate::protocol::prompt::{Status, WorkerState, WorkerStatus};
+use crate::protocol::prompt::{Pace, Status, WorkerState, WorkerStatus};
 use crate::shell::prompt_create::TASKS;
 use crate::shell::prompt_status::{self, AskError, Counts};
 use crate::shell::signals::{STOP, Signals};
@@ -150,6 +150,9 @@ fn value(counts: Counts, status: Option<&Status>) -> Value {
         "failed": failed,
         "running_seconds": status.map(|status| status.running_for.as_secs_f64()),
         "workers": workers.unwrap_or_default(),
+        "median_seconds": status.and_then(|status| Some(status.pace.median?.as_secs_f64())),
+        "per_hour": status.and_then(|status| status.pace.per_hour),
+        "rest_seconds": status.and_then(|status| Some(status.pace.rest?.as_secs_f64())),
         "paused": status.and_then(|status| status.paused.clone()),
         "closed_gates": status.map(|status| seconds_by_name(&status.gates)).unwrap_or_default(),
         "away": status.map(|status| seconds_by_name(&status.away)).unwrap_or_default(),
@@ -158,6 +161,15 @@ fn value(counts: Counts, status: Option<&Status>) -> Value {
 
 fn seconds_by_name(times: &[(String, Duration)]) -> serde_json::Map<String, Value> {
     times.iter().map(|(name, time)| (name.clone(), json!(time.as_secs_f64()))).collect()
+}
+
+/// How fast prompts end, in one line; empty before enough have ended.
+fn pace(status: &Status) -> String {
+    let Pace { median, per_hour: Some(per_hour), rest } = status.pace else { return String::new() };
+    let run = median.map(|time| format!(", usually {} each", times::duration(time))).unwrap_or_default();
+    let rest = rest.filter(|_| status.pending + status.working > 0);
+    let rest = rest.map(|time| format!("; about {} left", times::duration(time))).unwrap_or_default();
+    format!("{per_hour:.0} prompts an hour{run}{rest}\n")
 }
 
 /// What holds prompts up, one line each.
@@ -179,6 +191,7 @@ fn whole(status: &Status, columns: Option<usize>) -> String {
     let (workers, time) = (status.workers.len(), times::duration(status.running_for));
     let noun = if workers == 1 { "worker" } else { "workers" };
     text.push_str(&format!("{workers} {noun}, {busy} busy; the master runs for {time}\n"));
+    text.push_str(&pace(status));
     text.push_str(&obstacles(status));
     if workers > 0 {
         let mut table = Table::new(&["WORKER", "STATE", "FOR", "FILE"]);

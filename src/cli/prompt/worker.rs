@@ -13,6 +13,7 @@ use crate::engine::worker::signs::Signs;
 use crate::engine::worker::{BrakeSettings, End, Settings, Tally};
 use crate::shell::guard::GuardPlan;
 use crate::shell::logging;
+use crate::shell::prompt_crew;
 use crate::shell::prompt_worker::{self, PromptWorkerError, Work};
 use crate::shell::runs::RunsError;
 
@@ -48,6 +49,9 @@ pub(in crate::cli) struct WorkerArgs {
     /// How long to look for a missing master, with or without one before; 0 ends with the connection [default: prompt_worker.PATIENCE]
     #[arg(long, value_name = "SECONDS|forever", value_parser = patience)]
     patience: Option<Patience>,
+    /// Number of workers; each is a process of its own
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    jobs: u32,
     /// Pattern of a message that a limit is reached, instead of those of claude, codex and gemini; can be repeated
     #[arg(long, value_name = "REGEX")]
     limited_by: Vec<String>,
@@ -69,6 +73,12 @@ struct Patience(Option<Duration>);
 
 pub(in crate::cli) fn run(session: &Session, args: WorkerArgs) -> Result<u8, Failure> {
     let config = &session.config;
+    if args.jobs > 1 {
+        logging::init(&config.log, None).map_err(Failure::failed)?;
+        let arguments = without_jobs(std::env::args_os().skip(1));
+        return prompt_crew::run(&Session::program()?, &arguments, args.jobs)
+            .map_err(|error| Failure::failed(format!("cannot run {} workers: {error}", args.jobs)));
+    }
     logging::init(&config.log, None).map_err(Failure::failed)?;
     let section = &config.prompt_worker;
     let patience = args.patience.map_or(section.patience, |Patience(time)| time);
@@ -122,6 +132,25 @@ pub(in crate::cli) fn run(session: &Session, args: WorkerArgs) -> Result<u8, Fai
     }
 }
 
+/// The arguments of one of several workers.
+fn without_jobs(arguments: impl Iterator<Item = OsString>) -> Vec<OsString> {
+    let mut kept = Vec::new();
+    let mut arguments = arguments;
+    while let Some(argument) = arguments.next() {
+        if argument == "--" {
+            kept.push(argument);
+            break;
+        } else if argument == "--jobs" {
+            // Its value.
+            arguments.next();
+        } else if !argument.as_encoded_bytes().starts_with(b"--jobs=") {
+            kept.push(argument);
+        }
+    }
+    kept.extend(arguments);
+    kept
+}
+
 /// The gate of a command line whose limits belong to an account.
 fn known_gate(command: &[OsString]) -> Option<String> {
     let name = Path::new(command.first()?).file_name()?.to_str()?;
@@ -145,6 +174,13 @@ fn patience(text: &str) -> Result<Patience, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn one_of_several_workers_has_no_jobs_and_its_command_is_left_alone() {
+        let kept = |line: &str| without_jobs(line.split(' ').map(OsString::from)).join(std::ffi::OsStr::new(" "));
+        assert_eq!(kept("prompt worker --jobs 3 host -- make --jobs 4"), "prompt worker host -- make --jobs 4");
+        assert_eq!(kept("prompt worker --jobs=3 -- x"), "prompt worker -- x");
+    }
 
     #[test]
     fn patience_is_a_time_or_has_no_end() {

@@ -8,6 +8,9 @@ use super::{ClaimError, Claimed, Connection, Destination, Effect, FileName, Mast
 use crate::protocol::prompt::{FromMaster, Request};
 use crate::types::Now;
 
+/// The reason for the end of a worker whose connection has ended without a LEAVE.
+pub(super) const CLOSED: &str = "its connection has ended";
+
 /// A file that is being moved to `working/`.
 #[derive(Debug)]
 pub(super) struct Claim {
@@ -84,6 +87,7 @@ impl Master {
     fn request(&mut self, now: Now, connection: Connection, mut held: Held, prompt: String) {
         let id = self.ask(now, connection, Asked::Request);
         held.run = Some(id.clone());
+        held.front.timeout = held.front.timeout.or(self.settings.timeout);
         if self.lease_of(connection).is_some() {
             // Before the worker can start it.
             self.effects.push_back(Effect::NoteRun(held.file.clone(), id.clone()));
@@ -138,7 +142,7 @@ impl Master {
             held.file,
             self.name_of(connection)
         ));
-        self.fail(held, Some(format!("the run took longer than the {seconds} s that the front matter allows")));
+        self.fail(held, Some(format!("the run took longer than the {seconds} s that it is allowed")));
         self.disconnect(now, connection, "its run took too long", None);
     }
 
@@ -173,6 +177,7 @@ impl Master {
         }
         self.files.forget(file);
         if is_result {
+            self.losses.remove(file);
             self.count_files_if_none_is_known();
         }
         self.end_if_drained(now);
@@ -217,10 +222,10 @@ impl Master {
                 let name = self.name_of(connection);
                 self.keep_for_worker(now, *held, &name, lease);
             }
-            (Some(State::Requesting(held, _) | State::Working(held)), _) => {
-                self.journal.info(format!("{} waits again, from {}: {why}", held.file, self.name_of(connection)));
-                self.release(*held, Destination::Pending);
-            }
+            (Some(State::Requesting(held, _)), _) => self.give_again(connection, *held, why),
+            // As when it was killed. Any other end says nothing about the prompt.
+            (Some(State::Working(held)), None) if why == CLOSED => self.lose(*held, why),
+            (Some(State::Working(held)), None) => self.give_again(connection, *held, why),
             // A file that is being claimed is returned in `handle_claimed`.
             (
                 Some(
@@ -236,6 +241,26 @@ impl Master {
                 _,
             ) => {}
         }
+    }
+
+    fn give_again(&mut self, connection: Connection, held: Held, why: &str) {
+        self.journal.info(format!("{} waits again, from {}: {why}", held.file, self.name_of(connection)));
+        self.release(held, Destination::Pending);
+    }
+
+    /// The worker of a prompt is lost. A prompt that ends its worker each time is given up.
+    pub(super) fn lose(&mut self, held: Held, why: &str) {
+        let losses = self.losses.entry(held.file.clone()).or_default();
+        *losses += 1;
+        let losses = *losses;
+        if self.settings.losses_max.is_some_and(|max| losses > max) {
+            self.losses.remove(&held.file);
+            let reason = format!("{losses} workers were lost with this prompt (LOSSES_MAX); the last one: {why}");
+            self.journal.warn(format!("{} goes to failed/: {reason}", held.file));
+            return self.release(held, Destination::Failed { reason: Some(reason) });
+        }
+        self.journal.info(format!("{} waits again: {why}", held.file));
+        self.release(held, Destination::Pending);
     }
 
     pub(super) fn forget(&mut self, connection: Connection) {

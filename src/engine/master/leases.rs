@@ -74,8 +74,7 @@ impl Master {
     /// A worker has not come back in time.
     pub(super) fn end_lease(&mut self, run: &RequestId) {
         if let Some(Orphan { held, worker }) = self.orphans.remove(run) {
-            self.journal.info(format!("{} waits again: {worker} has not rejoined", held.file));
-            self.release(held, Destination::Pending);
+            self.lose(held, &format!("{worker} has not rejoined"));
         }
     }
 

@@ -40,6 +40,7 @@ mod invariants;
 mod leases;
 mod pace;
 mod peers;
+mod progress;
 mod refusals;
 mod rests;
 mod summary;
@@ -68,6 +69,7 @@ use gates::Gates;
 use handout::Claim;
 use leases::Orphans;
 use peers::{Asked, Debt, Peers};
+use progress::Progress;
 use refusals::Refusals;
 
 /// The engine's part of the configuration, section `[prompt]`.
@@ -105,6 +107,10 @@ pub struct Settings {
     pub root_id: String,
     /// Number of prompts that are handed out before the master pauses.
     pub starts_max: Option<u64>,
+    /// Time limit of a run whose file names none.
+    pub timeout: Option<Duration>,
+    /// Number of workers that a prompt may lose before it is given up; `None` is any number: `LOSSES_MAX`.
+    pub losses_max: Option<u32>,
 }
 
 /// Connections beyond those of all workers: status clients, and connections that have not sent JOIN yet.
@@ -119,11 +125,14 @@ pub struct Master {
     peers: Peers,
     gates: Gates,
     orphans: Orphans,
+    /// Number of workers that were lost with a prompt.
+    losses: BTreeMap<FileName, u32>,
     /// Why no prompt is handed out, if none is.
     paused: Option<String>,
     is_draining: bool,
     /// Number of prompts handed out since the start, or since it was resumed.
     starts: u64,
+    progress: Progress,
     refusals: Refusals,
     /// The file that is being moved to `working/`: one at a time, so that its size is known before the next one.
     claim: Option<Claim>,
@@ -155,9 +164,11 @@ impl Master {
             peers: Peers::default(),
             gates: Gates::default(),
             orphans: Orphans::new(),
+            losses: BTreeMap::new(),
             paused: None,
             is_draining: false,
             starts: 0,
+            progress: Progress::default(),
             refusals: Refusals::default(),
             claim: None,
             timers,

@@ -38,7 +38,7 @@ impl Master {
         self.journal.warn(format!("{} waits again, from {name}: it has met a limit: {reason}", held.file));
         let pause = retry_after.unwrap_or(self.settings.retry_after);
         let own = self.peers.get(connection).and_then(|peer| peer.gate.clone());
-        let has_gates = !is_local && !(held.front.gates.is_empty() && own.is_none());
+        let closes_gates = !is_local && (own.is_some() || !held.front.gates.is_empty());
         if !is_local {
             for gate in held.front.gates.iter().chain(&own) {
                 self.close_gate(now, gate, pause);
@@ -49,7 +49,7 @@ impl Master {
         self.acknowledge_report(connection, run);
         match retry_after {
             None => self.disconnect(now, connection, "it has met a limit", None),
-            Some(_) if has_gates => {}
+            Some(_) if closes_gates => {}
             Some(_) => self.rest(now, connection, now.mono + pause),
         }
         if let Some(peer) = self.peers.get_mut(connection) {

@@ -47,6 +47,7 @@ impl Master {
             failed: self.files.failed,
             running_for: now.mono.since(self.started),
             workers: workers.collect(),
+            pace: self.progress.pace(now, self.files.pending() + self.working()),
             paused: self.paused.clone(),
             gates: gates.collect(),
             away: away.collect(),

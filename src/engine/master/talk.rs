@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::files::Held;
+use super::handout::CLOSED;
 use super::peers::{Asked, Debt, Peer, State};
 use super::rests::Limit;
 use super::{Connection, Destination, Effect, Master, STRANGERS_MAX, Timer};
@@ -56,7 +57,7 @@ impl Master {
                 self.journal.info(format!("{} is gone", peer.name()));
             }
             let lease = self.grace_of(connection);
-            self.take_back(now, connection, "its connection has ended", lease);
+            self.take_back(now, connection, CLOSED, lease);
         }
         self.forget(connection);
         self.hand_out(now);
@@ -229,8 +230,10 @@ impl Master {
     }
 
     fn done(&mut self, now: Now, connection: Connection) {
-        let (name, seconds) = (self.name_of(connection), self.seconds_in_state(now, connection));
+        let (name, took) = (self.name_of(connection), self.time_in_state(now, connection));
         if let Some(held) = self.end_run(now, connection) {
+            self.progress.note(now, took);
+            let seconds = took.as_secs_f64();
             self.journal.info(format!("{} is done by {name} after {seconds:.1} s", held.file));
             let run = held.run.clone();
             self.release(held, Destination::Done);
@@ -239,8 +242,10 @@ impl Master {
     }
 
     fn failed(&mut self, now: Now, connection: Connection, reason: &str) {
-        let (name, seconds) = (self.name_of(connection), self.seconds_in_state(now, connection));
+        let (name, took) = (self.name_of(connection), self.time_in_state(now, connection));
         if let Some(held) = self.end_run(now, connection) {
+            self.progress.note(now, took);
+            let seconds = took.as_secs_f64();
             let reason: String = reason.chars().take(REASON_CHARS_MAX).collect();
             self.journal.info(format!("{} has failed at {name} after {seconds:.1} s: {reason}", held.file));
             let run = held.run.clone();
@@ -249,8 +254,8 @@ impl Master {
         }
     }
 
-    fn seconds_in_state(&self, now: Now, connection: Connection) -> f64 {
-        self.peers.get(connection).map_or(0.0, |peer| now.mono.since(peer.since).as_secs_f64())
+    fn time_in_state(&self, now: Now, connection: Connection) -> Duration {
+        self.peers.get(connection).map(|peer| now.mono.since(peer.since)).unwrap_or_default()
     }
 
     fn acknowledged(&mut self, now: Now, connection: Connection, request: &RequestId, asked: Asked) {

@@ -36,12 +36,25 @@ pub struct Status {
     pub running_for: Duration,
     /// The workers, in the order in which they joined.
     pub workers: Vec<WorkerStatus>,
+    /// How fast prompts end.
+    pub pace: Pace,
     /// Why no prompt is handed out, if none is.
     pub paused: Option<String>,
     /// The closed gates, by name, each with the time until it opens.
     pub gates: Vec<(String, Duration)>,
     /// The prompts of workers without a connection, by file, each with the time that is left for the worker to rejoin.
     pub away: Vec<(String, Duration)>,
+}
+
+/// How fast prompts end; each is `None` until enough have ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Pace {
+    /// The usual time of a run.
+    pub median: Option<Duration>,
+    /// Prompts per hour.
+    pub per_hour: Option<f64>,
+    /// Time until the last prompt is expected to end.
+    pub rest: Option<Duration>,
 }
 
 /// One worker.
@@ -71,6 +84,12 @@ struct Wire<'a> {
     #[serde(borrow)]
     workers: Vec<WireWorker<'a>>,
     // A master of a former version does not send the rest.
+    #[serde(default)]
+    median_seconds: Option<f64>,
+    #[serde(default)]
+    per_hour: Option<f64>,
+    #[serde(default)]
+    rest_seconds: Option<f64>,
     #[serde(default)]
     paused: Option<String>,
     #[serde(default)]
@@ -114,6 +133,9 @@ impl Status {
             failed: self.failed,
             running_seconds: self.running_for.as_secs_f64(),
             workers: workers.collect(),
+            median_seconds: self.pace.median.map(|time| time.as_secs_f64()),
+            per_hour: self.pace.per_hour,
+            rest_seconds: self.pace.rest.map(|time| time.as_secs_f64()),
             paused: self.paused.clone(),
             gates: seconds(&self.gates),
             away: seconds(&self.away),
@@ -142,6 +164,11 @@ impl Status {
             failed: wire.failed,
             running_for: duration(wire.running_seconds),
             workers: workers.collect(),
+            pace: Pace {
+                median: wire.median_seconds.map(duration),
+                per_hour: wire.per_hour,
+                rest: wire.rest_seconds.map(duration),
+            },
             paused: wire.paused,
             gates: durations(wire.gates),
             away: durations(wire.away),

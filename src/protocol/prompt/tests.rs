@@ -78,6 +78,11 @@ fn from_masters() -> Vec<FromMaster> {
         FromMaster::StatusAck(Box::new(status())),
         FromMaster::StatusAck(Box::new(Status { workers: Vec::new(), ..status() })),
         FromMaster::StatusAck(Box::new(Status {
+            pace: Pace {
+                median: Some(Duration::from_secs(2)),
+                per_hour: Some(12.5),
+                rest: Some(Duration::from_secs(7)),
+            },
             paused: Some("by order".into()),
             gates: vec![("claude".into(), Duration::from_secs(5))],
             away: vec![("a.txt".into(), Duration::from_secs(6))],

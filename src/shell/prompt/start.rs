@@ -14,6 +14,7 @@ use super::fails::FailLog;
 use super::folders::Folders;
 use super::incoming::Incoming;
 use super::notes::{Noted, Notes};
+use super::notices::Notices;
 use super::sync::Syncer;
 use super::{CONNECTIONS, LINK_LIMITS, LISTENER, Place, PromptError, PromptMaster, WAKER, WATCH};
 use crate::config::{Config, Durability, Secret};
@@ -83,6 +84,7 @@ impl PromptMaster {
             fails,
             notes,
             incoming,
+            notices: Notices::new(place.audience.clone())?,
             results_seen: BTreeSet::new(),
             poll,
             server,
@@ -145,5 +147,7 @@ fn settings(config: &Config, place: Place<'_>, root_id: String, descriptors: u64
         result_bytes_max: prompt.result_bytes_max,
         root_id,
         starts_max: place.starts_max,
+        timeout: place.timeout,
+        losses_max: (prompt.losses_max > 0).then_some(prompt.losses_max),
     }
 }

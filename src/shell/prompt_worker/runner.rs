@@ -30,6 +30,7 @@ use crate::shell::process::{
     self, Brand, ChildEnd, Command, CommandPlan, Cookie, Environment, ProcessId, RecordFile, RunProcesses, RunRecord,
     RunningChild, Subject,
 };
+use crate::shell::prompt_create::TASKS;
 use crate::shell::prompt_results::{Results, file_name};
 use crate::shell::runs::{Runs, WorkerRun};
 use crate::types::{ExitCode, Wall};
@@ -38,6 +39,9 @@ const PROMPT: &str = "prompt.txt";
 const OUT: &str = "out";
 const ERR: &str = "err";
 const DEFER: &str = "defer.info";
+
+/// The folder for the output of runs without results, beside the folders of prompts.
+const ATTEMPTS: &str = "attempts";
 
 /// Variables that are added to the environment of the command.
 const PROMPT_FILE: &str = "PROMPT_FILE";
@@ -271,12 +275,29 @@ impl Runner {
         }
     }
 
+    /// Keeps the output of a run without results, until another one of its prompt ends like that: it may say more about the
+    /// reason, and may be most of an answer.
+    fn keep_attempt(&self, run: &Run) {
+        let folder = self.root.join(TASKS).join(ATTEMPTS);
+        for ending in [OUT, ERR] {
+            let from = run.folder.join(ending);
+            if !from.metadata().is_ok_and(|metadata| metadata.len() > 0) {
+                continue;
+            }
+            let to = folder.join(format!("{}.{ending}", run.name));
+            if let Err(error) = fs::create_dir_all(&folder).and_then(|()| fs::rename(&from, &to)) {
+                log::warn!("cannot keep the output of {} in {}: {error}", run.name, folder.display());
+            }
+        }
+    }
+
     /// Ends the run without results.
     pub(super) fn discard(&mut self) {
         let Some(run) = self.run.take() else { return };
         self.last = None;
         let end = run.end.map_or(run.start, |(end, _)| end);
         log::info!("{}: given back after {:.1} s", run.name, end.since(run.start).as_secs_f64());
+        self.keep_attempt(&run);
         self.runs.clean(&run.id, self.record.take());
     }
 }

@@ -157,3 +157,40 @@ fn a_file_that_failed_and_is_tried_again_does_not_count_as_failed() {
     let totals = world.master.totals(world.now);
     assert_eq!((totals.all, totals.succeeded, totals.failed), (2, 2, 0));
 }
+
+#[test]
+fn a_prompt_that_ends_its_worker_each_time_is_given_up() {
+    let mut world = World::with(Settings { losses_max: Some(2), ..settings() }, &["a"]);
+    for round in 0..3 {
+        assert_eq!(world.counts(), [1, 0, 0, 0], "{round}");
+        let (worker, _) = world.rejoin(None, None);
+        world.takes_as_run(worker);
+        world.closed(worker);
+        world.wait(10.0);
+    }
+    assert_eq!(world.counts(), [0, 0, 0, 1]);
+    let reason = world.reasons[&FileName::from("a")].clone().unwrap();
+    assert!(reason.starts_with("3 workers were lost"), "{reason}");
+}
+
+#[test]
+fn a_prompt_of_workers_that_leave_is_not_given_up() {
+    let mut world = World::with(Settings { losses_max: Some(0), ..settings() }, &["a"]);
+    for _ in 0..3 {
+        let worker = world.join();
+        world.takes(worker);
+        world.says(worker, FromWorker::Leave);
+    }
+    assert_eq!(world.counts(), [1, 0, 0, 0]);
+}
+
+#[test]
+fn a_time_limit_holds_for_files_that_name_none() {
+    let timeout = Some(Duration::from_secs(30));
+    let mut world = World::with(Settings { timeout, ..settings() }, &["a"]);
+    let own = Front { timeout: Some(Duration::from_secs(5)), ..Front::default() };
+    world.prompt("b", own);
+    let [one, other] = [world.join(), world.join()];
+    assert_eq!(world.request(one).timeout, timeout);
+    assert_eq!(world.request(other).timeout, Some(Duration::from_secs(5)));
+}

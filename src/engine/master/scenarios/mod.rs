@@ -71,6 +71,8 @@ fn settings() -> Settings {
         result_bytes_max: 1000,
         root_id: "root".into(),
         starts_max: None,
+        timeout: None,
+        losses_max: None,
     }
 }
 

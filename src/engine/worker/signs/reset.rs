@@ -21,7 +21,8 @@ fn compiled(pattern: &str) -> Regex {
     Regex::new(pattern).expect("a valid pattern")
 }
 
-static EPOCH: LazyLock<Regex> = LazyLock::new(|| compiled(r#"(?:\||resets?_?at"?\s*[:=]\s*"?)(1\d{9}|1\d{12})\b"#));
+static EPOCH: LazyLock<Regex> =
+    LazyLock::new(|| compiled(r#"(?:\||resets?_?at"?\s*[:=]\s*"?)([1-9]\d{9}|[1-9]\d{12})\b"#));
 static SECONDS: LazyLock<Regex> = LazyLock::new(|| {
     compiled(r#"(?i)(?:in_seconds|retry[-_ ]?after|retrydelay)"?\s*[:=]?\s*"?(\d{1,9}(?:\.\d+)?)\s*s?(?:ec\w*)?\b"#)
 });
