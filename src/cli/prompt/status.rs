@@ -172,17 +172,18 @@ fn pace(status: &Status) -> String {
     format!("{per_hour:.0} prompts an hour{run}{rest}\n")
 }
 
-/// What holds prompts up, one line each.
+/// What holds prompts up, one line each. A worker is a stranger: its text must not control a terminal.
 fn obstacles(status: &Status) -> String {
-    let paused = status.paused.iter().map(|reason| format!("no prompt is handed out: {reason}\n"));
-    let gates = status.gates.iter().map(|(gate, time)| format!("{gate} is limited for {}\n", times::duration(*time)));
+    let paused = status.paused.iter().map(|reason| format!("no prompt is handed out: {reason}"));
+    let gates = status.gates.iter().map(|(gate, time)| format!("{gate} is limited for {}", times::duration(*time)));
     let away = status.away.iter().map(|(file, time)| {
-        format!("{file} is with a worker without a connection, for {} more\n", times::duration(*time))
+        format!("{file} is with a worker without a connection, for {} more", times::duration(*time))
     });
     let reasons = status.workers.iter().filter_map(|worker| {
-        Some(format!("{} rests for {}: {}\n", worker.id, times::duration(worker.resting?), worker.reason.as_ref()?))
+        Some(format!("{} rests for {}: {}", worker.id, times::duration(worker.resting?), worker.reason.as_ref()?))
     });
-    paused.chain(gates).chain(away).chain(reasons).collect()
+    let plain = |line: String| line.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect::<String>();
+    paused.chain(gates).chain(away).chain(reasons).map(|line| plain(line) + "\n").collect()
 }
 
 fn whole(status: &Status, columns: Option<usize>) -> String {
@@ -258,6 +259,39 @@ mod tests {
         assert!(bar(Counts::default(), None).contains("[--"));
         let most = Counts { done: u64::MAX, failed: u64::MAX, pending: 0, working: 0 };
         assert!(bar(most, None).contains("100 %"));
+    }
+
+    #[test]
+    fn what_holds_prompts_up_is_said_in_one_line_each() {
+        let second = Duration::from_secs(1);
+        let worker = WorkerStatus {
+            id: "box-1".to_owned(),
+            state: WorkerState::Idle,
+            file: None,
+            age: second,
+            resting: Some(9 * second),
+            reason: Some("the disk\n\u{1b}[2J is full".to_owned()),
+        };
+        let status = Status {
+            pending: 3,
+            pace: Pace { median: Some(2 * second), per_hour: Some(720.0), rest: Some(15 * second) },
+            paused: Some("by order".to_owned()),
+            gates: vec![("claude".to_owned(), 60 * second)],
+            away: vec![("a.txt".to_owned(), 30 * second)],
+            workers: vec![worker],
+            ..Status::default()
+        };
+        let text = whole(&status, None);
+        for line in [
+            "720 prompts an hour, usually 2.0 s each; about 15.0 s left",
+            "no prompt is handed out: by order",
+            "claude is limited for 60.0 s",
+            "a.txt is with a worker without a connection, for 30.0 s more",
+            "box-1 rests for 9.0 s: the disk\u{fffd}\u{fffd}[2J is full",
+        ] {
+            assert!(text.lines().any(|other| other == line), "{line}\n{text}");
+        }
+        assert!(text.contains("box-1   resting"), "{text}");
     }
 
     #[test]
