@@ -93,6 +93,12 @@ pub struct PromptSection {
     pub sending_bytes_max: usize,
     /// Maximum number of workers.
     pub workers_max: usize,
+    /// Number of workers that a prompt may lose; 0 for any number.
+    pub losses_max: u32,
+    /// How long a prompt is kept for a worker without a connection.
+    pub lease: Duration,
+    /// Bytes of each output that a worker may send; 0 takes no results.
+    pub result_bytes_max: u64,
 }
 
 impl PromptSection {
@@ -114,6 +120,9 @@ impl PromptSection {
             prompt_bytes_max: reader.size("prompt.PROMPT_BYTES_MAX", 1..=16 * MIB, "bytes")?,
             sending_bytes_max: reader.size("prompt.SENDING_BYTES_MAX", 1..=16 * GIB, "bytes")?,
             workers_max: reader.size("prompt.WORKERS_MAX", 1..=100_000, "workers")?,
+            losses_max: reader.count("prompt.LOSSES_MAX")?,
+            lease: reader.millis("prompt.LEASE", 0..=DAY)?,
+            result_bytes_max: reader.number("prompt.RESULT_BYTES_MAX", 0..=16 * GIB, "bytes")?,
         })
     }
 

@@ -75,6 +75,27 @@ impl Reader {
         self.number(key, range, "milliseconds").map(Duration::from_millis)
     }
 
+    /// A duration in milliseconds, or `None` for "forever".
+    pub(super) fn millis_or_forever(
+        &mut self,
+        key: &str,
+        range: RangeInclusive<u64>,
+    ) -> Result<Option<Duration>, ConfigError> {
+        let setting = self.take(key)?;
+        let time = match &setting.value {
+            Value::Integer(number) => u64::try_from(*number).ok().filter(|number| range.contains(number)).map(Some),
+            Value::Text(text) if text == "forever" => Some(None),
+            Value::Text(text) => text.parse().ok().filter(|number| range.contains(number)).map(Some),
+            _ => None,
+        };
+        let millis = time.ok_or_else(|| {
+            let allowed =
+                format!("a whole number from {} to {} (milliseconds), or \"forever\"", range.start(), range.end());
+            bad(key, &setting, allowed)
+        })?;
+        Ok(millis.map(Duration::from_millis))
+    }
+
     /// A duration in seconds with decimals, as in the fields of a submit.
     pub(super) fn seconds(&mut self, key: &str) -> Result<Duration, ConfigError> {
         let setting = self.take(key)?;

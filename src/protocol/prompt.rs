@@ -2,15 +2,18 @@
 //!
 //! | from | type | content |
 //! |---|---|---|
-//! | worker | `JOIN` | `msg`: the worker's id; llts adds `secret`, and `splits`: true for a worker that finds messages in the stream |
+//! | worker | `JOIN` | `msg`: the worker's id; llts adds `secret`, `splits`: true for a worker that finds messages in the stream, and an [`Offer`] |
 //! | worker | `REQUEST_ACK`, `CHECK_ACK` | `req_id`, as received |
 //! | worker | `DONE`, `FAILED` | `msg`: any text; the file follows from the worker |
-//! | worker | `USAGE_LIMITED` | llts adds `retry_after`, in seconds |
+//! | worker | `USAGE_LIMITED` | llts adds `retry_after`, in seconds, and `scope`: "worker" if no other worker is affected |
+//! | worker | `RESULT` | added by llts, for a master that takes results: a [`ResultPart`] |
 //! | worker | `LEAVE` | |
-//! | master | `JOIN_ACK` | |
+//! | master | `JOIN_ACK` | llts adds a [`Welcome`], for a worker whose JOIN has an [`Offer`] |
+//! | master | `REPORT_ACK` | added by llts, for such a worker: `req_id` of the run whose report has been carried out |
 //! | master | `REQUEST` | `req_id`, `msg`: the prompt; llts adds `file`, its name, and `timeout`, in seconds |
 //! | master | `CHECK` | `req_id` |
 //! | anyone | `STATUS` | added by llts, sent without a `JOIN`; `secret` |
+//! | anyone | `PAUSE`, `RESUME`, `DRAIN` | the same; an [`Order`] |
 //! | master | `STATUS_ACK` | added by llts: a [`Status`] |
 //! | master | `REFUSED` | added by llts: `msg` is the reason why the connection is closed right after it |
 //! | master | `COMPLETED` | added by llts: no prompt is left, and the connection is closed right after it |
@@ -19,6 +22,10 @@
 //! or by nothing at all: [`Splitter`] finds them. Unknown names are ignored, whatever their values.
 
 mod front;
+mod offer;
+mod order;
+mod request;
+mod result_part;
 mod split;
 mod status;
 
@@ -29,8 +36,12 @@ use std::fmt;
 use std::time::Duration;
 
 pub use front::{FRONT_BYTES_MAX, Front};
+pub use offer::{Offer, Welcome};
+pub use order::Order;
+pub use request::{Request, RequestId};
+pub use result_part::{RESULT_PART_BYTES_MAX, ResultFile, ResultPart};
 pub use split::{FrameError, Splitter};
-pub use status::{Status, WorkerState, WorkerStatus};
+pub use status::{Pace, Status, WorkerState, WorkerStatus};
 
 use super::code::Code;
 use super::json::{self, FieldLimits, ObjectWriter, Rejected};
@@ -56,6 +67,8 @@ mod kind {
     pub(super) const CHECK: &str = "CHECK";
     pub(super) const CHECK_ACK: &str = "CHECK_ACK";
     pub(super) const LEAVE: &str = "LEAVE";
+    pub(super) const RESULT: &str = "RESULT";
+    pub(super) const REPORT_ACK: &str = "REPORT_ACK";
     pub(super) const STATUS: &str = "STATUS";
     pub(super) const STATUS_ACK: &str = "STATUS_ACK";
     pub(super) const REFUSED: &str = "REFUSED";
@@ -70,6 +83,10 @@ const SPLITS: &str = "splits";
 const FILE: &str = "file";
 const TIMEOUT: &str = "timeout";
 const RETRY_AFTER: &str = "retry_after";
+const SCOPE: &str = "scope";
+
+/// The value of `scope` for a limit of one worker.
+const WORKER: &str = "worker";
 
 /// Maximum bytes of a REQUEST besides its prompt.
 const REQUEST_FRAME_BYTES: usize = 4 << 10;
@@ -85,36 +102,6 @@ pub fn prompt_fits(prompt: &str) -> bool {
     prompt.bytes().map(bytes).sum::<usize>() <= MASTER_FRAME_BYTES_MAX - REQUEST_FRAME_BYTES
 }
 
-/// The id of a request, which its acknowledgement repeats. The master makes it; to a worker it is any text.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct RequestId(String);
-
-impl RequestId {
-    /// An id of 128 random bits, which is unique and cannot be guessed.
-    #[must_use]
-    pub fn from_random(bits: u128) -> Self {
-        Self(format!("{bits:032x}"))
-    }
-
-    /// The text on the wire.
-    #[must_use]
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Display for RequestId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl From<&str> for RequestId {
-    fn from(text: &str) -> Self {
-        Self(text.to_owned())
-    }
-}
-
 /// A message of a worker to the master.
 #[derive(Clone, PartialEq)]
 pub enum FromWorker {
@@ -127,6 +114,8 @@ pub enum FromWorker {
         /// Whether it finds the messages in the stream, however they arrive. The document's workers read one message with
         /// each `recv`.
         splits: bool,
+        /// The additions of llts; the default for an original.
+        offer: Offer,
     },
     /// It has taken a prompt.
     RequestAck(RequestId),
@@ -146,13 +135,24 @@ pub enum FromWorker {
     UsageLimited {
         /// The duration of the limit, if the service has reported it.
         retry_after: Option<Duration>,
+        /// Whether the reason lies with this worker alone, such as a full disk.
+        is_local: bool,
         /// A text for people.
         reason: String,
     },
+    /// A part of the results of its run.
+    Result(Box<ResultPart>),
     /// It leaves.
     Leave,
     /// Requests the status of the master.
     Status {
+        /// As in [`FromWorker::Join`].
+        secret: Option<String>,
+    },
+    /// Orders the master to change what it does; answered like a status request.
+    Order {
+        /// The change.
+        order: Order,
         /// As in [`FromWorker::Join`].
         secret: Option<String>,
     },
@@ -161,8 +161,12 @@ pub enum FromWorker {
 /// A message of the master.
 #[derive(Clone, Debug, PartialEq)]
 pub enum FromMaster {
-    /// The worker has joined.
+    /// The worker has joined, and gets only what the document names.
     JoinAck,
+    /// The worker has joined, and its offer is accepted.
+    Welcome(Box<Welcome>),
+    /// The report on this run has been carried out.
+    ReportAck(RequestId),
     /// A prompt for the worker.
     Request(Request),
     /// Requests a sign of life.
@@ -173,19 +177,6 @@ pub enum FromMaster {
     Refused(String),
     /// All prompts are done, and the master ends. A worker then need not look for the master again.
     Completed,
-}
-
-/// A prompt on its way to a worker.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Request {
-    /// The id that the acknowledgement repeats.
-    pub id: RequestId,
-    /// The prompt.
-    pub prompt: String,
-    /// The name of its file; a master of the document does not send it.
-    pub file: Option<String>,
-    /// The time limit that the master sets.
-    pub timeout: Option<Duration>,
 }
 
 /// Why an object is not a message.
@@ -204,21 +195,25 @@ impl FromWorker {
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         match self {
-            Self::Join { worker, secret, splits } => message(kind::JOIN, worker, |out| {
+            Self::Join { worker, secret, splits, offer } => message(kind::JOIN, worker, |out| {
                 out.maybe_text(SECRET, secret.as_deref());
                 if *splits {
                     out.literal(SPLITS, true);
                 }
+                offer.write(out);
             }),
             Self::RequestAck(id) => message(kind::REQUEST_ACK, "", |out| out.text(REQ_ID, id.as_str())),
             Self::CheckAck(id) => message(kind::CHECK_ACK, "", |out| out.text(REQ_ID, id.as_str())),
             Self::Done { text } => message(kind::DONE, text, |_| {}),
             Self::Failed { reason } => message(kind::FAILED, reason, |_| {}),
-            Self::UsageLimited { retry_after, reason } => message(kind::USAGE_LIMITED, reason, |out| {
+            Self::UsageLimited { retry_after, is_local, reason } => message(kind::USAGE_LIMITED, reason, |out| {
                 out.maybe(RETRY_AFTER, retry_after.as_ref().map(Duration::as_secs_f64));
+                out.maybe_text(SCOPE, is_local.then_some(WORKER));
             }),
+            Self::Result(part) => message(kind::RESULT, "", |out| part.write(out)),
             Self::Leave => message(kind::LEAVE, "", |_| {}),
             Self::Status { secret } => message(kind::STATUS, "", |out| out.maybe_text(SECRET, secret.as_deref())),
+            Self::Order { order, secret } => message(order.kind(), "", |out| out.maybe_text(SECRET, secret.as_deref())),
         }
     }
 
@@ -233,18 +228,24 @@ impl FromWorker {
                 worker: needed(&fields, MSG, &kind)?,
                 secret: text(&fields, SECRET),
                 splits: matches!(fields.get(SPLITS), Some(Scalar::Bool(true))),
+                offer: Offer::read(&fields),
             },
-            kind::REQUEST_ACK => Self::RequestAck(RequestId(needed(&fields, REQ_ID, &kind)?)),
-            kind::CHECK_ACK => Self::CheckAck(RequestId(needed(&fields, REQ_ID, &kind)?)),
+            kind::REQUEST_ACK => Self::RequestAck(RequestId::new(needed(&fields, REQ_ID, &kind)?)),
+            kind::CHECK_ACK => Self::CheckAck(RequestId::new(needed(&fields, REQ_ID, &kind)?)),
             kind::DONE => Self::Done { text: text(&fields, MSG).unwrap_or_default() },
             kind::FAILED => Self::Failed { reason: text(&fields, MSG).unwrap_or_default() },
             kind::USAGE_LIMITED => Self::UsageLimited {
                 retry_after: duration(&fields, RETRY_AFTER),
+                is_local: text(&fields, SCOPE).is_some_and(|scope| scope == WORKER),
                 reason: text(&fields, MSG).unwrap_or_default(),
             },
             kind::LEAVE => Self::Leave,
+            kind::RESULT => Self::Result(Box::new(ResultPart::read(&fields, &kind)?)),
             kind::STATUS => Self::Status { secret: text(&fields, SECRET) },
-            _ => return Err(MessageError::UnknownType(kind)),
+            _ => match Order::of(&kind) {
+                Some(order) => Self::Order { order, secret: text(&fields, SECRET) },
+                None => return Err(MessageError::UnknownType(kind)),
+            },
         })
     }
 }
@@ -255,6 +256,8 @@ impl FromMaster {
     pub fn encode(&self) -> Vec<u8> {
         match self {
             Self::JoinAck => message(kind::JOIN_ACK, "", |_| {}),
+            Self::Welcome(welcome) => message(kind::JOIN_ACK, "", |out| welcome.write(out)),
+            Self::ReportAck(id) => message(kind::REPORT_ACK, "", |out| out.text(REQ_ID, id.as_str())),
             Self::Request(request) => message(kind::REQUEST, &request.prompt, |out| {
                 out.text(REQ_ID, request.id.as_str());
                 out.maybe_text(FILE, request.file.as_deref());
@@ -274,14 +277,18 @@ impl FromMaster {
     pub fn parse(frame: &[u8]) -> Result<Self, MessageError> {
         let (kind, fields) = read(frame)?;
         Ok(match kind.as_str() {
-            kind::JOIN_ACK => Self::JoinAck,
+            kind::JOIN_ACK => match Welcome::read(&fields) {
+                Some(welcome) => Self::Welcome(Box::new(welcome)),
+                None => Self::JoinAck,
+            },
+            kind::REPORT_ACK => Self::ReportAck(RequestId::new(needed(&fields, REQ_ID, &kind)?)),
             kind::REQUEST => Self::Request(Request {
-                id: RequestId(needed(&fields, REQ_ID, &kind)?),
+                id: RequestId::new(needed(&fields, REQ_ID, &kind)?),
                 prompt: needed(&fields, MSG, &kind)?,
                 file: text(&fields, FILE),
                 timeout: duration(&fields, TIMEOUT),
             }),
-            kind::CHECK => Self::Check(RequestId(needed(&fields, REQ_ID, &kind)?)),
+            kind::CHECK => Self::Check(RequestId::new(needed(&fields, REQ_ID, &kind)?)),
             kind::STATUS_ACK => Self::StatusAck(Box::new(Status::parse(frame)?)),
             kind::REFUSED => Self::Refused(text(&fields, MSG).unwrap_or_default()),
             kind::COMPLETED => Self::Completed,
@@ -299,9 +306,11 @@ impl fmt::Debug for FromWorker {
             Self::CheckAck(id) => f.debug_tuple("CheckAck").field(id).finish(),
             Self::Done { text } => f.debug_struct("Done").field("text", text).finish(),
             Self::Failed { reason } => f.debug_struct("Failed").field("reason", reason).finish(),
-            Self::UsageLimited { retry_after, reason } => {
+            Self::UsageLimited { retry_after, reason, .. } => {
                 f.debug_struct("UsageLimited").field("retry_after", retry_after).field("reason", reason).finish()
             }
+            Self::Result(part) => f.debug_tuple("Result").field(&part.file).field(&part.offset).finish(),
+            Self::Order { order, .. } => f.debug_tuple("Order").field(order).finish(),
             Self::Leave => f.write_str("Leave"),
             Self::Status { .. } => f.write_str("Status"),
         }

@@ -106,6 +106,11 @@ impl ServerLink {
         self.connection().map_or(Ok(()), Connection::flush)
     }
 
+    /// Whether there is a connection, and all output is with the system.
+    pub(super) const fn is_flushed(&self) -> bool {
+        matches!(&self.state, State::Open(connection) if connection.out.is_empty())
+    }
+
     /// Gives the connection up; false if there is none.
     pub(super) fn lose(&mut self) -> bool {
         matches!(std::mem::replace(&mut self.state, State::Closed), State::Open(_))

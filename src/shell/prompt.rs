@@ -2,15 +2,20 @@
 //!
 //! A turn is one wait; then ready events go through the engine one by one, each followed by its effects: a DONE has the
 //! next prompt on its way before the next message is read. No move waits for the disk ([`sync`]). [`folders`] has
-//! the files, [`fails`] the data for a restart, [`start`] the start, [`hosted_master`] the master inside a controller.
+//! the files, [`incoming`] the results that workers send, [`fails`] and [`notes`] the data for a restart, [`start`] the start,
+//! [`hosted_master`] the master inside a controller.
 
 mod error;
 mod fails;
 mod folders;
 mod hosted_master;
+mod incoming;
+mod notes;
+mod notices;
 mod start;
 mod sync;
 
+use std::collections::BTreeSet;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd as _, AsRawFd as _};
@@ -36,6 +41,10 @@ pub use error::PromptError;
 use fails::FailLog;
 use folders::Folders;
 pub use hosted_master::HostedMaster;
+use incoming::Incoming;
+use notes::Notes;
+pub use notices::Audience;
+use notices::Notices;
 use sync::Syncer;
 
 const LISTENER: Token = Token(0);
@@ -78,6 +87,12 @@ pub struct Place<'a> {
     pub port: u16,
     /// Whether it keeps running when no file is left.
     pub keep_alive: bool,
+    /// Number of prompts that are handed out before it pauses.
+    pub starts_max: Option<u64>,
+    /// Time limit of a run whose file names none.
+    pub timeout: Option<Duration>,
+    /// The receivers of notices about its end and about failures.
+    pub audience: &'a Audience,
 }
 
 /// A master with its port and folders, ready for [`PromptMaster::run`].
@@ -85,6 +100,9 @@ pub struct PromptMaster {
     engine: Master,
     folders: Folders,
     fails: FailLog,
+    notes: Notes,
+    incoming: Incoming,
+    notices: Notices,
     poll: Poll,
     server: JsonServer,
     address: SocketAddr,
@@ -94,6 +112,8 @@ pub struct PromptMaster {
     /// Whether the watch has had its turn and may have more changes.
     watch_unread: bool,
     first_scan: bool,
+    /// Results in `pending/` that are named in the log.
+    results_seen: BTreeSet<FileName>,
     /// When files that are being written may be complete.
     rescan: Option<Mono>,
     /// Whether the engine has reported the end.
@@ -153,7 +173,9 @@ impl PromptMaster {
         if totals.left() == 0 && !forced {
             self.fails.end_batch();
         }
-        End { totals, failed_before, forced }
+        let end = End { totals, failed_before, forced };
+        self.notices.tell_end(&self.folders.root, &end);
+        end
     }
 
     /// The time-out of the wait: zero while input is left unread.
@@ -236,8 +258,7 @@ impl PromptMaster {
                     let file = FileName::new(file);
                     // If it has gone, it has been handed out already.
                     if let Some(metadata) = self.folders.look(&file) {
-                        let front = self.folders.peek(&file, &metadata);
-                        self.engine.handle_found(now, file, &front);
+                        self.find(now, file, &metadata);
                     }
                 }
                 Change::Everything => self.scan(now),
@@ -273,6 +294,10 @@ impl PromptMaster {
                 }
                 Effect::Scan => self.scan(now),
                 Effect::NoteFails(file, fails) => self.fails.note(&file, fails),
+                Effect::NoteRun(file, run) => self.notes.note_run(&file, &run),
+                Effect::NoteGate(gate, until) => self.notes.note_gate(&gate, until),
+                Effect::NotePause(reason) => self.notes.note_pause(reason.as_deref()),
+                Effect::StorePart(part) => self.incoming.store(&part),
                 Effect::Exit => self.over = true,
             }
         }
@@ -285,11 +310,19 @@ impl PromptMaster {
             // Before the move: otherwise a master that is killed in between finds the file in working/ without its failure.
             self.fails.note_failed(file);
         }
+        if let Some(run) = self.notes.run_of(file) {
+            // Before the prompt: a reader that sees it in done/ finds its results.
+            self.incoming.place(run, file, destination);
+        }
         let moved = self.folders.move_out(file, destination);
+        if !matches!(moved, Moved::Stuck(_)) {
+            self.notes.end_run(file);
+        }
         if let Moved::To(name) = &moved
             && fails
         {
             self.fails.note_failed(name);
+            self.notices.tell_failed(name);
         }
         moved
     }
@@ -300,10 +333,25 @@ impl PromptMaster {
         }
     }
 
+    /// A file is in `pending/`.
+    fn find(&mut self, now: Now, file: FileName, metadata: &std::fs::Metadata) {
+        if self.folders.is_result(&file) {
+            if self.results_seen.insert(file.clone()) {
+                log::warn!("{file} in pending/ is a result and not a prompt; it is left there");
+            }
+            return;
+        }
+        if self.engine.has_failed(&file) && !self.folders.has_failed(&file) {
+            self.engine.handle_retried(&file);
+        }
+        let front = self.folders.peek(&file, metadata);
+        self.engine.handle_found(now, file, &front);
+    }
+
     /// Scans `pending/` for files that the watch has not reported.
     fn scan(&mut self, now: Now) {
         let present = match self.folders.waiting() {
-            Ok(present) => present,
+            Ok(present) => present.into_iter().filter(|file| !self.folders.is_result(file)).collect::<BTreeSet<_>>(),
             Err(error) => return log::error!("cannot look through {}: {error}", self.folders.pending.display()),
         };
         self.rescan = None;
@@ -320,8 +368,7 @@ impl PromptMaster {
             let Some(metadata) = self.folders.look(file) else { continue };
             let is_open = self.watch.as_ref().is_some_and(|watch| watch.is_open(file.as_os_str()));
             if all || is_settled(&metadata, now, if is_open { ABANDONED } else { SETTLED }) {
-                let front = self.folders.peek(file, &metadata);
-                self.engine.handle_found(now, file.clone(), &front);
+                self.find(now, file.clone(), &metadata);
             } else {
                 self.rescan = Some(now.mono + SETTLED);
             }

@@ -35,6 +35,9 @@ const PROMPT_BYTES_MAX: u64 = 1 << 20;
 /// Bytes of a target list: a million lines of moderate length.
 const LIST_BYTES_MAX: u64 = 64 << 20;
 
+/// The path that stands for the standard input.
+pub const STDIN: &str = "-";
+
 /// The parameters of a creation.
 #[derive(Clone, Debug)]
 pub struct Creation {
@@ -178,7 +181,11 @@ pub fn create(creation: &Creation) -> Result<Created, CreateError> {
 
 fn read(path: &Path, max: u64) -> Result<Vec<u8>, CreateError> {
     let mut bytes = Vec::new();
-    let read = File::open(path).and_then(|file| file.take(max + 1).read_to_end(&mut bytes));
+    let read = if path == Path::new(STDIN) {
+        io::stdin().lock().take(max + 1).read_to_end(&mut bytes)
+    } else {
+        File::open(path).and_then(|file| file.take(max + 1).read_to_end(&mut bytes))
+    };
     match read {
         Err(error) => Err(CreateError::Read { path: path.to_owned(), source: error }),
         Ok(_) if bytes.len() as u64 > max => Err(CreateError::TooLong { path: path.to_owned(), max }),

@@ -11,7 +11,7 @@ use std::time::Duration;
 use super::clock;
 use super::prompt_create::{FOLDERS, TASKS};
 use crate::engine::master::{FileName, count_prompts};
-use crate::protocol::prompt::{FromMaster, FromWorker, MASTER_FRAME_BYTES_MAX, MessageError, Splitter, Status};
+use crate::protocol::prompt::{FromMaster, FromWorker, MASTER_FRAME_BYTES_MAX, MessageError, Order, Splitter, Status};
 use crate::shell::readable;
 
 /// Why a master did not answer.
@@ -57,9 +57,27 @@ pub struct Counts {
 /// # Errors
 /// [`AskError`].
 pub fn ask(host: &str, port: u16, secret: Option<String>, timeout: Duration) -> Result<Status, AskError> {
+    send(host, port, &FromWorker::Status { secret }, timeout)
+}
+
+/// Orders the master to change what it does; returns its state afterwards. `timeout` as in [`ask`].
+///
+/// # Errors
+/// [`AskError`].
+pub fn order(
+    host: &str,
+    port: u16,
+    order: Order,
+    secret: Option<String>,
+    timeout: Duration,
+) -> Result<Status, AskError> {
+    send(host, port, &FromWorker::Order { order, secret }, timeout)
+}
+
+fn send(host: &str, port: u16, message: &FromWorker, timeout: Duration) -> Result<Status, AskError> {
     let failed = |error| AskError::NoMaster { host: host.to_owned(), port, source: error };
     let mut stream = connect(host, port, timeout).map_err(failed)?;
-    stream.write_all(&FromWorker::Status { secret }.encode()).map_err(failed)?;
+    stream.write_all(&message.encode()).map_err(failed)?;
     let until = clock::now().mono + timeout;
     let mut splitter = Splitter::new(MASTER_FRAME_BYTES_MAX);
     let mut bytes = [0; 16 << 10];
@@ -119,7 +137,8 @@ pub fn count(root: &Path) -> io::Result<Counts> {
     Ok(Counts { pending, working, done, failed })
 }
 
-fn list(folder: &Path) -> io::Result<BTreeSet<FileName>> {
+/// The names of the files in a folder, which may not exist.
+pub(super) fn list(folder: &Path) -> io::Result<BTreeSet<FileName>> {
     let entries = match fs::read_dir(folder) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(BTreeSet::new()),
         entries => entries?,

@@ -7,21 +7,25 @@
 //! It has a guard ([`super::guard`]): a worker that is killed leaves no command running, which would work on a prompt that
 //! another worker has by then. A worker whose guard is killed stops.
 
-mod results;
+mod outbox;
 mod runner;
+mod tails;
 
 use std::ffi::OsString;
 use std::io;
 use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use nix::sys::signal::Signal;
 
 use super::guard::{Guard, GuardError, GuardPlan};
 use super::json_connection::ServerLink;
 use super::one_job::OneJob;
+use super::prompt_results::read_root_id;
+use crate::engine::worker::signs::Signs;
 use crate::engine::worker::{Effect, End, ResultFolder, Settings, Tally, Worker};
-use crate::protocol::prompt::{FromMaster, MASTER_FRAME_BYTES_MAX, MessageError};
+use crate::protocol::prompt::{FromMaster, FromWorker, MASTER_FRAME_BYTES_MAX, MessageError, RequestId, Welcome};
 use crate::shell::clock;
 use crate::shell::logging;
 use crate::shell::process::{self, Command, CommandError, RecordError};
@@ -30,9 +34,13 @@ use crate::shell::readable::PollSet;
 use crate::shell::runs::{Runs, RunsError, host};
 use crate::shell::signals::{STOP, Signals};
 
+use outbox::Outbox;
 use runner::Runner;
 
 const RUNS: &str = ".runs";
+
+/// Parts of results that are sent in one turn.
+const PARTS_OF_A_TURN: usize = 16;
 
 /// Maximum bytes queued for a master that does not read. A worker sends only a few lines.
 const OUT_BYTES_MAX: usize = 1 << 20;
@@ -52,6 +60,8 @@ pub struct Work {
     pub settings: Settings,
     /// Whether results are on the disk before they are reported.
     pub durable: bool,
+    /// How outputs say that a limit is reached.
+    pub signs: Signs,
 }
 
 /// Why a worker cannot start.
@@ -107,11 +117,12 @@ pub fn run(work: Work, guard: GuardPlan) -> Result<(End, Tally), PromptWorkerErr
     process::become_subreaper()?;
     // This comes before any thread is started, so that all of them leave these signals to the loop.
     let mut signals = Signals::install(&[&STOP[..], &[Signal::SIGCHLD]].concat())?;
-    let runner = Runner::start(&root, command, runs, work.durable)?;
+    let runner = Runner::start(&root, command, runs, work.durable, work.signs)?;
     let worker = Worker::new(work.settings, clock::now());
     let name = host.clone();
     let link = ServerLink::new(work.host, work.port, MASTER_FRAME_BYTES_MAX, OUT_BYTES_MAX);
-    let mut turns = Loop { link, host, name, guard, worker, runner, keeping: None };
+    let tasks = root.join(TASKS);
+    let mut turns = Loop { link, host, name, guard, worker, runner, tasks, keeping: None, outbox: None };
     let ended = turns.serve(&mut signals);
     turns.guard.into_iter().for_each(Guard::release);
     Ok(ended)
@@ -126,6 +137,10 @@ struct Loop {
     guard: Option<Guard>,
     worker: Worker,
     runner: Runner,
+    /// The folder with the results.
+    tasks: PathBuf,
+    /// Results on their way to the master.
+    outbox: Option<Outbox>,
     /// Set while the results of a run are being put in place.
     keeping: Option<OneJob<Result<(), String>>>,
 }
@@ -165,6 +180,7 @@ impl Loop {
             {
                 return (end, self.worker.tally());
             }
+            self.send_parts();
             self.worker.handle_timeout(clock::now());
         }
     }
@@ -175,7 +191,9 @@ impl Loop {
         let guard = self.guard.as_ref().map(|guard| set.add(guard.as_fd()));
         let keeping = self.keeping.as_ref().map(|keeping| set.add(keeping.as_fd()));
         let link = self.link.add_to(&mut set);
-        set.wait(self.worker.poll_timeout().map(|(at, _)| at.since(clock::now().mono)));
+        let timeout = self.worker.poll_timeout().map(|(at, _)| at.since(clock::now().mono));
+        let is_sending = self.outbox.is_some() && self.link.is_flushed();
+        set.wait(if is_sending { Some(Duration::ZERO) } else { timeout });
         Ready {
             signals: set.is_readable(Some(signals)),
             guard: set.is_readable(guard),
@@ -223,7 +241,38 @@ impl Loop {
 
     fn results_stored(&mut self, outcome: Result<(), String>) {
         let outcome = self.runner.finish(outcome);
-        self.worker.handle_results_stored(outcome);
+        self.worker.handle_results_stored(clock::now(), outcome);
+    }
+
+    /// Begins to send results, if the master does not have them already and wants them.
+    fn send_results(&mut self, run: &RequestId, welcome: &Welcome) {
+        let has_root = read_root_id(&self.tasks).is_ok_and(|id| id == welcome.root);
+        let wanted = welcome.result_bytes_max > 0 && !has_root;
+        self.outbox = if wanted { self.runner.outbox(run, welcome.result_bytes_max) } else { None };
+        if self.outbox.is_none() {
+            self.worker.handle_results_sent(run);
+        }
+    }
+
+    /// Sends as many parts as the connection takes, up to a turn's worth.
+    fn send_parts(&mut self) {
+        for _ in 0..PARTS_OF_A_TURN {
+            let Some(outbox) = self.outbox.as_mut().filter(|_| self.link.is_flushed()) else { return };
+            match outbox.next_part() {
+                Ok(Some(part)) => {
+                    let message = FromWorker::Result(Box::new(part)).encode();
+                    self.with_link(|link| link.send(&message));
+                }
+                end => {
+                    if let Err(error) = end {
+                        log::error!("cannot read results that are being sent to the master: {error}");
+                    }
+                    let run = outbox.run.clone();
+                    self.outbox = None;
+                    self.worker.handle_results_sent(&run);
+                }
+            }
+        }
     }
 
     fn receive(&mut self) -> Option<End> {
@@ -254,6 +303,7 @@ impl Loop {
     }
 
     fn lose(&mut self, reason: &str) {
+        self.outbox = None;
         if self.link.lose() {
             self.worker.handle_closed(clock::now(), reason);
         }
@@ -270,7 +320,10 @@ impl Loop {
                     }
                 }
                 Effect::Send(message) => self.with_link(|link| link.send(&message.encode())),
-                Effect::Close => self.link.close(),
+                Effect::Close => {
+                    self.outbox = None;
+                    self.link.close();
+                }
                 Effect::Start(request) => {
                     let started = self.runner.begin(&request);
                     self.worker.handle_started(clock::now(), started);
@@ -279,6 +332,7 @@ impl Loop {
                 Effect::CheckTree => self.runner.check_tree(&mut self.worker),
                 Effect::StoreResults(folder) => self.store_results(folder),
                 Effect::Discard => self.runner.discard(),
+                Effect::SendResults(run, welcome) => self.send_results(&run, &welcome),
                 Effect::Exit(end) => return Some(end),
             }
         }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::sandbox::{PATIENCE, eventually};
 
 #[path = "../support/loopback.rs"]
-mod loopback;
+pub(crate) mod loopback;
 
 pub(crate) struct Master(TcpListener);
 

@@ -4,16 +4,18 @@ use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 
 use crate::master::Master;
-use crate::sandbox::{Said, Sandbox, eventually, names, namespace};
+use crate::sandbox::{Sandbox, eventually, names, namespace};
 
-/// The prompt is given back, and the worker ends with a sentence that names where its output is.
+/// The prompt is given back for a pause of this worker; the place of its output.
 #[track_caller]
-fn is_unkept(said: &Said) -> String {
-    assert_eq!(said.code, Some(1), "{said:?}");
-    let (_, rest) = said.err.split_once("cannot store the results of a.txt: ").unwrap_or_else(|| panic!("{said:?}"));
-    assert!(rest.contains("given back"), "{said:?}");
-    let (_, rest) = rest.split_once("its output is in ").unwrap_or_else(|| panic!("{said:?}"));
-    rest.split_once(';').unwrap_or_else(|| panic!("{said:?}")).0.to_owned()
+fn is_unkept(peer: &mut crate::master::Peer) -> String {
+    let limited = peer.hears("USAGE_LIMITED");
+    assert_eq!(limited["scope"], "worker", "{limited}");
+    assert!(limited["retry_after"].as_f64().is_some_and(|seconds| seconds > 0.0), "{limited}");
+    let reason = limited["msg"].as_str().expect("a reason");
+    let (_, rest) = reason.split_once("cannot store the results of a.txt: ").unwrap_or_else(|| panic!("{reason}"));
+    let (_, left) = rest.split_once("its output is in ").unwrap_or_else(|| panic!("{reason}"));
+    left.to_owned()
 }
 
 #[test]
@@ -81,17 +83,14 @@ fn results_go_to_a_folder_on_another_disk() {
 }
 
 #[test]
-fn results_that_cannot_be_kept_give_their_prompt_back_and_stop_the_worker() {
+fn results_that_cannot_be_kept_give_their_prompt_back_and_pause_the_worker() {
     let (sandbox, master) = (Sandbox::new(), Master::new());
     fs::create_dir(sandbox.path(".tasks")).unwrap();
     fs::write(sandbox.path(".tasks/done"), "no folder").unwrap();
-    let worker = sandbox.worker(master.address(), &[], "cat");
+    let _worker = sandbox.worker(master.address(), &[], "cat");
     let mut peer = master.join();
     peer.request("a.txt", "answer");
-    peer.hears("LEAVE");
-    peer.hears_the_end();
-    drop(peer);
-    let left = is_unkept(&worker.said());
+    let left = is_unkept(&mut peer);
     assert_eq!(fs::read_to_string(format!("{left}/out")).unwrap(), "answer");
     // Nor does the next worker remove it.
     let next = sandbox.worker(master.address(), &["--patience", "0"], "cat");
@@ -109,13 +108,11 @@ fn a_full_disk_ends_no_prompt() {
     let script = "head -c 1000000 /dev/zero 2> /dev/null; true";
     let mount = "mount -t tmpfs -o size=512k none .tasks && exec \"$@\"";
     let wrapper = [&unshare[..], &["sh", "-c", mount, "sh"]].concat();
-    let worker = sandbox.worker_in(&wrapper, master.address(), script);
+    let _worker = sandbox.worker_in(&wrapper, master.address(), script);
     let mut peer = master.join();
     peer.request("a.txt", "x");
-    peer.hears("LEAVE");
-    peer.hears_the_end();
-    drop(peer);
-    is_unkept(&worker.said());
+    is_unkept(&mut peer);
+    peer.check();
 }
 
 #[test]

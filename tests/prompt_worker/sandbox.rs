@@ -52,6 +52,13 @@ impl Sandbox {
         self.launch(folder::program(env!("CARGO_BIN_EXE_llts"), self.0.path()), arguments)
     }
 
+    /// The same, with variables in its environment.
+    pub(crate) fn start_with(&self, environment: &[(&str, &str)], arguments: &[&str]) -> Program {
+        let mut command = folder::program(env!("CARGO_BIN_EXE_llts"), self.0.path());
+        command.envs(environment.iter().copied());
+        self.launch(command, arguments)
+    }
+
     fn launch(&self, mut command: Command, arguments: &[&str]) -> Program {
         command.arg("prompt").args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped());
         command.env("LLTS_PROMPT_WORKER_KILL_INTERVAL", "300").env("LLTS_PROMPT_WORKER_STRAGGLER_GRACE", "100");

@@ -26,7 +26,10 @@ fn the_answer_of_a_master_is_shown() {
     assert_eq!(said.code, Some(0), "{said:?}");
     let value: Value = serde_json::from_str(&said.out).unwrap();
     assert_eq!((&value["done"], &value["master"]), (&json!(5), &json!(true)), "{value}");
-    assert_eq!(value["workers"][0], json!({ "id": "box-1", "state": "working", "file": "a.txt", "age_seconds": 2.0 }));
+    let worker = json!({
+        "id": "box-1", "state": "working", "file": "a.txt", "age_seconds": 2.0, "resting_seconds": null, "reason": null,
+    });
+    assert_eq!(value["workers"][0], worker);
 }
 
 #[test]

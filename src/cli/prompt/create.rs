@@ -16,9 +16,9 @@ Front matter of PROMPT_FILE comes first in each prompt. Blank lines of the list 
 #[derive(Args, Debug)]
 #[command(after_help = TEMPLATE)]
 pub(in crate::cli) struct CreateArgs {
-    /// The file with the instruction
+    /// The file with the instruction; - reads the standard input
     prompt_file: PathBuf,
-    /// The file with one target per line
+    /// The file with one target per line; or -
     target_list: PathBuf,
     /// The folder with .tasks/ [default: prompt.ROOT_DIR]
     #[arg(long, value_name = "DIR")]
@@ -26,13 +26,17 @@ pub(in crate::cli) struct CreateArgs {
     /// First remove the contents of .tasks/, including finished prompts and their results
     #[arg(long)]
     clear: bool,
-    /// Your own template for the prompts
+    /// Your own template for the prompts; or -
     #[arg(long, value_name = "FILE")]
     template: Option<PathBuf>,
 }
 
 pub(in crate::cli) fn run(session: &mut Session, args: &CreateArgs) -> Result<u8, Failure> {
     let CreateArgs { prompt_file, target_list, root_dir, clear, template } = args;
+    let files = [Some(prompt_file), Some(target_list), template.as_ref()];
+    if files.iter().flatten().filter(|path| path.as_os_str() == prompt_create::STDIN).count() > 1 {
+        return Err(Failure::usage("only one of PROMPT_FILE, TARGET_LIST and --template can be -, the standard input"));
+    }
     let creation = Creation {
         prompt: prompt_file.clone(),
         targets: target_list.clone(),

@@ -1,6 +1,7 @@
 //! `llts prompt master`: hands the prompts of a folder out until none is left, or until Ctrl-C.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::Args;
 use serde_json::json;
@@ -11,7 +12,7 @@ use crate::cli::exit::{FAILED, Failure, INTERRUPTED};
 use crate::cli::output::note;
 use crate::engine::master::Totals;
 use crate::shell::logging;
-use crate::shell::prompt::{End, Place, PromptMaster};
+use crate::shell::prompt::{Audience, End, Place, PromptMaster};
 use crate::shell::signals::{STOP, Signals};
 
 #[derive(Args, Debug)]
@@ -25,6 +26,21 @@ pub(super) struct MasterArgs {
     /// Folder with .tasks/ [default: prompt.ROOT_DIR]
     #[arg(long, value_name = "DIR")]
     root_dir: Option<PathBuf>,
+    /// Pause after handing out N prompts
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    max_starts: Option<u64>,
+    /// Time limit of a run, for prompts that name none
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    timeout: Option<Duration>,
+    /// Shell command to run at the end, with the summary in PROMPT_ALL, _SUCCEEDED, _FAILED and _LEFT
+    #[arg(long, value_name = "COMMAND")]
+    on_end: Option<String>,
+    /// Shell command to run for each prompt that has failed, with its name in PROMPT_PROMPT
+    #[arg(long, value_name = "COMMAND")]
+    on_fail: Option<String>,
+    /// Address that gets a POST with JSON for both
+    #[arg(long, value_name = "URL")]
+    webhook: Option<String>,
     /// Continue to run when no prompt is left
     #[arg(long)]
     keep_alive: bool,
@@ -37,7 +53,15 @@ pub(super) fn run(session: &mut Session, args: &MasterArgs) -> Result<u8, Failur
     logging::init(&config.log, None).map_err(Failure::failed)?;
     let root = root(session, args.root_dir.as_deref());
     let keep_alive = args.keep_alive || config.prompt.keep_alive;
-    let place = Place { root: &root, port: port(session, args.port), keep_alive };
+    let (on_end, on_fail, webhook) = (args.on_end.clone(), args.on_fail.clone(), args.webhook.clone());
+    let place = Place {
+        root: &root,
+        port: port(session, args.port),
+        keep_alive,
+        starts_max: args.max_starts,
+        timeout: args.timeout,
+        audience: &Audience { on_end, on_fail, webhook },
+    };
     let master = PromptMaster::start(config, place).map_err(Failure::failed)?;
     let ready = master.ready_line();
     if session.out.is_json() {
@@ -52,6 +76,12 @@ pub(super) fn run(session: &mut Session, args: &MasterArgs) -> Result<u8, Failur
         End { totals, failed_before, .. } if totals.failed + failed_before > 0 => FAILED,
         _ => 0,
     })
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds = text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    let allowed = Duration::from_millis(1)..=Duration::from_secs(366 * 86_400);
+    seconds.filter(|time| allowed.contains(time)).ok_or_else(|| "it is no number of seconds up to a year".to_owned())
 }
 
 fn tell(session: &mut Session, end: &End) {

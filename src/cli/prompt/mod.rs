@@ -2,6 +2,8 @@
 
 mod create;
 mod master;
+mod orders;
+mod outcomes;
 mod status;
 mod worker;
 
@@ -11,6 +13,7 @@ use clap::{Args, Subcommand};
 
 use super::Session;
 use super::exit::Failure;
+use crate::protocol::prompt::Order;
 
 #[derive(Args, Debug)]
 pub(super) struct PromptArgs {
@@ -24,6 +27,18 @@ enum PromptCommand {
     Create(create::CreateArgs),
     /// Hand out the prompts of .tasks/pending to workers
     Master(master::MasterArgs),
+    /// Show the prompts that have failed, and how
+    Failed(outcomes::FailedArgs),
+    /// Show the finished prompts, or write their answers as JSON lines
+    Results(outcomes::ResultsArgs),
+    /// Let failed prompts wait again
+    Retry(outcomes::RetryArgs),
+    /// Let a master hand out no more prompts, until it is resumed
+    Pause(orders::OrderArgs),
+    /// Let a paused master hand out prompts again
+    Resume(orders::OrderArgs),
+    /// Let a master end when the running prompts have ended
+    Drain(orders::OrderArgs),
     /// Show the numbers of waiting, running and finished prompts, and the workers
     Status(status::StatusArgs),
     /// Run a command for each prompt of a master
@@ -44,6 +59,12 @@ pub(super) fn run(session: &mut Session, args: PromptArgs) -> Result<u8, Failure
     match args.command {
         PromptCommand::Create(args) => create::run(session, &args),
         PromptCommand::Master(args) => master::run(session, &args),
+        PromptCommand::Failed(args) => outcomes::failed(session, &args),
+        PromptCommand::Results(args) => outcomes::results(session, &args),
+        PromptCommand::Retry(args) => outcomes::retry(session, &args),
+        PromptCommand::Pause(args) => orders::run(session, &args, Order::Pause),
+        PromptCommand::Resume(args) => orders::run(session, &args, Order::Resume),
+        PromptCommand::Drain(args) => orders::run(session, &args, Order::Drain),
         PromptCommand::Status(args) => status::run(session, &args),
         PromptCommand::Worker(args) => worker::run(session, args),
     }

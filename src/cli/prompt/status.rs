@@ -11,7 +11,7 @@ use super::super::exit::{self, Failure};
 use super::super::output::{Output, note};
 use super::super::table::Table;
 use super::super::times;
-use crate::protocol::prompt::{Status, WorkerState};
+use crate::protocol::prompt::{Pace, Status, WorkerState, WorkerStatus};
 use crate::shell::prompt_create::TASKS;
 use crate::shell::prompt_status::{self, AskError, Counts};
 use crate::shell::signals::{STOP, Signals};
@@ -48,7 +48,7 @@ pub(in crate::cli) fn run(session: &mut Session, args: &StatusArgs) -> Result<u8
     loop {
         let status = match ask(session, args) {
             Ok(status) => status,
-            Err(error @ AskError::Refused { .. }) => return Err(Failure::new(exit::REFUSED, error.to_string())),
+            Err(error @ AskError::Refused { .. }) => return Err(refused(&error)),
             Err(error @ AskError::NoMaster { .. }) => return without_master(session, args, &error, shown.is_some()),
         };
         let news = Some(Counts::from(&status)) != shown;
@@ -99,7 +99,16 @@ fn without_master(session: &mut Session, args: &StatusArgs, error: &AskError, wa
     Ok(0)
 }
 
-fn show(out: &mut Output, status: &Status) {
+/// The failure of a command that gets no answer of a master.
+pub(super) fn refused(error: &AskError) -> Failure {
+    let code = match error {
+        AskError::Refused { .. } => exit::REFUSED,
+        AskError::NoMaster { .. } => exit::NO_CONTROLLER,
+    };
+    Failure::new(code, error.to_string())
+}
+
+pub(super) fn show(out: &mut Output, status: &Status) {
     if out.is_json() {
         out.value(&value(status.into(), Some(status)));
     } else {
@@ -126,7 +135,10 @@ fn value(counts: Counts, status: Option<&Status>) -> Value {
     let workers = status.map(|status| {
         let worker = |worker: &crate::protocol::prompt::WorkerStatus| {
             let seconds = worker.age.as_secs_f64();
-            json!({ "id": worker.id, "state": worker.state, "file": worker.file, "age_seconds": seconds })
+            json!({
+                "id": worker.id, "state": worker.state, "file": worker.file, "age_seconds": seconds,
+                "resting_seconds": worker.resting.map(|time| time.as_secs_f64()), "reason": worker.reason,
+            })
         };
         status.workers.iter().map(worker).collect::<Vec<_>>()
     });
@@ -138,7 +150,40 @@ fn value(counts: Counts, status: Option<&Status>) -> Value {
         "failed": failed,
         "running_seconds": status.map(|status| status.running_for.as_secs_f64()),
         "workers": workers.unwrap_or_default(),
+        "median_seconds": status.and_then(|status| Some(status.pace.median?.as_secs_f64())),
+        "per_hour": status.and_then(|status| status.pace.per_hour),
+        "rest_seconds": status.and_then(|status| Some(status.pace.rest?.as_secs_f64())),
+        "paused": status.and_then(|status| status.paused.clone()),
+        "closed_gates": status.map(|status| seconds_by_name(&status.gates)).unwrap_or_default(),
+        "away": status.map(|status| seconds_by_name(&status.away)).unwrap_or_default(),
     })
+}
+
+fn seconds_by_name(times: &[(String, Duration)]) -> serde_json::Map<String, Value> {
+    times.iter().map(|(name, time)| (name.clone(), json!(time.as_secs_f64()))).collect()
+}
+
+/// How fast prompts end, in one line; empty before enough have ended.
+fn pace(status: &Status) -> String {
+    let Pace { median, per_hour: Some(per_hour), rest } = status.pace else { return String::new() };
+    let run = median.map(|time| format!(", usually {} each", times::duration(time))).unwrap_or_default();
+    let rest = rest.filter(|_| status.pending + status.working > 0);
+    let rest = rest.map(|time| format!("; about {} left", times::duration(time))).unwrap_or_default();
+    format!("{per_hour:.0} prompts an hour{run}{rest}\n")
+}
+
+/// What holds prompts up, one line each. A worker is a stranger: its text must not control a terminal.
+fn obstacles(status: &Status) -> String {
+    let paused = status.paused.iter().map(|reason| format!("no prompt is handed out: {reason}"));
+    let gates = status.gates.iter().map(|(gate, time)| format!("{gate} is limited for {}", times::duration(*time)));
+    let away = status.away.iter().map(|(file, time)| {
+        format!("{file} is with a worker without a connection, for {} more", times::duration(*time))
+    });
+    let reasons = status.workers.iter().filter_map(|worker| {
+        Some(format!("{} rests for {}: {}", worker.id, times::duration(worker.resting?), worker.reason.as_ref()?))
+    });
+    let plain = |line: String| line.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect::<String>();
+    paused.chain(gates).chain(away).chain(reasons).map(|line| plain(line) + "\n").collect()
 }
 
 fn whole(status: &Status, columns: Option<usize>) -> String {
@@ -147,11 +192,13 @@ fn whole(status: &Status, columns: Option<usize>) -> String {
     let (workers, time) = (status.workers.len(), times::duration(status.running_for));
     let noun = if workers == 1 { "worker" } else { "workers" };
     text.push_str(&format!("{workers} {noun}, {busy} busy; the master runs for {time}\n"));
+    text.push_str(&pace(status));
+    text.push_str(&obstacles(status));
     if workers > 0 {
         let mut table = Table::new(&["WORKER", "STATE", "FOR", "FILE"]);
         for worker in &status.workers {
             let file = worker.file.as_deref().unwrap_or_default();
-            table.row([worker.id.as_str(), word(worker.state), &times::duration(worker.age), file]);
+            table.row([worker.id.as_str(), word(worker), &times::duration(worker.age), file]);
         }
         text.push('\n');
         text.push_str(&table.show(columns));
@@ -185,8 +232,9 @@ fn bar(counts: Counts, columns: Option<usize>) -> String {
     format!("[{}{}]{text}", "#".repeat(filled), "-".repeat(room - filled))
 }
 
-const fn word(state: WorkerState) -> &'static str {
-    match state {
+const fn word(worker: &WorkerStatus) -> &'static str {
+    match worker.state {
+        WorkerState::Idle if worker.resting.is_some() => "resting",
         WorkerState::Idle => "idle",
         WorkerState::Requesting => "requesting",
         WorkerState::Working => "working",
@@ -197,7 +245,6 @@ const fn word(state: WorkerState) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::protocol::prompt::WorkerStatus;
 
     const COUNTS: Counts = Counts { pending: 1, working: 1, done: 5, failed: 1 };
 
@@ -215,12 +262,47 @@ mod tests {
     }
 
     #[test]
+    fn what_holds_prompts_up_is_said_in_one_line_each() {
+        let second = Duration::from_secs(1);
+        let worker = WorkerStatus {
+            id: "box-1".to_owned(),
+            state: WorkerState::Idle,
+            file: None,
+            age: second,
+            resting: Some(9 * second),
+            reason: Some("the disk\n\u{1b}[2J is full".to_owned()),
+        };
+        let status = Status {
+            pending: 3,
+            pace: Pace { median: Some(2 * second), per_hour: Some(720.0), rest: Some(15 * second) },
+            paused: Some("by order".to_owned()),
+            gates: vec![("claude".to_owned(), 60 * second)],
+            away: vec![("a.txt".to_owned(), 30 * second)],
+            workers: vec![worker],
+            ..Status::default()
+        };
+        let text = whole(&status, None);
+        for line in [
+            "720 prompts an hour, usually 2.0 s each; about 15.0 s left",
+            "no prompt is handed out: by order",
+            "claude is limited for 60.0 s",
+            "a.txt is with a worker without a connection, for 30.0 s more",
+            "box-1 rests for 9.0 s: the disk\u{fffd}\u{fffd}[2J is full",
+        ] {
+            assert!(text.lines().any(|other| other == line), "{line}\n{text}");
+        }
+        assert!(text.contains("box-1   resting"), "{text}");
+    }
+
+    #[test]
     fn the_whole_names_each_worker_with_its_file() {
         let worker = |id: &str, state, file: Option<&str>| WorkerStatus {
             id: id.to_owned(),
             state,
             file: file.map(str::to_owned),
             age: Duration::from_secs(3),
+            resting: None,
+            reason: None,
         };
         let status = Status {
             pending: 1,
@@ -232,6 +314,7 @@ mod tests {
                 worker("box-1", WorkerState::Working, Some("a.txt")),
                 worker("box-2", WorkerState::Idle, None),
             ],
+            ..Status::default()
         };
         let text = whole(&status, Some(60));
         assert!(text.contains("1 pending, 1 working, 5 done, 1 failed\n2 workers, 1 busy; "), "{text}");

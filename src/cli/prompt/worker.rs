@@ -1,7 +1,7 @@
 //! `llts prompt worker`: run a command for each prompt of a master, until the master has ended, or until Ctrl-C.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
@@ -9,9 +9,11 @@ use clap::Args;
 use super::super::Session;
 use super::super::exit::{self, Failure};
 use crate::config::Durability;
-use crate::engine::worker::{End, Settings, Tally};
+use crate::engine::worker::signs::Signs;
+use crate::engine::worker::{BrakeSettings, End, Settings, Tally};
 use crate::shell::guard::GuardPlan;
 use crate::shell::logging;
+use crate::shell::prompt_crew;
 use crate::shell::prompt_worker::{self, PromptWorkerError, Work};
 use crate::shell::runs::RunsError;
 
@@ -22,15 +24,16 @@ and in the file PROMPT_FILE, and the name of the prompt in PROMPT_NAME.
     exit code 75    USAGE_LIMITED: the prompt waits again, and the worker works again
                     after a pause; the command may write retry_after=SECONDS to the
                     file PROMPT_DEFER_FILE
-    anything else   FAILED
+    anything else   FAILED; USAGE_LIMITED if its last lines, or an error in JSON, say
+                    that a limit is reached, with the reset time that they name
 Its output is in DIR/.tasks/done/ or failed/, as NAME.out, NAME.err and NAME.json, before
 the prompt NAME gets there. Ctrl-C ends the command and gives the prompt back; a second
 Ctrl-C gives the command no time to end.
 
-Exits with 0 after Ctrl-C or when the master has ended, or with 1 if a prompt failed;
-1 also if a run cannot be started or its results cannot be kept, which gives the prompt
-back; 2 if there is no such command or folder; 3 if there was no master, 4 if it refused,
-75 with --end-when-limited.";
+Exits with 0 when the master says that all is done, after Ctrl-C, or with --patience 0 when the
+connection ends, but with 1 if a prompt failed; 1 also if the command cannot be run, which
+gives the prompt back; 2 if there is no such command or folder; 3 if no master was found, or
+none came back in time; 4 if it refused, 75 with --end-when-limited.";
 
 #[derive(Args, Debug)]
 #[command(after_help = COMMAND)]
@@ -43,9 +46,19 @@ pub(in crate::cli) struct WorkerArgs {
     /// The folder with .tasks/, in which the command runs [default: prompt.ROOT_DIR]
     #[arg(long, value_name = "DIR")]
     root_dir: Option<PathBuf>,
-    /// How long to look for a missing master; 0 ends with the connection [default: prompt_worker.PATIENCE]
+    /// How long to look for a missing master, with or without one before; 0 ends with the connection [default: prompt_worker.PATIENCE]
     #[arg(long, value_name = "SECONDS|forever", value_parser = patience)]
     patience: Option<Patience>,
+    /// Number of workers; each is a process of its own
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    jobs: u32,
+    /// Pattern of a message that a limit is reached, instead of those of claude, codex and gemini; can be repeated
+    #[arg(long, value_name = "REGEX")]
+    limited_by: Vec<String>,
+    /// The service behind the command: a limit holds up all workers with the same one [default: the command, if it is
+    /// claude, codex or gemini]
+    #[arg(long, value_name = "NAME", value_parser = gate)]
+    gate: Option<String>,
     /// End after USAGE_LIMITED instead of joining again
     #[arg(long)]
     end_when_limited: bool,
@@ -60,14 +73,24 @@ struct Patience(Option<Duration>);
 
 pub(in crate::cli) fn run(session: &Session, args: WorkerArgs) -> Result<u8, Failure> {
     let config = &session.config;
+    if args.jobs > 1 {
+        logging::init(&config.log, None).map_err(Failure::failed)?;
+        let arguments = without_jobs(std::env::args_os().skip(1));
+        return prompt_crew::run(&Session::program()?, &arguments, args.jobs)
+            .map_err(|error| Failure::failed(format!("cannot run {} workers: {error}", args.jobs)));
+    }
     logging::init(&config.log, None).map_err(Failure::failed)?;
     let section = &config.prompt_worker;
+    let patience = args.patience.map_or(section.patience, |Patience(time)| time);
+    let signs = Signs::new(&args.limited_by).map_err(|problem| Failure::usage(format!("--limited-by: {problem}")))?;
     let settings = Settings {
         secret: config.prompt.secret.clone(),
-        patience: args.patience.map_or(Some(section.patience), |Patience(time)| time),
+        patience,
         join_timeout: section.join_timeout,
         reconnect_interval_max: section.reconnect_interval_max,
         limited_pause: section.limited_pause,
+        gate: args.gate.clone().or_else(|| known_gate(&args.command)),
+        brake: BrakeSettings { fails: section.brake_fails, quick: section.brake_time, pause_max: section.pause_max },
         ends_when_limited: args.end_when_limited,
         kill_interval: section.kill_interval,
         straggler_grace: section.straggler_grace,
@@ -76,7 +99,7 @@ pub(in crate::cli) fn run(session: &Session, args: WorkerArgs) -> Result<u8, Fai
     let (port, root) = (super::port(session, port), super::root(session, root_dir.as_deref()));
     let master = format!("{host}:{port}");
     let durable = config.controller.durability == Durability::Disk;
-    let work = Work { host, port, root, command, settings, durable };
+    let work = Work { host, port, root, command, settings, durable, signs };
     let guard = GuardPlan::new(Session::program()?, session.config_file()).at_home(session.home.folder());
     let (end, Tally { all, failed }) = prompt_worker::run(work, guard).map_err(|error| match error {
         PromptWorkerError::Command(_)
@@ -85,10 +108,15 @@ pub(in crate::cli) fn run(session: &Session, args: WorkerArgs) -> Result<u8, Fai
         error => Failure::failed(error),
     })?;
     match end {
-        End::Stopped | End::MasterGone if failed > 0 => {
+        End::MasterGone if patience != Some(Duration::ZERO) => {
+            let sentence =
+                format!("gave up looking for the prompt master at {master}, which has not said that all is done");
+            Err(Failure::new(exit::NO_CONTROLLER, sentence))
+        }
+        End::Stopped | End::Completed | End::MasterGone if failed > 0 => {
             Err(Failure::failed(format!("{failed} of {all} prompts failed")))
         }
-        End::Stopped | End::MasterGone => Ok(0),
+        End::Stopped | End::Completed | End::MasterGone => Ok(0),
         End::NoMaster(reason) => {
             let sentence = format!("no prompt master answers at {master}: {reason}");
             Err(Failure::new(exit::NO_CONTROLLER, sentence))
@@ -100,10 +128,37 @@ pub(in crate::cli) fn run(session: &Session, args: WorkerArgs) -> Result<u8, Fai
             let sentence = format!("the service behind the command is limited for {} s", pause.as_secs_f64());
             Err(Failure::new(exit::LIMITED, sentence))
         }
-        End::CannotRun(reason) | End::CannotStoreResults(reason) => {
-            Err(Failure::failed(format!("{reason}; its prompt was given back")))
+        End::CannotRun(reason) => Err(Failure::failed(format!("{reason}; its prompt was given back"))),
+    }
+}
+
+/// The arguments of one of several workers.
+fn without_jobs(arguments: impl Iterator<Item = OsString>) -> Vec<OsString> {
+    let mut kept = Vec::new();
+    let mut arguments = arguments;
+    while let Some(argument) = arguments.next() {
+        if argument == "--" {
+            kept.push(argument);
+            break;
+        } else if argument == "--jobs" {
+            // Its value.
+            arguments.next();
+        } else if !argument.as_encoded_bytes().starts_with(b"--jobs=") {
+            kept.push(argument);
         }
     }
+    kept.extend(arguments);
+    kept
+}
+
+/// The gate of a command line whose limits belong to an account.
+fn known_gate(command: &[OsString]) -> Option<String> {
+    let name = Path::new(command.first()?).file_name()?.to_str()?;
+    ["claude", "codex", "gemini"].into_iter().find(|known| *known == name).map(str::to_owned)
+}
+
+fn gate(text: &str) -> Result<String, String> {
+    if (1..=64).contains(&text.len()) { Ok(text.to_owned()) } else { Err("it must have 1 to 64 bytes".to_owned()) }
 }
 
 fn patience(text: &str) -> Result<Patience, String> {
@@ -119,6 +174,13 @@ fn patience(text: &str) -> Result<Patience, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn one_of_several_workers_has_no_jobs_and_its_command_is_left_alone() {
+        let kept = |line: &str| without_jobs(line.split(' ').map(OsString::from)).join(std::ffi::OsStr::new(" "));
+        assert_eq!(kept("prompt worker --jobs 3 host -- make --jobs 4"), "prompt worker host -- make --jobs 4");
+        assert_eq!(kept("prompt worker --jobs=3 -- x"), "prompt worker -- x");
+    }
 
     #[test]
     fn patience_is_a_time_or_has_no_end() {

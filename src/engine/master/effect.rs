@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use super::file::FileName;
-use crate::protocol::prompt::{FromMaster, Front, RequestId};
+use crate::protocol::prompt::{FromMaster, Front, RequestId, ResultPart};
+use crate::types::Wall;
 
 /// A connection. The shell assigns the number and never reuses it. A worker is identified by its connection; its id is only
 /// a label.
@@ -28,6 +29,14 @@ pub enum Effect {
     Scan,
     /// Remember across restarts that this file of `pending/` or `working/` has failed this many times; 0 clears it.
     NoteFails(FileName, u32),
+    /// Remember across restarts that this file is with a worker that resumes, under this request, until it leaves `working/`.
+    NoteRun(FileName, RequestId),
+    /// Remember across restarts until when a gate is closed; `None` if it is open.
+    NoteGate(String, Option<Wall>),
+    /// Remember across restarts why no prompt is handed out; `None` if prompts are.
+    NotePause(Option<String>),
+    /// Keep this part of the results of a run, until its file leaves `working/`.
+    StorePart(Box<ResultPart>),
     /// The master has ended.
     Exit,
 }
@@ -94,10 +103,12 @@ pub enum Timer {
     Acknowledge(Connection, RequestId),
     /// A prompt has taken as long as its file allows, without a report of its worker.
     Run(Connection),
+    /// A gate opens: before the workers that rest until then.
+    Gate(String),
     /// A worker that has reached the limit of its service may work again.
     Rest(Connection),
-    /// A gate opens.
-    Gate(String),
+    /// A worker without a connection has not come back to its run.
+    Lease(RequestId),
     /// A connection has not closed in time.
     Disconnect(Connection),
     /// The master has waited long enough for its connections to close.

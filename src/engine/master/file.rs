@@ -125,7 +125,18 @@ impl FileName {
         self.with_ending(REASON_ENDING)
     }
 
-    fn with_ending(&self, ending: &str) -> Self {
+    /// The name of the prompt and the ending, if this name may be that of a result.
+    #[must_use]
+    pub fn split_result(&self) -> Option<(Self, &str)> {
+        let path = Path::new(&self.0);
+        let (stem, ending) = (path.file_stem()?, path.extension()?.to_str()?);
+        let is_ending = RUN_ENDINGS.contains(&ending) || ending == REASON_ENDING;
+        is_ending.then(|| (Self(stem.to_owned()), ending))
+    }
+
+    /// The same name with this ending behind it.
+    #[must_use]
+    pub fn with_ending(&self, ending: &str) -> Self {
         let mut name = self.0.clone();
         name.push(".");
         name.push(ending);
@@ -153,11 +164,17 @@ impl fmt::Display for FileName {
 /// any case: `a.out` with an `a.out.json`.
 #[must_use]
 pub fn count_prompts(folders: &[BTreeSet<FileName>; 4]) -> [u64; 4] {
+    prompts_among(folders).map(|prompts| prompts.len() as u64)
+}
+
+/// The prompts themselves, by name, as [`count_prompts`] counts them.
+#[must_use]
+pub fn prompts_among(folders: &[BTreeSet<FileName>; 4]) -> [Vec<FileName>; 4] {
     let [pending, working, done, failed] = folders;
     let is_known = |name: &OsStr| folders.iter().any(|names| names.contains(&FileName(name.to_owned())));
-    let all = |names: &BTreeSet<FileName>| names.iter().filter(|name| name.is_prompt()).count() as u64;
+    let all = |names: &BTreeSet<FileName>| names.iter().filter(|name| name.is_prompt()).cloned().collect();
     let but_results = |names: &BTreeSet<FileName>| {
-        names.iter().filter(|name| name.is_prompt() && !name.is_result(names, is_known)).count() as u64
+        names.iter().filter(|name| name.is_prompt() && !name.is_result(names, is_known)).cloned().collect()
     };
     [all(pending), all(working), but_results(done), but_results(failed)]
 }

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::effect::Destination;
 use super::file::FileName;
-use crate::protocol::prompt::Front;
+use crate::protocol::prompt::{Front, RequestId};
 
 /// A file in `pending/`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,6 +33,8 @@ pub(super) struct Held {
     pub(super) file: FileName,
     pub(super) front: Front,
     pub(super) fails: u32,
+    /// The request with which it was handed out, if it was.
+    pub(super) run: Option<RequestId>,
 }
 
 /// A file that is leaving `working/`.
@@ -66,6 +68,8 @@ pub(super) struct Files {
     /// Number of files that this master has put there.
     pub(super) succeeded_here: u64,
     pub(super) failed_here: u64,
+    /// The names of files in `failed/`, and whether this master has put each of them there.
+    failed_names: BTreeMap<FileName, bool>,
 }
 
 impl Files {
@@ -78,6 +82,35 @@ impl Files {
     pub(super) fn restore(&mut self, fails: BTreeMap<FileName, u32>) {
         self.noted.clone_from(&fails);
         self.restored = fails;
+    }
+
+    /// The failures of a file that is still with the worker of an earlier master.
+    pub(super) fn take_restored(&mut self, file: &FileName) -> u32 {
+        self.restored.remove(file).unwrap_or(0)
+    }
+
+    /// The files that an earlier master has put into `failed/`.
+    pub(super) fn restore_failed(&mut self, names: BTreeSet<FileName>) {
+        self.failed_names = names.into_iter().map(|name| (name, false)).collect();
+    }
+
+    /// A file has been put into `failed/`.
+    pub(super) fn count_failed(&mut self, file: FileName) {
+        self.failed += 1;
+        self.failed_here += 1;
+        self.failed_names.insert(file, true);
+    }
+
+    pub(super) fn has_failed(&self, file: &FileName) -> bool {
+        self.failed_names.contains_key(file)
+    }
+
+    /// A file of `failed/` is in `pending/` again.
+    pub(super) fn retried(&mut self, file: &FileName) {
+        if let Some(is_ours) = self.failed_names.remove(file) {
+            self.failed = self.failed.saturating_sub(1);
+            self.failed_here -= u64::from(is_ours);
+        }
     }
 
     /// A file is in `pending/`. It may be known already and have changed. Its failures are kept.

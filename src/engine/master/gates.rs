@@ -29,6 +29,11 @@ impl Gates {
         self.closed.remove(gate);
     }
 
+    /// When a gate opens, if it is closed.
+    pub(super) fn closed_until(&self, gate: &str) -> Option<Mono> {
+        self.closed.get(gate).copied()
+    }
+
     pub(super) fn closed(&self) -> impl Iterator<Item = &String> {
         self.closed.keys()
     }

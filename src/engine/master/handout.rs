@@ -1,10 +1,15 @@
 //! The way of a file: from `pending/` to a worker, and from there to `done/`, to `failed/` or back.
 
+use std::time::Duration;
+
 use super::files::{Held, Leaving, Waiting};
 use super::peers::{Asked, State};
 use super::{ClaimError, Claimed, Connection, Destination, Effect, FileName, Master, Moved, Timer};
 use crate::protocol::prompt::{FromMaster, Request};
 use crate::types::Now;
+
+/// The reason for the end of a worker whose connection has ended without a LEAVE.
+pub(super) const CLOSED: &str = "its connection has ended";
 
 /// A file that is being moved to `working/`.
 #[derive(Debug)]
@@ -31,7 +36,8 @@ impl Master {
     /// all waiting ones.
     pub(super) fn may_claim(&self) -> bool {
         let has_room = self.peers.sending_bytes() < self.settings.sending_bytes_max;
-        !self.stopping && self.claim.is_none() && has_room && !self.files.is_returning()
+        let is_open = !self.stopping && self.paused.is_none();
+        is_open && self.claim.is_none() && has_room && !self.files.is_returning()
     }
 
     /// The result of the last [`Effect::Claim`].
@@ -48,7 +54,7 @@ impl Master {
         }
         match claimed {
             Ok(Claimed { file, front, prompt }) => {
-                let held = Held { file, front, fails: waiting.fails };
+                let held = Held { file, front, fails: waiting.fails, run: None };
                 // The file may have changed since it was found, and may name other gates.
                 if is_waiting && !self.stopping && self.gates.may_start(&held.front.gates) {
                     self.request(now, connection, held, prompt);
@@ -69,7 +75,7 @@ impl Master {
                     ClaimError::Unfit(file, reason) => {
                         self.journal.warn(format!("{file} goes to failed/: {reason}"));
                         let (fails, front) = (waiting.fails, waiting.front());
-                        let held = Held { file, front, fails };
+                        let held = Held { file, front, fails, run: None };
                         self.release(held, Destination::Failed { reason: Some(reason) });
                     }
                 }
@@ -78,8 +84,15 @@ impl Master {
         self.hand_out(now);
     }
 
-    fn request(&mut self, now: Now, connection: Connection, held: Held, prompt: String) {
+    fn request(&mut self, now: Now, connection: Connection, mut held: Held, prompt: String) {
         let id = self.ask(now, connection, Asked::Request);
+        held.run = Some(id.clone());
+        held.front.timeout = held.front.timeout.or(self.settings.timeout);
+        if self.lease_of(connection).is_some() {
+            // Before the worker can start it.
+            self.effects.push_back(Effect::NoteRun(held.file.clone(), id.clone()));
+        }
+        self.count_start();
         let (file, timeout) = (held.file.as_text().map(str::to_owned), held.front.timeout);
         self.journal.info(format!("{} is handed out to {}", held.file, self.name_of(connection)));
         self.peers.set(connection, State::Requesting(Box::new(held), prompt.len()), now.mono);
@@ -100,7 +113,7 @@ impl Master {
 
     /// A file leaves `working/`, and no worker has it any more.
     pub(super) fn release(&mut self, held: Held, destination: Destination) {
-        let Held { file, front, fails } = held;
+        let Held { file, front, fails, run: _ } = held;
         let waiting = Waiting { priority: front.priority, gates: front.gates, fails };
         self.effects.push_back(Effect::Move(file.clone(), destination.clone()));
         self.files.leaving.insert(file, Leaving { waiting, destination, under_way: true });
@@ -129,8 +142,8 @@ impl Master {
             held.file,
             self.name_of(connection)
         ));
-        self.fail(held, Some(format!("the run took longer than the {seconds} s that the front matter allows")));
-        self.disconnect(now, connection, "its run took too long");
+        self.fail(held, Some(format!("the run took longer than the {seconds} s that it is allowed")));
+        self.disconnect(now, connection, "its run took too long", None);
     }
 
     /// The result of an [`Effect::Move`].
@@ -159,16 +172,15 @@ impl Master {
                 self.files.done += 1;
                 self.files.succeeded_here += 1;
             }
-            (Moved::To(_), Destination::Failed { .. }) => {
-                self.files.failed += 1;
-                self.files.failed_here += 1;
-            }
+            (Moved::To(file), Destination::Failed { .. }) => self.files.count_failed(file),
             (Moved::Vanished | Moved::Stuck(_), _) => self.journal.warn(format!("{file} is gone from working/")),
         }
         self.files.forget(file);
         if is_result {
+            self.losses.remove(file);
             self.count_files_if_none_is_known();
         }
+        self.end_if_drained(now);
         self.hand_out(now);
     }
 
@@ -181,19 +193,19 @@ impl Master {
         }
     }
 
-    /// The document's disconnection of a worker: its file waits again, and its connection is closed. A second call has no
-    /// effect. `why` is for the log.
-    pub(super) fn disconnect(&mut self, now: Now, connection: Connection, why: &str) {
+    /// The document's disconnection of a worker: its file waits again, or is kept for it for the time of a lease, and its connection
+    /// is closed. A second call has no effect. `why` is for the log.
+    pub(super) fn disconnect(&mut self, now: Now, connection: Connection, why: &str, lease: Option<Duration>) {
         if self.peers.get(connection).is_none_or(|peer| peer.state == State::Disconnecting) {
             return;
         }
-        self.take_back(now, connection, why);
+        self.take_back(now, connection, why, lease);
         self.timers.set(Timer::Disconnect(connection), now.mono + self.settings.disconnect_timeout);
         self.effects.push_back(Effect::Close(connection));
     }
 
     /// From here on, messages of the worker do not count.
-    pub(super) fn take_back(&mut self, now: Now, connection: Connection, why: &str) {
+    pub(super) fn take_back(&mut self, now: Now, connection: Connection, why: &str, lease: Option<Duration>) {
         let old = self.peers.set(connection, State::Disconnecting, now.mono);
         for timer in [Timer::Join, Timer::Refuse, Timer::Speak, Timer::Run, Timer::Rest] {
             self.timers.clear(&timer(connection));
@@ -205,23 +217,50 @@ impl Master {
                 self.timers.clear(&Timer::Acknowledge(connection, request));
             }
         }
-        match old {
-            Some(State::Requesting(held, _) | State::Working(held)) => {
-                self.journal.info(format!("{} waits again, from {}: {why}", held.file, self.name_of(connection)));
-                self.release(*held, Destination::Pending);
+        match (old, lease) {
+            (Some(State::Working(held)), Some(lease)) => {
+                let name = self.name_of(connection);
+                self.keep_for_worker(now, *held, &name, lease);
             }
+            (Some(State::Requesting(held, _)), _) => self.give_again(connection, *held, why),
+            // As when it was killed. Any other end says nothing about the prompt.
+            (Some(State::Working(held)), None) if why == CLOSED => self.lose(*held, why),
+            (Some(State::Working(held)), None) => self.give_again(connection, *held, why),
             // A file that is being claimed is returned in `handle_claimed`.
-            Some(
-                State::Stranger
-                | State::Guessed
-                | State::Settling
-                | State::Idle(_)
-                | State::Resting
-                | State::Claiming
-                | State::Disconnecting,
-            )
-            | None => {}
+            (
+                Some(
+                    State::Stranger
+                    | State::Guessed
+                    | State::Settling
+                    | State::Idle(_)
+                    | State::Resting
+                    | State::Claiming
+                    | State::Disconnecting,
+                )
+                | None,
+                _,
+            ) => {}
         }
+    }
+
+    fn give_again(&mut self, connection: Connection, held: Held, why: &str) {
+        self.journal.info(format!("{} waits again, from {}: {why}", held.file, self.name_of(connection)));
+        self.release(held, Destination::Pending);
+    }
+
+    /// The worker of a prompt is lost. A prompt that ends its worker each time is given up.
+    pub(super) fn lose(&mut self, held: Held, why: &str) {
+        let losses = self.losses.entry(held.file.clone()).or_default();
+        *losses += 1;
+        let losses = *losses;
+        if self.settings.losses_max.is_some_and(|max| losses > max) {
+            self.losses.remove(&held.file);
+            let reason = format!("{losses} workers were lost with this prompt (LOSSES_MAX); the last one: {why}");
+            self.journal.warn(format!("{} goes to failed/: {reason}", held.file));
+            return self.release(held, Destination::Failed { reason: Some(reason) });
+        }
+        self.journal.info(format!("{} waits again: {why}", held.file));
+        self.release(held, Destination::Pending);
     }
 
     pub(super) fn forget(&mut self, connection: Connection) {

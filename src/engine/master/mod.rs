@@ -10,8 +10,9 @@
 //! | a deadline | [`Master::handle_timeout`] | TIMER and TIMEOUT_CHECK of the document |
 //!
 //! The parts: [`files`] has the files that wait or leave, [`peers`] the connections and the states of their workers,
-//! [`gates`] the closed gates, [`refusals`] the log lines about refused connections, [`handout`] the way of a file to a
-//! worker and back, [`talk`] the messages that a worker may send in each state, [`pace`] when a message may be sent to it.
+//! [`gates`] the closed gates, [`rests`] limits, pauses and orders, [`leases`] the prompts of workers without a connection, [`refusals`]
+//! the log lines about refused connections, [`handout`] the way of a file to a worker and back, [`talk`] the messages that a worker
+//! may send in each state, [`pace`] when a message may be sent to it.
 //!
 //! ```text
 //! stranger --JOIN--> (settling) --> idle --claim--> (claiming) --REQUEST--> requesting --REQUEST_ACK--> working
@@ -35,9 +36,14 @@ mod file;
 mod files;
 mod gates;
 mod handout;
+mod invariants;
+mod leases;
 mod pace;
 mod peers;
+mod progress;
 mod refusals;
+mod rests;
+mod summary;
 mod talk;
 
 #[cfg(test)]
@@ -50,17 +56,20 @@ use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt as _, SeedableRng as _};
 
 pub use effect::{ClaimError, Claimed, Connection, Destination, Effect, Moved, Timer, Totals};
-pub use file::{FileName, REASON_ENDING, count_prompts};
+pub use file::{FileName, REASON_ENDING, count_prompts, prompts_among};
+pub use leases::KeptRun;
 
 use crate::engine::journal::{Journal, LogLine};
 use crate::engine::timers::Timers;
-use crate::protocol::prompt::{FromMaster, Front, RequestId, Status, WorkerStatus};
+use crate::protocol::prompt::{FromMaster, Front, RequestId};
 use crate::types::{Mono, Now};
 
 use files::Files;
 use gates::Gates;
 use handout::Claim;
-use peers::{Asked, Debt, Peers, State};
+use leases::Orphans;
+use peers::{Asked, Debt, Peers};
+use progress::Progress;
 use refusals::Refusals;
 
 /// The engine's part of the configuration, section `[prompt]`.
@@ -90,6 +99,18 @@ pub struct Settings {
     pub secret: Option<String>,
     /// Pause before a wrong secret is answered: `REFUSAL_PAUSE`.
     pub refusal_pause: Duration,
+    /// How long a prompt is kept for a worker without a connection: `LEASE`.
+    pub lease: Duration,
+    /// Bytes of each output that a worker may send: `RESULT_BYTES_MAX`.
+    pub result_bytes_max: u64,
+    /// The identity of the root.
+    pub root_id: String,
+    /// Number of prompts that are handed out before the master pauses.
+    pub starts_max: Option<u64>,
+    /// Time limit of a run whose file names none.
+    pub timeout: Option<Duration>,
+    /// Number of workers that a prompt may lose before it is given up; `None` is any number: `LOSSES_MAX`.
+    pub losses_max: Option<u32>,
 }
 
 /// Connections beyond those of all workers: status clients, and connections that have not sent JOIN yet.
@@ -103,6 +124,15 @@ pub struct Master {
     files: Files,
     peers: Peers,
     gates: Gates,
+    orphans: Orphans,
+    /// Number of workers that were lost with a prompt.
+    losses: BTreeMap<FileName, u32>,
+    /// Why no prompt is handed out, if none is.
+    paused: Option<String>,
+    is_draining: bool,
+    /// Number of prompts handed out since the start, or since it was resumed.
+    starts: u64,
+    progress: Progress,
     refusals: Refusals,
     /// The file that is being moved to `working/`: one at a time, so that its size is known before the next one.
     claim: Option<Claim>,
@@ -133,6 +163,12 @@ impl Master {
             files: Files::new(done, failed),
             peers: Peers::default(),
             gates: Gates::default(),
+            orphans: Orphans::new(),
+            losses: BTreeMap::new(),
+            paused: None,
+            is_draining: false,
+            starts: 0,
+            progress: Progress::default(),
             refusals: Refusals::default(),
             claim: None,
             timers,
@@ -150,6 +186,13 @@ impl Master {
     #[must_use]
     pub fn with_fails(mut self, fails: BTreeMap<FileName, u32>) -> Self {
         self.files.restore(fails);
+        self
+    }
+
+    /// The same, with the names of the prompts that are in `failed/`.
+    #[must_use]
+    pub fn with_failed(mut self, names: BTreeSet<FileName>) -> Self {
+        self.files.restore_failed(names);
         self
     }
 
@@ -195,7 +238,8 @@ impl Master {
                 Timer::Acknowledge(connection, request) => self.unacknowledged(now, connection, &request),
                 Timer::Run(connection) => self.run_too_long(now, connection),
                 Timer::Rest(connection) => self.be_idle(now, connection),
-                Timer::Gate(gate) => self.gates.open(&gate),
+                Timer::Gate(gate) => self.open_gate(gate),
+                Timer::Lease(run) => self.end_lease(&run),
                 Timer::Disconnect(connection) => {
                     self.effects.push_back(Effect::Abort(connection));
                     self.forget(connection);
@@ -214,6 +258,17 @@ impl Master {
     pub fn handle_found(&mut self, now: Now, file: FileName, front: &Front) {
         self.files.found(file, front);
         self.hand_out(now);
+    }
+
+    /// Whether a file of this name has failed, and is in `failed/` as far as is known.
+    #[must_use]
+    pub fn has_failed(&self, file: &FileName) -> bool {
+        self.files.has_failed(file)
+    }
+
+    /// A file that had failed is in `pending/` again: it does not count as failed any more.
+    pub fn handle_retried(&mut self, file: &FileName) {
+        self.files.retried(file);
     }
 
     /// Whether this file of `pending/` needs no [`Master::handle_found`].
@@ -253,48 +308,10 @@ impl Master {
         self.timers.set(Timer::Shutdown, now.mono + self.settings.shutdown_timeout);
         let all: Vec<Connection> = self.peers.iter().map(|(connection, _)| connection).collect();
         for connection in all {
-            self.disconnect(now, connection, "the master stops");
+            // A worker that resumes may go on under the next master.
+            let lease = self.lease_of(connection);
+            self.disconnect(now, connection, "the master stops", lease);
         }
-    }
-
-    /// The summary for the end.
-    #[must_use]
-    pub fn totals(&self, now: Now) -> Totals {
-        let (succeeded, failed) = (self.files.succeeded_here, self.files.failed_here);
-        let left = self.files.pending() + self.files.set_aside_count() + self.working();
-        let end = self.ended.unwrap_or(now.mono);
-        Totals { running_for: end.since(self.started), all: succeeded + failed + left, succeeded, failed }
-    }
-
-    /// Number of messages that had no meaning in their state: DONE of an idle worker, an unexpected acknowledgement.
-    #[must_use]
-    pub const fn ignored(&self) -> u64 {
-        self.ignored
-    }
-
-    /// The present state for a status client.
-    #[must_use]
-    pub fn status(&self, now: Now) -> Status {
-        let joined = self.peers.iter().filter_map(|(_, peer)| Some((peer, peer.label.as_ref()?)));
-        let workers = joined.map(|(peer, label)| WorkerStatus {
-            id: label.clone(),
-            state: peer.shown_state(),
-            file: peer.held().map(|held| held.file.to_string()),
-            age: now.mono.since(peer.since),
-        });
-        Status {
-            pending: self.files.pending() + self.files.set_aside_count(),
-            working: self.working(),
-            done: self.files.done,
-            failed: self.files.failed,
-            running_for: now.mono.since(self.started),
-            workers: workers.collect(),
-        }
-    }
-
-    fn working(&self) -> u64 {
-        let held = self.peers.iter().filter(|(_, peer)| peer.held().is_some()).count() + self.files.leaving.len();
-        held as u64 + u64::from(self.claim.is_some())
     }
 
     /// The document's TIMER: count files, check workers.
@@ -340,51 +357,7 @@ impl Master {
         let Some(peer) = self.peers.get(connection) else { return };
         let Some(asked) = peer.outstanding.get(request) else { return };
         self.journal.warn(format!("{} has not acknowledged a {asked:?} in time; disconnecting it", peer.name()));
-        self.disconnect(now, connection, "it has not answered in time");
-    }
-
-    /// Checks every invariant.
-    ///
-    /// # Panics
-    /// When an invariant does not hold.
-    pub fn sanity_check(&self) {
-        self.files.sanity_check();
-        self.peers.sanity_check();
-        let mut names = BTreeSet::new();
-        for (connection, peer) in self.peers.iter() {
-            let is = |timer| self.timers.is_set(&timer);
-            for request in peer.outstanding.keys() {
-                assert!(is(Timer::Acknowledge(connection, request.clone())), "{request} is outstanding forever");
-            }
-            assert_eq!(is(Timer::Join(connection)), peer.state == State::Stranger, "{connection:?}");
-            assert_eq!(is(Timer::Refuse(connection)), peer.state == State::Guessed, "{connection:?}");
-            assert_eq!(is(Timer::Speak(connection)), peer.is_quiet, "{connection:?}");
-            assert_eq!(is(Timer::Rest(connection)), peer.state == State::Resting, "{connection:?}");
-            assert_eq!(is(Timer::Disconnect(connection)), peer.state == State::Disconnecting, "{connection:?}");
-            if !matches!(peer.state, State::Working(_)) {
-                assert!(!is(Timer::Run(connection)), "{connection:?} runs nothing");
-            }
-            if peer.state == State::Claiming {
-                let claims = self.claim.as_ref().is_some_and(|claim| claim.connection == connection);
-                assert!(claims, "{connection:?} waits for a claim that does not exist");
-            }
-            if let Some(held) = peer.held() {
-                assert!(names.insert(&held.file), "{} is held twice", held.file);
-            }
-        }
-        for file in self.files.leaving.keys() {
-            assert!(names.insert(file), "{file} is held and leaves");
-        }
-        let claimed = self.claim.as_ref().map(|claim| &claim.file);
-        for file in self.files.noted() {
-            assert!(names.contains(file) || claimed == Some(file), "{file} is noted forever");
-        }
-        for gate in self.gates.closed() {
-            assert!(self.timers.is_set(&Timer::Gate(gate.clone())), "gate {gate} is closed forever");
-        }
-        if self.may_claim() {
-            let waits = self.files.has_next(|gates| self.gates.may_start(gates));
-            assert!(!waits || self.peers.next_idle().is_none(), "a worker is idle while a file waits");
-        }
+        let lease = self.lease_of(connection);
+        self.disconnect(now, connection, "it has not answered in time", lease);
     }
 }

@@ -72,14 +72,18 @@ impl Master {
         peer.is_quiet = false;
         if peer.state == State::Settling {
             let since = peer.since;
-            let end = self.peers.end_of_queue();
+            let end = self.idle_state(connection);
             self.peers.set(connection, end, since);
         }
         self.pay(now, connection);
     }
 
-    /// The state of a worker without work: at the end of the queue, unless it may not get a prompt yet.
+    /// The state of a worker without work: at the end of the queue, unless it may not get a prompt yet. The caller sets it.
     pub(super) fn idle_state(&mut self, connection: Connection) -> State {
+        if let Some(until) = self.closed_until(connection) {
+            self.timers.set(Timer::Rest(connection), until);
+            return State::Resting;
+        }
         let is_quiet = self.peers.get(connection).is_some_and(|peer| peer.is_quiet);
         if is_quiet { State::Settling } else { self.peers.end_of_queue() }
     }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::effect::Connection;
 use super::files::Held;
-use crate::protocol::prompt::{RequestId, WorkerState};
+use crate::protocol::prompt::{Offer, RequestId, WorkerState};
 use crate::types::{Mono, Neighbourhood, Origin};
 
 /// Longest worker id that is kept; it is a label for people, such as a port number or a name.
@@ -63,6 +63,12 @@ pub(super) struct Peer {
     pub(super) outstanding: BTreeMap<RequestId, Asked>,
     /// Whether it has declared that it splits the stream into messages.
     pub(super) splits: bool,
+    /// Whether it keeps its run while it has no connection. Such a worker splits the stream.
+    pub(super) resumes: bool,
+    /// The service behind it; workers of a closed gate rest.
+    pub(super) gate: Option<String>,
+    /// Why it rests, or has rested.
+    pub(super) reason: Option<String>,
     /// Whether it may not get a message yet, until its [`super::Timer::Speak`].
     pub(super) is_quiet: bool,
     /// Whether the last message to it, if it does not split the stream, was a CHECK: then it is a prompt's turn.
@@ -80,6 +86,9 @@ impl Peer {
             since,
             outstanding: BTreeMap::new(),
             splits: false,
+            resumes: false,
+            gate: None,
+            reason: None,
             is_quiet: false,
             is_checked: false,
             owed: BTreeSet::new(),
@@ -159,11 +168,12 @@ impl Peers {
     }
 
     /// A stranger becomes a worker, at the end of the queue.
-    pub(super) fn join(&mut self, connection: Connection, label: &str, splits: bool, since: Mono) {
+    pub(super) fn join(&mut self, connection: Connection, label: &str, splits: bool, offer: &Offer, since: Mono) {
         let Some(peer) = self.remove(connection) else { return };
         let label = Some(label.chars().take(LABEL_CHARS_MAX).collect());
         let state = self.end_of_queue();
-        self.insert(connection, Peer { label, splits, state, since, ..peer });
+        let (resumes, gate) = (splits && offer.resumes, offer.gate.clone());
+        self.insert(connection, Peer { label, splits, resumes, gate, state, since, ..peer });
     }
 
     /// A worker has acknowledged its prompt.

@@ -3,10 +3,12 @@
 use std::time::Duration;
 
 use super::files::Held;
+use super::handout::CLOSED;
 use super::peers::{Asked, Debt, Peer, State};
+use super::rests::Limit;
 use super::{Connection, Destination, Effect, Master, STRANGERS_MAX, Timer};
 use crate::config::is_secret;
-use crate::protocol::prompt::{FromMaster, FromWorker, MessageError, RequestId};
+use crate::protocol::prompt::{FromMaster, FromWorker, MessageError, Offer, RequestId};
 use crate::types::{Now, Origin};
 
 /// Grace time for a worker's own report after the time limit of its prompt. The worker applies that limit, too, and its
@@ -41,7 +43,7 @@ impl Master {
     fn make_room(&mut self, now: Now) -> bool {
         let Some(stranger) = self.peers.most_crowded() else { return false };
         self.complain(now, &self.name_of(stranger), "it is not a worker, and another connection needs its place");
-        self.take_back(now, stranger, "another connection needs its place");
+        self.take_back(now, stranger, "another connection needs its place", None);
         self.effects.push_back(Effect::Abort(stranger));
         self.forget(stranger);
         true
@@ -54,7 +56,8 @@ impl Master {
             if peer.label.is_some() {
                 self.journal.info(format!("{} is gone", peer.name()));
             }
-            self.take_back(now, connection, "its connection has ended");
+            let lease = self.grace_of(connection);
+            self.take_back(now, connection, CLOSED, lease);
         }
         self.forget(connection);
         self.hand_out(now);
@@ -66,12 +69,17 @@ impl Master {
         match (&peer.state, message) {
             // Its file already waits for another worker.
             (State::Disconnecting, _) => self.ignored += 1,
-            (_, FromWorker::Leave) => self.disconnect(now, connection, "it leaves"),
+            (_, FromWorker::Leave) => self.disconnect(now, connection, "it leaves", None),
             // Each connection may try one secret.
             (State::Guessed, _) => self.ignored += 1,
             (_, FromWorker::Status { secret }) => self.tell_status(now, connection, secret.as_deref()),
-            (State::Stranger, FromWorker::Join { worker, secret, splits }) => {
-                self.join(now, connection, &worker, secret.as_deref(), splits);
+            (_, FromWorker::Order { order, secret }) => {
+                if self.is_heard(now, connection, secret.as_deref()) {
+                    self.obey(now, connection, order);
+                }
+            }
+            (State::Stranger, FromWorker::Join { worker, secret, splits, offer }) => {
+                self.join(now, connection, &worker, secret.as_deref(), splits, &offer);
             }
             (State::Stranger, _) => self.refuse(now, connection, "the first message must be JOIN"),
             (_, FromWorker::Join { .. }) => {
@@ -83,12 +91,22 @@ impl Master {
             (_, FromWorker::CheckAck(request)) => self.acknowledged(now, connection, &request, Asked::Check),
             (State::Working(_), FromWorker::Done { .. }) => self.done(now, connection),
             (State::Working(_), FromWorker::Failed { reason }) => self.failed(now, connection, &reason),
-            (State::Working(_), FromWorker::UsageLimited { retry_after, .. }) => {
-                self.usage_limited(now, connection, retry_after);
+            (State::Working(_), FromWorker::UsageLimited { retry_after, is_local, reason }) => {
+                let reason = reason.chars().take(REASON_CHARS_MAX).collect();
+                self.usage_limited(now, connection, Limit { retry_after, is_local, reason });
+            }
+            (State::Working(held), FromWorker::Result(part)) if held.run.as_ref() == Some(&part.run) => {
+                return self.effects.push_back(Effect::StorePart(part));
             }
             // A worker without a prompt, or one that has not acknowledged its prompt, refers to a prompt that it has
             // already reported.
-            (_, FromWorker::Done { .. } | FromWorker::Failed { .. } | FromWorker::UsageLimited { .. }) => {
+            (
+                _,
+                FromWorker::Done { .. }
+                | FromWorker::Failed { .. }
+                | FromWorker::UsageLimited { .. }
+                | FromWorker::Result(_),
+            ) => {
                 self.ignored += 1;
             }
         }
@@ -113,7 +131,15 @@ impl Master {
         self.hand_out(now);
     }
 
-    fn join(&mut self, now: Now, connection: Connection, label: &str, secret: Option<&str>, splits: bool) {
+    fn join(
+        &mut self,
+        now: Now,
+        connection: Connection,
+        label: &str,
+        secret: Option<&str>,
+        splits: bool,
+        offer: &Offer,
+    ) {
         if !self.is_admitted(secret) {
             return self.refuse_secret(now, connection);
         }
@@ -122,9 +148,14 @@ impl Master {
             return self.refuse(now, connection, &format!("there are {max} workers already (WORKERS_MAX)"));
         }
         self.timers.clear(&Timer::Join(connection));
-        self.peers.join(connection, label, splits, now.mono);
+        self.peers.join(connection, label, splits, offer, now.mono);
         self.journal.info(format!("{} has joined", self.name_of(connection)));
-        self.send_paced(now, connection, FromMaster::JoinAck);
+        self.rest_if_limited(now, connection);
+        if splits && offer.resumes {
+            self.welcome(now, connection, offer);
+        } else {
+            self.send_paced(now, connection, FromMaster::JoinAck);
+        }
     }
 
     fn is_admitted(&self, shown: Option<&str>) -> bool {
@@ -133,14 +164,22 @@ impl Master {
     }
 
     fn tell_status(&mut self, now: Now, connection: Connection, secret: Option<&str>) {
+        if self.is_heard(now, connection, secret) {
+            self.owe_debt(now, connection, Debt::Status);
+        }
+    }
+
+    /// Whether the sender of a request has shown the secret. Otherwise it is refused.
+    fn is_heard(&mut self, now: Now, connection: Connection, secret: Option<&str>) -> bool {
         if !self.is_admitted(secret) {
-            return self.refuse_secret(now, connection);
+            self.refuse_secret(now, connection);
+            return false;
         }
         if self.timers.is_set(&Timer::Join(connection)) {
             // A client that keeps asking may stay.
             self.timers.set(Timer::Join(connection), now.mono + self.settings.join_timeout);
         }
-        self.owe_debt(now, connection, Debt::Status);
+        true
     }
 
     /// Sends the reason, and closes the connection.
@@ -153,7 +192,7 @@ impl Master {
         if self.peers.get(connection).is_some_and(Peer::may_hear) {
             self.effects.push_back(Effect::Send(connection, FromMaster::Refused(reason.to_owned())));
         }
-        self.disconnect(now, connection, "it is refused");
+        self.disconnect(now, connection, "it is refused", None);
     }
 
     /// Logs a refusal, unless another one was logged recently.
@@ -191,24 +230,32 @@ impl Master {
     }
 
     fn done(&mut self, now: Now, connection: Connection) {
-        let (name, seconds) = (self.name_of(connection), self.seconds_in_state(now, connection));
+        let (name, took) = (self.name_of(connection), self.time_in_state(now, connection));
         if let Some(held) = self.end_run(now, connection) {
+            self.progress.note(now, took);
+            let seconds = took.as_secs_f64();
             self.journal.info(format!("{} is done by {name} after {seconds:.1} s", held.file));
+            let run = held.run.clone();
             self.release(held, Destination::Done);
+            self.acknowledge_report(connection, run);
         }
     }
 
     fn failed(&mut self, now: Now, connection: Connection, reason: &str) {
-        let (name, seconds) = (self.name_of(connection), self.seconds_in_state(now, connection));
+        let (name, took) = (self.name_of(connection), self.time_in_state(now, connection));
         if let Some(held) = self.end_run(now, connection) {
+            self.progress.note(now, took);
+            let seconds = took.as_secs_f64();
             let reason: String = reason.chars().take(REASON_CHARS_MAX).collect();
             self.journal.info(format!("{} has failed at {name} after {seconds:.1} s: {reason}", held.file));
+            let run = held.run.clone();
             self.fail(held, None);
+            self.acknowledge_report(connection, run);
         }
     }
 
-    fn seconds_in_state(&self, now: Now, connection: Connection) -> f64 {
-        self.peers.get(connection).map_or(0.0, |peer| now.mono.since(peer.since).as_secs_f64())
+    fn time_in_state(&self, now: Now, connection: Connection) -> Duration {
+        self.peers.get(connection).map(|peer| now.mono.since(peer.since)).unwrap_or_default()
     }
 
     fn acknowledged(&mut self, now: Now, connection: Connection, request: &RequestId, asked: Asked) {
@@ -226,10 +273,14 @@ impl Master {
 
     fn start_run(&mut self, now: Now, connection: Connection) {
         let timeout = self.peers.get(connection).and_then(|peer| peer.held()?.front.timeout);
+        self.limit_run(now, connection, timeout);
+        self.peers.start_run(connection, now.mono);
+    }
+
+    pub(super) fn limit_run(&mut self, now: Now, connection: Connection, timeout: Option<Duration>) {
         if let Some(timeout) = timeout {
             self.timers.set(Timer::Run(connection), now.mono + timeout + RUN_GRACE);
         }
-        self.peers.start_run(connection, now.mono);
     }
 
     /// The worker is idle again; returns its file.
@@ -239,29 +290,6 @@ impl Master {
         match self.peers.set(connection, end, now.mono)? {
             State::Working(held) => Some(*held),
             state => unreachable!("a run ends in {state:?}"),
-        }
-    }
-
-    /// The service behind a worker has reached its limit. The file waits again. Its gates are closed for a while; if it has
-    /// none, only the worker rests. A worker that names no time is disconnected, as the document of that message says.
-    fn usage_limited(&mut self, now: Now, connection: Connection, retry_after: Option<Duration>) {
-        let Some(held) = self.end_run(now, connection) else { return };
-        self.journal.info(format!("{} waits again, from {}: it has met a limit", held.file, self.name_of(connection)));
-        let until = now.mono + retry_after.unwrap_or(self.settings.retry_after);
-        for gate in &held.front.gates {
-            let until = self.gates.close(gate, until);
-            self.timers.set(Timer::Gate(gate.clone()), until);
-            self.journal.info(format!("gate {gate} is closed for {:?}", until.since(now.mono)));
-        }
-        let has_gates = !held.front.gates.is_empty();
-        self.release(held, Destination::Pending);
-        match retry_after {
-            None => self.disconnect(now, connection, "it has met a limit"),
-            Some(_) if has_gates => {}
-            Some(_) => {
-                self.peers.set(connection, State::Resting, now.mono);
-                self.timers.set(Timer::Rest(connection), until);
-            }
         }
     }
 }

@@ -13,13 +13,13 @@
 //! also keep the connection and decide itself which prompts the worker gets meanwhile.
 //!
 //! Our master sends COMPLETED when its work is done. The document's master closes the connection instead, and so does a
-//! master that is restarted. So a worker looks for the master again, but not forever:
-//! [`Settings::patience`](super::Settings::patience).
+//! master that is restarted. So a worker looks for the master again, for as long as
+//! [`Settings::patience`](super::Settings::patience) says, and in any case while it keeps a run.
 
 use std::time::Duration;
 
 use super::{Effect, End, Timer, Worker};
-use crate::protocol::prompt::FromWorker;
+use crate::protocol::prompt::{FromWorker, Offer, Welcome};
 use crate::types::{Mono, Now};
 
 /// The pause after the first failed attempt; it doubles with each.
@@ -82,7 +82,7 @@ impl Worker {
     /// Connects to the master, if it is away and no run of the last connection is left to end.
     pub(super) fn connect(&mut self) {
         if let Link::Away(search) = self.link
-            && self.run.is_free()
+            && (self.run.is_free() || self.timers.is_set(&Timer::Lease))
         {
             self.timers.clear(&Timer::Reconnect);
             self.link = Link::Connecting(search);
@@ -96,7 +96,10 @@ impl Worker {
         self.link = Link::Joining(search);
         self.timers.set(Timer::Join, now.mono + self.settings.join_timeout);
         let secret = self.settings.secret.as_ref().map(|secret| secret.reveal().to_owned());
-        self.send(FromWorker::Join { worker: id.to_owned(), secret, splits: true });
+        let resumes = self.settings.patience != Some(Duration::ZERO);
+        let run = self.run.id().filter(|_| self.timers.is_set(&Timer::Lease)).cloned();
+        let offer = Offer { resumes, run, gate: self.settings.gate.clone() };
+        self.send(FromWorker::Join { worker: id.to_owned(), secret, splits: true, offer });
     }
 
     /// The connection cannot be made.
@@ -106,27 +109,65 @@ impl Worker {
         }
     }
 
-    pub(super) fn joined(&mut self) {
-        if matches!(self.link, Link::Joining(_)) {
-            self.timers.clear(&Timer::Join);
-            self.link = Link::Joined;
+    pub(super) fn joined(&mut self, now: Now, welcome: Option<Box<Welcome>>) {
+        if !matches!(self.link, Link::Joining(_)) {
+            return;
         }
+        self.timers.clear(&Timer::Join);
+        self.link = Link::Joined;
+        let was_kept = self.timers.is_set(&Timer::Lease);
+        if !was_kept && welcome.as_ref().is_some_and(|welcome| welcome.run.is_some()) {
+            // The run was given up after the JOIN was sent: without the connection the master gives its prompt away.
+            self.link = Link::Away(Search::new(now, true));
+            self.effects.push_back(Effect::Close);
+            self.timers.set(Timer::Reconnect, now.mono + FIRST_PAUSE);
+            return;
+        }
+        let is_wanted = welcome.as_ref().is_some_and(|welcome| welcome.run.as_ref() == self.run.id());
+        self.welcome = welcome;
+        if was_kept && is_wanted {
+            self.timers.clear(&Timer::Lease);
+            self.go_on_with_run();
+        } else if was_kept {
+            self.journal.warn("the master has given the prompt of this run to another worker, or has its result");
+            self.lose_run(now);
+        }
+    }
+
+    /// The run is void although the master can be reached. It is ended first, so that the master does not wait for the answer
+    /// to another prompt meanwhile.
+    fn lose_run(&mut self, now: Now) {
+        self.timers.clear(&Timer::Lease);
+        if self.run.is_reporting() {
+            return self.drop_report();
+        }
+        self.link = Link::Away(Search::new(now, true));
+        self.void_run(now);
+        self.effects.push_back(Effect::Close);
+        self.timers.set(Timer::Reconnect, now.mono + FIRST_PAUSE);
+    }
+
+    /// How long the master keeps the prompt of the run, if it does.
+    fn lease(&self) -> Option<Duration> {
+        let lease = self.welcome.as_ref().map(|welcome| welcome.lease).filter(|lease| !lease.is_zero());
+        lease.filter(|_| !self.stopping && self.settings.patience != Some(Duration::ZERO) && self.run.is_wanted())
     }
 
     /// No work is left, so there is no reason to look for the master again.
     pub(super) fn completed(&mut self, now: Now) {
         if self.link.is_joined() && self.run.is_free() {
-            self.exit(End::MasterGone);
+            self.exit(End::Completed);
         } else {
             // The master does not know of our prompt: as after any other end of the connection.
             self.journal.warn("the master says that all prompts are done");
+            self.welcome = None;
             self.effects.push_back(Effect::Close);
             self.handle_closed(now, "the master has ended");
         }
     }
 
     pub(super) fn refused(&mut self, now: Now, reason: String) {
-        if matches!(self.link, Link::Joining(_)) {
+        if matches!(self.link, Link::Joining(_)) && self.run.is_free() {
             self.exit(End::Refused(reason));
         } else {
             self.journal.warn(format!("the master closes the connection: {reason}"));
@@ -143,7 +184,10 @@ impl Worker {
             Link::Joined => {
                 self.journal.info(format!("the connection to the master has ended: {reason}"));
                 self.link = Link::Away(Search::new(now, true));
-                self.void_run(now);
+                match self.lease() {
+                    Some(lease) => self.timers.set(Timer::Lease, self.heard + lease),
+                    None => self.void_run(now),
+                }
                 if self.settings.patience == Some(Duration::ZERO) && self.run.is_free() {
                     self.exit(End::MasterGone);
                 } else {
@@ -157,7 +201,9 @@ impl Worker {
 
     /// Continues the search after a failed attempt, or gives up.
     fn search_on(&mut self, now: Now, search: Search, reason: &str) {
-        if self.settings.patience.is_some_and(|patience| now.mono.since(search.since) >= patience) {
+        let is_over = self.settings.patience.is_some_and(|patience| now.mono.since(search.since) >= patience);
+        if is_over && self.run.is_free() {
+            self.journal.error(format!("gave up looking for the master: {reason}"));
             self.exit(if search.known { End::MasterGone } else { End::NoMaster(reason.to_owned()) });
             return;
         }
@@ -191,6 +237,12 @@ impl Worker {
             (Timer::Resume, Link::Resting) => {
                 self.link = Link::Away(Search::new(now, true));
                 self.connect();
+            }
+            (Timer::Lease, _) => {
+                self.journal
+                    .warn("the master was away for so long that it gives the prompt of this run to another worker");
+                self.void_run(now);
+                self.leave_if_stopping();
             }
             (Timer::Join, &Link::Joining(search)) => {
                 self.effects.push_back(Effect::Close);

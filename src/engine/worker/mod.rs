@@ -13,11 +13,20 @@
 //! here.
 //!
 //! A request and a check are acknowledged at once, whatever the command is doing. A result is reported when no process of
-//! the command is left and the results are in place. A run whose connection has ended is void, because the master has put
-//! its prompt back: it is ended, and no new connection is made before its end.
+//! the command is left and the results are in place.
+//!
+//! A master of ours keeps the prompt of a worker without a connection for the time of its lease ([`Welcome`]). The run goes
+//! on meanwhile, and the worker names it when it joins again. It keeps its report until the master has acknowledged it. The
+//! lease counts from the last message of the master, which is earlier than the moment when the master misses the worker: so
+//! the worker has ended the run when the master hands its prompt out again. With any other master, a run whose connection has
+//! ended is void, because the master has put its prompt back: it is ended, and no new connection is made before its end.
 
+mod brake;
 mod link;
+mod phases;
+mod report;
 mod run;
+pub mod signs;
 
 #[cfg(test)]
 mod scenarios;
@@ -29,11 +38,16 @@ use crate::config::Secret;
 use crate::engine::journal::{Journal, LogLine};
 pub use crate::engine::run::Signal;
 use crate::engine::timers::Timers;
-use crate::protocol::prompt::{FromMaster, FromWorker, Request};
+use crate::protocol::prompt::{FromMaster, FromWorker, Request, RequestId, Welcome};
 use crate::types::{ExitCode, Mono, Now};
 
+pub use brake::BrakeSettings;
+pub use report::StartError;
+pub use signs::Sign;
+
+use brake::Brake;
 use link::Link;
-use run::Run;
+use phases::Run;
 
 /// Exit code of a command that can do nothing more for a while: `EX_TEMPFAIL` of sysexits.h.
 pub const USAGE_LIMITED: ExitCode = ExitCode(75);
@@ -49,8 +63,12 @@ pub struct Settings {
     pub join_timeout: Duration,
     /// The longest pause between two attempts to reach the master.
     pub reconnect_interval_max: Duration,
-    /// How long the worker stays away after USAGE_LIMITED if the command names no time.
+    /// How long the worker stays away after USAGE_LIMITED if the command names no time; it doubles with each in a row.
     pub limited_pause: Duration,
+    /// The service behind the command; a limit holds up all workers with the same one.
+    pub gate: Option<String>,
+    /// When to pause for other reasons.
+    pub brake: BrakeSettings,
     /// Whether the worker ends after USAGE_LIMITED instead.
     pub ends_when_limited: bool,
     /// Time between SIGTERM and SIGKILL to a command that must end.
@@ -79,6 +97,9 @@ pub enum Effect {
     StoreResults(ResultFolder),
     /// Discard the output of the run: its prompt waits again, and its next run has its own output.
     Discard,
+    /// Send the stored results of this run, unless the master finds them in its own folders or takes none; then
+    /// [`Worker::handle_results_sent`].
+    SendResults(RequestId, Box<Welcome>),
     /// The worker has ended.
     Exit(End),
 }
@@ -99,7 +120,9 @@ pub enum ResultFolder {
 pub enum End {
     /// It was asked to stop.
     Stopped,
-    /// All prompts are done, or the master has closed the connection and did not come back.
+    /// The master has said that all prompts are done.
+    Completed,
+    /// The master has closed the connection and did not come back.
     MasterGone,
     /// No master could be reached at all; the reason of the last attempt.
     NoMaster(String),
@@ -109,8 +132,6 @@ pub enum End {
     Limited(Duration),
     /// The command cannot be started, which would be the same for every prompt.
     CannotRun(String),
-    /// The results of a run cannot be stored, and those of the next would be lost as well.
-    CannotStoreResults(String),
 }
 
 /// The reason for a deadline.
@@ -122,6 +143,8 @@ pub enum Timer {
     Join,
     /// The command may work again.
     Resume,
+    /// The master no longer keeps the prompt of the run.
+    Lease,
     /// The command has reached the time limit of the master.
     Limit,
     /// The next signal is due, to a command that must end or to its remains.
@@ -134,6 +157,11 @@ pub struct Worker {
     settings: Settings,
     link: Link,
     run: Run,
+    /// What the master of the last connection has agreed to; `None` for an original.
+    welcome: Option<Box<Welcome>>,
+    /// When the master was last heard.
+    heard: Mono,
+    brake: Brake,
     stopping: bool,
     tally: Tally,
     timers: Timers<Timer>,
@@ -158,6 +186,9 @@ impl Worker {
             settings,
             link: Link::new(now),
             run: Run::Free,
+            welcome: None,
+            heard: now.mono,
+            brake: Brake::default(),
             stopping: false,
             tally: Tally::default(),
             timers: Timers::default(),
@@ -194,7 +225,7 @@ impl Worker {
     pub fn handle_timeout(&mut self, now: Now) {
         while let Some(timer) = self.timers.pop_due(now.mono) {
             match timer {
-                Timer::Reconnect | Timer::Resume | Timer::Join => self.link_timer(now, timer),
+                Timer::Reconnect | Timer::Resume | Timer::Join | Timer::Lease => self.link_timer(now, timer),
                 Timer::Limit | Timer::Signal => self.run_timer(now, timer),
             }
         }
@@ -202,8 +233,11 @@ impl Worker {
 
     /// The master has sent a message.
     pub fn handle_message(&mut self, now: Now, message: FromMaster) {
+        self.heard = now.mono;
         match message {
-            FromMaster::JoinAck => self.joined(),
+            FromMaster::JoinAck => self.joined(now, None),
+            FromMaster::Welcome(welcome) => self.joined(now, Some(welcome)),
+            FromMaster::ReportAck(run) => self.reported(now, &run),
             FromMaster::Check(id) => self.send(FromWorker::CheckAck(id)),
             FromMaster::Request(request) => self.requested(now, request),
             FromMaster::Refused(reason) => self.refused(now, reason),
@@ -263,7 +297,9 @@ impl Worker {
     /// Panics if an invariant is broken. For tests.
     #[cfg(test)]
     fn sanity_check(&self) {
-        assert!(self.link.is_joined() || self.run.is_free() || self.run.is_ending(), "{self:?}");
+        let is_kept = self.timers.is_set(&Timer::Lease);
+        assert!(self.link.is_joined() || self.run.is_free() || self.run.is_ending() || is_kept, "{self:?}");
+        assert!(!is_kept || !(self.run.is_free() || self.link.is_joined()), "{self:?}");
         assert_eq!(self.timers.is_set(&Timer::Join), self.link.is_joining(), "{self:?}");
         assert!(!self.stopping || self.run.is_ending() || self.run.is_free(), "{self:?}");
         assert!(matches!(self.link, Link::Ended) || self.has_future(), "nothing will ever happen: {self:?}");

@@ -15,6 +15,8 @@ fn settings() -> Settings {
         join_timeout: 10 * SECOND,
         reconnect_interval_max: SECOND,
         limited_pause: 60 * SECOND,
+        gate: None,
+        brake: BrakeSettings { fails: 3, quick: SECOND, pause_max: 1000 * SECOND },
         ends_when_limited: false,
         kill_interval: 2 * SECOND,
         straggler_grace: SECOND / 2,
@@ -27,12 +29,14 @@ struct Story {
     now: Now,
     /// Whether results are stored at once.
     keeps: bool,
+    /// Effects that a helper has passed over.
+    said: Vec<String>,
 }
 
 impl Story {
     fn new(settings: Settings) -> Self {
         let now = Now::default();
-        let mut story = Self { worker: Worker::new(settings, now), now, keeps: true };
+        let mut story = Self { worker: Worker::new(settings, now), now, keeps: true, said: Vec::new() };
         story.does(&["Connect"]);
         story
     }
@@ -70,7 +74,7 @@ impl Story {
     }
 
     fn exits(&mut self, code: i32) {
-        self.worker.handle_exited(ExitCode(code), None);
+        self.worker.handle_exited(self.now, ExitCode(code), None);
         self.does(&["look at the tree"]);
     }
 
@@ -99,7 +103,7 @@ impl Story {
         while let Some(effect) = self.worker.poll_effect() {
             effects.push(shown(&effect));
             if self.keeps && matches!(effect, Effect::StoreResults(_)) {
-                self.worker.handle_results_stored(Ok(()));
+                self.worker.handle_results_stored(self.now, Ok(()));
             }
         }
         effects
@@ -120,7 +124,10 @@ fn shown(effect: &Effect) -> String {
             FromWorker::CheckAck(id) => format!("CHECK_ACK {id}"),
             FromWorker::Done { text } => format!("DONE {text}"),
             FromWorker::Failed { reason } => format!("FAILED {reason}"),
-            FromWorker::UsageLimited { retry_after, .. } => format!("USAGE_LIMITED {retry_after:?}"),
+            FromWorker::UsageLimited { retry_after, is_local, .. } => {
+                format!("USAGE_LIMITED {retry_after:?}{}", if *is_local { " here" } else { "" })
+            }
+            FromWorker::Result(_) | FromWorker::Order { .. } => unreachable!("the shell sends results"),
             FromWorker::Leave => "LEAVE".to_owned(),
             FromWorker::Status { .. } => unreachable!("a worker asks nothing"),
         },
@@ -130,6 +137,7 @@ fn shown(effect: &Effect) -> String {
         Effect::CheckTree => "look at the tree".to_owned(),
         Effect::StoreResults(kept) => format!("keep {kept:?}"),
         Effect::Discard => "discard".to_owned(),
+        Effect::SendResults(run, _) => format!("send results of {run}"),
         Effect::Exit(end) => format!("{end:?}"),
     }
 }
@@ -208,7 +216,8 @@ fn what_cannot_be_ended_holds_nobody_up_for_ever() {
 #[test]
 fn a_limited_worker_that_is_sent_away_comes_back() {
     let mut story = Story::running(settings());
-    story.worker.handle_exited(USAGE_LIMITED, Some(7 * SECOND));
+    let text = "limited".to_owned();
+    story.worker.handle_exited(story.now, USAGE_LIMITED, Some(Sign::Limited { retry_after: Some(7 * SECOND), text }));
     story.does(&["look at the tree"]);
     story.tree(false);
     story.does(&["discard", "USAGE_LIMITED Some(7s)"]);
@@ -226,7 +235,7 @@ fn a_limited_worker_rests_for_the_usual_time_if_its_command_does_not_say() {
     let mut story = Story::running(settings());
     story.exits(75);
     story.tree(false);
-    story.does(&["discard", "USAGE_LIMITED None"]);
+    story.does(&["discard", "USAGE_LIMITED Some(60s)"]);
     story.worker.handle_closed(story.now, "closed");
     story.passes(60 * SECOND);
     story.does(&["Connect"]);
@@ -237,7 +246,7 @@ fn a_limited_worker_that_may_stay_takes_what_the_master_gives_it() {
     let mut story = Story::running(settings());
     story.exits(75);
     story.tree(false);
-    story.does(&["discard", "USAGE_LIMITED None"]);
+    story.does(&["discard", "USAGE_LIMITED Some(60s)"]);
     story.hears(FromMaster::Check(RequestId::from("c")));
     story.does(&["CHECK_ACK c"]);
     story.starts(None);
@@ -254,7 +263,7 @@ fn a_limited_worker_may_end_instead() {
     let mut story = Story::running(Settings { ends_when_limited: true, ..settings() });
     story.exits(75);
     story.tree(false);
-    story.does(&["discard", "USAGE_LIMITED None", "LEAVE", "close", "Limited(60s)"]);
+    story.does(&["discard", "USAGE_LIMITED Some(60s)", "LEAVE", "close", "Limited(60s)"]);
 }
 
 #[test]
@@ -344,15 +353,15 @@ fn a_result_is_reported_when_it_is_kept_and_checks_are_answered_meanwhile() {
     story.worker.handle_stop(story.now);
     story.passes(100 * SECOND);
     story.does(&["CHECK_ACK c"]);
-    story.worker.handle_results_stored(Ok(()));
+    story.worker.handle_results_stored(story.now, Ok(()));
     story.does(&["DONE r1.txt", "LEAVE", "close", "Stopped"]);
 }
 
 #[test]
-fn a_result_that_cannot_be_kept_gives_its_prompt_back_and_ends_the_worker() {
+fn a_result_that_cannot_be_kept_gives_its_prompt_back_for_a_pause_of_this_worker() {
     let mut story = keeping();
-    story.worker.handle_results_stored(Err("the disk is full".to_owned()));
-    story.does(&["LEAVE", "close", "CannotStoreResults(\"the disk is full\")"]);
+    story.worker.handle_results_stored(story.now, Err("the disk is full".to_owned()));
+    story.does(&["USAGE_LIMITED Some(60s) here"]);
 }
 
 #[test]
@@ -361,7 +370,7 @@ fn a_result_that_is_kept_after_the_end_of_the_connection_is_not_reported_on_the_
     story.worker.handle_closed(story.now, "reset");
     story.passes(SECOND);
     story.does(&[]);
-    story.worker.handle_results_stored(Ok(()));
+    story.worker.handle_results_stored(story.now, Ok(()));
     story.does(&["Connect"]);
     assert_eq!(story.worker.tally(), Tally::default(), "it waits again");
 }
@@ -410,7 +419,7 @@ fn a_second_prompt_is_not_acknowledged_and_the_same_one_is_once_more() {
 fn a_command_that_cannot_be_started_fails_no_prompt() {
     let mut story = Story::joined(settings());
     story.hears(request("r1", None));
-    story.worker.handle_started(story.now, Err("no such file".to_owned()));
+    story.worker.handle_started(story.now, Err(StartError::Command("no such file".to_owned())));
     story.does(&["REQUEST_ACK r1", "start r1", "LEAVE", "close", "CannotRun(\"no such file\")"]);
 }
 
@@ -451,7 +460,7 @@ fn a_master_that_comes_back_is_joined_and_one_that_does_not_has_ended_the_work()
 fn a_master_that_has_completed_its_work_is_not_waited_for() {
     let mut story = Story::joined(settings());
     story.hears(FromMaster::Completed);
-    story.does(&["LEAVE", "close", "MasterGone"]);
+    story.does(&["LEAVE", "close", "Completed"]);
     let mut story = Story::running(settings());
     story.hears(FromMaster::Completed);
     story.does(&["close", "Terminate"]);
@@ -508,12 +517,12 @@ proptest! {
                 4 if open => story.hears(request(if time % 2 == 0 { "a" } else { "b" }, Some(SECOND))),
                 5 if open && time == 0 => story.hears(FromMaster::Completed),
                 5 if open => story.hears(FromMaster::Check(RequestId::from("c"))),
-                6 if running && !keeping => story.worker.handle_exited(ExitCode([0, 1, 75, -9][time as usize % 4]), None),
+                6 if running && !keeping => story.worker.handle_exited(story.now, ExitCode([0, 1, 75, -9][time as usize % 4]), None),
                 7 => story.tree(time % 2 == 0),
                 8 if time == 0 => story.worker.handle_stop(story.now),
                 9 if keeping => {
                     (keeping, running) = (false, false);
-                    story.worker.handle_results_stored(if time == 0 { Err("full".to_owned()) } else { Ok(()) });
+                    story.worker.handle_results_stored(story.now, if time == 0 { Err("full".to_owned()) } else { Ok(()) });
                 }
                 _ => story.passes(Duration::from_millis(100 * time)),
             }
@@ -530,6 +539,7 @@ proptest! {
                         story.worker.handle_started(story.now, Ok(()));
                     }
                     Effect::StoreResults(_) => { prop_assert!(running && !keeping); keeping = true; }
+                    Effect::SendResults(..) => unreachable!("no master takes results"),
                     Effect::Discard => { prop_assert!(running && !keeping); running = false; }
                     Effect::Signal(_) | Effect::CheckTree => prop_assert!(running && !keeping),
                     Effect::Exit(_) => { prop_assert!(!running); ended = true; }
@@ -539,3 +549,6 @@ proptest! {
         }
     }
 }
+
+/// Lease scenarios: a master of ours.
+mod leased;

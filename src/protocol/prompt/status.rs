@@ -21,8 +21,8 @@ pub enum WorkerState {
     Disconnecting,
 }
 
-/// The counts of the four folders, and every worker.
-#[derive(Clone, Debug, PartialEq)]
+/// The counts of the four folders, every worker, and what holds prompts up.
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Status {
     /// Number of waiting prompt files.
     pub pending: u64,
@@ -36,6 +36,25 @@ pub struct Status {
     pub running_for: Duration,
     /// The workers, in the order in which they joined.
     pub workers: Vec<WorkerStatus>,
+    /// How fast prompts end.
+    pub pace: Pace,
+    /// Why no prompt is handed out, if none is.
+    pub paused: Option<String>,
+    /// The closed gates, by name, each with the time until it opens.
+    pub gates: Vec<(String, Duration)>,
+    /// The prompts of workers without a connection, by file, each with the time that is left for the worker to rejoin.
+    pub away: Vec<(String, Duration)>,
+}
+
+/// How fast prompts end; each is `None` until enough have ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Pace {
+    /// The usual time of a run.
+    pub median: Option<Duration>,
+    /// Prompts per hour.
+    pub per_hour: Option<f64>,
+    /// Time until the last prompt is expected to end.
+    pub rest: Option<Duration>,
 }
 
 /// One worker.
@@ -49,6 +68,10 @@ pub struct WorkerStatus {
     pub file: Option<String>,
     /// Time in this state.
     pub age: Duration,
+    /// Time until it gets a prompt again, if it rests.
+    pub resting: Option<Duration>,
+    /// Why it rests.
+    pub reason: Option<String>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -60,6 +83,19 @@ struct Wire<'a> {
     running_seconds: f64,
     #[serde(borrow)]
     workers: Vec<WireWorker<'a>>,
+    // A master of a former version does not send the rest.
+    #[serde(default)]
+    median_seconds: Option<f64>,
+    #[serde(default)]
+    per_hour: Option<f64>,
+    #[serde(default)]
+    rest_seconds: Option<f64>,
+    #[serde(default)]
+    paused: Option<String>,
+    #[serde(default)]
+    gates: Vec<(String, f64)>,
+    #[serde(default)]
+    away: Vec<(String, f64)>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -70,6 +106,10 @@ struct WireWorker<'a> {
     #[serde(borrow)]
     file: Option<std::borrow::Cow<'a, str>>,
     age_seconds: f64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    resting_seconds: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    reason: Option<String>,
 }
 
 impl Status {
@@ -80,7 +120,12 @@ impl Status {
             state: worker.state,
             file: worker.file.as_deref().map(Into::into),
             age_seconds: worker.age.as_secs_f64(),
+            resting_seconds: worker.resting.as_ref().map(Duration::as_secs_f64),
+            reason: worker.reason.clone(),
         });
+        let seconds = |times: &[(String, Duration)]| {
+            times.iter().map(|(name, time)| (name.clone(), time.as_secs_f64())).collect::<Vec<_>>()
+        };
         let wire = Wire {
             pending: self.pending,
             working: self.working,
@@ -88,6 +133,12 @@ impl Status {
             failed: self.failed,
             running_seconds: self.running_for.as_secs_f64(),
             workers: workers.collect(),
+            median_seconds: self.pace.median.map(|time| time.as_secs_f64()),
+            per_hour: self.pace.per_hour,
+            rest_seconds: self.pace.rest.map(|time| time.as_secs_f64()),
+            paused: self.paused.clone(),
+            gates: seconds(&self.gates),
+            away: seconds(&self.away),
         };
         // Texts and numbers can always be written as JSON.
         let object = serde_json::to_string(&wire).unwrap_or_default();
@@ -99,8 +150,13 @@ impl Status {
             serde_json::from_slice(frame).map_err(|error| MessageError::Malformed(format!("STATUS_ACK: {error}")))?;
         let workers = wire.workers.into_iter().map(|worker| {
             let (id, file) = (worker.id.into_owned(), worker.file.map(std::borrow::Cow::into_owned));
-            WorkerStatus { id, state: worker.state, file, age: duration(worker.age_seconds) }
+            let resting = worker.resting_seconds.map(duration);
+            let (state, age, reason) = (worker.state, duration(worker.age_seconds), worker.reason);
+            WorkerStatus { id, state, file, age, resting, reason }
         });
+        let durations = |times: Vec<(String, f64)>| {
+            times.into_iter().map(|(name, seconds)| (name, duration(seconds))).collect::<Vec<_>>()
+        };
         Ok(Self {
             pending: wire.pending,
             working: wire.working,
@@ -108,6 +164,14 @@ impl Status {
             failed: wire.failed,
             running_for: duration(wire.running_seconds),
             workers: workers.collect(),
+            pace: Pace {
+                median: wire.median_seconds.map(duration),
+                per_hour: wire.per_hour,
+                rest: wire.rest_seconds.map(duration),
+            },
+            paused: wire.paused,
+            gates: durations(wire.gates),
+            away: durations(wire.away),
         })
     }
 }

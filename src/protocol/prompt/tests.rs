@@ -18,15 +18,22 @@ fn objects(bytes_max: usize, pieces: &[&[u8]]) -> Result<Vec<Vec<u8>>, FrameErro
 
 fn from_workers() -> Vec<FromWorker> {
     let retry_after = Some(Duration::from_millis(1500));
+    let offer = Offer { resumes: true, run: Some("r".into()), gate: Some("claude".into()) };
+    let part = |bytes: Vec<u8>| {
+        FromWorker::Result(Box::new(ResultPart { run: "r".into(), file: ResultFile::Err, offset: 1 << 40, bytes }))
+    };
     vec![
-        FromWorker::Join { worker: "50123".into(), secret: None, splits: false },
-        FromWorker::Join { worker: "あ\"}{\n".into(), secret: Some("s".into()), splits: true },
+        FromWorker::Join { worker: "50123".into(), secret: None, splits: false, offer: Offer::default() },
+        FromWorker::Join { worker: "あ\"}{\n".into(), secret: Some("s".into()), splits: true, offer },
         FromWorker::RequestAck("a".into()),
         FromWorker::CheckAck("b".into()),
         FromWorker::Done { text: "task_000.txt".into() },
         FromWorker::Failed { reason: String::new() },
-        FromWorker::UsageLimited { retry_after, reason: "5 hours".into() },
-        FromWorker::UsageLimited { retry_after: None, reason: String::new() },
+        FromWorker::UsageLimited { retry_after, is_local: false, reason: "5 hours".into() },
+        FromWorker::UsageLimited { retry_after: None, is_local: true, reason: String::new() },
+        part(Vec::new()),
+        part((0..RESULT_PART_BYTES_MAX).map(|n| (n % 251) as u8).collect()),
+        FromWorker::Order { order: Order::Drain, secret: Some("s".into()) },
         FromWorker::Leave,
         FromWorker::Status { secret: None },
         FromWorker::Status { secret: Some("s".into()) },
@@ -39,6 +46,8 @@ fn status() -> Status {
         state,
         file: file.map(Into::into),
         age: Duration::from_millis(250),
+        resting: file.map(|_| Duration::from_secs(9)),
+        reason: file.map(|_| "\"limit\"".into()),
     };
     let workers = vec![
         worker("1", WorkerState::Idle, None),
@@ -46,7 +55,15 @@ fn status() -> Status {
         worker("", WorkerState::Requesting, Some("x")),
         worker("4", WorkerState::Disconnecting, None),
     ];
-    Status { pending: 1, working: 2, done: 3, failed: 4, running_for: Duration::from_secs(60), workers }
+    Status {
+        pending: 1,
+        working: 2,
+        done: 3,
+        failed: 4,
+        running_for: Duration::from_secs(60),
+        workers,
+        ..Status::default()
+    }
 }
 
 fn from_masters() -> Vec<FromMaster> {
@@ -60,6 +77,25 @@ fn from_masters() -> Vec<FromMaster> {
         FromMaster::Check("c".into()),
         FromMaster::StatusAck(Box::new(status())),
         FromMaster::StatusAck(Box::new(Status { workers: Vec::new(), ..status() })),
+        FromMaster::StatusAck(Box::new(Status {
+            pace: Pace {
+                median: Some(Duration::from_secs(2)),
+                per_hour: Some(12.5),
+                rest: Some(Duration::from_secs(7)),
+            },
+            paused: Some("by order".into()),
+            gates: vec![("claude".into(), Duration::from_secs(5))],
+            away: vec![("a.txt".into(), Duration::from_secs(6))],
+            ..status()
+        })),
+        FromMaster::Welcome(Box::default()),
+        FromMaster::Welcome(Box::new(Welcome {
+            lease: Duration::from_secs(180),
+            run: Some("r".into()),
+            result_bytes_max: 1 << 26,
+            root: "abc".into(),
+        })),
+        FromMaster::ReportAck("r".into()),
         FromMaster::Refused("no".into()),
     ]
 }
@@ -76,7 +112,7 @@ fn what_is_written_reads_back() {
 
 #[test]
 fn messages_look_as_the_document_has_them() {
-    let join = FromWorker::Join { worker: "50123".into(), secret: None, splits: false };
+    let join = FromWorker::Join { worker: "50123".into(), secret: None, splits: false, offer: Offer::default() };
     assert_eq!(join.encode(), b"{\"type\":\"JOIN\",\"msg\":\"50123\"}\n");
     assert_eq!(FromMaster::JoinAck.encode(), b"{\"type\":\"JOIN_ACK\",\"msg\":\"\"}\n");
     assert_eq!(FromMaster::Check("x".into()).encode(), b"{\"type\":\"CHECK\",\"msg\":\"\",\"req_id\":\"x\"}\n");
@@ -91,11 +127,11 @@ fn a_worker_that_says_more_than_we_know_is_understood() {
     assert_eq!(parse(r#"{"msg":{},"type":"DONE"}"#), Ok(FromWorker::Done { text: String::new() }));
     assert_eq!(
         parse(r#"{"type":"JOIN","msg":5}"#),
-        Ok(FromWorker::Join { worker: "5".into(), secret: None, splits: false })
+        Ok(FromWorker::Join { worker: "5".into(), secret: None, splits: false, offer: Offer::default() })
     );
     for retry_after in ["-1", "\"x\"", "null", "[]"] {
         let limited = parse(&format!(r#"{{"type":"USAGE_LIMITED","retry_after":{retry_after}}}"#));
-        assert_eq!(limited, Ok(FromWorker::UsageLimited { retry_after: None, reason: String::new() }));
+        assert_eq!(limited, Ok(FromWorker::UsageLimited { retry_after: None, is_local: false, reason: String::new() }));
     }
     let Ok(FromWorker::UsageLimited { retry_after: Some(time), .. }) =
         parse(r#"{"type":"USAGE_LIMITED","retry_after":1e18}"#)
@@ -145,7 +181,8 @@ fn a_prompt_that_fits_makes_a_message_that_does() {
 
 #[test]
 fn a_secret_is_not_shown() {
-    let join = FromWorker::Join { worker: "w".into(), secret: Some("hunter2".into()), splits: false };
+    let join =
+        FromWorker::Join { worker: "w".into(), secret: Some("hunter2".into()), splits: false, offer: Offer::default() };
     assert!(!format!("{join:?}").contains("hunter2"));
     assert!(!format!("{:?}", FromWorker::Status { secret: Some("hunter2".into()) }).contains("hunter2"));
 }
@@ -227,7 +264,7 @@ proptest! {
 
     #[test]
     fn no_text_is_too_strange_for_a_message(worker in any::<String>(), secret in any::<Option<String>>()) {
-        let message = FromWorker::Join { worker, secret, splits: false };
+        let message = FromWorker::Join { worker, secret, splits: false, offer: Offer::default() };
         let bytes = message.encode();
         let found = objects(1 << 20, &[&bytes]).unwrap();
         prop_assert_eq!(found.len(), 1);
@@ -239,4 +276,27 @@ proptest! {
         let _ = FromWorker::parse(&bytes);
         let _ = FromMaster::parse(&bytes);
     }
+}
+
+#[test]
+fn a_part_that_cannot_be_compressed_fits_into_a_message_of_a_worker() {
+    let mut noise = 1_u32;
+    let bytes = std::iter::repeat_with(|| {
+        noise ^= noise << 13;
+        noise ^= noise >> 17;
+        noise ^= noise << 5;
+        noise.to_le_bytes()[0]
+    });
+    let bytes = bytes.take(RESULT_PART_BYTES_MAX).collect();
+    let run = RequestId::from_random(u128::MAX);
+    let part = FromWorker::Result(Box::new(ResultPart { run, file: ResultFile::Json, offset: 1 << 49, bytes }));
+    assert!(part.encode().len() < WORKER_FRAME_BYTES_MAX, "{}", part.encode().len());
+    assert_eq!(FromWorker::parse(&part.encode()), Ok(part));
+}
+
+#[test]
+fn a_part_that_expands_beyond_its_limit_is_refused() {
+    let part = |bytes| ResultPart { run: "r".into(), file: ResultFile::Out, offset: 0, bytes };
+    let bomb = FromWorker::Result(Box::new(part(vec![0; RESULT_PART_BYTES_MAX + 1]))).encode();
+    assert!(matches!(FromWorker::parse(&bomb), Err(MessageError::Malformed(_))));
 }

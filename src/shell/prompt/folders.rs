@@ -12,9 +12,10 @@ use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use super::PromptError;
-use crate::engine::master::{ClaimError, Claimed, Destination, FileName, Moved, count_prompts};
+use crate::engine::master::{ClaimError, Claimed, Destination, FileName, Moved, REASON_ENDING, count_prompts};
 use crate::protocol::prompt::{FRONT_BYTES_MAX, Front, prompt_fits};
 use crate::shell::prompt_create::{FOLDERS, TASKS};
+use crate::shell::prompt_results::is_ours;
 use crate::shell::rename::{is_same_file, rename_new};
 
 /// Names that are tried before the folder counts as broken.
@@ -71,14 +72,31 @@ impl Folders {
         Ok(())
     }
 
-    /// Puts back the files that a dead master has left in `working/`; returns their number.
-    pub(super) fn recover(&self) -> Result<usize, PromptError> {
+    /// Whether a file of this name is in `working/`.
+    pub(super) fn is_in_work(&self, file: &FileName) -> bool {
+        self.working.join(file.as_os_str()).symlink_metadata().is_ok()
+    }
+
+    /// The front matter of a file in `working/`.
+    pub(super) fn front_of_working(&self, file: &FileName) -> Front {
+        let text = read(&self.working.join(file.as_os_str()), self.prompt_bytes_max);
+        text.ok().and_then(|text| Some(Front::split(&text).ok()?.0)).unwrap_or_default()
+    }
+
+    /// Puts back the files that a dead master has left in `working/`, except those that a worker may still have; returns
+    /// their number.
+    pub(super) fn recover(&self, is_kept: impl Fn(&FileName) -> bool) -> Result<usize, PromptError> {
         let failed = |source| PromptError::Folder { path: self.working.clone(), source };
-        let left = names(&self.working).map_err(failed)?;
+        let mut left = names(&self.working).map_err(failed)?;
+        let elsewhere =
+            |file: &FileName| [&self.pending, &self.done, &self.failed].map(|folder| folder.join(file.as_os_str()));
+        let is_double = |file: &FileName| {
+            elsewhere(file).iter().any(|other| is_same_file(&self.working.join(file.as_os_str()), other))
+        };
+        left.retain(|file| is_double(file) || !is_kept(file));
         for file in &left {
             let path = self.working.join(file.as_os_str());
-            let elsewhere = [&self.pending, &self.done, &self.failed].map(|folder| folder.join(file.as_os_str()));
-            if elsewhere.iter().any(|other| is_same_file(&path, other)) {
+            if is_double(file) {
                 // A move by links was not finished.
                 fs::remove_file(&path).map_err(failed)?;
                 continue;
@@ -95,6 +113,27 @@ impl Folders {
         let [pending, working, done, failed] = self.all().map(list);
         let [_, _, done, failed] = count_prompts(&[pending?, working?, done?, failed?]);
         Ok((done, failed))
+    }
+
+    /// The prompts in `failed/`.
+    pub(super) fn failed_names(&self) -> BTreeSet<FileName> {
+        names(&self.failed).unwrap_or_default()
+    }
+
+    /// Whether a file of `pending/` is a result of a run, which came there together with its prompt: NAME.out, .err, .json or .reason of
+    /// a run whose JSON file is there, or is still beside the prompt while they are moved one by one.
+    pub(super) fn is_result(&self, file: &FileName) -> bool {
+        let Some((prompt, ending)) = file.split_result() else { return false };
+        let is_elsewhere = |folder: &Path| folder.join(file.as_os_str()).symlink_metadata().is_ok();
+        let json = prompt.with_ending("json");
+        let has_json = |folder: &Path| is_ours(&folder.join(json.as_os_str()));
+        let came_with_run = has_json(&self.pending)
+            || [&self.done, &self.failed].iter().any(|folder| !is_elsewhere(folder) && has_json(folder));
+        // A reason stands alone beside a prompt that was never handed out.
+        let is_reason = || ending == REASON_ENDING && !is_elsewhere(&self.failed) && is_prompt_of_reason(self, &prompt);
+        // A prompt may have the name of a result, and has results of its own then.
+        let has_run = is_ours(&self.pending.join(file.with_ending("json").as_os_str()));
+        (came_with_run || is_reason()) && !has_run
     }
 
     /// Whether a file of this name is in `failed/`.
@@ -215,6 +254,11 @@ impl Folders {
             log::warn!("cannot write {} in {}: {error}", file.reason(), self.failed.display());
         }
     }
+}
+
+/// Whether the prompt that a reason may belong to is in any folder.
+fn is_prompt_of_reason(folders: &Folders, prompt: &FileName) -> bool {
+    folders.all().iter().any(|folder| folder.join(prompt.as_os_str()).symlink_metadata().is_ok())
 }
 
 /// The prompts of a folder, and other entries with the name of a prompt.

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use mio::Waker;
 
-use super::{Place, PromptError, PromptMaster};
+use super::{Audience, Place, PromptError, PromptMaster};
 use crate::config::Config;
 
 /// Time limit for closing all connections at the end, if `SHUTDOWN_TIMEOUT` is not shorter. The prompts are back in their
@@ -29,7 +29,8 @@ impl HostedMaster {
     /// # Errors
     /// [`PromptError`], when it cannot start.
     pub fn start(config: &Config) -> Result<Self, PromptError> {
-        let place = Place { root: &config.prompt.root_dir, port: config.prompt.port, keep_alive: true };
+        let (root, port, audience) = (config.prompt.root_dir.as_path(), config.prompt.port, &Audience::default());
+        let place = Place { root, port, keep_alive: true, starts_max: None, timeout: None, audience };
         let mut config = config.clone();
         config.prompt.shutdown_timeout = config.prompt.shutdown_timeout.min(CLOSE_TIMEOUT);
         let master = PromptMaster::start(&config, place)?;

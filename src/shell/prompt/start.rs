@@ -1,5 +1,6 @@
 //! The start of a prompt master: folders, lock, port, watch.
 
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::io;
 use std::net::SocketAddr;
@@ -11,13 +12,17 @@ use mio::{Interest, Poll, Waker};
 
 use super::fails::FailLog;
 use super::folders::Folders;
+use super::incoming::Incoming;
+use super::notes::{Noted, Notes};
+use super::notices::Notices;
 use super::sync::Syncer;
 use super::{CONNECTIONS, LINK_LIMITS, LISTENER, Place, PromptError, PromptMaster, WAKER, WATCH};
 use crate::config::{Config, Durability, Secret};
-use crate::engine::master::{FileName, Master, Settings};
+use crate::engine::master::{FileName, KeptRun, Master, Settings};
 use crate::shell::folder_watch::Watch;
 use crate::shell::json_server::JsonServer;
 use crate::shell::lock::{LockError, StateLock};
+use crate::shell::prompt_results::root_id;
 use crate::shell::{clock, limits};
 
 impl PromptMaster {
@@ -45,7 +50,11 @@ impl PromptMaster {
         }
         let waker = Arc::new(Waker::new(poll.registry(), WAKER)?);
         let watch = open_watch(&poll, &folders.pending);
-        let left = folders.recover()?;
+        let failed = |source| PromptError::Folder { path: folders.tasks.clone(), source };
+        let notes = Notes::open(&folders.tasks, |file| folders.is_in_work(file)).map_err(failed)?;
+        let is_kept = |file: &FileName| !config.prompt.lease.is_zero() && notes.run_of(file).is_some();
+        let left = folders.recover(is_kept)?;
+        let root_id = root_id(&folders.tasks).map_err(failed)?;
         if left > 0 {
             log::warn!("{left} files were left in working/ and wait again");
         }
@@ -59,11 +68,24 @@ impl PromptMaster {
         if let Some(syncer) = &syncer {
             syncer.note();
         }
-        let settings = settings(config, place.keep_alive, limit);
+        let settings = settings(config, place, root_id, limit);
+        let now = clock::now();
+        let mut engine = Master::new(settings, rand::random(), now, done, failed).with_fails(fails.fails().clone());
+        engine = engine.with_failed(folders.failed_names());
+        let Noted { runs, gates, paused } = notes.noted().clone();
+        let runs = runs.into_iter().filter(|(file, _)| folders.is_in_work(file));
+        let kept = runs.map(|(file, run)| KeptRun { front: folders.front_of_working(&file), file, run }).collect();
+        engine.restore_runs(now, kept);
+        engine.restore_rests(now, gates.into_iter().collect(), paused);
+        let incoming = Incoming::open(&folders.root, &folders.tasks, config.prompt.result_bytes_max);
         Ok(Self {
-            engine: Master::new(settings, rand::random(), clock::now(), done, failed).with_fails(fails.fails().clone()),
+            engine,
             folders,
             fails,
+            notes,
+            incoming,
+            notices: Notices::new(place.audience.clone())?,
+            results_seen: BTreeSet::new(),
             poll,
             server,
             address,
@@ -105,7 +127,7 @@ fn open_watch(poll: &Poll, pending: &Path) -> Option<Watch> {
     watch.ok()
 }
 
-fn settings(config: &Config, keep_alive: bool, descriptors: u64) -> Settings {
+fn settings(config: &Config, place: Place<'_>, root_id: String, descriptors: u64) -> Settings {
     let prompt = &config.prompt;
     Settings {
         timer_interval: prompt.timer_interval,
@@ -114,12 +136,18 @@ fn settings(config: &Config, keep_alive: bool, descriptors: u64) -> Settings {
         disconnect_timeout: prompt.disconnect_timeout,
         shutdown_timeout: prompt.shutdown_timeout,
         retry_after: prompt.retry_after,
-        keep_alive,
+        keep_alive: place.keep_alive,
         workers_max: prompt.workers_max,
         // The rest is for files, and for the controller that may be the host.
         connections_max: usize::try_from(descriptors / 4 * 3).unwrap_or(usize::MAX),
         sending_bytes_max: prompt.sending_bytes_max,
         secret: prompt.secret.as_ref().map(Secret::reveal).map(str::to_owned),
         refusal_pause: prompt.refusal_pause,
+        lease: prompt.lease,
+        result_bytes_max: prompt.result_bytes_max,
+        root_id,
+        starts_max: place.starts_max,
+        timeout: place.timeout,
+        losses_max: (prompt.losses_max > 0).then_some(prompt.losses_max),
     }
 }

@@ -6,6 +6,9 @@ use super::CreateError;
 /// room for the prefix and for the endings of the results.
 const NAME_CHARS_MAX: usize = 50;
 
+/// Digits of a number, as in the names of the original.
+const DIGITS_MIN: usize = 3;
+
 /// One line of the list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Target {
@@ -30,10 +33,17 @@ pub(super) fn parse(list: &[u8]) -> Result<Vec<Target>, CreateError> {
         if let Some(letter) = text.chars().find(|&letter| letter.is_control() && letter != '\t') {
             return Err(bad(format!("it holds the control character U+{:04X}", u32::from(letter))));
         }
-        let number = targets.len() + 1;
-        targets.push(Target { line, text: text.to_owned(), name: format!("task_{number:03}_{}.txt", part(text)) });
+        targets.push(Target { line, text: text.to_owned(), name: String::new() });
     }
-    if targets.is_empty() { Err(CreateError::NoTarget) } else { Ok(targets) }
+    if targets.is_empty() {
+        return Err(CreateError::NoTarget);
+    }
+    // The names sort in the order of the list, however long it is: a master hands them out by name.
+    let digits = targets.len().to_string().len().max(DIGITS_MIN);
+    for (at, target) in targets.iter_mut().enumerate() {
+        target.name = format!("task_{:0digits$}_{}.txt", at + 1, part(&target.text));
+    }
+    Ok(targets)
 }
 
 /// The characters of a target that are valid in file names everywhere.
@@ -60,6 +70,13 @@ mod tests {
         let long = names("字".repeat(80).as_bytes());
         assert_eq!(long[0].chars().count(), "task_001_.txt".len() + NAME_CHARS_MAX);
         assert!(long[0].len() < 220);
+    }
+
+    #[test]
+    fn the_names_of_a_long_list_sort_in_its_order() {
+        let names = names("x\n".repeat(1001).as_bytes());
+        assert_eq!((names[0].as_str(), names[1000].as_str()), ("task_0001_x.txt", "task_1001_x.txt"));
+        assert!(names.is_sorted());
     }
 
     #[test]

@@ -18,15 +18,20 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::PromptWorkerError;
-use super::results::{Results, file_name};
-use crate::engine::worker::{ResultFolder, Signal, USAGE_LIMITED, Worker};
-use crate::protocol::prompt::Request;
+use super::outbox::{Outbox, Outputs};
+use super::tails;
+use crate::engine::worker::signs::{RETRY_AFTER_MAX, Signs};
+use crate::engine::worker::{ResultFolder, Sign, Signal, StartError, USAGE_LIMITED, Worker};
+use crate::protocol::prompt::{Request, RequestId};
 use crate::shell::clock;
+use crate::shell::disk_room::check_room;
 use crate::shell::one_job::OneJob;
 use crate::shell::process::{
     self, Brand, ChildEnd, Command, CommandPlan, Cookie, Environment, ProcessId, RecordFile, RunProcesses, RunRecord,
     RunningChild, Subject,
 };
+use crate::shell::prompt_create::TASKS;
+use crate::shell::prompt_results::{Results, file_name};
 use crate::shell::runs::{Runs, WorkerRun};
 use crate::types::{ExitCode, Wall};
 
@@ -34,6 +39,9 @@ const PROMPT: &str = "prompt.txt";
 const OUT: &str = "out";
 const ERR: &str = "err";
 const DEFER: &str = "defer.info";
+
+/// The folder for the output of runs without results, beside the folders of prompts.
+const ATTEMPTS: &str = "attempts";
 
 /// Variables that are added to the environment of the command.
 const PROMPT_FILE: &str = "PROMPT_FILE";
@@ -45,9 +53,6 @@ const MARK: &str = "LLTS_RUN_PROMPT";
 
 /// The maximum number of bytes read from `defer.info`; the file contains one line.
 const DEFER_BYTES_MAX: u64 = 4096;
-
-/// The maximum accepted limit. A longer one is taken for an error: no known service has a limit above one day.
-const RETRY_AFTER_MAX: Duration = Duration::from_secs(7 * 86_400);
 
 /// The current run and the state that outlives a run.
 pub(super) struct Runner {
@@ -62,10 +67,14 @@ pub(super) struct Runner {
     brand: Option<Brand>,
     run: Option<Run>,
     processes: RunProcesses,
+    signs: Signs,
+    /// The results of the last run, and its request.
+    last: Option<(RequestId, Outputs)>,
 }
 
 struct Run {
     id: WorkerRun,
+    request: RequestId,
     /// The name of the prompt as the master gave it, if it gave one.
     said: Option<String>,
     /// The part of the result file names that stands for the prompt.
@@ -78,19 +87,27 @@ struct Run {
 
 impl Runner {
     /// Opens the folders and ends the runs that dead workers have left.
-    pub(super) fn start(root: &Path, command: Command, runs: Runs, durable: bool) -> Result<Self, PromptWorkerError> {
+    pub(super) fn start(
+        root: &Path,
+        command: Command,
+        runs: Runs,
+        durable: bool,
+        signs: Signs,
+    ) -> Result<Self, PromptWorkerError> {
         let own = ProcessId::own().map_err(io::Error::from)?;
         runs.sweep();
         runs.sweep_former();
         runs.remove_strays();
         runs.remove_dead_realms();
         let (root, brand) = (root.to_owned(), Brand::fresh());
-        Ok(Self { root, command, durable, runs, own, record: None, brand, run: None, processes: RunProcesses::none() })
+        let processes = RunProcesses::none();
+        Ok(Self { root, command, durable, runs, own, record: None, brand, run: None, processes, signs, last: None })
     }
 
     /// Starts the command for a prompt.
-    pub(super) fn begin(&mut self, request: &Request) -> Result<(), String> {
+    pub(super) fn begin(&mut self, request: &Request) -> Result<(), StartError> {
         let start = clock::now().wall;
+        self.last = None;
         let id = WorkerRun::new(start);
         let folder = self.runs.folder_of(&id);
         let name = file_name(request.file.as_deref(), request.id.as_str());
@@ -109,7 +126,8 @@ impl Runner {
                 }
                 self.processes = RunProcesses::of(child);
                 let said = request.file.clone();
-                self.run = Some(Run { id, said, name, folder, start, end: None });
+                let request = request.id.clone();
+                self.run = Some(Run { id, request, said, name, folder, start, end: None });
                 Ok(())
             }
             Err(error) => {
@@ -120,13 +138,17 @@ impl Runner {
     }
 
     /// Makes the files and starts the command.
-    fn spawn(&mut self, id: &WorkerRun, folder: &Path, name: &str, prompt: &str) -> Result<RunningChild, String> {
+    fn spawn(&mut self, id: &WorkerRun, folder: &Path, name: &str, prompt: &str) -> Result<RunningChild, StartError> {
         // The folder .tasks/ may have been removed since the last run.
-        self.runs = self.runs.reopen().map_err(|error| error.to_string())?;
-        let mut record = self.runs.records.of(self.own, None).map_err(|error| error.to_string())?;
-        record.write(&self.record_of(id, None)).map_err(|error| error.to_string())?;
+        self.runs = self.runs.reopen().map_err(|error| StartError::Place(error.to_string()))?;
+        let mut record = self.runs.records.of(self.own, None).map_err(|error| StartError::Place(error.to_string()))?;
+        record.write(&self.record_of(id, None)).map_err(|error| StartError::Place(error.to_string()))?;
         self.record = Some(record);
-        let failed = |error: io::Error| format!("cannot make the files of a run in {}: {error}", folder.display());
+        let failed = |error: io::Error| {
+            StartError::Place(format!("cannot make the files of a run in {}: {error}", folder.display()))
+        };
+        // The answer would be lost on a full disk.
+        check_room(folder.parent().unwrap_or(folder)).map_err(failed)?;
         DirBuilder::new().mode(0o700).create(folder).map_err(failed)?;
         let path = folder.join(PROMPT);
         fs::write(&path, prompt).map_err(failed)?;
@@ -140,7 +162,7 @@ impl Runner {
             (MARK, id.folder().into()),
         ];
         for (name, value) in added {
-            environment.set(name, value).map_err(|error| error.to_string())?;
+            environment.set(name, value).map_err(|error| StartError::Command(error.to_string()))?;
         }
         let plan = CommandPlan {
             command: &self.command,
@@ -151,7 +173,7 @@ impl Runner {
             stderr: File::create_new(folder.join(ERR)).map_err(failed)?,
             brand: self.brand,
         };
-        process::spawn_command(&plan).map_err(|error| error.to_string())
+        process::spawn_command(&plan).map_err(|error| StartError::Command(error.to_string()))
     }
 
     fn record_of(&self, id: &WorkerRun, root: Option<ProcessId>) -> RunRecord<WorkerRun> {
@@ -166,9 +188,15 @@ impl Runner {
     /// Handles the end of the command.
     fn collect(&mut self, exit: ExitCode, worker: &mut Worker) {
         let Some(run) = &mut self.run else { return };
-        run.end = Some((clock::now().wall, exit));
-        let retry_after = if exit == USAGE_LIMITED { retry_after(&run.folder.join(DEFER)) } else { None };
-        worker.handle_exited(exit, retry_after);
+        let now = clock::now();
+        run.end = Some((now.wall, exit));
+        let sign = if exit == USAGE_LIMITED {
+            let text = format!("the command says so with exit code {}", exit.0);
+            retry_after(&run.folder.join(DEFER)).map(|time| Sign::Limited { retry_after: Some(time), text })
+        } else {
+            tails::sign(&self.signs, exit, &run.folder, now.wall)
+        };
+        worker.handle_exited(now, exit, sign);
     }
 
     /// Collects a child that has ended: the command, or an orphan that it left behind.
@@ -186,7 +214,11 @@ impl Runner {
     }
 
     /// Starts to move the results to their place; [`Self::finish`] follows.
-    pub(super) fn store_results(&self, folder: ResultFolder, worker: &str) -> io::Result<OneJob<Result<(), String>>> {
+    pub(super) fn store_results(
+        &mut self,
+        folder: ResultFolder,
+        worker: &str,
+    ) -> io::Result<OneJob<Result<(), String>>> {
         let Some(run) = &self.run else { return Err(io::Error::other("there is no run")) };
         let (end, exit) = run.end.unwrap_or((run.start, ExitCode::PREPARE_FAILED));
         let outcome = match folder {
@@ -207,8 +239,24 @@ impl Runner {
             end,
             durable: self.durable,
         };
+        match Outputs::open(&run.folder, results.json()) {
+            Ok(outputs) => self.last = Some((run.request.clone(), outputs)),
+            Err(error) => log::warn!("the results of {} cannot be sent: {error}", run.name),
+        }
         let root = self.root.clone();
         OneJob::start("results", move || results.put_in_place(&root).map_err(|error| error.to_string()))
+    }
+
+    /// The results of a run for a master with another root.
+    pub(super) fn outbox(&self, run: &RequestId, bytes_max: u64) -> Option<Outbox> {
+        let (_, outputs) = self.last.as_ref().filter(|(last, _)| last == run)?;
+        match outputs.outbox(run.clone(), bytes_max) {
+            Ok(outbox) => Some(outbox),
+            Err(error) => {
+                log::error!("cannot read the results that are to be sent to the master: {error}");
+                None
+            }
+        }
     }
 
     /// Ends the run after the results were stored. If they could not be stored, the output stays where it is.
@@ -227,11 +275,29 @@ impl Runner {
         }
     }
 
+    /// Keeps the output of a run without results, until another one of its prompt ends like that: it may say more about the
+    /// reason, and may be most of an answer.
+    fn keep_attempt(&self, run: &Run) {
+        let folder = self.root.join(TASKS).join(ATTEMPTS);
+        for ending in [OUT, ERR] {
+            let from = run.folder.join(ending);
+            if !from.metadata().is_ok_and(|metadata| metadata.len() > 0) {
+                continue;
+            }
+            let to = folder.join(format!("{}.{ending}", run.name));
+            if let Err(error) = fs::create_dir_all(&folder).and_then(|()| fs::rename(&from, &to)) {
+                log::warn!("cannot keep the output of {} in {}: {error}", run.name, folder.display());
+            }
+        }
+    }
+
     /// Ends the run without results.
     pub(super) fn discard(&mut self) {
         let Some(run) = self.run.take() else { return };
+        self.last = None;
         let end = run.end.map_or(run.start, |(end, _)| end);
         log::info!("{}: given back after {:.1} s", run.name, end.since(run.start).as_secs_f64());
+        self.keep_attempt(&run);
         self.runs.clean(&run.id, self.record.take());
     }
 }

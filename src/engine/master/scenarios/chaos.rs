@@ -21,7 +21,13 @@ struct Chaos {
 impl Chaos {
     fn new(seed: u64) -> Self {
         let mut dice = Xoshiro256PlusPlus::seed_from_u64(seed);
-        let few = Settings { sending_bytes_max: 20, connections_max: 5, secret: Some("open".into()), ..settings() };
+        let few = Settings {
+            lease: Duration::from_secs(15),
+            sending_bytes_max: 20,
+            connections_max: 5,
+            secret: Some("open".into()),
+            ..settings()
+        };
         let mut world = World::with(few, &[]);
         for number in 0..FILES {
             let front = Front {
@@ -53,7 +59,14 @@ impl Chaos {
                 if self.dice.random_bool(0.8) {
                     let splits = self.dice.random_bool(0.5);
                     let secret = Some(if self.dice.random_bool(0.8) { "open" } else { "guess" }.to_owned());
-                    master.handle_message(*now, connection, FromWorker::Join { worker: "w".into(), secret, splits });
+                    let held = master.peers.iter().filter_map(|(_, peer)| peer.held()?.run.clone());
+                    let runs: Vec<_> = held.chain(master.orphans.keys().cloned()).chain(["x".into()]).collect();
+                    let run = runs[self.dice.random_range(0..runs.len())].clone();
+                    let run = self.dice.random_bool(0.5).then_some(run);
+                    let (resumes, gate) = (self.dice.random_bool(0.6), self.dice.random_bool(0.3).then(|| "g".into()));
+                    let offer = Offer { resumes, run, gate };
+                    let join = FromWorker::Join { worker: "w".into(), secret, splits, offer };
+                    master.handle_message(*now, connection, join);
                 }
             }
             (10..15, Some(connection)) => {
@@ -88,14 +101,19 @@ impl Chaos {
     fn message(&mut self, connection: Connection) -> FromWorker {
         let outstanding = self.world.master.peers.get(connection).and_then(|peer| peer.outstanding.first_key_value());
         let id = outstanding.map_or_else(|| "x".into(), |(id, _)| id.clone());
-        match self.dice.random_range(0..13) {
+        match self.dice.random_range(0..14) {
             0..5 => FromWorker::RequestAck(id),
             5..7 => FromWorker::CheckAck(id),
             7 | 8 => FromWorker::Done { text: String::new() },
             9 => FromWorker::Failed { reason: String::new() },
             10 => {
                 let retry_after = self.dice.random_bool(0.7).then(|| Duration::from_secs(5));
-                FromWorker::UsageLimited { retry_after, reason: String::new() }
+                let is_local = self.dice.random_bool(0.3);
+                FromWorker::UsageLimited { retry_after, is_local, reason: String::new() }
+            }
+            12 => {
+                let order = if self.dice.random_bool(0.3) { Order::Pause } else { Order::Resume };
+                FromWorker::Order { order, secret: Some("open".into()) }
             }
             11 => FromWorker::Status { secret: Some(if self.dice.random_bool(0.8) { "open" } else { "guess" }.into()) },
             _ => FromWorker::Leave,
@@ -126,7 +144,13 @@ impl Chaos {
                     }
                     self.open.retain(|open| *open != connection);
                 }
-                Effect::Send(..) | Effect::NoteFails(..) | Effect::Exit => self.world.apply(effect),
+                Effect::Send(..)
+                | Effect::NoteFails(..)
+                | Effect::NoteRun(..)
+                | Effect::NoteGate(..)
+                | Effect::NotePause(_)
+                | Effect::StorePart(_)
+                | Effect::Exit => self.world.apply(effect),
             }
         }
         self.world.master.sanity_check();
@@ -146,6 +170,7 @@ impl Chaos {
             self.drain();
         }
         let worker = self.world.join();
+        self.world.orders(worker, Order::Resume);
         for _ in 0..2000 {
             for message in self.world.heard(worker) {
                 if let FromMaster::Request(request) = message {

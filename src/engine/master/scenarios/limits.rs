@@ -84,7 +84,10 @@ fn a_secret_is_asked_for() {
     for secret in [None, Some(""), Some("opem"), Some("ope"), Some("opened")] {
         let secret = secret.map(str::to_owned);
         let joiner = world.connect();
-        world.says(joiner, FromWorker::Join { worker: "w".into(), secret: secret.clone(), splits: true });
+        world.says(
+            joiner,
+            FromWorker::Join { worker: "w".into(), secret: secret.clone(), splits: true, offer: Offer::default() },
+        );
         let asker = world.connect();
         world.says(asker, FromWorker::Status { secret });
         world.wait(1.0);
@@ -92,12 +95,18 @@ fn a_secret_is_asked_for() {
         assert!(refusal(&mut world, asker).contains("secret"));
     }
     let worker = world.connect();
-    world.says(worker, FromWorker::Join { worker: "w".into(), secret: Some("open".into()), splits: true });
+    world.says(
+        worker,
+        FromWorker::Join { worker: "w".into(), secret: Some("open".into()), splits: true, offer: Offer::default() },
+    );
     assert_eq!(world.heard(worker).first(), Some(&FromMaster::JoinAck));
 }
 
 fn guesses(world: &mut World, connection: Connection, secret: &str) {
-    world.says(connection, FromWorker::Join { worker: "w".into(), secret: Some(secret.into()), splits: true });
+    world.says(
+        connection,
+        FromWorker::Join { worker: "w".into(), secret: Some(secret.into()), splits: true, offer: Offer::default() },
+    );
 }
 
 #[test]
@@ -168,7 +177,7 @@ fn there_are_no_more_workers_than_allowed() {
     let mut world = World::new(&[]);
     let workers: Vec<_> = (0..10).map(|_| world.join()).collect();
     let extra = world.connect();
-    world.says(extra, FromWorker::Join { worker: "w".into(), secret: None, splits: true });
+    world.says(extra, FromWorker::Join { worker: "w".into(), secret: None, splits: true, offer: Offer::default() });
     assert!(refusal(&mut world, extra).contains("WORKERS_MAX"));
     world.closed(extra);
     world.closed(workers[0]);
@@ -212,7 +221,10 @@ fn prompts_on_their_way_are_bounded() {
 fn a_long_label_is_cut() {
     let mut world = World::new(&[]);
     let worker = world.connect();
-    world.says(worker, FromWorker::Join { worker: "あ".repeat(10_000), secret: None, splits: true });
+    world.says(
+        worker,
+        FromWorker::Join { worker: "あ".repeat(10_000), secret: None, splits: true, offer: Offer::default() },
+    );
     assert_eq!(world.master.status(world.now).workers[0].id, "あ".repeat(128));
 }
 

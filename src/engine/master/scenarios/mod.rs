@@ -5,16 +5,18 @@
 mod chaos;
 mod checks;
 mod ends;
+mod leases;
 mod limits;
 mod pace;
+mod rests;
 mod rules;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::*;
-use crate::protocol::prompt::{FromWorker, MessageError, Request, WorkerState};
-use crate::types::Origin;
+use crate::protocol::prompt::{FromWorker, MessageError, Offer, Order, Request, ResultPart, Welcome, WorkerState};
+use crate::types::{Origin, Wall};
 
 /// The content of a file in `pending/`.
 #[derive(Clone, Debug)]
@@ -35,6 +37,11 @@ struct World {
     reasons: BTreeMap<FileName, Option<String>>,
     /// The failures that a restarted master gets.
     fails: BTreeMap<FileName, u32>,
+    /// The rest of what it gets.
+    runs: BTreeMap<FileName, RequestId>,
+    gates: BTreeMap<String, Wall>,
+    paused: Option<String>,
+    parts: Vec<ResultPart>,
     said: BTreeMap<Connection, Vec<FromMaster>>,
     /// The time of the last message to a worker that does not split the stream.
     told: BTreeMap<Connection, Mono>,
@@ -60,6 +67,12 @@ fn settings() -> Settings {
         sending_bytes_max: 1000,
         secret: None,
         refusal_pause: Duration::from_secs(1),
+        lease: Duration::from_secs(100),
+        result_bytes_max: 1000,
+        root_id: "root".into(),
+        starts_max: None,
+        timeout: None,
+        losses_max: None,
     }
 }
 
@@ -84,6 +97,10 @@ impl World {
             failed: BTreeSet::new(),
             reasons: BTreeMap::new(),
             fails: BTreeMap::new(),
+            runs: BTreeMap::new(),
+            gates: BTreeMap::new(),
+            paused: None,
+            parts: Vec::new(),
             said: BTreeMap::new(),
             told: BTreeMap::new(),
             closing: BTreeSet::new(),
@@ -126,7 +143,10 @@ impl World {
     fn join(&mut self) -> Connection {
         let connection = self.connect();
         let secret = self.master.settings.secret.clone();
-        self.says(connection, FromWorker::Join { worker: connection.0.to_string(), secret, splits: true });
+        self.says(
+            connection,
+            FromWorker::Join { worker: connection.0.to_string(), secret, splits: true, offer: Offer::default() },
+        );
         assert_eq!(self.said.get_mut(&connection).unwrap().remove(0), FromMaster::JoinAck);
         connection
     }
@@ -134,6 +154,30 @@ impl World {
     fn says(&mut self, connection: Connection, message: FromWorker) {
         self.master.handle_message(self.now, connection, message);
         self.settle();
+    }
+
+    /// A worker that resumes joins, with this run.
+    fn rejoin(&mut self, run: Option<&RequestId>, gate: Option<&str>) -> (Connection, Welcome) {
+        let connection = self.connect();
+        let offer = Offer { resumes: true, run: run.cloned(), gate: gate.map(str::to_owned) };
+        let worker = connection.0.to_string();
+        self.says(connection, FromWorker::Join { worker, secret: None, splits: true, offer });
+        match self.said.get_mut(&connection).unwrap().remove(0) {
+            FromMaster::Welcome(welcome) => (connection, *welcome),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// A worker that resumes takes the next prompt.
+    fn takes_as_run(&mut self, connection: Connection) -> RequestId {
+        let id = self.request(connection).id;
+        self.says(connection, FromWorker::RequestAck(id.clone()));
+        id
+    }
+
+    fn orders(&mut self, connection: Connection, order: Order) {
+        let secret = self.master.settings.secret.clone();
+        self.says(connection, FromWorker::Order { order, secret });
     }
 
     fn done(&mut self, connection: Connection) {
@@ -146,7 +190,7 @@ impl World {
 
     fn limited(&mut self, connection: Connection, seconds: Option<u64>) {
         let retry_after = seconds.map(Duration::from_secs);
-        self.says(connection, FromWorker::UsageLimited { retry_after, reason: String::new() });
+        self.says(connection, FromWorker::UsageLimited { retry_after, is_local: false, reason: String::new() });
     }
 
     /// The REQUEST that a connection has just got.
@@ -209,9 +253,19 @@ impl World {
 
     /// The master is killed, and another one takes over the folders.
     fn restart(&mut self) {
-        self.pending.append(&mut self.working);
+        let (kept, left): (BTreeMap<_, _>, _) =
+            std::mem::take(&mut self.working).into_iter().partition(|(file, _)| self.runs.contains_key(file));
+        self.pending.extend(left);
         self.said.clear();
+        self.closing.clear();
         self.master = Master::new(self.master.settings.clone(), 8, self.now, 0, 0).with_fails(self.fails.clone());
+        let runs = kept.iter().map(|(file, content)| {
+            let front = if let Content::Prompt(front, _) = content { front.clone() } else { Front::default() };
+            KeptRun { file: file.clone(), front, run: self.runs[file].clone() }
+        });
+        self.master.restore_runs(self.now, runs.collect());
+        self.working = kept;
+        self.master.restore_rests(self.now, self.gates.clone().into_iter().collect(), self.paused.clone());
         self.settle();
     }
 
@@ -265,6 +319,11 @@ impl World {
             }
             Effect::NoteFails(file, 0) => drop(self.fails.remove(&file)),
             Effect::NoteFails(file, fails) => drop(self.fails.insert(file, fails)),
+            Effect::NoteRun(file, run) => drop(self.runs.insert(file, run)),
+            Effect::NoteGate(gate, Some(until)) => drop(self.gates.insert(gate, until)),
+            Effect::NoteGate(gate, None) => drop(self.gates.remove(&gate)),
+            Effect::NotePause(reason) => self.paused = reason,
+            Effect::StorePart(part) => self.parts.push(*part),
             Effect::Exit => self.exited = true,
         }
     }
@@ -303,6 +362,7 @@ impl World {
             return Moved::Stuck("no".into());
         }
         let Some(content) = self.working.remove(file) else { return Moved::Vanished };
+        self.runs.remove(file);
         match destination {
             Destination::Pending => {
                 self.pending.insert(file.clone(), content);

@@ -6,7 +6,10 @@ use super::*;
 /// Joins as a worker of the document, without declaring how it reads.
 fn joins_plainly(world: &mut World) -> Connection {
     let worker = world.connect();
-    world.says(worker, FromWorker::Join { worker: "50123".into(), secret: None, splits: false });
+    world.says(
+        worker,
+        FromWorker::Join { worker: "50123".into(), secret: None, splits: false, offer: Offer::default() },
+    );
     assert_eq!(world.heard(worker), [FromMaster::JoinAck]);
     worker
 }
@@ -16,7 +19,10 @@ fn a_worker_that_does_not_split_the_stream_hears_nothing_but_join_ack_for_a_whil
     let quick = Settings { timer_interval: Duration::from_millis(50), ..settings() };
     let mut world = World::with(quick, &["a", "b"]);
     let worker = joins_plainly(&mut world);
-    world.says(worker, FromWorker::Join { worker: "again".into(), secret: None, splits: false });
+    world.says(
+        worker,
+        FromWorker::Join { worker: "again".into(), secret: None, splits: false, offer: Offer::default() },
+    );
     world.says(worker, FromWorker::Status { secret: None });
     world.prompt("c", Front { priority: 5, ..Front::default() });
     world.wait(0.199);

@@ -86,7 +86,10 @@ fn a_second_join_on_a_connection_changes_nothing() {
     let mut world = World::new(&["a"]);
     let worker = world.join();
     let request = world.request(worker);
-    world.says(worker, FromWorker::Join { worker: "another".into(), secret: None, splits: true });
+    world.says(
+        worker,
+        FromWorker::Join { worker: "another".into(), secret: None, splits: true, offer: Offer::default() },
+    );
     assert_eq!(world.heard(worker), [FromMaster::JoinAck]);
     world.says(worker, FromWorker::RequestAck(request.id));
     world.done(worker);
@@ -99,7 +102,10 @@ fn two_workers_of_one_id_are_two_workers() {
     let mut world = World::new(&["a", "b"]);
     let workers = [world.connect(), world.connect()];
     for worker in workers {
-        world.says(worker, FromWorker::Join { worker: "same".into(), secret: None, splits: true });
+        world.says(
+            worker,
+            FromWorker::Join { worker: "same".into(), secret: None, splits: true, offer: Offer::default() },
+        );
         world.said.get_mut(&worker).unwrap().remove(0);
     }
     assert_eq!(workers.map(|worker| world.takes(worker)), ["a", "b"]);

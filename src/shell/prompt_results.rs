@@ -1,8 +1,9 @@
-//! The results of a run: `NAME.out`, `NAME.err` and `NAME.json` in `.tasks/done/` or `.tasks/failed/` below the worker's root.
+//! The results of a run: `NAME.out`, `NAME.err` and `NAME.json` in `.tasks/done/` or `.tasks/failed/` below a root.
 //!
-//! They are in place, and on the disk unless `DURABILITY` says otherwise, before the master gets the report: if both use
+//! A worker puts them there before the master gets the report, on the disk unless `DURABILITY` says otherwise: if both use
 //! the same root, before the prompt file appears beside them. A worker with another root, or on another machine, has them
-//! in the same layout there. The whole output is kept: the disk is the user's, and the run wrote it there.
+//! in the same layout there, and sends them to the master, which puts them beside the prompt in the same way. The whole output is kept
+//! by the worker: the disk is the user's, and the run wrote it there.
 //!
 //! No file is ever overwritten. NAME means the last run: results of an earlier run that have no prompt beside them, because
 //! it waits again or because prompts of this root never come here, are renamed with a number first; so are results that a
@@ -10,6 +11,7 @@
 //! results get the number.
 
 mod draft;
+mod root_id;
 
 use std::fs::{self, File};
 use std::io::{self, Read as _};
@@ -25,6 +27,7 @@ use crate::shell::rename::{place_new, rename_new};
 use crate::types::{ExitCode, Wall};
 
 use draft::Draft;
+pub(super) use root_id::{read_root_id, root_id};
 
 /// Number of names that are tried, the same as a master tries.
 const NAMES_MAX: u32 = 10_000;
@@ -41,9 +44,12 @@ const JSON_BYTES_MAX: u64 = 8 << 20;
 const OUTCOME: &str = "outcome";
 const WORKER: &str = "worker";
 
+/// The member with the sizes of outputs that are sent to a master.
+pub(super) const SIZES: &str = "bytes";
+
 /// The data of a run and its end.
 #[derive(Clone, Debug)]
-pub(super) struct Results {
+pub(in crate::shell) struct Results {
     /// The name of the prompt's file, or a replacement.
     pub(super) name: String,
     /// The master's name for it.
@@ -64,21 +70,68 @@ pub(super) struct Results {
     pub(super) durable: bool,
 }
 
+/// Outputs in a folder, and the place where they go.
+#[derive(Clone, Debug)]
+pub(in crate::shell) struct Placement<'a> {
+    /// The name of the prompt's file.
+    pub(super) name: &'a FileName,
+    /// `done` or `failed`: the name of the folder.
+    pub(super) outcome: &'a str,
+    /// Whether the prompt's file may be there already.
+    pub(super) may_be_late: bool,
+    /// The folder with `out` and `err`, which are moved.
+    pub(super) from: &'a Path,
+    /// The text of the JSON file.
+    pub(super) json: &'a str,
+    /// Whether they are on the disk before they are in place.
+    pub(super) durable: bool,
+}
+
 impl Results {
     /// Puts the results in place.
     ///
     /// # Errors
     /// When one of them cannot be put in place; then the others are back at their source.
     pub(super) fn put_in_place(&self, root: &Path) -> io::Result<()> {
+        let (name, json) = (FileName::from(self.name.as_str()), self.json());
+        let (outcome, may_be_late, from) = (self.outcome, self.may_be_late, &self.from);
+        Placement { name: &name, outcome, may_be_late, from, json: &json, durable: self.durable }.put(root)
+    }
+
+    /// The text of the JSON file.
+    pub(super) fn json(&self) -> String {
+        let ExitCode(code) = self.exit;
+        let (exit_code, signal) = if code < 0 { (None, Some(code.unsigned_abs())) } else { (Some(code), None) };
+        let value = json!({
+            "file": self.said.as_deref().unwrap_or(&self.name),
+            OUTCOME: self.outcome,
+            "exit_code": exit_code,
+            "signal": signal,
+            "start": self.start.unix_seconds(),
+            "end": self.end.unix_seconds(),
+            "seconds": self.end.since(self.start).as_secs_f64(),
+            WORKER: self.worker,
+            "command": self.command,
+        });
+        format!("{value:#}\n")
+    }
+}
+
+impl Placement<'_> {
+    /// Puts the results in place.
+    ///
+    /// # Errors
+    /// When one of them cannot be put in place; then the others are back at their source.
+    pub(super) fn put(&self, root: &Path) -> io::Result<()> {
         let folder = root.join(TASKS).join(self.outcome);
         fs::create_dir_all(&folder)?;
-        check_room(&self.from)?;
+        check_room(self.from)?;
         // If they cannot be put in place, the folder then contains everything.
-        fs::write(self.from.join(JSON), self.json())?;
+        fs::write(self.from.join(JSON), self.json)?;
         if self.durable {
             OUTPUTS.iter().try_for_each(|ending| sync(&self.from.join(ending)))?;
         }
-        let first = FileName::from(self.name.as_str());
+        let first = self.name.clone();
         settle_elsewhere(root, self.outcome, &first);
         let numbered = (2..NAMES_MAX).map(|number| first.numbered(number));
         for name in std::iter::once(first.clone()).chain(numbered) {
@@ -106,7 +159,7 @@ impl Results {
     /// Places all files, or none.
     fn place(&self, folder: &Path, name: &FileName, draft: &mut Draft) -> io::Result<()> {
         // It identifies the output that follows, if this worker is killed.
-        draft.write(&self.json(), self.durable)?;
+        draft.write(self.json, self.durable)?;
         let mut placed: Vec<(PathBuf, PathBuf)> = Vec::new();
         let mut place = |ending| {
             let (from, to) = (self.from.join(ending), result(folder, name, ending));
@@ -120,23 +173,6 @@ impl Results {
             }
         }
         published
-    }
-
-    fn json(&self) -> String {
-        let ExitCode(code) = self.exit;
-        let (exit_code, signal) = if code < 0 { (None, Some(code.unsigned_abs())) } else { (Some(code), None) };
-        let value = json!({
-            "file": self.said.as_deref().unwrap_or(&self.name),
-            OUTCOME: self.outcome,
-            "exit_code": exit_code,
-            "signal": signal,
-            "start": self.start.unix_seconds(),
-            "end": self.end.unix_seconds(),
-            "seconds": self.end.since(self.start).as_secs_f64(),
-            WORKER: self.worker,
-            "command": self.command,
-        });
-        format!("{value:#}\n")
     }
 }
 
@@ -227,7 +263,12 @@ fn give_number(folder: &Path, name: &FileName, json: &Path) -> io::Result<()> {
 }
 
 /// Whether this is the JSON file of a run, and not a prompt with such a name.
-fn is_ours(path: &Path) -> bool {
+pub(super) fn is_ours(path: &Path) -> bool {
+    read_json(path).is_some()
+}
+
+/// The JSON file of a run; `None` if it is another file.
+pub(super) fn read_json(path: &Path) -> Option<serde_json::Value> {
     let read = || {
         let mut text = String::new();
         let file = open(path)?;
@@ -238,7 +279,7 @@ fn is_ours(path: &Path) -> bool {
         Ok::<_, io::Error>(text)
     };
     let value: Option<serde_json::Value> = read().ok().and_then(|text| serde_json::from_str(&text).ok());
-    value.is_some_and(|value| value[OUTCOME].is_string() && value[WORKER].is_string())
+    value.filter(|value| value[OUTCOME].is_string() && value[WORKER].is_string())
 }
 
 /// Syncs a file to the disk. An empty one, like most error outputs, needs no sync: its name is synced with the folder.

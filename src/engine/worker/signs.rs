@@ -1,0 +1,188 @@
+//! What the output of a command says about the service behind it: that a limit is reached, until when, or that no run can
+//! succeed before a person has done something.
+//!
+//! An answer may talk about limits, so its text alone is no sign. A match counts in an error message of a known JSON form, or in the
+//! last lines of a run that has failed.
+
+mod reset;
+
+use std::time::Duration;
+
+use regex_lite::Regex;
+use serde_json::Value;
+
+use crate::types::{ExitCode, Wall};
+
+pub use reset::{RETRY_AFTER_MAX, Zones};
+
+/// Bytes of the end of each output that are looked at.
+pub const TAIL_BYTES: usize = 64 << 10;
+
+/// Lines at the end of the output and of the error output that may be a message of the command.
+const OUT_LINES: usize = 4;
+const ERR_LINES: usize = 12;
+
+/// A longer line is a paragraph of an answer.
+const LINE_CHARS_MAX: usize = 600;
+
+/// Characters of a line that are repeated for people.
+const TEXT_CHARS_MAX: usize = 200;
+
+/// A reached limit, as the command lines of the known services word it.
+pub const LIMITS: [&str; 14] = [
+    // claude
+    r"(?i)claude (ai )?usage limit reached",
+    r"(?i)\b(5-hour|session|weekly|daily|hourly|opus|sonnet|usage) limit reached",
+    r"(?i)^(\W|error\b)*you.{0,2}ve (hit|reached) your\b.{0,40}\blimit",
+    r"(?i)\blimit reached\b.{1,5}\bresets\b",
+    r"\brate_limit_error\b|\boverloaded_error\b",
+    r"(?i)\bapi error:? ?\(?(429|529)\b",
+    // codex
+    r"\busage_limit_reached\b|\brate_limit_exceeded\b",
+    r"(?i)\brate limit reached for\b",
+    r"(?i)\b429 too many requests\b",
+    r"(?i)\bstatus:? 429\b",
+    // gemini
+    r"\bRESOURCE_EXHAUSTED\b",
+    r"(?i)\bquota exceeded for\b",
+    r"(?i)\bexhausted your (capacity|daily quota)",
+    r"(?i)\bquota will reset after\b",
+];
+
+/// A state in which no run can succeed before a person has done something.
+pub const TROUBLES: [&str; 9] = [
+    r"(?i)\bplease run /login\b",
+    r"(?i)\binvalid api key\b|\bAPI_KEY_INVALID\b|\bAPI key not valid\b",
+    r"(?i)\btoken (has |is )?expired\b",
+    r"\bauthentication_error\b",
+    r"(?i)\bcredit balance is too low\b|\binsufficient_quota\b",
+    r"(?i)\bnot logged in\b",
+    r"(?i)\bplease set an auth method\b",
+    r"(?i)\bno space left on device\b",
+    r"(?i)\bdisk quota exceeded\b",
+];
+
+/// What an output says besides its answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Sign {
+    /// The service behind the command has reached its limit.
+    Limited {
+        /// Time until the limit ends, if the command says so.
+        retry_after: Option<Duration>,
+        /// The message of the command.
+        text: String,
+    },
+    /// The next run would fail for the same reason; the message of the command.
+    Trouble(String),
+}
+
+/// The ends of the outputs of a command that has ended.
+#[derive(Clone, Copy, Debug)]
+pub struct Said<'a> {
+    /// Its exit code.
+    pub exit: ExitCode,
+    /// The end of its output.
+    pub out: &'a str,
+    /// The end of its error output.
+    pub err: &'a str,
+}
+
+/// The patterns of signs.
+#[derive(Clone, Debug)]
+pub struct Signs {
+    limits: Vec<Regex>,
+    troubles: Vec<Regex>,
+}
+
+/// A message of a command: the text for people, and the text in which a reset time may be.
+struct Message {
+    text: String,
+    whole: String,
+}
+
+impl Signs {
+    /// The patterns for the known services, or these patterns of limits instead; an empty one matches nothing.
+    ///
+    /// # Errors
+    /// One sentence, when a pattern is no regular expression.
+    pub fn new(limited_by: &[String]) -> Result<Self, String> {
+        let compile =
+            |pattern: &str| Regex::new(pattern).map_err(|error| format!("{pattern:?} is no pattern: {error}"));
+        let named = limited_by.iter().map(String::as_str).filter(|pattern| !pattern.is_empty());
+        let limits = if limited_by.is_empty() {
+            LIMITS.into_iter().map(compile).collect::<Result<_, _>>()?
+        } else {
+            named.map(compile).collect::<Result<_, _>>()?
+        };
+        Ok(Self { limits, troubles: TROUBLES.into_iter().map(compile).collect::<Result<_, _>>()? })
+    }
+
+    /// The sign in the ends of the outputs of a command.
+    #[must_use]
+    pub fn read(&self, said: &Said<'_>, now: Wall, zones: Zones<'_>) -> Option<Sign> {
+        let messages = messages(said);
+        let find = |patterns: &[Regex]| {
+            messages.iter().find(|message| patterns.iter().any(|pattern| pattern.is_match(&message.whole)))
+        };
+        let short = |message: &Message| message.text.chars().take(TEXT_CHARS_MAX).collect::<String>();
+        if let Some(message) = find(&self.limits) {
+            let times = std::iter::once(message).chain(&messages);
+            let retry_after = times.map(|message| reset::after(&message.whole, now, zones)).find_map(|time| time);
+            return Some(Sign::Limited { retry_after, text: short(message) });
+        }
+        find(&self.troubles).map(|message| Sign::Trouble(short(message)))
+    }
+}
+
+/// The messages of the command, the most likely first.
+fn messages(said: &Said<'_>) -> Vec<Message> {
+    let mut messages: Vec<Message> = [said.out, said.err].into_iter().filter_map(in_json).collect();
+    if said.exit == ExitCode::SUCCESS {
+        return messages;
+    }
+    // The answer in a result is no message.
+    let out = if is_answer(said.out) { "" } else { said.out };
+    for (text, lines_max) in [(said.err, ERR_LINES), (out, OUT_LINES)] {
+        let lines = text.lines().rev().map(str::trim).filter(|line| !line.is_empty()).take(lines_max);
+        let lines = lines.filter(|line| line.chars().count() <= LINE_CHARS_MAX);
+        messages.extend(lines.map(|line| Message { text: line.to_owned(), whole: line.to_owned() }));
+    }
+    messages
+}
+
+/// The error message in the last JSON object of an output, in the form of a known command line: `is_error` with `result`, or `error`
+/// with `message`.
+fn in_json(text: &str) -> Option<Message> {
+    let object = last_object(text)?;
+    let error = &object["error"];
+    let is_error = object["is_error"] == true;
+    let found = [
+        object["result"].as_str().filter(|_| is_error),
+        error["message"].as_str(),
+        error.as_str(),
+        object["message"].as_str().filter(|_| object["type"] == "error" || object["type"] == "turn.failed"),
+    ];
+    let text = found.into_iter().flatten().next()?.to_owned();
+    // An answer may be beside the message.
+    let whole = if is_error { format!("{text} {}", object["subtype"]) } else { format!("{text} {error}") };
+    Some(Message { text, whole })
+}
+
+/// Whether an output is an answer in JSON.
+fn is_answer(text: &str) -> bool {
+    last_object(text).is_some_and(|object| object["is_error"] == false || object["response"].is_string())
+}
+
+/// The JSON object that an output is, or the last one of several.
+fn last_object(text: &str) -> Option<Value> {
+    let text = text.trim();
+    let whole = || serde_json::from_str(text).ok();
+    let last_line = || serde_json::from_str(text.lines().next_back()?).ok();
+    match whole().or_else(last_line)? {
+        Value::Array(mut all) => all.pop().filter(Value::is_object),
+        value => Some(value).filter(Value::is_object),
+    }
+}
+
+#[cfg(test)]
+mod tests;

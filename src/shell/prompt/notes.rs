@@ -1,0 +1,188 @@
+//! What a restarted master knows besides the failures: which files are with workers that resume, which gates are closed, and
+//! whether it was paused: `master.notes` beside the four folders.
+//!
+//! Each change is a line, `["run","task.txt","<request>"]`, `["gate","claude",<unix seconds>]` or `["paused","<reason>"]`, with null for
+//! its end, appended by one write: a kill can only tear the last line, which is then ignored. No line waits for the disk: after a
+//! power failure a prompt may run once more.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+
+use crate::engine::master::FileName;
+use crate::protocol::prompt::RequestId;
+use crate::types::Wall;
+
+const NAME: &str = "master.notes";
+
+const RUN: &str = "run";
+const GATE: &str = "gate";
+const PAUSED: &str = "paused";
+
+/// Lines beyond two for each note after which the file is rewritten.
+const SURPLUS_MAX: usize = 1000;
+
+#[derive(Debug)]
+pub(super) struct Notes {
+    path: PathBuf,
+    file: File,
+    lines: usize,
+    noted: Noted,
+}
+
+/// The notes that hold.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Noted {
+    pub(super) runs: BTreeMap<FileName, RequestId>,
+    pub(super) gates: BTreeMap<String, Wall>,
+    pub(super) paused: Option<String>,
+}
+
+impl Notes {
+    /// Reads the notes of an earlier master; those of files that are not in `working/` are dropped.
+    pub(super) fn open(tasks: &Path, is_in_work: impl Fn(&FileName) -> bool) -> io::Result<Self> {
+        let path = tasks.join(NAME);
+        let bytes = match fs::read(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
+            bytes => bytes?,
+        };
+        let mut noted = Noted::default();
+        for line in bytes.split(|byte| *byte == b'\n') {
+            if let Ok(value) = serde_json::from_slice::<Value>(line) {
+                noted.read(&value);
+            }
+        }
+        noted.runs.retain(|file, _| is_in_work(file));
+        let file = write(&path, &noted)?;
+        Ok(Self { path, file, lines: noted.len(), noted })
+    }
+
+    pub(super) const fn noted(&self) -> &Noted {
+        &self.noted
+    }
+
+    /// The run of a file in `working/`, if its worker resumes.
+    pub(super) fn run_of(&self, file: &FileName) -> Option<&RequestId> {
+        self.noted.runs.get(file)
+    }
+
+    /// A file is handed out.
+    pub(super) fn note_run(&mut self, file: &FileName, run: &RequestId) {
+        // A file without such a name waits again after a restart.
+        if let Some(name) = file.as_text() {
+            self.note(&json!([RUN, name, run.as_str()]));
+        }
+    }
+
+    /// A file has left `working/`.
+    pub(super) fn end_run(&mut self, file: &FileName) {
+        if self.noted.runs.contains_key(file) {
+            self.note(&json!([RUN, file.as_text(), null]));
+        }
+    }
+
+    pub(super) fn note_gate(&mut self, gate: &str, until: Option<Wall>) {
+        self.note(&json!([GATE, gate, until.map(Wall::unix_seconds)]));
+    }
+
+    pub(super) fn note_pause(&mut self, reason: Option<&str>) {
+        self.note(&json!([PAUSED, reason]));
+    }
+
+    fn note(&mut self, line: &Value) {
+        self.noted.read(line);
+        self.lines += 1;
+        let written = if self.lines > 2 * self.noted.len() + SURPLUS_MAX {
+            self.lines = self.noted.len();
+            write(&self.path, &self.noted).map(|file| self.file = file)
+        } else {
+            self.file.write_all(format!("{line}\n").as_bytes())
+        };
+        if let Err(error) = written {
+            log::warn!("cannot note {line} in {} for a restart: {error}", self.path.display());
+        }
+    }
+}
+
+impl Noted {
+    fn read(&mut self, line: &Value) {
+        match (line[0].as_str(), line[1].as_str()) {
+            (Some(RUN), Some(file)) => match line[2].as_str() {
+                Some(run) => drop(self.runs.insert(file.into(), run.into())),
+                None => drop(self.runs.remove(&FileName::from(file))),
+            },
+            (Some(GATE), Some(gate)) => match line[2].as_f64().and_then(Wall::from_unix_seconds) {
+                Some(until) => drop(self.gates.insert(gate.to_owned(), until)),
+                None => drop(self.gates.remove(gate)),
+            },
+            (Some(PAUSED), reason) => self.paused = reason.map(str::to_owned),
+            _ => {}
+        }
+    }
+
+    fn len(&self) -> usize {
+        self.runs.len() + self.gates.len() + usize::from(self.paused.is_some())
+    }
+}
+
+/// Rewrites the file atomically, and opens it for appending.
+fn write(path: &Path, noted: &Noted) -> io::Result<File> {
+    let draft = path.with_extension("notes.tmp");
+    let runs = noted.runs.iter().map(|(file, run)| json!([RUN, file.as_text(), run.as_str()]));
+    let gates = noted.gates.iter().map(|(gate, until)| json!([GATE, gate, until.unix_seconds()]));
+    let paused = noted.paused.iter().map(|reason| json!([PAUSED, reason]));
+    let text: String = runs.chain(gates).chain(paused).map(|line| format!("{line}\n")).collect();
+    fs::write(&draft, text)?;
+    fs::rename(&draft, path)?;
+    File::options().append(true).open(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn noted(folder: &Path) -> Noted {
+        Notes::open(folder, |file| *file != FileName::from("gone")).unwrap().noted().clone()
+    }
+
+    #[test]
+    fn what_was_noted_last_holds_after_a_restart() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut notes = Notes::open(folder.path(), |_| true).unwrap();
+        for (file, run) in [("a", "1"), ("b", "2"), ("gone", "3"), ("a", "4")] {
+            notes.note_run(&file.into(), &run.into());
+        }
+        notes.end_run(&"b".into());
+        let until = Wall::from_unix_seconds(2e9).unwrap();
+        notes.note_gate("claude", Some(until));
+        notes.note_gate("codex", Some(until));
+        notes.note_gate("codex", None);
+        notes.note_pause(Some("by order"));
+        drop(notes);
+        let expected = Noted {
+            runs: [("a".into(), "4".into())].into(),
+            gates: [("claude".to_owned(), until)].into(),
+            paused: Some("by order".to_owned()),
+        };
+        assert_eq!(noted(folder.path()), expected);
+        let torn = format!("{}[\"paused\",nu", fs::read_to_string(folder.path().join(NAME)).unwrap());
+        fs::write(folder.path().join(NAME), torn).unwrap();
+        assert_eq!(noted(folder.path()), expected);
+        Notes::open(folder.path(), |_| true).unwrap().note_pause(None);
+        assert_eq!(noted(folder.path()).paused, None);
+    }
+
+    #[test]
+    fn the_file_does_not_grow_with_the_runs() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut notes = Notes::open(folder.path(), |_| true).unwrap();
+        for _ in 0..3000 {
+            notes.note_run(&"a".into(), &"1".into());
+            notes.end_run(&"a".into());
+        }
+        assert!(fs::read_to_string(folder.path().join(NAME)).unwrap().lines().count() <= SURPLUS_MAX + 2);
+    }
+}

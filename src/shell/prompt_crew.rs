@@ -1,0 +1,71 @@
+//! Several prompt workers as one program: `llts prompt worker --jobs N`. Each is a process of its own, with a guard of its own, so that
+//! the end of one does not affect the others. Signals are passed on to all of them.
+
+use std::ffi::OsString;
+use std::io;
+use std::os::fd::AsFd as _;
+use std::os::unix::process::CommandExt as _;
+use std::path::Path;
+use std::process::{Child, Command};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use super::readable;
+use super::signals::{STOP, Signals, with_clean_mask};
+
+/// The exit code of a worker that a signal has ended.
+const KILLED: u8 = 1;
+
+/// Runs this many workers with these arguments until all have ended; returns the highest exit code.
+///
+/// # Errors
+/// When a worker cannot be started; those before it are stopped then.
+pub fn run(program: &Path, arguments: &[OsString], jobs: u32) -> io::Result<u8> {
+    let mut signals = Signals::install(&[&STOP[..], &[Signal::SIGCHLD]].concat())?;
+    let mut workers = Vec::new();
+    let mut problem = None;
+    for _ in 0..jobs {
+        // In a group of its own, a worker gets Ctrl-C once: from here.
+        match with_clean_mask(|| Command::new(program).args(arguments).process_group(0).spawn()) {
+            Ok(worker) => workers.push(worker),
+            Err(error) => {
+                pass_on(&workers, Signal::SIGTERM);
+                problem = Some(error);
+                break;
+            }
+        }
+    }
+    let mut code = 0;
+    while !workers.is_empty() {
+        readable::is_readable(signals.as_fd(), None);
+        for signal in signals.read() {
+            if signal != Signal::SIGCHLD {
+                pass_on(&workers, signal);
+            }
+        }
+        let mut left = Vec::new();
+        for mut worker in workers {
+            match worker.try_wait()? {
+                None => left.push(worker),
+                Some(status) => {
+                    let ended = status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(KILLED);
+                    log::info!("worker {} has ended with {status}; {} are left", worker.id(), left.len());
+                    code = code.max(ended);
+                }
+            }
+        }
+        workers = left;
+    }
+    problem.map_or(Ok(code), Err)
+}
+
+fn pass_on(workers: &[Child], signal: Signal) {
+    for worker in workers {
+        let pid = Pid::from_raw(i32::try_from(worker.id()).unwrap_or(i32::MAX));
+        // A worker that has ended is not reaped yet, so the signal reaches no other process.
+        if let Err(error) = kill(pid, signal) {
+            log::debug!("cannot pass {signal} on to worker {pid}: {error}");
+        }
+    }
+}

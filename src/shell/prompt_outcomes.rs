@@ -1,0 +1,138 @@
+//! The finished prompts below a root, with what their runs have left beside them, and another try for those that failed. Works on
+//! the folders alone, with or without a running master, which notices a file that waits again at once.
+
+use std::fs::{self, File};
+use std::io::{self, BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use super::prompt_create::{FOLDERS, TASKS};
+use super::prompt_results::read_json;
+use super::prompt_status::list;
+use super::rename::rename_new;
+use crate::engine::master::{FileName, REASON_ENDING, prompts_among};
+
+/// Characters of a line that are shown.
+const LINE_CHARS_MAX: usize = 200;
+
+/// A finished prompt.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// The name of its file.
+    pub name: FileName,
+    /// Whether it has failed.
+    pub is_failed: bool,
+    /// The JSON file of its run; `None` if there is none, for example because the results are with the worker.
+    pub run: Option<Value>,
+    /// The folder that it is in.
+    folder: PathBuf,
+}
+
+impl Outcome {
+    /// A number of the run, such as `seconds`.
+    #[must_use]
+    pub fn number(&self, member: &str) -> Option<f64> {
+        self.run.as_ref()?[member].as_f64()
+    }
+
+    /// A text of the run, such as `worker`.
+    #[must_use]
+    pub fn text(&self, member: &str) -> Option<&str> {
+        self.run.as_ref()?[member].as_str()
+    }
+
+    /// Its output or its error output, whole; bytes that are not UTF-8 are replaced.
+    ///
+    /// # Errors
+    /// When the file cannot be read. A file that does not exist is `None`.
+    pub fn output(&self, ending: &str) -> io::Result<Option<String>> {
+        match fs::read(self.beside(ending)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            bytes => Ok(Some(String::from_utf8_lossy(&bytes?).into_owned())),
+        }
+    }
+
+    /// The last line of its error output or else of its output, or the reason why it was never run.
+    #[must_use]
+    pub fn last_line(&self) -> Option<String> {
+        let endings = if self.run.is_some() { &["err", "out"][..] } else { &[REASON_ENDING] };
+        endings.iter().find_map(|ending| last_line(&self.beside(ending)))
+    }
+
+    fn beside(&self, ending: &str) -> PathBuf {
+        self.folder.join(self.name.with_ending(ending).as_os_str())
+    }
+}
+
+fn last_line(path: &Path) -> Option<String> {
+    let lines = BufReader::new(File::open(path).ok()?).split(b'\n').map_while(Result::ok);
+    let line = lines.filter(|line| !line.trim_ascii().is_empty()).last()?;
+    Some(String::from_utf8_lossy(&line).trim().chars().take(LINE_CHARS_MAX).collect())
+}
+
+/// The prompts in `done/` and `failed/`, by name.
+///
+/// # Errors
+/// When there is no `.tasks/`, or it cannot be read.
+pub fn outcomes(root: &Path) -> io::Result<Vec<Outcome>> {
+    let tasks = root.join(TASKS);
+    fs::read_dir(&tasks)?;
+    let [pending, working, done, failed] = FOLDERS.map(|folder| list(&tasks.join(folder)));
+    let [_, _, done, failed] = prompts_among(&[pending?, working?, done?, failed?]);
+    let mut found = Vec::new();
+    for (is_failed, names, folder) in [(false, done, tasks.join(FOLDERS[2])), (true, failed, tasks.join(FOLDERS[3]))] {
+        found.extend(names.into_iter().map(|name| {
+            let run = read_json(&folder.join(name.with_ending("json").as_os_str()));
+            Outcome { name, is_failed, run, folder: folder.clone() }
+        }));
+    }
+    found.sort_by(|one, other| one.name.cmp(&other.name));
+    Ok(found)
+}
+
+/// Moves a prompt from `failed/` to `pending/`. Its results stay where they are.
+///
+/// # Errors
+/// When it is not there, or a prompt of its name waits already.
+pub fn retry(root: &Path, name: &FileName) -> io::Result<()> {
+    let [pending, _, _, failed] = FOLDERS.map(|folder| root.join(TASKS).join(folder).join(name.as_os_str()));
+    rename_new(&failed, &pending)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failed_prompt_is_told_from_its_results_and_tried_again_without_them() {
+        let root = tempfile::tempdir().unwrap();
+        let failed = root.path().join(".tasks/failed");
+        fs::create_dir_all(&failed).unwrap();
+        fs::create_dir_all(root.path().join(".tasks/pending")).unwrap();
+        let json = r#"{"outcome":"failed","worker":"box-1","exit_code":3,"seconds":1.5}"#;
+        for (name, text) in [
+            ("a.txt", "do a"),
+            ("a.txt.out", "begun\n"),
+            ("a.txt.err", "first\nlast line \n\n"),
+            ("a.txt.json", json),
+            ("b.txt", "\u{0}"),
+            ("b.txt.reason", "it is not UTF-8\n"),
+        ] {
+            fs::write(failed.join(name), text).unwrap();
+        }
+        let found = outcomes(root.path()).unwrap();
+        let names: Vec<_> = found.iter().map(|outcome| outcome.name.to_string()).collect();
+        assert_eq!(names, ["a.txt", "b.txt"]);
+        assert!(found.iter().all(|outcome| outcome.is_failed));
+        assert_eq!((found[0].number("exit_code"), found[0].text("worker")), (Some(3.0), Some("box-1")));
+        assert_eq!(found[0].output("out").unwrap().as_deref(), Some("begun\n"));
+        let lines = found.iter().map(|outcome| outcome.last_line().unwrap()).collect::<Vec<_>>();
+        assert_eq!(lines, ["last line", "it is not UTF-8"]);
+        retry(root.path(), &"a.txt".into()).unwrap();
+        assert_eq!(list(&root.path().join(".tasks/pending")).unwrap(), ["a.txt".into()].into());
+        assert!(failed.join("a.txt.out").exists());
+        assert_eq!(outcomes(root.path()).unwrap().len(), 1);
+        assert!(retry(root.path(), &"a.txt".into()).is_err());
+    }
+}

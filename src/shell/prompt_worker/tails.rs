@@ -1,0 +1,37 @@
+//! The ends of the outputs of a command, and what they say about a limit.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt as _;
+use std::path::Path;
+
+use jiff::tz::TimeZone;
+
+use crate::engine::worker::Sign;
+use crate::engine::worker::signs::{Said, Signs, TAIL_BYTES};
+use crate::types::{ExitCode, Wall};
+
+/// The sign in the outputs of a command, which are in this folder.
+pub(super) fn sign(signs: &Signs, exit: ExitCode, folder: &Path, now: Wall) -> Option<Sign> {
+    let tail = |name: &str| {
+        tail(&folder.join(name)).unwrap_or_else(|error| {
+            log::warn!("cannot read {name} of a run: {error}");
+            String::new()
+        })
+    };
+    let (out, err) = (tail("out"), tail("err"));
+    signs.read(&Said { exit, out: &out, err: &err }, now, &zone)
+}
+
+fn tail(path: &Path) -> io::Result<String> {
+    let file = File::open(path)?;
+    let length = file.metadata()?.len();
+    let from = length.saturating_sub(TAIL_BYTES as u64);
+    let mut bytes = vec![0; usize::try_from(length - from).unwrap_or(TAIL_BYTES)];
+    file.read_exact_at(&mut bytes, from)?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+fn zone(name: Option<&str>) -> TimeZone {
+    name.and_then(|name| TimeZone::get(name).ok()).unwrap_or_else(TimeZone::system)
+}
