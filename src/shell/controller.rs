@@ -40,8 +40,8 @@ use crate::protocol::reply;
 use crate::protocol::requests::{self, Message, Refused, Request as Ask, graph, job};
 use crate::protocol::rules::Rules;
 use crate::protocol::words::kind;
-use crate::protocol::{Refusal, command, publish};
-use crate::types::{AllowCommands, GraphChange, JobStatus, Mono, Now};
+use crate::protocol::{Refusal, command, publish, source};
+use crate::types::{AllowCommands, Caller, CallerPlace, GraphChange, JobStatus, Mono, Now};
 
 /// Requests per turn and door: many share a commit, and a flood does not delay a deadline for long.
 const REQUESTS_PER_TURN: usize = 256;
@@ -241,8 +241,12 @@ impl Service {
         }
     }
 
-    /// Whether the sender of a message may send a command, if it contains one.
+    /// Whether the sender of a message may send a command or a source that is not checked, if it contains one.
     fn admit(&mut self, to: &Address, message: &Message) -> Result<(), Refusal> {
+        let is_own = |caller: Caller| caller.place == CallerPlace::Own;
+        if message.has_unchecked_source() && !self.doors.caller(to).is_some_and(is_own) {
+            return Err(source::not_yours());
+        }
         let is_admitted = |caller| self.allow_commands.admits(caller);
         if !message.has_command() || self.doors.caller(to).is_some_and(is_admitted) {
             return Ok(());

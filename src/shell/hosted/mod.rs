@@ -149,7 +149,7 @@ impl Door for HostedDoor {
 
     /// The commands of a master that the owner of the service has configured are the owner's.
     fn caller(&self, _: &ReplyTo) -> Option<Caller> {
-        Some(Caller { place: CallerPlace::Socket, has_key: true })
+        Some(Caller { place: CallerPlace::Own, has_key: true })
     }
 
     fn send(&mut self, to: ReplyTo, body: Vec<u8>, _: Duration) -> Result<(), Unsendable> {

@@ -127,9 +127,8 @@ impl Pool {
     /// Takes a claimed task, or one of an earlier process.
     fn begin(&mut self, now: Now, task: Assignment) {
         let number = self.next_number();
-        let doubted = self.doubts.is_due(now.mono, &task.program);
-        self.effects.push_back(Effect::Prepare { run: number, task: Box::new(task.clone()), doubted });
-        self.runs.insert(number, Run { task, claimed: now.mono, log: Vec::new(), state: State::Preparing });
+        self.runs.insert(number, Run { task, claimed: now.mono, log: Vec::new(), state: State::Refused });
+        self.submit(now, number);
     }
 
     /// Redis has the result, or says what has become of the task meanwhile.

@@ -2,7 +2,6 @@
 //!
 //! | a run is | event | next |
 //! |---|---|---|
-//! | Preparing | the program is there; it cannot be had | Asking; Reporting |
 //! | Asking | accepted; accepted before, with the same key; refused for now; refused for good | Waiting; Looking; Refused; Reporting |
 //! | Refused | its timer | Asking |
 //! | Looking | the task as it is | Waiting, Started or the end |
@@ -29,7 +28,6 @@ use std::time::Duration;
 use crate::engine::hosted::reading::Reading;
 use crate::engine::hosted::{self, Answer, Part, Refusal};
 use crate::engine::journal::{Journal, LogLine};
-use crate::engine::tdf::doubts::Doubts;
 use crate::engine::tdf::lease::RENEWAL_INTERVAL;
 use crate::engine::tdf::worker::{Assignment, KEEP_AFTER, POLL_INTERVAL_MAX, RETRY_FIRST, RETRY_MAX};
 use crate::engine::timers::Timers;
@@ -69,17 +67,6 @@ pub enum Effect {
     Join,
     /// Claim so many tasks with the token of this number; then [`Pool::handle_claimed`].
     Claim(u64, usize),
-    /// Get the program of a run, and look whether it has changed if it is doubted; then [`Pool::handle_prepared`].
-    Prepare {
-        /// Of which run.
-        run: RunNumber,
-        /// Its task.
-        task: Box<Assignment>,
-        /// Whether its last run has failed.
-        doubted: bool,
-    },
-    /// The program of a run is not needed any more.
-    Release(RunNumber),
     /// Ask the controller; then [`Pool::handle_answer`] with this number.
     Ask(u64, Question),
     /// The result of a run, which stays with the shell until it is forgotten.
@@ -168,7 +155,6 @@ struct Run {
 
 #[derive(Debug)]
 enum State {
-    Preparing,
     Asking,
     Refused,
     Looking(TaskId),
@@ -210,7 +196,6 @@ pub struct Pool {
     is_displaced: bool,
     /// Whether refused submits have been logged since the last one that was accepted.
     is_refused: bool,
-    doubts: Doubts,
     timers: Timers<Timer>,
     effects: VecDeque<Effect>,
     journal: Journal,
@@ -233,7 +218,6 @@ impl Pool {
             away: None,
             is_displaced: false,
             is_refused: false,
-            doubts: Doubts::default(),
             timers: Timers::default(),
             effects: VecDeque::new(),
             journal: Journal::default(),
@@ -316,7 +300,7 @@ impl Pool {
     pub fn handle_stop(&mut self) {
         for (number, run) in &mut self.runs {
             match run.state {
-                State::Preparing | State::Refused => {
+                State::Refused => {
                     run.state = State::Returning { is_loss: false, is_calling: false };
                 }
                 State::Reporting { .. } => self.effects.push_back(Effect::Keep(*number)),

@@ -16,7 +16,7 @@ struct Story {
 fn claimed(number: u64) -> Assignment {
     let worker = WorkerName::new("w").unwrap();
     let fence = Fence { task: TdfTask(number), round: 0, worker, started: format!("{number}.5") };
-    Assignment { program: "p".to_owned(), ..Assignment::of(fence) }
+    Assignment { program: "p".to_owned(), source: "http://x/run.sh".to_owned(), ..Assignment::of(fence) }
 }
 
 fn task(number: u64) -> TaskId {
@@ -61,9 +61,6 @@ impl Story {
         story.free(2);
         assert_eq!(story.effects(), [Effect::Claim(1, 2)]);
         story.pool.handle_claimed(story.now, Ok(vec![claimed(1)]));
-        let effects = story.effects();
-        let [Effect::Prepare { run, doubted: false, .. }] = effects[..] else { panic!("{effects:?}") };
-        story.pool.handle_prepared(story.now, run, Ok(()));
         story.answers(Answer::Submitted(task(1), false));
         story
     }
@@ -135,9 +132,7 @@ fn a_result_waits_on_the_disk_while_redis_is_away() {
     story.sees(Stage::Started);
     story.sees(end(Outcome::Succeeded, None));
     let effects = story.effects();
-    let [Effect::Collect(run, ended), Effect::Release(_), Effect::Report(_)] = &effects[..] else {
-        panic!("{effects:?}")
-    };
+    let [Effect::Collect(run, ended), Effect::Report(_)] = &effects[..] else { panic!("{effects:?}") };
     assert_eq!((&ended.output[..], &ended.error[..], ended.timed_out), (&b"out"[..], &b""[..], None));
     assert_eq!(ended.log[0].1, "executing task: cd ./p/; ./run.sh ");
     story.pool.handle_reported(story.now, *run, away());
@@ -190,7 +185,7 @@ fn a_task_whose_agents_were_lost_is_a_loss_of_its_run() {
     story.sees(Stage::Started);
     story.sees(end(Outcome::Lost, None));
     let effects = story.effects();
-    assert!(matches!(effects[..], [Effect::Release(_), Effect::Return(_, _, true)]), "{effects:?}");
+    assert!(matches!(effects[..], [Effect::Return(_, _, true)]), "{effects:?}");
 }
 
 #[test]
@@ -211,14 +206,15 @@ fn a_killed_controller_goes_on_with_its_runs() {
     story.effects();
     story.pool.handle_joined(story.now, Ok(vec![claimed(1)]));
     let effects = story.effects();
-    let [Effect::Prepare { run, .. }, Effect::Ask(_, Question::Free)] = effects[..] else { panic!("{effects:?}") };
+    let [Effect::Ask(number, Question::Submit(_)), Effect::Ask(_, Question::Free)] = effects[..] else {
+        panic!("{effects:?}")
+    };
     story.sees(Stage::Started);
     assert_eq!(story.effects(), [], "its task is not that of another time");
-    story.pool.handle_prepared(story.now, run, Ok(()));
-    assert!(matches!(story.answers(Answer::Submitted(task(1), true)), Question::Submit(_)));
+    story.pool.handle_answer(story.now, number, Answer::Submitted(task(1), true));
     let finished = Sight { task: task(1), is_held: false, stage: end(Outcome::Succeeded, None) };
     assert_eq!(story.answers(Answer::Seen(finished)), Question::Look(task(1)));
-    assert!(story.effects().contains(&Effect::Report(run)));
+    assert!(matches!(story.effects()[..], [Effect::Collect(..), Effect::Report(_)]));
 }
 
 #[test]
