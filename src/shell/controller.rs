@@ -37,7 +37,7 @@ use crate::config::{Config, Exposure};
 use crate::engine::controller::{Controller, Departure, Route, Sequencer};
 use crate::protocol::page::PageBytes;
 use crate::protocol::reply;
-use crate::protocol::requests::{self, Message, Refused, Request as Ask, graph, job};
+use crate::protocol::requests::{self, FromAgent, Message, Refused, Request as Ask, graph, job};
 use crate::protocol::rules::Rules;
 use crate::protocol::words::kind;
 use crate::protocol::{Refusal, command, publish, source};
@@ -202,8 +202,12 @@ impl Service {
         };
         match self.admitted(&to, read) {
             Ok((kind, message)) => {
-                if let Message::Agent(..) = message {
+                if let Message::Agent(_, of_agent) = &message {
                     self.doors.exempt(&to);
+                    // The first message of an agent is one.
+                    if let FromAgent::Heartbeat(_) = of_agent {
+                        self.doors.see_agent();
+                    }
                 }
                 self.sequencer.handle_message(now, connection, Route { to, kind }, message);
             }

@@ -88,11 +88,32 @@ impl Pool {
         }
     }
 
-    pub(super) fn free(&mut self, now: Now, count: usize) {
+    /// Claims the next tasks before the last ones have an agent, if there may be more.
+    pub(super) fn consider_more(&mut self) {
+        if self.wants_agents()
+            || (self.has_more && self.claiming == Claiming::Resting && self.waiting() * 2 <= self.wanted)
+        {
+            self.consider_claim();
+        }
+    }
+
+    /// Runs that no agent has yet.
+    fn waiting(&self) -> usize {
+        self.runs.values().filter(|run| run.state.has_no_agent()).count()
+    }
+
+    pub(super) fn free(&mut self, now: Now, free: usize, busy: usize) {
         if self.claiming != Claiming::Counting {
             return;
         }
-        let count = count.saturating_sub(self.runs.values().filter(|run| run.state.has_no_agent()).count());
+        self.wanted = (free + self.pace.ahead(free + busy)).min(free.max(CLAIM_MAX));
+        let waiting = self.waiting();
+        if self.wanted > free && waiting >= free && waiting * 2 > self.wanted {
+            // The next end of a run looks again.
+            self.claiming = Claiming::Resting;
+            return self.timers.set(Timer::Poll, now.mono + POLL_INTERVAL_MAX);
+        }
+        let count = self.wanted.saturating_sub(waiting);
         if count == 0 {
             self.claiming = Claiming::Resting;
             return self.timers.set(Timer::Free, now.mono + FREE_PAUSE);
@@ -109,6 +130,7 @@ impl Pool {
             Ok(tasks) => {
                 let is_full = tasks.len() >= *count;
                 self.claiming = Claiming::Resting;
+                self.has_more = is_full;
                 self.answered(now);
                 tasks.into_iter().for_each(|task| self.begin(now, task));
                 if is_full || self.is_woken {

@@ -10,12 +10,14 @@
 //! | the end | the outputs are in the result, or are read from the agent ([`Reading`]) | Reporting; Returning, if its agents were lost |
 //! | Reporting, Returning | Redis has it, or has no use for it | gone |
 //!
-//! Tasks are claimed in batches: as many as agents are free, less those that have no agent yet. While Redis is away, nothing is
+//! Tasks are claimed in batches: as many as agents are free, and as will be within milliseconds ([`ahead`]), less those that have no
+//! agent yet. While Redis is away, nothing is
 //! claimed, tasks go on, results are kept on the disk, and every call is made again until it is answered; each may be made twice.
 //!
 //! A controller that was killed gets its runs from Redis ([`Pool::handle_joined`]) and submits their tasks with the same keys, so that
 //! it finds those that it has. A task of the controller whose run is not ours any more is killed.
 
+mod ahead;
 mod calls;
 mod tasks;
 
@@ -35,13 +37,14 @@ use crate::protocol::tdf::Budget;
 use crate::types::tdf::Fence;
 use crate::types::{Mono, Now, TaskId};
 
+use ahead::Pace;
 pub use calls::Unanswered;
 
 /// Time that a run waits for an agent before its task is opened again for others. An agent that was free when it was claimed takes it
 /// within milliseconds.
 const PULL_AFTER: Duration = Duration::from_secs(1);
 
-/// Pause before the number of free agents is asked for again: no change of a task shows an agent that joins.
+/// Pause before the number of free agents is asked for again, if neither the end of a task nor an agent has shown one.
 const FREE_PAUSE: Duration = Duration::from_secs(1);
 
 /// Pause before a refused submit is repeated.
@@ -190,6 +193,11 @@ pub struct Pool {
     claim: u64,
     /// Whether a task may have been opened since the last claim left.
     is_woken: bool,
+    /// Whether the last claim got as many tasks as it wanted, so that there may be more.
+    has_more: bool,
+    /// Tasks without an agent that are enough, by the last count of agents.
+    wanted: usize,
+    pace: Pace,
     /// The pause after the next call that is not answered; `None` while Redis answers.
     away: Option<Duration>,
     /// Whether another process has the name, and this was said.
@@ -215,6 +223,9 @@ impl Pool {
             claiming: Claiming::Joining { is_calling: false },
             claim: 0,
             is_woken: false,
+            has_more: false,
+            wanted: 0,
+            pace: Pace::default(),
             away: None,
             is_displaced: false,
             is_refused: false,
@@ -287,8 +298,8 @@ impl Pool {
     pub fn handle_answer(&mut self, now: Now, number: u64, answer: Answer) {
         match self.asked.remove(&number) {
             Some(Asked::Free) => match answer {
-                Answer::Free(count) => self.free(now, count),
-                _ => self.free(now, 0),
+                Answer::Agents { free, busy } => self.free(now, free, busy),
+                _ => self.free(now, 0, 0),
             },
             Some(Asked::Run(run)) => self.take_answer(now, run, answer),
             Some(Asked::Order) | None => {}

@@ -81,7 +81,7 @@ impl Story {
 
     #[track_caller]
     fn free(&mut self, count: usize) {
-        assert_eq!(self.answers(Answer::Free(count)), Question::Free);
+        assert_eq!(self.answers(Answer::Agents { free: count, busy: 0 }), Question::Free);
     }
 
     fn sees(&mut self, stage: Stage) {
@@ -229,4 +229,33 @@ fn a_name_that_another_process_has_ends_the_runs() {
     assert_eq!(story.effects(), []);
     story.passes();
     assert_eq!(story.effects(), [Effect::Join]);
+}
+
+/// Redis and the commit of a submit take longer than a short program: agents would wait for the next one.
+#[test]
+fn short_programs_are_claimed_before_an_agent_is_free() {
+    let mut story = Story::joined();
+    story.free(2);
+    for number in 1..=16 {
+        let effects = story.effects();
+        let [Effect::Claim(_, count)] = effects[..] else { panic!("{effects:?}") };
+        assert!(count <= 2, "no program is known to be short");
+        story.pool.handle_claimed(story.now, Ok(vec![claimed(number)]));
+        story.answers(Answer::Submitted(task(number), false));
+        let sight = Sight { task: task(number), is_held: false, stage: end(Outcome::Succeeded, None) };
+        story.pool.handle_change(story.now, sight, &agents::key(&claimed(number).fence));
+        story.effects();
+        story.pool.handle_woken();
+        let effects = story.effects();
+        let [Effect::Ask(question, Question::Free)] = effects[..] else { panic!("{effects:?}") };
+        story.pool.handle_answer(story.now, question, Answer::Agents { free: 0, busy: 2 });
+        if number < 16 {
+            assert_eq!(story.effects(), [], "no agent is free");
+            story.pool.handle_freed();
+            story.free(2);
+        }
+    }
+    let effects = story.effects();
+    let [Effect::Claim(_, count)] = effects[..] else { panic!("{effects:?}") };
+    assert!(count > 2, "they take no time: {count}");
 }

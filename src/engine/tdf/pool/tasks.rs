@@ -9,6 +9,7 @@ use crate::engine::tdf::cut;
 use crate::protocol::hosted::{End, Sight, Stage};
 use crate::protocol::tdf::agents;
 use crate::types::Outcome;
+use std::time::Duration;
 
 impl State {
     /// Whether no agent has it yet.
@@ -161,10 +162,11 @@ impl Pool {
     fn finished(&mut self, now: Now, run: RunNumber, task: TaskId, end: Box<End>) {
         self.tasks.remove(&task);
         self.timers.clear(&Timer::Pull(run));
-        // The door may not know yet that an agent is wanted.
-        if self.wants_agents() {
-            self.consider_claim();
+        if let Some((started, ended)) = end.started.zip(end.ended) {
+            self.pace.note(Duration::from_micros(ended.micros().saturating_sub(started.micros())));
         }
+        // The door may not know yet that an agent is wanted.
+        self.consider_more();
         let is_ours = end.reason.as_deref().is_some_and(|reason| reason.ends_with(TAKEN_BACK));
         if end.outcome == Outcome::Killed && end.started.is_none() && is_ours {
             return self.give_back(run, false);
