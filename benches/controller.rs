@@ -184,6 +184,7 @@ fn rules() -> Rules {
         apply_wait_max: wait_max,
         submits: llts::protocol::rules::SubmitLimits::DEFAULT,
         graphs: llts::types::GraphLimits::DEFAULT,
+        sources: llts::types::AllowedSources::default(),
         defaults: llts::protocol::rules::DefaultPolicies::default(),
     }
 }

@@ -99,6 +99,7 @@ fn a_task(bencher: divan::Bencher<'_, '_>) {
                 round,
                 tool: tool.clone(),
                 command: None,
+                source: None,
                 fields: fields.clone(),
                 batch_delay: Duration::ZERO,
                 lease: None,

@@ -85,6 +85,13 @@
 //! is reused as that of a small tool is. Only the senders that `ALLOW_COMMANDS` names may submit one ([`types::AllowCommands`]);
 //! the transport knows the sender.
 //!
+//! # Fetched programs
+//!
+//! A task can name the source of its program ([`types::TaskSource`]). Its operation is built in, too, so that only agents that report it
+//! get such tasks. The agent fetches the program ([`shell::source`]) and packs it as a tool; from then on it has the cache and the
+//! reused folders of a tool. Which sources are allowed is checked at the submit, and stays with the task, because the agent checks
+//! redirects and addresses by it. The tasks that a controller claims from a namespace of TDF come in this way.
+//!
 //! # Outputs
 //!
 //! The result of a run contains the end of each output. The rest stays at the agent ([`shell::outputs`]), and is read through the
@@ -160,7 +167,7 @@
 //! A worker ([`shell::tdf::worker`]) fetches programs from their sources ([`shell::source`]) and runs them as an agent runs a tool: with
 //! a guard, and until nothing of them is left. Its result waits on the disk while Redis is away. With `[tdf] REDIS_URL`, a controller is
 //! such a worker with as many tasks as it has agents ([`engine::tdf::pool`], [`shell::tdf::pool`]): behind a door
-//! ([`shell::hosted`]), each claimed task becomes a task of the controller.
+//! ([`shell::hosted`]), each claimed task becomes a task of the controller, whose agent fetches its program.
 //!
 //! # Task lists
 //!

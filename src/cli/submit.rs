@@ -46,6 +46,21 @@ pub(super) struct TaskArgs {
     /// Submitting the same task again with the same key returns the first one
     #[arg(long, value_name = "KEY", help_heading = "Policy")]
     submit_key: Option<String>,
+    /// Where its agent fetches the program, in place of an installed tool: see `[source]` of the configuration
+    #[arg(long, value_name = "URL", requires = "tool", help_heading = "Fetched program")]
+    source: Option<String>,
+    /// The SHA-256 of what is fetched
+    #[arg(long, value_name = "HEX", requires = "source", help_heading = "Fetched program")]
+    sha256: Option<String>,
+    /// Arguments for run.sh, as sh reads them in the line `./run.sh TEXT`
+    #[arg(
+        long,
+        value_name = "TEXT",
+        requires = "source",
+        allow_hyphen_values = true,
+        help_heading = "Fetched program"
+    )]
+    input: Option<String>,
     #[command(flatten)]
     command: CommandArgs,
     #[command(flatten)]
@@ -68,7 +83,11 @@ impl TaskArgs {
             None => self.command.submission(is_elsewhere)?,
             Some(tool) => {
                 ToolName::new(tool).map_err(|error| Failure::usage(error.to_string()))?;
-                Submission { parameters: parameter::collect(&self.parameters)?, ..Submission::new(tool) }
+                let work = Submission { parameters: parameter::collect(&self.parameters)?, ..Submission::new(tool) };
+                match &self.source {
+                    Some(source) => work.fetched(source, self.sha256.as_deref(), self.input.as_deref()),
+                    None => work,
+                }
             }
         };
         let submission = Submission {

@@ -199,13 +199,26 @@ impl Reader {
         })
     }
 
+    /// A list of texts that `parse` accepts; `allowed` describes such lists.
+    pub(super) fn each<T>(
+        &mut self,
+        key: &str,
+        allowed: &str,
+        parse: impl Fn(&str) -> Option<T>,
+    ) -> Result<Vec<T>, ConfigError> {
+        let setting = self.take(key)?;
+        let values = match &setting.value {
+            Value::Texts(texts) => texts.iter().map(|text| parse(text)).collect(),
+            _ => None,
+        };
+        values.ok_or_else(|| bad(key, &setting, allowed))
+    }
+
     /// Networks such as 10.0.0.0/8.
     pub(super) fn networks(&mut self, key: &str) -> Result<Vec<String>, ConfigError> {
-        let setting = self.take(key)?;
-        match &setting.value {
-            Value::Texts(texts) if texts.iter().all(|text| is_network(text)) => Ok(texts.clone()),
-            _ => Err(bad(key, &setting, "a list of networks such as [\"10.0.0.0/8\", \"fd00::/8\"]")),
-        }
+        self.each(key, "a list of networks such as [\"10.0.0.0/8\", \"fd00::/8\"]", |text| {
+            is_network(text).then(|| text.to_owned())
+        })
     }
 }
 

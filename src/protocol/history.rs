@@ -197,6 +197,8 @@ fn waits(record: &TaskRecord, holdup: &Holdup) -> String {
     let needs = &record.policy.needs;
     let tool = if record.tool.is_command() {
         "the operation for commands".to_owned()
+    } else if record.tool.is_source() {
+        "the operation for fetched programs".to_owned()
     } else {
         format!("its tool {}", record.tool)
     };
@@ -243,6 +245,7 @@ fn waits(record: &TaskRecord, holdup: &Holdup) -> String {
             "it is a command, and no agent here runs commands; upgrade the agents, or start one of this version"
                 .to_owned()
         }
+        Holdup::NoSources => no_sources(),
         Holdup::Look(agent) => format!(
             "no other agent has its tool {}; agent {agent} was asked for it and has not answered; when it has, or is lost, \
              the task goes to an agent that has the tool, or ends with exit code {}",
@@ -260,6 +263,15 @@ fn waits(record: &TaskRecord, holdup: &Holdup) -> String {
             agents(*before, *servers, *is_one_idle, blocked.as_deref(), &tool)
         }
     }
+}
+
+fn no_sources() -> String {
+    format!(
+        "its program is fetched by its agent ({}), and no agent here fetches programs: their heartbeats have no {}; upgrade the \
+         agents, or start one of this version",
+        words::SOURCE,
+        words::FETCHES
+    )
 }
 
 /// Why a task that could start does not: its agents are busy.

@@ -16,7 +16,17 @@ pub const CONTROLLER_ADDRESS: &str = "CONTROLLER_ADDRESS";
 
 /// Whether only `task.json` shows a field to a run, because it may be too long for an environment.
 fn is_in_json_only(name: &str) -> bool {
-    [words::COMMAND, words::SHELL, words::STDIN, words::STREAMS, words::ENV, words::AFTER].contains(&name)
+    const LONG: [&str; 8] = [
+        words::COMMAND,
+        words::SHELL,
+        words::STDIN,
+        words::STREAMS,
+        words::ENV,
+        words::AFTER,
+        words::INPUT,
+        words::INPUT_HEX,
+    ];
+    LONG.contains(&name)
 }
 
 /// `task.info`: one `key=value` line per submitted field, then the id and the round of the task.
@@ -158,6 +168,7 @@ mod tests {
             round: Round(0),
             tool: ToolName::new("test").unwrap(),
             command: None,
+            source: None,
             fields,
             batch_delay: Duration::ZERO,
             lease: None,

@@ -33,7 +33,7 @@ pub struct FieldLimits {
     pub name_bytes: usize,
     /// Maximum bytes of a field's text, except those of a command.
     pub value_bytes: usize,
-    /// Maximum bytes of `__COMMAND__`, `__SHELL__` and `__ENV__` each: `COMMAND_BYTES_MAX`.
+    /// Maximum bytes of `__COMMAND__`, `__SHELL__`, `__ENV__` and `__INPUT__` each: `COMMAND_BYTES_MAX`.
     pub command_bytes: usize,
 }
 
@@ -45,7 +45,9 @@ impl FieldLimits {
     /// The most bytes of the text of a field, with the key of the configuration that says so, and the code of a longer one.
     pub(super) fn of_text(&self, name: &str) -> (usize, &'static str, Code) {
         match name {
-            words::COMMAND | words::SHELL | words::ENV => (self.command_bytes, "COMMAND_BYTES_MAX", Code::LimitReached),
+            words::COMMAND | words::SHELL | words::ENV | words::INPUT | words::INPUT_HEX => {
+                (self.command_bytes, "COMMAND_BYTES_MAX", Code::LimitReached)
+            }
             // The reader of the document has a limit of its own.
             words::GRAPH => (self.message_bytes, "GRAPH_BYTES_MAX", Code::LimitReached),
             words::STDIN => (STDIN_BYTES_MAX, "a fixed limit", Code::LimitReached),

@@ -48,6 +48,7 @@ pub mod reply;
 pub mod requests;
 mod result;
 pub mod rules;
+pub mod source;
 pub mod step_files;
 pub mod task;
 pub mod tdf;

@@ -349,6 +349,7 @@ mod tests {
             defaults: DefaultPolicies::default(),
             submits: crate::protocol::rules::SubmitLimits::DEFAULT,
             graphs: crate::types::GraphLimits::DEFAULT,
+            sources: crate::types::AllowedSources::default(),
         }
     }
 

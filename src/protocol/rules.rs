@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::json::FieldLimits;
-use crate::types::{AddressPolicy, GraphLimits, Policy, ToolName};
+use crate::types::{AddressPolicy, AllowedSources, GraphLimits, Policy, ToolName};
 
 /// The limits and defaults for the content of messages.
 #[derive(Clone, Debug)]
@@ -23,6 +23,8 @@ pub struct Rules {
     pub submits: SubmitLimits,
     /// Limits of step graphs.
     pub graphs: GraphLimits,
+    /// The sources of programs that agents may fetch: `[source] ALLOW_SCHEMES` and `ALLOW_HOSTS`.
+    pub sources: AllowedSources,
 }
 
 /// The limits of submits.
@@ -80,6 +82,7 @@ impl Rules {
             defaults: DefaultPolicies::default(),
             submits: SubmitLimits::DEFAULT,
             graphs: GraphLimits::DEFAULT,
+            sources: AllowedSources::default(),
         }
     }
 }

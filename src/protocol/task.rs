@@ -70,14 +70,14 @@ pub(super) fn value_of(member: &str) -> Option<&str> {
     member.split_once(':').map(|(_, value)| value)
 }
 
-/// Whether a task was submitted with exactly these fields, in any order.
+/// Whether a task was submitted with exactly these fields, in any order; the service has added `__ALLOWED_SOURCES__`.
 #[must_use]
 pub fn is_submitted_as(record: &TaskRecord, fields: &Fields) -> bool {
     // As JSON: the text "1" differs from the number 1.
     let members = |fields: &Fields| -> BTreeMap<String, String> {
         let member =
             |(name, value): (&str, &Scalar)| (name.to_owned(), json::members(&Fields::new().with(name, value.clone())));
-        fields.iter().map(member).collect()
+        fields.iter().filter(|(name, _)| *name != words::ALLOWED_SOURCES).map(member).collect()
     };
     let stored = json::parse(format!("{{{}}}", record.submitted).as_bytes(), &json::FieldLimits::TRUSTED);
     stored.is_ok_and(|stored| members(&stored) == members(fields))
@@ -239,7 +239,8 @@ const FIELDS: [Field; 33] = [
 ];
 
 /// Fields of other messages: a submitter that sends one of them would confuse the readers of those.
-const OF_OTHER_MESSAGES: [&str; 19] = [
+const OF_OTHER_MESSAGES: [&str; 20] = [
+    words::ALLOWED_SOURCES,
     words::GRAPH,
     words::SESSION,
     words::WANTED,

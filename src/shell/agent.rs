@@ -12,6 +12,7 @@ mod preparation;
 mod runner;
 mod serving;
 mod session;
+mod sources;
 
 use std::io::Write as _;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
@@ -149,7 +150,7 @@ pub fn run(config: &Config, name: &Name, guard: Option<GuardPlan>) -> Result<(),
         session,
         replaces: sessions.before,
         tags: config.agent.tags.clone(),
-        tools: Some(tools.tools().and_commands()),
+        tools: Some(tools.tools().and_built_ins()),
         ip: ip.to_string(),
         heartbeat_interval: config.agent.heartbeat_interval,
         kill_interval: config.agent.kill_interval,
@@ -330,7 +331,7 @@ impl Agent {
             Some(tool) => self.tools.missed(now, &tool),
             None => self.tools.check_if_due(now),
         };
-        has_changed && self.slot.handle_tools(now, self.tools.tools().and_commands())
+        has_changed && self.slot.handle_tools(now, self.tools.tools().and_built_ins())
     }
 
     /// Carries out the engine's decisions. `Some` when the agent has ended.
@@ -350,7 +351,7 @@ impl Agent {
                 }
                 Effect::Look(number) => {
                     self.tools.look_anew(clock::now());
-                    self.slot.handle_looked(now, number, self.tools.tools().and_commands());
+                    self.slot.handle_looked(now, number, self.tools.tools().and_built_ins());
                 }
                 Effect::Ready => announce(&self.sender.agent),
                 Effect::Lease(hold) => {

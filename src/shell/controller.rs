@@ -40,11 +40,11 @@ use crate::config::{Config, Exposure};
 use crate::engine::controller::{Controller, Departure, Route, Sequencer};
 use crate::protocol::page::PageBytes;
 use crate::protocol::reply;
-use crate::protocol::requests::{self, Message, Refused, Request as Ask, graph, job};
+use crate::protocol::requests::{self, FromAgent, Message, Refused, Request as Ask, graph, job};
 use crate::protocol::rules::Rules;
 use crate::protocol::words::kind;
-use crate::protocol::{Refusal, command, publish};
-use crate::types::{AllowCommands, GraphChange, JobStatus, Mono, Now};
+use crate::protocol::{Refusal, command, publish, source};
+use crate::types::{AllowCommands, Caller, CallerPlace, GraphChange, JobStatus, Mono, Now};
 
 /// Requests per turn and door: many share a commit, and a flood does not delay a deadline for long.
 const REQUESTS_PER_TURN: usize = 256;
@@ -209,8 +209,12 @@ impl Service {
         };
         match self.admitted(&to, read) {
             Ok((kind, message)) => {
-                if let Message::Agent(..) = message {
+                if let Message::Agent(_, of_agent) = &message {
                     self.doors.exempt(&to);
+                    // The first message of an agent is one.
+                    if let FromAgent::Heartbeat(_) = of_agent {
+                        self.doors.see_agent();
+                    }
                 }
                 self.sequencer.handle_message(now, connection, Route { to, kind }, message);
             }
@@ -248,8 +252,12 @@ impl Service {
         }
     }
 
-    /// Whether the sender of a message may send a command, if it contains one.
+    /// Whether the sender of a message may send a command or a source that is not checked, if it contains one.
     fn admit(&mut self, to: &Address, message: &Message) -> Result<(), Refusal> {
+        let is_own = |caller: Caller| caller.place == CallerPlace::Own;
+        if message.has_unchecked_source() && !self.doors.caller(to).is_some_and(is_own) {
+            return Err(source::not_yours());
+        }
         let is_admitted = |caller| self.allow_commands.admits(caller);
         if !message.has_command() || self.doors.caller(to).is_some_and(is_admitted) {
             return Ok(());

@@ -9,6 +9,7 @@ use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::PublicKey;
+pub(in crate::types) use policy::embedded_v4;
 pub use policy::{AddressPolicy, Cidr, CidrError};
 
 /// Bytes of an address: a host name has at most 253, the rest is scheme and port.

@@ -12,6 +12,8 @@ pub struct Caller {
 /// The place of a sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CallerPlace {
+    /// The controller itself: a master in its process.
+    Own,
     /// It was let in by the mode of a file of the service: the unix socket, or the token for HTTP.
     Socket,
     /// On this machine, as a process of the service's own user or of root.
@@ -60,7 +62,7 @@ impl AllowCommands {
     pub const fn admits(self, caller: Caller) -> bool {
         match (self, caller.place) {
             (Self::No, _) => false,
-            (_, CallerPlace::Socket) => true,
+            (_, CallerPlace::Own | CallerPlace::Socket) => true,
             (Self::SameUser, place) => matches!(place, CallerPlace::SameUser),
             (Self::Loopback, place) => !matches!(place, CallerPlace::Elsewhere),
             (Self::Keys, _) => caller.has_key,

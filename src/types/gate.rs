@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{AgentId, Label, Labels, TaskId, Term, Wall};
+use super::{AgentId, Label, Labels, TaskId, Term, ToolName, Wall};
 
 /// The requirements for a start: part of a policy. Tasks with equal requirements wait in one line.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -110,6 +110,8 @@ pub enum Holdup {
     NoTool,
     /// No present agent runs commands.
     NoCommands,
+    /// No present agent fetches programs.
+    NoSources,
     /// No agent is known to have its tool. At least this agent has not answered yet whether it has.
     Look(AgentId),
     /// An agent has its tool, but may not run the task.
@@ -125,6 +127,18 @@ pub enum Holdup {
         /// One of them that is busy only because of what its last task left behind.
         blocked: Option<Box<BlockedAgent>>,
     },
+}
+
+impl Holdup {
+    /// Of a task whose tool, or built-in operation, no present agent has.
+    #[must_use]
+    pub fn without(tool: &ToolName) -> Self {
+        match tool {
+            tool if tool.is_command() => Self::NoCommands,
+            tool if tool.is_source() => Self::NoSources,
+            _ => Self::NoTool,
+        }
+    }
 }
 
 /// The agents that have the tool of a task.

@@ -23,6 +23,7 @@ mod output;
 mod policy;
 mod public_key;
 mod run;
+mod source;
 mod step;
 mod task;
 pub mod tdf;
@@ -60,6 +61,10 @@ pub use policy::{Counts, Policy, PolicyField, PolicySlot};
 pub(crate) use public_key::z85_key;
 pub use public_key::{BadKey, PublicKey};
 pub use run::{Defer, OutputBytes, Phase, PhaseTimes, RunResult};
+pub use source::{
+    AllowedHost, AllowedSources, InvalidAllowedHost, InvalidSource, Source, SourceForm, SourceRefusal, SourceScheme,
+    TaskSource,
+};
 pub use step::{Inputs, InvalidLocation, Provided, StepContext, StepRole, checked_location};
 pub use task::{Acknowledgement, Assignment, Kill, KillCause, PastRound, RoundEnd, TaskRecord, TaskState};
 pub use term::{Prior, Term, Wanted};

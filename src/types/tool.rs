@@ -8,8 +8,11 @@ use super::checked::checked_text;
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ToolName(Arc<str>);
 
-/// The built-in operation. No tool can have this name, because `:` is not allowed in one.
+/// The built-in operation for commands. No tool can have this name, because `:` is not allowed in one.
 static COMMAND: LazyLock<ToolName> = LazyLock::new(|| ToolName(":command".into()));
+
+/// The built-in operation for programs that an agent fetches.
+static SOURCE: LazyLock<ToolName> = LazyLock::new(|| ToolName(":source".into()));
 
 /// A text that is not a tool name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -36,24 +39,43 @@ impl ToolName {
         Err(InvalidToolName(text.chars().take(Self::BYTES_MAX).collect()))
     }
 
-    /// The built-in operation, which runs the command in the fields of the task ([`super::TaskCommand`]) and needs no archive.
+    /// The built-in operation that runs the command in the fields of the task ([`super::TaskCommand`]) and needs no archive.
     #[must_use]
     pub fn command() -> Self {
         COMMAND.clone()
     }
 
-    /// Whether it is the built-in operation.
+    /// The built-in operation that fetches the program of the task from its source ([`super::TaskSource`]).
+    #[must_use]
+    pub fn source() -> Self {
+        SOURCE.clone()
+    }
+
+    /// Whether it is the operation for programs that an agent fetches.
+    #[must_use]
+    pub fn is_source(&self) -> bool {
+        *self == *SOURCE
+    }
+
+    /// Whether it is one of the built-in operations, for which no agent has an archive.
+    #[must_use]
+    pub fn is_built_in(&self) -> bool {
+        self.0.starts_with(':')
+    }
+
+    /// Whether it is the operation for commands.
     #[must_use]
     pub fn is_command(&self) -> bool {
         *self == *COMMAND
     }
 
-    /// Checks a stored text: a tool name, or the built-in operation.
+    /// Checks a stored text: a tool name, or a built-in operation.
     ///
     /// # Errors
     /// When the text is neither.
     pub fn stored(text: &str) -> Result<Self, InvalidToolName> {
-        if text == COMMAND.as_str() { Ok(Self::command()) } else { Self::new(text) }
+        let built_in = [&COMMAND, &SOURCE].into_iter().find(|operation| operation.as_str() == text);
+        built_in.map_or_else(|| Self::new(text), |operation| Ok((*operation).clone()))
     }
 
     /// The name of the folder below the folder of a task in which it runs.
@@ -109,5 +131,9 @@ mod tests {
         assert!(ToolName::stored(command.as_str()).unwrap().is_command());
         assert!(!ToolName::stored("command").unwrap().is_command());
         assert_eq!(command.folder_name(), "command");
+        let source = ToolName::source();
+        assert!(ToolName::new(source.as_str()).is_err() && !source.is_command() && !command.is_source());
+        assert!(ToolName::stored(source.as_str()).unwrap().is_source());
+        assert!(source.is_built_in() && command.is_built_in() && !ToolName::new("source").unwrap().is_built_in());
     }
 }

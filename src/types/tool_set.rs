@@ -1,7 +1,7 @@
 //! The tools of an agent: those that it reports in a heartbeat, and those that the controller has learned of since.
 //!
 //! As text, on the wire and for people: names separated by commas; `*` for every tool; `*,-a,-b` for every tool but two.
-//! The text says nothing about commands, whose built-in operation is an element of the set like a tool.
+//! The text says nothing about the built-in operations, which are elements of the set like tools.
 
 use std::fmt;
 
@@ -20,10 +20,10 @@ pub enum ToolSet {
 const EVERY: &str = "*";
 
 impl ToolSet {
-    /// Every tool, but no commands.
+    /// Every tool, but no built-in operation.
     #[must_use]
     pub fn every() -> Self {
-        Self::AllBut(vec![ToolName::command()])
+        Self::AllBut(vec![ToolName::command(), ToolName::source()])
     }
 
     /// The set with commands added.
@@ -38,6 +38,24 @@ impl ToolSet {
         self.has(&ToolName::command())
     }
 
+    /// The set with programs that the agent fetches added.
+    #[must_use]
+    pub fn and_sources(&self) -> Self {
+        self.changed(&ToolName::source(), true)
+    }
+
+    /// The set with every built-in operation added.
+    #[must_use]
+    pub fn and_built_ins(&self) -> Self {
+        self.and_commands().and_sources()
+    }
+
+    /// Whether programs that the agent fetches are in the set.
+    #[must_use]
+    pub fn has_sources(&self) -> bool {
+        self.has(&ToolName::source())
+    }
+
     /// Exactly these tools, given in any order.
     #[must_use]
     pub fn only(mut names: Vec<ToolName>) -> Self {
@@ -46,7 +64,7 @@ impl ToolSet {
         Self::Only(names)
     }
 
-    /// Reads a set without commands from its text.
+    /// Reads a set without built-in operations from its text.
     ///
     /// # Errors
     /// When one of the names cannot name a tool.
@@ -104,7 +122,7 @@ impl fmt::Display for ToolSet {
             f.write_str(EVERY)?;
             separator = ",";
         }
-        for name in self.names().iter().filter(|name| !name.is_command()) {
+        for name in self.names().iter().filter(|name| !name.is_built_in()) {
             write!(f, "{separator}{lacking}{name}")?;
             separator = ",";
         }
@@ -132,10 +150,12 @@ mod tests {
     }
 
     #[test]
-    fn commands_are_in_no_text() {
+    fn built_in_operations_are_in_no_text() {
         for text in ["", "a", "*", "*,-a"] {
             let set = ToolSet::parse(text).unwrap();
             assert!(!set.has_commands() && set.and_commands().has_commands(), "{text:?}");
+            assert!(!set.has_sources() && set.and_sources().has_sources(), "{text:?}");
+            assert_eq!(set.and_sources().to_string(), text);
             assert_eq!(set.and_commands().to_string(), text);
             assert_eq!(set.and_commands().has(&tool("a")), set.has(&tool("a")), "{text:?}");
         }

@@ -142,6 +142,7 @@ pub(crate) const SHELL: &[(&str, &[&str])] = &[
             "process",
             "readable",
             "signals",
+            "source",
             "stdio",
             "supervised",
             "tools",

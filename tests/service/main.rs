@@ -9,6 +9,7 @@ mod jobs;
 mod peers;
 mod restart;
 mod sandbox;
+mod sources;
 mod tools;
 
 use serde_json::{Value, json};

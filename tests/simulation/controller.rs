@@ -154,6 +154,7 @@ pub(crate) fn rules() -> Rules {
         defaults,
         submits: SubmitLimits::DEFAULT,
         graphs: llts::types::GraphLimits::DEFAULT,
+        sources: llts::types::AllowedSources::default(),
     }
 }
 

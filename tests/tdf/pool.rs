@@ -37,7 +37,7 @@ struct Home {
 }
 
 impl Home {
-    /// One whose programs are those of the place.
+    /// One whose results are kept in the place.
     fn new(place: &Place, name: &str) -> Self {
         let folder = place.path(name);
         for name in ["log", "tools"] {
@@ -86,6 +86,16 @@ impl Drop for Home {
     }
 }
 
+/// The source of the program `p` of the place.
+fn source(place: &Place) -> String {
+    format!("rsync:{}", place.path("p/run.sh").display())
+}
+
+/// Opens a task of it with this input.
+fn open_input(place: &Place, input: &str) -> u64 {
+    place.open(&Order { source: &source(place), input: input.as_bytes(), ..Order::default() })
+}
+
 fn count(place: &Place, set: &str) -> u64 {
     place.redis.ask(&format!("ZCARD {NAMESPACE}:{set}"))
 }
@@ -96,11 +106,16 @@ fn a_task_ends_as_it_does_with_a_worker() {
     place.program("p", "eval \"$1\"");
     let home = Home::new(&place, "a");
     home.up();
-    let good = place.open_input("'echo out; exit 3'");
-    let bad = place.open_input("'echo out; echo bad >&2'");
-    let long = place.open_input("'head -c 10000 /dev/zero | tr \"\\0\" x'");
-    let bytes = place.open(&Order { input: b"'printf \"<\xff>\"'", ..Order::default() });
-    let slow = place.open(&Order { input: b"'echo begun; sleep 100'", timeout: "0.3", ..Order::default() });
+    let good = open_input(&place, "'echo out; exit 3'");
+    let bad = open_input(&place, "'echo out; echo bad >&2'");
+    let long = open_input(&place, "'head -c 10000 /dev/zero | tr \"\\0\" x'");
+    let bytes = place.open(&Order { source: &source(&place), input: b"'printf \"<\xff>\"'", ..Order::default() });
+    let slow = place.open(&Order {
+        source: &source(&place),
+        input: b"'echo begun; sleep 100'",
+        timeout: "0.3",
+        ..Order::default()
+    });
     let unknown = place.open(&Order { program: "../p", ..Order::default() });
     let absent = place.open(&Order { program: "absent", ..Order::default() });
     for (id, set) in
@@ -116,7 +131,7 @@ fn a_task_ends_as_it_does_with_a_worker() {
     assert!((4090..=4096).contains(&output.len()) && output.contains("[llts: 5952 of 10000 bytes are left out here]"));
     assert_eq!(place.field(bytes, "0:output"), "<\u{fffd}>");
     eventually("the end of the slow program", || !home.has("RUNNING"));
-    assert!(place.field(unknown, "0:error").starts_with("\"../p\" is not the name of a program"));
+    assert!(place.field(unknown, "0:error").starts_with("\"../p\" is not a tool name"));
     assert!(place.field(absent, "0:error").starts_with("program './absent/run.sh' does not exist!"));
     let log = place.field(good, "log");
     assert!(log.contains(" - executing task: cd ./p/; ./run.sh 'echo out; exit 3'\n"), "{log}");
@@ -128,11 +143,11 @@ fn a_task_ends_as_it_does_with_a_worker() {
 #[test]
 fn no_more_is_claimed_than_can_start() {
     let place = Place::new();
-    place.program("p", "until test -e ../go; do sleep 0.02; done");
+    place.program("p", &format!("until test -e {}; do sleep 0.02; done", place.path("go").display()));
     let home = Home::new(&place, "a");
     home.up();
     for _ in 0..6 {
-        place.open_input("");
+        open_input(&place, "");
     }
     eventually("two runs", || count(&place, "running") == 2);
     eventually("two commands", || home.llts(&["list", "--job", "tdf", "--status", "RUNNING"]).stdout.len() > 100);
@@ -145,7 +160,7 @@ fn no_more_is_claimed_than_can_start() {
 #[test]
 fn two_controllers_run_each_task_once_while_one_is_killed() {
     let place = Place::new();
-    place.program("p", "echo $1 >>../runs; echo $1");
+    place.program("p", &format!("echo $1 >>{}; echo $1", place.path("runs").display()));
     let manager = "[manager]\nround_duration=0.05\n[task_defaults]\n";
     place.redis.write_config("manager.cfg", NAMESPACE, manager);
     let config = place.redis.folder().join("manager.cfg");
@@ -160,7 +175,7 @@ fn two_controllers_run_each_task_once_while_one_is_killed() {
         "open",
         config.to_str().unwrap(),
         "p",
-        "http://127.0.0.1:1/run.sh",
+        &source(&place),
         "--each-line",
         place.path("lines").to_str().unwrap(),
     ]);
@@ -196,12 +211,13 @@ fn a_redis_that_is_away_at_the_start_or_in_the_middle_loses_nothing() {
     let mut redis = Redis::durable();
     redis.kill();
     let mut place = Place::with(redis);
-    place.program("p", "echo begun >>../runs; until test -e ../go; do sleep 0.02; done; echo out");
+    let [runs, go] = ["runs", "go"].map(|name| place.path(name).display().to_string());
+    place.program("p", &format!("echo begun >>{runs}; until test -e {go}; do sleep 0.02; done; echo out"));
     let home = Home::new(&place, "a");
     home.up();
     eventually("a word about it", || home.log().contains("the work in progress goes on"));
     place.redis.start_again();
-    let id = place.open_input("");
+    let id = open_input(&place, "");
     place.until(id, "running");
     eventually("the program", || place.path("runs").exists());
     place.redis.kill();

@@ -116,7 +116,10 @@ impl Ground {
 
     /// Opens so many tasks of the program that does nothing.
     pub(crate) fn open(&self, namespace: &mut Namespace, count: usize) -> Result<Vec<TaskId>, BenchError> {
-        let orders = vec![Order::new(PROGRAM, "http://127.0.0.1:1/run.sh", "1"); count];
+        let script = self.folder.join(PROGRAM).join("run.sh");
+        let script = script.canonicalize().map_err(BenchError::io("find run.sh"))?;
+        let source = format!("rsync:{}", script.display());
+        let orders = vec![Order::new(PROGRAM, &source, "1"); count];
         Ok(namespace.open(&orders, &self.defaults, rand::random(), rand::random)?)
     }
 

@@ -167,7 +167,7 @@ impl Lanes {
                 }
                 (true, true, false) => lane.serve(&mut self.heads, vec![set], true),
                 (false, ..) if !served => {}
-                (false, _, true) if lane.servers.len() == 1 && !tool.is_command() => {
+                (false, _, true) if lane.servers.len() == 1 && !tool.is_built_in() => {
                     lane.serve(&mut self.heads, sets.live().to_vec(), false);
                     self.unsought.insert(tool.clone());
                 }
@@ -261,5 +261,5 @@ fn take_all(to: &mut BTreeSet<Place>, from: &mut BTreeSet<Place>) {
 /// The sets that serve a lane, and whether they contain its tool.
 fn servers_of(tool: &ToolName, sets: &ToolSets) -> (Vec<SetId>, bool) {
     let with: Vec<_> = sets.with(tool).collect();
-    if with.is_empty() && !tool.is_command() { (sets.live().to_vec(), false) } else { (with, true) }
+    if with.is_empty() && !tool.is_built_in() { (sets.live().to_vec(), false) } else { (with, true) }
 }

@@ -307,7 +307,7 @@ impl Queue {
             return Holdup::NoLease;
         }
         if self.sets.with(&record.tool).next().is_none() {
-            return if record.tool.is_command() { Holdup::NoCommands } else { Holdup::NoTool };
+            return Holdup::without(&record.tool);
         }
         if !agents_with(needs, Some(&record.tool)) {
             return Holdup::ToolElsewhere;
@@ -320,7 +320,7 @@ impl Queue {
         let tells = |set: &SetId| self.sets.get(*set).is_some_and(|set| matches!(**set, ToolSet::Only(_)));
         let servers = match servers {
             _ if servers.len() == self.sets.live().len() => Servers::All,
-            _ if record.tool.is_command() || servers.iter().all(tells) => Servers::Told,
+            _ if record.tool.is_built_in() || servers.iter().all(tells) => Servers::Told,
             _ => Servers::Untold,
         };
         Holdup::Agents { before, servers, is_one_idle: false, blocked: None }

@@ -112,7 +112,7 @@ impl ToolSets {
     /// The tools of present agents, one several times if several sets have it.
     pub(super) fn names(&self) -> impl Iterator<Item = &ToolName> {
         let names = self.live.iter().filter_map(|id| self.get(*id)).flat_map(|set| set.names());
-        names.filter(|tool| !tool.is_command())
+        names.filter(|tool| !tool.is_built_in())
     }
 
     /// The sets of present agents that contain this tool.

@@ -40,7 +40,12 @@ pub enum Question<Work, Known> {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Answer {
     /// To [`Question::Free`].
-    Free(usize),
+    Agents {
+        /// Agents without a task.
+        free: usize,
+        /// Agents with one.
+        busy: usize,
+    },
     /// To [`Question::Submit`]: the task, and whether it had been accepted before.
     Submitted(TaskId, bool),
     /// To [`Question::Find`] and [`Question::Look`].

@@ -169,6 +169,7 @@ fn job(number: u64) -> Job {
         round: Round(0),
         tool: ToolName::new("t").unwrap(),
         command: None,
+        source: None,
         fields: Fields::new(),
         batch_delay: Duration::ZERO,
         lease: None,

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use super::{FromAgent, Kind, words};
 use crate::protocol::json::{self, ObjectWriter};
-use crate::protocol::{command, locations, task};
+use crate::protocol::{command, locations, source, task};
 use crate::types::{
-    Fields, PortName, Round, StepContext, StepName, StepRole, TaskCommand, TaskId, TaskRecord, ToolName,
+    Fields, PortName, Round, StepContext, StepName, StepRole, TaskCommand, TaskId, TaskRecord, TaskSource, ToolName,
 };
 
 /// Requests a task.
@@ -27,6 +27,8 @@ pub struct Job {
     pub tool: ToolName,
     /// The command of the built-in operation.
     pub command: Option<Box<TaskCommand>>,
+    /// The source of its program, if the agent fetches it.
+    pub source: Option<Box<TaskSource>>,
     /// The submitted fields.
     pub fields: Fields,
     /// The maximum delay of every report except that of the end.
@@ -96,8 +98,13 @@ impl Job {
         let (batch_delay, lease) = (time(words::SLACK).unwrap_or_default(), time(words::LEASE));
         // A task that is a part of a graph cannot run as one that is not.
         let step = if fields.get(words::INPUTS).is_some() { Some(Arc::new(read_step(&fields)?)) } else { None };
+        // An invalid source is no task.
+        let source = match source::read(&fields, &tool) {
+            Some(source) if step.is_none() => Some(Box::new(source?)),
+            _ => None,
+        };
         fields.retain(|name, _| !task::is_ours(name));
-        Some(Self { task, round, tool, command, fields, batch_delay, lease, step })
+        Some(Self { task, round, tool, command, source, fields, batch_delay, lease, step })
     }
 }
 

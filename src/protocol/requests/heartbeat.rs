@@ -150,6 +150,7 @@ impl Reader<'_> {
         let set =
             set.ok_or_else(|| bad(words::TOOLS, value, "names of tools, separated by commas, or * for every tool"))?;
         let set = if truth(&self.fields, words::COMMANDS)? == Some(true) { set.and_commands() } else { set };
+        let set = if truth(&self.fields, words::FETCHES)? == Some(true) { set.and_sources() } else { set };
         Ok(Some(ToldTools { generation, set: Some(set), looked }))
     }
 
@@ -184,6 +185,9 @@ pub(in crate::protocol) fn write(heartbeat: &Heartbeat, writer: &mut ObjectWrite
         writer.maybe_text(words::TOOLS, told.set.as_ref().map(ToString::to_string));
         if told.set.as_ref().is_some_and(ToolSet::has_commands) {
             writer.literal(words::COMMANDS, true);
+        }
+        if told.set.as_ref().is_some_and(ToolSet::has_sources) {
+            writer.literal(words::FETCHES, true);
         }
         writer.maybe(words::LOOKED, told.looked);
     }

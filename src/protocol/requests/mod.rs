@@ -57,9 +57,19 @@ impl Message {
     #[must_use]
     pub fn has_command(&self) -> bool {
         match self {
-            Self::Client(Request::Submit(submit)) => submit.tool.is_command(),
-            Self::Client(Request::SubmitMany(many)) => many.tasks.iter().any(|submit| submit.tool.is_command()),
+            Self::Client(Request::Submit(submit)) => submit.has_command(),
+            Self::Client(Request::SubmitMany(many)) => many.tasks.iter().any(submit::Submit::has_command),
             Self::Client(Request::GraphSubmit(submit)) => submit.graph.has_command(),
+            Self::Client(_) | Self::Agent(..) => false,
+        }
+    }
+
+    /// Whether it submits a task whose source is not checked.
+    #[must_use]
+    pub fn has_unchecked_source(&self) -> bool {
+        match self {
+            Self::Client(Request::Submit(submit)) => submit.is_unchecked(),
+            Self::Client(Request::SubmitMany(many)) => many.tasks.iter().any(submit::Submit::is_unchecked),
             Self::Client(_) | Self::Agent(..) => false,
         }
     }

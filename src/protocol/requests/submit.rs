@@ -8,7 +8,7 @@ use super::{Ask, Code, Kind, Refusal, Request, Rules, json, words};
 use crate::protocol::command::Surroundings;
 use crate::protocol::json::ObjectWriter;
 use crate::protocol::typed::{bad, seconds};
-use crate::protocol::{address, command, policy, relations, task};
+use crate::protocol::{address, command, policy, relations, source, task};
 use crate::types::{Fields, Policy, PolicyField, PushAddress, Relations, Scalar, TaskId, ToolName};
 
 /// Submits a task.
@@ -44,6 +44,16 @@ impl Submit {
         self.fields.remove(words::FATHER_ID);
     }
 
+    /// Whether it has text for a shell.
+    pub(super) fn has_command(&self) -> bool {
+        self.tool.is_command() || (self.tool.is_source() && source::has_input(&self.fields))
+    }
+
+    /// Whether its source is not checked.
+    pub(super) fn is_unchecked(&self) -> bool {
+        self.tool.is_source() && source::is_unchecked(&self.fields)
+    }
+
     /// `__SUBMIT_KEY__` as JSON.
     #[must_use]
     pub fn submit_key(&self) -> Option<String> {
@@ -77,6 +87,7 @@ fn read(mut fields: Fields, rules: &Rules) -> Result<Submit, Refusal> {
         }
         !ours
     });
+    let tool = if source::submitted(&mut fields, &rules.sources)? { ToolName::source() } else { tool };
     let address = address::read(&fields, rules)?;
     let parent = fields.get(words::FATHER_ID).map(|value| {
         let id = value.as_text().and_then(|text| text.parse().ok());
@@ -132,7 +143,11 @@ fn is_unknown(name: &str) -> bool {
     let inner = name.strip_prefix("__").and_then(|name| name.strip_suffix("__"));
     let of_our_form =
         inner.is_some_and(|inner| inner.bytes().all(|b| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b'_'));
-    let is_known = KNOWN.contains(&name) || command::WORDS.contains(&name) || policy::field(name).is_some();
+    let is_known = name == words::ALLOWED_SOURCES
+        || KNOWN.contains(&name)
+        || command::WORDS.contains(&name)
+        || source::WORDS.contains(&name)
+        || policy::field(name).is_some();
     of_our_form && !is_known
 }
 
@@ -194,6 +209,15 @@ impl Submission {
     pub fn with(mut self, name: &str, value: impl Into<Scalar>) -> Self {
         self.parameters.set(name, value);
         self
+    }
+
+    /// Lets the agent fetch the program from this source, with this SHA-256 in hexadecimal digits and this text behind run.sh in the
+    /// line for the shell, if they are given.
+    #[must_use]
+    pub fn fetched(self, source: &str, sha256: Option<&str>, input: Option<&str>) -> Self {
+        let optional = [(words::SOURCE_SHA256, sha256), (words::INPUT, input)];
+        let given = optional.into_iter().filter_map(|(name, value)| Some((name, value?)));
+        given.fold(self.with(words::SOURCE, source), |submission, (name, value)| submission.with(name, value))
     }
 
     /// Sets the standard input of a command.

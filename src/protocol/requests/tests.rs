@@ -25,6 +25,7 @@ fn understood<A>(ask: &Ask<A>) -> Request {
         apply_wait_max: Duration::from_secs(60),
         submits: crate::protocol::rules::SubmitLimits::DEFAULT,
         graphs: crate::types::GraphLimits::DEFAULT,
+        sources: crate::types::AllowedSources::default(),
         defaults: crate::protocol::rules::DefaultPolicies::default(),
     };
     match parse(&ask.encode(), &rules) {

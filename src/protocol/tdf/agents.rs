@@ -1,4 +1,4 @@
-//! A TDF task as a task of a controller: its command, its submit, and whose a task is.
+//! A TDF task as a task of a controller: its command, its submit, and whose a task is. The agent that runs it fetches its program.
 
 use std::time::Duration;
 
@@ -6,9 +6,9 @@ use crate::protocol::client::{Ask, Selector, TaskView};
 use crate::protocol::hosted::Sight;
 use crate::protocol::json::{self, FieldLimits};
 use crate::protocol::requests::submit::{JobOf, Submission, Submitted};
-use crate::protocol::words;
+use crate::protocol::{source, words};
 use crate::types::tdf::Fence;
-use crate::types::{Phase, SECONDS_MAX};
+use crate::types::{Phase, SECONDS_MAX, Source, TaskCommand, ToolName};
 
 /// The job of all tasks of a namespace.
 pub const JOB: &str = "tdf";
@@ -22,34 +22,72 @@ pub fn command_line(program: &str, input: &[u8]) -> Vec<u8> {
     line
 }
 
-/// Submits a run, for the shell in this folder. The same run is submitted only once: its key is that of its fence, so that a
-/// restarted controller finds the task that it has. `timeout` is the time that it has left.
-///
-/// # Errors
-/// The reason why no shell can get this command.
-pub fn submit(
-    namespace: &str,
-    fence: &Fence,
-    (program, input): (&str, &[u8]),
-    timeout: Option<Duration>,
-    folder: &str,
-) -> Result<Ask<Submitted>, &'static str> {
-    if input.contains(&0) {
-        return Err("cannot run the program: its input holds a NUL byte");
+/// The same as a command for an agent, in the folder above that of the program.
+#[must_use]
+pub fn command(program: &str, input: &[u8]) -> TaskCommand {
+    TaskCommand {
+        words: ["/bin/sh".to_owned(), "-c".to_owned(), text(command_line(program, input))].into(),
+        folder: None,
+        stdin: None,
+        streams: None,
+        umask: None,
+        environment: Vec::new(),
     }
-    let submission = Submission {
-        given_id: Some(fence.task.to_string()),
-        submit_key: Some(format!("{}{}", prefix(namespace), key(fence))),
-        job: Some(JobOf { name: JOB.to_owned(), ..JobOf::default() }),
-        ..Submission::shell(text(command_line(program, input)))
-    };
-    let submission = submission.with(words::CWD, folder.to_owned()).with("__FAIL_ON_STDERR__", true);
-    // No limit is 0, and a longer one is none.
-    let seconds = timeout.map_or(0.0, |timeout| timeout.as_secs_f64().max(0.001));
-    let submission = submission.with("__TIMEOUT__", if seconds > SECONDS_MAX { 0.0 } else { seconds });
-    // The server of the namespace decides about repetitions, and a program has no file for a deferral.
-    let budgets = ["__MAX_FAILS__", "__MAX_TIMEOUTS__", "__MAX_DEFERS__"];
-    Ok(budgets.into_iter().fold(submission, |submission, budget| submission.with(budget, 0u32)).request())
+}
+
+/// Why a task has failed whose program is not there: first the words of the original, then what it never said.
+#[must_use]
+pub fn complaint(program: &str, reason: &str) -> String {
+    format!("program './{program}/run.sh' does not exist! {reason}")
+}
+
+/// A run to be submitted.
+#[derive(Clone, Copy, Debug)]
+pub struct Run<'a> {
+    /// The claim.
+    pub fence: &'a Fence,
+    /// The name of the program.
+    pub program: &'a str,
+    /// Its source.
+    pub source: &'a str,
+    /// What stands behind run.sh in the line for the shell.
+    pub input: &'a [u8],
+}
+
+impl Run<'_> {
+    /// Checks what a controller would refuse.
+    ///
+    /// # Errors
+    /// The sentence for the task.
+    pub fn check(&self) -> Result<(), String> {
+        ToolName::new(self.program).map_err(|error| error.to_string())?;
+        Source::new(self.source).map_err(|error| complaint(self.program, &error.to_string()))?;
+        if self.input.contains(&0) {
+            return Err("cannot run the program: its input holds a NUL byte".to_owned());
+        }
+        Ok(())
+    }
+
+    /// Submits it. The same run is submitted only once: its key is that of its fence, so that a restarted controller finds the task
+    /// that it has. `timeout` is the time that it has left.
+    #[must_use]
+    pub fn submit(&self, namespace: &str, timeout: Option<Duration>) -> Ask<Submitted> {
+        let (word, input) = source::input_field(self.input);
+        let submission = Submission {
+            given_id: Some(self.fence.task.to_string()),
+            submit_key: Some(format!("{}{}", prefix(namespace), key(self.fence))),
+            job: Some(JobOf { name: JOB.to_owned(), ..JobOf::default() }),
+            ..Submission::new(self.program)
+        };
+        let submission = submission.with(words::SOURCE, self.source).with(words::SOURCE_UNCHECKED, true);
+        let submission = submission.with(word, input).with("__FAIL_ON_STDERR__", true);
+        // No limit is 0, and a longer one is none.
+        let seconds = timeout.map_or(0.0, |timeout| timeout.as_secs_f64().max(0.001));
+        let submission = submission.with("__TIMEOUT__", if seconds > SECONDS_MAX { 0.0 } else { seconds });
+        // The server of the namespace decides about repetitions, and a program has no file for a deferral.
+        let budgets = ["__MAX_FAILS__", "__MAX_TIMEOUTS__", "__MAX_DEFERS__"];
+        budgets.into_iter().fold(submission, |submission, budget| submission.with(budget, 0u32)).request()
+    }
 }
 
 /// A request has text only: what is none is spelled for the shell, which gets the same bytes.
@@ -107,31 +145,43 @@ mod tests {
     use crate::types::Fields;
     use crate::types::tdf::{TaskId, WorkerName};
 
-    fn submitted(input: &[u8], timeout: Option<Duration>) -> Result<Fields, &'static str> {
+    fn submitted(input: &[u8], timeout: Option<Duration>) -> Fields {
         let worker = WorkerName::new("w").unwrap();
         let fence = Fence { task: TaskId(7), round: 2, worker, started: "12.5".to_owned() };
-        submit("ns", &fence, ("p", input), timeout, "/home").map(|ask| ask.fields().clone())
+        let run = Run { fence: &fence, program: "p", source: "rsync:/p/run.sh", input };
+        run.check().unwrap();
+        run.submit("ns", timeout).fields().clone()
     }
 
     #[test]
-    fn a_submit_has_the_command_of_the_document_and_the_key_of_its_run() {
-        let fields = submitted(b"\"b c\" $HOME; true #", Some(Duration::from_millis(1500))).unwrap();
-        assert_eq!(fields.text("__SHELL__"), Some("cd ./p/; ./run.sh \"b c\" $HOME; true #"));
+    fn a_submit_has_the_program_and_the_key_of_its_run() {
+        let input = "\"b c\" $HOME; true #";
+        let fields = submitted(input.as_bytes(), Some(Duration::from_millis(1500)));
+        let texts = ["__OPERATION__", "__SOURCE__", "__INPUT__", "__JOB__"].map(|name| fields.text(name));
+        assert_eq!(texts, [Some("p"), Some("rsync:/p/run.sh"), Some(input), Some("tdf")]);
         assert_eq!(fields.text("__SUBMIT_KEY__"), Some("tdf ns 7 2 12.5"));
-        assert_eq!([fields.text("__CWD__"), fields.text("__JOB__")], [Some("/home"), Some("tdf")]);
         assert_eq!(fields.get("__TIMEOUT__"), Some(&1.5.into()));
         for none in [None, Some(Duration::MAX)] {
-            assert_eq!(submitted(b"", none).unwrap().get("__TIMEOUT__"), Some(&0.0.into()));
+            assert_eq!(submitted(b"", none).get("__TIMEOUT__"), Some(&0.0.into()));
         }
-        assert!(submitted(b"a\0b", None).is_err());
     }
 
     #[test]
-    fn bytes_that_are_no_text_reach_the_program() {
-        let fields = submitted(b"'\xff' a", None).unwrap();
+    fn what_cannot_be_run_is_a_sentence() {
+        let worker = WorkerName::new("w").unwrap();
+        let fence = Fence { task: TaskId(7), round: 2, worker, started: "12.5".to_owned() };
+        let check = |program, source, input| Run { fence: &fence, program, source, input }.check().unwrap_err();
+        assert!(check("../p", "http://x/run.sh", b"").starts_with("\"../p\" is not"));
+        assert!(check("p", "ftp://x/run.sh", b"").starts_with("program './p/run.sh' does not exist! the source \"ftp"));
+        assert!(check("p", "http://x/run.sh", b"a\0b").contains("NUL byte"));
+    }
+
+    #[test]
+    fn a_command_is_that_of_the_document_and_bytes_that_are_no_text_reach_the_program() {
+        assert_eq!(command("p", b"'b c' #").words, ["/bin/sh", "-c", "cd ./p/; ./run.sh 'b c' #"]);
         let expected =
             r#"eval "$(printf %b 'cd\0040\0056\0057p\0057\0073\0040\0056\0057run\0056sh\0040\0047\0377\0047\0040a')""#;
-        assert_eq!(fields.text("__SHELL__"), Some(expected));
+        assert_eq!(command("p", b"'\xff' a").words[2], expected);
     }
 
     #[test]

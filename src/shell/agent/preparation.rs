@@ -2,13 +2,14 @@
 //!
 //! A run of a small tool gets the restored folder of an earlier run, if there is a spare one. Otherwise a known and small
 //! tool is placed on the loop itself, because a thread would cost more than the copy. A thread does everything else, and
-//! the first unpacking of a tool in any case, so that a kill is obeyed meanwhile.
+//! the first unpacking of a tool in any case, so that a kill is obeyed meanwhile. A program that the agent fetches is a tool
+//! as soon as it is there ([`super::sources`]).
 
 use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
+use super::sources::{self, Halt, SourceTools};
 use crate::engine::slot::Failure;
 use crate::protocol::info;
 use crate::protocol::requests::apply::Job;
@@ -41,6 +42,7 @@ pub(super) struct Prepared {
 pub(super) struct Preparation {
     pub(super) workspace: Arc<Workspace>,
     pub(super) cache: ToolCache,
+    pub(super) sources: Arc<SourceTools>,
     /// The content of the folder of a command.
     pub(super) no_tool: Arc<ToolSnapshot>,
     pub(super) controller: String,
@@ -52,9 +54,14 @@ impl Preparation {
         if has_large_inputs(job) {
             return false;
         }
-        let size = self.cache.is_warm(&job.tool);
-        job.command.is_some()
-            || size.is_some_and(|size| size.entries <= INLINE_ENTRIES_MAX && size.bytes <= INLINE_BYTES_MAX)
+        if job.command.is_some() {
+            return true;
+        }
+        let size = match self.fetched(job) {
+            None => self.cache.is_warm(&job.tool),
+            Some(tools) => tools.and_then(|tools| tools.is_warm(&job.tool)),
+        };
+        size.is_some_and(|size| size.entries <= INLINE_ENTRIES_MAX && size.bytes <= INLINE_BYTES_MAX)
     }
 
     /// The folder of an earlier run of this tool for the new run; `None` if there is none.
@@ -70,28 +77,41 @@ impl Preparation {
 
     /// The content of the folder in which a run starts, if that folder can be reused.
     fn snapshot(&self, job: &Job) -> Option<Arc<ToolSnapshot>> {
-        if job.command.is_some() { Some(Arc::clone(&self.no_tool)) } else { self.cache.snapshot(&job.tool) }
+        if job.command.is_some() {
+            return Some(Arc::clone(&self.no_tool));
+        }
+        match self.fetched(job) {
+            None => self.cache.snapshot(&job.tool),
+            Some(tools) => tools?.snapshot(&job.tool),
+        }
+    }
+
+    /// For a task whose program the agent fetches: the cache that has it, unless its source has to be asked first. `None` for one
+    /// with a tool.
+    fn fetched(&self, job: &Job) -> Option<Option<Arc<ToolCache>>> {
+        let source = job.source.as_ref().filter(|source| !self.sources.is_installed(source))?;
+        Some(self.sources.known(source))
     }
 
     /// A failure is returned together with everything that has been made, which must be removed.
-    fn prepare(&self, job: &Job, stop: &AtomicBool, dir_pool: Option<&mut DirPool>) -> Outcome {
+    fn prepare(&self, job: &Job, halt: &Arc<Halt>, dir_pool: Option<&mut DirPool>) -> Outcome {
         let (dir, rest) = match self.workspace.create(job.task) {
             Ok(created) => created,
             Err(error) => return Outcome { task: job.task, prepared: None, outcome: Err(failure(&error)) },
         };
         let mut prepared = Prepared { dir, rest: rest.into_iter().collect(), out: None, streams: None };
-        let filled = self.fill(job, &mut prepared.dir, stop);
+        let filled = self.fill(job, &mut prepared.dir, halt);
         let made = filled.and_then(|()| self.make_step(job, &mut prepared, dir_pool).map_err(|error| failure(&error)));
         let outcome = made.and_then(|()| streams(job)).map(|streams| prepared.streams = streams);
         Outcome { task: job.task, prepared: Some(prepared), outcome }
     }
 
-    fn fill(&self, job: &Job, dir: &mut TaskDir, stop: &AtomicBool) -> Result<(), Failure> {
+    fn fill(&self, job: &Job, dir: &mut TaskDir, halt: &Arc<Halt>) -> Result<(), Failure> {
         self.write_files(job, dir).map_err(|error| failure(&error))?;
         if job.command.is_some() {
             dir.make_folder(&job.tool).map_err(|error| failure(&error))?;
-        } else if let Err(error) = self.cache.place(&job.tool, dir.path(), stop) {
-            return Err(Failure { exit_code: ToolError::exit_code(&error), error: error.to_string() });
+        } else {
+            self.place(job, dir, halt)?;
         }
         if job.step.is_some() {
             dir.make_step_folders().map_err(|error| failure(&error))?;
@@ -100,6 +120,19 @@ impl Preparation {
             dir.keep_for(&tool, job.step.is_some());
         }
         Ok(())
+    }
+
+    fn place(&self, job: &Job, dir: &TaskDir, halt: &Arc<Halt>) -> Result<(), Failure> {
+        let failed = |error: ToolError| Failure { exit_code: error.exit_code(), error: error.to_string() };
+        let (Some(fetched), Some(source)) = (self.fetched(job), &job.source) else {
+            return self.cache.place(&job.tool, dir.path(), halt.flag()).map(drop).map_err(failed);
+        };
+        let (tools, _held) = match fetched.filter(|tools| tools.is_warm(&job.tool).is_some()) {
+            Some(tools) => (tools, None),
+            None => self.sources.fetch(source, halt).map(|(tools, held)| (tools, Some(held)))?,
+        };
+        let placed = tools.place(&job.tool, dir.path(), halt.flag()).map(drop).map_err(failed);
+        placed.map_err(|failure| Failure { exit_code: sources::exit_code(failure.exit_code), ..failure })
     }
 
     /// Makes what only this task of a step has. It comes last: a folder that is kept for the next task does not contain it.
@@ -164,7 +197,7 @@ pub(super) struct Outcome {
 /// Prepares runs: quick ones at once, others on a thread of its own.
 pub(super) struct Preparer {
     preparation: Arc<Preparation>,
-    thread: Background<(Job, Arc<AtomicBool>), Outcome>,
+    thread: Background<(Job, Arc<Halt>), Outcome>,
 }
 
 impl Preparer {
@@ -173,8 +206,8 @@ impl Preparer {
     pub(super) fn start(preparation: Preparation) -> std::io::Result<Self> {
         let preparation = Arc::new(preparation);
         let its_preparation = Arc::clone(&preparation);
-        let thread = Background::start("prepare", move |(job, stop): (Job, Arc<AtomicBool>), done| {
-            done(its_preparation.prepare(&job, &stop, None));
+        let thread = Background::start("prepare", move |(job, halt): (Job, Arc<Halt>), done| {
+            done(its_preparation.prepare(&job, &halt, None));
         })?;
         Ok(Self { preparation, thread })
     }
@@ -183,10 +216,9 @@ impl Preparer {
     pub(super) fn begin(
         &self,
         job: &Job,
-        stop: &Arc<AtomicBool>,
+        halt: &Arc<Halt>,
         dir_pool: Option<(&mut DirPool, &Remover)>,
     ) -> Option<Outcome> {
-        stop.store(false, Ordering::Relaxed);
         // Its client may be stopped, and the loop would wait for it.
         let is_waiting = awaited_streams(job).is_some();
         let mut dir_pool = dir_pool.filter(|_| !is_waiting && !has_large_inputs(job));
@@ -196,9 +228,9 @@ impl Preparer {
             return Some(outcome);
         }
         if !is_waiting && self.preparation.is_quick(job) {
-            return Some(self.preparation.prepare(job, stop, dir_pool.map(|(dir_pool, _)| dir_pool)));
+            return Some(self.preparation.prepare(job, halt, dir_pool.map(|(dir_pool, _)| dir_pool)));
         }
-        self.thread.give((job.clone(), Arc::clone(stop)));
+        self.thread.give((job.clone(), Arc::clone(halt)));
         None
     }
 

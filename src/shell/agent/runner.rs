@@ -1,25 +1,25 @@
 //! The system's side of an agent's one run: folder, process, remains. The engine decides, this obeys.
 
+mod inherited;
 mod removal;
 
-use std::ffi::OsStr;
 use std::fs::File;
 use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use super::AgentError;
 use super::command::{self, CommandStart, NotStarted};
 use super::preparation::{Outcome, Preparation, Prepared, Preparer, STDERR, STDOUT, failure};
 use super::serving::Serving;
+use super::sources::{Halt, SourceTools};
 use super::{ending, leftovers};
-use crate::config::{AgentSection, Config, CurveClientFiles};
+use crate::config::{AgentSection, Config};
 use crate::engine::slot::{Effect, Exited, Hold, Signal, Slot, SpawnFailure};
 use crate::protocol::requests::apply::Job;
+use crate::protocol::tdf::agents;
 use crate::protocol::{info, step_files};
 use crate::shell::clock;
 use crate::shell::outputs::{KeepLimits, Lifetime, Outputs};
@@ -31,6 +31,7 @@ use crate::shell::tools::{Limits, ToolCache, ToolSnapshot};
 use crate::shell::transport;
 use crate::shell::workspace::{DirPool, OutKeeper, OutLimits, Remover, Workspace};
 use crate::types::{AgentId, ExitCode, Now, Session, ToolName};
+use inherited::inherited;
 
 /// The exit code of a run.sh that has withstood every signal: that of the last one.
 const SIGKILL: i32 = -9;
@@ -65,7 +66,8 @@ pub(super) struct Runner {
 
 struct Run {
     job: Job,
-    stop: Arc<AtomicBool>,
+    halt: Arc<Halt>,
+    is_prepared: bool,
     folder: Option<Prepared>,
 }
 
@@ -85,6 +87,9 @@ impl Runner {
         let workspace = Arc::new(Workspace::open(&config.paths.work_dir)?);
         let remover = Remover::start(&workspace)?;
         leftovers::sweep(&config.agent, &records, &workspace, &remover)?;
+        let environment = inherited(config)?;
+        let brand = Brand::fresh();
+        let sources = SourceTools::open(config, tools_dir.clone(), environment.clone(), brand)?;
         let cache = ToolCache::new(
             config.paths.state_dir.join("tools"),
             tools_dir,
@@ -98,13 +103,13 @@ impl Runner {
         let preparation = Preparation {
             workspace: Arc::clone(&workspace),
             cache,
+            sources: Arc::new(sources),
             no_tool: Arc::new(ToolSnapshot::empty(ToolName::command())),
             controller: controller.clone(),
             ip,
         };
         let preparer = Preparer::start(preparation)?;
         let agent = ProcessId::own().map_err(std::io::Error::from)?;
-        let environment = inherited(config)?;
         let nothing = File::open("/dev/null")?;
         let mut record = records.of(agent, Some(session))?;
         if lifetime == Lifetime::Lasting {
@@ -138,7 +143,7 @@ impl Runner {
             environment,
             nothing,
             agent,
-            brand: Brand::fresh(),
+            brand,
             not_after: None,
             run: None,
             processes: RunProcesses::none(),
@@ -169,7 +174,7 @@ impl Runner {
             Effect::Prepare(job) => self.prepare(*job, slot),
             Effect::AbortPrepare => {
                 if let Some(run) = &self.run {
-                    run.stop.store(true, Ordering::Relaxed);
+                    run.halt.set();
                 }
             }
             Effect::Spawn => {
@@ -211,18 +216,21 @@ impl Runner {
     }
 
     fn prepare(&mut self, job: Job, slot: &mut Slot) {
-        let stop = Arc::new(AtomicBool::new(false));
         // The record is written before the folder is made. Otherwise an agent could die and leave an unknown folder, or
         // another agent could take the folder for that of a dead agent.
         let record = self.record_of(&job, None);
-        let recorded = self.record.write(&record);
-        let outcome = match recorded {
-            Ok(()) => {
-                self.preparer.begin(&job, &stop, self.dir_pool.as_mut().map(|dir_pool| (dir_pool, &self.remover)))
-            }
-            Err(error) => Some(Outcome { task: job.task, prepared: None, outcome: Err(failure(&error)) }),
+        let recorded = self.record.write(&record).map_err(|error| failure(&error));
+        let halt = Halt::new(job.source.is_some()).map(Arc::new);
+        let (halt, recorded) = match halt {
+            Ok(halt) => (halt, recorded),
+            Err(error) => (Arc::default(), Err(failure(&error))),
         };
-        self.run = Some(Run { job, stop, folder: None });
+        let dir_pool = self.dir_pool.as_mut().map(|dir_pool| (dir_pool, &self.remover));
+        let outcome = match recorded {
+            Ok(()) => self.preparer.begin(&job, &halt, dir_pool),
+            Err(failure) => Some(Outcome { task: job.task, prepared: None, outcome: Err(failure) }),
+        };
+        self.run = Some(Run { job, halt, is_prepared: false, folder: None });
         if let Some(outcome) = outcome {
             self.take(outcome, slot);
         }
@@ -240,6 +248,7 @@ impl Runner {
             unreachable!("a preparation of task {} without its run", outcome.task)
         };
         run.folder = outcome.prepared;
+        run.is_prepared = true;
         if outcome.outcome.as_ref().is_err_and(|failure| failure.exit_code == ExitCode::TOOL_MISSING) {
             self.missed = Some(run.job.tool.clone());
         }
@@ -289,8 +298,11 @@ impl Runner {
         let stdout = dir.open_output(STDOUT).map_err(|error| failed(&error))?;
         let stderr = dir.open_output(STDERR).map_err(|error| failed(&error))?;
         let working_directory = dir.path().join(job.tool.folder_name());
-        if let Some(command) = &job.command {
-            let (folder, nothing, streams) = (&*working_directory, &self.nothing, streams.as_ref());
+        let started =
+            job.source.as_ref().and_then(|source| Some(agents::command(job.tool.as_str(), source.input.as_ref()?)));
+        let command = job.command.as_deref().map(|command| (command, &*working_directory));
+        if let Some((command, folder)) = command.or_else(|| Some((started.as_ref()?, dir.path()))) {
+            let (nothing, streams) = (&self.nothing, streams.as_ref());
             let (brand, not_after) = (self.brand, self.not_after);
             return command::start(
                 command,
@@ -364,6 +376,10 @@ impl Runner {
 
     /// A child has ended: run.sh, or an orphan that it left behind.
     pub(super) fn reap(&mut self, now: Now, slot: &mut Slot) {
+        // A fetch may have started rsync, and waits for it itself.
+        if self.run.as_ref().is_some_and(|run| run.job.source.is_some() && !run.is_prepared) {
+            return;
+        }
         match self.processes.reap() {
             Some(ChildEnd::Root(exit)) => slot.handle_exited(now, self.known(&exit)),
             // Also without a run: processes of the last one may have been left.
@@ -378,16 +394,4 @@ impl Runner {
             dir_pool.tidy(&self.remover);
         }
     }
-}
-
-/// The agent's own environment, without the variables of its starting folder and of this service, but with the paths of the
-/// CURVE keys, for an `llts` that a tool starts.
-fn inherited(config: &Config) -> Result<Environment, AgentError> {
-    let is_ours = |name: &OsStr| name == "OLDPWD" || name.as_bytes().starts_with(b"LLTS_");
-    let mut environment = Environment::inherited(is_ours);
-    let keys = config.network.curve_client.as_ref().map(CurveClientFiles::variables).transpose()?;
-    for (name, path) in keys.into_iter().flatten() {
-        environment.set(name, path).map_err(std::io::Error::other)?;
-    }
-    Ok(environment)
 }

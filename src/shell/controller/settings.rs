@@ -27,6 +27,7 @@ pub(super) fn rules(config: &Config, endpoints: &[&str]) -> Rules {
             terms_max: config.controller.after_terms_max,
         },
         graphs: config.graph,
+        sources: config.source.allowed.clone(),
     }
 }
 

@@ -75,6 +75,9 @@ pub trait Door {
     /// The request with this return address came from an agent, so its connection never gives way to a newcomer.
     fn exempt(&mut self, to: &ReplyTo);
 
+    /// An agent has shown that it is there: it may be a new one.
+    fn see_agent(&mut self) {}
+
     /// The sender of the request with this return address; `None` if that is unknown.
     fn caller(&self, to: &ReplyTo) -> Option<Caller>;
 
@@ -175,6 +178,11 @@ impl Doors {
     /// See [`Door::exempt`].
     pub fn exempt(&mut self, address: &Address) {
         self.door(address.door).exempt(&address.to);
+    }
+
+    /// See [`Door::see_agent`]; for each door.
+    pub fn see_agent(&mut self) {
+        self.others.iter_mut().for_each(|door| door.see_agent());
     }
 
     /// See [`Door::caller`].

@@ -35,7 +35,7 @@ pub enum News {
     Answer(u64, Vec<u8>),
     /// A task of the job of the master has changed.
     Change(Vec<u8>),
-    /// A task has finished, so an agent may be free.
+    /// A task has finished, or an agent has shown itself, so one may be free.
     Freed,
 }
 
@@ -111,6 +111,13 @@ impl HostedDoor {
         Ok(())
     }
 
+    /// An agent may be free.
+    fn tell_if_wanted(&mut self) {
+        if self.wants_agents.load(Ordering::Relaxed) && self.wants_agents.swap(false, Ordering::Relaxed) {
+            self.tell(News::Freed);
+        }
+    }
+
     fn tell(&mut self, news: News) {
         // A thread that has ended, hears nothing.
         if let Some(sender) = &self.news
@@ -147,9 +154,13 @@ impl Door for HostedDoor {
 
     fn exempt(&mut self, _: &ReplyTo) {}
 
+    fn see_agent(&mut self) {
+        self.tell_if_wanted();
+    }
+
     /// The commands of a master that the owner of the service has configured are the owner's.
     fn caller(&self, _: &ReplyTo) -> Option<Caller> {
-        Some(Caller { place: CallerPlace::Socket, has_key: true })
+        Some(Caller { place: CallerPlace::Own, has_key: true })
     }
 
     fn send(&mut self, to: ReplyTo, body: Vec<u8>, _: Duration) -> Result<(), Unsendable> {
@@ -164,9 +175,8 @@ impl Door for HostedDoor {
         if change.record.membership().is_some_and(|member| member.name.as_str() == self.job) {
             self.tell(News::Change(change.message().to_vec()));
         }
-        let is_free = || change.record.phase() == Phase::Finished;
-        if self.wants_agents.load(Ordering::Relaxed) && is_free() && self.wants_agents.swap(false, Ordering::Relaxed) {
-            self.tell(News::Freed);
+        if change.record.phase() == Phase::Finished {
+            self.tell_if_wanted();
         }
     }
 

@@ -57,7 +57,9 @@ impl Questions {
     /// The answer in a reply; `None` if no question has this number.
     pub fn answer(&mut self, number: u64, reply: &[u8]) -> Option<Answer> {
         let answer = match self.open.remove(&number)? {
-            Kind::Free => stats::agents().decode(reply).map(|counts| Answer::Free(counts.free)),
+            Kind::Free => {
+                stats::agents().decode(reply).map(|counts| Answer::Agents { free: counts.free, busy: counts.busy })
+            }
             Kind::Submit => reading_submit().decode(reply).and_then(|reply| submitted(&reply)),
             Kind::Task => query(&Selector::all(), None).decode(reply).and_then(|task| seen(&task)),
             Kind::Order => hold("", false).decode(reply).map(|()| Answer::Done),

@@ -4,8 +4,9 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::place::InvalidSource;
-use crate::shell::tools::ArchiveError;
+use crate::protocol::words;
+use crate::shell::tools::{ArchiveError, PackError};
+use crate::types::{ExitCode, InvalidSource};
 
 /// Why there is no program.
 #[derive(Debug, thiserror::Error)]
@@ -61,6 +62,24 @@ pub enum SourceError {
         /// The reason, as a sentence part.
         error: ArchiveError,
     },
+    /// It is not what the submitter wants.
+    #[error("{place} has the SHA-256 {found}, and {} is {wanted}", words::SOURCE_SHA256)]
+    Checksum {
+        /// The fetched source.
+        place: String,
+        /// The demanded digits.
+        wanted: String,
+        /// The digits of what was fetched.
+        found: String,
+    },
+    /// The unpacked program cannot be packed as a tool.
+    #[error("cannot keep {place} as a tool: {error}")]
+    Pack {
+        /// The fetched source.
+        place: String,
+        /// The reason, as a sentence part.
+        error: PackError,
+    },
     /// It is the same that could not be unpacked before.
     #[error("{0} (it has not changed since)")]
     Unchanged(String),
@@ -83,6 +102,19 @@ pub enum SourceError {
 }
 
 impl SourceError {
+    /// The exit code of a run that ends with this error, as with a tool: -130 for bytes that are no program, -131 where there are
+    /// none.
+    #[must_use]
+    pub const fn exit_code(&self) -> ExitCode {
+        match self {
+            Self::Archive { .. } | Self::Checksum { .. } | Self::Pack { .. } | Self::Unchanged(_) => {
+                ExitCode::UNPACK_FAILED
+            }
+            Self::Stopped => ExitCode::KILLED_PREPARING,
+            _ => ExitCode::PREPARE_FAILED,
+        }
+    }
+
     /// Whether the same bytes would fail again, on any machine.
     pub(super) fn is_about_the_bytes(&self) -> bool {
         use crate::shell::tools::archive::Fault;

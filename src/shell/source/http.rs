@@ -6,17 +6,20 @@ use std::time::Duration;
 
 use sha2::{Digest as _, Sha256};
 use ureq::Agent;
-use ureq::http::{HeaderMap, StatusCode, header};
+use ureq::http::{HeaderMap, Response, StatusCode, header};
 use ureq::tls::{RootCerts, TlsConfig};
+use ureq::unversioned::transport::DefaultConnector;
 
 use super::record::{Digest, Validators};
-use super::{SourceError, Stop, Timeouts};
+use super::redirect::{Checked, Hop};
+use super::{Means, SourceError, Timeouts};
+use crate::types::{AllowedSources, Source};
 
 /// For one address; a host that is there answers sooner.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A page that was moved is one or two hops away; more is a circle.
-const REDIRECTS_MAX: u32 = 5;
+const REDIRECTS_MAX: usize = 5;
 
 /// Bytes that are read in one go, which also says how often the flag is looked at.
 const CHUNK_BYTES: usize = 64 * 1024;
@@ -33,40 +36,42 @@ pub(super) enum Answer {
     New(Validators, Digest),
 }
 
-/// Asks servers. Certificates are those that the machine trusts.
-pub(super) fn agent(timeouts: &Timeouts) -> Agent {
-    Agent::config_builder()
+/// Asks servers. Certificates are those that the machine trusts. With `allowed`, only addresses of allowed hosts are asked, and
+/// no proxy, which would resolve their names by itself.
+pub(super) fn agent(timeouts: &Timeouts, allowed: Option<&AllowedSources>) -> Agent {
+    let config = Agent::config_builder()
         .http_status_as_error(false)
-        .max_redirects(REDIRECTS_MAX)
-        .max_redirects_will_error(true)
+        // Each is checked first.
+        .max_redirects(0)
+        .max_redirects_will_error(false)
         .timeout_connect(Some(CONNECT_TIMEOUT))
         .timeout_recv_response(Some(timeouts.silence))
         .timeout_per_read(Some(timeouts.silence))
         .timeout_per_write(Some(timeouts.silence))
         .timeout_global(Some(timeouts.fetch))
         .user_agent(concat!("llts/", env!("CARGO_PKG_VERSION")))
-        .tls_config(TlsConfig::builder().root_certs(RootCerts::PlatformVerifier).build())
-        .build()
-        .into()
+        .tls_config(TlsConfig::builder().root_certs(RootCerts::PlatformVerifier).build());
+    match allowed {
+        None => config.build().into(),
+        Some(allowed) => {
+            let resolver = Checked::new(allowed.clone());
+            Agent::with_parts(config.proxy(None).build(), DefaultConnector::default(), resolver)
+        }
+    }
 }
 
-/// Fetches `url` into an empty file, unless the server says that it is what `known` is of.
+/// Fetches a source into an empty file, unless the server says that it is what `known` is of.
 pub(super) fn fetch(
     agent: &Agent,
-    url: &str,
+    source: &Source,
     known: &Validators,
     into: &mut File,
     bytes_max: u64,
-    stop: &Stop,
+    means: &Means<'_>,
 ) -> Result<Answer, SourceError> {
+    let (url, stop) = (source.as_str(), means.stop);
     let failed = |reason: String| SourceError::Http { url: url.to_owned(), reason };
-    let mut request = agent.get(url);
-    if let Some(etag) = &known.etag {
-        request = request.header(header::IF_NONE_MATCH, etag);
-    } else if let Some(date) = &known.last_modified {
-        request = request.header(header::IF_MODIFIED_SINCE, date);
-    }
-    let response = request.call().map_err(|error| failed(error.to_string()))?;
+    let response = ask(agent, source, known, means)?;
     match response.status() {
         StatusCode::OK => {}
         StatusCode::NOT_MODIFIED if known.are_any() => return Ok(Answer::Same),
@@ -100,6 +105,31 @@ pub(super) fn fetch(
         into.write_all(bytes).map_err(|error| failed(format!("it cannot be written: {error}")))?;
     }
     Ok(Answer::New(validators, Digest::of(hasher)))
+}
+
+/// The answer of the server to which the redirects lead.
+fn ask(
+    agent: &Agent,
+    source: &Source,
+    known: &Validators,
+    means: &Means<'_>,
+) -> Result<Response<ureq::Body>, SourceError> {
+    let failed = |reason: String| SourceError::Http { url: source.as_str().to_owned(), reason };
+    let mut hop = Hop::first(source);
+    for _ in 0..=REDIRECTS_MAX {
+        means.stop.check()?;
+        let mut request = agent.get(hop.url());
+        if let Some(etag) = &known.etag {
+            request = request.header(header::IF_NONE_MATCH, etag);
+        } else if let Some(date) = &known.last_modified {
+            request = request.header(header::IF_MODIFIED_SINCE, date);
+        }
+        let response = request.call().map_err(|error| failed(error.to_string()))?;
+        let is_moved = response.status().is_redirection() && response.status() != StatusCode::NOT_MODIFIED;
+        let Some(place) = response.headers().get(header::LOCATION).filter(|_| is_moved) else { return Ok(response) };
+        hop = hop.next(&String::from_utf8_lossy(place.as_bytes()), means.allowed).map_err(failed)?;
+    }
+    Err(failed(format!("it was moved more than {REDIRECTS_MAX} times")))
 }
 
 fn validator(headers: &HeaderMap, name: &header::HeaderName) -> Option<String> {

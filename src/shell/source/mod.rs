@@ -8,6 +8,8 @@
 //! | shared | by each process that runs it ([`Held`]) |
 //! | exclusive | by the process that fetches it, or looks whether its source has changed |
 //!
+//! A caller can have programs kept as archives of tools instead ([`Keeping::Archives`]), for runs that get a private copy each.
+//!
 //! So no program is replaced while it runs, and two processes in one folder never fetch the same one twice, nor see half of it.
 //!
 //! A source that has failed is asked again for the next task, and says by its validators, or by the checksum of what it sends,
@@ -15,17 +17,19 @@
 //! doubts it: [`Programs::look_again`].
 
 mod error;
+mod eviction;
 mod http;
 mod install;
 mod name;
-mod place;
 mod record;
+mod redirect;
 mod rsync;
 mod stop;
+mod unpack;
 
-use std::fs::{self, DirBuilder, File};
+use std::fs::{DirBuilder, File};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::Duration;
@@ -35,17 +39,17 @@ use rustix::fs::{FlockOperation, flock};
 use crate::shell::process::{Brand, Environment};
 use crate::shell::readable;
 use crate::shell::tools::RUN_SCRIPT;
-use crate::shell::tools::archive::{Limits, unpack_program};
+use crate::shell::tools::archive::Limits;
 use crate::shell::tools::scratch::{Scratch, remove_abandoned};
+use crate::types::{AllowedSources, Source, SourceScheme, ToolName};
 
 pub use error::SourceError;
 pub use name::{InvalidProgramName, ProgramName};
-pub use place::{InvalidSource, Source};
 pub use stop::Stop;
 
 use http::Answer;
-use place::{Form, Way};
 use record::{Digest, Record, Validators};
+use unpack::check_digest;
 
 /// Between two looks at a lock that another worker holds while it fetches.
 const LOCK_PAUSE: Duration = Duration::from_millis(50);
@@ -62,16 +66,27 @@ const ASIDE: &str = "aside";
 /// In a folder of [`FETCHING`]; no part of an archive is beside them.
 const DOWNLOAD: &str = "download";
 const UNPACKED: &str = "program";
+const PACKED: &str = "packed";
 
 /// All programs below one root.
 #[derive(Debug)]
 pub struct Programs {
     root: PathBuf,
     own: PathBuf,
+    keeping: Keeping,
     limits: Limits,
     timeouts: Timeouts,
     agent: ureq::Agent,
     broken: Mutex<Vec<Broken>>,
+}
+
+/// The form in which a program is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Keeping {
+    /// The program, as the folder of its name.
+    Folders,
+    /// A folder with the program as the archive of a tool.
+    Archives,
 }
 
 /// When a fetch is given up.
@@ -94,6 +109,12 @@ pub struct Means<'a> {
     pub environment: &'a Environment,
     /// What rsync shall be known by.
     pub brand: Option<Brand>,
+    /// The sources that may be asked; `None` for any.
+    pub allowed: Option<&'a AllowedSources>,
+    /// The SHA-256 that the fetched bytes must have, in hexadecimal digits of lower case.
+    pub sha256: Option<&'a str>,
+    /// The name of the tool for [`Keeping::Archives`].
+    pub tool: Option<&'a ToolName>,
 }
 
 /// A program that stays as it is while this exists.
@@ -117,7 +138,12 @@ impl Programs {
     ///
     /// # Errors
     /// When the folders cannot be made.
-    pub fn open(root: &Path, own: &Path, limits: Limits, timeouts: Timeouts) -> Result<Self, SourceError> {
+    pub fn open(
+        (root, own): (&Path, &Path),
+        keeping: Keeping,
+        limits: Limits,
+        timeouts: Timeouts,
+    ) -> Result<Self, SourceError> {
         for name in [LOCKS, RECORDS, FETCHING, ASIDE] {
             let path = own.join(name);
             let made = DirBuilder::new().recursive(true).mode(0o700).create(&path);
@@ -127,7 +153,8 @@ impl Programs {
             log::warn!("cannot remove what fetches have left in {}: {error}", own.display());
         }
         let (root, own) = (root.to_owned(), own.to_owned());
-        Ok(Self { root, own, limits, timeouts, agent: http::agent(&timeouts), broken: Mutex::default() })
+        let agent = http::agent(&timeouts, None);
+        Ok(Self { root, own, keeping, limits, timeouts, agent, broken: Mutex::default() })
     }
 
     /// The program, if it is there and no process is about to replace it. Does not wait.
@@ -193,7 +220,11 @@ impl Programs {
     }
 
     fn is_there(&self, name: &ProgramName) -> bool {
-        self.folder(name).join(RUN_SCRIPT).is_file()
+        let folder = self.folder(name);
+        match self.keeping {
+            Keeping::Folders => folder.join(RUN_SCRIPT).is_file(),
+            Keeping::Archives => folder.is_dir(),
+        }
     }
 
     /// It is never removed: two processes could then hold locks on two files of the same name.
@@ -241,7 +272,7 @@ impl Programs {
             }
             (Answer::New(validators, digest), _) => (validators, digest),
         };
-        let unpacked = self.unpack(source, &scratch, means);
+        let unpacked = check_digest(source, &digest, means).and_then(|()| self.unpack(source, &scratch, means));
         self.note(source, &unpacked, &validators, &digest);
         self.put_in_place(name, &unpacked?, &Record { source: source.as_str().to_owned(), validators, digest })
     }
@@ -254,6 +285,8 @@ impl Programs {
         let source = Source::new(source)?;
         let scratch = self.scratch()?;
         let Answer::New(validators, digest) = self.download(&source, &record.validators, &scratch, means)? else {
+            // Shows when it was asked last.
+            self.write_record(name, &record)?;
             return Ok(false);
         };
         if digest == record.digest {
@@ -261,6 +294,7 @@ impl Programs {
             self.write_record(name, &record)?;
             return Ok(false);
         }
+        check_digest(&source, &digest, means)?;
         let unpacked = self.unpack(&source, &scratch, means)?;
         self.put_in_place(name, &unpacked, &Record { source: record.source, validators, digest })?;
         Ok(true)
@@ -281,45 +315,19 @@ impl Programs {
         let path = scratch.path().join(DOWNLOAD);
         let failed = |error| SourceError::Io { action: "write", path: path.clone(), error };
         let bytes_max = self.limits.packed_bytes;
-        match source.way() {
-            Way::Http => {
+        match source.scheme() {
+            SourceScheme::Http | SourceScheme::Https => {
                 let mut file = File::create_new(&path).map_err(failed)?;
-                http::fetch(&self.agent, source.as_str(), known, &mut file, bytes_max, means.stop)
+                let checking = means.allowed.map(|allowed| http::agent(&self.timeouts, Some(allowed)));
+                let agent = checking.as_ref().unwrap_or(&self.agent);
+                http::fetch(agent, source, known, &mut file, bytes_max, means)
             }
-            Way::Rsync => {
+            SourceScheme::Rsync => {
                 rsync::fetch(source.rsync_path(), &path, bytes_max, &self.timeouts, means)?;
                 let digest = File::open(&path).and_then(|mut file| Digest::of_file(&mut file)).map_err(failed)?;
                 Ok(Answer::New(Validators::default(), digest))
             }
         }
-    }
-
-    /// The folder with the program.
-    fn unpack(&self, source: &Source, scratch: &Scratch, means: &Means<'_>) -> Result<PathBuf, SourceError> {
-        let (from, to) = (scratch.path().join(DOWNLOAD), scratch.path().join(UNPACKED));
-        let failed = |action, path: &Path| {
-            let path = path.to_owned();
-            move |error| SourceError::Io { action, path, error }
-        };
-        match source.form() {
-            Form::Script => {
-                fs::create_dir(&to).map_err(failed("make", &to))?;
-                let script = to.join(RUN_SCRIPT);
-                fs::rename(&from, &script).map_err(failed("make", &script))?;
-                fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).map_err(failed("change", &script))?;
-            }
-            Form::Archive(format) => {
-                let file = File::open(&from).map_err(failed("open", &from))?;
-                let (into, stop) = (scratch.path(), means.stop.flag());
-                let place = || source.as_str().to_owned();
-                unpack_program(&file, format, UNPACKED, into, &self.limits, stop)
-                    .map_err(|error| SourceError::Archive { place: place(), error })?;
-            }
-        }
-        // After a power cut, a program whose name is there must not consist of empty files.
-        let synced = File::open(&to).and_then(|folder| Ok(rustix::fs::syncfs(folder)?));
-        synced.map_err(failed("sync", &to))?;
-        Ok(to)
     }
 
     fn put_in_place(&self, name: &ProgramName, unpacked: &Path, record: &Record) -> Result<(), SourceError> {

@@ -33,6 +33,10 @@ impl Digest {
         Self(hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
     }
 
+    pub(super) fn as_str(&self) -> &str {
+        &self.0
+    }
+
     pub(super) fn of_file(file: &mut fs::File) -> io::Result<Self> {
         let mut hasher = Sha256::new();
         io::copy(file, &mut Hashing(&mut hasher))?;

@@ -29,7 +29,9 @@ impl Stop {
         self.bell.ring();
     }
 
-    pub(super) const fn flag(&self) -> &AtomicBool {
+    /// Set together with it, for loops that look at it now and then.
+    #[must_use]
+    pub const fn flag(&self) -> &AtomicBool {
         &self.flag
     }
 

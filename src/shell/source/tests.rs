@@ -38,7 +38,8 @@ impl Place {
             timeout: Duration::from_mins(1),
         };
         narrow(&mut limits);
-        let programs = Programs::open(root.path(), &root.path().join(".own"), limits, TIMEOUTS).unwrap();
+        let programs =
+            Programs::open((root.path(), &root.path().join(".own")), Keeping::Folders, limits, TIMEOUTS).unwrap();
         Self { root, programs, stop: Stop::new().unwrap(), environment: Environment::inherited(|_| false) }
     }
 
@@ -47,7 +48,15 @@ impl Place {
     }
 
     fn means(&self) -> Means<'_> {
-        Means { stop: &self.stop, folder: self.root.path(), environment: &self.environment, brand: None }
+        Means {
+            stop: &self.stop,
+            folder: self.root.path(),
+            environment: &self.environment,
+            brand: None,
+            allowed: None,
+            sha256: None,
+            tool: None,
+        }
     }
 
     fn fetch(&self, name: &str, source: &str) -> Result<(), String> {
@@ -162,7 +171,7 @@ fn what_cannot_be_fetched_is_said_and_leaves_nothing() {
         _ => Said::status("404 Not Found"),
     });
     for (path, why) in [
-        ("round/run.sh", "redirect"),
+        ("round/run.sh", "moved more than 5 times"),
         ("long/run.sh", "more than the 10000 bytes"),
         ("endless/run.sh", "more than the 10000 bytes"),
         ("cut/run.sh", "cannot fetch http://"),
@@ -287,8 +296,13 @@ fn a_doubted_program_is_fetched_anew_only_when_its_source_has_changed() {
     place.look_again("p", "rsync:elsewhere/run.sh").unwrap();
     place.has("p", "one");
     let running = place.programs.present(&ProgramName::new("p").unwrap()).unwrap();
-    let other =
-        Programs::open(place.root.path(), &place.path(".own"), place.programs.limits.clone(), TIMEOUTS).unwrap();
+    let other = Programs::open(
+        (place.root.path(), &place.path(".own")),
+        Keeping::Folders,
+        place.programs.limits.clone(),
+        TIMEOUTS,
+    )
+    .unwrap();
     let name = ProgramName::new("p").unwrap();
     drop(other.look_again(&name, &source, &place.means()).unwrap());
     place.has("p", "one");
@@ -327,9 +341,13 @@ fn many_who_want_one_program_fetch_it_once_and_see_all_of_it() {
     std::thread::scope(|scope| {
         for _ in 0..8 {
             scope.spawn(|| {
-                let own =
-                    Programs::open(place.root.path(), &place.path(".own"), place.programs.limits.clone(), TIMEOUTS)
-                        .unwrap();
+                let own = Programs::open(
+                    (place.root.path(), &place.path(".own")),
+                    Keeping::Folders,
+                    place.programs.limits.clone(),
+                    TIMEOUTS,
+                )
+                .unwrap();
                 let _held = own.fetch(&name, &source, &place.means()).unwrap();
                 assert_eq!(fs::metadata(place.path("p/big")).unwrap().len(), 1 << 20);
             });
@@ -390,7 +408,8 @@ fn a_server_that_says_nothing_is_given_up() {
     let mut place = Place::new();
     let timeouts = Timeouts { silence: Duration::from_millis(200), ..TIMEOUTS };
     let own = place.path(".own");
-    place.programs = Programs::open(place.root.path(), &own, place.programs.limits.clone(), timeouts).unwrap();
+    place.programs =
+        Programs::open((place.root.path(), &own), Keeping::Folders, place.programs.limits.clone(), timeouts).unwrap();
     // Before its answer, and within it.
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let stuck = Server::start(|_| Said::stuck(b"#!"));
@@ -405,8 +424,13 @@ fn what_a_killed_worker_was_fetching_is_removed_by_the_next() {
     let left = place.path(".own").join(FETCHING).join("1-dead");
     fs::create_dir(&left).unwrap();
     fs::write(left.join(DOWNLOAD), "half").unwrap();
-    let _next =
-        Programs::open(place.root.path(), &place.path(".own"), place.programs.limits.clone(), TIMEOUTS).unwrap();
+    let _next = Programs::open(
+        (place.root.path(), &place.path(".own")),
+        Keeping::Folders,
+        place.programs.limits.clone(),
+        TIMEOUTS,
+    )
+    .unwrap();
     place.is_clean();
 }
 

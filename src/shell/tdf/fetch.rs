@@ -57,7 +57,15 @@ impl Fetcher {
         let (programs, root, their_stop) = (Arc::clone(&self.programs), self.root.clone(), Arc::clone(&stop));
         let (environment, brand) = (self.environment.clone(), self.brand);
         let thread = Background::start("fetch", move |(), done: &dyn Fn(_)| {
-            let means = Means { stop: &their_stop, folder: &root, environment: &environment, brand };
+            let means = Means {
+                stop: &their_stop,
+                folder: &root,
+                environment: &environment,
+                brand,
+                allowed: None,
+                sha256: None,
+                tool: None,
+            };
             let fetch = if doubted { Programs::look_again } else { Programs::fetch };
             done(fetch(&programs, &name, &source, &means));
         })?;
@@ -83,9 +91,4 @@ impl AsFd for Fetch {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.thread.as_fd()
     }
-}
-
-/// Why a task has failed whose program is not there: first the words of the original, then what it never said.
-pub(super) fn complaint(program: &str, reason: &str) -> String {
-    format!("program './{program}/run.sh' does not exist! {reason}")
 }

@@ -21,6 +21,7 @@ use super::error::RedisError;
 use super::link::Call;
 use super::namespace::Namespace;
 use super::outage::Outage;
+use super::session::{Holder, Session, WorkerKind, server_name};
 use super::wake::{Channel, Message, Wake, WakeError};
 use super::{reply, scripts};
 use crate::config::ServerConfig;
@@ -99,7 +100,7 @@ impl Server {
             namespace,
             wake,
             round_duration: config.round_duration,
-            identity: format!("{name} {nonce:016x}"),
+            identity: format!("{name} {nonce:016x} {}", Session::fresh().about(WorkerKind::Server)),
             rounds: Rounds::new(max_losses),
             outage: Outage::default(),
             leads: false,
@@ -207,11 +208,11 @@ impl Server {
 
     /// Takes or keeps the lease of the rounds.
     fn lead(&mut self) -> Result<(), RedisError> {
-        let call = Call::new(scripts::LEAD).arg(&self.identity).arg(LEAD.as_millis().to_string());
-        let (time, holder) = self.namespace.ask(call, |value| {
-            let [time, holder] = reply::texts(value)?.try_into().ok()?;
-            Some((float(&time)?, holder))
-        })?;
+        let (time, mut holder) = self.take_lead("")?;
+        // Its lease would keep the namespace waiting.
+        if holder != self.identity && process_of(&holder).is_dead() {
+            holder = self.take_lead(&holder)?.1;
+        }
         // A server that stands by learns how long Redis has answered, too.
         self.rounds.handle_answer(time);
         let leads = holder == self.identity;
@@ -222,11 +223,20 @@ impl Server {
                 self.rounds.forget();
                 (self.next_round, self.next_mending) = (clock::now().mono, clock::now().mono);
             }
-            (true, false) => log::warn!("server {} is at work; standing by", name_of(&holder)),
+            (true, false) => log::warn!("server {} is at work; standing by", server_name(&holder)),
             _ => {}
         }
         self.leads = leads;
         Ok(())
+    }
+
+    /// Takes or keeps the lease, also if it is that of `replaced`. The time, and the server that has it.
+    fn take_lead(&mut self, replaced: &str) -> Result<(f64, String), RedisError> {
+        let call = Call::new(scripts::LEAD).arg(&self.identity).arg(LEAD.as_millis().to_string()).arg(replaced);
+        self.namespace.ask(call, |value| {
+            let [time, holder] = reply::texts(value)?.try_into().ok()?;
+            Some((float(&time)?, holder))
+        })
     }
 
     /// Another server need not wait for the end of the lease.
@@ -243,6 +253,7 @@ impl Server {
 /// Rounds that follow each other without a pause would keep Redis busy with nothing.
 const ROUND_DURATION_MIN: Duration = Duration::from_millis(10);
 
-fn name_of(identity: &str) -> &str {
-    identity.rsplit_once(' ').map_or(identity, |(name, _)| name)
+/// What a server has told of its process; one of an older version tells nothing.
+fn process_of(identity: &str) -> Holder {
+    Holder::read(identity.find(" {").and_then(|at| identity.get(at..)).unwrap_or_default())
 }

@@ -16,6 +16,8 @@ pub enum WorkerKind {
     Worker,
     /// A controller with agents.
     Controller,
+    /// `llts tdf server`, or the server in a controller.
+    Server,
 }
 
 /// What no other process has: a random number.
@@ -36,6 +38,7 @@ impl Session {
         let kind = match kind {
             WorkerKind::Worker => "worker",
             WorkerKind::Controller => "controller",
+            WorkerKind::Server => "server",
         };
         json!({
             "host": rustix::system::uname().nodename().to_string_lossy(),
@@ -86,6 +89,12 @@ impl fmt::Display for Holder {
             _ => f.write_str("a process that has not told where"),
         }
     }
+}
+
+/// The name of a server in what it tells of itself: its name, a number, and since this version its process.
+pub(super) fn server_name(identity: &str) -> &str {
+    let identity = identity.split_once(" {").map_or(identity, |(front, _)| front);
+    identity.rsplit_once(' ').map_or(identity, |(name, _)| name)
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use redis::Value;
 use super::error::RedisError;
 use super::link::Call;
 use super::namespace::Namespace;
+use super::session::server_name;
 use super::{reply, scripts};
 use crate::protocol::tdf::{Task, words};
 use crate::types::tdf::number::float;
@@ -77,8 +78,7 @@ impl Namespace {
                 opened: reply::parsed(opened)?,
                 workers: reply::parsed(workers)?,
                 poisoned: reply::parsed(poisoned)?,
-                server: reply::text(server)
-                    .map(|who| who.rsplit_once(' ').map_or(who.clone(), |(name, _)| name.to_owned())),
+                server: reply::text(server).map(|who| server_name(&who).to_owned()),
             })
         })
     }

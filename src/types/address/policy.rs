@@ -145,7 +145,7 @@ fn check_kind(ip: IpAddr) -> Result<(), Refusal> {
 
 /// The IPv4 address inside `::a.b.c.d` (deprecated), `64:ff9b::a.b.c.d` (NAT64) and `2002:a.b.c.d::` (6to4). The caller has
 /// already turned the mapped form into IPv4.
-fn embedded_v4(ip: IpAddr) -> Option<Ipv4Addr> {
+pub(in crate::types) fn embedded_v4(ip: IpAddr) -> Option<Ipv4Addr> {
     let IpAddr::V6(ip) = ip else { return None };
     let [a, b, c, d, e, f, high, low] = ip.segments();
     if a == 0x2002 {

@@ -142,7 +142,7 @@ impl Controller {
         let steps = graph.document.steps.iter().zip(&graph.steps);
         let tools = steps.filter_map(|(step, terms)| Some((&step.name, &terms.as_ref()?.tool)));
         let (step, tool) = tools
-            .filter(|(_, tool)| !tool.is_command())
+            .filter(|(_, tool)| !tool.is_built_in())
             .find(|(_, tool)| found.insert(tool) && sets.with(tool).next().is_none())?;
         let nearest = nearest(tool.as_str(), sets.names().map(ToolName::as_str));
         let hint =

@@ -478,6 +478,7 @@ fn rules() -> Rules {
         defaults: Policy { losses_max: 3, defers_max: 2, ..Policy::default() }.into(),
         submits: SubmitLimits { tasks_max: 10, terms_max: 10, ..SubmitLimits::DEFAULT },
         graphs: crate::types::GraphLimits::DEFAULT,
+        sources: crate::types::AllowedSources::default(),
     }
 }
 

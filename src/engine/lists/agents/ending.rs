@@ -15,7 +15,7 @@ impl Agents {
     pub fn handle_answer(&mut self, now: Now, number: u64, answer: Answer) {
         match self.asked.remove(&number) {
             Some(Asked::Free) => match answer {
-                Answer::Free(count) => self.free(now, count),
+                Answer::Agents { free, .. } => self.free(now, free),
                 _ => self.free(now, 0),
             },
             Some(Asked::List(list)) => self.take_answer(now, &list, answer),

@@ -141,18 +141,18 @@ fn the_tasks_of_a_list_run_one_after_the_other() {
 fn a_list_is_claimed_only_when_an_agent_is_free_and_no_claimed_one_waits() {
     let mut story = Story::new();
     story.agents.handle_demand(story.now, true, false);
-    assert_eq!(story.is_answered(Answer::Free(0)), Question::Free);
+    assert_eq!(story.is_answered(Answer::Agents { free: 0, busy: 0 }), Question::Free);
     story.agents.handle_demand(story.now, true, false);
     assert!(story.agents.poll_effect().is_none() && story.agents.wants_agents());
     story.agents.handle_freed();
-    assert_eq!(story.is_answered(Answer::Free(2)), Question::Free);
+    assert_eq!(story.is_answered(Answer::Agents { free: 2, busy: 0 }), Question::Free);
     assert_eq!(story.agents.poll_effect(), Some(Effect::Claim));
     story.agents.handle_list(story.now, &list(), vec![order(1, BEGIN)]);
     story.submits(1);
     story.agents.handle_demand(story.now, true, false);
     assert_eq!(story.agents.poll_effect(), None, "the first one waits for an agent");
     story.changes(1, Stage::Started);
-    assert_eq!(story.is_answered(Answer::Free(1)), Question::Free);
+    assert_eq!(story.is_answered(Answer::Agents { free: 1, busy: 0 }), Question::Free);
     assert_eq!(story.agents.poll_effect(), Some(Effect::Claim));
     story.agents.handle_no_list(story.now);
     story.agents.handle_demand(story.now, true, false);

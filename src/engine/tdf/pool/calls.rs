@@ -88,11 +88,32 @@ impl Pool {
         }
     }
 
-    pub(super) fn free(&mut self, now: Now, count: usize) {
+    /// Claims the next tasks before the last ones have an agent, if there may be more.
+    pub(super) fn consider_more(&mut self) {
+        if self.wants_agents()
+            || (self.has_more && self.claiming == Claiming::Resting && self.waiting() * 2 <= self.wanted)
+        {
+            self.consider_claim();
+        }
+    }
+
+    /// Runs that no agent has yet.
+    fn waiting(&self) -> usize {
+        self.runs.values().filter(|run| run.state.has_no_agent()).count()
+    }
+
+    pub(super) fn free(&mut self, now: Now, free: usize, busy: usize) {
         if self.claiming != Claiming::Counting {
             return;
         }
-        let count = count.saturating_sub(self.runs.values().filter(|run| run.state.has_no_agent()).count());
+        self.wanted = (free + self.pace.ahead(free + busy)).min(free.max(CLAIM_MAX));
+        let waiting = self.waiting();
+        if self.wanted > free && waiting >= free && waiting * 2 > self.wanted {
+            // The next end of a run looks again.
+            self.claiming = Claiming::Resting;
+            return self.timers.set(Timer::Poll, now.mono + POLL_INTERVAL_MAX);
+        }
+        let count = self.wanted.saturating_sub(waiting);
         if count == 0 {
             self.claiming = Claiming::Resting;
             return self.timers.set(Timer::Free, now.mono + FREE_PAUSE);
@@ -109,6 +130,7 @@ impl Pool {
             Ok(tasks) => {
                 let is_full = tasks.len() >= *count;
                 self.claiming = Claiming::Resting;
+                self.has_more = is_full;
                 self.answered(now);
                 tasks.into_iter().for_each(|task| self.begin(now, task));
                 if is_full || self.is_woken {
@@ -127,9 +149,8 @@ impl Pool {
     /// Takes a claimed task, or one of an earlier process.
     fn begin(&mut self, now: Now, task: Assignment) {
         let number = self.next_number();
-        let doubted = self.doubts.is_due(now.mono, &task.program);
-        self.effects.push_back(Effect::Prepare { run: number, task: Box::new(task.clone()), doubted });
-        self.runs.insert(number, Run { task, claimed: now.mono, log: Vec::new(), state: State::Preparing });
+        self.runs.insert(number, Run { task, claimed: now.mono, log: Vec::new(), state: State::Refused });
+        self.submit(now, number);
     }
 
     /// Redis has the result, or says what has become of the task meanwhile.

@@ -2,7 +2,6 @@
 //!
 //! | a run is | event | next |
 //! |---|---|---|
-//! | Preparing | the program is there; it cannot be had | Asking; Reporting |
 //! | Asking | accepted; accepted before, with the same key; refused for now; refused for good | Waiting; Looking; Refused; Reporting |
 //! | Refused | its timer | Asking |
 //! | Looking | the task as it is | Waiting, Started or the end |
@@ -11,12 +10,14 @@
 //! | the end | the outputs are in the result, or are read from the agent ([`Reading`]) | Reporting; Returning, if its agents were lost |
 //! | Reporting, Returning | Redis has it, or has no use for it | gone |
 //!
-//! Tasks are claimed in batches: as many as agents are free, less those that have no agent yet. While Redis is away, nothing is
+//! Tasks are claimed in batches: as many as agents are free, and as will be within milliseconds ([`ahead`]), less those that have no
+//! agent yet. While Redis is away, nothing is
 //! claimed, tasks go on, results are kept on the disk, and every call is made again until it is answered; each may be made twice.
 //!
 //! A controller that was killed gets its runs from Redis ([`Pool::handle_joined`]) and submits their tasks with the same keys, so that
 //! it finds those that it has. A task of the controller whose run is not ours any more is killed.
 
+mod ahead;
 mod calls;
 mod tasks;
 
@@ -29,7 +30,6 @@ use std::time::Duration;
 use crate::engine::hosted::reading::Reading;
 use crate::engine::hosted::{self, Answer, Part, Refusal};
 use crate::engine::journal::{Journal, LogLine};
-use crate::engine::tdf::doubts::Doubts;
 use crate::engine::tdf::lease::RENEWAL_INTERVAL;
 use crate::engine::tdf::worker::{Assignment, KEEP_AFTER, POLL_INTERVAL_MAX, RETRY_FIRST, RETRY_MAX};
 use crate::engine::timers::Timers;
@@ -37,13 +37,14 @@ use crate::protocol::tdf::Budget;
 use crate::types::tdf::Fence;
 use crate::types::{Mono, Now, TaskId};
 
+use ahead::Pace;
 pub use calls::Unanswered;
 
 /// Time that a run waits for an agent before its task is opened again for others. An agent that was free when it was claimed takes it
 /// within milliseconds.
 const PULL_AFTER: Duration = Duration::from_secs(1);
 
-/// Pause before the number of free agents is asked for again: no change of a task shows an agent that joins.
+/// Pause before the number of free agents is asked for again, if neither the end of a task nor an agent has shown one.
 const FREE_PAUSE: Duration = Duration::from_secs(1);
 
 /// Pause before a refused submit is repeated.
@@ -69,17 +70,6 @@ pub enum Effect {
     Join,
     /// Claim so many tasks with the token of this number; then [`Pool::handle_claimed`].
     Claim(u64, usize),
-    /// Get the program of a run, and look whether it has changed if it is doubted; then [`Pool::handle_prepared`].
-    Prepare {
-        /// Of which run.
-        run: RunNumber,
-        /// Its task.
-        task: Box<Assignment>,
-        /// Whether its last run has failed.
-        doubted: bool,
-    },
-    /// The program of a run is not needed any more.
-    Release(RunNumber),
     /// Ask the controller; then [`Pool::handle_answer`] with this number.
     Ask(u64, Question),
     /// The result of a run, which stays with the shell until it is forgotten.
@@ -168,7 +158,6 @@ struct Run {
 
 #[derive(Debug)]
 enum State {
-    Preparing,
     Asking,
     Refused,
     Looking(TaskId),
@@ -204,13 +193,17 @@ pub struct Pool {
     claim: u64,
     /// Whether a task may have been opened since the last claim left.
     is_woken: bool,
+    /// Whether the last claim got as many tasks as it wanted, so that there may be more.
+    has_more: bool,
+    /// Tasks without an agent that are enough, by the last count of agents.
+    wanted: usize,
+    pace: Pace,
     /// The pause after the next call that is not answered; `None` while Redis answers.
     away: Option<Duration>,
     /// Whether another process has the name, and this was said.
     is_displaced: bool,
     /// Whether refused submits have been logged since the last one that was accepted.
     is_refused: bool,
-    doubts: Doubts,
     timers: Timers<Timer>,
     effects: VecDeque<Effect>,
     journal: Journal,
@@ -230,10 +223,12 @@ impl Pool {
             claiming: Claiming::Joining { is_calling: false },
             claim: 0,
             is_woken: false,
+            has_more: false,
+            wanted: 0,
+            pace: Pace::default(),
             away: None,
             is_displaced: false,
             is_refused: false,
-            doubts: Doubts::default(),
             timers: Timers::default(),
             effects: VecDeque::new(),
             journal: Journal::default(),
@@ -303,8 +298,8 @@ impl Pool {
     pub fn handle_answer(&mut self, now: Now, number: u64, answer: Answer) {
         match self.asked.remove(&number) {
             Some(Asked::Free) => match answer {
-                Answer::Free(count) => self.free(now, count),
-                _ => self.free(now, 0),
+                Answer::Agents { free, busy } => self.free(now, free, busy),
+                _ => self.free(now, 0, 0),
             },
             Some(Asked::Run(run)) => self.take_answer(now, run, answer),
             Some(Asked::Order) | None => {}
@@ -316,7 +311,7 @@ impl Pool {
     pub fn handle_stop(&mut self) {
         for (number, run) in &mut self.runs {
             match run.state {
-                State::Preparing | State::Refused => {
+                State::Refused => {
                     run.state = State::Returning { is_loss: false, is_calling: false };
                 }
                 State::Reporting { .. } => self.effects.push_back(Effect::Keep(*number)),

@@ -16,7 +16,7 @@ struct Story {
 fn claimed(number: u64) -> Assignment {
     let worker = WorkerName::new("w").unwrap();
     let fence = Fence { task: TdfTask(number), round: 0, worker, started: format!("{number}.5") };
-    Assignment { program: "p".to_owned(), ..Assignment::of(fence) }
+    Assignment { program: "p".to_owned(), source: "http://x/run.sh".to_owned(), ..Assignment::of(fence) }
 }
 
 fn task(number: u64) -> TaskId {
@@ -61,9 +61,6 @@ impl Story {
         story.free(2);
         assert_eq!(story.effects(), [Effect::Claim(1, 2)]);
         story.pool.handle_claimed(story.now, Ok(vec![claimed(1)]));
-        let effects = story.effects();
-        let [Effect::Prepare { run, doubted: false, .. }] = effects[..] else { panic!("{effects:?}") };
-        story.pool.handle_prepared(story.now, run, Ok(()));
         story.answers(Answer::Submitted(task(1), false));
         story
     }
@@ -84,7 +81,7 @@ impl Story {
 
     #[track_caller]
     fn free(&mut self, count: usize) {
-        assert_eq!(self.answers(Answer::Free(count)), Question::Free);
+        assert_eq!(self.answers(Answer::Agents { free: count, busy: 0 }), Question::Free);
     }
 
     fn sees(&mut self, stage: Stage) {
@@ -135,9 +132,7 @@ fn a_result_waits_on_the_disk_while_redis_is_away() {
     story.sees(Stage::Started);
     story.sees(end(Outcome::Succeeded, None));
     let effects = story.effects();
-    let [Effect::Collect(run, ended), Effect::Release(_), Effect::Report(_)] = &effects[..] else {
-        panic!("{effects:?}")
-    };
+    let [Effect::Collect(run, ended), Effect::Report(_)] = &effects[..] else { panic!("{effects:?}") };
     assert_eq!((&ended.output[..], &ended.error[..], ended.timed_out), (&b"out"[..], &b""[..], None));
     assert_eq!(ended.log[0].1, "executing task: cd ./p/; ./run.sh ");
     story.pool.handle_reported(story.now, *run, away());
@@ -190,7 +185,7 @@ fn a_task_whose_agents_were_lost_is_a_loss_of_its_run() {
     story.sees(Stage::Started);
     story.sees(end(Outcome::Lost, None));
     let effects = story.effects();
-    assert!(matches!(effects[..], [Effect::Release(_), Effect::Return(_, _, true)]), "{effects:?}");
+    assert!(matches!(effects[..], [Effect::Return(_, _, true)]), "{effects:?}");
 }
 
 #[test]
@@ -211,14 +206,15 @@ fn a_killed_controller_goes_on_with_its_runs() {
     story.effects();
     story.pool.handle_joined(story.now, Ok(vec![claimed(1)]));
     let effects = story.effects();
-    let [Effect::Prepare { run, .. }, Effect::Ask(_, Question::Free)] = effects[..] else { panic!("{effects:?}") };
+    let [Effect::Ask(number, Question::Submit(_)), Effect::Ask(_, Question::Free)] = effects[..] else {
+        panic!("{effects:?}")
+    };
     story.sees(Stage::Started);
     assert_eq!(story.effects(), [], "its task is not that of another time");
-    story.pool.handle_prepared(story.now, run, Ok(()));
-    assert!(matches!(story.answers(Answer::Submitted(task(1), true)), Question::Submit(_)));
+    story.pool.handle_answer(story.now, number, Answer::Submitted(task(1), true));
     let finished = Sight { task: task(1), is_held: false, stage: end(Outcome::Succeeded, None) };
     assert_eq!(story.answers(Answer::Seen(finished)), Question::Look(task(1)));
-    assert!(story.effects().contains(&Effect::Report(run)));
+    assert!(matches!(story.effects()[..], [Effect::Collect(..), Effect::Report(_)]));
 }
 
 #[test]
@@ -233,4 +229,33 @@ fn a_name_that_another_process_has_ends_the_runs() {
     assert_eq!(story.effects(), []);
     story.passes();
     assert_eq!(story.effects(), [Effect::Join]);
+}
+
+/// Redis and the commit of a submit take longer than a short program: agents would wait for the next one.
+#[test]
+fn short_programs_are_claimed_before_an_agent_is_free() {
+    let mut story = Story::joined();
+    story.free(2);
+    for number in 1..=16 {
+        let effects = story.effects();
+        let [Effect::Claim(_, count)] = effects[..] else { panic!("{effects:?}") };
+        assert!(count <= 2, "no program is known to be short");
+        story.pool.handle_claimed(story.now, Ok(vec![claimed(number)]));
+        story.answers(Answer::Submitted(task(number), false));
+        let sight = Sight { task: task(number), is_held: false, stage: end(Outcome::Succeeded, None) };
+        story.pool.handle_change(story.now, sight, &agents::key(&claimed(number).fence));
+        story.effects();
+        story.pool.handle_woken();
+        let effects = story.effects();
+        let [Effect::Ask(question, Question::Free)] = effects[..] else { panic!("{effects:?}") };
+        story.pool.handle_answer(story.now, question, Answer::Agents { free: 0, busy: 2 });
+        if number < 16 {
+            assert_eq!(story.effects(), [], "no agent is free");
+            story.pool.handle_freed();
+            story.free(2);
+        }
+    }
+    let effects = story.effects();
+    let [Effect::Claim(_, count)] = effects[..] else { panic!("{effects:?}") };
+    assert!(count > 2, "they take no time: {count}");
 }

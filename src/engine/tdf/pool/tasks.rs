@@ -1,19 +1,20 @@
-//! A run as a task of the controller: from its program to its result.
+//! A run as a task of the controller: from its submit to its result.
 
 use super::{
-    Answer, Asked, Effect, Ended, KEEP_AFTER, Now, PULL_AFTER, Part, Pool, Pull, Question, Reading, Refusal, Run,
-    RunNumber, SUBMIT_PAUSE, State, TAKEN_BACK, TaskId, Timer,
+    Answer, Asked, Assignment, Effect, Ended, KEEP_AFTER, Now, PULL_AFTER, Part, Pool, Pull, Question, Reading,
+    Refusal, Run, RunNumber, SUBMIT_PAUSE, State, TAKEN_BACK, TaskId, Timer,
 };
 use crate::engine::hosted::reading::{ABSENCE_PAUSE, Progress, Read, STREAMS, sentence};
 use crate::engine::tdf::cut;
 use crate::protocol::hosted::{End, Sight, Stage};
 use crate::protocol::tdf::agents;
 use crate::types::Outcome;
+use std::time::Duration;
 
 impl State {
     /// Whether no agent has it yet.
     pub(super) const fn has_no_agent(&self) -> bool {
-        matches!(self, Self::Preparing | Self::Asking | Self::Refused | Self::Looking(_) | Self::Waiting { .. })
+        matches!(self, Self::Asking | Self::Refused | Self::Looking(_) | Self::Waiting { .. })
     }
 
     /// Its task at the controller, as long as that may go on.
@@ -26,18 +27,6 @@ impl State {
 }
 
 impl Pool {
-    /// The program of a run is there, or cannot be had for this reason.
-    pub fn handle_prepared(&mut self, now: Now, run: RunNumber, outcome: Result<(), String>) {
-        let Some(state @ State::Preparing) = self.state(run) else { return };
-        match outcome {
-            Ok(()) => {
-                *state = State::Refused;
-                self.submit(now, run);
-            }
-            Err(reason) => self.ended(now, run, None, format!("{reason}\n")),
-        }
-    }
-
     pub(super) fn submit(&mut self, now: Now, number: RunNumber) {
         let Some(run) = self.runs.get_mut(&number) else { return };
         if !matches!(run.state, State::Refused) {
@@ -46,6 +35,10 @@ impl Pool {
         let left = run.task.timeout.map(|timeout| timeout.saturating_sub(now.mono.since(run.claimed)));
         if left.is_some_and(|left| left.is_zero()) {
             return self.ended(now, number, Some(Outcome::TimedOut), String::new());
+        }
+        let Assignment { fence, program, source, input, .. } = &run.task;
+        if let Err(sentence) = (agents::Run { fence, program, source, input }).check() {
+            return self.ended(now, number, None, format!("{sentence}\n"));
         }
         let line = agents::command_line(&run.task.program, &run.task.input);
         let since = now.mono.since(run.claimed);
@@ -169,10 +162,11 @@ impl Pool {
     fn finished(&mut self, now: Now, run: RunNumber, task: TaskId, end: Box<End>) {
         self.tasks.remove(&task);
         self.timers.clear(&Timer::Pull(run));
-        // The door may not know yet that an agent is wanted.
-        if self.wants_agents() {
-            self.consider_claim();
+        if let Some((started, ended)) = end.started.zip(end.ended) {
+            self.pace.note(Duration::from_micros(ended.micros().saturating_sub(started.micros())));
         }
+        // The door may not know yet that an agent is wanted.
+        self.consider_more();
         let is_ours = end.reason.as_deref().is_some_and(|reason| reason.ends_with(TAKEN_BACK));
         if end.outcome == Outcome::Killed && end.started.is_none() && is_ours {
             return self.give_back(run, false);
@@ -196,8 +190,8 @@ impl Pool {
         if let Some(question) = reading.question() {
             return self.ask(Asked::Run(number), question);
         }
-        let State::Reading(reading) = std::mem::replace(&mut run.state, State::Preparing) else { return };
-        let (fence, timeouts, program) = (run.task.fence.clone(), run.task.timeouts, run.task.program.clone());
+        let State::Reading(reading) = std::mem::replace(&mut run.state, State::Refused) else { return };
+        let (fence, timeouts) = (run.task.fence.clone(), run.task.timeouts);
         let Read { end, outputs, notes } = reading.finish();
         let max = self.output_bytes_max;
         let mut outputs =
@@ -211,7 +205,6 @@ impl Pool {
             error.extend(note.into_bytes());
             error.push(b'\n');
         }
-        self.doubts.note(&program, is_timeout || !error.is_empty());
         self.collect(
             now,
             number,
@@ -224,7 +217,6 @@ impl Pool {
         let Some(Run { task, .. }) = self.runs.get(&number) else { return };
         let timed_out = (outcome == Some(Outcome::TimedOut)).then_some(task.timeouts);
         let fence = task.fence.clone();
-        self.doubts.note(&task.program, true);
         self.collect(
             now,
             number,
@@ -238,7 +230,6 @@ impl Pool {
         run.state = State::Reporting { is_calling: false };
         self.timers.set(Timer::Keep(number), now.mono + KEEP_AFTER);
         self.effects.push_back(Effect::Collect(number, Box::new(ended)));
-        self.effects.push_back(Effect::Release(number));
         if self.away.is_none() {
             self.call();
         }
@@ -248,7 +239,6 @@ impl Pool {
     fn give_back(&mut self, number: RunNumber, is_loss: bool) {
         let Some(state) = self.state(number) else { return };
         *state = State::Returning { is_loss, is_calling: false };
-        self.effects.push_back(Effect::Release(number));
         if self.away.is_none() {
             self.call();
         }
@@ -262,7 +252,6 @@ impl Pool {
         }
         self.tasks.retain(|_, of| *of != number);
         run.state.task().into_iter().for_each(|task| self.kill(task));
-        self.effects.push_back(Effect::Release(number));
         self.effects.push_back(Effect::Forget(number));
     }
 

@@ -5,9 +5,9 @@ use serde_json::Value;
 
 use super::{Ask, Code, Fields, Kind, Refusal, Request, Submission, Submit, TaskId, json, read, words};
 use crate::protocol::client::{ReplyError, decode};
-use crate::protocol::command;
 use crate::protocol::json::ObjectWriter;
 use crate::protocol::requests::Reader;
+use crate::protocol::{command, source};
 
 /// Submits several tasks.
 pub const TASK_SUBMIT_MANY: Kind =
@@ -89,7 +89,7 @@ fn with_shared(mut own: Fields, shared: &Fields) -> Fields {
     own.remove(words::TYPE);
     let has_work = command::WORK.into_iter().any(|word| own.get(word).is_some());
     for (name, value) in shared.iter() {
-        let is_replaced = has_work && command::WORK.contains(&name);
+        let is_replaced = has_work && (command::WORK.contains(&name) || source::WORDS.contains(&name));
         if own.get(name).is_none() && !is_replaced {
             own.push(name.to_owned(), value.clone());
         }

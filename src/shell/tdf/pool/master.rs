@@ -1,13 +1,13 @@
-//! The thread of the pool: one loop between Redis, the controller and the fetches.
+//! The thread of the pool: one loop between Redis and the controller.
 
 use std::collections::BTreeMap;
 use std::os::fd::AsFd as _;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::TryRecvError;
+use std::time::Duration;
 
 use super::line::{Answer, Call, Line};
-use crate::engine::hosted::{Answer as Said, Question as Asked, Refusal};
 use crate::engine::tdf::pool::{Effect, Ended, Pool, Question, RunNumber, Unanswered};
 use crate::engine::tdf::worker::Assignment;
 use crate::protocol::requests::list::tasks;
@@ -17,8 +17,6 @@ use crate::shell::hosted::questions::Questions;
 use crate::shell::hosted::{News, Seam};
 use crate::shell::logging;
 use crate::shell::readable;
-use crate::shell::source::Held;
-use crate::shell::tdf::fetch::{Fetch, Fetcher, Preparation, complaint};
 use crate::shell::tdf::results::{Finished, Results};
 use crate::shell::tdf::worker::{assignment, dropped, found};
 use crate::shell::tdf::{LogLine, RedisError, Wake};
@@ -36,44 +34,27 @@ pub(super) struct Master {
     seam: Seam,
     questions: Questions,
     namespace: String,
-    /// The folder of all programs.
-    folder: String,
-    fetches: BTreeMap<RunNumber, (String, Fetch)>,
-    /// Programs that stay as they are while their runs go on.
-    held: BTreeMap<RunNumber, Held>,
     finished: BTreeMap<RunNumber, Arc<Finished>>,
     /// Runs whose results an earlier process has left, in the order of their numbers.
     left: Vec<Fence>,
 }
 
 impl Master {
-    pub(super) fn new(pool: Pool, seam: Seam, namespace: String, folder: String, left: Vec<Fence>) -> Self {
-        Self {
-            pool,
-            seam,
-            questions: Questions::default(),
-            namespace,
-            folder,
-            fetches: BTreeMap::new(),
-            held: BTreeMap::new(),
-            finished: BTreeMap::new(),
-            left,
-        }
+    pub(super) fn new(pool: Pool, seam: Seam, namespace: String, left: Vec<Fence>) -> Self {
+        Self { pool, seam, questions: Questions::default(), namespace, finished: BTreeMap::new(), left }
     }
 
     /// Works until the controller stops.
-    pub(super) fn serve(&mut self, line: &Line, mut wake: Wake, fetcher: &Fetcher, results: &Results) {
+    pub(super) fn serve(&mut self, line: &Line, mut wake: Wake, results: &Results) {
         loop {
-            self.obey(line, fetcher, results);
+            self.obey(line, results);
             self.seam.wants_agents.store(self.pool.wants_agents(), Ordering::Relaxed);
             logging::write(self.pool.take_log());
-            let mut fds = vec![self.seam.bell.as_fd(), line.as_fd(), wake.as_fd()];
-            fds.extend(self.fetches.values().map(|(_, fetch)| fetch.as_fd()));
+            let fds = [self.seam.bell.as_fd(), line.as_fd(), wake.as_fd()];
             readable::wait(fds, self.pool.poll_timeout().map(|at| at.since(clock::now().mono)));
             if !self.take_news() {
                 break;
             }
-            self.finish_fetches();
             while let Some(answer) = line.poll() {
                 self.handle(answer);
             }
@@ -83,9 +64,9 @@ impl Master {
             self.pool.handle_timeout(clock::now());
         }
         self.pool.handle_stop();
-        self.obey(line, fetcher, results);
+        self.obey(line, results);
         line.leave().into_iter().for_each(|answer| self.handle(answer));
-        self.obey(line, fetcher, results);
+        self.obey(line, results);
         logging::write(self.pool.take_log());
     }
 
@@ -122,22 +103,6 @@ impl Master {
                 }
             }
             Err(error) => log::warn!("the tasks of the job {} cannot be listed: {error}", agents::JOB),
-        }
-    }
-
-    fn finish_fetches(&mut self) {
-        let done: Vec<_> =
-            self.fetches.iter().filter_map(|(run, (_, fetch))| fetch.poll().map(|outcome| (*run, outcome))).collect();
-        for (run, outcome) in done {
-            let Some((program, _)) = self.fetches.remove(&run) else { continue };
-            let outcome = match outcome {
-                Ok(held) => {
-                    self.held.insert(run, held);
-                    Ok(())
-                }
-                Err(error) => Err(complaint(&program, &error.to_string())),
-            };
-            self.pool.handle_prepared(clock::now(), run, outcome);
         }
     }
 
@@ -179,32 +144,12 @@ impl Master {
         }
     }
 
-    fn prepare(&mut self, fetcher: &Fetcher, run: RunNumber, task: &Assignment, doubted: bool) {
-        match fetcher.prepare(task, doubted) {
-            Preparation::Present(held) => {
-                self.held.insert(run, held);
-                self.pool.handle_prepared(clock::now(), run, Ok(()));
-            }
-            Preparation::Impossible(reason) => self.pool.handle_prepared(clock::now(), run, Err(reason)),
-            Preparation::Fetching(fetch) => {
-                self.fetches.insert(run, (task.program.clone(), fetch));
-            }
-        }
-    }
-
     fn ask(&mut self, number: u64, question: &Question) {
-        let request = if let Asked::Submit((task, timeout)) = question {
-            let command = (task.program.as_str(), &task.input[..]);
-            match agents::submit(&self.namespace, &task.fence, command, *timeout, &self.folder) {
-                Ok(ask) => self.questions.request(number, question, |_| ask, |never| match *never {}),
-                Err(reason) => {
-                    let refused = Said::Refused { reason: reason.to_owned(), refusal: Refusal::Final };
-                    return self.pool.handle_answer(clock::now(), number, refused);
-                }
-            }
-        } else {
-            self.questions.request(number, question, |_| unreachable!("it is no submit"), |never| match *never {})
+        let submit = |(task, timeout): &(Box<Assignment>, Option<Duration>)| {
+            let Assignment { fence, program, source, input, .. } = &**task;
+            agents::Run { fence, program, source, input }.submit(&self.namespace, *timeout)
         };
+        let request = self.questions.request(number, question, submit, |never| match *never {});
         self.seam.ask(number, request);
     }
 
@@ -214,7 +159,7 @@ impl Master {
         finished.or_else(|| of_earlier().and_then(|fence| results.load(fence).ok()).map(Arc::new))
     }
 
-    fn obey(&mut self, line: &Line, fetcher: &Fetcher, results: &Results) {
+    fn obey(&mut self, line: &Line, results: &Results) {
         while let Some(effect) = self.pool.poll_effect() {
             match effect {
                 Effect::Join => line.ask(Call::Join),
@@ -223,11 +168,6 @@ impl Master {
                 }
                 Effect::Renew(fences) => line.ask(Call::Renew(fences)),
                 Effect::Return(run, fence, is_loss) => line.ask(Call::Return(run, fence, is_loss)),
-                Effect::Prepare { run, task, doubted } => self.prepare(fetcher, run, &task, doubted),
-                Effect::Release(run) => {
-                    self.held.remove(&run);
-                    self.fetches.remove(&run).into_iter().for_each(|(_, fetch)| fetch.cancel());
-                }
                 Effect::Ask(number, question) => self.ask(number, &question),
                 Effect::Collect(run, ended) => {
                     self.finished.insert(run, Arc::new(finished(*ended)));

@@ -6,8 +6,9 @@
 //!   +-- Server, a thread         +-------- answer, change ----------+
 //! ```
 //!
-//! [`crate::engine::tdf::pool`] decides. The programs are in the folder `[tdf] DIR`, fetched as those of `llts tdf worker` are. A server
-//! of the namespace runs beside it; of all servers of a namespace one is at work.
+//! [`crate::engine::tdf::pool`] decides. Each agent fetches the programs of its tasks (`shell/agent/sources.rs`), so that agents need no
+//! folder in common; results that wait for Redis are in the folder `[tdf] DIR`. A server of the namespace runs beside it; of all servers
+//! of a namespace one is at work.
 
 mod line;
 mod master;
@@ -27,13 +28,9 @@ use crate::shell::background::Bell;
 use crate::shell::clock;
 use crate::shell::door::Door;
 use crate::shell::hosted::HostedDoor;
-use crate::shell::process::Environment;
-use crate::shell::source::{Programs, SourceError, Timeouts};
-use crate::shell::tools::Limits;
 use crate::types::AllowCommands;
 use crate::types::tdf::WorkerName;
 
-use super::fetch::Fetcher;
 use line::Line;
 use master::Master;
 
@@ -43,9 +40,6 @@ pub enum PoolError {
     /// The controller takes no commands.
     #[error("tdf.REDIS_URL is set, and ALLOW_COMMANDS = \"no\" takes none: the tasks of a namespace are commands")]
     NoCommands,
-    /// The path of the folder is not UTF-8.
-    #[error("tdf.DIR is {}, which is not UTF-8; a task cannot name it", .0.display())]
-    NoText(PathBuf),
     /// The folder cannot be made.
     #[error("cannot make the folder {} of tdf.DIR: {error}", path.display())]
     Folder {
@@ -57,9 +51,6 @@ pub enum PoolError {
     /// The place of the worker cannot be taken.
     #[error(transparent)]
     Place(#[from] TdfWorkerError),
-    /// The folders of programs cannot be made.
-    #[error(transparent)]
-    Source(#[from] SourceError),
     /// What the section says of Redis cannot be used.
     #[error(transparent)]
     Redis(#[from] RedisError),
@@ -95,13 +86,7 @@ impl HostedPool {
         made.map_err(|error| PoolError::Folder { path: pool.dir.clone(), error })?;
         let name = pool.name.clone().unwrap_or_else(|| usual_name(config));
         let place = Place::open(&pool.dir, &name)?;
-        let Some(folder) = place.root.to_str().map(str::to_owned) else { return Err(PoolError::NoText(place.root)) };
         let (redis, namespace) = (&pool.redis, &pool.namespace);
-        let limits = Limits::from(&config.archive);
-        let timeouts = Timeouts { fetch: config.source.fetch_timeout, silence: config.source.silence_timeout };
-        let programs = Arc::new(Programs::open(&place.root, &place.programs(), limits, timeouts)?);
-        let environment = Environment::inherited(|name| name.as_encoded_bytes().starts_with(b"LLTS_"));
-        let fetcher = Fetcher { programs, root: place.root.clone(), environment, brand: None };
         let shown = format!("{}:{}/{} {namespace}", redis.host, redis.port, redis.db);
         let results = Results::open(&place.own, &name, shown.clone())?;
         let left = results.left()?;
@@ -113,8 +98,8 @@ impl HostedPool {
         let ready_line = format!("llts tdf worker ready: {name} for {namespace} of {}:{}", redis.host, redis.port);
         let namespace = namespace.clone();
         door.start(move || {
-            let mut master = Master::new(engine, seam, namespace, folder, left);
-            master.serve(&line, wake, &fetcher, &results);
+            let mut master = Master::new(engine, seam, namespace, left);
+            master.serve(&line, wake, &results);
             drop(place);
         })?;
         Ok(Self { door, server, ready_line })

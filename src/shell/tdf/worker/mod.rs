@@ -19,11 +19,12 @@ use std::sync::Arc;
 
 use nix::sys::signal::Signal;
 
-use super::fetch::{Fetch, Fetcher, Preparation, complaint};
+use super::fetch::{Fetch, Fetcher, Preparation};
 use super::results::{Finished, Results};
 use super::{Channel, Namespace, RedisError, Reported, Wake, WakeError, WorkerKind};
 use crate::config::WorkerConfig;
 use crate::engine::tdf::worker::{Assignment, Effect, End, Note, Settings, Worker};
+use crate::protocol::tdf::agents::complaint;
 use crate::protocol::tdf::words;
 use crate::shell::clock;
 use crate::shell::guard::{Guard, GuardError, GuardPlan};
@@ -31,7 +32,7 @@ use crate::shell::process::{self, RecordError};
 use crate::shell::readable;
 use crate::shell::runs::RunsError;
 use crate::shell::signals::{STOP, Signals};
-use crate::shell::source::{Programs, SourceError, Timeouts};
+use crate::shell::source::{Keeping, Programs, SourceError, Timeouts};
 use crate::shell::tools::Limits;
 use crate::types::tdf::{Fence, WorkerName};
 
@@ -133,7 +134,8 @@ pub fn run(work: Work, guard: GuardPlan) -> Result<End, TdfWorkerError> {
     // Before any thread is started, so that all of them leave these signals to the loop.
     let mut signals = Signals::install(&[&STOP[..], &[Signal::SIGCHLD]].concat())?;
     let runner = Runner::start(place.root.clone(), templates, work.output_bytes_max, runs)?;
-    let programs = Arc::new(Programs::open(&place.root, &place.programs(), work.limits, work.timeouts)?);
+    let programs =
+        Arc::new(Programs::open((&place.root, &place.programs()), Keeping::Folders, work.limits, work.timeouts)?);
     let fetcher = Fetcher {
         programs,
         root: place.root.clone(),

@@ -1,33 +1,84 @@
-//! Where a program comes from, as a task says it: `http://…`, `https://…` or `rsync:…`, and by its ending in which form.
+//! Where a program comes from, as a task says it: `http://…`, `https://…` or `rsync:…`, and by its ending in which form. And the
+//! sources that the owner of a service allows: `[source] ALLOW_SCHEMES` and `ALLOW_HOSTS`.
 
-use crate::shell::tools::archive::{Format, Packing};
+mod allowed;
+
+use super::ToolName;
+pub use allowed::{AllowedHost, AllowedSources, InvalidAllowedHost, SourceRefusal};
 
 /// The endings, for people.
 const ENDINGS: &str = ".zip, .tar, .tar.gz, .tar.bz, .tar.bz2, /run.sh or :run.sh";
+
+const RSYNC: &str = "rsync:";
 
 /// A source that can be asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Source {
     /// As the task says it.
     text: String,
-    way: Way,
-    form: Form,
+    scheme: SourceScheme,
+    form: SourceForm,
 }
 
-/// How it is asked.
+/// The way in which a source is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Way {
+pub enum SourceScheme {
+    /// `http://`
     Http,
+    /// `https://`
+    Https,
+    /// `rsync:`
     Rsync,
 }
 
 /// The format of the fetched bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Form {
+pub enum SourceForm {
     /// A run.sh that is the whole program.
     Script,
-    /// An archive with a run.sh at its top.
-    Archive(Format),
+    /// A zip archive with a run.sh at its top, as all archives.
+    Zip,
+    /// An archive of tar.
+    Tar,
+    /// The same, packed by gzip.
+    TarGz,
+    /// The same, packed by bzip2.
+    TarBz2,
+}
+
+/// A program that the agent of a task fetches (design, section 5).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TaskSource {
+    /// The name of the program.
+    pub program: ToolName,
+    /// Where it is fetched.
+    pub source: Source,
+    /// The SHA-256 that the fetched bytes must have: 64 hexadecimal digits in lower case.
+    pub sha256: Option<String>,
+    /// What stands behind `./run.sh` in the line for `sh` that starts it, without a NUL byte; `None` to start run.sh itself.
+    pub input: Option<Vec<u8>>,
+    /// The sources that may be asked, also after redirects; `None` for any.
+    pub allowed: Option<AllowedSources>,
+}
+
+impl SourceScheme {
+    const ALL: [Self; 3] = [Self::Http, Self::Https, Self::Rsync];
+
+    /// Its word in a source and in the configuration.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Http => "http",
+            Self::Https => "https",
+            Self::Rsync => "rsync",
+        }
+    }
+
+    /// The scheme with this word.
+    #[must_use]
+    pub fn parse(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|scheme| scheme.word() == word)
+    }
 }
 
 /// A text that names no source.
@@ -55,11 +106,13 @@ impl Source {
     /// # Errors
     /// [`InvalidSource`]
     pub fn new(text: &str) -> Result<Self, InvalidSource> {
-        let way = if text.starts_with("http://") || text.starts_with("https://") {
-            Way::Http
+        let scheme = if text.starts_with("http://") {
+            SourceScheme::Http
+        } else if text.starts_with("https://") {
+            SourceScheme::Https
         } else if let Some(place) = text.strip_prefix(RSYNC) {
             check_place(place).map_err(|why| InvalidSource::Place { source_text: shown(text), why })?;
-            Way::Rsync
+            SourceScheme::Rsync
         } else {
             return Err(InvalidSource::Scheme(shown(text)));
         };
@@ -67,7 +120,7 @@ impl Source {
             return Err(InvalidSource::Place { source_text: shown(text), why: "holds a control character" });
         }
         let form = form(text).ok_or_else(|| InvalidSource::Ending(shown(text)))?;
-        Ok(Self { text: text.to_owned(), way, form })
+        Ok(Self { text: text.to_owned(), scheme, form })
     }
 
     /// As the task says it.
@@ -76,33 +129,35 @@ impl Source {
         &self.text
     }
 
-    pub(super) const fn way(&self) -> Way {
-        self.way
+    /// The way in which it is asked.
+    #[must_use]
+    pub const fn scheme(&self) -> SourceScheme {
+        self.scheme
     }
 
-    pub(super) const fn form(&self) -> Form {
+    /// The format of its bytes.
+    #[must_use]
+    pub const fn form(&self) -> SourceForm {
         self.form
     }
 
     /// What rsync is called with.
-    pub(super) fn rsync_path(&self) -> &str {
+    #[must_use]
+    pub fn rsync_path(&self) -> &str {
         self.text.strip_prefix(RSYNC).unwrap_or_default()
     }
 }
 
-const RSYNC: &str = "rsync:";
-
 /// A query behind the path is no part of an ending: such a source is of an unknown kind.
-fn form(text: &str) -> Option<Form> {
-    let tar = |packing| Form::Archive(Format::Tar(packing));
+fn form(text: &str) -> Option<SourceForm> {
     [
-        (".zip", Form::Archive(Format::Zip)),
-        (".tar", tar(Packing::None)),
-        (".tar.gz", tar(Packing::Gzip)),
-        (".tar.bz", tar(Packing::Bzip2)),
-        (".tar.bz2", tar(Packing::Bzip2)),
-        ("/run.sh", Form::Script),
-        (":run.sh", Form::Script),
+        (".zip", SourceForm::Zip),
+        (".tar", SourceForm::Tar),
+        (".tar.gz", SourceForm::TarGz),
+        (".tar.bz", SourceForm::TarBz2),
+        (".tar.bz2", SourceForm::TarBz2),
+        ("/run.sh", SourceForm::Script),
+        (":run.sh", SourceForm::Script),
     ]
     .into_iter()
     .find_map(|(ending, form)| text.ends_with(ending).then_some(form))
@@ -133,22 +188,21 @@ mod tests {
 
     #[test]
     fn all_sources_of_the_document_are_read() {
-        let tar = |packing| Form::Archive(Format::Tar(packing));
-        for (text, way, form) in [
-            ("http://bla.fasel/program-v1.zip", Way::Http, Form::Archive(Format::Zip)),
-            ("https://bla.fasel/program-v2.tar", Way::Http, tar(Packing::None)),
-            ("http://bla.fasel/crawler-1.tar.gz", Way::Http, tar(Packing::Gzip)),
-            ("http://bla.fasel/crawler.tar.bz", Way::Http, tar(Packing::Bzip2)),
-            ("http://bla.fasel/run.sh", Way::Http, Form::Script),
-            ("rsync:bla.fasel:program-v1.zip", Way::Rsync, Form::Archive(Format::Zip)),
-            ("rsync:me@bla.fasel:program-v2.tar.bz2", Way::Rsync, tar(Packing::Bzip2)),
-            ("rsync:/local/crawler-1.tar.gz", Way::Rsync, tar(Packing::Gzip)),
-            ("rsync:also-local/fasel/bla/run.sh", Way::Rsync, Form::Script),
-            ("rsync:bla.fasel:run.sh", Way::Rsync, Form::Script),
-            ("rsync:/a folder/it's; a $(name)/run.sh", Way::Rsync, Form::Script),
+        for (text, scheme, form) in [
+            ("http://bla.fasel/program-v1.zip", SourceScheme::Http, SourceForm::Zip),
+            ("https://bla.fasel/program-v2.tar", SourceScheme::Https, SourceForm::Tar),
+            ("http://bla.fasel/crawler-1.tar.gz", SourceScheme::Http, SourceForm::TarGz),
+            ("http://bla.fasel/crawler.tar.bz", SourceScheme::Http, SourceForm::TarBz2),
+            ("http://bla.fasel/run.sh", SourceScheme::Http, SourceForm::Script),
+            ("rsync:bla.fasel:program-v1.zip", SourceScheme::Rsync, SourceForm::Zip),
+            ("rsync:me@bla.fasel:program-v2.tar.bz2", SourceScheme::Rsync, SourceForm::TarBz2),
+            ("rsync:/local/crawler-1.tar.gz", SourceScheme::Rsync, SourceForm::TarGz),
+            ("rsync:also-local/fasel/bla/run.sh", SourceScheme::Rsync, SourceForm::Script),
+            ("rsync:bla.fasel:run.sh", SourceScheme::Rsync, SourceForm::Script),
+            ("rsync:/a folder/it's; a $(name)/run.sh", SourceScheme::Rsync, SourceForm::Script),
         ] {
             let source = Source::new(text).unwrap();
-            assert_eq!((source.way(), source.form()), (way, form), "{text}");
+            assert_eq!((source.scheme(), source.form()), (scheme, form), "{text}");
         }
         assert_eq!(Source::new("rsync:host:a/run.sh").unwrap().rsync_path(), "host:a/run.sh");
     }
