@@ -5,6 +5,7 @@
 
 mod command;
 mod ending;
+mod fetch;
 mod growth;
 mod guard_keeper;
 mod leftovers;
@@ -148,7 +149,7 @@ pub fn run(config: &Config, name: &Name, guard: Option<GuardPlan>) -> Result<(),
         session,
         replaces: sessions.before,
         tags: config.agent.tags.clone(),
-        tools: Some(tools.tools().and_commands()),
+        tools: Some(tools.tools().and_commands().and_fetched()),
         ip: ip.to_string(),
         heartbeat_interval: config.agent.heartbeat_interval,
         kill_interval: config.agent.kill_interval,
@@ -326,7 +327,7 @@ impl Agent {
             Some(tool) => self.tools.missed(now, &tool),
             None => self.tools.check_if_due(now),
         };
-        has_changed && self.slot.handle_tools(now, self.tools.tools().and_commands())
+        has_changed && self.slot.handle_tools(now, self.tools.tools().and_commands().and_fetched())
     }
 
     /// Carries out the engine's decisions. `Some` when the agent has ended.
@@ -346,7 +347,7 @@ impl Agent {
                 }
                 Effect::Look(number) => {
                     self.tools.look_anew(clock::now());
-                    self.slot.handle_looked(now, number, self.tools.tools().and_commands());
+                    self.slot.handle_looked(now, number, self.tools.tools().and_commands().and_fetched());
                 }
                 Effect::Ready => announce(&self.sender.agent),
                 Effect::Lease(hold) => {

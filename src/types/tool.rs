@@ -11,6 +11,9 @@ pub struct ToolName(Arc<str>);
 /// The built-in operation. No tool can have this name, because `:` is not allowed in one.
 static COMMAND: LazyLock<ToolName> = LazyLock::new(|| ToolName(":command".into()));
 
+/// The mark of an agent that fetches tools.
+static FETCHED: LazyLock<ToolName> = LazyLock::new(|| ToolName(":fetched".into()));
+
 /// A text that is not a tool name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
@@ -46,6 +49,18 @@ impl ToolName {
     #[must_use]
     pub fn is_command(&self) -> bool {
         *self == *COMMAND
+    }
+
+    /// The element of a set of tools that stands for every tool that the controller holds ([`super::ToolSet`]).
+    #[must_use]
+    pub fn fetched() -> Self {
+        FETCHED.clone()
+    }
+
+    /// Whether it names an archive, and not the built-in operation or the mark of an agent that fetches tools.
+    #[must_use]
+    pub fn is_archive(&self) -> bool {
+        !self.0.starts_with(':')
     }
 
     /// Checks a stored text: a tool name, or the built-in operation.

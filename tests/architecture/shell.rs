@@ -30,7 +30,8 @@ pub(crate) const SHELL: &[(&str, &[&str])] = &[
     ("port", &["curve_keys"]),
     ("runs", &["process", "removal"]),
     ("store", &["background", "process"]),
-    ("tools", &["clock", "file_stamp", "removal", "trust"]),
+    ("tools", &["clock", "file_digest", "file_stamp", "removal", "trust"]),
+    ("archives", &["background", "clock", "file_digest", "file_stamp", "tools"]),
     ("door", &["port"]),
     ("endpoint", &["clock", "curve_keys", "port", "readable"]),
     ("outputs", &["background", "clock", "removal"]),
@@ -123,9 +124,13 @@ pub(crate) const SHELL: &[(&str, &[&str])] = &[
     (
         "agent",
         &[
+            "archives",
             "background",
             "clock",
             "disk_room",
+            // A fetch of a tool has a connection of its own.
+            "endpoint",
+            "file_digest",
             "guard",
             "limits",
             "lock",
@@ -146,6 +151,7 @@ pub(crate) const SHELL: &[(&str, &[&str])] = &[
     (
         "controller",
         &[
+            "archives",
             "background",
             "clock",
             "door",
@@ -161,6 +167,7 @@ pub(crate) const SHELL: &[(&str, &[&str])] = &[
             "signals",
             "store",
             "tdf",
+            "tools",
             "transport",
             "trust",
         ],

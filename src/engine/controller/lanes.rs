@@ -179,6 +179,19 @@ impl Lanes {
         }
     }
 
+    /// Agents can fetch this tool from the controller from here on, or cannot any more.
+    pub(super) fn tool_has_changed(&mut self, tool: &ToolName, sets: &ToolSets) {
+        let Some(lane) = self.lanes.get_mut(tool) else { return };
+        let (servers, is_stocked) = servers_of(tool, sets);
+        if !lane.is_stocked && !is_stocked {
+            return;
+        }
+        lane.serve(&mut self.heads, servers, is_stocked);
+        if !is_stocked {
+            self.unsought.insert(tool.clone());
+        }
+    }
+
     pub(super) fn sanity_check(&self, sets: &ToolSets) -> usize {
         let mut heads: BTreeMap<SetId, BTreeSet<Place>> = BTreeMap::new();
         for (tool, lane) in &self.lanes {

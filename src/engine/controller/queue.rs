@@ -14,6 +14,8 @@
 //! Cost: O(log n) in the tasks, for each set that contains the tool. A choice looks at the open lines in their order until
 //! one fits; their number is that of the different requirements, which is limited.
 
+mod held;
+
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -7,7 +7,7 @@ use super::{FromAgent, Kind, words};
 use crate::protocol::json::{self, ObjectWriter};
 use crate::protocol::{command, locations, task};
 use crate::types::{
-    Fields, PortName, Round, StepContext, StepName, StepRole, TaskCommand, TaskId, TaskRecord, ToolName,
+    Fields, PortName, Round, StepContext, StepName, StepRole, TaskCommand, TaskId, TaskRecord, ToolDigest, ToolName,
 };
 
 /// Requests a task.
@@ -25,6 +25,8 @@ pub struct Job {
     pub round: Round,
     /// Name of the tool, or the built-in operation.
     pub tool: ToolName,
+    /// The version of the tool that the task has pinned, if any.
+    pub pin: Option<ToolDigest>,
     /// The command of the built-in operation.
     pub command: Option<Box<TaskCommand>>,
     /// The submitted fields.
@@ -96,8 +98,9 @@ impl Job {
         let (batch_delay, lease) = (time(words::SLACK).unwrap_or_default(), time(words::LEASE));
         // A task that is a part of a graph cannot run as one that is not.
         let step = if fields.get(words::INPUTS).is_some() { Some(Arc::new(read_step(&fields)?)) } else { None };
+        let pin = fields.text(words::TOOL_DIGEST).and_then(|text| text.parse().ok());
         fields.retain(|name, _| !task::is_ours(name));
-        Some(Self { task, round, tool, command, fields, batch_delay, lease, step })
+        Some(Self { task, round, tool, pin, command, fields, batch_delay, lease, step })
     }
 }
 

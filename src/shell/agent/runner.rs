@@ -16,9 +16,10 @@ use super::AgentError;
 use super::command::{self, CommandStart, NotStarted};
 use super::preparation::{Outcome, Preparation, Prepared, Preparer, STDERR, STDOUT, failure};
 use super::serving::Serving;
-use super::{ending, leftovers};
+use super::{ending, fetch, leftovers};
 use crate::config::{AgentSection, Config, CurveClientFiles};
 use crate::engine::slot::{Effect, Exited, Hold, Signal, Slot, SpawnFailure};
+use crate::protocol::requests::Sender;
 use crate::protocol::requests::apply::Job;
 use crate::protocol::{info, step_files};
 use crate::shell::clock;
@@ -27,7 +28,7 @@ use crate::shell::process::{
     self, Brand, ChildEnd, ChildExit, Cookie, Environment, ProcessId, RecordFile, Rest, RunProcesses, RunRecord,
     RunningChild, SpawnError, SpawnPlan, TaskRun,
 };
-use crate::shell::tools::{Limits, ToolCache, ToolSnapshot};
+use crate::shell::tools::ToolSnapshot;
 use crate::shell::transport;
 use crate::shell::workspace::{DirPool, OutKeeper, OutLimits, Remover, Workspace};
 use crate::types::{AgentId, ExitCode, Now, Session, ToolName};
@@ -85,12 +86,8 @@ impl Runner {
         let workspace = Arc::new(Workspace::open(&config.paths.work_dir)?);
         let remover = Remover::start(&workspace)?;
         leftovers::sweep(&config.agent, &records, &workspace, &remover)?;
-        let cache = ToolCache::new(
-            config.paths.state_dir.join("tools"),
-            tools_dir,
-            Limits::from(&config.archive),
-            config.agent.tool_cache_bytes_max,
-        )?;
+        let sender = Sender { agent: name.clone(), session };
+        let (cache, fetcher) = fetch::tools(config, sender, tools_dir.clone())?;
         let controller = transport::tool_endpoint(config, ip)?;
         let dir_pool = DirPool::open(Arc::clone(&workspace), config.agent.spare_folders_max)
             .inspect_err(|error| log::warn!("{error}; each task gets a new folder"))
@@ -98,6 +95,9 @@ impl Runner {
         let preparation = Preparation {
             workspace: Arc::clone(&workspace),
             cache,
+            fetcher,
+            tools_dir,
+            is_controllers_folder: AtomicBool::new(false),
             no_tool: Arc::new(ToolSnapshot::empty(ToolName::command())),
             controller: controller.clone(),
             ip,
@@ -170,12 +170,14 @@ impl Runner {
             Effect::AbortPrepare => {
                 if let Some(run) = &self.run {
                     run.stop.store(true, Ordering::Relaxed);
+                    self.preparer.interrupt();
                 }
             }
             Effect::Spawn => {
                 let outcome = self.spawn();
                 slot.handle_spawned(clock::now_with_suspend(), outcome);
             }
+            Effect::ToolsFolder(folder) => self.preparer.note_controller_folder(&folder),
             Effect::TellToFinish => self.tell_to_finish(),
             Effect::Signal(signal) => self.signal(now, signal, slot),
             Effect::Unended => {
