@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use divan::counter::ItemsCount;
-use llts::engine::controller::{Answer, ConnectionId, Controller, Effect, Settings, Ticket};
+use llts::engine::controller::{Answer, ConnectionId, Controller, Effect, Settings, Ticket, ToolSettings};
 use llts::engine::graph::Graph;
 use llts::protocol::agent::{self, ToAgent};
 use llts::protocol::json::FieldLimits;
@@ -105,6 +105,9 @@ impl World {
                 Effect::JobStatus(status) => {
                     divan::black_box(status);
                 }
+                Effect::Tool(order) => {
+                    divan::black_box(order);
+                }
                 Effect::GraphStatus(change) => {
                     divan::black_box(change);
                 }
@@ -172,6 +175,7 @@ fn settings() -> Settings {
         part_bytes_max: 4096,
         job_receivers_max: 16,
         step_grace: Duration::from_secs(5),
+        tools: ToolSettings::default(),
     }
 }
 

@@ -45,6 +45,7 @@ fn registered() -> (Slot, Sender) {
             look: None,
             beat: None,
             serving: None,
+            folder: None,
         }),
     );
     while let Some(effect) = slot.poll_effect(now(1)) {
@@ -95,6 +96,7 @@ fn a_task(bencher: divan::Bencher<'_, '_>) {
         slot.handle_answer(
             now,
             ToAgent::Job(Box::new(Job {
+                pin: None,
                 task,
                 round,
                 tool: tool.clone(),

@@ -92,6 +92,14 @@
 //! reused folders of a tool. Which sources are allowed is checked at the submit, and stays with the task, because the agent checks
 //! redirects and addresses by it. The tasks that a controller claims from a namespace of TDF come in this way.
 //!
+//! # Tools that travel
+//!
+//! The controller holds archives by their SHA-256 ([`shell::archives`]): those of its own tools folder, taken when a submit names
+//! them, and pushed ones. A task pins the version that its tool's name stands for when it is accepted
+//! ([`engine::controller`], `catalog.rs`). An agent that fetches tools can run each tool that the controller holds
+//! ([`types::ToolSet`]), so the queue treats both alike; its preparing thread fetches the version in parts, over a connection of its
+//! own (`shell/agent/fetch.rs`). An archive in a tools folder of the agent's own goes first there.
+//!
 //! # Outputs
 //!
 //! The result of a run contains the end of each output. The rest stays at the agent ([`shell::outputs`]), and is read through the

@@ -58,6 +58,7 @@ mod submit;
 mod supervise;
 mod tdf;
 mod tool;
+mod tool_help;
 mod up;
 mod wait;
 
@@ -162,6 +163,7 @@ pub fn run() -> u8 {
         Err(refused) => {
             // Help and version go to stdout and are not errors. If they cannot be written, no other output is left.
             let _ = refused.print();
+            tool_help::print(&refused);
             return args::exit_code(&refused);
         }
     };

@@ -52,6 +52,13 @@ pub(super) struct RunArgs {
     tty: bool,
 }
 
+impl RunArgs {
+    /// The tool to run, if it is one.
+    pub(super) fn tool(&self) -> Option<&str> {
+        self.task.tool()
+    }
+}
+
 pub(super) fn run(session: &mut Session, args: &RunArgs) -> Result<u8, Failure> {
     // Before any thread is started.
     let mut signals = Signals::install(&STOP).map_err(Failure::failed)?;

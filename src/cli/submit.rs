@@ -76,7 +76,19 @@ pub(super) struct SubmitArgs {
     task: TaskArgs,
 }
 
+impl SubmitArgs {
+    /// The tool to run, if it is one.
+    pub(super) fn tool(&self) -> Option<&str> {
+        self.task.tool()
+    }
+}
+
 impl TaskArgs {
+    /// The tool to run, if it is one.
+    pub(super) fn tool(&self) -> Option<&str> {
+        self.tool.as_deref()
+    }
+
     /// The submission for a controller of this machine, or of another one.
     pub(super) fn submission(&self, is_elsewhere: bool) -> Result<Submission, Failure> {
         let work = match &self.tool {

@@ -1,4 +1,7 @@
-//! `llts tool`: make, check and pack tools.
+//! `llts tool`: make, check and pack tools, and hand them to the controller.
+
+pub(super) mod held;
+mod push;
 
 use std::path::{Path, PathBuf};
 
@@ -35,6 +38,31 @@ enum ToolCommand {
         /// The folder or the archive
         path: PathBuf,
     },
+    /// Hand a tool to the controller, from which agents that lack it fetch it
+    Push {
+        /// The folder of the tool, or its archive
+        path: PathBuf,
+        /// The name of the tool [default: that of the folder or of the archive]
+        #[arg(long, value_name = "NAME")]
+        name: Option<String>,
+    },
+    /// List the tools that the controller holds
+    List,
+    /// Show a tool that the controller holds: its version, description, parameters, files and agents
+    Show {
+        /// Name of the tool
+        tool: String,
+    },
+    /// Remove a pushed tool; tasks that were accepted before keep their version of it
+    Rm {
+        /// Name of the tool
+        tool: String,
+    },
+    /// List the versions that were pushed under a name
+    Log {
+        /// Name of the tool
+        tool: String,
+    },
     /// Pack a folder; the same content always makes the same archive
     Pack {
         /// The folder; its name is that of the tool
@@ -51,8 +79,17 @@ pub(super) fn run(session: &mut Session, args: &ToolArgs) -> Result<u8, Failure>
         ToolCommand::Samples { into } => samples(session, into.as_deref()),
         ToolCommand::Check { path } => check(session, path),
         ToolCommand::Pack { folder, out } => pack(session, folder, out.as_deref()),
+        ToolCommand::Push { path, name } => push::run(session, path, name.as_deref()),
+        ToolCommand::List => held::list(session),
+        ToolCommand::Show { tool } => held::show(session, &named(tool)?),
+        ToolCommand::Rm { tool } => held::remove(session, &named(tool)?),
+        ToolCommand::Log { tool } => held::log(session, &named(tool)?),
     }?;
     Ok(0)
+}
+
+fn named(tool: &str) -> Result<ToolName, Failure> {
+    ToolName::new(tool).map_err(|error| Failure::usage(error.to_string()))
 }
 
 fn new(session: &mut Session, folder: &Path) -> Result<(), Failure> {

@@ -26,6 +26,7 @@ mod sources;
 mod task_defaults;
 mod tdf;
 mod tdf_worker;
+mod tools;
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -53,6 +54,7 @@ pub use tdf::{
     TlsSettings, WorkerConfig,
 };
 pub use tdf_worker::TdfWorkerSection;
+pub use tools::ToolsSection;
 
 use reader::Reader;
 
@@ -84,6 +86,8 @@ pub struct Config {
     pub push: PushSection,
     /// Agents, each with one slot.
     pub agent: AgentSection,
+    /// The archives of tools that the controller holds and agents fetch.
+    pub tools: ToolsSection,
     /// Limits of a tool's archive.
     pub archive: ArchiveSection,
     /// Folders.
@@ -176,6 +180,7 @@ impl Config {
             graph: graph::read(&mut reader)?,
             push: PushSection::read(&mut reader)?,
             agent: AgentSection::read(&mut reader)?,
+            tools: ToolsSection::read(&mut reader)?,
             archive: ArchiveSection::read(&mut reader)?,
             paths: PathsSection::read(&mut reader)?,
             log: LogSection::read(&mut reader)?,

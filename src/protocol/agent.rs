@@ -6,6 +6,7 @@ use super::requests::exit::AGENT_EXIT;
 use super::requests::heartbeat::{self, AGENT_HEARTBEAT, Heard};
 use super::requests::report::{self, TASK_REPORT};
 use super::requests::serve::{self, AGENT_SERVE, Wanted};
+use super::requests::tool::{self, TOOL_GET};
 use super::requests::{FromAgent, Sender};
 use super::{Code, words};
 use crate::types::{Phase, Round, Session, TaskId};
@@ -50,6 +51,7 @@ pub fn encode(sender: &Sender, message: &FromAgent) -> Vec<u8> {
         FromAgent::Apply(_) => TASK_APPLY,
         FromAgent::Report(_) => TASK_REPORT,
         FromAgent::Serve(_) => AGENT_SERVE,
+        FromAgent::ToolGet(_) => TOOL_GET,
     };
     let mut writer = ObjectWriter::typed(&mut out, kind.word);
     writer.text(words::AGENT_ID, sender.agent.as_str());
@@ -62,6 +64,7 @@ pub fn encode(sender: &Sender, message: &FromAgent) -> Vec<u8> {
         FromAgent::Apply(wait) => apply::write(*wait, &mut writer),
         FromAgent::Report(report) => report::write(report, &mut writer),
         FromAgent::Serve(served) => serve::write(served, &mut writer),
+        FromAgent::ToolGet(get) => tool::write_get(get, &mut writer),
     }
     writer.end();
     out
@@ -133,7 +136,8 @@ mod tests {
             let beat = parked.then_some(8);
             let look = tools.map(|_| 1 << 52);
             let serving = tools.map(|_| parked);
-            let told = Heard { controller: 7, beat, wanted, parked, tools, look, serving };
+            let folder = tools.map(|_| "boot:1:2".into());
+            let told = Heard { controller: 7, beat, wanted, parked, tools, look, serving, folder };
             assert_eq!(heard(&Reply::Heartbeat(told.clone())), ToAgent::Heard(told));
         }
     }

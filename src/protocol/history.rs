@@ -9,7 +9,7 @@ use super::json::ObjectWriter;
 use super::{result, words};
 use crate::types::{
     Assignment, BlockedAgent, ExitCode, GateVerdict, Holdup, Kill, KillCause, PastRound, Phase, PhaseTimes, Prior,
-    RoundEnd, RunResult, Servers, TaskRecord, TaskState, Term, UNTIL_OPENED, Wall, Wanted,
+    RoundEnd, RunResult, Servers, TaskRecord, TaskState, Term, ToolDigest, UNTIL_OPENED, Wall, Wanted,
 };
 
 /// Writes the rounds before the present one.
@@ -152,6 +152,7 @@ pub fn why(record: &TaskRecord, holdup: Option<&Holdup>) -> String {
             },
         },
         (_, Some(Holdup::Lease(until))) => lease(record, *until),
+        (_, Some(Holdup::Fetching { digest, offset, total })) => fetching(record, digest, *offset, *total),
         (_, _) => {
             let agent = record.assignment().map_or("", |run| run.agent.as_str());
             let phase = words::phase(record.phase());
@@ -191,6 +192,15 @@ fn after(term: &Term, count: usize) -> String {
         _ => format!(" and for {} more terms", count - 1),
     };
     format!("it waits for {waits}{others} ({})", words::AFTER)
+}
+
+fn fetching(record: &TaskRecord, digest: &ToolDigest, offset: u64, total: u64) -> String {
+    format!(
+        "its agent {} fetches version {} of the tool {} from the controller: {offset} of {total} bytes are there",
+        record.last_run().map_or("", |run| run.agent.as_str()),
+        digest.short(),
+        record.tool
+    )
 }
 
 fn waits(record: &TaskRecord, holdup: &Holdup) -> String {
@@ -241,6 +251,7 @@ fn waits(record: &TaskRecord, holdup: &Holdup) -> String {
             record.tool,
             ExitCode::TOOL_MISSING
         ),
+        Holdup::Fetching { digest, offset, total } => fetching(record, digest, *offset, *total),
         Holdup::NoCommands => {
             "it is a command, and no agent here runs commands; upgrade the agents, or start one of this version"
                 .to_owned()

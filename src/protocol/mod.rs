@@ -22,6 +22,7 @@
 //! | [`prompt`] | the messages between the prompt master and its workers |
 //! | [`lists`] | the messages between the server of task lists and its workers |
 //! | [`hosted`] | a task of a controller, for a master in the same process |
+//! | [`tool_manifest`] | `tool.toml`, and the check of a submit against it |
 //! | [`tdf`] | the keys and fields of a TDF namespace in Redis |
 
 mod address;
@@ -52,6 +53,7 @@ pub mod source;
 pub mod step_files;
 pub mod task;
 pub mod tdf;
+pub mod tool_manifest;
 mod typed;
 pub mod version;
 pub mod words;

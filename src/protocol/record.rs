@@ -95,6 +95,7 @@ fn write_state(record: &TaskRecord, writer: &mut ObjectWriter<'_>) {
     writer.literal(words::RECORD_VERSION, VERSION);
     writer.prefixed(POLICY.to_owned(), |writer| policy::write(&record.policy, writer));
     writer.literal(words::SEQ, record.pushes);
+    writer.maybe_text(words::TOOL_DIGEST, record.pin.map(|pin| pin.to_string()));
     let Counts { fails, timeouts, losses, defers } = record.counts;
     for (name, count) in
         [(words::FAILS, fails), (words::TIMEOUTS, timeouts), (words::LOSSES, losses), (words::DEFERS, defers)]
@@ -185,6 +186,7 @@ fn decode_parts(row: &Row, rules: &Rules) -> Result<TaskRecord, &'static str> {
         id,
         policy: state.policy(&submitted, rules.defaults.of(&tool))?,
         tool,
+        pin: state.0.text(words::TOOL_DIGEST).map(str::parse).transpose().map_err(|_| "version of the tool")?,
         submitted: submitted_members.into(),
         address: address.map(Arc::new),
         parent: submitted.text(words::FATHER_ID).and_then(|text| text.parse().ok()),
@@ -371,6 +373,7 @@ mod tests {
             result,
         };
         TaskRecord {
+            pin: Some(crate::types::ToolDigest::new([7; 32])),
             id: TaskId::new(Wall::from_micros(1_795_239_916_024_113), [7; 5]),
             tool: ToolName::new("t").unwrap(),
             policy: policy::read(&submitted, &rules().defaults.tool).unwrap(),

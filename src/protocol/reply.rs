@@ -11,6 +11,7 @@ use super::requests::job::results::{self, Cursor, EndRow};
 use super::requests::logs::{self, OutputPart};
 use super::requests::serve::Wanted;
 use super::requests::stats::{AgentCounts, TaskCounts};
+use super::requests::tool::{self, ToolLogRow, ToolPart, ToolView};
 use super::requests::{apply, explain, gate, graph, job, list, query, report, submit};
 use super::words;
 use crate::types::{
@@ -136,6 +137,30 @@ pub enum Reply {
         /// The position of the page.
         page: PageOf,
     },
+    /// A part of an archive was written, or not.
+    ToolPut {
+        /// Number of bytes that are there.
+        end: u64,
+        /// Whether the archive is complete.
+        is_whole: bool,
+        /// The largest part, in bytes.
+        limit: u64,
+        /// A warning about the name.
+        warning: Option<String>,
+    },
+    /// A part of a version of a tool.
+    ToolPart(ToolPart),
+    /// Some tools that the controller holds, in the order of their names.
+    Tools {
+        /// The tools of the page.
+        tools: Vec<ToolView>,
+        /// The position of the page.
+        page: PageOf,
+    },
+    /// Everything about one of them.
+    Tool(Box<ToolView>),
+    /// The changes of the name of a tool, oldest first.
+    ToolLog(Vec<ToolLogRow>),
     /// The tasks of a job were changed.
     Concerned {
         /// Number of changed tasks.
@@ -181,6 +206,13 @@ fn write_body(reply: &Reply, page_bytes: PageBytes, writer: &mut ObjectWriter<'_
         Reply::Graph(view) => graph::write(view, writer),
         Reply::Graphs { graphs, page } => page.write(graphs, "graphs", page_bytes, writer, graph::write_row),
         Reply::Steps { steps, page } => page.write(steps, "steps", page_bytes, writer, graph::write_step),
+        Reply::ToolPut { end, is_whole, limit, warning } => {
+            tool::write_put((*end, *is_whole), *limit, warning.as_deref(), writer);
+        }
+        Reply::ToolPart(part) => tool::write_part(part, writer),
+        Reply::Tools { tools, page } => page.write(tools, "tools", page_bytes, writer, tool::write_row),
+        Reply::Tool(view) => tool::write(view, writer),
+        Reply::ToolLog(rows) => tool::write_log(rows, writer),
         Reply::Concerned { count, warning } => job::write_concerned(*count, warning.as_deref(), writer),
         Reply::Task { record, matches } => query::write(record, *matches, writer),
         Reply::Explained { record, holdup } => explain::write(record, holdup.as_ref(), writer),

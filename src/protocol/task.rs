@@ -199,11 +199,12 @@ impl Value<'_> {
 /// The number of [`FIELDS`] before the submitted ones: the id comes first so that a SUB can subscribe to one task.
 const HEAD_FIELDS: usize = 2;
 
-const FIELDS: [Field; 33] = [
+const FIELDS: [Field; 34] = [
     (words::TASK_ID, |task| Some(Value::Text(task.id.to_string().into()))),
     (words::STATUS, |task| Some(text(words::phase(task.phase())))),
     (words::ROUND, |task| Some(Value::Integer(task.round.0.into()))),
     (words::SEQ, |task| Some(Value::Integer(task.pushes.into()))),
+    (words::TOOL_DIGEST, |task| task.pin.map(|pin| Value::Text(pin.to_string().into()))),
     (words::SUBMIT_TIME, |task| Some(Value::Moment(task.submitted_at))),
     (words::AGENT_ID, |task| task.last_run().map(|run| text(run.agent.as_str()))),
     (words::DISPATCH_TIME, |task| task.last_run().map(|run| Value::Moment(run.dispatched_at))),

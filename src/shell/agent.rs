@@ -5,6 +5,7 @@
 
 mod command;
 mod ending;
+mod fetch;
 mod growth;
 mod guard_keeper;
 mod leftovers;

@@ -4,6 +4,7 @@
 //! store and the push addresses, which get a slice of each turn ([`super::push`]). The sequencer decides when each message
 //! leaves (design, section 4).
 
+mod archives;
 mod documents;
 mod error;
 mod settings;
@@ -22,6 +23,7 @@ pub use error::ControllerError;
 pub use settings::field_limits;
 use stopping::Ending;
 
+use super::archives::Archives;
 use super::clock;
 use super::door::{Address, Change, Door, Doors, Request, ZmtpDoor};
 use super::http::Http;
@@ -34,6 +36,7 @@ use super::push::Pusher;
 use super::signals::{RETIRE, Signals};
 use super::store::{CommitError, Store, Writer};
 use super::tdf::pool::{HostedPool, HostedServer};
+use super::tools::Limits;
 use super::transport;
 use super::trust::{self, Part};
 use crate::config::{Config, Exposure};
@@ -68,7 +71,10 @@ pub fn run(config: &Config, handover: Option<i32>) -> Result<(), ControllerError
     let ports = transport::bind(config, watchable, descriptors, before)?;
     let rules = settings::rules(config, &[ports.requests(), ports.broadcasts()]);
     let mut pusher = Pusher::start(settings::push(config, &rules), transport::push_keys(config)?)?;
-    let stored = store.load(&rules)?;
+    let mut stored = store.load(&rules)?;
+    let tools_dir = std::path::absolute(&config.paths.tools_dir)?;
+    let (archives, tools) = Archives::start(&config.paths.state_dir, &tools_dir, Limits::from(&config.archive))?;
+    stored.tools = tools;
     log::info!("{} tasks are stored", stored.tasks.len());
     let controller = Controller::restore(settings::engine(config), rand::random(), clock::now(), stored);
     let page_bytes = PageBytes(config.controller.details_bytes_max);
@@ -90,6 +96,7 @@ pub fn run(config: &Config, handover: Option<i32>) -> Result<(), ControllerError
         pusher,
         writer: Writer::start(store)?,
         documents: Documents::start(rules.clone())?,
+        archives,
         rules,
         allow_commands: config.controller.allow_commands,
         page_bytes,
@@ -146,6 +153,7 @@ struct Service {
     pusher: Pusher,
     writer: Writer,
     documents: Documents,
+    archives: Archives,
     rules: Rules,
     allow_commands: AllowCommands,
     page_bytes: PageBytes,
@@ -163,12 +171,17 @@ impl Service {
             let deadline = self.sequencer.poll_timeout().map(|(at, _)| at).filter(|_| !has_room);
             let deadline = deadline.or_else(|| has_room.then_some(before));
             let deadline = deadline.into_iter().chain(self.pusher.poll_timeout(before)).min();
-            let fds = [signals.as_fd(), self.pusher.as_fd(), self.writer.as_fd(), self.documents.as_fd()];
-            let [signalled, pushes_ready, store_ready, document_ready] = self.doors.wait(before, deadline, fds);
+            let documents = self.documents.as_fd();
+            let fds = [signals.as_fd(), self.pusher.as_fd(), self.writer.as_fd(), documents, self.archives.as_fd()];
+            let [signalled, pushes_ready, store_ready, document_ready, archives_ready] =
+                self.doors.wait(before, deadline, fds);
             let now = clock::now();
             self.receive(now);
             if document_ready {
                 self.take_documents(now);
+            }
+            if archives_ready {
+                self.take_archives(now);
             }
             self.pusher.turn(now.mono, pushes_ready);
             self.acknowledge(now);
@@ -209,12 +222,15 @@ impl Service {
         };
         match self.admitted(&to, read) {
             Ok((kind, message)) => {
-                if let Message::Agent(_, of_agent) = &message {
-                    self.doors.exempt(&to);
-                    // The first message of an agent is one.
-                    if let FromAgent::Heartbeat(_) = of_agent {
-                        self.doors.see_agent();
+                match &message {
+                    Message::Agent(_, of_agent) => {
+                        self.doors.exempt(&to);
+                        // The first message of an agent is one.
+                        if let FromAgent::Heartbeat(_) = of_agent {
+                            self.doors.see_agent();
+                        }
                     }
+                    Message::Client(request) => self.look_at_archives(now, request),
                 }
                 self.sequencer.handle_message(now, connection, Route { to, kind }, message);
             }
@@ -230,6 +246,9 @@ impl Service {
                     self.sequencer.handle_refused(now, route(to, kind), refusal);
                 }
                 (Ok((kind, Message::Client(Ask::GraphSubmit(submit)))), Some(Ok(plan))) => {
+                    let request = Ask::GraphSubmit(submit);
+                    self.look_at_archives(now, &request);
+                    let Ask::GraphSubmit(submit) = request else { unreachable!("it is the submit of a graph") };
                     self.sequencer.handle_planned(now, connection, route(to, kind), *submit, plan);
                 }
                 (Ok((kind, message)), _) => {
@@ -320,6 +339,7 @@ impl Service {
                 Departure::Push { number, record, by } => self.push(now, by, Change::new(number, &record)),
                 Departure::JobStatus(status) => self.show_job(now, &status),
                 Departure::GraphStatus(change) => self.show_graph(now, &change),
+                Departure::Tool(order) => self.archives.order(order),
                 Departure::PushAgain(record) => {
                     if let Some(address) = &record.address {
                         self.pusher.push_by(now.mono, now.mono, address, publish::encode_status(&record));

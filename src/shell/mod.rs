@@ -1,6 +1,7 @@
 //! All I/O: sockets, processes, files, clocks. Loops without decisions.
 
 pub mod agent;
+pub mod archives;
 pub mod background;
 pub mod clock;
 pub mod contexts;
@@ -10,6 +11,7 @@ mod disk_room;
 pub mod door;
 pub mod endpoint;
 pub mod ephemeral;
+pub mod file_digest;
 mod file_part;
 mod file_stamp;
 mod folder_watch;

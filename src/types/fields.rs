@@ -106,6 +106,12 @@ impl From<u32> for Scalar {
     }
 }
 
+impl From<i64> for Scalar {
+    fn from(value: i64) -> Self {
+        Self::Number(value.into())
+    }
+}
+
 impl From<i32> for Scalar {
     fn from(value: i32) -> Self {
         Self::Number(value.into())

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{AgentId, Label, Labels, TaskId, Term, ToolName, Wall};
+use super::{AgentId, Label, Labels, TaskId, Term, ToolDigest, ToolName, Wall};
 
 /// The requirements for a start: part of a policy. Tasks with equal requirements wait in one line.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -116,6 +116,15 @@ pub enum Holdup {
     Look(AgentId),
     /// An agent has its tool, but may not run the task.
     ToolElsewhere,
+    /// Its agent fetches this version of its tool from the controller.
+    Fetching {
+        /// The version.
+        digest: ToolDigest,
+        /// Bytes that the agent has.
+        offset: u64,
+        /// Bytes of the version.
+        total: u64,
+    },
     /// All agents that could run it are busy.
     Agents {
         /// Number of tasks with the same requirements before it.

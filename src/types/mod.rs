@@ -30,6 +30,8 @@ pub mod tdf;
 mod term;
 mod time;
 mod tool;
+mod tool_digest;
+mod tool_manifest;
 mod tool_set;
 
 /// An IP address is a value. Engines, which have no other use for `std::net`, take it from here.
@@ -70,4 +72,6 @@ pub use task::{Acknowledgement, Assignment, Kill, KillCause, PastRound, RoundEnd
 pub use term::{Prior, Term, Wanted};
 pub use time::{Mono, Now, SECONDS_MAX, Wall};
 pub use tool::{InvalidToolName, ToolName};
+pub use tool_digest::{InvalidToolDigest, ToolDigest};
+pub use tool_manifest::{HeldTool, ParameterKind, ToolManifest, ToolParameter};
 pub use tool_set::ToolSet;

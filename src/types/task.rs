@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::{
     AgentId, Counts, Lease, Membership, Mono, Outcome, Phase, PhaseTimes, Policy, PushAddress, Relations, Round,
-    RunResult, Session, StepPlace, TaskId, Term, ToolName, Wall,
+    RunResult, Session, StepPlace, TaskId, Term, ToolDigest, ToolName, Wall,
 };
 
 /// All data about one task. Cloning is cheap: the large parts are shared.
@@ -16,6 +16,8 @@ pub struct TaskRecord {
     pub id: TaskId,
     /// Name of the tool.
     pub tool: ToolName,
+    /// The version of the tool that its name stood for when the task was accepted, if the controller held one.
+    pub pin: Option<ToolDigest>,
     /// The submitted fields, as the members of a JSON object without the braces: `"a":1,"b":"x"`.
     pub submitted: Arc<str>,
     /// Address that changes of its state are pushed to: `__ADDRESS__`.
@@ -60,6 +62,7 @@ impl TaskRecord {
         Self {
             id,
             tool,
+            pin: None,
             submitted,
             address: None,
             parent: None,

@@ -14,6 +14,9 @@ static COMMAND: LazyLock<ToolName> = LazyLock::new(|| ToolName(":command".into()
 /// The built-in operation for programs that an agent fetches.
 static SOURCE: LazyLock<ToolName> = LazyLock::new(|| ToolName(":source".into()));
 
+/// The mark of an agent that fetches tools.
+static FETCHED: LazyLock<ToolName> = LazyLock::new(|| ToolName(":fetched".into()));
+
 /// A text that is not a tool name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
@@ -57,16 +60,22 @@ impl ToolName {
         *self == *SOURCE
     }
 
-    /// Whether it is one of the built-in operations, for which no agent has an archive.
-    #[must_use]
-    pub fn is_built_in(&self) -> bool {
-        self.0.starts_with(':')
-    }
-
     /// Whether it is the operation for commands.
     #[must_use]
     pub fn is_command(&self) -> bool {
         *self == *COMMAND
+    }
+
+    /// The element of a set of tools that stands for every tool that the controller holds ([`super::ToolSet`]).
+    #[must_use]
+    pub fn fetched() -> Self {
+        FETCHED.clone()
+    }
+
+    /// Whether it names an archive, and not a built-in operation or the mark of an agent that fetches tools.
+    #[must_use]
+    pub fn is_archive(&self) -> bool {
+        !self.0.starts_with(':')
     }
 
     /// Checks a stored text: a tool name, or a built-in operation.
@@ -134,6 +143,6 @@ mod tests {
         let source = ToolName::source();
         assert!(ToolName::new(source.as_str()).is_err() && !source.is_command() && !command.is_source());
         assert!(ToolName::stored(source.as_str()).unwrap().is_source());
-        assert!(source.is_built_in() && command.is_built_in() && !ToolName::new("source").unwrap().is_built_in());
+        assert!(!source.is_archive() && !command.is_archive() && ToolName::new("source").unwrap().is_archive());
     }
 }

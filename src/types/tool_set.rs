@@ -1,7 +1,8 @@
 //! The tools of an agent: those that it reports in a heartbeat, and those that the controller has learned of since.
 //!
 //! As text, on the wire and for people: names separated by commas; `*` for every tool; `*,-a,-b` for every tool but two.
-//! The text says nothing about the built-in operations, which are elements of the set like tools.
+//! The text says nothing about the built-in operations, which are elements of the set like tools; nor whether the agent fetches tools
+//! that it lacks from the controller, for which [`ToolName::fetched`] is an element.
 
 use std::fmt;
 
@@ -20,16 +21,28 @@ pub enum ToolSet {
 const EVERY: &str = "*";
 
 impl ToolSet {
-    /// Every tool, but no built-in operation.
+    /// Every tool, but no built-in operation, and without fetching.
     #[must_use]
     pub fn every() -> Self {
-        Self::AllBut(vec![ToolName::command(), ToolName::source()])
+        Self::AllBut(vec![ToolName::command(), ToolName::fetched(), ToolName::source()])
     }
 
     /// The set with commands added.
     #[must_use]
     pub fn and_commands(&self) -> Self {
         self.changed(&ToolName::command(), true)
+    }
+
+    /// The set of an agent that also fetches tools from the controller.
+    #[must_use]
+    pub fn and_fetched(&self) -> Self {
+        self.changed(&ToolName::fetched(), true)
+    }
+
+    /// Whether the agent fetches tools from the controller.
+    #[must_use]
+    pub fn fetches(&self) -> bool {
+        self.has(&ToolName::fetched())
     }
 
     /// Whether commands are in the set.
@@ -44,10 +57,10 @@ impl ToolSet {
         self.changed(&ToolName::source(), true)
     }
 
-    /// The set with every built-in operation added.
+    /// The set with all that an agent of this program can do without an archive of its own: the built-in operations, and fetching.
     #[must_use]
     pub fn and_built_ins(&self) -> Self {
-        self.and_commands().and_sources()
+        self.and_commands().and_sources().and_fetched()
     }
 
     /// Whether programs that the agent fetches are in the set.
@@ -122,7 +135,7 @@ impl fmt::Display for ToolSet {
             f.write_str(EVERY)?;
             separator = ",";
         }
-        for name in self.names().iter().filter(|name| !name.is_built_in()) {
+        for name in self.names().iter().filter(|name| name.is_archive()) {
             write!(f, "{separator}{lacking}{name}")?;
             separator = ",";
         }

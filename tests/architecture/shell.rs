@@ -32,7 +32,8 @@ pub(crate) const SHELL: &[(&str, &[&str])] = &[
     ("takeover", &["process", "state_file"]),
     ("runs", &["process", "removal"]),
     ("store", &["background", "process"]),
-    ("tools", &["clock", "file_stamp", "removal", "trust"]),
+    ("tools", &["clock", "file_digest", "file_stamp", "removal", "trust"]),
+    ("archives", &["background", "clock", "file_digest", "file_stamp", "tools"]),
     ("door", &["port"]),
     ("endpoint", &["clock", "curve_keys", "port", "readable", "takeover"]),
     ("outputs", &["background", "clock", "removal"]),
@@ -130,9 +131,13 @@ pub(crate) const SHELL: &[(&str, &[&str])] = &[
     (
         "agent",
         &[
+            "archives",
             "background",
             "clock",
             "disk_room",
+            // A fetch of a tool has a connection of its own.
+            "endpoint",
+            "file_digest",
             "guard",
             "limits",
             "lock",
@@ -154,6 +159,7 @@ pub(crate) const SHELL: &[(&str, &[&str])] = &[
     (
         "controller",
         &[
+            "archives",
             "background",
             "clock",
             "door",
@@ -170,6 +176,7 @@ pub(crate) const SHELL: &[(&str, &[&str])] = &[
             "store",
             "takeover",
             "tdf",
+            "tools",
             "transport",
             "trust",
         ],

@@ -7,4 +7,5 @@ mod elsewhere;
 mod fresh;
 mod init;
 mod join;
+mod travel;
 mod user;

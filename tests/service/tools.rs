@@ -35,9 +35,9 @@ fn run(client: &Client, tool: &str, count: usize) -> Vec<(Value, Value)> {
     ends.map(|end| (end["__OUTCOME__"].clone(), end["__AGENT_ID__"].clone())).collect()
 }
 
-/// A second machine on which a tool was forgotten must not take the tasks of the first one.
+/// A second machine on which a tool was forgotten fetches it.
 #[test]
-fn an_agent_without_a_tool_gets_none_of_its_tasks() {
+fn an_agent_without_a_tool_of_the_controllers_folder_runs_it_as_well() {
     let (mut sandbox, other) = with_a_folder("other");
     let client = sandbox.client();
     sandbox.agent("poor", &of(&other));
@@ -45,7 +45,21 @@ fn an_agent_without_a_tool_gets_none_of_its_tasks() {
     has(&client, "poor", "");
     has(&client, "rich", "hello");
     let ends = run(&client, "hello", 60);
-    assert_eq!(ends, vec![(json!("SUCCEEDED"), json!("rich")); 60]);
+    assert!(ends.iter().all(|(outcome, _)| outcome == "SUCCEEDED"), "{ends:?}");
+    assert!(ends.iter().any(|(_, agent)| agent == "poor"), "{ends:?}");
+}
+
+/// A tool that only another agent has must not be looked for by one that lacks it.
+#[test]
+fn an_agent_without_a_tool_of_another_agent_gets_none_of_its_tasks() {
+    let (mut sandbox, other) = with_a_folder("other");
+    let client = sandbox.client();
+    pack_tool(&sandbox.path(""), &other, "rare", "exit 0");
+    sandbox.agent("poor", &of(&sandbox.path("testTools")));
+    sandbox.agent("rich", &of(&other));
+    has(&client, "poor", "hello");
+    has(&client, "rich", "rare");
+    assert_eq!(run(&client, "rare", 60), vec![(json!("SUCCEEDED"), json!("rich")); 60]);
 }
 
 #[test]
@@ -102,18 +116,21 @@ fn a_task_whose_tool_is_gone_is_given_to_another_agent() {
     let (mut sandbox, links) = with_a_folder("links");
     let client = sandbox.client();
     let inner = links.join("inner");
-    pack_tool(&sandbox.path(""), &inner, "hello", HELLO.1);
-    std::os::unix::fs::symlink("inner/hello.tar.gz", links.join("hello.tar.gz")).unwrap();
+    let sure = sandbox.path("sure");
+    for folder in [&inner, &sure] {
+        pack_tool(&sandbox.path(""), folder, "rare", HELLO.1);
+    }
+    std::os::unix::fs::symlink("inner/rare.tar.gz", links.join("rare.tar.gz")).unwrap();
     sandbox.agent("linked", &of(&links));
-    has(&client, "linked", "hello");
-    assert_eq!(run(&client, "hello", 1), [(json!("SUCCEEDED"), json!("linked"))]);
-    sandbox.agent("sure", &of(&sandbox.path("testTools")));
-    fs::remove_file(inner.join("hello.tar.gz")).unwrap();
+    has(&client, "linked", "rare");
+    assert_eq!(run(&client, "rare", 1), [(json!("SUCCEEDED"), json!("linked"))]);
+    sandbox.agent("sure", &of(&sure));
+    fs::remove_file(inner.join("rare.tar.gz")).unwrap();
     // The one that has waited longer gets the first task.
-    let first = client.end(&client.submit("hello", json!({})));
+    let first = client.end(&client.submit("rare", json!({})));
     let told = (&first["__OUTCOME__"], &first["__AGENT_ID__"], &first["__FAILS__"], &first["0:__ROUND_END__"]);
     assert_eq!(told, (&json!("SUCCEEDED"), &json!("sure"), &Value::Null, &json!("NO_TOOL")), "{first}");
-    assert_eq!(run(&client, "hello", 10), vec![(json!("SUCCEEDED"), json!("sure")); 10]);
+    assert_eq!(run(&client, "rare", 10), vec![(json!("SUCCEEDED"), json!("sure")); 10]);
     has(&client, "linked", "");
 }
 

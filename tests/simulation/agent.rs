@@ -83,6 +83,8 @@ impl World {
     fn carry_out(&mut self, agent: usize, now: Now, effect: Effect) -> Result<(), End> {
         note!(self, "agent {agent} does {effect:?}");
         match effect {
+            // Every tool is installed by hand here.
+            Effect::ToolsFolder(_) => {}
             Effect::Send(mut message) => {
                 self.model.agent_says(&message);
                 let host = &self.hosts[agent];

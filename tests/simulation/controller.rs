@@ -6,7 +6,9 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use llts::engine::controller::{ConnectionId, Controller, Record, Sequencer, Settings, Stored};
+use llts::engine::controller::{
+    ConnectionId, Controller, Record, Sequencer, Settings, Stored, StoredTools, ToolSettings,
+};
 use llts::protocol::graph::{self, GraphRow, StoredGraph};
 use llts::protocol::json::FieldLimits;
 use llts::protocol::rules::{Rules, SubmitLimits};
@@ -131,6 +133,7 @@ fn settings() -> Settings {
         part_bytes_max: 4096,
         job_receivers_max: 16,
         step_grace: Duration::from_secs(1),
+        tools: ToolSettings::default(),
         needs_max: 1000,
         gates_max: 1000,
         defer_delay: Duration::from_millis(300),
@@ -170,6 +173,7 @@ impl Server {
             drained: self.drained.iter().cloned().collect(),
             jobs: self.memos.clone().into_iter().collect(),
             graphs: self.graphs.iter().map(|(graph, row)| self.stored_graph(*graph, row)).collect(),
+            tools: StoredTools::default(),
         }
     }
 

@@ -101,6 +101,7 @@ impl World {
                 Departure::Push { record, .. } => self.push(&record),
                 Departure::JobStatus(status) => self.model.rules.relations.published(self.now, &status),
                 Departure::GraphStatus(change) => self.graph_changed(&change),
+                Departure::Tool(order) => unreachable!("no archive has changed: {order:?}"),
                 Departure::PushAgain(record) => {
                     Model::pushed_again(&record);
                     self.push_travels(&record);

@@ -102,6 +102,7 @@ impl SimulatedAgent {
                 | Effect::Exit(_)
                 | Effect::Lease(_)
                 | Effect::Look(_)
+                | Effect::ToolsFolder(_)
                 | Effect::Read(_)
                 | Effect::TrimOutputs => {}
             }

@@ -22,6 +22,7 @@ impl Controller {
             | FromAgent::Report(_)
             | FromAgent::Apply(_)
             | FromAgent::Serve(_)
+            | FromAgent::ToolGet(_)
             | FromAgent::Exit => {}
         }
     }
@@ -63,7 +64,7 @@ impl Controller {
             (FromAgent::Heartbeat(_), Liveness::Restored) => {
                 return self.agents.set_liveness(id, Liveness::Returned(now.mono));
             }
-            (FromAgent::Heartbeat(_) | FromAgent::Report(_) | FromAgent::Serve(_), _) => return,
+            (FromAgent::Heartbeat(_) | FromAgent::Report(_) | FromAgent::Serve(_) | FromAgent::ToolGet(_), _) => return,
         };
         self.agents.set_liveness(id, Liveness::Session(sender.session));
         if let (Some((task, _)), true) = (present, is_void) {
@@ -113,6 +114,6 @@ fn spoken_of(message: &FromAgent) -> Option<(TaskId, Round)> {
     match message {
         FromAgent::Heartbeat(heartbeat) => heartbeat.run,
         FromAgent::Report(report) => report.round.map(|round| (report.task, round)),
-        FromAgent::Apply(_) | FromAgent::Serve(_) | FromAgent::Exit => None,
+        FromAgent::Apply(_) | FromAgent::Serve(_) | FromAgent::ToolGet(_) | FromAgent::Exit => None,
     }
 }

@@ -152,6 +152,7 @@ impl Controller {
     pub(super) fn assign(&mut self, now: Now, task: TaskId, agent: &AgentId, batch_delay: Duration) -> Reply {
         let queue = self.tasks.queue();
         let is_stocked = self.tasks.get(task).is_some_and(|record| queue.is_stocked(record));
+        self.pin_for(now, task, agent);
         if self.may_be_out(task) {
             // The next number fences off a run that another agent may have.
             self.tasks.update(task, |record| record.round = record.round.next());

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::effect::Record;
+use super::tool_order::ToolOrder;
 use crate::protocol::publish::Published;
 use crate::protocol::reply::Reply;
 use crate::types::{GraphChange, JobStatus, Mono, TaskRecord};
@@ -51,6 +52,8 @@ pub enum Departure<R> {
     PushAgain(Box<TaskRecord>),
     /// A job has changed: push its state to its receivers, and publish it to subscribers.
     JobStatus(Box<JobStatus>),
+    /// Carry this out on the archives of tools, and call [`super::Sequencer::handle_tool`] with its outcome.
+    Tool(ToolOrder),
     /// A step graph has changed: push the change to its address, and publish it to subscribers.
     GraphStatus(Box<GraphChange>),
 }

@@ -1,52 +1,21 @@
 //! Outputs of the controller's engine: answers, effects and deadlines.
 
-use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use super::batch_delay;
+pub use super::ticket::{ConnectionId, Ticket};
+use super::tool_order::ToolOrder;
 use crate::protocol::graph::GraphRow;
 use crate::protocol::publish::Published;
 use crate::protocol::reply::Reply;
 use crate::protocol::requests::heartbeat::{Directive, Heard};
 use crate::types::{
     AgentId, GateSettings, GraphChange, GraphId, JobMemo, JobName, JobStatus, Label, Phase, Round, TaskId, TaskRecord,
-    TaskState,
+    TaskState, ToolDigest,
 };
 
 /// How long a record or message that no client waits for may be delayed to share a commit or a write.
 pub(super) const BATCH_DELAY_MAX: Duration = Duration::from_millis(10);
-
-/// The connection of a request. The shell assigns it and never reuses one.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ConnectionId {
-    /// Number of the door.
-    pub door: u8,
-    /// Number of the connection within its door.
-    pub number: u64,
-}
-
-/// A request whose answer is still owed. The shell assigns it and knows the route of the answer. Tickets of one connection
-/// are adjacent in the order of tickets.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Ticket {
-    /// Connection of the request.
-    pub connection: ConnectionId,
-    /// A number that is unique among all tickets.
-    pub number: u64,
-}
-
-impl Ticket {
-    /// Smaller than every ticket.
-    pub(super) const MIN: Self = Self { connection: ConnectionId { door: 0, number: 0 }, number: 0 };
-    /// Larger than every ticket.
-    pub(super) const MAX: Self =
-        Self { connection: ConnectionId { door: u8::MAX, number: u64::MAX }, number: u64::MAX };
-
-    /// The range of all tickets of a connection.
-    pub(super) const fn of(connection: ConnectionId) -> RangeInclusive<Self> {
-        Self { connection, number: 0 }..=Self { connection, number: u64::MAX }
-    }
-}
 
 /// The answer to a request, by value, so that it can be neither forgotten nor sent twice.
 #[must_use]
@@ -88,6 +57,8 @@ pub enum Effect {
     JobStatus(Box<JobStatus>),
     /// A step graph has changed: push the change to its address, and publish it to subscribers.
     GraphStatus(Box<GraphChange>),
+    /// Carry this out on the archives of tools.
+    Tool(ToolOrder),
 }
 
 /// What a message asserts about stored data, which decides how long it waits.
@@ -123,7 +94,7 @@ impl Effect {
     #[must_use]
     pub(super) fn claim(&self) -> Claim {
         match self {
-            Self::Record(_) | Self::Publish(_) => Claim::Nothing,
+            Self::Record(_) | Self::Publish(_) | Self::Tool(_) => Claim::Nothing,
             // A client that has waited for the end continues from here.
             Self::Reply(_, Reply::Task { record, .. }) if record.phase() == Phase::Finished => Claim::Promise,
             Self::Reply(_, Reply::Job(view)) if view.ended_at.is_some() => Claim::Promise,
@@ -145,7 +116,7 @@ impl Effect {
             Self::Reply(_, Reply::Task { record, .. }) if record.phase() == Phase::Finished => record.batch_delay(),
             // It is no more urgent than the records that it depends on.
             Self::JobStatus(_) | Self::GraphStatus(_) => BATCH_DELAY_MAX,
-            Self::Reply(..) | Self::Record(_) | Self::Publish(_) | Self::PushAgain(_) => Duration::ZERO,
+            Self::Reply(..) | Self::Record(_) | Self::Publish(_) | Self::PushAgain(_) | Self::Tool(_) => Duration::ZERO,
         }
     }
 }
@@ -190,6 +161,10 @@ pub(super) fn claim_of_reply(reply: &Reply) -> Claim {
             }
         }
         Reply::Wanted(_) => Claim::Nothing,
+        // The thread of the archives answers after its own sync.
+        Reply::ToolPut { .. } | Reply::ToolPart(_) | Reply::Tools { .. } | Reply::Tool(_) | Reply::ToolLog(_) => {
+            Claim::Nothing
+        }
         // Momentary counts, without ids: a client that checks whether the service is alive must not wait for a disk.
         Reply::Statistic(_) | Reply::AgentCounts(_) => Claim::Nothing,
         Reply::Refused(_) => Claim::Nothing,
@@ -254,6 +229,8 @@ pub enum Timer {
     QueryWait(Ticket),
     /// A request for an output has waited long enough for a byte, or for its agent.
     OutputWait(Ticket),
+    /// A version of a tool that nothing needs has been kept long enough.
+    ToolDiscard(ToolDigest),
     /// The submit of a graph has waited for a look long enough.
     SoughtGraph(Ticket),
     /// Finished tasks may be old enough to be forgotten.

@@ -167,7 +167,7 @@ impl Lanes {
                 }
                 (true, true, false) => lane.serve(&mut self.heads, vec![set], true),
                 (false, ..) if !served => {}
-                (false, _, true) if lane.servers.len() == 1 && !tool.is_built_in() => {
+                (false, _, true) if lane.servers.len() == 1 && tool.is_archive() => {
                     lane.serve(&mut self.heads, sets.live().to_vec(), false);
                     self.unsought.insert(tool.clone());
                 }
@@ -176,6 +176,19 @@ impl Lanes {
         }
         if !is_here {
             self.heads.remove(&set);
+        }
+    }
+
+    /// Agents can fetch this tool from the controller from here on, or cannot any more.
+    pub(super) fn tool_has_changed(&mut self, tool: &ToolName, sets: &ToolSets) {
+        let Some(lane) = self.lanes.get_mut(tool) else { return };
+        let (servers, is_stocked) = servers_of(tool, sets);
+        if !lane.is_stocked && !is_stocked {
+            return;
+        }
+        lane.serve(&mut self.heads, servers, is_stocked);
+        if !is_stocked {
+            self.unsought.insert(tool.clone());
         }
     }
 
@@ -261,5 +274,5 @@ fn take_all(to: &mut BTreeSet<Place>, from: &mut BTreeSet<Place>) {
 /// The sets that serve a lane, and whether they contain its tool.
 fn servers_of(tool: &ToolName, sets: &ToolSets) -> (Vec<SetId>, bool) {
     let with: Vec<_> = sets.with(tool).collect();
-    if with.is_empty() && !tool.is_built_in() { (sets.live().to_vec(), false) } else { (with, true) }
+    if with.is_empty() && tool.is_archive() { (sets.live().to_vec(), false) } else { (with, true) }
 }

@@ -125,7 +125,7 @@ impl Controller {
         let over = match message {
             FromAgent::Exit => Some(sender.session),
             FromAgent::Heartbeat(heartbeat) => heartbeat.replaces,
-            FromAgent::Apply(_) | FromAgent::Report(_) | FromAgent::Serve(_) => None,
+            FromAgent::Apply(_) | FromAgent::Report(_) | FromAgent::Serve(_) | FromAgent::ToolGet(_) => None,
         };
         let is_proof = over.is_some_and(|session| self.is_held_by(task, &sender.agent, session));
         if is_proof { Remains::Gone } else { Remains::Unknown(now.mono) }

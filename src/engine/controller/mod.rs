@@ -9,7 +9,7 @@
 //! | a deadline | [`Controller::handle_timeout`] | an agent is lost; a wait ends; old tasks are forgotten |
 //!
 //! The parts: [`tasks`] has the records, their phases and indexes; [`queue`] the order of waiting tasks, with the
-//! [`gates`]; [`agents`] the slots, with the [`tools`] of each, and [`looks`] for tools that no agent has; [`adopt`]
+//! [`gates`]; [`agents`] the slots, with the [`tools`] of each, and [`looks`] for tools that no agent has; [`catalog`] the tools that the controller holds, and [`tool_reads`] the parts that agents fetch; [`adopt`]
 //! handles runs that agents had before this start; [`outputs`] asks agents for the outputs of runs; [`leases`] waits for void
 //! runs; [`family`] knows which tasks end together, and [`relations`] what an end means for [`dependants`] and [`jobs`];
 //! [`graphs`] has the step graphs, [`steps`] makes tasks of their steps, and [`graph_status`] tells of their changes;
@@ -29,6 +29,7 @@ mod agent;
 mod agents;
 mod assign;
 mod batch_delay;
+mod catalog;
 mod commit_queue;
 mod deadlines;
 mod departure;
@@ -59,6 +60,9 @@ mod sequencer;
 mod steps;
 mod task_index;
 mod tasks;
+mod ticket;
+mod tool_order;
+mod tool_reads;
 mod tool_sets;
 mod tools;
 mod transition;
@@ -77,8 +81,9 @@ use rand::rngs::Xoshiro256PlusPlus;
 
 pub use departure::{Departure, Route};
 pub use effect::{Answer, Claim, ConnectionId, Effect, Record, Ticket, Timer};
-pub use restore::Stored;
+pub use restore::{Stored, StoredTools};
 pub use sequencer::Sequencer;
+pub use tool_order::{ReadFailure, ToolOrder, ToolOutcome, ToolSettings, Written};
 
 use crate::engine::journal::{Journal, LogLine};
 use crate::engine::timers::Timers;
@@ -131,6 +136,8 @@ pub struct Settings {
     pub part_bytes_max: u64,
     /// The time that a run gets to finish when its step ends early: `STEP_GRACE`.
     pub step_grace: Duration,
+    /// The limits of the archives of tools.
+    pub tools: ToolSettings,
 }
 
 /// The state of a controller. See the [module](self).
@@ -168,6 +175,8 @@ pub struct Controller {
     waits: waits::Waits<waits::Subject, waits::Query>,
     /// Submits of graphs, with the number of the last look that had begun before; see [`looks`].
     sought_graphs: waits::Waits<u64, requests::SoughtGraph>,
+    /// The work on the archives of tools.
+    archives: requests::ArchiveWork,
     /// The ends of the jobs that clients read.
     end_logs: end_logs::EndLogs,
     /// The requests for outputs, and the agents that offer some.
@@ -215,6 +224,7 @@ impl Controller {
             scans: scan::Scans::default(),
             waits: waits::Waits::default(),
             sought_graphs: waits::Waits::default(),
+            archives: requests::ArchiveWork::default(),
             end_logs: end_logs::EndLogs::numbered_from(controller_id),
             outputs: outputs::Outputs::default(),
             timers: Timers::default(),
@@ -238,6 +248,7 @@ impl Controller {
             self.answer_waiter(ticket);
         }
         self.refuse_sought_graphs();
+        self.refuse_postponed();
         self.stop_outputs();
         self.flush_graph_statuses();
     }
@@ -256,6 +267,7 @@ impl Controller {
             self.timers.clear(&Timer::SoughtGraph(ticket));
             forgotten.push(ticket);
         }
+        forgotten.extend(self.forget_postponed(connection));
         forgotten.extend(self.scans.forget(connection));
         forgotten.extend(self.forget_outputs(connection));
         for (agent, ticket) in self.agents.parked_by(connection) {
@@ -311,6 +323,7 @@ impl Controller {
         self.plan_relations(now);
         self.publish_jobs(now);
         self.look_at_changes(now);
+        self.plan_discards(now);
         self.plan(now);
     }
 
@@ -365,6 +378,7 @@ impl Controller {
                 Timer::ApplyWait(agent) => self.unpark(&agent),
                 Timer::QueryWait(ticket) => self.answer_waiter(ticket),
                 Timer::OutputWait(ticket) => self.end_output_wait(ticket),
+                Timer::ToolDiscard(digest) => self.discard_tool(digest),
                 Timer::SoughtGraph(ticket) => self.submit_sought_graph(now, ticket),
                 Timer::RunTime(task) => self.kill(now, task, &KillCause::TimedOut),
                 Timer::Calendar => self.look_at_calendar(now),

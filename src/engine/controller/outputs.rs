@@ -250,6 +250,7 @@ impl Controller {
 
     /// An agent is gone, or does not answer: its requests are answered with what is known, or wait for its return.
     pub(super) fn drop_offer(&mut self, agent: &AgentId) {
+        self.archives.reads.end(agent);
         let parked = self.rely_no_more_on(agent);
         self.tasks.effects.extend(parked.map(|parked| Effect::Reply(parked, reply::replaced())));
     }

@@ -14,6 +14,8 @@
 //! Cost: O(log n) in the tasks, for each set that contains the tool. A choice looks at the open lines in their order until
 //! one fits; their number is that of the different requirements, which is limited.
 
+mod held;
+
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -320,7 +322,7 @@ impl Queue {
         let tells = |set: &SetId| self.sets.get(*set).is_some_and(|set| matches!(**set, ToolSet::Only(_)));
         let servers = match servers {
             _ if servers.len() == self.sets.live().len() => Servers::All,
-            _ if record.tool.is_built_in() || servers.iter().all(tells) => Servers::Told,
+            _ if !record.tool.is_archive() || servers.iter().all(tells) => Servers::Told,
             _ => Servers::Untold,
         };
         Holdup::Agents { before, servers, is_one_idle: false, blocked: None }

@@ -6,6 +6,8 @@
 //! The earlier controller may have pushed more than it stored. The numbers of those pushes are skipped, and pushes of an
 //! adopted run are stored first ([`Effect::claim`](super::Effect::claim)), so that no number ever stands for two states.
 
+use std::sync::Arc;
+
 use super::agent::{Liveness, Slot};
 use super::effect::Timer;
 use super::graphs::{OwnedGraph, root};
@@ -13,7 +15,8 @@ use super::leases::Remains;
 use super::{Controller, Settings, steps};
 use crate::protocol::graph::StoredGraph;
 use crate::types::{
-    AgentId, GateSettings, JobMemo, JobName, Label, Now, RoundEnd, TaskId, TaskRecord, TaskState, Wall,
+    AgentId, GateSettings, HeldTool, JobMemo, JobName, Label, Now, RoundEnd, TaskId, TaskRecord, TaskState, ToolDigest,
+    Wall,
 };
 
 impl Controller {
@@ -21,6 +24,7 @@ impl Controller {
     #[must_use]
     pub fn restore(settings: Settings, seed: u64, now: Now, stored: Stored) -> Self {
         let mut controller = Self::new(settings, seed);
+        controller.restore_catalog(now, stored.tools);
         for (name, settings) in stored.gates {
             controller.tasks.queue_mut().gates.set(&name, settings);
         }
@@ -174,4 +178,17 @@ pub struct Stored {
     pub jobs: Vec<(JobName, JobMemo)>,
     /// The step graphs.
     pub graphs: Vec<StoredGraph>,
+    /// The archives of tools.
+    pub tools: StoredTools,
+}
+
+/// The archives of tools in the store.
+#[derive(Debug, Default)]
+pub struct StoredTools {
+    /// The versions, each with its size in bytes.
+    pub held: Vec<(ToolDigest, u64)>,
+    /// The pushed tools.
+    pub pushed: Vec<HeldTool>,
+    /// The identity of the controller's own tools folder on its machine, if it is there.
+    pub folder: Option<Arc<str>>,
 }

@@ -21,6 +21,7 @@ use super::Controller;
 use super::commit_queue::{Batch, CommitQueue};
 use super::departure::{Departure, Route};
 use super::effect::{Answer, BATCH_DELAY_MAX, Claim, ConnectionId, Effect, Record, Ticket, Timer, claim_of_reply};
+use super::tool_order::ToolOutcome;
 use crate::engine::graph::Graph;
 use crate::engine::journal::LogLine;
 use crate::protocol::reply::{Reply, no_task};
@@ -28,7 +29,7 @@ use crate::protocol::requests::Message;
 use crate::protocol::requests::apply::TASK_APPLY;
 use crate::protocol::requests::graph::GraphSubmit;
 use crate::protocol::{Code, Refusal};
-use crate::types::{GraphChange, JobStatus, Mono, Now, PushAddress, TaskId, TaskRecord};
+use crate::types::{GraphChange, JobStatus, Mono, Now, PushAddress, TaskId, TaskRecord, ToolName};
 
 /// A message that depends on a commit.
 #[derive(Debug)]
@@ -144,6 +145,16 @@ impl<R: Clone> Sequencer<R> {
     /// A receiver has confirmed the push of a task with this `__SEQ__`.
     pub fn handle_acknowledgement(&mut self, now: Now, task: TaskId, seq: u32, from: &PushAddress) {
         self.controller.handle_acknowledgement(now, task, seq, from);
+    }
+
+    /// An order about the archives of tools was carried out.
+    pub fn handle_tool(&mut self, now: Now, outcome: ToolOutcome) {
+        self.controller.handle_tool(now, outcome);
+    }
+
+    /// The archive of a tool in the controller's own folder has changed, or is gone.
+    pub fn handle_archive_changed(&mut self, now: Now, tool: &ToolName) {
+        self.controller.handle_archive_changed(now, tool);
     }
 
     /// The last commit is on the disk. True if the store was in trouble until now.
@@ -280,6 +291,7 @@ impl<R: Clone> Sequencer<R> {
                 Effect::PushAgain(record) => self.batch.add(by, Deferred::PushAgain(record)),
                 Effect::JobStatus(status) => self.batch.add(by, Deferred::JobStatus(status)),
                 Effect::GraphStatus(change) => self.batch.add(by, Deferred::GraphStatus(change)),
+                Effect::Tool(order) => self.departures.push_back(Departure::Tool(order)),
                 Effect::Reply(ticket, reply) => {
                     if let Some(route) = self.routes.remove(&ticket) {
                         self.answer(by, route, claim, reply);

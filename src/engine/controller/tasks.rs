@@ -1,7 +1,10 @@
 //! The table of tasks with its indexes. Every change of a task goes through here, so that no index is missed.
 
+mod pins;
+
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use super::catalog::Catalog;
 use super::dependants::{Dependants, Edge};
 use super::effect::{Effect, Record};
 use super::jobs::{Jobs, Standing};
@@ -21,6 +24,8 @@ pub(super) struct Tasks {
     given_ids: TaskIndex,
     submit_keys: TaskIndex,
     jobs: Jobs,
+    /// The tools that the controller holds, with the versions that unfinished tasks have pinned.
+    catalog: Catalog,
     /// The terms that waiting tasks wait for.
     dependants: Dependants,
     /// The waiting tasks that have met terms since they were stored. A restart judges these again by the tasks that they
@@ -88,8 +93,9 @@ impl Tasks {
         self.submit_keys.get(key, None).find_map(|id| self.get(id))
     }
 
-    /// Adds a new task.
-    pub(super) fn insert(&mut self, now: Now, record: TaskRecord) {
+    /// Adds a new task. It pins the version that the name of its tool stands for.
+    pub(super) fn insert(&mut self, now: Now, mut record: TaskRecord) {
+        record.pin = self.catalog.present(&record.tool).map(|held| held.digest);
         self.put(&record);
         self.restore(now, record);
     }
@@ -101,6 +107,9 @@ impl Tasks {
         self.submit_keys.insert(task::submit_key(&record), id);
         if let Some(member) = record.membership() {
             self.jobs.add(member, &record);
+        }
+        if let Some(digest) = record.pin.filter(|_| record.phase() < Phase::Finished) {
+            self.pin(now, &record.tool, digest);
         }
         match record.phase() {
             Phase::Waiting => {
@@ -128,6 +137,9 @@ impl Tasks {
         if before == Phase::Waiting {
             self.queue.leave(now, record);
             self.dependants.remove(record);
+        }
+        if before == Phase::Finished {
+            pins::renew(&self.catalog, record);
         }
         transition::apply(record, event);
         let after = record.phase();
@@ -167,6 +179,10 @@ impl Tasks {
         self.counts[before as usize] -= 1;
         self.counts[after as usize] += 1;
         self.changed.push(id);
+        if before == Phase::Finished || after == Phase::Finished {
+            let pin = record.pin.map(|digest| (record.tool.clone(), digest));
+            self.move_pin(now, pin, before, after);
+        }
     }
 
     /// Changes the record of a task except its phase, and updates its place in the queue.
@@ -272,6 +288,9 @@ impl Tasks {
         if let Some(at) = record.policy.end_before {
             self.end_before.remove(&(at, id));
         }
+        if let Some(digest) = record.pin.filter(|_| record.phase() < Phase::Finished) {
+            self.unpin(now, &record.tool, digest);
+        }
         self.counts[record.phase() as usize] -= 1;
         self.given_ids.remove(id);
         self.submit_keys.remove(id);
@@ -294,6 +313,8 @@ impl Tasks {
         self.jobs.sanity_check(self.newest_before(None));
         self.dependants.sanity_check(self.newest_before(None).filter(|record| record.phase() == Phase::Waiting));
         self.check_gates();
+        let unfinished = self.newest_before(None).filter(|record| record.phase() < Phase::Finished);
+        self.catalog.sanity_check(unfinished.filter_map(|record| Some((record.tool.clone(), record.pin?))));
         for (at, id) in &self.end_before {
             let lives = self.records.get(id).is_some_and(|task| task.phase() < Phase::Finished);
             assert!(lives, "task {id} is still to end at {at}");

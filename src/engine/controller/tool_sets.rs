@@ -1,7 +1,7 @@
 //! The different tool sets of the agents, each stored once. Agents with equal sets share its number, so that the choice of
 //! a task depends on the set and not on the agent. A fleet with one tools folder is one set.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::types::{ToolName, ToolSet};
@@ -30,6 +30,8 @@ pub(super) struct ToolSets {
     live: Vec<SetId>,
     names: usize,
     last: u64,
+    /// The tools that agents can fetch from the controller.
+    held: BTreeSet<ToolName>,
 }
 
 impl ToolSets {
@@ -94,8 +96,19 @@ impl ToolSets {
         self.sets.get(&id).map(|entry| &entry.set)
     }
 
+    /// Whether an agent with this set can run a tool: it has the tool, or fetches it from the controller.
     pub(super) fn has(&self, id: SetId, tool: &ToolName) -> bool {
+        self.get(id).is_some_and(|set| set.has(tool) || set.fetches() && self.held.contains(tool))
+    }
+
+    /// Whether an agent with this set has the tool in a folder of its own.
+    pub(super) fn has_own(&self, id: SetId, tool: &ToolName) -> bool {
         self.get(id).is_some_and(|set| set.has(tool))
+    }
+
+    /// The controller begins or ceases to hold a tool. True if that is a change.
+    pub(super) fn set_held(&mut self, tool: &ToolName, is_held: bool) -> bool {
+        if is_held { self.held.insert(tool.clone()) } else { self.held.remove(tool) }
     }
 
     /// The sets of present agents.
@@ -109,10 +122,10 @@ impl ToolSets {
         !self.live.is_empty() && self.live.iter().copied().all(is_told)
     }
 
-    /// The tools of present agents, one several times if several sets have it.
+    /// The tools of present agents and of the controller, one several times if several of them have it.
     pub(super) fn names(&self) -> impl Iterator<Item = &ToolName> {
         let names = self.live.iter().filter_map(|id| self.get(*id)).flat_map(|set| set.names());
-        names.filter(|tool| !tool.is_built_in())
+        names.filter(|tool| tool.is_archive()).chain(&self.held)
     }
 
     /// The sets of present agents that contain this tool.

@@ -3,6 +3,8 @@
 //! Some agents report their tools ([`crate::engine::slot`]), with the first heartbeat and after each change. An agent that
 //! does not is assumed to have every tool.
 //!
+//! An agent that fetches tools counts as one that has each tool that the controller holds ([`super::catalog`]).
+//!
 //! | the tool of a task | the task is handed to | if that agent reports -129 |
 //! |---|---|---|
 //! | a present agent has it | such an agent; it waits while all of them are busy | it waits for the others in its next round |
@@ -100,7 +102,7 @@ impl Controller {
         let Some(id) = record.assignment().map(|run| &run.agent) else { return };
         let Some(tools) = self.agents.get(id).and_then(|agent| agent.tools) else { return };
         let sets = self.tasks.queue().sets();
-        if sets.has(tools.set, &record.tool) == has {
+        if sets.has_own(tools.set, &record.tool) == has {
             return;
         }
         let Some(set) = sets.get(tools.set).map(|set| set.changed(&record.tool, has)) else { return };
@@ -110,7 +112,13 @@ impl Controller {
 
     /// The run of a task has started: its agent has the tool, whatever it has reported.
     pub(super) fn tool_was_found(&mut self, now: Now, task: TaskId) {
-        self.note_tool(now, task, true);
+        let Some(record) = self.tasks.get(task) else { return };
+        let Some(run) = record.assignment() else { return };
+        self.archives.reads.end(&run.agent);
+        // It may have been fetched.
+        if record.pin.is_none() {
+            self.note_tool(now, task, true);
+        }
     }
 
     /// Whether a report, of the present round by its agent, says that the tool is missing there although another agent has

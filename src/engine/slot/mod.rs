@@ -34,6 +34,7 @@ mod tools;
 mod scenarios;
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::engine::journal::{Journal, LogLine};
@@ -122,6 +123,8 @@ pub enum Effect {
     Lease(Option<Hold>),
     /// Look at the tools folder, for the look of this number; then [`Slot::handle_looked`].
     Look(u64),
+    /// The identity of the controller's own tools folder, if it takes tools from there.
+    ToolsFolder(Arc<str>),
     /// Read this part of an output; then [`Slot::handle_served`].
     Read(Wanted),
     /// Free the disk of the middle of outputs that have become long; then [`Slot::handle_trimmed`].
@@ -248,7 +251,8 @@ impl Slot {
     /// Handles an answer of the controller.
     pub fn handle_answer(&mut self, now: Now, answer: ToAgent) {
         match answer {
-            ToAgent::Heard(Heard { controller, beat, wanted, parked, tools, look, serving }) => {
+            ToAgent::Heard(Heard { controller, beat, wanted, parked, tools, look, serving, folder }) => {
+                self.effects.extend(self.tools.note_folder(folder).map(Effect::ToolsFolder));
                 self.tools.handle_answer(controller, tools);
                 if let Some(number) = look {
                     self.look_for_tools(number);

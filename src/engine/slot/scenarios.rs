@@ -160,7 +160,16 @@ fn is_heartbeat(effect: &Effect) -> bool {
 }
 
 fn heard(controller: u64) -> ToAgent {
-    ToAgent::Heard(Heard { controller, wanted: None, parked: true, tools: None, look: None, beat: None, serving: None })
+    ToAgent::Heard(Heard {
+        controller,
+        wanted: None,
+        parked: true,
+        tools: None,
+        look: None,
+        beat: None,
+        serving: None,
+        folder: None,
+    })
 }
 
 fn job(number: u64) -> Job {
@@ -168,6 +177,7 @@ fn job(number: u64) -> Job {
         task: TaskId::new(Wall::from_micros(number), [0; 5]),
         round: Round(0),
         tool: ToolName::new("t").unwrap(),
+        pin: None,
         command: None,
         source: None,
         fields: Fields::new(),
@@ -542,6 +552,7 @@ fn a_silent_controller_is_given_up_and_found_again() {
         look: None,
         beat: None,
         serving: None,
+        folder: None,
     }));
     assert_eq!(reports(&effects), [(Phase::Running, None)], "the run went on, and is reported again");
     assert!(!effects.contains(&apply()));
@@ -611,6 +622,7 @@ fn an_agent_looks_for_tools_when_it_is_asked() {
             look,
             beat: None,
             serving: None,
+            folder: None,
         })
     };
     host.answer(answer(None));
@@ -676,6 +688,7 @@ fn an_apply_that_the_controller_does_not_have_is_repeated_at_once() {
         look: None,
         beat: None,
         serving: None,
+        folder: None,
     });
     let mut host = Host::idle();
     assert!(host.pass(INTERVAL).iter().all(is_heartbeat));
@@ -725,6 +738,7 @@ fn a_run_that_nobody_wants_is_ended_silently() {
             look: None,
             beat: None,
             serving: None,
+            folder: None,
         }),
     ] {
         let mut host = Host::running();
@@ -753,6 +767,7 @@ fn a_result_that_nobody_wants_any_more_leaves_the_slot_free() {
             look: None,
             beat: None,
             serving: None,
+            folder: None,
         })),
         [apply()]
     );
@@ -971,6 +986,7 @@ fn outputs_are_offered_when_the_controller_has_no_offer() {
             look: None,
             beat: None,
             serving,
+            folder: None,
         })
     };
     assert_eq!(host.answer(told(None)), []);

@@ -13,6 +13,8 @@
 //! The row about a missing tool holds even if the list is the same: for the controller the tool is missing here until it is
 //! reported again.
 
+use std::sync::Arc;
+
 use super::{Effect, Slot, Timer};
 use crate::protocol::requests::heartbeat::ToldTools;
 use crate::types::{Now, ToolSet};
@@ -33,11 +35,20 @@ pub(super) struct Telling {
     /// The last look that the controller has asked for, and the last one that a heartbeat has reported.
     looked: u64,
     told_look: u64,
+    /// The last known identity of the controller's own tools folder.
+    controller_folder: Option<Arc<str>>,
 }
 
 impl Telling {
     pub(super) fn new(set: Option<ToolSet>) -> Self {
         Self { set, generation: 1, ..Self::default() }
+    }
+
+    /// The controller tells the identity of its own tools folder; returned if it is another one than before.
+    pub(super) fn note_folder(&mut self, folder: Option<Arc<str>>) -> Option<Arc<str>> {
+        let folder = folder.filter(|folder| self.controller_folder.as_ref() != Some(folder))?;
+        self.controller_folder = Some(Arc::clone(&folder));
+        Some(folder)
     }
 
     /// The agent has looked.

@@ -7,7 +7,8 @@ use super::{FromAgent, Kind, words};
 use crate::protocol::json::{self, ObjectWriter};
 use crate::protocol::{command, locations, source, task};
 use crate::types::{
-    Fields, PortName, Round, StepContext, StepName, StepRole, TaskCommand, TaskId, TaskRecord, TaskSource, ToolName,
+    Fields, PortName, Round, StepContext, StepName, StepRole, TaskCommand, TaskId, TaskRecord, TaskSource, ToolDigest,
+    ToolName,
 };
 
 /// Requests a task.
@@ -25,6 +26,8 @@ pub struct Job {
     pub round: Round,
     /// Name of the tool, or the built-in operation.
     pub tool: ToolName,
+    /// The version of the tool that the task has pinned, if any.
+    pub pin: Option<ToolDigest>,
     /// The command of the built-in operation.
     pub command: Option<Box<TaskCommand>>,
     /// The source of its program, if the agent fetches it.
@@ -103,8 +106,9 @@ impl Job {
             Some(source) if step.is_none() => Some(Box::new(source?)),
             _ => None,
         };
+        let pin = fields.text(words::TOOL_DIGEST).and_then(|text| text.parse().ok());
         fields.retain(|name, _| !task::is_ours(name));
-        Some(Self { task, round, tool, command, source, fields, batch_delay, lease, step })
+        Some(Self { task, round, tool, pin, command, source, fields, batch_delay, lease, step })
     }
 }
 

@@ -1,5 +1,6 @@
 //! AGENT/HEARTBEAT (facts, 1.2): an agent reports its state; the controller answers with instructions.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::{FromAgent, Kind, Reader, Refusal, words};
@@ -75,6 +76,8 @@ pub struct Heard {
     pub look: Option<u64>,
     /// Whether the controller has an AGENT/SERVE of the agent; `None` from a controller that takes none.
     pub serving: Option<bool>,
+    /// The identity of the controller's own tools folder on its machine, if it takes tools from there.
+    pub folder: Option<Arc<str>>,
 }
 
 /// The directive of a controller about a run.
@@ -151,6 +154,7 @@ impl Reader<'_> {
             set.ok_or_else(|| bad(words::TOOLS, value, "names of tools, separated by commas, or * for every tool"))?;
         let set = if truth(&self.fields, words::COMMANDS)? == Some(true) { set.and_commands() } else { set };
         let set = if truth(&self.fields, words::FETCHES)? == Some(true) { set.and_sources() } else { set };
+        let set = if truth(&self.fields, words::FETCHES_TOOLS)? == Some(true) { set.and_fetched() } else { set };
         Ok(Some(ToldTools { generation, set: Some(set), looked }))
     }
 
@@ -186,6 +190,9 @@ pub(in crate::protocol) fn write(heartbeat: &Heartbeat, writer: &mut ObjectWrite
         if told.set.as_ref().is_some_and(ToolSet::has_commands) {
             writer.literal(words::COMMANDS, true);
         }
+        if told.set.as_ref().is_some_and(ToolSet::fetches) {
+            writer.literal(words::FETCHES_TOOLS, true);
+        }
         if told.set.as_ref().is_some_and(ToolSet::has_sources) {
             writer.literal(words::FETCHES, true);
         }
@@ -206,6 +213,7 @@ impl Heard {
         writer.maybe(words::TOOLS_GENERATION, self.tools);
         writer.maybe(words::LOOK, self.look);
         writer.maybe(words::SERVING, self.serving);
+        writer.maybe_text(words::TOOLS_FOLDER, self.folder.as_deref());
     }
 
     /// Reads an answer as written by [`Self::write`]. `run` is the run that the answer names, if any.
@@ -219,6 +227,7 @@ impl Heard {
             tools: fields.count(words::TOOLS_GENERATION),
             look: fields.count(words::LOOK),
             serving: fields.get(words::SERVING).and_then(Scalar::as_bool),
+            folder: fields.text(words::TOOLS_FOLDER).map(Into::into),
         }
     }
 }

@@ -25,6 +25,7 @@ pub mod serve;
 pub mod stats;
 pub mod step;
 pub mod submit;
+pub mod tool;
 
 #[cfg(test)]
 mod tests;
@@ -41,7 +42,7 @@ use super::rules::Rules;
 use super::task::Filter;
 use super::typed::{number, whole};
 use super::words::{self, kind};
-use crate::types::{AgentId, Fields, GraphId, JobName, Label, Round, Scalar, Session, StepName, TaskId};
+use crate::types::{AgentId, Fields, GraphId, JobName, Label, Round, Scalar, Session, StepName, TaskId, ToolName};
 
 /// One message to the controller.
 #[derive(Clone, Debug, PartialEq)]
@@ -53,10 +54,11 @@ pub enum Message {
 }
 
 impl Message {
-    /// Whether it submits a command.
+    /// Whether it submits a command, or changes a tool, which is as good as one.
     #[must_use]
     pub fn has_command(&self) -> bool {
         match self {
+            Self::Client(Request::ToolPut(_) | Request::ToolRemove(..)) => true,
             Self::Client(Request::Submit(submit)) => submit.has_command(),
             Self::Client(Request::SubmitMany(many)) => many.tasks.iter().any(submit::Submit::has_command),
             Self::Client(Request::GraphSubmit(submit)) => submit.graph.has_command(),
@@ -71,6 +73,23 @@ impl Message {
             Self::Client(Request::Submit(submit)) => submit.is_unchecked(),
             Self::Client(Request::SubmitMany(many)) => many.tasks.iter().any(submit::Submit::is_unchecked),
             Self::Client(_) | Self::Agent(..) => false,
+        }
+    }
+}
+
+impl Request {
+    /// Calls `each` for the tools of the tasks that it submits, one several times if several tasks have it.
+    pub fn for_each_tool(&self, mut each: impl FnMut(&ToolName)) {
+        let mut archive = |tool: &ToolName| {
+            if tool.is_archive() {
+                each(tool);
+            }
+        };
+        match self {
+            Self::Submit(submit) => archive(&submit.tool),
+            Self::SubmitMany(many) => many.tasks.iter().for_each(|submit| archive(&submit.tool)),
+            Self::GraphSubmit(submit) => submit.graph.steps.iter().flatten().for_each(|step| archive(&step.tool)),
+            _ => {}
         }
     }
 }
@@ -141,6 +160,16 @@ said! {
         GraphKill(GraphId, Option<Arc<str>>) = graph::GRAPH_KILL;
         /// A change of the tasks of a job.
         JobOrder(JobName, job::JobOrder) = job::JOB_KILL, job::JOB_RETRY, job::JOB_HOLD, job::JOB_RELEASE;
+        /// A part of the archive of a tool.
+        ToolPut(Box<tool::ToolPut>) = tool::TOOL_PUT;
+        /// A page of the tools that the controller holds.
+        ToolList(Page) = tool::TOOL_LIST;
+        /// Everything about one of them.
+        ToolShow(ToolName) = tool::TOOL_SHOW;
+        /// The removal of a pushed tool, by this person.
+        ToolRemove(ToolName, Arc<str>) = tool::TOOL_REMOVE;
+        /// The changes of the name of a tool.
+        ToolLog(ToolName) = tool::TOOL_LOG;
         /// A location for the steps downstream of a running task.
         StepProviding(Box<step::Providing>) = step::STEP_PROVIDING;
         /// The early end of a step.
@@ -161,6 +190,8 @@ said! {
         Report(Box<report::Report>) = report::TASK_REPORT;
         /// It offers the outputs of its runs, with what it was asked for before.
         Serve(serve::Served) = serve::AGENT_SERVE;
+        /// It asks for a part of a version of a tool.
+        ToolGet(tool::ToolGet) = tool::TOOL_GET;
     }
 }
 

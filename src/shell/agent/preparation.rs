@@ -7,21 +7,28 @@
 
 use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
+use super::fetch::Fetcher;
 use super::sources::{self, Halt, SourceTools};
 use crate::engine::slot::Failure;
 use crate::protocol::info;
 use crate::protocol::requests::apply::Job;
+use crate::shell::archives::folder_identity;
 use crate::shell::background::Background;
 use crate::shell::stdio::{self, Streams};
-use crate::shell::tools::{ToolCache, ToolError, ToolSnapshot};
+use crate::shell::tools::{ToolCache, ToolError, ToolSnapshot, ToolVersion};
 use crate::shell::workspace::{DirPool, OutFolder, Remover, TaskDir, TrashRemainder, Workspace, WorkspaceError};
 use crate::types::{ExitCode, TaskCommand, TaskId};
 
 /// Limits for copying on the loop: less than a millisecond's worth.
 const INLINE_ENTRIES_MAX: u64 = 32;
 const INLINE_BYTES_MAX: u64 = 1 << 20;
+
+/// How often a version is fetched for one run that disappears again before it can be unpacked.
+const FETCHES_MAX: usize = 3;
 
 /// Files for the output of run.sh.
 pub(super) const STDOUT: &str = "stdout";
@@ -43,6 +50,10 @@ pub(super) struct Preparation {
     pub(super) workspace: Arc<Workspace>,
     pub(super) cache: ToolCache,
     pub(super) sources: Arc<SourceTools>,
+    pub(super) fetcher: Fetcher,
+    pub(super) tools_dir: PathBuf,
+    /// Whether that folder is also the one from which the controller takes tools.
+    pub(super) is_controllers_folder: AtomicBool,
     /// The content of the folder of a command.
     pub(super) no_tool: Arc<ToolSnapshot>,
     pub(super) controller: String,
@@ -58,7 +69,7 @@ impl Preparation {
             return true;
         }
         let size = match self.fetched(job) {
-            None => self.cache.is_warm(&job.tool),
+            None => self.version(job, INLINE_BYTES_MAX).ok().and_then(|version| self.cache.is_warm(version)),
             Some(tools) => tools.and_then(|tools| tools.is_warm(&job.tool)),
         };
         size.is_some_and(|size| size.entries <= INLINE_ENTRIES_MAX && size.bytes <= INLINE_BYTES_MAX)
@@ -81,7 +92,7 @@ impl Preparation {
             return Some(Arc::clone(&self.no_tool));
         }
         match self.fetched(job) {
-            None => self.cache.snapshot(&job.tool),
+            None => self.cache.snapshot(self.version(job, INLINE_BYTES_MAX).ok()?),
             Some(tools) => tools?.snapshot(&job.tool),
         }
     }
@@ -91,6 +102,42 @@ impl Preparation {
     fn fetched(&self, job: &Job) -> Option<Option<Arc<ToolCache>>> {
         let source = job.source.as_ref().filter(|source| !self.sources.is_installed(source))?;
         Some(self.sources.known(source))
+    }
+
+    /// The archive for a run. The version that its task has pinned counts, with one exception: an archive in a tools folder of
+    /// the agent's own, which is not the controller's, goes first, because its operator has put it there for this machine.
+    /// `bytes_max` is the size of the largest archive that is read for this.
+    fn version(&self, job: &Job, bytes_max: u64) -> Result<ToolVersion, ToolError> {
+        let own = ToolVersion::from(&job.tool);
+        let Some(pin) = job.pin else { return Ok(own) };
+        let is_own = match self.cache.own_digest(&job.tool, bytes_max)? {
+            None => false,
+            Some(digest) if digest == pin => true,
+            Some(digest) => {
+                let goes_first = !self.is_controllers_folder.load(Ordering::Relaxed);
+                if goes_first {
+                    self.fetcher.note_difference(&job.tool, digest, pin);
+                }
+                goes_first
+            }
+        };
+        Ok(if is_own { own } else { ToolVersion { fetched: Some(pin), ..own } })
+    }
+
+    /// Places the tool of a run, after fetching it if necessary.
+    fn place_tool(&self, job: &Job, into: &Path, stop: &AtomicBool) -> Result<(), ToolError> {
+        let mut tries = 0;
+        loop {
+            let version = self.version(job, u64::MAX)?;
+            if let Some(digest) = &version.fetched {
+                self.fetcher.fetch(&version.tool, digest, stop)?;
+            }
+            match self.cache.place(&version, into, stop) {
+                // It was removed to make room for another one, or was damaged.
+                Err(ToolError::Missing { .. }) if version.fetched.is_some() && tries < FETCHES_MAX => tries += 1,
+                placed => return placed.map(drop),
+            }
+        }
     }
 
     /// A failure is returned together with everything that has been made, which must be removed.
@@ -125,7 +172,7 @@ impl Preparation {
     fn place(&self, job: &Job, dir: &TaskDir, halt: &Arc<Halt>) -> Result<(), Failure> {
         let failed = |error: ToolError| Failure { exit_code: error.exit_code(), error: error.to_string() };
         let (Some(fetched), Some(source)) = (self.fetched(job), &job.source) else {
-            return self.cache.place(&job.tool, dir.path(), halt.flag()).map(drop).map_err(failed);
+            return self.place_tool(job, dir.path(), halt.flag()).map_err(failed);
         };
         let (tools, _held) = match fetched.filter(|tools| tools.is_warm(&job.tool).is_some()) {
             Some(tools) => (tools, None),
@@ -232,6 +279,17 @@ impl Preparer {
         }
         self.thread.give((job.clone(), Arc::clone(halt)));
         None
+    }
+
+    /// Wakes a preparation that waits, after its stop was set.
+    pub(super) fn interrupt(&self) {
+        self.preparation.fetcher.interrupt();
+    }
+
+    /// The controller tells the identity of the tools folder from which it takes tools.
+    pub(super) fn note_controller_folder(&self, folder: &Arc<str>) {
+        let is_same = folder_identity(&self.preparation.tools_dir).as_ref() == Some(folder);
+        self.preparation.is_controllers_folder.store(is_same, Ordering::Relaxed);
     }
 
     /// The result of the thread.

@@ -8,6 +8,7 @@ use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use super::AgentError;
@@ -15,9 +16,10 @@ use super::command::{self, CommandStart, NotStarted};
 use super::preparation::{Outcome, Preparation, Prepared, Preparer, STDERR, STDOUT, failure};
 use super::serving::Serving;
 use super::sources::{Halt, SourceTools};
-use super::{ending, leftovers};
+use super::{ending, fetch, leftovers};
 use crate::config::{AgentSection, Config};
 use crate::engine::slot::{Effect, Exited, Hold, Signal, Slot, SpawnFailure};
+use crate::protocol::requests::Sender;
 use crate::protocol::requests::apply::Job;
 use crate::protocol::tdf::agents;
 use crate::protocol::{info, step_files};
@@ -27,7 +29,7 @@ use crate::shell::process::{
     self, Brand, ChildEnd, ChildExit, Cookie, Environment, ProcessId, RecordFile, Rest, RunProcesses, RunRecord,
     RunningChild, SpawnError, SpawnPlan, TaskRun,
 };
-use crate::shell::tools::{Limits, ToolCache, ToolSnapshot};
+use crate::shell::tools::ToolSnapshot;
 use crate::shell::transport;
 use crate::shell::workspace::{DirPool, OutKeeper, OutLimits, Remover, Workspace};
 use crate::types::{AgentId, ExitCode, Now, Session, ToolName};
@@ -90,12 +92,8 @@ impl Runner {
         let environment = inherited(config)?;
         let brand = Brand::fresh();
         let sources = SourceTools::open(config, tools_dir.clone(), environment.clone(), brand)?;
-        let cache = ToolCache::new(
-            config.paths.state_dir.join("tools"),
-            tools_dir,
-            Limits::from(&config.archive),
-            config.agent.tool_cache_bytes_max,
-        )?;
+        let sender = Sender { agent: name.clone(), session };
+        let (cache, fetcher) = fetch::tools(config, sender, tools_dir.clone())?;
         let controller = transport::tool_endpoint(config, ip)?;
         let dir_pool = DirPool::open(Arc::clone(&workspace), config.agent.spare_folders_max)
             .inspect_err(|error| log::warn!("{error}; each task gets a new folder"))
@@ -103,7 +101,10 @@ impl Runner {
         let preparation = Preparation {
             workspace: Arc::clone(&workspace),
             cache,
+            fetcher,
             sources: Arc::new(sources),
+            tools_dir,
+            is_controllers_folder: AtomicBool::new(false),
             no_tool: Arc::new(ToolSnapshot::empty(ToolName::command())),
             controller: controller.clone(),
             ip,
@@ -175,12 +176,14 @@ impl Runner {
             Effect::AbortPrepare => {
                 if let Some(run) = &self.run {
                     run.halt.set();
+                    self.preparer.interrupt();
                 }
             }
             Effect::Spawn => {
                 let outcome = self.spawn();
                 slot.handle_spawned(clock::now_with_suspend(), outcome);
             }
+            Effect::ToolsFolder(folder) => self.preparer.note_controller_folder(&folder),
             Effect::TellToFinish => self.tell_to_finish(),
             Effect::Signal(signal) => self.signal(now, signal, slot),
             Effect::Unended => {

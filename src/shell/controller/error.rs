@@ -1,5 +1,6 @@
 //! Why a controller ends without a request to stop.
 
+use crate::shell::archives::ArchivesError;
 use crate::shell::http::HttpError;
 use crate::shell::lists::ListsError;
 use crate::shell::lock::LockError;
@@ -36,6 +37,9 @@ pub enum ControllerError {
     /// It cannot work for the TDF namespace of the configuration.
     #[error(transparent)]
     Tdf(#[from] PoolError),
+    /// The archives of tools cannot be used.
+    #[error(transparent)]
+    Archives(#[from] ArchivesError),
     /// The HTTP door cannot be opened.
     #[error(transparent)]
     Http(#[from] HttpError),

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use crate::config::{Config, LimitsSection};
-use crate::engine::controller::Settings;
+use crate::engine::controller::{Settings, ToolSettings};
 use crate::engine::push::PushConfig;
 use crate::protocol::json::FieldLimits;
 use crate::protocol::rules::{Rules, SubmitLimits};
@@ -82,6 +82,12 @@ pub(super) fn engine(config: &Config) -> Settings {
         part_bytes_max: part_bytes_max(config),
         step_grace: config.controller.step_grace,
         job_receivers_max: config.controller.job_receivers_max,
+        tools: ToolSettings {
+            keep: config.tools.keep,
+            archive_bytes_max: config.archive.packed_bytes_max,
+            part_bytes: config.tools.part_bytes,
+            parts_max: config.tools.parts_max,
+        },
     }
 }
 

@@ -22,6 +22,7 @@ mod members;
 mod path;
 mod seal;
 mod stage;
+mod survey;
 mod zipped;
 
 use std::fs::File;
@@ -37,6 +38,7 @@ pub(super) use inventory::{Inventory, Part};
 use members::{Kind, Members};
 pub(super) use seal::{Seal, Sealer};
 use stage::Stage;
+pub(in crate::shell) use survey::survey;
 
 use crate::types::ToolName;
 

@@ -17,9 +17,9 @@ mod manifest;
 mod snapshot;
 mod source;
 mod store;
+mod version;
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -30,13 +30,17 @@ use std::time::Duration;
 use copy::{Copier, CopyError};
 pub use snapshot::{SnapshotFile, SnapshotFolder, ToolSnapshot};
 use source::Source;
+pub(in crate::shell) use source::open_archive;
 use store::{Entry, Store};
+use version::OwnDigests;
+pub use version::ToolVersion;
+pub(in crate::shell) use version::used_mark;
 
 use super::archive::{inventory, unpack_with_inventory};
 use super::{Limits, ToolError};
 use crate::shell::clock;
 use crate::shell::file_stamp::FileStamp;
-use crate::types::{Mono, ToolName};
+use crate::types::Mono;
 
 /// How often a tool is loaded again when its archive or its entry changes meanwhile.
 const ATTEMPTS: usize = 8;
@@ -93,7 +97,10 @@ pub struct ToolCache {
     limits: Limits,
     store: Store,
     copier: Copier,
-    known: Mutex<BTreeMap<ToolName, Known>>,
+    known: Mutex<BTreeMap<ToolVersion, Known>>,
+    own: OwnDigests,
+    /// The folders with fetched versions: that of the agents, which may remove damaged ones, and the store of a controller.
+    fetched_dirs: [PathBuf; 2],
 }
 
 /// What a process remembers of a tool.
@@ -127,7 +134,15 @@ impl ToolCache {
         cache_bytes_max: u64,
     ) -> Result<Self, CacheError> {
         let store = Store::open(cache_dir, cache_bytes_max)?;
-        Ok(Self { tools_dir, limits, store, copier: Copier::new(), known: Mutex::default() })
+        let (known, own, fetched_dirs) = (Mutex::default(), OwnDigests::default(), Default::default());
+        Ok(Self { tools_dir, limits, store, copier: Copier::new(), known, own, fetched_dirs })
+    }
+
+    /// With these folders of fetched versions: that of the agents, and the store of a controller of the same home.
+    #[must_use]
+    pub fn with_fetched(mut self, fetched: PathBuf, store: PathBuf) -> Self {
+        self.fetched_dirs = [fetched, store];
+        self
     }
 
     /// Makes a private copy of the tool as `into/<tool>/`, which must not exist, from the present archive. `stop` is
@@ -135,15 +150,16 @@ impl ToolCache {
     ///
     /// # Errors
     /// See [`ToolError`]; [`ToolError::exit_code`] is the exit code of the run.
-    pub fn place(&self, tool: &ToolName, into: &Path, stop: &AtomicBool) -> Result<Placed, ToolError> {
-        if let Some(entry) = self.current(tool)
-            && self.copy(&entry, tool, into, stop)?
+    pub fn place(&self, version: impl Into<ToolVersion>, into: &Path, stop: &AtomicBool) -> Result<Placed, ToolError> {
+        let version = &version.into();
+        if let Some(entry) = self.current(version)
+            && self.copy(&entry, version, into, stop)?
         {
             return Ok(Placed { size: entry.manifest.size, unpacked: false });
         }
         for _ in 0..ATTEMPTS {
-            let Loaded { entry, _lock, unpacked } = self.load(tool, stop)?;
-            if self.copy(&entry, tool, into, stop)? {
+            let Loaded { entry, _lock, unpacked } = self.load(version, stop)?;
+            if self.copy(&entry, version, into, stop)? {
                 if unpacked && let Err(error) = self.store.evict() {
                     log::warn!("cannot evict from {}: {error}", self.store.dir().display());
                 }
@@ -158,39 +174,38 @@ impl ToolCache {
     /// changed; `None` if it would first have to read the archive, and perhaps to unpack it. Costs one `stat`. In the first
     /// seconds after the archive was written, [`Self::place`] also reads the archive, though it does not unpack it.
     #[must_use]
-    pub fn is_warm(&self, tool: &ToolName) -> Option<Size> {
-        let identity = self.identity(tool)?;
+    pub fn is_warm(&self, version: impl Into<ToolVersion>) -> Option<Size> {
+        let version = &version.into();
+        let identity = self.identity(version)?;
         let known = self.known();
-        known.get(tool).filter(|known| known.identity == identity).map(|known| known.entry.manifest.size)
+        known.get(version).filter(|known| known.identity == identity).map(|known| known.entry.manifest.size)
     }
 
     /// The whole of a tool, if it is small and certain to match its present archive. Costs one `stat`.
     #[must_use]
-    pub fn snapshot(&self, tool: &ToolName) -> Option<Arc<ToolSnapshot>> {
-        self.current(tool)?.snapshot(tool)
-    }
-
-    fn identity(&self, tool: &ToolName) -> Option<FileStamp> {
-        let metadata = fs::metadata(self.tools_dir.join(tool.archive_name()));
-        metadata.ok().map(|metadata| FileStamp::from(&metadata))
+    pub fn snapshot(&self, version: impl Into<ToolVersion>) -> Option<Arc<ToolSnapshot>> {
+        let version = &version.into();
+        self.current(version)?.snapshot(&version.tool)
     }
 
     /// The cached entry, if it is certain to match the present archive.
-    fn current(&self, tool: &ToolName) -> Option<Arc<Entry>> {
-        let identity = self.identity(tool)?;
+    fn current(&self, version: &ToolVersion) -> Option<Arc<Entry>> {
+        let identity = self.identity(version)?;
         let now = clock::now().mono;
         let mut known = self.known();
-        let known = known.get_mut(tool).filter(|known| known.settled && known.identity == identity)?;
+        let known = known.get_mut(version).filter(|known| known.settled && known.identity == identity)?;
         known.used = now;
         if now.since(known.touched) >= TOUCH_INTERVAL {
             known.touched = now;
             self.store.touch(&known.entry.name);
+            self.note_use(version);
         }
         Some(Arc::clone(&known.entry))
     }
 
     /// Copies an entry; false if it is broken, and therefore dropped.
-    fn copy(&self, entry: &Entry, tool: &ToolName, into: &Path, stop: &AtomicBool) -> Result<bool, ToolError> {
+    fn copy(&self, entry: &Entry, version: &ToolVersion, into: &Path, stop: &AtomicBool) -> Result<bool, ToolError> {
+        let tool = &version.tool;
         let copied = match entry.is_right() {
             Ok(true) => self.copier.copy(entry.root.as_fd(), &entry.manifest, tool, into, stop),
             Ok(false) => Err(CopyError::Changed),
@@ -202,7 +217,7 @@ impl ToolCache {
                 if matches!(broken, CopyError::Changed) {
                     log::warn!("the unpacked tool {} was changed by another program; unpacking it anew", entry.name);
                 }
-                self.known().remove(tool);
+                self.known().remove(version);
                 self.store.discard(tool, &entry.name, &entry.root);
                 Ok(false)
             }
@@ -212,12 +227,15 @@ impl ToolCache {
     }
 
     /// Opens the archive and finds the entry that was unpacked from it, or unpacks it.
-    fn load(&self, tool: &ToolName, stop: &AtomicBool) -> Result<Loaded, ToolError> {
+    fn load(&self, version: &ToolVersion, stop: &AtomicBool) -> Result<Loaded, ToolError> {
         for _ in 0..ATTEMPTS {
-            let source = Source::open(&self.tools_dir, tool)?;
-            match self.load_from(&source, tool, stop) {
+            let source = match &version.fetched {
+                None => Source::open(&self.tools_dir, &version.tool)?,
+                Some(digest) => Source::fetched(self.path(version), digest)?,
+            };
+            match self.load_from(&source, version, stop) {
                 Ok(Some(loaded)) if source.is_unchanged() => {
-                    self.remember(tool, &source, &loaded.entry);
+                    self.remember(version, &source, &loaded.entry);
                     return Ok(loaded);
                 }
                 Err(ToolError::Stopped) => return Err(ToolError::Stopped),
@@ -225,16 +243,22 @@ impl ToolCache {
                 Ok(_) | Err(_) => {}
             }
         }
-        Err(ToolError::Changing { archive: self.tools_dir.join(tool.archive_name()) })
+        Err(ToolError::Changing { archive: self.path(version) })
     }
 
     /// `None` if the archive or the entry changed meanwhile.
-    fn load_from(&self, source: &Source, tool: &ToolName, stop: &AtomicBool) -> Result<Option<Loaded>, ToolError> {
+    fn load_from(
+        &self,
+        source: &Source,
+        version: &ToolVersion,
+        stop: &AtomicBool,
+    ) -> Result<Option<Loaded>, ToolError> {
+        let tool = &version.tool;
         let archive_error = |cause| ToolError::from_archive(&source.path, cause);
         let cache_error = |cause: io::Error| ToolError::io("store a tool in", self.store.dir(), cause);
         let digest = source.digest(&self.limits, stop).map_err(archive_error)?;
         let name = self.store.name(tool, source.identity.size, digest);
-        let known = self.known().get(tool).map(|known| Arc::clone(&known.entry)).filter(|entry| entry.name == name);
+        let known = self.known().get(version).map(|known| Arc::clone(&known.entry)).filter(|entry| entry.name == name);
         let found = match known {
             Some(entry) => Some(entry),
             // Any task may have changed it since it was unpacked.
@@ -261,23 +285,23 @@ impl ToolCache {
         Ok(published.map(|(entry, lock)| Loaded { entry: Arc::new(entry), _lock: lock, unpacked: true }))
     }
 
-    fn remember(&self, tool: &ToolName, source: &Source, entry: &Arc<Entry>) {
+    fn remember(&self, version: &ToolVersion, source: &Source, entry: &Arc<Entry>) {
         self.store.touch(&entry.name);
         let now = clock::now().mono;
         let (identity, settled) = (source.identity, source.settled);
         let mut known = self.known();
-        known.insert(tool.clone(), Known { identity, settled, entry: Arc::clone(entry), used: now, touched: now });
-        let entries = |known: &BTreeMap<ToolName, Known>| -> u64 {
+        known.insert(version.clone(), Known { identity, settled, entry: Arc::clone(entry), used: now, touched: now });
+        let entries = |known: &BTreeMap<ToolVersion, Known>| -> u64 {
             known.values().map(|known| known.entry.manifest.size.entries).sum()
         };
         while known.len() > 1 && (known.len() > KNOWN_TOOLS_MAX || entries(&known) > KNOWN_ENTRIES_MAX) {
-            let oldest = known.iter().filter(|(name, _)| *name != tool).min_by_key(|(_, known)| known.used);
+            let oldest = known.iter().filter(|(name, _)| *name != version).min_by_key(|(_, known)| known.used);
             let Some(oldest) = oldest.map(|(name, _)| name.clone()) else { break };
             known.remove(&oldest);
         }
     }
 
-    fn known(&self) -> MutexGuard<'_, BTreeMap<ToolName, Known>> {
+    fn known(&self) -> MutexGuard<'_, BTreeMap<ToolVersion, Known>> {
         // No code that could panic leaves the map half changed.
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -4,7 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::archive::{ArchiveError, Fault};
-use crate::types::ExitCode;
+use crate::types::{ExitCode, ToolName};
 
 /// A tool that could not be placed. The text names the file and the cause; [`ToolError::exit_code`] is what the client
 /// sees.
@@ -44,6 +44,14 @@ pub enum ToolError {
         /// The archive.
         archive: PathBuf,
     },
+    /// The controller does not hand out the version that the task has pinned.
+    #[error("tool {tool} cannot be fetched from the controller: {why}")]
+    NotFetched {
+        /// The tool.
+        tool: ToolName,
+        /// The reason, as a sentence without a full stop.
+        why: String,
+    },
     /// The file system refused.
     #[error("cannot {what} {}: {source}", .path.display())]
     Io {
@@ -64,14 +72,14 @@ impl ToolError {
     #[must_use]
     pub const fn exit_code(&self) -> ExitCode {
         match self {
-            Self::Missing { .. } | Self::Outside { .. } => ExitCode::TOOL_MISSING,
+            Self::Missing { .. } | Self::Outside { .. } | Self::NotFetched { .. } => ExitCode::TOOL_MISSING,
             Self::Unpack { .. } => ExitCode::UNPACK_FAILED,
             Self::NoScript { .. } | Self::Changing { .. } | Self::Io { .. } => ExitCode::PREPARE_FAILED,
             Self::Stopped => ExitCode::KILLED_PREPARING,
         }
     }
 
-    pub(super) fn io(what: &'static str, path: &Path, source: impl Into<io::Error>) -> Self {
+    pub(in crate::shell) fn io(what: &'static str, path: &Path, source: impl Into<io::Error>) -> Self {
         Self::Io { what, path: path.to_owned(), source: source.into() }
     }
 

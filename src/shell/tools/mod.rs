@@ -17,15 +17,17 @@ pub(in crate::shell) mod scratch;
 mod section;
 pub mod validation;
 
+pub(in crate::shell) use archive::survey;
 pub use archive::{ArchiveError, Limits, Unpacked, unpack};
-pub use cache::{CacheError, Placed, Size, ToolCache, ToolSnapshot};
+pub use cache::{CacheError, Placed, Size, ToolCache, ToolSnapshot, ToolVersion};
+pub(in crate::shell) use cache::{open_archive, used_mark};
 pub use create::{CreateError, create};
 pub use error::ToolError;
 pub use folder::ToolsFolder;
 pub use notice::SIGNAL as CHANGE_SIGNAL;
 pub use pack::{PackError, Packed, make_tools_dir, pack};
 pub use samples::{FIRST_SAMPLE, Unpacked as UnpackedSample, unpack_samples};
-pub use validation::{CheckError, Checked, check};
+pub use validation::{CheckError, Checked, PackedTool, check, packed};
 
 /// The script that starts a tool (document, section 3.1).
 pub const RUN_SCRIPT: &str = "run.sh";

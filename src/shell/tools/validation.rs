@@ -10,6 +10,7 @@ use super::archive::unpack;
 use super::pack::{PackError, tool_name, write_archive};
 use super::scratch::Scratch;
 use super::{ArchiveError, Limits, RUN_SCRIPT, Unpacked};
+use crate::protocol::tool_manifest;
 use crate::types::{InvalidToolName, ToolName};
 
 /// Bytes of run.sh that are checked.
@@ -67,6 +68,14 @@ pub enum CheckError {
         /// The defect, as the rest of the sentence.
         why: &'static str,
     },
+    /// Its `tool.toml` is wrong.
+    #[error("{}: {why}", .path.display())]
+    Manifest {
+        /// The checked path.
+        path: PathBuf,
+        /// The defect.
+        why: String,
+    },
     /// The file system refused.
     #[error("cannot read {}: {source}", .path.display())]
     Io {
@@ -77,12 +86,37 @@ pub enum CheckError {
     },
 }
 
+/// A tool that an agent would accept, with its archive.
+pub struct PackedTool {
+    /// Name of the tool.
+    pub tool: ToolName,
+    /// The archive.
+    pub archive: PathBuf,
+    /// Files, folders and links in it.
+    pub entries: u64,
+    /// Bytes of its files.
+    pub bytes: u64,
+    /// Likely mistakes that do not prevent a run. Each is a sentence without a full stop.
+    pub warnings: Vec<String>,
+    /// Holds the archive of a folder.
+    _scratch: Scratch,
+}
+
 /// Checks a folder with a tool, or an archive `<tool>.tar.gz`, by unpacking it, in a folder of its own under the system's
 /// folder for temporary files.
 ///
 /// # Errors
 /// Defects that would make each run of the tool fail. Likely mistakes are in [`Checked::warnings`].
 pub fn check(path: &Path, limits: &Limits) -> Result<Checked, CheckError> {
+    let PackedTool { tool, entries, bytes, warnings, .. } = packed(path, None, limits)?;
+    Ok(Checked { tool, entries, bytes, warnings })
+}
+
+/// The same, for the tool of this name, with its archive, which a folder is packed into.
+///
+/// # Errors
+/// As [`check`].
+pub fn packed(path: &Path, name: Option<ToolName>, limits: &Limits) -> Result<PackedTool, CheckError> {
     let io_error = |source| CheckError::Io { path: path.to_owned(), source };
     let metadata = fs::metadata(path).map_err(io_error)?;
     let scratch = Scratch::create(&std::env::temp_dir(), "llts-check-").map_err(io_error)?;
@@ -90,22 +124,37 @@ pub fn check(path: &Path, limits: &Limits) -> Result<Checked, CheckError> {
     let (tool, archive) = if metadata.is_dir() {
         warnings.extend(not_executable(path));
         let pack_error = |source| CheckError::Pack { source };
-        let tool = tool_name(path).map_err(pack_error)?;
+        let tool = name.map_or_else(|| tool_name(path), Ok).map_err(pack_error)?;
         let archive = scratch.path().join(tool.archive_name());
         write_archive(path, &tool, &archive, limits).map_err(pack_error)?;
         (tool, archive)
     } else {
-        (archive_tool(path)?, path.to_owned())
+        (name.map_or_else(|| archive_tool(path), Ok)?, path.to_owned())
     };
     let file = File::open(&archive).map_err(io_error)?;
     let Unpacked { entries, bytes } = unpack(&file, &tool, scratch.path(), limits, &AtomicBool::new(false))
         .map_err(|source| CheckError::Refused { path: path.to_owned(), source })?;
+    let folder = scratch.path().join(tool.as_str());
     let mut script = Vec::new();
-    File::open(scratch.path().join(tool.as_str()).join(RUN_SCRIPT))
+    File::open(folder.join(RUN_SCRIPT))
         .and_then(|file| file.take(SCRIPT_BYTES_MAX).read_to_end(&mut script))
         .map_err(io_error)?;
     warnings.extend(check_script(&script).map_err(|why| CheckError::Script { path: path.to_owned(), why })?);
-    Ok(Checked { tool, entries, bytes, warnings })
+    check_manifest(&folder).map_err(|why| CheckError::Manifest { path: path.to_owned(), why })?;
+    Ok(PackedTool { tool, archive, entries, bytes, warnings, _scratch: scratch })
+}
+
+/// Checks the `tool.toml` of an unpacked tool, if it has one.
+fn check_manifest(folder: &Path) -> Result<(), String> {
+    let mut text = String::new();
+    let opened = match File::open(folder.join("tool.toml")) {
+        Ok(opened) => opened,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(format!("its tool.toml cannot be read: {error}")),
+    };
+    let read = opened.take(tool_manifest::BYTES_MAX as u64 + 1).read_to_string(&mut text);
+    read.map_err(|error| format!("its tool.toml cannot be read: {error}"))?;
+    tool_manifest::parse(&text).map(drop)
 }
 
 /// The tool of an archive, by the archive's name.

@@ -28,7 +28,12 @@ impl Controller {
         };
         let waits = record.phase() == Phase::Waiting;
         let lease = self.expiring.get(&record.id).map(|run| Holdup::Lease(now.wall + run.until.since(now.mono)));
-        let mut holdup = waits.then(|| self.tasks.queue().holdup(now, record, &agents_with)).or(lease);
+        let fetches = || {
+            let run = record.assignment().filter(|_| record.phase() < Phase::Running)?;
+            let fetching = self.archives.reads.of(&run.agent).filter(|fetching| Some(fetching.digest) == record.pin)?;
+            Some(Holdup::Fetching { digest: fetching.digest, offset: fetching.offset, total: fetching.total })
+        };
+        let mut holdup = waits.then(|| self.tasks.queue().holdup(now, record, &agents_with)).or(lease).or_else(fetches);
         match &mut holdup {
             Some(found @ Holdup::NoTool) => {
                 if let Some(agent) = self.first_awaited() {

@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Answer, Code, Controller, Effect, Filter, Goal, Page, Query, Refusal, Reply, Ticket, Timer, words};
+use super::{
+    Answer, Code, Controller, Effect, Filter, Goal, Page, Query, Refusal, Reply, Request, Ticket, Timer, words,
+};
 use crate::engine::controller::graphs::OwnedGraph;
 use crate::engine::controller::jobs::Job;
 use crate::engine::graph::Graph;
@@ -27,7 +29,12 @@ pub(in crate::engine::controller) struct SoughtGraph {
 impl Controller {
     /// Handles the submit of a graph whose steps have been connected.
     pub fn handle_planned(&mut self, now: Now, ticket: Ticket, submit: GraphSubmit, plan: Arc<Graph>) -> Answer {
-        let answer = self.submit_graph(now, ticket, submit, Some(plan));
+        let request = Request::GraphSubmit(Box::new(submit));
+        if self.must_postpone(ticket, &request) {
+            return self.postpone(ticket, request, Some(plan));
+        }
+        let Request::GraphSubmit(submit) = request else { unreachable!("it was made of the submit of a graph") };
+        let answer = self.submit_graph(now, ticket, *submit, Some(plan));
         self.settle(now);
         answer
     }
@@ -142,7 +149,7 @@ impl Controller {
         let steps = graph.document.steps.iter().zip(&graph.steps);
         let tools = steps.filter_map(|(step, terms)| Some((&step.name, &terms.as_ref()?.tool)));
         let (step, tool) = tools
-            .filter(|(_, tool)| !tool.is_built_in())
+            .filter(|(_, tool)| tool.is_archive())
             .find(|(_, tool)| found.insert(tool) && sets.with(tool).next().is_none())?;
         let nearest = nearest(tool.as_str(), sets.names().map(ToolName::as_str));
         let hint =

@@ -41,6 +41,7 @@ impl Controller {
             tools: self.known_tools(id),
             look: self.look_of(id),
             serving: Some(self.outputs.has_offer(id)),
+            folder: self.archives.folder.clone(),
         })
     }
 

@@ -20,14 +20,17 @@ mod serve;
 mod stats;
 mod step;
 mod submit;
+mod tool;
 
 pub(super) use graph::SoughtGraph;
+pub(super) use tool::ArchiveWork;
 
 use super::Controller;
 use super::agent::Slot;
 use super::effect::{Answer, Effect, Record, Ticket, Timer};
 use super::leases::Remains;
 use super::scan::Goal;
+use super::tool_order::ToolOrder;
 use super::transition::TaskEvent;
 use super::waits::{Query, Subject};
 use crate::protocol::page::Page;
@@ -42,7 +45,16 @@ use crate::types::{Now, TaskId, TaskRecord};
 impl Controller {
     /// Handles a request of a client.
     pub fn handle_request(&mut self, now: Now, ticket: Ticket, request: Request) -> Answer {
-        let answer = match request {
+        if self.must_postpone(ticket, &request) {
+            return self.postpone(ticket, request, None);
+        }
+        let answer = self.answer_request(now, ticket, request);
+        self.settle(now);
+        answer
+    }
+
+    fn answer_request(&mut self, now: Now, ticket: Ticket, request: Request) -> Answer {
+        match request {
             Request::Submit(submit) => answer(self.submit(now, *submit)),
             Request::SubmitMany(many) => answer(self.submit_many(now, *many)),
             Request::Kill(task, said) => self.kill_request(now, task, said).into(),
@@ -69,9 +81,12 @@ impl Controller {
             Request::GraphKill(graph, said) => answer(self.kill_graph(now, graph, said.as_ref()).map(|_| Reply::Done)),
             Request::StepProviding(providing) => answer(self.provide(now, *providing)),
             Request::StepComplete(graph, step) => answer(self.complete_step(now, graph, &step)),
-        };
-        self.settle(now);
-        answer
+            Request::ToolPut(put) => self.put_tool(ticket, put),
+            Request::ToolList(page) => self.list_tools(page).into(),
+            Request::ToolShow(tool) => self.show_tool(ticket, &tool),
+            Request::ToolRemove(tool, by) => self.remove_tool(ticket, tool, by),
+            Request::ToolLog(tool) => self.order_tool(ToolOrder::Log(ticket, tool)),
+        }
     }
 
     /// Handles a message of an agent. Any message is a sign of life, and registers an unknown agent.
@@ -100,6 +115,7 @@ impl Controller {
             FromAgent::Exit => self.exit(now, sender).into(),
             FromAgent::Apply(wait) => self.apply(now, ticket, &sender.agent, wait),
             FromAgent::Report(report) => self.report(now, ticket, sender, *report),
+            FromAgent::ToolGet(get) => self.get_tool(ticket, &sender.agent, get),
             FromAgent::Serve(served) => self.serve(now, ticket, &sender.agent, served),
         }
     }

@@ -58,6 +58,7 @@ impl Controller {
         let mut warnings = Vec::new();
         // This comes first, so that a repeated submit is compared with the accepted one in the same form.
         self.drop_unknown_parent(&mut submit, &mut warnings);
+        self.fit_parameters(&mut submit)?;
         if let Some(first) = self.duplicate_of(&submit)? {
             return Ok(Found::Before(first));
         }

@@ -3,6 +3,7 @@
 
 mod acknowledge;
 mod after;
+mod archives;
 mod deadlines;
 mod dispatch;
 mod explain;
@@ -55,9 +56,9 @@ use crate::protocol::rules::{Rules, SubmitLimits};
 use crate::protocol::task::Filter;
 use crate::protocol::{Code, words};
 use crate::types::{
-    AgentId, Defer, ExitCode, Fields, GateSettings, GateVerdict, GateView, GraphChange, GraphId, JobMemo, JobName,
-    JobStatus, Label, Labels, Outcome, Phase, PhaseTimes, Policy, Round, RunResult, Session, TaskRecord, TaskState,
-    Wall,
+    AgentId, Defer, ExitCode, Fields, GateSettings, GateVerdict, GateView, GraphChange, GraphId, HeldTool, JobMemo,
+    JobName, JobStatus, Label, Labels, Outcome, Phase, PhaseTimes, Policy, Round, RunResult, Session, TaskRecord,
+    TaskState, ToolDigest, ToolName, Wall,
 };
 
 const INTERVAL: Duration = Duration::from_secs(3);
@@ -85,6 +86,10 @@ struct World {
     changes: Vec<GraphChange>,
     /// Changes of graphs for which the pushes have room in each turn.
     room: usize,
+    /// The versions of tools on the disk, with their sizes, the pushed names, and the orders about them.
+    archives: BTreeMap<ToolDigest, u64>,
+    pushed: Vec<HeldTool>,
+    tool_orders: Vec<ToolOrder>,
     settings: Settings,
     /// Records, promises, views and messages without a claim, in their order.
     order: Vec<&'static str>,
@@ -112,6 +117,7 @@ impl World {
             part_bytes_max: 10,
             job_receivers_max: 4,
             step_grace: Duration::from_secs(5),
+            tools: ToolSettings::default(),
             needs_max: 5,
             gates_max: 5,
             defer_delay: Duration::from_secs(10),
@@ -139,6 +145,9 @@ impl World {
             entries: BTreeMap::new(),
             changes: Vec::new(),
             room: 100,
+            archives: BTreeMap::new(),
+            pushed: Vec::new(),
+            tool_orders: Vec::new(),
             published: Vec::new(),
             order: Vec::new(),
             loses_progress: false,
@@ -201,6 +210,7 @@ impl World {
                 Effect::Publish(message) => self.published.push(message),
                 Effect::Push(record) => self.pushes.push(*record),
                 Effect::PushAgain(record) => self.pushed_again.push(*record),
+                Effect::Tool(order) => self.tool_orders.push(order),
             }
         }
         self.controller.sanity_check();
@@ -214,9 +224,15 @@ impl World {
             drained: self.drained.iter().cloned().collect(),
             jobs: self.memos.clone().into_iter().collect(),
             graphs: self.graphs.iter().map(|(graph, row)| self.stored_graph(*graph, row)).collect(),
+            tools: self.stored_tools(),
         };
         self.controller = Controller::restore(self.settings.clone(), 2, self.now, stored);
         self.settle();
+    }
+
+    /// The archives that the shell would find in its store.
+    fn stored_tools(&self) -> StoredTools {
+        StoredTools { held: self.archives.clone().into_iter().collect(), pushed: self.pushed.clone(), folder: None }
     }
 
     fn stored_graph(&self, graph: GraphId, row: &GraphRow) -> StoredGraph {

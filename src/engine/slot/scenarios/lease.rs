@@ -22,6 +22,7 @@ impl Host {
             tools: None,
             look: None,
             serving: None,
+            folder: None,
         }))
     }
 

@@ -1,6 +1,7 @@
 //! The archive in the tools folder: opened once, and recognised by its `stat` data.
 
-use std::fs::File;
+use std::fs::{self, File};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
@@ -8,10 +9,11 @@ use rustix::fs::{Mode, OFlags, ResolveFlags, openat, openat2};
 use rustix::io::Errno;
 
 use crate::shell::clock;
+use crate::shell::file_digest::digest_of;
 use crate::shell::file_stamp::FileStamp;
 use crate::shell::tools::archive::{Packed, Watch};
 use crate::shell::tools::{ArchiveError, Limits, ToolError};
-use crate::types::ToolName;
+use crate::types::{ToolDigest, ToolName};
 
 /// An open archive.
 pub(super) struct Source {
@@ -41,6 +43,24 @@ impl Source {
         Ok(Self { path, file, identity, settled })
     }
 
+    /// Opens a fetched version. One with other bytes is removed where that is possible, and missing.
+    pub(super) fn fetched(path: PathBuf, digest: &ToolDigest) -> Result<Self, ToolError> {
+        let failed = |cause: io::Error| ToolError::io("read", &path, cause);
+        let file = match File::open(&path) {
+            Ok(file) => file,
+            Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Err(ToolError::Missing { archive: path }),
+            Err(cause) => return Err(failed(cause)),
+        };
+        let identity = FileStamp::from(&file.metadata().map_err(failed)?);
+        if digest_of(&file).map_err(failed)? != *digest {
+            log::warn!("{} has other bytes than its name says; it is fetched again", path.display());
+            let _ = fs::remove_file(&path);
+            return Err(ToolError::Missing { archive: path });
+        }
+        let settled = identity.is_settled(clock::now().wall);
+        Ok(Self { path, file, identity, settled })
+    }
+
     /// The digest of the content.
     pub(super) fn digest(&self, limits: &Limits, stop: &AtomicBool) -> Result<u64, ArchiveError> {
         Packed::new(&self.file, limits, Watch::start(limits.timeout, stop))?.digest_all()
@@ -54,6 +74,15 @@ impl Source {
             (now.size, now.modified) == (self.identity.size, self.identity.modified)
         })
     }
+}
+
+/// Opens the archive of a tool: the file, its `stat` data, and whether a later change is certain to alter these.
+pub(in crate::shell) fn open_archive(tools_dir: &Path, tool: &ToolName) -> Result<(File, FileStamp, bool), ToolError> {
+    let Source { path, file, identity, settled } = Source::open(tools_dir, tool)?;
+    if !file.metadata().is_ok_and(|metadata| metadata.is_file()) {
+        return Err(ToolError::Unpack { archive: path, source: ArchiveError::NotFile });
+    }
+    Ok((file, identity, settled))
 }
 
 fn open_beneath(folder: &Path, name: &str) -> Result<File, Errno> {

@@ -8,6 +8,7 @@ use std::time::SystemTime;
 use super::*;
 use crate::shell::removal::tests::{Precious, in_own_mount_namespace, ways_to_mount};
 use crate::shell::tools::{archive, pack};
+use crate::types::ToolName;
 
 struct Host {
     dir: tempfile::TempDir,
@@ -111,8 +112,8 @@ fn a_young_archive_is_read_again() {
     let cache = host.cache(u64::MAX);
     host.run(&cache, &tool);
     host.install("hello", b"2");
-    let identity = cache.identity(&tool).unwrap();
-    cache.known().get_mut(&tool).unwrap().identity = identity;
+    let identity = cache.identity(&(&tool).into()).unwrap();
+    cache.known().get_mut(&ToolVersion::from(&tool)).unwrap().identity = identity;
     assert_eq!(host.run(&cache, &tool), (b"2".to_vec(), true));
 }
 
@@ -155,7 +156,7 @@ fn what_was_unpacked_may_disappear_at_any_time() {
     let tool = host.install("hello", b"data");
     let cache = host.cache(u64::MAX);
     // As if the archive were a few seconds old, so that `stat` alone decides.
-    let trust = || cache.known().get_mut(&tool).unwrap().settled = true;
+    let trust = || cache.known().get_mut(&ToolVersion::from(&tool)).unwrap().settled = true;
     host.run(&cache, &tool);
     let [entry] = host.cached().try_into().unwrap();
     let entry = host.path("cache").join(entry);
@@ -233,7 +234,7 @@ fn what_a_tool_has_changed_is_not_run_by_another_one() {
     };
     for (n, damage) in damages.iter().enumerate() {
         // A process that knows the tool and has compared all of it long ago.
-        let known = Arc::clone(&cache.known()[&tool].entry);
+        let known = Arc::clone(&cache.known()[&ToolVersion::from(&tool)].entry);
         assert!(known.is_right().unwrap());
         known.seal_now();
         let before = fs::symlink_metadata(entry.join("data")).unwrap().ctime_nsec();
@@ -265,7 +266,7 @@ fn what_a_tool_has_changed_is_not_kept_in_memory() {
     let tool = host.pack("hello");
     let cache = host.cache(u64::MAX);
     host.run(&cache, &tool);
-    cache.known().get_mut(&tool).unwrap().settled = true;
+    cache.known().get_mut(&ToolVersion::from(&tool)).unwrap().settled = true;
     let [entry] = host.cached().try_into().unwrap();
     fs::write(host.path("cache").join(entry).join("hello/run.sh"), "#!/bin/x!\n").unwrap();
     assert!(cache.snapshot(&tool).is_none());

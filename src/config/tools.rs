@@ -1,0 +1,33 @@
+//! The archives of tools that the controller holds and agents fetch.
+
+use std::time::Duration;
+
+use super::error::ConfigError;
+use super::reader::Reader;
+
+/// Milliseconds.
+const DAY: u64 = 86_400_000;
+
+/// The archives of tools that the controller holds and agents fetch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ToolsSection {
+    /// Bytes of fetched archives that the agents of a machine keep.
+    pub fetched_bytes_max: u64,
+    /// How long the controller keeps a version that nothing needs.
+    pub keep: Duration,
+    /// Bytes of an archive in one message.
+    pub part_bytes: u64,
+    /// Maximum number of parts that are read at the same time.
+    pub parts_max: usize,
+}
+
+impl ToolsSection {
+    pub(super) fn read(reader: &mut Reader) -> Result<Self, ConfigError> {
+        Ok(Self {
+            fetched_bytes_max: reader.number("TOOL_FETCHED_BYTES_MAX", 0..=1 << 50, "bytes")?,
+            keep: reader.millis("TOOL_STORE_KEEP", 0..=365 * DAY)?,
+            part_bytes: reader.number("TOOL_PART_BYTES", 1..=8 << 20, "bytes")?,
+            parts_max: reader.size("TOOL_PARTS_MAX", 1..=1000, "parts")?,
+        })
+    }
+}

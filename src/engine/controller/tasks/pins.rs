@@ -1,0 +1,59 @@
+//! The versions of tools that unfinished tasks have pinned.
+
+use super::{Catalog, Tasks};
+use crate::types::{Now, Phase, TaskId, TaskRecord, ToolDigest, ToolName};
+
+impl Tasks {
+    pub(in crate::engine::controller) const fn catalog(&self) -> &Catalog {
+        &self.catalog
+    }
+
+    pub(in crate::engine::controller) const fn catalog_mut(&mut self) -> &mut Catalog {
+        &mut self.catalog
+    }
+
+    /// The version that a name stands for, or the pins of a tool, have changed.
+    pub(in crate::engine::controller) fn refresh_offer(&mut self, now: Now, tool: &ToolName) {
+        self.queue.set_held(now, tool, self.catalog.offers(tool));
+    }
+
+    pub(super) fn pin(&mut self, now: Now, tool: &ToolName, digest: ToolDigest) {
+        if self.catalog.pin(tool, digest) {
+            self.refresh_offer(now, tool);
+        }
+    }
+
+    pub(super) fn unpin(&mut self, now: Now, tool: &ToolName, digest: ToolDigest) {
+        if self.catalog.unpin(tool, digest) {
+            self.refresh_offer(now, tool);
+        }
+    }
+
+    /// Pins the present version for a task that was accepted when the controller held none.
+    pub(in crate::engine::controller) fn pin_late(&mut self, now: Now, id: TaskId) {
+        let Some(record) = self.records.get_mut(&id).filter(|record| record.pin.is_none()) else { return };
+        let Some(digest) = self.catalog.present(&record.tool).map(|held| held.digest) else { return };
+        record.pin = Some(digest);
+        let tool = record.tool.clone();
+        self.pin(now, &tool, digest);
+    }
+
+    /// A task with this pin has changed its phase.
+    pub(super) fn move_pin(&mut self, now: Now, pin: Option<(ToolName, ToolDigest)>, before: Phase, after: Phase) {
+        let Some((tool, digest)) = pin else { return };
+        match (before, after) {
+            (Phase::Finished, Phase::Finished) => {}
+            (_, Phase::Finished) => self.unpin(now, &tool, digest),
+            (Phase::Finished, _) => self.pin(now, &tool, digest),
+            _ => {}
+        }
+    }
+}
+
+/// A task that is retried gets the present version of its tool, if its own one has not been kept.
+pub(super) fn renew(catalog: &Catalog, record: &mut TaskRecord) {
+    if record.pin.is_some_and(|pin| catalog.size(&pin).is_none()) {
+        let present = catalog.present(&record.tool).map(|held| held.digest);
+        record.pin = present.or(record.pin);
+    }
+}

@@ -1,0 +1,281 @@
+//! Versions of tools that this machine lacks, fetched from the controller into `STATE_DIR/fetched/`.
+//!
+//! | name | content |
+//! |---|---|
+//! | `<sha-256>` | a version whose bytes were found right |
+//! | `<sha-256>.part` | its first bytes; the process that fetches them holds the lock on this file |
+//! | `<sha-256>.used` | empty; its time is that of the last use |
+//!
+//! | event | then |
+//! |---|---|
+//! | another agent of the machine fetches the same version | this one waits for the lock, and finds the version or its first part |
+//! | the controller does not answer | the request is repeated until it does, or the run is stopped |
+//! | the agent is killed | the next one continues behind the bytes that are there |
+//! | the complete bytes are wrong | they are dropped and fetched again, [`ATTEMPTS`] times in all |
+//!
+//! This happens on the thread that prepares a run, over a connection of its own, which lasts as long as the fetch: heartbeats and
+//! leases of the agent continue meanwhile.
+
+use std::collections::BTreeSet;
+use std::fs::{self, DirBuilder, File};
+use std::io::{self, Write as _};
+use std::os::fd::AsFd as _;
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{FlockOperation, flock};
+
+use super::AgentError;
+use crate::config::Config;
+use crate::protocol::agent;
+use crate::protocol::client::ReplyError;
+use crate::protocol::requests::tool::{ToolGet, read_part};
+use crate::protocol::requests::{FromAgent, Sender};
+use crate::shell::archives::dir_in;
+use crate::shell::background::Bell;
+use crate::shell::endpoint::{Address, Outcome, Requester};
+use crate::shell::file_digest::digest_at;
+use crate::shell::tools::{Limits, ToolCache, ToolError, used_mark};
+use crate::shell::{clock, transport};
+use crate::types::{ToolDigest, ToolName};
+
+/// How often a version is fetched whose bytes are wrong.
+const ATTEMPTS: usize = 3;
+
+/// The longest wait for a part. A request is lost with its connection, so this is also the pause after a restart of the controller.
+const PART_WAIT: Duration = Duration::from_secs(5);
+
+/// How often a lock is tried that another agent holds.
+const LOCK_INTERVAL: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
+
+/// The unpacked tools of a machine, and the fetcher of those that it lacks.
+///
+/// # Errors
+/// When a folder cannot be used.
+pub(super) fn tools(config: &Config, sender: Sender, tools_dir: PathBuf) -> Result<(ToolCache, Fetcher), AgentError> {
+    let state_dir = &config.paths.state_dir;
+    let fetched = state_dir.join("fetched");
+    let fetcher = Fetcher::new(config.clone(), sender, fetched.clone())?;
+    let (limits, bytes_max) = (Limits::from(&config.archive), config.agent.tool_cache_bytes_max);
+    let cache = ToolCache::new(state_dir.join("tools"), tools_dir, limits, bytes_max)?;
+    Ok((cache.with_fetched(fetched, dir_in(state_dir)), fetcher))
+}
+
+/// Fetches versions for one agent.
+pub(super) struct Fetcher {
+    config: Config,
+    sender: Sender,
+    dir: PathBuf,
+    /// The store of a controller of the same home.
+    store: PathBuf,
+    /// The versions of that store that were found right.
+    right: Mutex<BTreeSet<ToolDigest>>,
+    /// The differences that the log tells already.
+    told: Mutex<BTreeSet<(ToolName, ToolDigest, ToolDigest)>>,
+    stopped: Bell,
+}
+
+impl Fetcher {
+    /// # Errors
+    /// When the folder cannot be made, or descriptors have run out.
+    fn new(config: Config, sender: Sender, dir: PathBuf) -> io::Result<Self> {
+        DirBuilder::new().mode(0o700).recursive(true).create(&dir)?;
+        let store = dir_in(&config.paths.state_dir);
+        let (right, told) = (Mutex::default(), Mutex::default());
+        Ok(Self { config, sender, dir, store, right, told, stopped: Bell::new()? })
+    }
+
+    /// Wakes a fetch that waits, after its stop was set.
+    pub(super) fn interrupt(&self) {
+        self.stopped.ring();
+    }
+
+    /// The archive of this machine goes before the version that a task has pinned.
+    pub(super) fn note_difference(&self, tool: &ToolName, own: ToolDigest, pin: ToolDigest) {
+        /// Differences that the log tells; more of them tell nothing new.
+        const TOLD_MAX: usize = 1000;
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        if told.len() < TOLD_MAX && told.insert((tool.clone(), own, pin)) {
+            log::warn!(
+                "tool {tool}: AGENT_TOOLS_DIR of this machine has version {}, which goes before version {} of the controller",
+                own.short(),
+                pin.short()
+            );
+        }
+    }
+
+    /// Makes sure that a version is on this machine.
+    ///
+    /// # Errors
+    /// When the controller does not hand it out, or it cannot be written.
+    pub(super) fn fetch(&self, tool: &ToolName, digest: &ToolDigest, stop: &AtomicBool) -> Result<(), ToolError> {
+        self.stopped.take();
+        if self.dir.join(digest.to_string()).exists() || self.is_in_store(digest) {
+            return Ok(());
+        }
+        let part = self.dir.join(format!("{digest}.part"));
+        let failed = |cause: io::Error| ToolError::io("write", &part, cause);
+        let Some(file) = self.lock(&part, digest, stop)? else { return Ok(()) };
+        let mut connection = None;
+        for attempt in 0..ATTEMPTS {
+            self.receive(&mut connection, (tool, digest), (&file, &part), attempt > 0, stop)?;
+            if digest_at(&part).map_err(failed)? == *digest {
+                File::create(used_mark(&self.dir, digest)).map_err(failed)?;
+                fs::rename(&part, self.dir.join(digest.to_string())).map_err(failed)?;
+                log::info!("fetched version {} of tool {tool}", digest.short());
+                self.make_room(digest);
+                return Ok(());
+            }
+            log::warn!("version {} of tool {tool} has arrived with wrong bytes", digest.short());
+            file.set_len(0).map_err(failed)?;
+        }
+        let why = format!("version {} has arrived with wrong bytes {ATTEMPTS} times", digest.short());
+        Err(ToolError::NotFetched { tool: tool.clone(), why })
+    }
+
+    /// Whether the controller of the same home has the version: it is read from its store then.
+    fn is_in_store(&self, digest: &ToolDigest) -> bool {
+        let path = self.store.join(digest.to_string());
+        if !path.exists() {
+            return false;
+        }
+        let mut right = self.right.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_right = right.contains(digest) || digest_at(&path).is_ok_and(|found| found == *digest);
+        if is_right {
+            right.insert(*digest);
+        }
+        is_right
+    }
+
+    /// The locked file for the first bytes; `None` if the version has arrived meanwhile.
+    fn lock(&self, part: &Path, digest: &ToolDigest, stop: &AtomicBool) -> Result<Option<File>, ToolError> {
+        let failed = |cause: io::Error| ToolError::io("write", part, cause);
+        let identity = |metadata: fs::Metadata| (metadata.dev(), metadata.ino());
+        loop {
+            let file = fs::OpenOptions::new().append(true).create(true).mode(0o600).open(part).map_err(failed)?;
+            while let Err(error) = flock(&file, FlockOperation::NonBlockingLockExclusive) {
+                if error != rustix::io::Errno::WOULDBLOCK {
+                    return Err(failed(error.into()));
+                }
+                let _ = poll(&mut [PollFd::new(&self.stopped, PollFlags::IN)], Some(&LOCK_INTERVAL));
+                if stop.load(Ordering::Relaxed) {
+                    return Err(ToolError::Stopped);
+                }
+            }
+            // The holder before may have completed it under its own name.
+            let there = fs::metadata(part).map(identity).ok();
+            if self.dir.join(digest.to_string()).exists() {
+                if there == Some(identity(file.metadata().map_err(failed)?)) {
+                    let _ = fs::remove_file(part);
+                }
+                return Ok(None);
+            }
+            if there == Some(identity(file.metadata().map_err(failed)?)) {
+                return Ok(Some(file));
+            }
+        }
+    }
+
+    /// Appends the missing bytes.
+    fn receive(
+        &self,
+        connection: &mut Option<Requester>,
+        (tool, digest): (&ToolName, &ToolDigest),
+        (mut file, part): (&File, &Path),
+        is_doubted: bool,
+        stop: &AtomicBool,
+    ) -> Result<(), ToolError> {
+        let failed = |cause: io::Error| ToolError::io("write", part, cause);
+        let refused = |why: String| ToolError::NotFetched { tool: tool.clone(), why };
+        loop {
+            let offset = file.metadata().map_err(failed)?.len();
+            // Only the first part of another attempt has the controller check its version.
+            let get = ToolGet { digest: *digest, offset, is_doubted: is_doubted && offset == 0 };
+            let Some(frame) = self.ask(connection, get, stop)? else { continue };
+            match read_part(&frame) {
+                Ok((at, total, data)) if at == offset => {
+                    if let Err(cause) = file.write_all(&data) {
+                        let _ = file.set_len(offset);
+                        return Err(failed(cause));
+                    }
+                    // Bytes beyond the end are wrong too, which the digest tells.
+                    if offset + data.len() as u64 >= total || data.is_empty() {
+                        return Ok(());
+                    }
+                }
+                Ok(_) => return Err(refused("an answer of the controller has another part of it".to_owned())),
+                Err(ReplyError::Refused { message, .. }) => return Err(refused(message)),
+                Err(ReplyError::Malformed(why)) => return Err(refused(why)),
+            }
+        }
+    }
+
+    /// Asks for a part; `None` if there is no answer in time.
+    fn ask(
+        &self,
+        connection: &mut Option<Requester>,
+        get: ToolGet,
+        stop: &AtomicBool,
+    ) -> Result<Option<Vec<u8>>, ToolError> {
+        if stop.load(Ordering::Relaxed) {
+            return Err(ToolError::Stopped);
+        }
+        let endpoint = transport::agent_endpoint(&self.config);
+        let unreachable = |cause: &dyn std::fmt::Display| {
+            ToolError::io("fetch a tool from", Path::new(&endpoint), io::Error::other(cause.to_string()))
+        };
+        let requester = match connection {
+            Some(requester) => requester,
+            None => {
+                let address = Address::parse(&endpoint).map_err(|error| unreachable(&error))?;
+                connection.insert(transport::client(&self.config, &address).map_err(|error| unreachable(&error))?)
+            }
+        };
+        let body = agent::encode(&self.sender, &FromAgent::ToolGet(get));
+        match requester.exchange(body, clock::now().mono + PART_WAIT, Some(self.stopped.as_fd())) {
+            Outcome::Answer(mut frames) => Ok(frames.pop()),
+            Outcome::Denied(denial) => Err(unreachable(&denial)),
+            Outcome::Silence => Ok(None),
+            Outcome::Interrupted => {
+                self.stopped.take();
+                Ok(None)
+            }
+        }
+    }
+
+    /// Removes the least recently used versions until the rest is within the limit, except this one.
+    fn make_room(&self, kept: &ToolDigest) {
+        if let Err(error) = self.evict(kept) {
+            log::warn!("cannot remove old tools from {}: {error}", self.dir.display());
+        }
+    }
+
+    fn evict(&self, kept: &ToolDigest) -> io::Result<()> {
+        let mut found = Vec::new();
+        for entry in fs::read_dir(&self.dir)? {
+            let entry = entry?;
+            let Some(digest) = entry.file_name().to_str().and_then(|name| name.parse::<ToolDigest>().ok()) else {
+                continue;
+            };
+            let used = fs::metadata(used_mark(&self.dir, &digest)).or_else(|_| entry.metadata());
+            found.push((used?.modified()?, digest, entry.metadata()?.len()));
+        }
+        found.sort();
+        let mut bytes: u64 = found.iter().map(|(.., size)| size).sum();
+        for (_, digest, size) in found {
+            if bytes <= self.config.tools.fetched_bytes_max {
+                return Ok(());
+            }
+            if digest != *kept {
+                fs::remove_file(self.dir.join(digest.to_string()))?;
+                let _ = fs::remove_file(used_mark(&self.dir, &digest));
+                bytes -= size;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,131 @@
+//! The archives of tools that the controller holds: `STATE_DIR/archives/`.
+//!
+//! | name | content |
+//! |---|---|
+//! | `<sha-256>` | a version: complete, synced, and only ever replaced by the same bytes |
+//! | `incoming/<sha-256>` | the first part of a pushed version |
+//! | `<sha-256>.damaged` | a version whose bytes have changed; it is never served |
+//! | `log` | the pushed names: a line for each change, appended and synced |
+//! | `.new` | a version that is being copied from the tools folder |
+//!
+//! A version appears under its name by one rename, after its digest was found right. Before the first byte of it is sent, it
+//! is read once in each life of the controller, and again when its file has changed or an agent has received other bytes. One
+//! thread owns the folder ([`thread`]); which versions are there is the concern of the engine.
+
+mod intake;
+mod log;
+mod pushes;
+mod reads;
+mod thread;
+mod watch;
+
+use std::collections::BTreeMap;
+use std::fs::{self, DirBuilder, File};
+use std::io::{self, Read as _};
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+pub use thread::{Archives, ArchivesError};
+
+use super::file_digest::{digest_of, digest_with};
+use super::file_stamp::FileStamp;
+use super::tools::{Limits, survey};
+use crate::engine::controller::StoredTools;
+use crate::protocol::code::Code;
+use crate::protocol::{Refusal, tool_manifest};
+use crate::types::{ToolDigest, ToolManifest, ToolName};
+
+const INCOMING: &str = "incoming";
+
+/// The folder of the store in a state folder.
+#[must_use]
+pub fn dir_in(state_dir: &Path) -> PathBuf {
+    state_dir.join("archives")
+}
+
+/// The folder, as its thread sees it.
+struct ArchiveStore {
+    dir: PathBuf,
+    /// The controller's own tools folder.
+    tools_dir: PathBuf,
+    limits: Limits,
+    /// The versions that were found right, with their files then.
+    verified: BTreeMap<ToolDigest, FileStamp>,
+    log: log::PushLog,
+}
+
+impl ArchiveStore {
+    /// Makes the folder if it is missing.
+    fn open(state_dir: &Path, tools_dir: PathBuf, limits: Limits) -> io::Result<Self> {
+        let dir = dir_in(state_dir);
+        DirBuilder::new().mode(0o700).recursive(true).create(dir.join(INCOMING))?;
+        let log = log::PushLog::open(&dir)?;
+        Ok(Self { dir, tools_dir, limits, verified: BTreeMap::new(), log })
+    }
+
+    /// The versions, the pushed names and the identity of the tools folder.
+    fn stored(&self) -> io::Result<StoredTools> {
+        let mut stored = StoredTools { folder: folder_identity(&self.tools_dir), ..StoredTools::default() };
+        for entry in fs::read_dir(&self.dir)? {
+            let entry = entry?;
+            let digest = entry.file_name().to_str().and_then(|name| name.parse::<ToolDigest>().ok());
+            let metadata = entry.metadata()?;
+            stored.held.extend(digest.filter(|_| metadata.is_file()).map(|digest| (digest, metadata.len())));
+        }
+        for held in self.log.present() {
+            // A version that is gone is not offered; its name is kept, so that the same archive can be pushed again.
+            let manifest =
+                File::open(self.path(&held.digest)).ok().and_then(|file| self.look_into(&file, &held.name).ok());
+            stored.pushed.extend(manifest.map(|manifest| crate::types::HeldTool { manifest, ..held.clone() }));
+        }
+        Ok(stored)
+    }
+
+    fn path(&self, digest: &ToolDigest) -> PathBuf {
+        self.dir.join(digest.to_string())
+    }
+
+    /// What the `tool.toml` of an archive says, if an agent could run the archive.
+    ///
+    /// # Errors
+    /// The reason why none could, or the defect of the `tool.toml`.
+    fn look_into(&self, file: &File, tool: &ToolName) -> Result<Option<Arc<ToolManifest>>, String> {
+        let found = survey(file, tool, &self.limits, &AtomicBool::new(false)).map_err(|error| error.to_string())?;
+        if !found.has_script {
+            return Err(format!("it has no {tool}/run.sh"));
+        }
+        let Some(manifest) = found.manifest else { return Ok(None) };
+        let text = String::from_utf8(manifest).map_err(|_| "tool.toml is not UTF-8".to_owned())?;
+        tool_manifest::parse(&text).map(|manifest| Some(Arc::new(manifest)))
+    }
+
+    /// Puts a complete file under the name of its digest.
+    fn publish(&mut self, from: &Path, digest: &ToolDigest) -> io::Result<()> {
+        let file = File::open(from)?;
+        file.sync_all()?;
+        fs::rename(from, self.path(digest))?;
+        File::open(&self.dir)?.sync_all()?;
+        self.verified.insert(*digest, FileStamp::from(&fs::metadata(self.path(digest))?));
+        Ok(())
+    }
+}
+
+/// Identifies a folder among all folders of all machines, until the machine is started anew; `None` for one that is missing.
+#[must_use]
+pub fn folder_identity(dir: &Path) -> Option<Arc<str>> {
+    use std::os::unix::fs::MetadataExt as _;
+    let metadata = fs::metadata(dir).ok()?;
+    let mut boot = String::new();
+    File::open("/proc/sys/kernel/random/boot_id").ok()?.read_to_string(&mut boot).ok()?;
+    Some(format!("{}:{}:{}", boot.trim(), metadata.dev(), metadata.ino()).into())
+}
+
+/// The refusal of a request because of the store.
+fn refused(what: &str, tool: &ToolName, error: &io::Error) -> Refusal {
+    Refusal::new(Code::LimitReached, format!("cannot {what} the archive of tool {tool} in the store: {error}"))
+}
+
+#[cfg(test)]
+mod tests;

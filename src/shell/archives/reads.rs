@@ -1,0 +1,86 @@
+//! Parts of versions for agents, and lists of their files for people.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::FileExt as _;
+use std::sync::atomic::AtomicBool;
+
+use super::{ArchiveStore, digest_of, refused};
+use crate::engine::controller::ReadFailure;
+use crate::protocol::Refusal;
+use crate::protocol::code::Code;
+use crate::protocol::requests::tool::{ToolFile, ToolPart};
+use crate::shell::file_stamp::FileStamp;
+use crate::shell::tools::survey;
+use crate::types::{ToolDigest, ToolName};
+
+impl ArchiveStore {
+    /// Whether a version is there with its own bytes. One with others is put aside.
+    pub(super) fn is_right(&mut self, digest: &ToolDigest) -> io::Result<bool> {
+        let path = self.path(digest);
+        let file = match File::open(&path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+            Err(error) => return Err(error),
+        };
+        let stamp = FileStamp::from(&file.metadata()?);
+        if self.verified.get(digest) == Some(&stamp) {
+            return Ok(true);
+        }
+        if digest_of(&file)? == *digest {
+            self.verified.insert(*digest, stamp);
+            return Ok(true);
+        }
+        self.verified.remove(digest);
+        let aside = path.with_extension("damaged");
+        log::error!("{} has other bytes than its name says; it is put aside as {}", path.display(), aside.display());
+        fs::rename(&path, aside)?;
+        Ok(false)
+    }
+
+    /// Reads a part.
+    pub(super) fn read(
+        &mut self,
+        (digest, offset): (ToolDigest, u64),
+        limit: u64,
+        is_doubted: bool,
+    ) -> Result<ToolPart, ReadFailure> {
+        if is_doubted {
+            self.verified.remove(&digest);
+        }
+        let failure = |is_lost, message: String| ReadFailure {
+            digest,
+            is_lost,
+            refusal: Refusal::new(Code::NotAllowed, message),
+        };
+        let failed =
+            |error: io::Error| failure(false, format!("the controller cannot read the archive {digest}: {error}"));
+        if !self.is_right(&digest).map_err(failed)? {
+            let message =
+                format!("the archive {digest} of a tool is missing in the store of the controller, or damaged");
+            return Err(failure(true, message));
+        }
+        let file = File::open(self.path(&digest)).map_err(failed)?;
+        let total = file.metadata().map_err(failed)?.len();
+        let bytes = limit.min(total.saturating_sub(offset));
+        let mut data = vec![0; usize::try_from(bytes).unwrap_or_default()];
+        file.read_exact_at(&mut data, offset).map_err(failed)?;
+        Ok(ToolPart::new((digest, offset), total, &data))
+    }
+
+    /// Lists the files of a version.
+    pub(super) fn list(&self, tool: &ToolName, digest: &ToolDigest) -> Result<Vec<ToolFile>, Refusal> {
+        let file = File::open(self.path(digest)).map_err(|error| refused("read", tool, &error))?;
+        let found = survey(&file, tool, &self.limits, &AtomicBool::new(false))
+            .map_err(|error| refused("read", tool, &io::Error::other(error)))?;
+        Ok(found.files.into_iter().map(|(path, bytes)| ToolFile { path, bytes }).collect())
+    }
+
+    /// Removes a version.
+    pub(super) fn discard(&mut self, digest: &ToolDigest) {
+        self.verified.remove(digest);
+        if let Err(error) = fs::remove_file(self.path(digest)) {
+            log::warn!("cannot remove {}: {error}", self.path(digest).display());
+        }
+    }
+}

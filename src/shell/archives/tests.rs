@@ -1,0 +1,131 @@
+//! Tests of the store, without its thread.
+
+use std::fs;
+use std::path::Path;
+
+use sha2::{Digest as _, Sha256};
+
+use super::*;
+use crate::engine::controller::Written;
+use crate::protocol::requests::tool::ToolPut;
+use crate::shell::tools::pack;
+
+fn limits() -> Limits {
+    Limits::from(&crate::config::Config::default().archive)
+}
+
+fn open(ground: &Path) -> ArchiveStore {
+    ArchiveStore::open(&ground.join("state"), ground.join("tools"), limits()).unwrap()
+}
+
+fn greet() -> ToolName {
+    ToolName::new("greet").unwrap()
+}
+
+/// Packs the tool `greet` into the tools folder; returns the bytes of its archive.
+fn install(ground: &Path, says: &str) -> Vec<u8> {
+    let (folder, tools) = (ground.join("greet"), ground.join("tools"));
+    fs::create_dir_all(&folder).unwrap();
+    fs::create_dir_all(&tools).unwrap();
+    fs::write(folder.join("run.sh"), format!("#!/bin/sh\necho {says}\n")).unwrap();
+    let archive = tools.join("greet.tar.gz");
+    pack(&folder, &archive, &limits()).unwrap();
+    fs::read(archive).unwrap()
+}
+
+fn digest(bytes: &[u8]) -> ToolDigest {
+    ToolDigest::new(Sha256::digest(bytes).into())
+}
+
+fn put(bytes: &[u8], offset: usize, data: &[u8]) -> ToolPut {
+    let (offset, total) = (offset as u64, bytes.len() as u64);
+    ToolPut { tool: greet(), digest: digest(bytes), total, offset, data: data.to_vec(), by: "ada".into() }
+}
+
+#[test]
+fn a_push_goes_on_where_it_was_interrupted_and_is_known_after_a_restart() {
+    let ground = tempfile::tempdir().unwrap();
+    let bytes = install(ground.path(), "hi");
+    let mut store = open(ground.path());
+    assert_eq!(store.write(&put(&bytes, 0, &[])), Ok(Written::Part(0)));
+    assert_eq!(store.write(&put(&bytes, 0, &bytes[..50])), Ok(Written::Part(50)));
+    let mut store = open(ground.path());
+    assert_eq!(store.write(&put(&bytes, 10, &bytes[10..60])), Ok(Written::Part(50)), "it does not begin at the end");
+    let Ok(Written::Whole(held)) = store.write(&put(&bytes, 50, &bytes[50..])) else { panic!("it is complete") };
+    assert_eq!((held.digest, held.size, &*held.by), (digest(&bytes), bytes.len() as u64, "ada"));
+    let stored = open(ground.path()).stored().unwrap();
+    assert_eq!(stored.held, [(held.digest, held.size)]);
+    assert_eq!(stored.pushed.iter().map(|held| &held.name).collect::<Vec<_>>(), [&greet()]);
+    assert_eq!(store.remove(&greet(), &"bob".into()), Ok(()));
+    let store = open(ground.path());
+    assert_eq!(store.stored().unwrap().pushed, []);
+    let log: Vec<String> = store.log.rows(&greet(), 10).iter().map(|row| row.by.to_string()).collect();
+    assert_eq!(log, ["ada", "bob"]);
+}
+
+#[test]
+fn other_bytes_than_announced_are_refused_and_dropped() {
+    let ground = tempfile::tempdir().unwrap();
+    let bytes = install(ground.path(), "hi");
+    let mut store = open(ground.path());
+    let mut wrong = bytes.clone();
+    wrong[40] ^= 1;
+    let refusal = store.write(&put(&bytes, 0, &wrong)).unwrap_err();
+    assert!(refusal.message.contains("are not those of the archive"), "{refusal}");
+    assert_eq!(store.write(&put(&bytes, 0, &[])), Ok(Written::Part(0)), "nothing of it is left");
+    let refusal = store.write(&put(b"no archive", 0, b"no archive")).unwrap_err();
+    assert!(refusal.message.contains("cannot become tool greet"), "{refusal}");
+    assert_eq!(store.stored().unwrap().held, []);
+}
+
+#[test]
+fn a_version_whose_bytes_have_changed_is_put_aside() {
+    let ground = tempfile::tempdir().unwrap();
+    let bytes = install(ground.path(), "hi");
+    let mut store = open(ground.path());
+    let held = store.take(&greet()).held.unwrap();
+    let part = store.read((held.digest, 10), 20, false).unwrap();
+    assert_eq!((part.offset, part.total), (10, bytes.len() as u64));
+    let path = store.path(&held.digest);
+    let mut wrong = bytes.clone();
+    wrong[40] ^= 1;
+    fs::write(&path, wrong).unwrap();
+    let failure = store.read((held.digest, 0), 20, false).unwrap_err();
+    assert!(failure.is_lost && failure.refusal.message.contains("damaged"), "{failure:?}");
+    assert!(!path.exists() && path.with_extension("damaged").exists());
+    assert!(store.take(&greet()).held.is_some(), "the folder still has it");
+    assert!(store.read((held.digest, 0), 20, true).is_ok());
+}
+
+#[test]
+fn an_archive_that_no_agent_could_run_is_not_taken() {
+    let ground = tempfile::tempdir().unwrap();
+    fs::create_dir_all(ground.path().join("tools")).unwrap();
+    let mut store = open(ground.path());
+    let taken = store.take(&greet());
+    assert!(taken.held.is_none() && taken.seen.is_none(), "there is none");
+    fs::write(ground.path().join("tools/greet.tar.gz"), "no archive").unwrap();
+    let taken = store.take(&greet());
+    assert!(taken.held.is_none() && taken.seen.is_some());
+    let first = install(ground.path(), "one");
+    let second = install(ground.path(), "two");
+    assert_eq!(store.take(&greet()).held.unwrap().digest, digest(&second));
+    assert_ne!(digest(&first), digest(&second));
+}
+
+/// A crash can leave a part of the last line.
+#[test]
+fn a_torn_line_of_the_log_is_no_change() {
+    let ground = tempfile::tempdir().unwrap();
+    let bytes = install(ground.path(), "hi");
+    let mut store = open(ground.path());
+    store.write(&put(&bytes, 0, &bytes)).unwrap();
+    let path = dir_in(&ground.path().join("state")).join("log");
+    let mut text = fs::read(&path).unwrap();
+    text.extend_from_slice(&text.clone()[..20]);
+    fs::write(&path, text).unwrap();
+    let mut store = open(ground.path());
+    assert_eq!(store.log.present().count(), 1);
+    store.remove(&greet(), &"bob".into()).unwrap();
+    assert_eq!(open(ground.path()).log.present().count(), 0);
+}

@@ -1,0 +1,124 @@
+//! The thread of the store, and what the loop of the controller sees of it.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::intake::Seen;
+use super::watch::Watch;
+use super::{ArchiveStore, dir_in, folder_identity};
+use crate::engine::controller::{StoredTools, ToolOrder, ToolOutcome};
+use crate::shell::background::Background;
+use crate::shell::tools::Limits;
+use crate::types::{Mono, ToolName};
+
+/// Entries of the log of a tool in one answer.
+const LOG_ROWS_MAX: usize = 1000;
+
+/// The folder of the archives cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot use {} for the archives of tools: {source}", .dir.display())]
+pub struct ArchivesError {
+    dir: PathBuf,
+    source: io::Error,
+}
+
+/// The store of a running controller.
+pub struct Archives {
+    thread: Background<ToolOrder, (ToolOutcome, Option<Seen>)>,
+    watch: Watch,
+    tools_dir: PathBuf,
+    /// Whether the identity of the tools folder was told.
+    has_folder: bool,
+}
+
+impl Archives {
+    /// Opens the store of a state folder, and starts its thread.
+    ///
+    /// # Errors
+    /// When the folder cannot be used, or threads have run out.
+    pub fn start(state_dir: &Path, tools_dir: &Path, limits: Limits) -> Result<(Self, StoredTools), ArchivesError> {
+        Self::open(state_dir, tools_dir, limits).map_err(|source| ArchivesError { dir: dir_in(state_dir), source })
+    }
+
+    fn open(state_dir: &Path, tools_dir: &Path, limits: Limits) -> io::Result<(Self, StoredTools)> {
+        let mut store = ArchiveStore::open(state_dir, tools_dir.to_owned(), limits)?;
+        let stored = store.stored()?;
+        let thread = Background::start("archives", move |order, done| {
+            if let Some(outcome) = carry_out(&mut store, order) {
+                done(outcome);
+            }
+        })?;
+        let (watch, has_folder) = (Watch::new(tools_dir.to_owned()), stored.folder.is_some());
+        Ok((Self { thread, watch, tools_dir: tools_dir.to_owned(), has_folder }, stored))
+    }
+
+    /// Whether the archive of a tool in the tools folder may have changed since it was read. `turn` identifies the turn.
+    pub fn has_changed(&mut self, turn: Mono, tool: &ToolName) -> bool {
+        self.watch.has_changed(turn, tool)
+    }
+
+    /// The identity of the tools folder, once after it has appeared.
+    pub fn take_folder(&mut self) -> Option<Arc<str>> {
+        if self.has_folder {
+            return None;
+        }
+        let folder = folder_identity(&self.tools_dir)?;
+        self.has_folder = true;
+        Some(folder)
+    }
+
+    /// Gives an order to the thread.
+    pub fn order(&self, order: ToolOrder) {
+        self.thread.give(order);
+    }
+
+    /// The next outcome. An archive that has changed since it was read is read again first.
+    pub fn poll(&mut self, turn: Mono) -> Option<ToolOutcome> {
+        loop {
+            let (outcome, seen) = self.thread.poll()?;
+            if let ToolOutcome::Taken(tool, _) = &outcome
+                && !self.watch.was_read(turn, tool, seen)
+            {
+                self.thread.give(ToolOrder::Take(tool.clone()));
+                continue;
+            }
+            return Some(outcome);
+        }
+    }
+}
+
+/// Readable when there is an outcome.
+impl AsFd for Archives {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.thread.as_fd()
+    }
+}
+
+fn carry_out(store: &mut ArchiveStore, order: ToolOrder) -> Option<(ToolOutcome, Option<Seen>)> {
+    let outcome = match order {
+        ToolOrder::Take(tool) => {
+            let taken = store.take(&tool);
+            return Some((ToolOutcome::Taken(tool, taken.held), taken.seen));
+        }
+        ToolOrder::Write(ticket, put) => ToolOutcome::Written(ticket, store.write(&put)),
+        ToolOrder::Read { ticket, digest, offset, limit, is_doubted } => {
+            ToolOutcome::Read(ticket, store.read((digest, offset), limit, is_doubted))
+        }
+        ToolOrder::Remove(ticket, tool, by) => {
+            let removed = store.remove(&tool, &by);
+            ToolOutcome::Removed(ticket, tool, removed)
+        }
+        ToolOrder::Log(ticket, tool) => ToolOutcome::Logged(ticket, Ok(store.log.rows(&tool, LOG_ROWS_MAX))),
+        ToolOrder::List(ticket, tool, digest) => {
+            let files = store.list(&tool, &digest);
+            ToolOutcome::Listed(ticket, tool, digest, files)
+        }
+        ToolOrder::Discard(digest) => {
+            store.discard(&digest);
+            return None;
+        }
+    };
+    Some((outcome, None))
+}

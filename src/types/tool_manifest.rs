@@ -1,0 +1,101 @@
+//! What a tool says about itself in its `tool.toml`, and a version of a tool as the controller keeps it.
+
+use std::sync::Arc;
+
+use super::{Scalar, ToolDigest, ToolName, Wall};
+
+/// The content of a `tool.toml`. Without parameters, a tool takes any.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ToolManifest {
+    /// A text for people; empty if there is none.
+    pub description: String,
+    /// The parameters, in the order of the file.
+    pub parameters: Vec<ToolParameter>,
+    /// The file itself.
+    pub text: String,
+}
+
+/// A parameter of a tool.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ToolParameter {
+    /// Its name.
+    pub name: String,
+    /// The type of its value.
+    pub kind: ParameterKind,
+    /// The value for a submit that has none.
+    pub default: Option<Scalar>,
+    /// Whether a submit without it is refused.
+    pub required: bool,
+    /// A text for people; empty if there is none.
+    pub description: String,
+}
+
+/// The type of the value of a parameter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ParameterKind {
+    /// Any text.
+    Text,
+    /// A whole number, or a text that is one.
+    Integer,
+    /// A number, or a text that is one.
+    Number,
+    /// True or false, or a text that is one of them.
+    Boolean,
+}
+
+impl ParameterKind {
+    const ALL: [Self; 4] = [Self::Text, Self::Integer, Self::Number, Self::Boolean];
+
+    /// Its word in a `tool.toml`.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Text => "text",
+            Self::Integer => "integer",
+            Self::Number => "number",
+            Self::Boolean => "boolean",
+        }
+    }
+
+    /// The type with this word.
+    #[must_use]
+    pub fn parse(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.word() == word)
+    }
+
+    /// Whether a value is of this type. The command line sends every value as a text, so a text counts as what it shows.
+    #[must_use]
+    pub fn admits(self, value: &Scalar) -> bool {
+        let text = value.as_text();
+        match self {
+            Self::Text => text.is_some(),
+            Self::Integer => {
+                value.as_i64().is_some()
+                    || value.as_u64().is_some()
+                    || text.is_some_and(|text| text.parse::<i64>().is_ok())
+            }
+            Self::Number => {
+                let is_finite = |text: &str| text.parse::<f64>().is_ok_and(f64::is_finite);
+                value.as_f64().is_some() || text.is_some_and(is_finite)
+            }
+            Self::Boolean => value.as_bool().is_some() || matches!(text, Some("true" | "false")),
+        }
+    }
+}
+
+/// A version of a tool in the store of the controller.
+#[derive(Clone, Debug, PartialEq)]
+pub struct HeldTool {
+    /// Name of the tool.
+    pub name: ToolName,
+    /// The version.
+    pub digest: ToolDigest,
+    /// Bytes of the archive.
+    pub size: u64,
+    /// Since when the name stands for this version.
+    pub at: Wall,
+    /// The origin: a person for a pushed version, the folder of the controller otherwise.
+    pub by: Arc<str>,
+    /// What its `tool.toml` says; `None` without one.
+    pub manifest: Option<Arc<ToolManifest>>,
+}
