@@ -5,8 +5,8 @@ use clap::{CommandFactory as _, Parser, Subcommand};
 use super::connect::Global;
 use super::later::Later;
 use super::{
-    agent, config, context, drain, exit, explain, gate, graph, guard, hold, init, job, join, keys, kill, list, lists,
-    logs, map, prompt, query, retry, run, step, store, submit, supervise, tdf, tool, up, wait,
+    agent, config, context, drain, exit, explain, gate, graph, guard, history, hold, incidents, init, job, join, keys,
+    kill, list, lists, logs, map, prompt, query, retry, run, step, store, submit, supervise, tdf, tool, up, wait,
 };
 
 const ABOUT: &str =
@@ -59,6 +59,10 @@ pub(super) enum Command {
     Logs(Later<logs::LogsArgs>),
     /// List tasks, newest first
     List(Later<list::ListArgs>),
+    /// Count finished rounds of the last days, with their run times
+    History(Later<history::HistoryArgs>),
+    /// List what happened to the service: lost agents, restarts, refused connections
+    Incidents(Later<incidents::IncidentsArgs>),
     /// List jobs, newest first
     Jobs(Later<job::JobsArgs>),
     /// Show the progress of a job, its run times, and why tasks of it failed
@@ -139,6 +143,8 @@ impl Command {
             | Self::Gate(_)
             | Self::Agent(_)
             | Self::Info
+            | Self::History(_)
+            | Self::Incidents(_)
             | Self::Logs(_)
             | Self::Jobs(_)
             | Self::Job(_)

@@ -17,6 +17,7 @@ mod output_reader;
 mod parameter;
 mod policy;
 mod relations;
+mod rounds;
 mod selection;
 mod table;
 mod tails;
@@ -34,7 +35,9 @@ mod explain;
 mod gate;
 mod graph;
 mod guard;
+mod history;
 mod hold;
+mod incidents;
 mod info;
 mod init;
 mod invite;
@@ -249,6 +252,8 @@ fn dispatch(session: &mut Session, command: Command) -> Result<u8, Failure> {
         Command::Query(args) => query::run(session, &args),
         Command::Explain(args) => explain::run(session, &args),
         Command::List(args) => list::run(session, &args),
+        Command::History(args) => history::run(session, &args),
+        Command::Incidents(args) => incidents::run(session, &args),
         Command::Jobs(args) => job::list(session, &args),
         Command::Job(args) => job::run(session, &args),
         Command::Stats => stats::run(session),

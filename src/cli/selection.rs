@@ -9,10 +9,11 @@ use super::exit::{self, Failure};
 use super::parameter::{self, Parameter};
 use crate::client::{Client, ClientError};
 use crate::protocol::client::{Listing, Selector, TaskView};
+use crate::protocol::requests::history::RoundFilter;
 use crate::protocol::requests::list::tasks;
 use crate::protocol::requests::query::query;
 use crate::protocol::words;
-use crate::types::{Fields, GraphId, Outcome, Phase, TaskId};
+use crate::types::{Fields, GraphId, Outcome, Phase, RoundOutcome, TaskId, Wall};
 
 /// The number of tasks per request.
 const PAGE: u64 = 1000;
@@ -184,6 +185,27 @@ impl Selection {
             selector = selector.and_outcome(outcome);
         }
         Ok(selector)
+    }
+
+    /// The same for finished rounds of the history, which has fewer fields than the tasks.
+    pub(super) fn rounds(&self, since: Wall, until: Wall) -> Result<RoundFilter, Failure> {
+        let mut filter = RoundFilter::between(since, until);
+        match self.tasks.as_slice() {
+            [] | [Which::All] => {}
+            [Which::Id(id)] => {
+                filter.task = Some(id.parse().map_err(|_| Failure::usage(format!("{id:?} is not the id of a task")))?);
+            }
+            _ => return Err(Failure::usage("the history is listed by time: name one task, or none".to_owned())),
+        }
+        if !self.filter.is_empty() || self.status.is_some() {
+            let why = "the history has finished rounds without their parameters: --where and --status do not go with --since, \
+                --until and --sort";
+            return Err(Failure::usage(why.to_owned()));
+        }
+        let outcomes = if self.failed { FAILED } else { self.outcome.as_slice() };
+        filter.outcomes = outcomes.iter().copied().map(RoundOutcome::Ended).collect();
+        (filter.job, filter.given_id) = (self.job.clone(), self.given_id.clone());
+        Ok(filter)
     }
 
     /// The selected tasks, each once. `all` and fields alone mean those of the scope.

@@ -4,28 +4,31 @@
 //! store and the push addresses, which get a slice of each turn ([`super::push`]). The sequencer decides when each message
 //! leaves (design, section 4).
 
+mod announce;
 mod documents;
 mod error;
 mod settings;
 
-use std::io::Write as _;
 use std::os::fd::AsFd as _;
 use std::sync::Arc;
+use std::time::Duration;
 
 use nix::sys::signal::Signal;
 
+use announce::announce;
 use documents::{Document, Documents, Unread};
 pub use error::ControllerError;
 pub use settings::field_limits;
 
 use super::clock;
 use super::door::{Address, Change, Door, Doors, Request, ZmtpDoor};
+use super::history::History;
 use super::http::Http;
+use super::incidents;
 use super::lists::HostedLists;
 use super::lock::StateLock;
 use super::logging;
 use super::metrics::Metrics;
-use super::port::Ports;
 use super::prompt::HostedMaster;
 use super::push::Pusher;
 use super::signals::Signals;
@@ -33,7 +36,7 @@ use super::store::{CommitError, Store, Writer};
 use super::tdf::pool::{HostedPool, HostedServer};
 use super::transport;
 use super::trust::{self, Part};
-use crate::config::{Config, Exposure};
+use crate::config::Config;
 use crate::engine::controller::{Controller, Departure, Route, Sequencer};
 use crate::protocol::page::PageBytes;
 use crate::protocol::reply;
@@ -41,7 +44,7 @@ use crate::protocol::requests::{self, Message, Refused, Request as Ask, graph, j
 use crate::protocol::rules::Rules;
 use crate::protocol::words::kind;
 use crate::protocol::{Refusal, command, publish};
-use crate::types::{AllowCommands, GraphChange, JobStatus, Mono, Now};
+use crate::types::{AllowCommands, GraphChange, IncidentKind, JobStatus, Mono, Now};
 
 /// Requests per turn and door: many share a commit, and a flood does not delay a deadline for long.
 const REQUESTS_PER_TURN: usize = 256;
@@ -66,8 +69,10 @@ pub fn run(config: &Config) -> Result<(), ControllerError> {
     let mut pusher = Pusher::start(settings::push(config, &rules), transport::push_keys(config)?)?;
     let stored = store.load(&rules)?;
     log::info!("{} tasks are stored", stored.tasks.len());
-    let controller = Controller::restore(settings::engine(config), rand::random(), clock::now(), stored);
     let page_bytes = PageBytes(config.controller.details_bytes_max);
+    let (history, feed) =
+        History::start(&config.paths.state_dir, settings::history(config), clock::now(), &stored.tasks)?;
+    let controller = Controller::restore(settings::engine(config), rand::random(), clock::now(), stored);
     let prompts = config.prompt.hosted.then(|| HostedMaster::start(config)).transpose()?;
     // What only a scrape shows is measured only where there can be one.
     let metrics = config.http.enabled.then(|| Arc::new(Metrics::new(&pusher.measure())));
@@ -84,7 +89,8 @@ pub fn run(config: &Config) -> Result<(), ControllerError> {
         sequencer: Sequencer::new(controller),
         doors: Doors::new(ZmtpDoor::new(ports), others),
         pusher,
-        writer: Writer::start(store)?,
+        writer: Writer::start(store, feed)?,
+        history,
         documents: Documents::start(rules.clone())?,
         rules,
         allow_commands: config.controller.allow_commands,
@@ -102,41 +108,12 @@ pub fn run(config: &Config) -> Result<(), ControllerError> {
     stopped
 }
 
-fn announce<'a>(
-    config: &Config,
-    ports: &dyn Ports,
-    http: Option<&Http>,
-    prompts: Option<&HostedMaster>,
-    hosted: impl Iterator<Item = &'a str>,
-) -> std::io::Result<()> {
-    let (requests, broadcasts) = (ports.requests(), ports.broadcasts());
-    if config.exposure() == Exposure::Network {
-        log::warn!(
-            "{requests} is open to the network, and any client that reaches it can run tools: ALLOW_INSECURE is set"
-        );
-    }
-    for warning in trust::warnings(config) {
-        log::warn!("{warning}");
-    }
-    let http = http.map_or_else(String::new, |http| format!(" http http://{}", http.address()));
-    let ready = format!("controller ready: rep {requests} pub {broadcasts}{http}");
-    log::info!("{ready}");
-    let mut out = std::io::stdout();
-    writeln!(out, "llts {ready}")?;
-    if let Some(prompts) = prompts {
-        writeln!(out, "{prompts}")?;
-    }
-    for line in hosted {
-        writeln!(out, "{line}")?;
-    }
-    out.flush()
-}
-
 struct Service {
     sequencer: Sequencer<Address>,
     doors: Doors,
     pusher: Pusher,
     writer: Writer,
+    history: History,
     documents: Documents,
     rules: Rules,
     allow_commands: AllowCommands,
@@ -155,12 +132,17 @@ impl Service {
             let deadline = self.sequencer.poll_timeout().map(|(at, _)| at).filter(|_| !has_room);
             let deadline = deadline.or_else(|| has_room.then_some(before));
             let deadline = deadline.into_iter().chain(self.pusher.poll_timeout(before)).min();
-            let fds = [signals.as_fd(), self.pusher.as_fd(), self.writer.as_fd(), self.documents.as_fd()];
-            let [signalled, pushes_ready, store_ready, document_ready] = self.doors.wait(before, deadline, fds);
+            let (documents, history) = (self.documents.as_fd(), self.history.as_fd());
+            let fds = [signals.as_fd(), self.pusher.as_fd(), self.writer.as_fd(), documents, history];
+            let [signalled, pushes_ready, store_ready, document_ready, history_ready] =
+                self.doors.wait(before, deadline, fds);
             let now = clock::now();
             self.receive(now);
             if document_ready {
                 self.take_documents(now);
+            }
+            if history_ready {
+                self.take_history();
             }
             self.pusher.turn(now.mono, pushes_ready);
             self.acknowledge(now);
@@ -201,6 +183,11 @@ impl Service {
             Err(refusal) => Err(Refused { kind: kind::ERROR, refusal }),
         };
         match self.admitted(&to, read) {
+            Ok((kind, Message::Client(Ask::History(question)))) => {
+                if let Err((to, refusal)) = self.history.ask(to, kind, question) {
+                    self.sequencer.handle_refused(now, Route { to, kind }, refusal);
+                }
+            }
             Ok((kind, message)) => {
                 if let Message::Agent(..) = message {
                     self.doors.exempt(&to);
@@ -224,6 +211,16 @@ impl Service {
                 (Ok((kind, message)), _) => {
                     self.sequencer.handle_message(now, connection, route(to, kind), message);
                 }
+            }
+        }
+    }
+
+    /// Sends the answers of the history.
+    fn take_history(&mut self) {
+        while let Some((to, body)) = self.history.poll_answer() {
+            if let Err(why) = self.doors.send(to, body, Duration::ZERO) {
+                log::debug!("an answer of the history was not sent: {why:?}");
+                self.dropped += 1;
             }
         }
     }
@@ -279,6 +276,7 @@ impl Service {
                 let is_new = self.sequencer.handle_trouble(now, &why.to_string(), records);
                 if is_new {
                     log::error!("the store cannot be written: {why}; submits are refused until it can");
+                    incidents::note(IncidentKind::StoreTrouble, format!("the store cannot be written: {why}"));
                 }
             }
             Err((fatal, _)) => return Err(fatal.into()),
@@ -313,6 +311,9 @@ impl Service {
             }
         }
         logging::write(self.sequencer.take_log());
+        for (kind, text) in self.sequencer.take_incidents() {
+            incidents::note(kind, text);
+        }
         self.doors.flush();
         self.pusher.flush(now.mono);
         // Last: the thread of the store, which this wakes, may take the core of this loop, and every message of the turn
@@ -365,6 +366,9 @@ impl Service {
         }
         let counts = self.pusher.stop();
         self.doors.close();
+        // Its thread has the other end of the history.
+        drop(self.writer);
+        self.history.stop(clock::now());
         log::info!("controller stopped; {} replies were not sent; pushes: {counts:?}", self.dropped);
         Ok(())
     }

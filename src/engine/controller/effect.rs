@@ -189,7 +189,8 @@ pub(super) fn claim_of_reply(reply: &Reply) -> Claim {
                 Claim::Nothing
             }
         }
-        Reply::Wanted(_) => Claim::Nothing,
+        // The history has only what is stored.
+        Reply::Wanted(_) | Reply::History(_) => Claim::Nothing,
         // Momentary counts, without ids: a client that checks whether the service is alive must not wait for a disk.
         Reply::Statistic(_) | Reply::AgentCounts(_) => Claim::Nothing,
         Reply::Refused(_) => Claim::Nothing,
@@ -213,6 +214,8 @@ fn claim_of_push(record: &TaskRecord) -> Claim {
 pub enum Record {
     /// The present state of a task.
     Put(Box<TaskRecord>),
+    /// This round of the task has ended: for the history, which gets it after the commit that has the end.
+    Round(Round, Box<TaskRecord>),
     /// The task is forgotten.
     Remove(TaskId),
     /// The present settings of a gate.
@@ -244,6 +247,8 @@ pub enum Timer {
     Lease(TaskId),
     /// Agents have not reported in time that they have looked for tools.
     Look,
+    /// Tasks have finished without a line in the log.
+    EndLines,
     /// Readers of the ends of a job get those that have been gathered.
     Ends(JobName),
     /// No client may have read the ends of a job for long enough to forget them.

@@ -13,6 +13,7 @@ pub mod explain;
 pub mod gate;
 pub mod graph;
 pub mod heartbeat;
+pub mod history;
 pub mod hold;
 pub mod job;
 pub mod kill;
@@ -105,6 +106,8 @@ said! {
         Explain(Filter) = explain::TASK_EXPLAIN;
         /// A part of an output of a task; with a time, the reply waits until there is one or the time has passed.
         Output(Box<logs::OutputAsk>) = logs::TASK_OUTPUT;
+        /// A question about finished rounds and incidents of the last days.
+        History(Box<history::Question>) = history::HISTORY_QUERY, history::HISTORY_SUMMARY, history::HISTORY_INCIDENTS;
         /// Another round of a finished task.
         Retry(TaskId) = retry::TASK_RETRY;
         /// Hold a task; with false, release it.

@@ -8,6 +8,7 @@ mod explain;
 mod gate;
 mod graph;
 mod heartbeat;
+mod history;
 mod hold;
 mod job;
 mod kill;
@@ -52,6 +53,7 @@ impl Controller {
             Request::AgentDetails(page) => self.list_agents(now, ticket, page),
             Request::Explain(filter) => self.search_to_explain(now, ticket, filter),
             Request::Output(ask) => self.output(now, ticket, &ask),
+            Request::History(_) => history::without_one().into(),
             Request::Retry(task) => answer(self.retry(now, task)),
             Request::Hold(task, hold) => answer(self.hold(now, task, hold)),
             Request::AgentDrain(agent, drain) => answer(self.drain(&agent, drain)),
