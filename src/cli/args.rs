@@ -5,8 +5,9 @@ use clap::{CommandFactory as _, Parser, Subcommand};
 use super::connect::Global;
 use super::later::Later;
 use super::{
-    agent, config, context, drain, exit, explain, gate, graph, guard, history, hold, incidents, init, job, join, keys,
-    kill, list, lists, logs, map, prompt, query, retry, run, step, store, submit, supervise, tdf, tool, up, wait,
+    agent, config, context, down, drain, exit, explain, forget, gate, graph, guard, history, hold, incidents, init,
+    job, join, keys, kill, list, lists, logs, map, prompt, query, retry, run, step, store, submit, supervise, tdf,
+    tool, up, wait,
 };
 
 const ABOUT: &str =
@@ -47,6 +48,8 @@ pub(super) enum Command {
     Kill(Later<kill::KillArgs>),
     /// Run finished tasks again
     Retry(Later<retry::RetryArgs>),
+    /// Remove finished tasks before their time
+    Forget(Later<forget::ForgetArgs>),
     /// Keep tasks from starting
     Hold(Later<hold::HoldArgs>),
     /// Let held tasks start
@@ -104,7 +107,7 @@ pub(super) enum Command {
     /// Start a controller and agents in the background
     Up(Later<up::UpArgs>),
     /// Stop the service that `up` has started
-    Down,
+    Down(Later<down::DownArgs>),
     /// Run a controller in the foreground
     Controller,
     /// Run an agent in the foreground
@@ -143,6 +146,7 @@ impl Command {
             | Self::Gate(_)
             | Self::Agent(_)
             | Self::Info
+            | Self::Forget(_)
             | Self::History(_)
             | Self::Incidents(_)
             | Self::Logs(_)
@@ -152,7 +156,7 @@ impl Command {
             Self::Up(args) if args.is_about_agents_only() => None,
             Self::Up(_) => Some("`llts up` starts a service on this machine"),
             Self::Init(_) | Self::Join(_) => Some("this command makes a home on this machine"),
-            Self::Down => Some("`llts down` stops a service of this machine"),
+            Self::Down(_) => Some("`llts down` stops a service of this machine"),
             Self::Controller => Some("`llts controller` is a controller itself"),
             Self::Store(_) => Some("`llts store` reads the store of this machine"),
             Self::Graph(args) => args.acts_elsewhere(),

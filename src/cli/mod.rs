@@ -32,6 +32,7 @@ mod controller;
 mod down;
 mod drain;
 mod explain;
+mod forget;
 mod gate;
 mod graph;
 mod guard;
@@ -239,7 +240,7 @@ fn use_context(global: &mut Global, config: &mut Config) -> Result<(), Failure> 
 fn dispatch(session: &mut Session, command: Command) -> Result<u8, Failure> {
     match command {
         Command::Up(args) => up::run(session, &args),
-        Command::Down => down::run(session),
+        Command::Down(args) => down::run(session, &args),
         Command::Run(args) => run::run(session, &args),
         Command::Map(args) => map::run(session, &args),
         Command::Submit(args) => submit::run(session, &args),
@@ -247,6 +248,7 @@ fn dispatch(session: &mut Session, command: Command) -> Result<u8, Failure> {
         Command::Logs(args) => logs::run(session, &args),
         Command::Kill(args) => kill::run(session, &args),
         Command::Retry(args) => retry::run(session, &args),
+        Command::Forget(args) => forget::run(session, &args),
         Command::Hold(args) => hold::run(session, &args),
         Command::Release(args) => hold::release(session, &args),
         Command::Query(args) => query::run(session, &args),

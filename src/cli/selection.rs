@@ -91,11 +91,14 @@ pub(super) struct Chosen {
 pub(super) struct State {
     pub(super) finished: bool,
     pub(super) held: bool,
+    /// Moment of its end, if it has finished.
+    pub(super) finished_at: Option<Wall>,
 }
 
 impl From<&TaskView> for Chosen {
     fn from(task: &TaskView) -> Self {
-        let state = State { finished: task.is_finished(), held: task.held_at().is_some() };
+        let state =
+            State { finished: task.is_finished(), held: task.held_at().is_some(), finished_at: task.finished_at() };
         Self { id: task.id().to_owned(), state: Ok(state) }
     }
 }
@@ -104,6 +107,11 @@ impl Selection {
     /// Whether it selects all tasks.
     pub(super) fn is_everything(&self) -> bool {
         self.tasks.contains(&Which::All) && !self.has_filters()
+    }
+
+    /// Whether it has a word or a field.
+    pub(super) const fn is_given(&self) -> bool {
+        self.has_words() || self.has_filters()
     }
 
     /// Whether an empty selection is not an error: `all` does not claim that there is a task.
@@ -198,9 +206,8 @@ impl Selection {
             _ => return Err(Failure::usage("the history is listed by time: name one task, or none".to_owned())),
         }
         if !self.filter.is_empty() || self.status.is_some() {
-            let why = "the history has finished rounds without their parameters: --where and --status do not go with --since, \
-                --until and --sort";
-            return Err(Failure::usage(why.to_owned()));
+            let why = "--where and --status are not for the history, whose rounds have ended and have no parameters";
+            return Err(Failure::usage(why));
         }
         let outcomes = if self.failed { FAILED } else { self.outcome.as_slice() };
         filter.outcomes = outcomes.iter().copied().map(RoundOutcome::Ended).collect();

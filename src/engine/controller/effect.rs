@@ -247,6 +247,8 @@ pub enum Timer {
     Lease(TaskId),
     /// Agents have not reported in time that they have looked for tools.
     Look,
+    /// A pause ends.
+    Pause,
     /// Tasks have finished without a line in the log.
     EndLines,
     /// Readers of the ends of a job get those that have been gathered.

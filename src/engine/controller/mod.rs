@@ -187,6 +187,8 @@ pub struct Controller {
     /// Whether TASK/INFORM is among the effects of this turn.
     informed: bool,
     stopping: bool,
+    /// Whether no task is handed out at present.
+    is_paused: bool,
     /// Why no submit can be accepted, while the store cannot be written.
     store_trouble: Option<String>,
 }
@@ -229,6 +231,7 @@ impl Controller {
             planned: deadlines::Plan::default(),
             informed: false,
             stopping: false,
+            is_paused: false,
             store_trouble: None,
             settings,
         }
@@ -376,6 +379,7 @@ impl Controller {
                 Timer::Silence(agent) => self.silence(now, agent),
                 Timer::Lease(task) => self.end_lease(now, task),
                 Timer::Look => self.give_up_look(),
+                Timer::Pause => self.end_pause(),
                 Timer::EndLines => self.sum_up_ends(),
                 Timer::ApplyWait(agent) => self.unpark(&agent),
                 Timer::QueryWait(ticket) => self.answer_waiter(ticket),

@@ -51,7 +51,7 @@ pub(super) fn last_of_life(folder: &Folder) -> Option<IncidentKind> {
         let read = frames_of(&file, WriteKind::Incidents, Wall::default(), Wall::from_micros(u64::MAX), |found| {
             if let Ok((_, bytes)) = found {
                 let kinds = read_incidents(&bytes).into_iter().map(|incident| incident.kind);
-                last = kinds.filter(|kind| of_life.contains(kind)).last().or(last);
+                last = kinds.rev().find(|kind| of_life.contains(kind)).or(last);
             }
             Ok(())
         });
