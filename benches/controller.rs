@@ -167,6 +167,7 @@ fn settings() -> Settings {
         push_again_max: Duration::from_secs(600),
         // Finished tasks are removed at once, so that the number of tasks stays constant.
         keep: Duration::ZERO,
+        keeps_history: true,
         keep_bytes_max: 1 << 30,
         page_max: 1000,
         agents_max: 1000,

@@ -5,8 +5,9 @@ use clap::{CommandFactory as _, Parser, Subcommand};
 use super::connect::Global;
 use super::later::Later;
 use super::{
-    agent, config, context, controller, drain, exit, explain, gate, graph, guard, hold, init, job, join, keys, kill,
-    list, lists, logs, map, prompt, query, restart, retry, run, step, store, submit, supervise, tdf, tool, up, wait,
+    agent, config, context, controller, down, drain, exit, explain, forget, gate, graph, guard, history, hold,
+    incidents, init, job, join, keys, kill, list, lists, logs, map, prompt, query, restart, retry, run, step, store,
+    submit, supervise, tdf, tool, up, wait,
 };
 
 const ABOUT: &str =
@@ -47,6 +48,8 @@ pub(super) enum Command {
     Kill(Later<kill::KillArgs>),
     /// Run finished tasks again
     Retry(Later<retry::RetryArgs>),
+    /// Remove finished tasks before their time
+    Forget(Later<forget::ForgetArgs>),
     /// Keep tasks from starting
     Hold(Later<hold::HoldArgs>),
     /// Let held tasks start
@@ -59,6 +62,10 @@ pub(super) enum Command {
     Logs(Later<logs::LogsArgs>),
     /// List tasks, newest first
     List(Later<list::ListArgs>),
+    /// Count finished rounds of the last days, with their run times
+    History(Later<history::HistoryArgs>),
+    /// List what happened to the service: lost agents, restarts, refused connections
+    Incidents(Later<incidents::IncidentsArgs>),
     /// List jobs, newest first
     Jobs(Later<job::JobsArgs>),
     /// Show the progress of a job, its run times, and why tasks of it failed
@@ -100,7 +107,7 @@ pub(super) enum Command {
     /// Start a controller and agents in the background
     Up(Later<up::UpArgs>),
     /// Stop the service that `up` has started
-    Down,
+    Down(Later<down::DownArgs>),
     /// Replace the processes of the service by this version of llts, one after the other, without losing a task
     Restart(Later<restart::RestartArgs>),
     /// Run a controller in the foreground
@@ -141,6 +148,9 @@ impl Command {
             | Self::Gate(_)
             | Self::Agent(_)
             | Self::Info
+            | Self::Forget(_)
+            | Self::History(_)
+            | Self::Incidents(_)
             | Self::Logs(_)
             | Self::Jobs(_)
             | Self::Job(_)
@@ -148,7 +158,7 @@ impl Command {
             Self::Up(args) if args.is_about_agents_only() => None,
             Self::Up(_) => Some("`llts up` starts a service on this machine"),
             Self::Init(_) | Self::Join(_) => Some("this command makes a home on this machine"),
-            Self::Down => Some("`llts down` stops a service of this machine"),
+            Self::Down(_) => Some("`llts down` stops a service of this machine"),
             Self::Restart(_) => Some("`llts restart` replaces the processes of a service of this machine"),
             Self::Controller(_) => Some("`llts controller` is a controller itself"),
             Self::Store(_) => Some("`llts store` reads the store of this machine"),

@@ -1,17 +1,50 @@
 //! `llts down`: stop the service that `up` has started, wait until none of its processes is left, and end the remains of
 //! killed ephemeral services.
 
+use std::io::{self, IsTerminal as _};
 use std::path::Path;
+use std::time::Duration;
 
+use clap::Args;
 use serde_json::json;
 
 use super::Session;
+use super::change::confirm;
+use super::connect::{self, Configured};
 use super::exit::{FAILED, Failure};
-use super::output::note;
+use super::output::{note, status_line};
+use crate::client::Client;
+use crate::protocol::requests::stats::TaskCounts;
+use crate::protocol::requests::{down, stats};
+use crate::shell::supervisor::holder;
 use crate::shell::supervisor::{Abandoned, Stopped, end_abandoned, stop};
+use crate::types::Phase;
+
+/// How long the service hands out nothing after each request for it: if this command is interrupted, it goes on then.
+const PAUSE: Duration = Duration::from_secs(5);
+
+/// The time between two looks at the running tasks.
+const LOOK_INTERVAL: Duration = Duration::from_millis(200);
+
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Tasks that wait stay in the store, and start after the next `llts up`. The runs of others are ended, and start again then, in their \
+next round. On a terminal this asks first if there are any. With --wait, no further task starts, and the service stops when the \
+running ones have ended; an interrupt ends the wait, and the service goes on.")]
+pub(super) struct DownArgs {
+    /// Let the running tasks end first
+    #[arg(long)]
+    wait: bool,
+    /// Do not ask
+    #[arg(long, conflicts_with = "wait")]
+    now: bool,
+}
 
 /// It is not a failure if no service runs.
-pub(super) fn run(session: &mut Session) -> Result<u8, Failure> {
+pub(super) fn run(session: &mut Session, args: &DownArgs) -> Result<u8, Failure> {
+    if !args.now && (args.wait || io::stdin().is_terminal()) && holder(&session.config.paths.state_dir).is_some() {
+        prepare(session, args.wait)?;
+    }
     let stopped = stop(&session.config);
     // They do not belong to this service, and a failure to end them is not one of this command.
     let abandoned = end_abandoned(&session.config);
@@ -24,6 +57,62 @@ pub(super) fn run(session: &mut Session) -> Result<u8, Failure> {
     }
     show(session, stopped.map_err(Failure::failed)?, &abandoned);
     Ok(if abandoned.iter().all(|one| one.ended.is_ok()) { 0 } else { FAILED })
+}
+
+/// Waits for the running tasks, or asks if there are any.
+fn prepare(session: &Session, wait: bool) -> Result<(), Failure> {
+    let Some(client) = client(session)? else {
+        // A controller that does not listen starts nothing either.
+        return Ok(());
+    };
+    if !wait {
+        let counts = client.ask(&stats::tasks())?;
+        let running = running(&counts);
+        if running > 0 {
+            let waiting = counts.0[Phase::Waiting as usize];
+            let what = format!(
+                "end the runs of {running} tasks, which start again after the next start, and stop the service, for which {waiting} \
+                tasks wait (--wait lets the running ones end)"
+            );
+            confirm(&what, false)?;
+        }
+        return Ok(());
+    }
+    let is_terminal = io::stderr().is_terminal();
+    let mut was_said = false;
+    loop {
+        let counts = client.ask(&down::pause(PAUSE))?;
+        let running = running(&counts);
+        if is_terminal {
+            status_line(&if running > 0 { format!("{running} tasks are running") } else { String::new() });
+        } else if running > 0 && !std::mem::replace(&mut was_said, true) {
+            note(&format!("waiting for the ends of {running} running tasks; no other task starts"));
+        }
+        if running == 0 {
+            return Ok(());
+        }
+        std::thread::park_timeout(LOOK_INTERVAL);
+    }
+}
+
+/// The tasks that agents have.
+fn running(counts: &TaskCounts) -> usize {
+    [Phase::Dispatched, Phase::Preparing, Phase::Running, Phase::Ended]
+        .map(|phase| counts.0[phase as usize])
+        .iter()
+        .sum()
+}
+
+/// The controller of this home, if it listens.
+fn client(session: &Session) -> Result<Option<Client>, Failure> {
+    let config = &session.config;
+    match connect::configured(config) {
+        Configured::Listening(endpoint) => Ok(Some(Client::secured(config, &endpoint)?)),
+        Configured::At(endpoint) if !connect::is_refused(&endpoint, config.client.reply_timeout) => {
+            Ok(Some(Client::secured(config, &endpoint)?))
+        }
+        Configured::At(_) | Configured::Elsewhere(_) | Configured::Nowhere => Ok(None),
+    }
 }
 
 fn show(session: &mut Session, stopped: Stopped, abandoned: &[Abandoned]) {

@@ -1,4 +1,4 @@
-//! `llts list`: tasks, newest first.
+//! `llts list`: tasks, newest first; or, for a time, the finished rounds of the history.
 
 use clap::Args;
 use serde_json::{Value, json};
@@ -6,18 +6,23 @@ use serde_json::{Value, json};
 use super::Session;
 use super::exit::Failure;
 use super::output::to_value;
+use super::rounds::{self, RoundsArgs};
 use super::selection::Selection;
 use super::table::Table;
-use super::times;
+use super::{times, when};
 use crate::protocol::client::{Listing, TaskView};
 use crate::shell::clock;
 use crate::types::Wall;
 
 #[derive(Args, Debug)]
-#[command(after_help = "Without tasks or a selection, all tasks are listed.")]
+#[command(after_help = format!("\
+Without tasks or a selection, all tasks are listed. With --since, --until, --sort, --tool or --agent it lists finished rounds of \
+the history, also of tasks that the service has forgotten (HISTORY_KEEP_DAYS). {}", when::PAST_HELP))]
 pub(super) struct ListArgs {
     #[command(flatten)]
     selection: Selection,
+    #[command(flatten)]
+    past: RoundsArgs,
     /// Maximum number of tasks
     #[arg(long, value_name = "N", default_value_t = 50)]
     limit: u64,
@@ -27,6 +32,9 @@ pub(super) struct ListArgs {
 }
 
 pub(super) fn run(session: &mut Session, args: &ListArgs) -> Result<u8, Failure> {
+    if args.past.is_given() {
+        return rounds::list(session, &args.past, &args.selection, args.offset, args.limit);
+    }
     let Listing { total, rows } = args.selection.list(&session.client()?, args.offset, args.limit)?;
     if session.out.is_json() {
         let tasks: Vec<Value> = rows.iter().map(|task| to_value(task.fields())).collect();

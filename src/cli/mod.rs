@@ -17,6 +17,7 @@ mod output_reader;
 mod parameter;
 mod policy;
 mod relations;
+mod rounds;
 mod selection;
 mod table;
 mod tails;
@@ -31,10 +32,13 @@ mod controller;
 mod down;
 mod drain;
 mod explain;
+mod forget;
 mod gate;
 mod graph;
 mod guard;
+mod history;
 mod hold;
+mod incidents;
 mod info;
 mod init;
 mod invite;
@@ -239,7 +243,7 @@ fn use_context(global: &mut Global, config: &mut Config) -> Result<(), Failure> 
 fn dispatch(session: &mut Session, command: Command) -> Result<u8, Failure> {
     match command {
         Command::Up(args) => up::run(session, &args),
-        Command::Down => down::run(session),
+        Command::Down(args) => down::run(session, &args),
         Command::Restart(args) => restart::run(session, &args),
         Command::Run(args) => run::run(session, &args),
         Command::Map(args) => map::run(session, &args),
@@ -248,11 +252,14 @@ fn dispatch(session: &mut Session, command: Command) -> Result<u8, Failure> {
         Command::Logs(args) => logs::run(session, &args),
         Command::Kill(args) => kill::run(session, &args),
         Command::Retry(args) => retry::run(session, &args),
+        Command::Forget(args) => forget::run(session, &args),
         Command::Hold(args) => hold::run(session, &args),
         Command::Release(args) => hold::release(session, &args),
         Command::Query(args) => query::run(session, &args),
         Command::Explain(args) => explain::run(session, &args),
         Command::List(args) => list::run(session, &args),
+        Command::History(args) => history::run(session, &args),
+        Command::Incidents(args) => incidents::run(session, &args),
         Command::Jobs(args) => job::list(session, &args),
         Command::Job(args) => job::run(session, &args),
         Command::Stats => stats::run(session),

@@ -9,10 +9,11 @@ use super::exit::{self, Failure};
 use super::parameter::{self, Parameter};
 use crate::client::{Client, ClientError};
 use crate::protocol::client::{Listing, Selector, TaskView};
+use crate::protocol::requests::history::RoundFilter;
 use crate::protocol::requests::list::tasks;
 use crate::protocol::requests::query::query;
 use crate::protocol::words;
-use crate::types::{Fields, GraphId, Outcome, Phase, TaskId};
+use crate::types::{Fields, GraphId, Outcome, Phase, RoundOutcome, TaskId, Wall};
 
 /// The number of tasks per request.
 const PAGE: u64 = 1000;
@@ -90,11 +91,14 @@ pub(super) struct Chosen {
 pub(super) struct State {
     pub(super) finished: bool,
     pub(super) held: bool,
+    /// Moment of its end, if it has finished.
+    pub(super) finished_at: Option<Wall>,
 }
 
 impl From<&TaskView> for Chosen {
     fn from(task: &TaskView) -> Self {
-        let state = State { finished: task.is_finished(), held: task.held_at().is_some() };
+        let state =
+            State { finished: task.is_finished(), held: task.held_at().is_some(), finished_at: task.finished_at() };
         Self { id: task.id().to_owned(), state: Ok(state) }
     }
 }
@@ -103,6 +107,11 @@ impl Selection {
     /// Whether it selects all tasks.
     pub(super) fn is_everything(&self) -> bool {
         self.tasks.contains(&Which::All) && !self.has_filters()
+    }
+
+    /// Whether it has a word or a field.
+    pub(super) const fn is_given(&self) -> bool {
+        self.has_words() || self.has_filters()
     }
 
     /// Whether an empty selection is not an error: `all` does not claim that there is a task.
@@ -190,6 +199,26 @@ impl Selection {
             selector = selector.and_outcome(outcome);
         }
         Ok(selector)
+    }
+
+    /// The same for finished rounds of the history, which has fewer fields than the tasks.
+    pub(super) fn rounds(&self, since: Wall, until: Wall) -> Result<RoundFilter, Failure> {
+        let mut filter = RoundFilter::between(since, until);
+        match self.tasks.as_slice() {
+            [] | [Which::All] => {}
+            [Which::Id(id)] => {
+                filter.task = Some(id.parse().map_err(|_| Failure::usage(format!("{id:?} is not the id of a task")))?);
+            }
+            _ => return Err(Failure::usage("the history is listed by time: name one task, or none".to_owned())),
+        }
+        if !self.filter.is_empty() || self.status.is_some() {
+            let why = "--where and --status are not for the history, whose rounds have ended and have no parameters";
+            return Err(Failure::usage(why));
+        }
+        let outcomes = if self.failed { FAILED } else { self.outcome.as_slice() };
+        filter.outcomes = outcomes.iter().copied().map(RoundOutcome::Ended).collect();
+        (filter.job, filter.given_id) = (self.job.clone(), self.given_id.clone());
+        Ok(filter)
     }
 
     /// The selected tasks, each once. `all` and fields alone mean those of the scope.

@@ -37,6 +37,11 @@ fn unix_seconds(text: &str) -> Option<Wall> {
     if of_a_clock { text.parse().ok().and_then(Wall::from_unix_seconds) } else { None }
 }
 
+/// An untrusted number of seconds, as a duration.
+pub(super) fn seconds(seconds: f64) -> String {
+    duration(Duration::try_from_secs_f64(seconds).unwrap_or_default())
+}
+
 /// A duration with the digits that matter to a person: `12 ms`, `3.4 s`, `5 min`.
 pub(super) fn duration(time: Duration) -> String {
     let millis = time.as_millis();

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use jiff::civil::{DateTime, Time};
+use jiff::civil::{Date, DateTime, Time};
 use jiff::tz::{AmbiguousOffset, TimeZone};
 use jiff::{Span, SpanRelativeTo, Timestamp, ToSpan as _};
 
@@ -13,6 +13,11 @@ pub(super) const HELP: &str = "\
 A DURATION is a number of seconds, such as 90 or 0.5, or has units, such as 10m or 1h30m. \
 A MOMENT is +DURATION from now, a time of day such as 18:30 (the next one), a local date and time such as 2026-01-31T18:30, \
 one with a zone such as 2026-01-31T18:30:00Z, or unix seconds.";
+
+/// The syntax of a moment in the past, for --help.
+pub(super) const PAST_HELP: &str = "\
+A TIME is today, yesterday or yesterday 18:30; a DURATION before now, such as 2h or 7d; a time of day such as 11:00 (the last one); \
+a local date or date and time such as 2026-01-31 or 2026-01-31T18:30; one with a zone such as 2026-01-31T18:30:00Z; or unix seconds.";
 
 /// Reads a duration.
 pub(super) fn duration(text: &str) -> Result<Duration, String> {
@@ -68,6 +73,71 @@ impl Moment {
     }
 }
 
+/// A moment in the past, which may depend on the clock.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Past {
+    /// A duration before now.
+    Ago(Duration),
+    /// The last time that clocks showed this.
+    Last(Time),
+    /// This time of a day, so many days before today.
+    OfDay(i64, Time),
+    At(Wall),
+}
+
+/// Reads a moment in the past.
+pub(super) fn past(text: &str) -> Result<Past, String> {
+    let time = |text: &str| ["%H:%M:%S", "%H:%M"].into_iter().find_map(|format| Time::strptime(format, text).ok());
+    for (word, days) in [("today", 0), ("yesterday", 1)] {
+        if let Some(rest) = text.strip_prefix(word) {
+            let at = if rest.is_empty() { Some(Time::midnight()) } else { time(rest.trim_start_matches([' ', 'T'])) };
+            return at
+                .map(|at| Past::OfDay(days, at))
+                .ok_or_else(|| format!("{rest:?} is not a time of day; write {word} 18:30"));
+        }
+    }
+    if let Some(at) = time(text) {
+        return Ok(Past::Last(at));
+    }
+    if let Some(day) = Date::strptime("%Y-%m-%d", text).ok().and_then(|day| local(day.to_datetime(Time::midnight()))) {
+        return Ok(Past::At(day));
+    }
+    if let Ok(Moment::At(at)) = moment(text) {
+        return Ok(Past::At(at));
+    }
+    // A sign would be that of a time to come.
+    duration(text).ok().filter(|_| !text.starts_with('+')).map(Past::Ago).ok_or_else(|| {
+        "it is not a time; write yesterday, 2h (ago), 11:00, 2026-01-31, 2026-01-31T18:30 or unix seconds".to_owned()
+    })
+}
+
+impl Past {
+    /// The moment, relative to `now`.
+    pub(super) fn wall(self, now: Wall) -> Wall {
+        match self {
+            Self::Ago(ago) => now.before(ago),
+            Self::At(wall) => wall,
+            Self::OfDay(days, time) => of_day(time, days, now).unwrap_or(now),
+            Self::Last(time) => (0..=2).filter_map(|days| of_day(time, days, now)).find(|at| *at <= now).unwrap_or(now),
+        }
+    }
+}
+
+/// How far local clocks are ahead of UTC at this moment, in seconds.
+pub(super) fn clock_ahead(now: Wall) -> i32 {
+    let micros = i64::try_from(now.micros()).unwrap_or(i64::MAX);
+    TimeZone::system().to_offset(Timestamp::from_microsecond(micros).unwrap_or_default()).seconds()
+}
+
+fn of_day(time: Time, days_before: i64, now: Wall) -> Option<Wall> {
+    local(today(now).checked_sub(days_before.days()).ok()?.to_datetime(time))
+}
+
+fn today(now: Wall) -> Date {
+    let micros = i64::try_from(now.micros()).unwrap_or(i64::MAX);
+    Timestamp::from_microsecond(micros).unwrap_or_default().to_zoned(TimeZone::system()).date()
+}
+
 /// Unix seconds before September 2001: a small number is more likely a duration without its sign.
 const UNIX_SECONDS_MIN: f64 = 1e9;
 
@@ -88,8 +158,7 @@ fn local(date: DateTime) -> Option<Wall> {
 }
 
 fn next(time: Time, now: Wall) -> Wall {
-    let micros = i64::try_from(now.micros()).unwrap_or(i64::MAX);
-    let today = Timestamp::from_microsecond(micros).unwrap_or_default().to_zoned(TimeZone::system()).date();
+    let today = today(now);
     // A time that clocks skip on one day exists on the day after.
     let days = (0..=2).filter_map(|days| today.checked_add(days.days()).ok());
     days.filter_map(|day| local(day.to_datetime(time))).find(|at| *at > now).unwrap_or(now)
@@ -136,6 +205,29 @@ mod tests {
             let found = at(text);
             assert!(found > NOW && found <= NOW + DAY + Duration::from_secs(3600), "{text}: {found}");
             assert!(super::super::times::local(found).contains(text), "{text}: {found}");
+        }
+    }
+
+    #[test]
+    fn a_time_in_the_past_is_of_a_day_before_or_the_last_one() {
+        let at = |text: &str| past(text).unwrap().wall(NOW);
+        let day = |wall| super::super::times::local(wall)[..10].to_owned();
+        assert_eq!(at("2h"), NOW.before(Duration::from_secs(7_200)));
+        assert_eq!(at("7d"), NOW.before(DAY * 7));
+        assert_eq!(at("2016-11-24T15:06:39Z"), NOW.before(Duration::from_secs(1)));
+        assert_eq!(day(at("2016-11-20")), "2016-11-20");
+        assert_eq!(day(at("today")), day(NOW));
+        assert_eq!(
+            at("today").before(Duration::from_micros(1)).micros() / 1_000_000 + 1,
+            at("today").micros() / 1_000_000
+        );
+        assert_eq!(day(at("yesterday 18:30")), day(NOW.before(DAY)));
+        for text in ["00:00", "15:06", "23:59:59"] {
+            let found = at(text);
+            assert!(found <= NOW && found + DAY + Duration::from_secs(3600) > NOW, "{text}: {found}");
+        }
+        for text in ["", "tomorrow", "yesterday at noon", "25:00", "+1h", "-1h", "2016-13-01"] {
+            assert!(past(text).is_err(), "{text}");
         }
     }
 

@@ -82,6 +82,8 @@ pub struct ControllerSection {
     pub task_keep: Duration,
     /// Maximum bytes of finished tasks that are kept.
     pub task_keep_bytes_max: u64,
+    /// Days that the history is kept; 0 for no history.
+    pub history_keep_days: u32,
 }
 
 impl ControllerSection {
@@ -118,6 +120,7 @@ impl ControllerSection {
             )?,
             durability: reader.parsed("DURABILITY", "\"disk\" or \"process\"", Durability::parse)?,
             task_keep: Duration::from_secs(3600 * reader.number("TASK_KEEP_HOURS", 0..=876_000, "hours")?),
+            history_keep_days: u32::try_from(reader.number("HISTORY_KEEP_DAYS", 0..=3650, "days")?).unwrap_or(3650),
             task_keep_bytes_max: reader.number("TASK_KEEP_BYTES_MAX", 0..=PIB, "bytes")?,
         })
     }

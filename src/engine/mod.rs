@@ -15,6 +15,7 @@ pub mod controller;
 pub mod endpoint;
 pub mod gate;
 pub mod graph;
+pub mod history;
 pub mod hosted;
 pub mod journal;
 pub mod lists;

@@ -15,6 +15,7 @@
 //! | [`publish`] | the messages of the PUB port |
 //! | [`agent`] | the agent's side of the conversation |
 //! | [`client`] | the client's side of the conversation |
+//! | [`rounds`] | the rows of the history |
 //! | [`record`] | the record of a task as a row of the store |
 //! | [`info`] | the files and the environment variables for a tool |
 //! | [`step_files`] | the files of a task of a step |
@@ -48,6 +49,7 @@ pub mod relations;
 pub mod reply;
 pub mod requests;
 mod result;
+pub mod rounds;
 pub mod rules;
 pub mod source;
 pub mod step_files;

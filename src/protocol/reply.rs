@@ -7,6 +7,7 @@ use super::json::ObjectWriter;
 use super::page::{PageBytes, PageOf};
 use super::requests::agents::{self, AgentView};
 use super::requests::heartbeat::Heard;
+use super::requests::history::{self, HistoryAnswer};
 use super::requests::job::results::{self, Cursor, EndRow};
 use super::requests::logs::{self, OutputPart};
 use super::requests::serve::Wanted;
@@ -90,6 +91,8 @@ pub enum Reply {
     },
     /// A part of an output.
     Output(Box<OutputPart>),
+    /// Finished rounds, their numbers, or incidents.
+    History(Box<HistoryAnswer>),
     /// The part of an output that an agent must send.
     Wanted(Wanted),
     /// The state of a gate.
@@ -217,6 +220,7 @@ fn write_body(reply: &Reply, page_bytes: PageBytes, writer: &mut ObjectWriter<'_
         Reply::Task { record, matches } => query::write(record, *matches, writer),
         Reply::Explained { record, holdup } => explain::write(record, holdup.as_ref(), writer),
         Reply::Output(part) => logs::write(part, writer),
+        Reply::History(answer) => history::write(answer, page_bytes, writer),
         Reply::Wanted(wanted) => wanted.write(writer),
         Reply::Gate(gate) => gate::write(gate, writer),
         Reply::Gates(gates) => {

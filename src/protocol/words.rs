@@ -74,6 +74,21 @@ pub(crate) const COUNTED_FROM: &str = "__COUNTED_FROM__";
 pub(crate) const STOPPED_AT: &str = "__STOPPED_AT__";
 pub(crate) const RUN_P50: &str = "__RUN_P50__";
 pub(crate) const RUN_P90: &str = "__RUN_P90__";
+pub(crate) const RUN_P99: &str = "__RUN_P99__";
+pub(crate) const WAIT_P50: &str = "__WAIT_P50__";
+pub(crate) const WAIT_P90: &str = "__WAIT_P90__";
+pub(crate) const WAIT_P99: &str = "__WAIT_P99__";
+pub(crate) const WAITED_SECONDS: &str = "__WAITED_SECONDS__";
+pub(crate) const SINCE: &str = "__SINCE__";
+pub(crate) const UNTIL: &str = "__UNTIL__";
+pub(crate) const SORT: &str = "__SORT__";
+pub(crate) const REVERSE: &str = "__REVERSE__";
+pub(crate) const GROUP: &str = "__GROUP__";
+pub(crate) const CLOCK_AHEAD: &str = "__CLOCK_AHEAD__";
+pub(crate) const INCIDENT: &str = "__INCIDENT__";
+pub(crate) const TIME: &str = "__TIME__";
+pub(crate) const IS_LAST: &str = "__IS_LAST__";
+pub(crate) const DAMAGED: &str = "__DAMAGED__";
 pub(crate) const RUN_MAX: &str = "__RUN_MAX__";
 pub(crate) const GATE: &str = "__GATE__";
 pub(crate) const TAGS: &str = "__TAGS__";
@@ -118,7 +133,6 @@ pub(crate) const DOUBTED: &str = "__DOUBTED__";
 pub(crate) const COMPLETE: &str = "__COMPLETE__";
 pub(crate) const MANIFEST: &str = "__MANIFEST__";
 pub(crate) const FILES: &str = "__FILES__";
-pub(crate) const SINCE: &str = "__SINCE__";
 pub(crate) const OWN_AGENTS: &str = "__OWN_AGENTS__";
 pub(crate) const FETCHING_AGENTS: &str = "__FETCHING_AGENTS__";
 pub(crate) const PINNED: &str = "__PINNED__";
@@ -196,7 +210,7 @@ pub(crate) const TOLD_TO_FINISH: &str = "__TOLD_TO_FINISH__";
 pub(crate) const OF_STEPS: [&str; 11] =
     [GRAPH_ID, STEP, ROLE, PORT, PARTITION, INPUTS, OUTPUTS, GRACE, PROVIDED, LOCATION, TOLD_TO_FINISH];
 
-use crate::types::{Outcome, Phase, RoundEnd, Stream};
+use crate::types::{IncidentKind, Outcome, Phase, RoundEnd, RoundOutcome, Stream};
 
 /// The word for a phase: the value of `__STATUS__`.
 #[must_use]
@@ -251,6 +265,46 @@ pub const fn stream(stream: Stream) -> &'static str {
 #[must_use]
 pub fn stream_of(word: &str) -> Option<Stream> {
     Stream::ALL.into_iter().find(|&candidate| stream(candidate) == word)
+}
+
+/// The word for the end of a round in the history.
+#[must_use]
+pub const fn round_outcome(end: RoundOutcome) -> &'static str {
+    match end {
+        RoundOutcome::Ended(end) => outcome(end),
+        RoundOutcome::Deferred => "DEFERRED",
+        RoundOutcome::Returned => "RETURNED",
+        RoundOutcome::NoTool => "NO_TOOL",
+    }
+}
+
+/// The end of a round with this word.
+#[must_use]
+pub fn round_outcome_of(word: &str) -> Option<RoundOutcome> {
+    RoundOutcome::ALL.into_iter().find(|&candidate| round_outcome(candidate) == word)
+}
+
+/// The word for a kind of incidents.
+#[must_use]
+pub const fn incident(kind: IncidentKind) -> &'static str {
+    match kind {
+        IncidentKind::Started => "STARTED",
+        IncidentKind::Stopped => "STOPPED",
+        IncidentKind::Crashed => "CRASHED",
+        IncidentKind::AgentLost => "AGENT_LOST",
+        IncidentKind::AgentBack => "AGENT_BACK",
+        IncidentKind::Refused => "REFUSED",
+        IncidentKind::PushDropped => "PUSH_DROPPED",
+        IncidentKind::GateClosed => "GATE_CLOSED",
+        IncidentKind::HistoryLag => "HISTORY_LAG",
+        IncidentKind::StoreTrouble => "STORE_TROUBLE",
+    }
+}
+
+/// The kind of incidents with this word.
+#[must_use]
+pub fn incident_of(word: &str) -> Option<IncidentKind> {
+    IncidentKind::ALL.into_iter().find(|&candidate| incident(candidate) == word)
 }
 
 const ROUND_ENDS: [(RoundEnd, &str); 7] = [

@@ -4,6 +4,7 @@
 //! store and the push addresses, which get a slice of each turn ([`super::push`]). The sequencer decides when each message
 //! leaves (design, section 4).
 
+mod announce;
 mod archives;
 mod documents;
 mod error;
@@ -11,13 +12,14 @@ mod settings;
 mod stopping;
 mod succession;
 
-use std::io::Write as _;
 use std::os::fd::AsFd as _;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use nix::sys::signal::Signal;
 
+use announce::announce;
 use documents::{Document, Documents, Unread};
 pub use error::ControllerError;
 pub use settings::field_limits;
@@ -26,11 +28,12 @@ use stopping::Ending;
 use super::archives::Archives;
 use super::clock;
 use super::door::{Address, Change, Door, Doors, Request, ZmtpDoor};
+use super::history::History;
 use super::http::Http;
+use super::incidents;
 use super::lists::HostedLists;
 use super::logging;
 use super::metrics::Metrics;
-use super::port::Ports;
 use super::prompt::HostedMaster;
 use super::push::Pusher;
 use super::signals::{RETIRE, Signals};
@@ -39,7 +42,7 @@ use super::tdf::pool::{HostedPool, HostedServer};
 use super::tools::Limits;
 use super::transport;
 use super::trust::{self, Part};
-use crate::config::{Config, Exposure};
+use crate::config::Config;
 use crate::engine::controller::{Controller, Departure, Route, Sequencer};
 use crate::protocol::page::PageBytes;
 use crate::protocol::reply;
@@ -47,7 +50,7 @@ use crate::protocol::requests::{self, FromAgent, Message, Refused, Request as As
 use crate::protocol::rules::Rules;
 use crate::protocol::words::kind;
 use crate::protocol::{Refusal, command, publish, source};
-use crate::types::{AllowCommands, Caller, CallerPlace, GraphChange, JobStatus, Mono, Now};
+use crate::types::{AllowCommands, Caller, CallerPlace, GraphChange, IncidentKind, JobStatus, Mono, Now};
 
 /// Requests per turn and door: many share a commit, and a flood does not delay a deadline for long.
 const REQUESTS_PER_TURN: usize = 256;
@@ -76,8 +79,10 @@ pub fn run(config: &Config, handover: Option<i32>) -> Result<(), ControllerError
     let (archives, tools) = Archives::start(&config.paths.state_dir, &tools_dir, Limits::from(&config.archive))?;
     stored.tools = tools;
     log::info!("{} tasks are stored", stored.tasks.len());
-    let controller = Controller::restore(settings::engine(config), rand::random(), clock::now(), stored);
     let page_bytes = PageBytes(config.controller.details_bytes_max);
+    let (history, feed) =
+        History::start(&config.paths.state_dir, settings::history(config), clock::now(), &stored.tasks)?;
+    let controller = Controller::restore(settings::engine(config), rand::random(), clock::now(), stored);
     let prompts = config.prompt.hosted.then(|| HostedMaster::start(config)).transpose()?;
     // What only a scrape shows is measured only where there can be one.
     let metrics = config.http.enabled.then(|| Arc::new(Metrics::new(&pusher.measure())));
@@ -94,7 +99,8 @@ pub fn run(config: &Config, handover: Option<i32>) -> Result<(), ControllerError
         sequencer: Sequencer::new(controller),
         doors: Doors::new(ZmtpDoor::new(ports), others),
         pusher,
-        writer: Writer::start(store)?,
+        writer: Writer::start(store, feed)?,
+        history,
         documents: Documents::start(rules.clone())?,
         archives,
         rules,
@@ -117,41 +123,12 @@ pub fn run(config: &Config, handover: Option<i32>) -> Result<(), ControllerError
     Ok(())
 }
 
-fn announce<'a>(
-    config: &Config,
-    ports: &dyn Ports,
-    http: Option<&Http>,
-    prompts: Option<&HostedMaster>,
-    hosted: impl Iterator<Item = &'a str>,
-) -> std::io::Result<()> {
-    let (requests, broadcasts) = (ports.requests(), ports.broadcasts());
-    if config.exposure() == Exposure::Network {
-        log::warn!(
-            "{requests} is open to the network, and any client that reaches it can run tools: ALLOW_INSECURE is set"
-        );
-    }
-    for warning in trust::warnings(config) {
-        log::warn!("{warning}");
-    }
-    let http = http.map_or_else(String::new, |http| format!(" http http://{}", http.address()));
-    let ready = format!("controller ready: rep {requests} pub {broadcasts}{http}");
-    log::info!("{ready}");
-    let mut out = std::io::stdout();
-    writeln!(out, "llts {ready}")?;
-    if let Some(prompts) = prompts {
-        writeln!(out, "{prompts}")?;
-    }
-    for line in hosted {
-        writeln!(out, "{line}")?;
-    }
-    out.flush()
-}
-
 struct Service {
     sequencer: Sequencer<Address>,
     doors: Doors,
     pusher: Pusher,
     writer: Writer,
+    history: History,
     documents: Documents,
     archives: Archives,
     rules: Rules,
@@ -171,9 +148,9 @@ impl Service {
             let deadline = self.sequencer.poll_timeout().map(|(at, _)| at).filter(|_| !has_room);
             let deadline = deadline.or_else(|| has_room.then_some(before));
             let deadline = deadline.into_iter().chain(self.pusher.poll_timeout(before)).min();
-            let documents = self.documents.as_fd();
-            let fds = [signals.as_fd(), self.pusher.as_fd(), self.writer.as_fd(), documents, self.archives.as_fd()];
-            let [signalled, pushes_ready, store_ready, document_ready, archives_ready] =
+            let (documents, archives, history) = (self.documents.as_fd(), self.archives.as_fd(), self.history.as_fd());
+            let fds = [signals.as_fd(), self.pusher.as_fd(), self.writer.as_fd(), documents, archives, history];
+            let [signalled, pushes_ready, store_ready, document_ready, archives_ready, history_ready] =
                 self.doors.wait(before, deadline, fds);
             let now = clock::now();
             self.receive(now);
@@ -182,6 +159,9 @@ impl Service {
             }
             if archives_ready {
                 self.take_archives(now);
+            }
+            if history_ready {
+                self.take_history();
             }
             self.pusher.turn(now.mono, pushes_ready);
             self.acknowledge(now);
@@ -221,6 +201,11 @@ impl Service {
             Err(refusal) => Err(Refused { kind: kind::ERROR, refusal }),
         };
         match self.admitted(&to, read) {
+            Ok((kind, Message::Client(Ask::History(question)))) => {
+                if let Err((to, refusal)) = self.history.ask(to, kind, question) {
+                    self.sequencer.handle_refused(now, Route { to, kind }, refusal);
+                }
+            }
             Ok((kind, message)) => {
                 match &message {
                     Message::Agent(_, of_agent) => {
@@ -254,6 +239,16 @@ impl Service {
                 (Ok((kind, message)), _) => {
                     self.sequencer.handle_message(now, connection, route(to, kind), message);
                 }
+            }
+        }
+    }
+
+    /// Sends the answers of the history.
+    fn take_history(&mut self) {
+        while let Some((to, body)) = self.history.poll_answer() {
+            if let Err(why) = self.doors.send(to, body, Duration::ZERO) {
+                log::debug!("an answer of the history was not sent: {why:?}");
+                self.dropped += 1;
             }
         }
     }
@@ -313,6 +308,7 @@ impl Service {
                 let is_new = self.sequencer.handle_trouble(now, &why.to_string(), records);
                 if is_new {
                     log::error!("the store cannot be written: {why}; submits are refused until it can");
+                    incidents::note(IncidentKind::StoreTrouble, format!("the store cannot be written: {why}"));
                 }
             }
             Err((fatal, _)) => return Err(fatal.into()),
@@ -348,6 +344,9 @@ impl Service {
             }
         }
         logging::write(self.sequencer.take_log());
+        for (kind, text) in self.sequencer.take_incidents() {
+            incidents::note(kind, text);
+        }
         self.doors.flush();
         self.pusher.flush(now.mono);
         // Last: the thread of the store, which this wakes, may take the core of this loop, and every message of the turn

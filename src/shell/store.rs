@@ -113,6 +113,8 @@ impl Store {
                     rows += 1;
                     match record {
                         Record::Put(record) => put_row(&mut put, &record::encode(record))?,
+                        // The history has it, after this commit.
+                        Record::Round(..) => {}
                         Record::Remove(task) => {
                             remove.execute(params![i64::try_from(task.wall().micros()).unwrap_or(i64::MAX)])?;
                         }

@@ -108,6 +108,18 @@ impl TaskId {
     /// Number of random letters at the end of an id (document, section 3.2).
     pub const SUFFIX_LEN: usize = 5;
 
+    /// The random letters at its end.
+    #[must_use]
+    pub const fn letters(self) -> [u8; Self::SUFFIX_LEN] {
+        self.0.suffix
+    }
+
+    /// The id with these parts; `None` if the last one has other bytes than letters.
+    #[must_use]
+    pub fn from_parts(submitted: Wall, letters: [u8; Self::SUFFIX_LEN]) -> Option<Self> {
+        letters.iter().all(u8::is_ascii_alphabetic).then(|| Self(Stamp { micros: submitted.micros(), suffix: letters }))
+    }
+
     /// Smaller than every id that is handed out.
     pub const MIN: Self = Self(Stamp { micros: 0, suffix: [0; Self::SUFFIX_LEN] });
 

@@ -6,8 +6,10 @@ mod address;
 mod caller;
 mod checked;
 mod command;
+mod distribution;
 mod exit;
 mod fields;
+mod finished_round;
 mod gate;
 mod graph;
 mod graph_event;
@@ -42,8 +44,10 @@ pub use address::{AddressError, AddressPolicy, Cidr, CidrError, PushAddress};
 pub(crate) use address::{Host, split_tcp};
 pub use caller::{AllowCommands, Caller, CallerPlace};
 pub use command::TaskCommand;
+pub use distribution::Distribution;
 pub use exit::{ExitCode, Outcome};
 pub use fields::{Fields, Scalar};
+pub use finished_round::{FinishedRound, Incident, IncidentKind, RoundOutcome};
 pub use gate::{
     BlockedAgent, GateSettings, GateVerdict, GateView, Holdup, Offer, Pace, Requirements, Servers, UNTIL_OPENED,
 };

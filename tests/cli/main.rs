@@ -7,6 +7,7 @@ mod deaths;
 mod foreign;
 mod graph;
 mod graph_runs;
+mod history;
 mod jobs;
 mod keys;
 mod map;

@@ -45,7 +45,7 @@ pub(crate) fn kill_agents(service: &Service, progress: &Progress, times: usize, 
 }
 
 /// Kills a process, and waits until there is another one in its place.
-fn kill_and_see_another(service: &Service, end: &str) -> i32 {
+pub(crate) fn kill_and_see_another(service: &Service, end: &str) -> i32 {
     let mut victim = None;
     eventually(&format!("there is a process {end}"), || {
         victim = service.pid(end);

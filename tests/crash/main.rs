@@ -11,6 +11,7 @@ mod client;
 mod dir_pool;
 mod disk;
 mod everything;
+mod history;
 mod killer;
 mod lease;
 mod load;

@@ -32,6 +32,8 @@ pub(crate) struct Server {
     pub(crate) memos: BTreeMap<JobName, JobMemo>,
     pub(crate) graphs: BTreeMap<GraphId, GraphRow>,
     pub(crate) entries: BTreeMap<(GraphId, u32), String>,
+    /// The rounds that went to the history with a commit.
+    pub(crate) history: BTreeSet<(TaskId, Round)>,
     wake_at: Option<Nanos>,
     lives: u64,
     /// Operations until it is killed.
@@ -125,6 +127,7 @@ fn settings() -> Settings {
         waiting_bytes_max: usize::MAX,
         // Nothing is forgotten, however the clock jumps: every task is looked at in the end.
         keep: Duration::from_secs(10 * 365 * 86_400),
+        keeps_history: true,
         keep_bytes_max: usize::MAX,
         page_max: 1000,
         agents_max: 1000,

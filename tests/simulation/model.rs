@@ -131,7 +131,12 @@ impl Model {
     pub(crate) fn committed(&mut self, disk: &Disk, record: &Record) {
         let record = match record {
             Record::Put(record) => record,
-            Record::Gate(..) | Record::Drained(..) | Record::Job(..) | Record::Graph(..) | Record::GraphEntry(..) => {
+            Record::Round(..)
+            | Record::Gate(..)
+            | Record::Drained(..)
+            | Record::Job(..)
+            | Record::Graph(..)
+            | Record::GraphEntry(..) => {
                 return;
             }
             // A submit that the store did not take, and that was refused.

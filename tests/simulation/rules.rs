@@ -70,7 +70,7 @@ impl Rules {
             Record::Drained(agent, true) => drop(self.stored_drained.insert(agent.clone())),
             Record::Drained(agent, false) => drop(self.stored_drained.remove(agent)),
             Record::Put(record) => self.relations.committed(record),
-            Record::Remove(_) | Record::Job(..) | Record::Graph(..) | Record::GraphEntry(..) => {}
+            Record::Round(..) | Record::Remove(_) | Record::Job(..) | Record::Graph(..) | Record::GraphEntry(..) => {}
         }
     }
 
@@ -87,7 +87,7 @@ impl Rules {
             }
             Record::Drained(agent, true) => drop(self.drained.insert(agent.clone())),
             Record::Drained(agent, false) => drop(self.drained.remove(agent)),
-            Record::Job(..) | Record::Graph(..) | Record::GraphEntry(..) => {}
+            Record::Round(..) | Record::Job(..) | Record::Graph(..) | Record::GraphEntry(..) => {}
         }
     }
 

@@ -8,6 +8,7 @@ use llts::protocol::page::PageBytes;
 use llts::protocol::publish;
 use llts::protocol::reply::{self, Reply};
 use llts::protocol::requests::{self, Message};
+use llts::protocol::rounds::of_record::ended_rounds;
 use llts::types::{Now, TaskRecord};
 
 use crate::controller::{Commit, Killed, Outcome, ReplyTo, rules};
@@ -220,6 +221,10 @@ impl World {
             let server = &mut self.server;
             match record {
                 Record::Put(record) => drop(server.disk.insert(record.id, (**record).clone())),
+                Record::Round(round, record) => {
+                    let is_new = server.history.insert((record.id, *round));
+                    assert!(is_new, "round {round} of task {} goes to the history twice", record.id);
+                }
                 Record::Remove(task) => drop(server.disk.remove(task)),
                 Record::Gate(name, settings) => drop(server.gates.insert(name.clone(), settings.clone())),
                 Record::Drained(agent, true) => drop(server.drained.insert(agent.clone())),
@@ -234,6 +239,13 @@ impl World {
                 Record::GraphEntry(graph, number, entry) => {
                     server.entries.insert((*graph, *number), entry.to_string());
                 }
+            }
+        }
+        for record in records {
+            let Record::Put(record) = record else { continue };
+            for (round, _) in ended_rounds(record) {
+                let is_kept = self.server.history.contains(&(record.id, round));
+                assert!(is_kept, "the history lacks round {round} of task {}", record.id);
             }
         }
     }

@@ -11,7 +11,9 @@ use crate::protocol::publish::Published;
 use crate::protocol::reply::Reply;
 use crate::protocol::requests::Sender;
 use crate::protocol::{Code, Refusal, words};
-use crate::types::{AgentId, Assignment, Now, Outcome, PhaseTimes, Round, RoundEnd, Session, TaskId, TaskState};
+use crate::types::{
+    AgentId, Assignment, IncidentKind, Now, Outcome, PhaseTimes, Round, RoundEnd, Session, TaskId, TaskState,
+};
 
 impl Controller {
     /// A task that was handed out could not be delivered, because the peer is gone. It waits again, in the same round. If
@@ -70,6 +72,7 @@ impl Controller {
         self.agents.note_sign_of_life(now, id);
         if self.agents.slot(id) == Some(Slot::Lost) {
             self.journal.info(format!("agent {id} is back"));
+            self.incidents.push((IncidentKind::AgentBack, format!("agent {id} is back")));
             self.tools_are_back(now, id);
             self.await_look(id);
             self.agents.set_slot(id, Slot::Free);
@@ -111,7 +114,9 @@ impl Controller {
             return self.timers.set(Timer::Silence(id), lost_at);
         }
         let heard = agent.heard;
-        self.journal.warn(format!("agent {id} is lost: silent for {:?}", now.mono.since(heard)));
+        let line = format!("agent {id} is lost: silent for {:?}", now.mono.since(heard));
+        self.journal.warn(line.clone());
+        self.incidents.push((IncidentKind::AgentLost, line));
         self.unpark(&id);
         if let Slot::Busy(task) = self.agents.slot_or_free(&id) {
             self.void_round(now, task, RoundEnd::Lost, Remains::Unknown(heard));
@@ -141,7 +146,7 @@ impl Controller {
 
     /// A task that can start, with an agent that waits for it.
     pub(super) fn next_match(&self) -> Option<(TaskId, AgentId)> {
-        if self.agents.parked().is_empty() {
+        if self.agents.parked().is_empty() || self.is_paused {
             return None;
         }
         let agent_for = |set, needs: &_| self.agents.parked().best(set, needs);

@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use super::batch_delay;
 use super::effect::{BATCH_DELAY_MAX, Record};
-use crate::types::{AgentId, GraphId, JobName, Label, Mono, Phase, TaskId};
+use crate::types::{AgentId, GraphId, JobName, Label, Mono, Phase, Round, TaskId};
 
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -227,6 +227,8 @@ fn delay_max(record: &Record) -> Duration {
                 BATCH_DELAY_MAX.max(batch_delay::of_many(record))
             }
         },
+        // It is no more urgent than the end of the round, which is a record of the same turn.
+        Record::Round(_, record) => BATCH_DELAY_MAX.max(batch_delay::of_many(record)),
         Record::Remove(_)
         | Record::Gate(..)
         | Record::Drained(..)
@@ -239,6 +241,8 @@ fn delay_max(record: &Record) -> Duration {
 /// The subject of a record.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Subject {
+    /// Each is kept: the next round of a task does not replace it. They come first, so that the newest task is found behind them.
+    Round(TaskId, Round),
     Task(TaskId),
     Gate(Label),
     Agent(AgentId),
@@ -251,6 +255,7 @@ enum Subject {
 impl Subject {
     fn of(record: &Record) -> Self {
         match record {
+            Record::Round(round, record) => Self::Round(record.id, *round),
             Record::Put(record) => Self::Task(record.id),
             Record::Remove(task) => Self::Task(*task),
             Record::Gate(name, _) => Self::Gate(name.clone()),
@@ -264,7 +269,9 @@ impl Subject {
     const fn task(&self) -> Option<TaskId> {
         match self {
             Self::Task(task) => Some(*task),
-            Self::Gate(_) | Self::Agent(_) | Self::Job(_) | Self::GraphEntry(..) | Self::Graph(_) => None,
+            Self::Round(..) | Self::Gate(_) | Self::Agent(_) | Self::Job(_) | Self::GraphEntry(..) | Self::Graph(_) => {
+                None
+            }
         }
     }
 }

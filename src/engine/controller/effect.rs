@@ -160,11 +160,12 @@ pub(super) fn claim_of_reply(reply: &Reply) -> Claim {
                 Claim::Nothing
             }
         }
-        Reply::Wanted(_) => Claim::Nothing,
         // The thread of the archives answers after its own sync.
         Reply::ToolPut { .. } | Reply::ToolPart(_) | Reply::Tools { .. } | Reply::Tool(_) | Reply::ToolLog(_) => {
             Claim::Nothing
         }
+        // The history has only what is stored.
+        Reply::Wanted(_) | Reply::History(_) => Claim::Nothing,
         // Momentary counts, without ids: a client that checks whether the service is alive must not wait for a disk.
         Reply::Statistic(_) | Reply::AgentCounts(_) => Claim::Nothing,
         Reply::Refused(_) => Claim::Nothing,
@@ -188,6 +189,8 @@ fn claim_of_push(record: &TaskRecord) -> Claim {
 pub enum Record {
     /// The present state of a task.
     Put(Box<TaskRecord>),
+    /// This round of the task has ended: for the history, which gets it after the commit that has the end.
+    Round(Round, Box<TaskRecord>),
     /// The task is forgotten.
     Remove(TaskId),
     /// The present settings of a gate.
@@ -219,6 +222,10 @@ pub enum Timer {
     Lease(TaskId),
     /// Agents have not reported in time that they have looked for tools.
     Look,
+    /// A pause ends.
+    Pause,
+    /// Tasks have finished without a line in the log.
+    EndLines,
     /// Readers of the ends of a job get those that have been gathered.
     Ends(JobName),
     /// No client may have read the ends of a job for long enough to forget them.

@@ -7,10 +7,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::run_times::Distribution;
 use crate::types::{
-    JobMemo, JobName, JobStop, JobView, Membership, Mono, Outcome, Phase, PushAddress, TaskId, TaskRecord, TaskState,
-    Wall,
+    Distribution, JobMemo, JobName, JobStop, JobView, Membership, Mono, Outcome, Phase, PushAddress, TaskId,
+    TaskRecord, TaskState, Wall,
 };
 
 /// How a task stands, as far as its job counts it.

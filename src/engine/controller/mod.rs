@@ -16,7 +16,7 @@
 //! [`retention`] decides how long finished tasks are kept; the [`sequencer`], around the [`Controller`], decides
 //! when each message leaves, with the [`commit_queue`]; [`batch_delay`] how long it may be delayed. The phases of a task
 //! are in [`transition`], those of a slot in [`agents`]. [`verdict`] decides whether another round follows, and
-//! [`deadlines`] handles changes by time alone.
+//! [`deadlines`] handles changes by time alone, and [`end_lines`] tells the log of ends without success.
 //!
 //! Cost: a submit, a dispatch, a report and a timer are O(log n) in tasks and agents. If tasks require tags, they are also
 //! linear in the different sets of tags among the idle agents; if agents differ in tools, in the different sets of tools
@@ -35,6 +35,7 @@ mod deadlines;
 mod departure;
 mod dependants;
 mod effect;
+mod end_lines;
 mod end_logs;
 mod family;
 mod gates;
@@ -54,7 +55,6 @@ mod relations;
 mod requests;
 mod restore;
 mod retention;
-mod run_times;
 mod scan;
 mod sequencer;
 mod steps;
@@ -88,7 +88,7 @@ pub use tool_order::{ReadFailure, ToolOrder, ToolOutcome, ToolSettings, Written}
 use crate::engine::journal::{Journal, LogLine};
 use crate::engine::timers::Timers;
 use crate::protocol::reply::Reply;
-use crate::types::{KillCause, Mono, Now, Phase, Provided, TaskId, TaskRecord};
+use crate::types::{IncidentKind, KillCause, Mono, Now, Phase, Provided, TaskId, TaskRecord};
 
 /// How often moments on the wall clock are checked: the clock may jump, so a moment far away is not trusted.
 const LOOK_INTERVAL: Duration = Duration::from_secs(60);
@@ -122,6 +122,8 @@ pub struct Settings {
     pub keep: Duration,
     /// Maximum bytes of finished tasks that are kept: `TASK_KEEP_BYTES_MAX`.
     pub keep_bytes_max: usize,
+    /// Whether ended rounds go to the history.
+    pub keeps_history: bool,
     /// Maximum number of tasks or agents in one reply: `DETAILS_LIMIT_MAX`.
     pub page_max: usize,
     /// Maximum number of known agents: `AGENTS_MAX`.
@@ -179,6 +181,10 @@ pub struct Controller {
     archives: requests::ArchiveWork,
     /// The ends of the jobs that clients read.
     end_logs: end_logs::EndLogs,
+    /// The lines in the log about ends without success.
+    end_lines: end_lines::EndLines,
+    /// What happened and the history does not have yet.
+    incidents: Vec<(IncidentKind, String)>,
     /// The requests for outputs, and the agents that offer some.
     outputs: outputs::Outputs,
     /// The search for tools that no agent has.
@@ -190,6 +196,8 @@ pub struct Controller {
     /// Whether TASK/INFORM is among the effects of this turn.
     informed: bool,
     stopping: bool,
+    /// Whether no task is handed out at present.
+    is_paused: bool,
     /// Why no submit can be accepted, while the store cannot be written.
     store_trouble: Option<String>,
 }
@@ -203,14 +211,13 @@ impl Controller {
         // Agents read it from JSON, where whole numbers are exact up to 2^53.
         let controller_id = random.random::<u64>() >> 11;
         Self {
-            settings,
             controller_id,
             looks: looks::Looks::numbered_from(controller_id),
             random,
             last_id: TaskId::MIN,
             restored_max: TaskId::MIN,
             stored_max: TaskId::MIN,
-            tasks: tasks::Tasks::default(),
+            tasks: tasks::Tasks::new(settings.keeps_history),
             agents: agents::Agents::default(),
             families: family::Families::default(),
             retained: retention::RetainedFamilies::default(),
@@ -226,13 +233,17 @@ impl Controller {
             sought_graphs: waits::Waits::default(),
             archives: requests::ArchiveWork::default(),
             end_logs: end_logs::EndLogs::numbered_from(controller_id),
+            end_lines: end_lines::EndLines::default(),
+            incidents: Vec::new(),
             outputs: outputs::Outputs::default(),
             timers: Timers::default(),
             journal: Journal::default(),
             planned: deadlines::Plan::default(),
             informed: false,
             stopping: false,
+            is_paused: false,
             store_trouble: None,
+            settings,
         }
     }
 
@@ -324,12 +335,18 @@ impl Controller {
         self.publish_jobs(now);
         self.look_at_changes(now);
         self.plan_discards(now);
+        self.write_end_lines(now);
         self.plan(now);
     }
 
     /// The log lines since the last call; see [`crate::engine::journal`].
     pub fn take_log(&mut self) -> VecDeque<LogLine> {
         self.journal.take()
+    }
+
+    /// What happened to the service since the last call, for the history: each as a sentence.
+    pub fn take_incidents(&mut self) -> Vec<(IncidentKind, String)> {
+        std::mem::take(&mut self.incidents)
     }
 
     /// The next effect. The turn ends when there is none.
@@ -375,6 +392,8 @@ impl Controller {
                 Timer::Silence(agent) => self.silence(now, agent),
                 Timer::Lease(task) => self.end_lease(now, task),
                 Timer::Look => self.give_up_look(),
+                Timer::Pause => self.end_pause(),
+                Timer::EndLines => self.sum_up_ends(),
                 Timer::ApplyWait(agent) => self.unpark(&agent),
                 Timer::QueryWait(ticket) => self.answer_waiter(ticket),
                 Timer::OutputWait(ticket) => self.end_output_wait(ticket),

@@ -293,6 +293,10 @@ impl Controller {
             let reply = self.output_at_present(&pending);
             self.answer_output(ticket, reply);
         }
+        let offering: Vec<_> = self.outputs.offers.keys().cloned().collect();
+        for agent in offering {
+            self.drop_offer(&agent);
+        }
     }
 
     /// Every request ends by a time, and is with the agent that its stage names.

@@ -175,12 +175,6 @@ impl Scans {
 }
 
 impl Controller {
-    /// Whether a search or an order about many tasks has not been answered.
-    #[must_use]
-    pub fn is_searching(&self) -> bool {
-        self.scans.len > 0
-    }
-
     /// Begins a search, and answers it if it fits into the rest of the present turn.
     pub(super) fn search(&mut self, now: Now, ticket: Ticket, filter: Filter, goal: Goal) -> Answer {
         let mut scan = Scan { ticket, goal, filter, before: None, matches: 0 };

@@ -29,7 +29,7 @@ use crate::protocol::requests::Message;
 use crate::protocol::requests::apply::TASK_APPLY;
 use crate::protocol::requests::graph::GraphSubmit;
 use crate::protocol::{Code, Refusal};
-use crate::types::{GraphChange, JobStatus, Mono, Now, PushAddress, TaskId, TaskRecord, ToolName};
+use crate::types::{GraphChange, IncidentKind, JobStatus, Mono, Now, PushAddress, TaskId, TaskRecord, ToolName};
 
 /// A message that depends on a commit.
 #[derive(Debug)]
@@ -239,6 +239,11 @@ impl<R: Clone> Sequencer<R> {
     /// The log lines of the controller since the last call.
     pub fn take_log(&mut self) -> VecDeque<LogLine> {
         self.controller.take_log()
+    }
+
+    /// See [`Controller::take_incidents`].
+    pub fn take_incidents(&mut self) -> Vec<(IncidentKind, String)> {
+        self.controller.take_incidents()
     }
 
     /// Whether everything is stored that the store can take.

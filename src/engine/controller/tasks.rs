@@ -12,7 +12,7 @@ use super::queue::Queue;
 use super::task_index::TaskIndex;
 use super::transition::{self, TaskEvent};
 use crate::protocol::task;
-use crate::types::{Now, Phase, TaskId, TaskRecord, Wall};
+use crate::types::{Now, Phase, TaskId, TaskRecord, TaskState, Wall};
 
 #[derive(Debug, Default)]
 pub(super) struct Tasks {
@@ -33,12 +33,21 @@ pub(super) struct Tasks {
     /// storing it with each of them would cost the square of that.
     met_unstored: BTreeSet<TaskId>,
     counts: [usize; Phase::ALL.len()],
+    /// Whether ended rounds go to the history.
+    keeps_history: bool,
+    /// The tasks that have finished without success and are not in the log yet.
+    pub(super) unlogged: Vec<TaskId>,
     pub(super) effects: VecDeque<Effect>,
     /// The tasks that have changed their phase, or were removed, in this event.
     pub(super) changed: Vec<TaskId>,
 }
 
 impl Tasks {
+    /// Without a task.
+    pub(super) fn new(keeps_history: bool) -> Self {
+        Self { keeps_history, ..Self::default() }
+    }
+
     pub(super) fn get(&self, id: TaskId) -> Option<&TaskRecord> {
         self.records.get(&id).map(|record| &**record)
     }
@@ -175,6 +184,13 @@ impl Tasks {
         }
         if is_stored(after) {
             self.effects.push_back(Effect::Record(Record::Put(record.clone())));
+        }
+        let has_ended = before != Phase::Finished && (after == Phase::Finished || record.round != round);
+        if has_ended && self.keeps_history {
+            self.effects.push_back(Effect::Record(Record::Round(round, record.clone())));
+        }
+        if matches!(record.state, TaskState::Finished { outcome, .. } if outcome.is_failure()) {
+            self.unlogged.push(id);
         }
         self.counts[before as usize] -= 1;
         self.counts[after as usize] += 1;

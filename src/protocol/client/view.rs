@@ -84,6 +84,12 @@ view! {
         submitted_at: Option<Wall> = |fields| fields.moment(words::SUBMIT_TIME);
         /// The time at which its tool was started.
         run_at: Option<Wall> = |fields| fields.moment(words::RUN_TIME);
+        /// If it has finished: when its agent had cleaned up, or else the time of the last thing that is known of it.
+        finished_at: Option<Wall> = |fields| {
+            let is_finished = fields.text(words::STATUS).and_then(words::phase_of) == Some(Phase::Finished);
+            let known = [words::FINISH_TIME, words::END_TIME, words::KILL_TIME, words::DISPATCH_TIME, words::SUBMIT_TIME];
+            known.into_iter().find_map(|name| fields.moment(name)).filter(|_| is_finished)
+        };
         /// The time at which its tool ended.
         ended_at: Option<Wall> = |fields| fields.moment(words::END_TIME);
     }

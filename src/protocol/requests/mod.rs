@@ -7,12 +7,15 @@
 
 pub mod agents;
 pub mod apply;
+pub mod down;
 pub mod drain;
 pub mod exit;
 pub mod explain;
+pub mod forget;
 pub mod gate;
 pub mod graph;
 pub mod heartbeat;
+pub mod history;
 pub mod hold;
 pub mod job;
 pub mod kill;
@@ -134,8 +137,12 @@ said! {
         Explain(Filter) = explain::TASK_EXPLAIN;
         /// A part of an output of a task; with a time, the reply waits until there is one or the time has passed.
         Output(Box<logs::OutputAsk>) = logs::TASK_OUTPUT;
+        /// A question about finished rounds and incidents of the last days.
+        History(Box<history::Question>) = history::HISTORY_QUERY, history::HISTORY_SUMMARY, history::HISTORY_INCIDENTS;
         /// Another round of a finished task.
         Retry(TaskId) = retry::TASK_RETRY;
+        /// Forget a finished task.
+        Forget(TaskId) = forget::TASK_FORGET;
         /// Hold a task; with false, release it.
         Hold(TaskId, bool) = hold::TASK_HOLD, hold::TASK_RELEASE;
         /// Exclude an agent from new tasks; with false, include it again.
@@ -158,6 +165,8 @@ said! {
         GraphDetails(Option<GraphId>, Page) = graph::GRAPH_DETAILS;
         /// End a graph; with the reason given by the sender.
         GraphKill(GraphId, Option<Arc<str>>) = graph::GRAPH_KILL;
+        /// Hand out no task for this time.
+        Pause(Duration) = down::SERVICE_PAUSE;
         /// A change of the tasks of a job.
         JobOrder(JobName, job::JobOrder) = job::JOB_KILL, job::JOB_RETRY, job::JOB_HOLD, job::JOB_RELEASE;
         /// A part of the archive of a tool.

@@ -2,11 +2,13 @@
 
 use std::net::SocketAddr;
 
-use crate::config::{Config, LimitsSection};
+use crate::config::{Config, Durability, LimitsSection};
 use crate::engine::controller::{Settings, ToolSettings};
 use crate::engine::push::PushConfig;
 use crate::protocol::json::FieldLimits;
+use crate::protocol::page::PageBytes;
 use crate::protocol::rules::{Rules, SubmitLimits};
+use crate::shell::history::HistoryLimits;
 use crate::types::AddressPolicy;
 use crate::types::lease::kill_budget;
 
@@ -59,6 +61,17 @@ pub(super) fn push(config: &Config, rules: &Rules) -> PushConfig {
     }
 }
 
+/// The limits of the history.
+pub(super) const fn history(config: &Config) -> HistoryLimits {
+    let controller = &config.controller;
+    HistoryLimits {
+        keep_days: controller.history_keep_days,
+        syncs: matches!(controller.durability, Durability::Disk),
+        page_max: controller.details_limit_max,
+        page_bytes: PageBytes(controller.details_bytes_max),
+    }
+}
+
 /// The settings of the engine.
 pub(super) fn engine(config: &Config) -> Settings {
     Settings {
@@ -75,6 +88,7 @@ pub(super) fn engine(config: &Config) -> Settings {
         push_again_max: config.push.ack_timeout,
         keep: config.controller.task_keep,
         keep_bytes_max: usize::try_from(config.controller.task_keep_bytes_max).unwrap_or(usize::MAX),
+        keeps_history: config.controller.history_keep_days > 0,
         page_max: config.controller.details_limit_max,
         agents_max: config.controller.agents_max,
         parked_max: config.controller.parked_max,

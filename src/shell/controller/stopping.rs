@@ -52,24 +52,31 @@ impl Service {
         let has_successor = matches!(ending, Ending::Succeeded(_));
         let until = clock::now().mono + ANSWERS_MAX;
         if has_successor {
-            // The client of a long document would be refused below.
-            self.turns_until(until, |service| service.documents.is_idle())?;
+            // Submits that have not been decided would be refused below.
+            let is_decided =
+                |service: &mut Self| service.documents.is_idle() && !service.sequencer.controller().has_postponed();
+            self.turns_until(until, is_decided)?;
         }
         self.sequencer.handle_stop();
         if !has_successor {
             self.receive(clock::now());
         }
-        self.turns_until(until, |service| !service.sequencer.controller().is_searching())?;
+        self.turns_until(until, |service| service.sequencer.unanswered() == 0 && service.history.is_idle())?;
         while !self.sequencer.is_at_rest() {
             self.closing_turn(None)?;
         }
         let counts = self.pusher.stop();
         log::info!("controller stopped; {} replies were not sent; pushes: {counts:?}", self.dropped);
-        if has_successor {
-            return Ok(self.doors.suspend());
-        }
-        self.doors.close();
-        Ok(None)
+        let suspension = if has_successor {
+            self.doors.suspend()
+        } else {
+            self.doors.close();
+            None
+        };
+        // Its thread has the other end of the history.
+        drop(self.writer);
+        self.history.stop(clock::now());
+        Ok(suspension)
     }
 
     /// Serves without new requests.
@@ -83,9 +90,12 @@ impl Service {
 
     fn closing_turn(&mut self, until: Option<Mono>) -> Result<(), ControllerError> {
         let deadline = self.sequencer.poll_timeout().map(|(at, _)| at).into_iter().chain(until).min();
-        let [..] = self.doors.wait(clock::now().mono, deadline, [self.writer.as_fd(), self.documents.as_fd()]);
+        let fds = [self.writer.as_fd(), self.documents.as_fd(), self.archives.as_fd(), self.history.as_fd()];
+        let [..] = self.doors.wait(clock::now().mono, deadline, fds);
         let now = clock::now();
         self.take_documents(now);
+        self.take_archives(now);
+        self.take_history();
         self.take_outcome(now)?;
         self.sequencer.handle_timeout(now);
         self.depart(now);

@@ -3,7 +3,8 @@
 use super::peer::PeerId;
 use super::reactor::{Arrival, Endpoint, What};
 use crate::engine::zmtp::DisconnectReason;
-use crate::types::Caller;
+use crate::shell::incidents;
+use crate::types::{Caller, IncidentKind};
 
 impl Endpoint {
     /// Disconnects a peer, flushing pending output first.
@@ -17,6 +18,7 @@ impl Endpoint {
                 let line = format!("a connection {from} is refused: {reason}{}", remedy(reason));
                 if let Some(line) = self.accepting.refusals.turned_away(self.now, line) {
                     log::warn!("{line}");
+                    incidents::note(IncidentKind::Refused, line);
                 }
             }
             // Output that the stream does not take at once is lost.

@@ -14,8 +14,8 @@ use super::poller::{Poller, Ready};
 use super::stream::{Listener, Stream};
 use crate::engine::endpoint::{BufferBudget, ConnectionLimits};
 use crate::engine::zmtp::{Connection, DisconnectReason, Event, Settings};
-use crate::shell::clock;
-use crate::types::Mono;
+use crate::shell::{clock, incidents};
+use crate::types::{IncidentKind, Mono};
 
 /// Bytes of one peer that are read before the others have their turn.
 const CHUNK_BYTES: usize = 16_384;
@@ -170,6 +170,7 @@ impl Endpoint {
         self.handle_timeout();
         if let Some(line) = self.accepting.refusals.handle_timeout(self.now) {
             log::warn!("{line}");
+            incidents::note(IncidentKind::Refused, line);
         }
         (self.chunks_left, self.bytes_left) = (CHUNKS_PER_TURN, BYTES_PER_TURN);
         self.events_left = EVENTS_PER_TURN;

@@ -16,9 +16,9 @@ use crate::engine::push::{
     ANSWERS_PER_TURN, Complaint, Delivery, Effect, PushConfig, PushCounts, Received, ReceiverId,
 };
 use crate::engine::zmtp::KeyPair;
-use crate::shell::clock;
 use crate::shell::metrics::times;
-use crate::types::{Mono, PublicKey, PushAddress};
+use crate::shell::{clock, incidents};
+use crate::types::{IncidentKind, Mono, PublicKey, PushAddress};
 
 /// Pushes frames to addresses, in order for each address.
 ///
@@ -144,6 +144,7 @@ impl Pusher {
                 Effect::Log(complaint @ Complaint::NoSocket { .. }) => log::warn!("{complaint}"),
                 Effect::Log(complaint @ (Complaint::Dropped { .. } | Complaint::Unnamed(_))) => {
                     log::info!("{complaint}");
+                    incidents::note(IncidentKind::PushDropped, complaint.to_string());
                 }
             }
         }

@@ -6,6 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use super::{CommitError, Store};
 use crate::engine::controller::Record;
 use crate::shell::background::Background;
+use crate::shell::history::Feed;
 
 /// The result of [`Writer::commit`].
 pub type Outcome = Result<(), (CommitError, Vec<Record>)>;
@@ -15,13 +16,25 @@ pub type Outcome = Result<(), (CommitError, Vec<Record>)>;
 pub struct Writer(Background<Vec<Record>, Outcome>);
 
 impl Writer {
-    /// Moves the store to its thread.
+    /// Moves the store to its thread, with the history that gets the rounds of each commit.
     ///
     /// # Errors
     /// When descriptors or threads have run out.
-    pub fn start(mut store: Store) -> io::Result<Self> {
+    pub fn start(mut store: Store, mut history: Option<Feed>) -> io::Result<Self> {
         let thread = Background::start("store", move |records: Vec<Record>, done: &dyn Fn(Outcome)| {
-            done(store.commit(&records).map_err(|error| (error, records)));
+            if let Some(history) = &mut history {
+                history.before_commit(&records);
+            }
+            match store.commit(&records) {
+                Ok(()) => {
+                    // First: a client that learns of the end may ask for the history at once.
+                    if let Some(history) = &mut history {
+                        history.after_commit(records);
+                    }
+                    done(Ok(()));
+                }
+                Err(error) => done(Err((error, records))),
+            }
             store.keep_log_short();
         })?;
         Ok(Self(thread))

@@ -59,6 +59,9 @@ impl Controller {
     fn task_for(&mut self, now: Now, id: &AgentId) -> Option<TaskId> {
         self.catch_up(now);
         self.tasks.release_due(now);
+        if self.is_paused {
+            return None;
+        }
         loop {
             let agent = self.agents.get(id).filter(|agent| !agent.drained)?;
             let task = self.tasks.queue().best_for(agent.tools?.set, &agent.offer)?;

@@ -2,7 +2,7 @@
 
 use super::{Answer, Code, Controller, Effect, Filter, Goal, Record, Refusal, Reply, Ticket};
 use crate::protocol::requests::gate::GateChange;
-use crate::types::{GateSettings, Label, Now, Wall};
+use crate::types::{GateSettings, IncidentKind, Label, Now, Wall};
 
 impl Controller {
     /// Changes the settings of a gate.
@@ -22,7 +22,9 @@ impl Controller {
     pub(in crate::engine::controller) fn close_gate(&mut self, now: Now, name: &Label, until: Wall) {
         let mut settings = self.tasks.queue().gates.settings(name);
         if settings.closed_until.is_none_or(|at| at < until) {
-            self.journal.info(format!("gate {name} is closed until {until} by a task that was deferred"));
+            let line = format!("gate {name} is closed until {until} by a task that was deferred");
+            self.journal.info(line.clone());
+            self.incidents.push((IncidentKind::GateClosed, line));
             settings.closed_until = Some(until);
             self.put_gate(now, name, settings);
         }

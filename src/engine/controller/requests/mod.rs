@@ -2,12 +2,15 @@
 
 mod agents;
 mod apply;
+mod down;
 mod drain;
 mod exit;
 mod explain;
+mod forget;
 mod gate;
 mod graph;
 mod heartbeat;
+mod history;
 mod hold;
 mod job;
 mod kill;
@@ -65,7 +68,10 @@ impl Controller {
             Request::AgentDetails(page) => self.list_agents(now, ticket, page),
             Request::Explain(filter) => self.search_to_explain(now, ticket, filter),
             Request::Output(ask) => self.output(now, ticket, &ask),
+            Request::History(_) => history::without_one().into(),
             Request::Retry(task) => answer(self.retry(now, task)),
+            Request::Pause(interval) => self.pause(now, interval).into(),
+            Request::Forget(task) => answer(self.forget_request(now, task)),
             Request::Hold(task, hold) => answer(self.hold(now, task, hold)),
             Request::AgentDrain(agent, drain) => answer(self.drain(&agent, drain)),
             Request::GateSet(name, change) => answer(self.set_gate(now, &name, &change)),

@@ -43,6 +43,12 @@ pub(in crate::engine::controller) struct ArchiveWork {
 }
 
 impl Controller {
+    /// Whether submits wait until archives have been read.
+    #[must_use]
+    pub fn has_postponed(&self) -> bool {
+        !self.archives.postponed.is_empty()
+    }
+
     /// Takes the archives back that an earlier controller has stored.
     pub(in crate::engine::controller) fn restore_catalog(&mut self, now: Now, stored: StoredTools) {
         self.archives.folder = stored.folder;

@@ -6,10 +6,13 @@ mod after;
 mod archives;
 mod deadlines;
 mod dispatch;
+mod down;
 mod explain;
 mod family;
+mod forget;
 mod gates;
 mod graphs;
+mod history;
 mod hold;
 mod jobs;
 mod keys;
@@ -52,13 +55,14 @@ use crate::protocol::requests::retry::TASK_RETRY;
 use crate::protocol::requests::stats::{AgentCounts, TaskCounts};
 use crate::protocol::requests::submit::TASK_SUBMIT;
 use crate::protocol::requests::{self, FromAgent, Kind, Message, Request, Sender};
+use crate::protocol::rounds::of_record::finished_round;
 use crate::protocol::rules::{Rules, SubmitLimits};
 use crate::protocol::task::Filter;
 use crate::protocol::{Code, words};
 use crate::types::{
-    AgentId, Defer, ExitCode, Fields, GateSettings, GateVerdict, GateView, GraphChange, GraphId, HeldTool, JobMemo,
-    JobName, JobStatus, Label, Labels, Outcome, Phase, PhaseTimes, Policy, Round, RunResult, Session, TaskRecord,
-    TaskState, ToolDigest, ToolName, Wall,
+    AgentId, Defer, ExitCode, Fields, FinishedRound, GateSettings, GateVerdict, GateView, GraphChange, GraphId,
+    HeldTool, JobMemo, JobName, JobStatus, Label, Labels, Outcome, Phase, PhaseTimes, Policy, Round, RunResult,
+    Session, TaskRecord, TaskState, ToolDigest, ToolName, Wall,
 };
 
 const INTERVAL: Duration = Duration::from_secs(3);
@@ -75,6 +79,8 @@ struct World {
     /// The ends of tasks that were pushed again.
     pushed_again: Vec<TaskRecord>,
     published: Vec<Published>,
+    /// The rounds that went to the history.
+    ended: Vec<FinishedRound<'static>>,
     /// The contents of the disk.
     stored: BTreeMap<TaskId, TaskRecord>,
     gates: BTreeMap<Label, GateSettings>,
@@ -109,6 +115,7 @@ impl World {
             waiting_max: 100,
             waiting_bytes_max: 1_000_000_000,
             keep: Duration::from_secs(3600),
+            keeps_history: true,
             keep_bytes_max: 1_000_000,
             page_max: 10,
             agents_max: 100,
@@ -137,6 +144,7 @@ impl World {
             replies: Vec::new(),
             pushes: Vec::new(),
             pushed_again: Vec::new(),
+            ended: Vec::new(),
             gates: BTreeMap::new(),
             drained: BTreeSet::new(),
             memos: BTreeMap::new(),
@@ -169,6 +177,9 @@ impl World {
                     if self.loses_progress && [Phase::Preparing, Phase::Running].contains(&record.phase()) => {}
                 Effect::Record(Record::Put(record)) => {
                     self.stored.insert(record.id, *record);
+                }
+                Effect::Record(Record::Round(round, record)) => {
+                    self.ended.extend(finished_round(&record, round).map(FinishedRound::into_owned));
                 }
                 Effect::Record(Record::Remove(task)) => {
                     self.stored.remove(&task);

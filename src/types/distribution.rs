@@ -1,4 +1,4 @@
-//! The distribution of run times in a job: quantiles within five percent, in bounded memory, from which a run can be taken
+//! The distribution of run times, for example of those in a job: quantiles within five percent, in bounded memory, from which a run can be taken
 //! away again.
 //!
 //! A time is counted in one of sixteen buckets for each power of two of its microseconds, so that the middle of a bucket
@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::types::RunTimes;
+use super::RunTimes;
 
 /// Bits of a time that its bucket shows after the first one.
 const BITS: u32 = 4;
@@ -15,20 +15,22 @@ const BITS: u32 = 4;
 /// Buckets for each power of two, and times in microseconds that have a bucket of their own.
 const BUCKETS: u64 = 1 << BITS;
 
+/// How often which times occurred: see the head of the file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Distribution {
+pub struct Distribution {
     runs: BTreeMap<u16, u32>,
     len: u64,
 }
 
 impl Distribution {
-    pub(super) fn add(&mut self, time: Duration) {
+    /// Counts a time.
+    pub fn add(&mut self, time: Duration) {
         *self.runs.entry(bucket(time)).or_default() += 1;
         self.len += 1;
     }
 
     /// Takes a time away that was added before.
-    pub(super) fn remove(&mut self, time: Duration) {
+    pub fn remove(&mut self, time: Duration) {
         let bucket = bucket(time);
         if let Some(count) = self.runs.get_mut(&bucket) {
             *count -= 1;
@@ -40,13 +42,15 @@ impl Distribution {
     }
 
     /// The quantiles; `None` without a run.
-    pub(super) fn quantiles(&self) -> Option<RunTimes> {
+    #[must_use]
+    pub fn quantiles(&self) -> Option<RunTimes> {
         let max = self.runs.last_key_value().map(|(bucket, _)| middle(*bucket))?;
         Some(RunTimes { p50: self.quantile(50), p90: self.quantile(90), max })
     }
 
-    /// The time that so many percent of the runs did not exceed.
-    fn quantile(&self, percent: u64) -> Duration {
+    /// The time that so many percent of the runs did not exceed; zero without a run.
+    #[must_use]
+    pub fn quantile(&self, percent: u64) -> Duration {
         let wanted = (self.len * percent).div_ceil(100);
         let mut seen = 0;
         let reached = self.runs.iter().find(|(_, count)| {

@@ -1,0 +1,115 @@
+//! `llts history`: how many rounds ended in which way, and how long they took.
+
+use clap::Args;
+use clap::builder::{PossibleValuesParser, TypedValueParser as _};
+use serde_json::{Value, json};
+
+use super::Session;
+use super::exit::Failure;
+use super::output::to_value;
+use super::rounds::{Period, pages};
+use super::selection::FAILED;
+use super::table::Table;
+use super::{times, when};
+use crate::protocol::client::Listing;
+use crate::protocol::requests::history::{GroupKey, GroupRow, RoundFilter, summary};
+use crate::protocol::words;
+use crate::shell::clock;
+use crate::types::{RoundOutcome, Wall};
+
+#[derive(Args, Debug)]
+#[command(after_help = format!("\
+A round is one run of a task, or the wait of a task that ended without one. Counts are exact; p50, p90 and p99 of the run times and \
+of the times until an agent got the task are within five percent. Days are those of this machine's time zone. {}", when::PAST_HELP))]
+pub(super) struct HistoryArgs {
+    #[command(flatten)]
+    period: Period,
+    /// Only rounds that ended like this; several words with commas between them
+    #[arg(long, value_name = "OUTCOME", value_delimiter = ',', ignore_case = true, value_parser = outcome())]
+    outcome: Vec<RoundOutcome>,
+    /// Only rounds that ended as FAILED, TIMED_OUT or LOST
+    #[arg(long, conflicts_with = "outcome")]
+    failed: bool,
+    /// Only those of this tool
+    #[arg(long, value_name = "NAME")]
+    tool: Option<String>,
+    /// Only those of this job
+    #[arg(long, value_name = "NAME")]
+    job: Option<String>,
+    /// Only those of this agent
+    #[arg(long, value_name = "NAME")]
+    agent: Option<String>,
+    /// One row for each different combination of these; several words with commas between them
+    #[arg(long, value_name = "KEY", value_delimiter = ',', default_value = "day,tool", value_parser = key())]
+    group: Vec<GroupKey>,
+    /// Maximum number of rows
+    #[arg(long, value_name = "N", default_value_t = 1000)]
+    limit: u64,
+    /// Number of rows to skip
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    offset: u64,
+}
+
+fn outcome() -> impl clap::builder::TypedValueParser<Value = RoundOutcome> {
+    PossibleValuesParser::new(RoundOutcome::ALL.map(words::round_outcome)).try_map(|word| {
+        words::round_outcome_of(&word.to_ascii_uppercase()).ok_or_else(|| format!("{word} is none of them"))
+    })
+}
+
+fn key() -> impl clap::builder::TypedValueParser<Value = GroupKey> {
+    PossibleValuesParser::new(GroupKey::ALL.map(GroupKey::word)).try_map(|word| {
+        GroupKey::ALL.into_iter().find(|key| key.word() == word).ok_or_else(|| format!("{word} is none of them"))
+    })
+}
+
+pub(super) fn run(session: &mut Session, args: &HistoryArgs) -> Result<u8, Failure> {
+    let now = clock::now().wall;
+    let (since, until) = args.period.bounds(now);
+    let failed = FAILED.iter().copied().map(RoundOutcome::Ended);
+    let filter = RoundFilter {
+        outcomes: if args.failed { failed.collect() } else { args.outcome.clone() },
+        tool: args.tool.clone(),
+        job: args.job.clone(),
+        agent: args.agent.clone(),
+        ..RoundFilter::between(since, until)
+    };
+    let clock_ahead = when::clock_ahead(now);
+    let ask = |offset, limit| summary(&filter, &args.group, clock_ahead, offset, limit);
+    let Listing { total, rows } =
+        pages(&session.client()?, args.offset, args.limit, |client, offset, limit| client.ask(&ask(offset, limit)))?;
+    if session.out.is_json() {
+        let groups: Vec<Value> = rows.iter().map(|group| to_value(group.fields())).collect();
+        session.out.value(&json!({ "total": total, "groups": groups }));
+        return Ok(0);
+    }
+    let keys = args.group.iter().map(|key| key.word().to_uppercase());
+    let others =
+        ["ROUNDS", "OK", "FAILED", "TIMED_OUT", "LOST", "OTHER", "P50", "P90", "P99", "WAITED_P50", "WAITED_P99"];
+    let head: Vec<_> = keys.chain(others.map(str::to_owned)).collect();
+    let mut table = Table::new(&head.iter().map(String::as_str).collect::<Vec<_>>());
+    for group in &rows {
+        let keys = args.group.iter().map(|key| shown(*key, group.key(*key)));
+        table.row(keys.chain(cells(group)));
+    }
+    session.out.table(&table);
+    session.out.next_page("groups", args.offset, rows.len(), total);
+    Ok(0)
+}
+
+fn shown(key: GroupKey, value: &str) -> String {
+    let at =
+        || value.parse::<u64>().ok().map(|seconds| times::local(Wall::from_micros(seconds.saturating_mul(1_000_000))));
+    match key {
+        GroupKey::Hour => at().unwrap_or_default(),
+        GroupKey::Day | GroupKey::Tool | GroupKey::Outcome | GroupKey::Job | GroupKey::Agent => value.to_owned(),
+    }
+}
+
+fn cells(group: &GroupRow) -> impl Iterator<Item = String> {
+    let known = [group.succeeded(), group.failed(), group.timed_out(), group.lost()];
+    let other = group.count().saturating_sub(known.iter().sum());
+    let counts = std::iter::once(group.count()).chain(known).chain([other]).map(|count| count.to_string());
+    let [waited_p50, _, waited_p99] = group.waited();
+    let times = group.ran().into_iter().chain([waited_p50, waited_p99]);
+    counts.chain(times.map(|time| time.map(times::seconds).unwrap_or_default()))
+}

@@ -1,0 +1,80 @@
+//! The store's end of the history: the rounds of each commit, and how far they are written.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::Sender;
+
+use super::jobs::{Job, Progress};
+use crate::engine::controller::Record;
+use crate::types::TaskId;
+
+/// Rounds on their way to the thread of the history, with the whole record of each.
+const QUEUED_MAX: u64 = 50_000;
+
+/// See the [module](self).
+#[derive(Debug)]
+pub struct Feed {
+    jobs: Sender<Job>,
+    progress: Arc<Progress>,
+    /// The number of the last round that was sent.
+    sent: u64,
+    /// The rounds that may not be written yet, by their numbers.
+    open: VecDeque<(u64, TaskId)>,
+}
+
+impl Feed {
+    pub(super) const fn new(jobs: Sender<Job>, progress: Arc<Progress>) -> Self {
+        Self { jobs, progress, sent: 0, open: VecDeque::new() }
+    }
+
+    /// Before a commit: what it forgets must be written, because the store cannot provide it a second time.
+    pub fn before_commit(&mut self, records: &[Record]) {
+        let forgotten = |record: &Record| if let Record::Remove(task) = record { Some(*task) } else { None };
+        if !records.iter().any(|record| forgotten(record).is_some()) {
+            return;
+        }
+        self.drop_written();
+        if self.open.is_empty() {
+            return;
+        }
+        let forgotten: BTreeSet<TaskId> = records.iter().filter_map(forgotten).collect();
+        let last = self.open.iter().rev().find(|(_, task)| forgotten.contains(task));
+        if let Some((number, _)) = last.copied() {
+            let _ = self.jobs.send(Job::Flush);
+            self.progress.wait_for(number);
+        }
+    }
+
+    /// After a commit: its rounds go to the history.
+    pub fn after_commit(&mut self, records: Vec<Record>) {
+        let mut rounds = Vec::new();
+        for record in records {
+            if let Record::Round(round, task) = record {
+                rounds.push((round, task));
+            }
+        }
+        if rounds.is_empty() {
+            return;
+        }
+        let count = rounds.len() as u64;
+        if self.progress.queued.load(Ordering::Relaxed) > QUEUED_MAX {
+            self.progress.left_out.fetch_add(count, Ordering::Relaxed);
+            return;
+        }
+        self.drop_written();
+        for (_, task) in &rounds {
+            self.sent += 1;
+            self.open.push_back((self.sent, task.id));
+        }
+        self.progress.queued.fetch_add(count, Ordering::Relaxed);
+        let _ = self.jobs.send(Job::Rounds(self.sent, rounds));
+    }
+
+    fn drop_written(&mut self) {
+        let up_to = self.progress.up_to();
+        while self.open.front().is_some_and(|(number, _)| *number <= up_to) {
+            self.open.pop_front();
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! The thread that writes.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
+
+use super::folder::{Appender, Folder};
+use super::jobs::{Asked, Job, Progress};
+use super::recovery;
+use crate::engine::history::{Day, Keeper};
+use crate::protocol::rounds::of_record::finished_round;
+use crate::shell::{clock, logging};
+use crate::types::{Incident, IncidentKind, Now, TaskRecord};
+
+pub(super) struct Writer {
+    keeper: Keeper,
+    folder: Folder,
+    appender: Appender,
+    keep_days: u32,
+    progress: Arc<Progress>,
+    asks: Sender<Asked>,
+    /// The number of the last round that was received.
+    received: u64,
+    /// Questions that wait for the next write.
+    asked: Vec<Asked>,
+    /// Files of earlier days have been removed.
+    first_kept: Option<Day>,
+}
+
+impl Writer {
+    pub(super) const fn new(
+        keeper: Keeper,
+        folder: Folder,
+        appender: Appender,
+        keep_days: u32,
+        progress: Arc<Progress>,
+        asks: Sender<Asked>,
+    ) -> Self {
+        Self { keeper, folder, appender, keep_days, progress, asks, received: 0, asked: Vec::new(), first_kept: None }
+    }
+
+    /// Adds what the files lack of the stored tasks, and notes the start.
+    pub(super) fn begin(&mut self, now: Now, stored: &[TaskRecord]) {
+        match recovery::missing(&self.folder, stored) {
+            Ok(missing) => {
+                for (record, round) in &missing {
+                    if let Some(row) = finished_round(record, *round) {
+                        self.keeper.handle_round(now, &row);
+                    }
+                    self.write(now);
+                }
+                if !missing.is_empty() {
+                    log::info!(
+                        "{} finished rounds of the store were not in the history: they are added",
+                        missing.len()
+                    );
+                }
+            }
+            Err(error) => log::warn!("the history cannot be compared with the store: {error}"),
+        }
+        let (kind, text) = match recovery::last_of_life(&self.folder) {
+            Some(IncidentKind::Started | IncidentKind::Crashed) => (
+                IncidentKind::Crashed,
+                "the controller has started; the one before was not stopped: killed, or crashed",
+            ),
+            _ => (IncidentKind::Started, "the controller has started"),
+        };
+        self.keeper.handle_incident(now, Incident { at: now.wall, kind, text: text.to_owned() });
+    }
+
+    pub(super) fn run(mut self, jobs: &Receiver<Job>) {
+        loop {
+            let now = clock::now();
+            self.turn(now);
+            let received = match self.keeper.poll_timeout() {
+                Some(at) => jobs.recv_timeout(at.since(now.mono)),
+                None => jobs.recv().map_err(|_| RecvTimeoutError::Disconnected),
+            };
+            match received {
+                Err(RecvTimeoutError::Timeout) => {}
+                Ok(Job::Stop) | Err(RecvTimeoutError::Disconnected) => break,
+                Ok(job) => self.take(clock::now(), job),
+            }
+        }
+        let now = clock::now();
+        self.keeper.handle_flush(now);
+        self.turn(now);
+        self.progress.end();
+    }
+
+    pub(super) fn take(&mut self, now: Now, job: Job) {
+        match job {
+            Job::Rounds(number, rounds) => {
+                self.progress.queued.fetch_sub(rounds.len() as u64, Ordering::Relaxed);
+                self.received = number;
+                for (round, record) in &rounds {
+                    if let Some(row) = finished_round(record, *round) {
+                        self.keeper.handle_round(now, &row);
+                    }
+                }
+            }
+            Job::Incident(incident) => self.keeper.handle_incident(now, incident),
+            Job::Ask(asked) => {
+                self.keeper.handle_flush(now);
+                self.asked.push(asked);
+            }
+            Job::Flush => self.keeper.handle_flush(now),
+            Job::Stop => {}
+        }
+    }
+
+    /// Writes what is due, and passes the questions on that waited for it.
+    pub(super) fn turn(&mut self, now: Now) {
+        let left_out = self.progress.left_out.swap(0, Ordering::Relaxed);
+        if left_out > 0 {
+            self.keeper.handle_overflow(now, left_out, "rounds end faster than they are written");
+        }
+        self.write(now);
+        logging::write(self.keeper.take_log());
+        let is_written = self.keeper.is_at_rest();
+        self.progress.set(is_written.then_some(self.received), self.keeper.is_in_trouble());
+        for asked in self.asked.drain(..) {
+            // The reader ends before us only by a panic, which the log shows.
+            let _ = self.asks.send(asked);
+        }
+        let first_kept = Day::first_kept(now.wall, self.keep_days);
+        if self.first_kept != Some(first_kept) {
+            self.first_kept = Some(first_kept);
+            if let Err(error) = self.folder.remove_before(first_kept) {
+                log::warn!("old files of the history cannot be removed: {error}");
+            }
+        }
+    }
+
+    fn write(&mut self, now: Now) {
+        self.keeper.handle_timeout(now);
+        while let Some(write) = self.keeper.poll_write(now) {
+            match self.appender.append(&write) {
+                Ok(()) => self.keeper.handle_written(now, &write),
+                Err(error) => self.keeper.handle_trouble(now, &error.to_string()),
+            }
+        }
+    }
+}
