@@ -113,6 +113,19 @@ fn a_source_is_refused_until_the_configuration_lists_it() {
         let reply = submit(&client, "http://127.0.0.1:1/p.zip", &Value::from(fields));
         assert_ne!(reply["__CODE__"], 0, "{name}: {reply}");
     }
+    let no_commands = Sandbox::start_with(
+        0,
+        &[],
+        &[
+            ("LLTS_SOURCE_ALLOW_SCHEMES", "http".to_owned()),
+            ("LLTS_SOURCE_ALLOW_HOSTS", "127.0.0.1".to_owned()),
+            ("LLTS_ALLOW_COMMANDS", "no".to_owned()),
+        ],
+    );
+    let alone = no_commands.client();
+    assert_eq!(submit(&alone, "http://127.0.0.1:1/p.zip", &json!({}))["__CODE__"], 0);
+    let reply = submit(&alone, "http://127.0.0.1:1/p.zip", &json!({ "__INPUT__": "; id" }));
+    assert_eq!(reply["__CODE__"], -1011, "it is text for a shell: {reply}");
     let many = json!({ "__OPERATION__": "p", "__TASKS__": [{ "__SOURCE__": "http://127.0.0.2/p.zip" }] });
     assert_eq!(client.code("TASK/SUBMIT_MANY", many), -1011);
     let stray = client.ask("TASK/SUBMIT", json!({ "__OPERATION__": "p", "__INPUT__": "x" }));

@@ -168,3 +168,22 @@ fn a_submit_with_a_key_is_handed_out_after_its_commit() {
     let Answer::Now(reply @ Reply::Assigned(_, _)) = answer else { panic!("{answer:?}") };
     assert_eq!(claim_of_reply(&reply), Claim::Nothing, "its submit is stored already");
 }
+
+/// A round of a TDF task runs once: the next controller must know of a run, also of a task that had waited for its agent.
+#[test]
+fn a_fetched_program_with_a_key_is_handed_out_after_its_commit() {
+    use crate::protocol::requests::heartbeat::{Heartbeat, ToldTools};
+    use crate::types::ToolSet;
+    let mut world = World::new();
+    let tools = ToldTools { generation: Some(1), set: Some(ToolSet::every().and_built_ins()), looked: None };
+    let _ = world.say("a", FromAgent::Heartbeat(Heartbeat { tools: Some(tools), ..Heartbeat::default() }));
+    let source = |fields: Fields| fields.with(words::SOURCE, "http://x/run.sh").with(words::SOURCE_UNCHECKED, true);
+    for (fields, expected) in [(keyed("k"), Claim::Promise), (Fields::new(), Claim::Nothing)] {
+        let task = world.submitted(&source(fields));
+        world.controller.handle_committed(Some(task));
+        let (_, answer) = world.say("a", FromAgent::Apply(None));
+        let Answer::Now(reply @ Reply::Assigned(_, _)) = answer else { panic!("{answer:?}") };
+        assert_eq!(claim_of_reply(&reply), expected);
+        world.ends("a", task, Round(0), result(0));
+    }
+}

@@ -97,7 +97,10 @@ impl Kind {
             // What mends and tidies once a minute, and the look of a manager's round.
             _ if arguments.len() == 2 || text(2) == "1000" || text(5) == "from" => Self::Poll,
             // The lease of the server, and the pages and facts of a round.
-            _ if text(1) == "10000" || ["open", "running", "executed", "timeout", "failure"].contains(&text(0)) => {
+            // A server tells its name, its process and a number: words with blanks between them.
+            _ if arguments.contains(&"\"10000\"")
+                || ["open", "running", "executed", "timeout", "failure"].contains(&text(0)) =>
+            {
                 Self::Poll
             }
             _ => Self::Other,
