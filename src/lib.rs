@@ -168,6 +168,11 @@
 //! killed at whatever time. A command ends as a run.sh does ([`engine::run`]), and a worker has a guard as an agent has
 //! one.
 //!
+//! What llts adds to the document is announced in JOIN and accepted in JOIN_ACK ([`protocol::prompt::Offer`],
+//! [`protocol::prompt::Welcome`]), so that originals see none of it: a run goes on for the time of a lease while its worker has no
+//! connection, its report is kept until it is confirmed, and its results come to the master. The output of a failed run is
+//! searched for limits of the service behind it ([`engine::worker::signs`]).
+//!
 //! # TDF
 //!
 //! Tasks in Redis, for programs and machines that share nothing else ([`shell::tdf`]): what an original of TDF writes is read, and what is

@@ -285,7 +285,7 @@ mod tests {
         for line in [
             "720 prompts an hour, usually 2.0 s each; about 15.0 s left",
             "no prompt is handed out: by order",
-            "claude is limited for 60.0 s",
+            "claude is limited for 1 min 0 s",
             "a.txt is with a worker without a connection, for 30.0 s more",
             "box-1 rests for 9.0 s: the disk\u{fffd}\u{fffd}[2J is full",
         ] {
