@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::Session;
 use super::exit::Failure;
 use super::output::to_value;
-use super::rounds::{Period, pages};
+use super::rounds::{Period, READING_MAX, pages};
 use super::selection::FAILED;
 use super::table::Table;
 use super::{times, when};
@@ -75,8 +75,9 @@ pub(super) fn run(session: &mut Session, args: &HistoryArgs) -> Result<u8, Failu
     };
     let clock_ahead = when::clock_ahead(now);
     let ask = |offset, limit| summary(&filter, &args.group, clock_ahead, offset, limit);
-    let Listing { total, rows } =
-        pages(&session.client()?, args.offset, args.limit, |client, offset, limit| client.ask(&ask(offset, limit)))?;
+    let Listing { total, rows } = pages(&session.client()?, args.offset, args.limit, |client, offset, limit| {
+        client.ask_patiently(&ask(offset, limit), READING_MAX)
+    })?;
     if session.out.is_json() {
         let groups: Vec<Value> = rows.iter().map(|group| to_value(group.fields())).collect();
         session.out.value(&json!({ "total": total, "groups": groups }));

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::Session;
 use super::exit::Failure;
 use super::output::to_value;
-use super::rounds::{Period, pages};
+use super::rounds::{Period, READING_MAX, pages};
 use super::table::Table;
 use super::{times, when};
 use crate::protocol::client::Listing;
@@ -42,8 +42,9 @@ pub(super) fn run(session: &mut Session, args: &IncidentsArgs) -> Result<u8, Fai
     let (since, until) = args.period.bounds(clock::now().wall);
     let filter = RoundFilter::between(since, until);
     let ask = |offset, limit| incidents(&filter, args.kind, offset, limit);
-    let Listing { total, rows } =
-        pages(&session.client()?, args.offset, args.limit, |client, offset, limit| client.ask(&ask(offset, limit)))?;
+    let Listing { total, rows } = pages(&session.client()?, args.offset, args.limit, |client, offset, limit| {
+        client.ask_patiently(&ask(offset, limit), READING_MAX)
+    })?;
     if session.out.is_json() {
         let incidents: Vec<Value> = rows.iter().map(|incident| to_value(incident.fields())).collect();
         session.out.value(&json!({ "total": total, "incidents": incidents }));

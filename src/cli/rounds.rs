@@ -1,5 +1,7 @@
 //! Finished rounds of the history, as `llts list` shows them, and the time that questions about the history are about.
 
+use std::time::Duration;
+
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser as _};
 use serde_json::{Value, json};
@@ -14,11 +16,15 @@ use super::when::{self, Past};
 use crate::client::{Client, ClientError};
 use crate::protocol::client::Listing;
 use crate::protocol::requests::history::{self, Found, RoundRow, SortKey};
+use crate::protocol::requests::stats;
 use crate::shell::clock;
 use crate::types::Wall;
 
 /// Rows that are asked for at once.
 const PAGE: u64 = 10_000;
+
+/// The time that the controller may take to read: some tenths of a second for a million rounds.
+pub(super) const READING_MAX: Duration = Duration::from_secs(60);
 
 /// A time of the past.
 #[derive(Args, Clone, Debug, Default)]
@@ -88,8 +94,9 @@ pub(super) fn list(
     (filter.tool, filter.agent) = (args.tool.clone(), args.agent.clone());
     let sort = args.sort.unwrap_or(SortKey::Ended);
     let ask = |offset, limit| history::rounds(&filter, sort, args.reverse, offset, limit);
-    let Listing { total, rows } =
-        pages(&session.client()?, offset, limit, |client, offset, limit| client.ask(&ask(offset, limit)))?;
+    let Listing { total, rows } = pages(&session.client()?, offset, limit, |client, offset, limit| {
+        client.ask_patiently(&ask(offset, limit), READING_MAX)
+    })?;
     if session.out.is_json() {
         let rounds: Vec<Value> = rows.iter().map(|round| to_value(round.fields())).collect();
         session.out.value(&json!({ "total": total, "rounds": rounds }));
@@ -127,6 +134,8 @@ pub(super) fn pages<T>(
     limit: u64,
     mut ask: impl FnMut(&Client, u64, u64) -> Result<Found<T>, ClientError>,
 ) -> Result<Listing<T>, Failure> {
+    // A controller that is not there is noticed as soon as by other commands.
+    client.ask(&stats::tasks())?;
     let mut all = Listing { total: 0, rows: Vec::new() };
     loop {
         let count = all.rows.len() as u64;
