@@ -19,6 +19,7 @@ mod policy;
 mod relations;
 mod rounds;
 mod selection;
+mod states;
 mod table;
 mod tails;
 mod times;

@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 
 use clap::Args;
-use clap::builder::{PossibleValuesParser, TypedValueParser};
 
 use super::exit::{self, Failure};
 use super::parameter::{self, Parameter};
+use super::states::{outcome, phase};
 use crate::client::{Client, ClientError};
 use crate::protocol::client::{Listing, Selector, TaskView};
 use crate::protocol::requests::history::RoundFilter;
@@ -385,23 +385,6 @@ fn which(text: &str) -> Result<Which, String> {
         },
         _ => Ok(Which::Id(text.to_owned())),
     }
-}
-
-fn phase() -> impl TypedValueParser<Value = Phase> {
-    word(Phase::ALL.map(words::phase), words::phase_of)
-}
-
-fn outcome() -> impl TypedValueParser<Value = Outcome> {
-    word(Outcome::ALL.map(words::outcome), words::outcome_of)
-}
-
-/// One of the words of the wire, in upper or lower case.
-fn word<T, const N: usize>(words: [&'static str; N], of: fn(&str) -> Option<T>) -> impl TypedValueParser<Value = T>
-where
-    T: Clone + Send + Sync + 'static,
-{
-    PossibleValuesParser::new(words)
-        .try_map(move |word| of(&word.to_ascii_uppercase()).ok_or_else(|| format!("{word} is none of them")))
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess
 
 pub(super) use list::List;
 
-pub use slices::{has_member, member};
+pub use slices::{has_member, member, value_of};
 
 use list::ListValue;
 

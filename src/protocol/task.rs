@@ -56,18 +56,13 @@ pub fn is_ours(name: &str) -> bool {
 /// The given id of a task as JSON, as in [`Filter::given_id`].
 #[must_use]
 pub fn given_id(record: &TaskRecord) -> Option<&str> {
-    json::member(&record.submitted, words::GIVEN_ID).and_then(value_of)
+    json::member(&record.submitted, words::GIVEN_ID).and_then(json::value_of)
 }
 
 /// The submit key of a task, as JSON.
 #[must_use]
 pub fn submit_key(record: &TaskRecord) -> Option<&str> {
-    json::member(&record.submitted, words::SUBMIT_KEY).and_then(value_of)
-}
-
-/// The value of a member, both as JSON. The names used here contain no colon.
-pub(super) fn value_of(member: &str) -> Option<&str> {
-    member.split_once(':').map(|(_, value)| value)
+    json::member(&record.submitted, words::SUBMIT_KEY).and_then(json::value_of)
 }
 
 /// Whether a task was submitted with exactly these fields, in any order; the service has added `__ALLOWED_SOURCES__`.
@@ -134,7 +129,7 @@ impl Filter {
     #[must_use]
     pub fn given_id(&self) -> Option<&str> {
         let wanted = self.fields.iter().find(|wanted| wanted.name == words::GIVEN_ID)?;
-        value_of(&wanted.member)
+        json::value_of(&wanted.member)
     }
 
     /// Whether a match must belong to a job.

@@ -4,6 +4,7 @@ pub(crate) const SHELL: &[(&str, &[&str])] = &[
     ("background", &[]),
     ("clock", &[]),
     ("disk_room", &[]),
+    ("file_digest", &[]),
     ("file_part", &[]),
     ("file_stamp", &[]),
     ("folder_watch", &[]),

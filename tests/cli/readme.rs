@@ -22,9 +22,10 @@ fn each_command_of_the_readme_is_one_of_this_program() {
     let commands = commands();
     assert!(commands.len() > 25, "{commands:?}");
     for command in commands {
-        // Arguments are read up to --help, which is before the words behind -- and a line for sh.
-        let own =
-            [" -- ", " --sh ", " | "].iter().fold(&*command, |own, end| own.split(end).next().unwrap_or_default());
+        // Arguments are read up to --help, which is before the words behind -- and lines for sh.
+        let own = [" -- ", " --sh ", " --input ", " | "]
+            .iter()
+            .fold(&*command, |own, end| own.split(end).next().unwrap_or_default());
         let mut llts = Command::new(env!("CARGO_BIN_EXE_llts"));
         let said = llts.args(own.split_whitespace()).arg("--help").stdin(Stdio::null()).output().expect("started");
         assert!(said.status.success(), "llts {command}: {}", String::from_utf8_lossy(&said.stderr));
@@ -40,7 +41,7 @@ fn each_tool_that_the_readme_runs_is_there_or_made_before() {
         match words.as_slice() {
             ["tool", "new", folder] => made.extend(folder.strip_prefix("tools/").map(str::to_owned)),
             // A command in place of a tool.
-            ["run" | "submit", option, ..] if option.starts_with('-') => {}
+            ["run" | "submit", option, ..] if option.starts_with('-') || words.contains(&"--source") => {}
             ["run" | "submit", tool, ..] => {
                 let is_there = tools.join(tool).join("run.sh").exists() || made.iter().any(|name| name == tool);
                 assert!(is_there, "llts {command}: there is no tool {tool}");

@@ -16,7 +16,7 @@
 //! [`retention`] decides how long finished tasks are kept; the [`sequencer`], around the [`Controller`], decides
 //! when each message leaves, with the [`commit_queue`]; [`batch_delay`] how long it may be delayed. The phases of a task
 //! are in [`transition`], those of a slot in [`agents`]. [`verdict`] decides whether another round follows, and
-//! [`deadlines`] handles changes by time alone, and [`end_lines`] tells the log of ends without success.
+//! [`deadlines`] handles changes by time alone, [`closing`] the end of a connection and of the controller itself, and [`end_lines`] tells the log of ends without success.
 //!
 //! Cost: a submit, a dispatch, a report and a timer are O(log n) in tasks and agents. If tasks require tags, they are also
 //! linear in the different sets of tags among the idle agents; if agents differ in tools, in the different sets of tools
@@ -30,6 +30,7 @@ mod agents;
 mod assign;
 mod batch_delay;
 mod catalog;
+mod closing;
 mod commit_queue;
 mod deadlines;
 mod departure;
@@ -245,48 +246,6 @@ impl Controller {
             store_trouble: None,
             settings,
         }
-    }
-
-    /// Refuses submits from here on and answers all parked requests.
-    pub fn handle_stop(&mut self) {
-        self.stopping = true;
-        let parked: Vec<_> = self.agents.parked_tickets().map(|(id, _)| id.clone()).collect();
-        for id in parked {
-            self.unpark(&id);
-        }
-        let waits: Vec<_> = self.waits.iter().map(|(ticket, _)| ticket).collect();
-        for ticket in waits {
-            self.answer_waiter(ticket);
-        }
-        self.refuse_sought_graphs();
-        self.refuse_postponed();
-        self.stop_outputs();
-        self.flush_graph_statuses();
-    }
-
-    /// A connection is gone: its parked queries, its searches and the requests of its agents are dropped. Returns the tickets
-    /// that therefore get no answer.
-    #[must_use]
-    pub fn handle_disconnected(&mut self, connection: ConnectionId) -> Vec<Ticket> {
-        let mut forgotten = self.waits.of(connection);
-        for ticket in &forgotten {
-            self.waits.remove(*ticket);
-            self.timers.clear(&Timer::QueryWait(*ticket));
-        }
-        for ticket in self.sought_graphs.of(connection) {
-            self.sought_graphs.remove(ticket);
-            self.timers.clear(&Timer::SoughtGraph(ticket));
-            forgotten.push(ticket);
-        }
-        forgotten.extend(self.forget_postponed(connection));
-        forgotten.extend(self.scans.forget(connection));
-        forgotten.extend(self.forget_outputs(connection));
-        for (agent, ticket) in self.agents.parked_by(connection) {
-            self.agents.set_slot(&agent, agent::Slot::Free);
-            self.timers.clear(&Timer::ApplyWait(agent));
-            forgotten.push(ticket);
-        }
-        forgotten
     }
 
     /// The store cannot be written, or can be written again. Meanwhile submits are refused and everything else continues.

@@ -6,6 +6,12 @@ pub fn has_member(members: &str, wanted: &str) -> bool {
     MemberSlices { rest: members }.any(|member| member == wanted)
 }
 
+/// The value of a member, both as JSON. The names used here contain no colon.
+#[must_use]
+pub fn value_of(member: &str) -> Option<&str> {
+    member.split_once(':').map(|(_, value)| value)
+}
+
 /// The member with this name, which needs no escapes, among `members` (as [`super::members`] writes them).
 #[must_use]
 pub fn member<'a>(members: &'a str, name: &str) -> Option<&'a str> {

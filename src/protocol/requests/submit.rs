@@ -58,7 +58,7 @@ impl Submit {
     #[must_use]
     pub fn submit_key(&self) -> Option<String> {
         let key = self.fields.get(words::SUBMIT_KEY)?;
-        task::value_of(&json::members(&Fields::new().with(words::SUBMIT_KEY, key.clone()))).map(str::to_owned)
+        json::value_of(&json::members(&Fields::new().with(words::SUBMIT_KEY, key.clone()))).map(str::to_owned)
     }
 
     /// The submitted fields as members of a JSON object.

@@ -1,0 +1,23 @@
+//! The words for phases and outcomes, as arguments.
+
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+
+use crate::protocol::words;
+use crate::types::{Outcome, Phase};
+
+pub(super) fn phase() -> impl TypedValueParser<Value = Phase> {
+    word(Phase::ALL.map(words::phase), words::phase_of)
+}
+
+pub(super) fn outcome() -> impl TypedValueParser<Value = Outcome> {
+    word(Outcome::ALL.map(words::outcome), words::outcome_of)
+}
+
+/// One of the words of the wire, in upper or lower case.
+fn word<T, const N: usize>(words: [&'static str; N], of: fn(&str) -> Option<T>) -> impl TypedValueParser<Value = T>
+where
+    T: Clone + Send + Sync + 'static,
+{
+    PossibleValuesParser::new(words)
+        .try_map(move |word| of(&word.to_ascii_uppercase()).ok_or_else(|| format!("{word} is none of them")))
+}

@@ -1,0 +1,48 @@
+//! The end of a connection, and of the controller itself.
+
+use super::effect::{ConnectionId, Ticket, Timer};
+use super::{Controller, agent};
+
+impl Controller {
+    /// Refuses submits from here on and answers all parked requests.
+    pub fn handle_stop(&mut self) {
+        self.stopping = true;
+        let parked: Vec<_> = self.agents.parked_tickets().map(|(id, _)| id.clone()).collect();
+        for id in parked {
+            self.unpark(&id);
+        }
+        let waits: Vec<_> = self.waits.iter().map(|(ticket, _)| ticket).collect();
+        for ticket in waits {
+            self.answer_waiter(ticket);
+        }
+        self.refuse_sought_graphs();
+        self.refuse_postponed();
+        self.stop_outputs();
+        self.flush_graph_statuses();
+    }
+
+    /// A connection is gone: its parked queries, its searches and the requests of its agents are dropped. Returns the tickets
+    /// that therefore get no answer.
+    #[must_use]
+    pub fn handle_disconnected(&mut self, connection: ConnectionId) -> Vec<Ticket> {
+        let mut forgotten = self.waits.of(connection);
+        for ticket in &forgotten {
+            self.waits.remove(*ticket);
+            self.timers.clear(&Timer::QueryWait(*ticket));
+        }
+        for ticket in self.sought_graphs.of(connection) {
+            self.sought_graphs.remove(ticket);
+            self.timers.clear(&Timer::SoughtGraph(ticket));
+            forgotten.push(ticket);
+        }
+        forgotten.extend(self.forget_postponed(connection));
+        forgotten.extend(self.scans.forget(connection));
+        forgotten.extend(self.forget_outputs(connection));
+        for (agent, ticket) in self.agents.parked_by(connection) {
+            self.agents.set_slot(&agent, agent::Slot::Free);
+            self.timers.clear(&Timer::ApplyWait(agent));
+            forgotten.push(ticket);
+        }
+        forgotten
+    }
+}
