@@ -40,7 +40,8 @@ def test_kills_lose_no_prompt_and_double_none(prompts):
         prompts.write(name, f"sleep {dice.uniform(0.0, 0.1):.3f}\n{verdict} {number}\n")
 
     start = {
-        "master": lambda: prompts.master(),
+        # A worker that was killed while no master was there does not come back for its prompt, which waits for it as long as this.
+        "master": lambda: prompts.master(LEASE=3000),
         **{f"document {number}": prompts.document_worker for number in range(3)},
         **{f"worker {number}": lambda: prompts.worker(SCRIPT, "--patience", "forever") for number in range(2)},
     }
