@@ -96,6 +96,8 @@ impl Kind {
             _ if text(2) == "w1" => Self::Report,
             // What mends and tidies once a minute, and the look of a manager's round.
             _ if arguments.len() == 2 || text(2) == "1000" || text(5) == "from" => Self::Poll,
+            // A page of a server's round: ids with their scores, whose number no other script reaches.
+            _ if arguments.len() > 100 => Self::Poll,
             // The lease of the server, and the pages and facts of a round.
             // A server tells its name, its process and a number: words with blanks between them.
             _ if arguments.contains(&"\"10000\"")
