@@ -111,9 +111,11 @@ fn nearest_tool(client: &Client, task: &TaskView) -> String {
         return String::new();
     }
     let agents = super::agents::collect(client).unwrap_or_default();
-    let names: BTreeSet<_> = agents.iter().filter_map(AgentRow::tools).flat_map(names_of).collect();
+    let mut names: BTreeSet<_> = agents.iter().filter_map(AgentRow::tools).flat_map(names_of).collect();
+    let held = super::tool::held::collect(client).unwrap_or_default();
+    names.extend(held.iter().filter_map(|row| ToolName::new(row.name()).ok()));
     match nearest(task.tool(), names.iter().map(ToolName::as_str)) {
-        Some(name) => format!("; the nearest tool that an agent has is {name}"),
+        Some(name) => format!("; the nearest tool is {name}"),
         None => String::new(),
     }
 }

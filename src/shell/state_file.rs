@@ -21,9 +21,9 @@ pub(super) fn read<T: DeserializeOwned>(path: &Path) -> io::Result<T> {
 pub(super) fn replace(path: &Path, value: &impl Serialize) -> io::Result<()> {
     let mut text = serde_json::to_vec_pretty(value)?;
     text.push(b'\n');
-    let new = path.with_added_extension("new");
+    // Two processes may replace it at the same time.
+    let new = path.with_added_extension(format!("new-{}", std::process::id()));
     let mut out = File::create(&new)?;
-    out.write_all(&text)?;
-    out.sync_all()?;
-    fs::rename(new, path)
+    let written = out.write_all(&text).and_then(|()| out.sync_all()).and_then(|()| fs::rename(&new, path));
+    written.inspect_err(|_| drop(fs::remove_file(&new)))
 }

@@ -82,7 +82,7 @@ fn run_of_a_mistyped_tool_names_the_place_and_the_nearest_one() {
     let archive =
         sandbox.path("testTools/hello.tar.gz").canonicalize().unwrap_or(sandbox.path("testTools/hello.tar.gz"));
     assert!(said.err.contains(&format!("there is no {}", archive.display())), "{said:?}");
-    assert!(said.err.contains("the nearest tool that an agent has is helloworld"), "{said:?}");
+    assert!(said.err.contains("the nearest tool is helloworld"), "{said:?}");
     let agents = sandbox.ok("agents");
     assert!(agents.line().contains("TOOLS"), "{agents:?}");
     assert_eq!(sandbox.agents()[0]["__TOOLS__"], "helloworld,other");

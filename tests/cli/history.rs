@@ -73,6 +73,18 @@ fn what_the_history_does_not_have_is_refused_with_a_sentence() {
     }
 }
 
+/// It must not be the last question that is answered.
+#[test]
+fn a_time_that_ends_before_it_begins_has_no_rounds() {
+    let sandbox = after_three_tasks();
+    for question in ["history", "list", "incidents"] {
+        let said = sandbox.ok(&format!("{question} --since 2020-01-02 --until 2020-01-01 --output json")).json();
+        assert!(said["total"] == 0 || said["groups"].as_array().is_some_and(Vec::is_empty), "{question}: {said}");
+    }
+    assert_ne!(sandbox.ok("incidents --output json").json()["total"], 0);
+    sandbox.ok("down");
+}
+
 #[test]
 fn a_service_without_a_history_says_so() {
     let sandbox = Sandbox::new();

@@ -53,7 +53,8 @@ fn each_round_is_there_once(config: &str, are_kept: bool) {
     let open = ["WAITING", "DISPATCHED", "PREPARING", "RUNNING", "ENDED"];
     eventually("all tasks have ended", || client.count(&open) == 0);
     let mut found: BTreeMap<String, Vec<(u64, bool)>> = BTreeMap::new();
-    for round in rounds(&service) {
+    let rows = rounds(&service);
+    for round in &rows {
         let task = round["__TASK_ID__"].as_str().expect("an id").to_owned();
         let number = round["__ROUND__"].as_u64().expect("a number");
         found.entry(task).or_default().push((number, round["__IS_LAST__"] == true));
@@ -66,7 +67,12 @@ fn each_round_is_there_once(config: &str, are_kept: bool) {
             if are_kept { first_known(&client.query(task)) } else { rounds.first().map_or(0, |(number, _)| *number) };
         let last = rounds.last().map_or(0, |(number, _)| *number);
         let expected: Vec<_> = (first..=last).map(|number| (number, number == last)).collect();
-        assert_eq!(*rounds, expected, "{task}");
+        assert_eq!(
+            *rounds,
+            expected,
+            "{task}: {:?}",
+            rows.iter().filter(|row| row["__TASK_ID__"] == task.as_str()).collect::<Vec<_>>()
+        );
         assert!(last <= 2, "{task} has run too often: {rounds:?}");
     }
     let summary = service.sandbox.ok("history --group outcome --output json").json();

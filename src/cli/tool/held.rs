@@ -20,17 +20,21 @@ const PAGE: u64 = 1000;
 /// Digits of a version in a table.
 const DIGITS: usize = 12;
 
-pub(super) fn list(session: &mut Session) -> Result<(), Failure> {
-    let client = session.client()?;
+/// The tools that the controller holds, page by page.
+pub(in crate::cli) fn collect(client: &Client) -> Result<Vec<ToolRow>, ClientError> {
     let mut rows: Vec<ToolRow> = Vec::new();
     loop {
         let page = client.ask(&tool::list(rows.len() as u64, PAGE))?;
         let is_last = page.rows.is_empty();
         rows.extend(page.rows);
         if is_last || rows.len() as u64 >= page.total {
-            break;
+            return Ok(rows);
         }
     }
+}
+
+pub(super) fn list(session: &mut Session) -> Result<(), Failure> {
+    let rows = collect(&session.client()?)?;
     if session.out.is_json() {
         let values: Vec<Value> = rows.iter().map(|row| to_value(row.fields())).collect();
         session.out.value(&json!({ "total": values.len(), "tools": values }));

@@ -29,16 +29,16 @@ impl Feed {
     }
 
     /// Before a commit: what it forgets must be written, because the store cannot provide it a second time.
-    pub fn before_commit(&mut self, records: &[Record]) {
+    pub fn before_commit<'a>(&mut self, records: impl IntoIterator<Item = &'a Record>) {
         let forgotten = |record: &Record| if let Record::Remove(task) = record { Some(*task) } else { None };
-        if !records.iter().any(|record| forgotten(record).is_some()) {
+        let forgotten: BTreeSet<TaskId> = records.into_iter().filter_map(forgotten).collect();
+        if forgotten.is_empty() {
             return;
         }
         self.drop_written();
         if self.open.is_empty() {
             return;
         }
-        let forgotten: BTreeSet<TaskId> = records.iter().filter_map(forgotten).collect();
         let last = self.open.iter().rev().find(|(_, task)| forgotten.contains(task));
         if let Some((number, _)) = last.copied() {
             let _ = self.jobs.send(Job::Flush);

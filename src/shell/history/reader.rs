@@ -198,6 +198,10 @@ impl Reader<'_> {
         damages: &mut Damages,
         mut each: impl FnMut(Day, &Frame, &[u8]) -> io::Result<()>,
     ) -> io::Result<()> {
+        // A range of days must not end before it begins.
+        if filter.since >= filter.until {
+            return Ok(());
+        }
         for day in self.folder.days()?.range(Day::of(filter.since)..=Day::of(filter.until)) {
             let Some(file) = self.folder.open(*day)? else { continue };
             frames_of(&file, kind, filter.since, filter.until, |found| {

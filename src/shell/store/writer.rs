@@ -1,5 +1,6 @@
 //! The thread that commits: an fsync may take tens of milliseconds, and the loop has other work.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 
@@ -7,6 +8,7 @@ use super::{CommitError, Store};
 use crate::engine::controller::Record;
 use crate::shell::background::Background;
 use crate::shell::history::Feed;
+use crate::types::TaskId;
 
 /// The result of [`Writer::commit`].
 pub type Outcome = Result<(), (CommitError, Vec<Record>)>;
@@ -21,19 +23,32 @@ impl Writer {
     /// # Errors
     /// When descriptors or threads have run out.
     pub fn start(mut store: Store, mut history: Option<Feed>) -> io::Result<Self> {
+        let mut forgotten = Vec::new();
         let thread = Background::start("store", move |records: Vec<Record>, done: &dyn Fn(Outcome)| {
+            let kept = if history.is_some() { ends_of_forgotten(&records) } else { BTreeMap::new() };
+            let is_kept = |record: &&Record| matches!(record, Record::Remove(task) if kept.contains_key(task));
             if let Some(history) = &mut history {
-                history.before_commit(&records);
+                history.before_commit(records.iter().filter(|record| !is_kept(record)));
             }
-            match store.commit(&records) {
+            match store.commit(records.iter().filter(|record| !is_kept(record)).chain(kept.values())) {
                 Ok(()) => {
                     // First: a client that learns of the end may ask for the history at once.
                     if let Some(history) = &mut history {
                         history.after_commit(records);
                     }
                     done(Ok(()));
+                    forgotten.extend(kept.into_keys().map(Record::Remove));
                 }
                 Err(error) => done(Err((error, records))),
+            }
+            if let Some(history) = &mut history
+                && !forgotten.is_empty()
+            {
+                history.before_commit(&forgotten);
+                // Otherwise after the next commit; a controller that starts forgets them as well.
+                if store.commit(&forgotten).is_ok() {
+                    forgotten.clear();
+                }
             }
             store.keep_log_short();
         })?;
@@ -51,6 +66,19 @@ impl Writer {
     }
 }
 
+/// The tasks that a commit both ends and forgets, as they have ended. The history gets a round after a commit that has its end, so
+/// such a task is stored, and forgotten by the commit behind.
+fn ends_of_forgotten(records: &[Record]) -> BTreeMap<TaskId, Record> {
+    let forgotten =
+        records.iter().filter_map(|record| if let Record::Remove(task) = record { Some(*task) } else { None });
+    let forgotten: BTreeSet<TaskId> = forgotten.collect();
+    let ends = records.iter().filter_map(|record| match record {
+        Record::Round(_, task) if forgotten.contains(&task.id) => Some((task.id, Record::Put(task.clone()))),
+        _ => None,
+    });
+    if forgotten.is_empty() { BTreeMap::new() } else { ends.collect() }
+}
+
 impl AsFd for Writer {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
@@ -60,5 +88,22 @@ impl AsFd for Writer {
 impl Drop for Writer {
     fn drop(&mut self) {
         self.0.finish();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::shell::store::tests::task;
+    use crate::types::Round;
+
+    #[test]
+    fn a_task_that_ends_and_is_forgotten_in_one_commit_is_stored_first() {
+        let [ended, old, going] = [1, 2, 3].map(task);
+        let round = |task: &crate::types::TaskRecord| Record::Round(Round(0), Box::new(task.clone()));
+        let records = [round(&ended), Record::Remove(ended.id), Record::Remove(old.id), round(&going)];
+        let kept: Vec<_> = ends_of_forgotten(&records).into_values().collect();
+        assert!(matches!(&kept[..], [Record::Put(task)] if **task == ended), "{kept:?}");
+        assert!(ends_of_forgotten(&records[2..]).is_empty());
     }
 }

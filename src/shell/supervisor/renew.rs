@@ -11,9 +11,13 @@ use super::holder;
 use super::service::{FILE, Service};
 use crate::config::Config;
 use crate::shell::folder_watch::Watch;
+use crate::shell::lock::StateLock;
 use crate::shell::readable;
 use crate::shell::signals::{SENT_RETIRE, Signals};
 use crate::shell::takeover::{self, Successor};
+
+/// The lock of a process that restarts a service.
+const RENEW_LOCK: &str = "service-restart";
 
 /// Why a service was not restarted.
 #[derive(Debug, thiserror::Error)]
@@ -74,6 +78,8 @@ pub fn renew(
     if !Service::read(state_dir).is_some_and(|service| service.renews) {
         return Err(RenewError::TooOld);
     }
+    // Until the controller is new, another request would replace this one unseen.
+    let lock = StateLock::wait(state_dir, RENEW_LOCK).map_err(|error| refused(io::Error::other(error.to_string())))?;
     let mut watch = Watch::open(|name| name == FILE).map_err(refused)?;
     watch.follow(state_dir).map_err(refused)?;
     let id = format!("{id:016x}");
@@ -83,7 +89,12 @@ pub fn renew(
         Err(Errno::SRCH) => return Err(ended()),
         Err(error) => return Err(refused(error.into())),
     }
-    follow(state_dir, &id, &pidfd, watch, wait, signals)?.ok_or_else(ended)
+    let service = follow(state_dir, &id, &pidfd, &mut watch, false, signals)?.ok_or_else(ended)?;
+    drop(lock);
+    if !wait {
+        return Ok(service);
+    }
+    follow(state_dir, &id, &pidfd, &mut watch, true, signals)?.ok_or_else(ended)
 }
 
 /// Waits for the end of a renewal; `None` if the supervisor has ended.
@@ -91,7 +102,7 @@ fn follow(
     state_dir: &Path,
     id: &str,
     pidfd: &OwnedFd,
-    mut watch: Watch,
+    watch: &mut Watch,
     wait: bool,
     signals: &mut Signals,
 ) -> Result<Option<Service>, RenewError> {
