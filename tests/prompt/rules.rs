@@ -146,7 +146,7 @@ fn a_limited_worker_closes_the_gate_of_its_prompt_only() {
     peer.say(&json!({ "type": "USAGE_LIMITED", "msg": "", "retry_after": 0.2 }));
     assert_eq!(peer.take(), "do z");
     peer.done();
-    assert_eq!(peer.take(), "a");
+    assert_eq!(peer.take(), "b");
     peer.say(&json!({ "type": "USAGE_LIMITED", "msg": "" }));
     peer.until_closed();
     eventually("both wait", || sandbox.counts() == [2, 0, 1, 0]);

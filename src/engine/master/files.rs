@@ -18,6 +18,8 @@ pub(super) struct Waiting {
     pub(super) gates: Vec<String>,
     /// Number of its failures.
     pub(super) fails: u32,
+    /// Number of its runs that have met a limit. Such a file waits behind the others: its output may only look like one.
+    pub(super) limits: u32,
 }
 
 impl Waiting {
@@ -33,6 +35,7 @@ pub(super) struct Held {
     pub(super) file: FileName,
     pub(super) front: Front,
     pub(super) fails: u32,
+    pub(super) limits: u32,
     /// The request with which it was handed out, if it was.
     pub(super) run: Option<RequestId>,
 }
@@ -46,8 +49,8 @@ pub(super) struct Leaving {
     pub(super) under_way: bool,
 }
 
-/// Higher priority first, then by name.
-type Place = (Reverse<i32>, FileName);
+/// Higher priority first, then fewer limits, then by name.
+type Place = (Reverse<i32>, u32, FileName);
 
 #[derive(Debug, Default)]
 pub(super) struct Files {
@@ -116,14 +119,15 @@ impl Files {
     /// A file is in `pending/`. It may be known already and have changed. Its failures are kept.
     pub(super) fn found(&mut self, file: FileName, front: &Front) {
         let before = self.restored.remove(&file);
-        let fails = self.remove(&file).map_or(before.unwrap_or(0), |waiting| waiting.fails);
-        self.insert(file, Waiting { priority: front.priority, gates: front.gates.clone(), fails });
+        let (fails, limits) =
+            self.remove(&file).map_or((before.unwrap_or(0), 0), |waiting| (waiting.fails, waiting.limits));
+        self.insert(file, Waiting { priority: front.priority, gates: front.gates.clone(), fails, limits });
     }
 
     pub(super) fn insert(&mut self, file: FileName, waiting: Waiting) {
         self.remove(&file);
         self.note_fails(&file, waiting.fails);
-        let place = (Reverse(waiting.priority), file.clone());
+        let place = (Reverse(waiting.priority), waiting.limits, file.clone());
         self.lanes.entry(waiting.gates.clone()).or_default().insert(place);
         self.pending.insert(file, waiting);
     }
@@ -133,7 +137,7 @@ impl Files {
         self.set_aside.remove(file);
         let waiting = self.pending.remove(file)?;
         if let Some(lane) = self.lanes.get_mut(&waiting.gates) {
-            lane.remove(&(Reverse(waiting.priority), file.clone()));
+            lane.remove(&(Reverse(waiting.priority), waiting.limits, file.clone()));
             if lane.is_empty() {
                 self.lanes.remove(&waiting.gates);
             }
@@ -144,7 +148,7 @@ impl Files {
     /// Takes the next file whose gates are open.
     pub(super) fn take_next(&mut self, may_start: impl Fn(&[String]) -> bool) -> Option<(FileName, Waiting)> {
         let open = self.lanes.iter().filter(|(gates, _)| may_start(gates));
-        let (_, file) = open.filter_map(|(_, lane)| lane.first()).min()?.clone();
+        let (.., file) = open.filter_map(|(_, lane)| lane.first()).min()?.clone();
         let waiting = self.remove(&file)?;
         Some((file, waiting))
     }
@@ -230,7 +234,10 @@ impl Files {
         assert_eq!(places, self.pending.len(), "lanes and files differ");
         for (file, waiting) in &self.pending {
             let lane = self.lanes.get(&waiting.gates).unwrap_or_else(|| panic!("{file} has no lane"));
-            assert!(lane.contains(&(Reverse(waiting.priority), file.clone())), "{file} is not in its lane");
+            assert!(
+                lane.contains(&(Reverse(waiting.priority), waiting.limits, file.clone())),
+                "{file} is not in its lane"
+            );
             assert!(!self.set_aside.contains(file), "{file} waits and is set aside");
             let noted = self.noted.get(file).copied().unwrap_or(0);
             assert_eq!(noted, waiting.fails, "{file} has failed more or less often than is noted");

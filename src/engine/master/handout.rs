@@ -54,7 +54,7 @@ impl Master {
         }
         match claimed {
             Ok(Claimed { file, front, prompt }) => {
-                let held = Held { file, front, fails: waiting.fails, run: None };
+                let held = Held { file, front, fails: waiting.fails, limits: waiting.limits, run: None };
                 // The file may have changed since it was found, and may name other gates.
                 if is_waiting && !self.stopping && self.gates.may_start(&held.front.gates) {
                     self.request(now, connection, held, prompt);
@@ -75,7 +75,7 @@ impl Master {
                     ClaimError::Unfit(file, reason) => {
                         self.journal.warn(format!("{file} goes to failed/: {reason}"));
                         let (fails, front) = (waiting.fails, waiting.front());
-                        let held = Held { file, front, fails, run: None };
+                        let held = Held { file, front, fails, limits: 0, run: None };
                         self.release(held, Destination::Failed { reason: Some(reason) });
                     }
                 }
@@ -113,8 +113,8 @@ impl Master {
 
     /// A file leaves `working/`, and no worker has it any more.
     pub(super) fn release(&mut self, held: Held, destination: Destination) {
-        let Held { file, front, fails, run: _ } = held;
-        let waiting = Waiting { priority: front.priority, gates: front.gates, fails };
+        let Held { file, front, fails, limits, run: _ } = held;
+        let waiting = Waiting { priority: front.priority, gates: front.gates, fails, limits };
         self.effects.push_back(Effect::Move(file.clone(), destination.clone()));
         self.files.leaving.insert(file, Leaving { waiting, destination, under_way: true });
     }

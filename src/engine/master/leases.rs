@@ -44,7 +44,7 @@ impl Master {
     pub fn restore_runs(&mut self, now: Now, runs: Vec<KeptRun>) {
         for KeptRun { file, front, run } in runs {
             self.effects.push_back(Effect::NoteRun(file.clone(), run.clone()));
-            let held = Held { fails: self.files.take_restored(&file), file, front, run: Some(run) };
+            let held = Held { fails: self.files.take_restored(&file), file, front, limits: 0, run: Some(run) };
             self.keep_for_worker(now, held, "the worker of an earlier master", self.settings.lease);
         }
     }

@@ -32,8 +32,9 @@ impl Master {
 
     /// The file of a limited worker waits again. A worker that names no time is disconnected, as the document of that message says.
     pub(super) fn usage_limited(&mut self, now: Now, connection: Connection, limit: Limit) {
-        let Some(held) = self.end_run(now, connection) else { return };
+        let Some(mut held) = self.end_run(now, connection) else { return };
         let Limit { retry_after, is_local, reason } = limit;
+        held.limits += u32::from(!is_local);
         let name = self.name_of(connection);
         self.journal.warn(format!("{} waits again, from {name}: it has met a limit: {reason}", held.file));
         let pause = retry_after.unwrap_or(self.settings.retry_after);

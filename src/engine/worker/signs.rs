@@ -6,6 +6,7 @@
 
 mod reset;
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use regex_lite::Regex;
@@ -29,18 +30,20 @@ const LINE_CHARS_MAX: usize = 600;
 const TEXT_CHARS_MAX: usize = 200;
 
 /// A reached limit, as the command lines of the known services word it.
-pub const LIMITS: [&str; 14] = [
+pub const LIMITS: [&str; 16] = [
     // claude
-    r"(?i)claude (ai )?usage limit reached",
-    r"(?i)\b(5-hour|session|weekly|daily|hourly|opus|sonnet|usage) limit reached",
-    r"(?i)^(\W|error\b)*you.{0,2}ve (hit|reached) your\b.{0,40}\blimit",
+    r"(?i)^(\W|error\b)*claude (ai )?usage limit reached",
+    r"(?i)^(\W|error\b)*(5-hour|session|weekly|daily|hourly|opus|sonnet|usage) limit reached",
+    r"(?i)^(\W|error\b)*you( ha|.{0,2})ve (hit|reached) your\b.{0,40}\blimit",
+    r"(?i)^(\W|api\b|error\b)*rate limit (reached|exceeded)\b",
+    r"(?i)^(\W|error\b)*http(/[0-9.]+)? 429\b",
     r"(?i)\blimit reached\b.{1,5}\bresets\b",
     r"\brate_limit_error\b|\boverloaded_error\b",
     r"(?i)\bapi error:? ?\(?(429|529)\b",
     // codex
     r"\busage_limit_reached\b|\brate_limit_exceeded\b",
     r"(?i)\brate limit reached for\b",
-    r"(?i)\b429 too many requests\b",
+    r"(?i)^(\W|error\b)*429 too many requests\b",
     r"(?i)\bstatus:? 429\b",
     // gemini
     r"\bRESOURCE_EXHAUSTED\b",
@@ -136,6 +139,8 @@ impl Signs {
 
 /// The messages of the command, the most likely first.
 fn messages(said: &Said<'_>) -> Vec<Message> {
+    let [out, err] = [said.out, said.err].map(without_colours);
+    let said = &Said { exit: said.exit, out: &out, err: &err };
     let mut messages: Vec<Message> = [said.out, said.err].into_iter().filter_map(in_json).collect();
     if said.exit == ExitCode::SUCCESS {
         return messages;
@@ -148,6 +153,20 @@ fn messages(said: &Said<'_>) -> Vec<Message> {
         messages.extend(lines.map(|line| Message { text: line.to_owned(), whole: line.to_owned() }));
     }
     messages
+}
+
+/// A text without the sequences that set the colours of a terminal.
+fn without_colours(text: &str) -> Cow<'_, str> {
+    if !text.contains('\x1b') {
+        return Cow::Borrowed(text);
+    }
+    let mut plain = String::with_capacity(text.len());
+    for (number, part) in text.split("\x1b[").enumerate() {
+        let end =
+            if number == 0 { 0 } else { part.find(|letter: char| letter.is_ascii_alphabetic()).map_or(0, |at| at + 1) };
+        plain.push_str(&part[end..]);
+    }
+    Cow::Owned(plain)
 }
 
 /// The error message in the last JSON object of an output, in the form of a known command line: `is_error` with `result`, or `error`

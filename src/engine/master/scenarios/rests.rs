@@ -135,3 +135,15 @@ fn the_number_of_starts_is_limited_until_the_master_is_resumed() {
     }
     assert!(!got(&mut world, worker));
 }
+
+/// Its output may only look like a limit: then the others would wait for it for ever.
+#[test]
+fn a_prompt_that_has_met_a_limit_waits_behind_the_others() {
+    let mut world = World::new(&["a", "b"]);
+    let worker = world.join();
+    let first = world.takes(worker);
+    limited(&mut world, worker, 60, false);
+    world.wait(60.0);
+    let second = world.takes(worker);
+    assert_ne!(first, second);
+}

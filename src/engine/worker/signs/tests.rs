@@ -54,6 +54,11 @@ fn the_limits_of_the_known_services_are_seen_with_their_reset_time() {
         ("usage limit reached, resets 2026-01-11T00:00:00+01:00".into(), Some(1800)),
         ("usage limit reached until 2026-01-10 23:00".into(), Some(1800)),
         ("usage limit reached, retry-after: 90".into(), Some(90)),
+        ("API Error: Rate limit reached".into(), None),
+        ("Error: rate limit exceeded, retry-after: 90".into(), Some(90)),
+        ("HTTP 429\nRetry-After: 90".into(), Some(90)),
+        ("You have hit your usage limit. Try again in 2 hours.".into(), Some(2 * hour)),
+        ("\x1b[31mYou've hit your limit · \x1b[1mresets 11pm\x1b[0m".into(), Some(1800)),
         // Far away, and in the past.
         ("usage limit reached, resets 2027-01-01T00:00:00Z".into(), Some(RETRY_AFTER_MAX.as_secs())),
         ("Claude AI usage limit reached|1700000000".into(), None),
@@ -93,7 +98,15 @@ fn an_answer_about_limits_is_an_answer() {
     assert_eq!(read(1, &paragraph, ""), None, "a message is short");
     let json = "{\"response\":\"You've hit your usage limit means that…\",\"stats\":{}}";
     assert_eq!(read(1, json, "Killed"), None);
-    for failure in ["exit", "cannot find the limit of x", "speed limit reached 50", "line 429 has too many words"] {
+    for failure in [
+        "error: test rate_limit_test failed: expected 429 Too Many Requests",
+        "I wrote a handler that prints 'Claude AI usage limit reached' when",
+        "The API doc explains that a usage limit reached error returns 429.",
+        "exit",
+        "cannot find the limit of x",
+        "speed limit reached 50",
+        "line 429 has too many words",
+    ] {
         assert_eq!(read(1, failure, failure), None, "{failure}");
     }
 }
