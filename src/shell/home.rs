@@ -235,7 +235,7 @@ impl Home {
 
     /// Takes a mark back that [`Self::mark`] has put into a new folder.
     pub fn unmark(&self) {
-        // What cannot be removed, or has come since, is left: a command that fails already has a reason to tell.
+        // A failure here, or a file that another command has made since, leaves the folder: the caller reports another failure.
         let _ = fs::remove_file(self.folder.join(MARK)).and_then(|()| fs::remove_dir(&self.folder));
     }
 

@@ -10,6 +10,7 @@ mod fails;
 mod folders;
 mod hosted_master;
 mod incoming;
+mod line_log;
 mod notes;
 mod notices;
 mod start;

@@ -1,6 +1,5 @@
 //! Every use of libzmq in the service, as [`Ports`] and as [`Link`]: `TRANSPORT = "zmq"`. Pushes and clients always use the
 //! sockets of llts itself.
-//! our own.
 
 #![cfg(feature = "libzmq")]
 

@@ -1,4 +1,4 @@
-//! A real master and real workers: limits without a wrapper, what is told at the end, and another try for failed prompts.
+//! A real master and real workers: limits without a wrapper, reports at the end, and retries of failed prompts.
 
 use std::fs;
 
@@ -45,7 +45,7 @@ fn a_limit_in_the_output_of_a_failed_run_gives_the_prompt_back() {
     peer.say(&json!({ "type": "JOIN_ACK", "msg": "" }));
     peer.request("a.txt", "x");
     let limited = peer.hears("USAGE_LIMITED");
-    // A time so far away is taken for a week.
+    // A reset time beyond a week is reduced to a week.
     assert_eq!((&limited["retry_after"], &limited["scope"]), (&json!(604_800), &Value::Null), "{limited}");
     eventually("the output of the attempt", || sandbox.path(".tasks/attempts/a.txt.out").exists());
     assert!(sandbox.text(".tasks/attempts/a.txt.out").starts_with("part of an answer\n"));

@@ -66,7 +66,7 @@ impl Parts {
     }
 }
 
-/// Kills after which the components get the time to go on, if no task has come to a verdict meanwhile. A busy machine starts them
+/// Number of kills without a verdict after which killing pauses, so that the components make progress. A busy machine starts them
 /// more slowly than they are killed, and none would ever do anything.
 const FUTILE_MAX: u32 = 30;
 

@@ -7,10 +7,10 @@
 //! counted in memory only.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, File};
-use std::io::{self, Write as _};
-use std::path::{Path, PathBuf};
+use std::io;
+use std::path::Path;
 
+use super::line_log::{Facts, LineLog};
 use crate::engine::master::FileName;
 
 /// Name of the file, which is beside the four folders and cleared with them.
@@ -19,14 +19,9 @@ const NAME: &str = "master.fails";
 /// The text in place of a number for a prompt that is given up.
 const FAILED: &str = "failed";
 
-/// Lines beyond two for each prompt after which the file is rewritten.
-const SURPLUS_MAX: usize = 1000;
-
 #[derive(Debug)]
 pub(super) struct FailLog {
-    path: PathBuf,
-    file: File,
-    lines: usize,
+    log: LineLog,
     noted: Noted,
     /// Final failures under earlier masters.
     failed_before: BTreeSet<FileName>,
@@ -42,12 +37,8 @@ impl FailLog {
     /// Reads the failures that an earlier master has noted.
     pub(super) fn open(tasks: &Path) -> io::Result<Self> {
         let path = tasks.join(NAME);
-        let bytes = match fs::read(&path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
-            bytes => bytes?,
-        };
         let mut noted = Noted::default();
-        for line in bytes.split(|byte| *byte == b'\n') {
+        for line in LineLog::read(&path)?.split(|byte| *byte == b'\n') {
             if let Ok((file, count)) = serde_json::from_slice::<(String, u32)>(line) {
                 noted.set(&FileName::from(file.as_str()), count);
             } else if let Ok((file, word)) = serde_json::from_slice::<(String, String)>(line)
@@ -56,8 +47,7 @@ impl FailLog {
                 noted.failed.insert(FileName::from(file.as_str()));
             }
         }
-        let file = write(&path, &noted)?;
-        Ok(Self { path, file, lines: noted.len(), failed_before: noted.failed.clone(), noted })
+        Ok(Self { log: LineLog::create(path, &noted)?, failed_before: noted.failed.clone(), noted })
     }
 
     /// The prompts that have failed and wait again, with their numbers of failures.
@@ -74,7 +64,7 @@ impl FailLog {
     pub(super) fn note(&mut self, file: &FileName, fails: u32) {
         self.noted.set(file, fails);
         if let Err(error) = self.append(line(file, &fails)) {
-            log::warn!("cannot note in {} that {file} has failed {fails} times: {error}", self.path.display());
+            log::warn!("cannot note in {} that {file} has failed {fails} times: {error}", self.log.path().display());
         }
     }
 
@@ -83,31 +73,20 @@ impl FailLog {
         if self.noted.failed.insert(file.clone())
             && let Err(error) = self.append(line(file, &FAILED))
         {
-            log::warn!("cannot note in {} that {file} has failed: {error}", self.path.display());
+            log::warn!("cannot note in {} that {file} has failed: {error}", self.log.path().display());
         }
     }
 
     /// Clears the final failures: their number has been reported, and no prompt is left.
     pub(super) fn end_batch(&mut self) {
         self.noted.failed.clear();
-        if let Err(error) = self.rewrite() {
-            log::warn!("cannot write {}: {error}", self.path.display());
+        if let Err(error) = self.log.rewrite(&self.noted) {
+            log::warn!("cannot write {}: {error}", self.log.path().display());
         }
     }
 
     fn append(&mut self, line: Option<String>) -> io::Result<()> {
-        let Some(line) = line else { return Ok(()) };
-        self.lines += 1;
-        if self.lines > 2 * self.noted.len() + SURPLUS_MAX {
-            return self.rewrite();
-        }
-        self.file.write_all(line.as_bytes())
-    }
-
-    fn rewrite(&mut self) -> io::Result<()> {
-        self.lines = self.noted.len();
-        self.file = write(&self.path, &self.noted)?;
-        Ok(())
+        line.map_or(Ok(()), |line| self.log.append(&line, &self.noted))
     }
 }
 
@@ -119,9 +98,16 @@ impl Noted {
             self.fails.insert(file.clone(), count);
         }
     }
+}
 
+impl Facts for Noted {
     fn len(&self) -> usize {
         self.fails.len() + self.failed.len()
+    }
+
+    fn text(&self) -> String {
+        let fails = self.fails.iter().filter_map(|(file, count)| line(file, count));
+        fails.chain(self.failed.iter().filter_map(|file| line(file, &FAILED))).collect()
     }
 }
 
@@ -129,19 +115,12 @@ fn line(file: &FileName, what: &impl serde::Serialize) -> Option<String> {
     Some(format!("{}\n", serde_json::json!([file.as_text()?, what])))
 }
 
-/// Rewrites the file atomically, and opens it for appending.
-fn write(path: &Path, noted: &Noted) -> io::Result<File> {
-    let draft = path.with_extension("fails.tmp");
-    let fails = noted.fails.iter().filter_map(|(file, count)| line(file, count));
-    let text: String = fails.chain(noted.failed.iter().filter_map(|file| line(file, &FAILED))).collect();
-    fs::write(&draft, text)?;
-    fs::rename(&draft, path)?;
-    File::options().append(true).open(path)
-}
-
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
+    use crate::shell::prompt::line_log::SURPLUS_MAX;
 
     fn fails(folder: &Path) -> Vec<(String, u32)> {
         let log = FailLog::open(folder).unwrap();

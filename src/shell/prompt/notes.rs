@@ -6,12 +6,12 @@
 //! power failure a prompt may run once more.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
-use std::io::{self, Write as _};
-use std::path::{Path, PathBuf};
+use std::io;
+use std::path::Path;
 
 use serde_json::{Value, json};
 
+use super::line_log::{Facts, LineLog};
 use crate::engine::master::FileName;
 use crate::protocol::prompt::RequestId;
 use crate::types::Wall;
@@ -22,14 +22,9 @@ const RUN: &str = "run";
 const GATE: &str = "gate";
 const PAUSED: &str = "paused";
 
-/// Lines beyond two for each note after which the file is rewritten.
-const SURPLUS_MAX: usize = 1000;
-
 #[derive(Debug)]
 pub(super) struct Notes {
-    path: PathBuf,
-    file: File,
-    lines: usize,
+    log: LineLog,
     noted: Noted,
 }
 
@@ -45,19 +40,14 @@ impl Notes {
     /// Reads the notes of an earlier master; those of files that are not in `working/` are dropped.
     pub(super) fn open(tasks: &Path, is_in_work: impl Fn(&FileName) -> bool) -> io::Result<Self> {
         let path = tasks.join(NAME);
-        let bytes = match fs::read(&path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
-            bytes => bytes?,
-        };
         let mut noted = Noted::default();
-        for line in bytes.split(|byte| *byte == b'\n') {
+        for line in LineLog::read(&path)?.split(|byte| *byte == b'\n') {
             if let Ok(value) = serde_json::from_slice::<Value>(line) {
                 noted.read(&value);
             }
         }
         noted.runs.retain(|file, _| is_in_work(file));
-        let file = write(&path, &noted)?;
-        Ok(Self { path, file, lines: noted.len(), noted })
+        Ok(Self { log: LineLog::create(path, &noted)?, noted })
     }
 
     pub(super) const fn noted(&self) -> &Noted {
@@ -94,15 +84,8 @@ impl Notes {
 
     fn note(&mut self, line: &Value) {
         self.noted.read(line);
-        self.lines += 1;
-        let written = if self.lines > 2 * self.noted.len() + SURPLUS_MAX {
-            self.lines = self.noted.len();
-            write(&self.path, &self.noted).map(|file| self.file = file)
-        } else {
-            self.file.write_all(format!("{line}\n").as_bytes())
-        };
-        if let Err(error) = written {
-            log::warn!("cannot note {line} in {} for a restart: {error}", self.path.display());
+        if let Err(error) = self.log.append(&format!("{line}\n"), &self.noted) {
+            log::warn!("cannot note {line} in {} for a restart: {error}", self.log.path().display());
         }
     }
 }
@@ -122,27 +105,27 @@ impl Noted {
             _ => {}
         }
     }
+}
 
+impl Facts for Noted {
     fn len(&self) -> usize {
         self.runs.len() + self.gates.len() + usize::from(self.paused.is_some())
     }
-}
 
-/// Rewrites the file atomically, and opens it for appending.
-fn write(path: &Path, noted: &Noted) -> io::Result<File> {
-    let draft = path.with_extension("notes.tmp");
-    let runs = noted.runs.iter().map(|(file, run)| json!([RUN, file.as_text(), run.as_str()]));
-    let gates = noted.gates.iter().map(|(gate, until)| json!([GATE, gate, until.unix_seconds()]));
-    let paused = noted.paused.iter().map(|reason| json!([PAUSED, reason]));
-    let text: String = runs.chain(gates).chain(paused).map(|line| format!("{line}\n")).collect();
-    fs::write(&draft, text)?;
-    fs::rename(&draft, path)?;
-    File::options().append(true).open(path)
+    fn text(&self) -> String {
+        let runs = self.runs.iter().map(|(file, run)| json!([RUN, file.as_text(), run.as_str()]));
+        let gates = self.gates.iter().map(|(gate, until)| json!([GATE, gate, until.unix_seconds()]));
+        let paused = self.paused.iter().map(|reason| json!([PAUSED, reason]));
+        runs.chain(gates).chain(paused).map(|line| format!("{line}\n")).collect()
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
+    use crate::shell::prompt::line_log::SURPLUS_MAX;
 
     fn noted(folder: &Path) -> Noted {
         Notes::open(folder, |file| *file != FileName::from("gone")).unwrap().noted().clone()

@@ -30,7 +30,7 @@ impl Programs {
         Ok(packed)
     }
 
-    /// Unpacks what has come as the folder `to`.
+    /// Unpacks the download into the folder `to`.
     fn unpack_as(&self, source: &Source, from: &Path, to: PathBuf, means: &Means<'_>) -> Result<PathBuf, SourceError> {
         let failed = |action, path: &Path| {
             let path = path.to_owned();
