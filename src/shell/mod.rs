@@ -47,6 +47,7 @@ pub mod push;
 mod readable;
 pub mod removal;
 mod rename;
+mod replace;
 pub mod runs;
 pub mod signals;
 pub mod source;
