@@ -3,6 +3,7 @@
 mod after;
 mod create;
 mod ends;
+mod keys;
 mod master;
 mod overnight;
 mod results;

@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | a file appears | [`Master::handle_found`], [`Master::handle_scanned`] | it waits, and goes to an idle worker |
 //! | a file was moved, or not | [`Master::handle_claimed`], [`Master::handle_moved`] | the prompt is sent; or the next file is tried |
-//! | a connection comes or goes | [`Master::handle_connected`], [`Master::handle_closed`] | what its worker had waits again |
+//! | a connection comes or goes, or proves its key | [`Master::handle_connected`], [`Master::handle_closed`], [`Master::handle_authorised`] | what its worker had waits again |
 //! | a message, or an invalid one | [`Master::handle_message`], [`Master::handle_bad_message`] | the worker changes its state |
 //! | the master is told to stop | [`Master::handle_stop`] | every connection is closed |
 //! | a deadline | [`Master::handle_timeout`] | TIMER and TIMEOUT_CHECK of the document |

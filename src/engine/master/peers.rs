@@ -56,6 +56,8 @@ pub(super) struct Peer {
     /// Its own name for itself; `None` until it has joined.
     pub(super) label: Option<String>,
     pub(super) origin: Origin,
+    /// Whether it has proved that it has an authorised key.
+    pub(super) is_authorised: bool,
     pub(super) state: State,
     /// Start of the present state.
     pub(super) since: Mono,
@@ -82,6 +84,7 @@ impl Peer {
         Self {
             label: None,
             origin,
+            is_authorised: false,
             state: State::Stranger,
             since,
             outstanding: BTreeMap::new(),

@@ -37,6 +37,13 @@ impl Master {
         self.timers.set(Timer::Join(connection), now.mono + self.settings.join_timeout);
     }
 
+    /// The peer has proved that it has an authorised key. It needs no secret.
+    pub fn handle_authorised(&mut self, connection: Connection) {
+        if let Some(peer) = self.peers.get_mut(connection) {
+            peer.is_authorised = true;
+        }
+    }
+
     /// Drops one connection that has not joined or is being closed: the oldest of the address with the most such
     /// connections, so that an address which only guesses, or sends nothing, keeps no worker out. `false` if all
     /// connections belong to workers.
@@ -140,7 +147,7 @@ impl Master {
         splits: bool,
         offer: &Offer,
     ) {
-        if !self.is_admitted(secret) {
+        if !self.is_admitted(connection, secret) {
             return self.refuse_secret(now, connection);
         }
         if self.peers.workers() >= self.settings.workers_max {
@@ -158,7 +165,10 @@ impl Master {
         }
     }
 
-    fn is_admitted(&self, shown: Option<&str>) -> bool {
+    fn is_admitted(&self, connection: Connection, shown: Option<&str>) -> bool {
+        if self.peers.get(connection).is_some_and(|peer| peer.is_authorised) {
+            return true;
+        }
         let Some(secret) = &self.settings.secret else { return true };
         is_secret(secret, shown.unwrap_or_default())
     }
@@ -171,7 +181,7 @@ impl Master {
 
     /// Whether the sender of a request has shown the secret. Otherwise it is refused.
     fn is_heard(&mut self, now: Now, connection: Connection, secret: Option<&str>) -> bool {
-        if !self.is_admitted(secret) {
+        if !self.is_admitted(connection, secret) {
             self.refuse_secret(now, connection);
             return false;
         }

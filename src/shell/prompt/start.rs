@@ -16,11 +16,13 @@ use super::incoming::Incoming;
 use super::notes::{Noted, Notes};
 use super::notices::Notices;
 use super::sync::Syncer;
-use super::{CONNECTIONS, LINK_LIMITS, LISTENER, Place, PromptError, PromptMaster, WAKER, WATCH};
+use super::{CONNECTIONS, KEYS, LINK_LIMITS, LISTENER, Place, PromptError, PromptMaster, WAKER, WATCH};
 use crate::config::{Config, Durability, Secret};
 use crate::engine::master::{FileName, KeptRun, Master, Settings};
+use crate::shell::curve_keys::KeyFolder;
 use crate::shell::folder_watch::Watch;
 use crate::shell::json_server::JsonServer;
+use crate::shell::json_wire::PortKeys;
 use crate::shell::lock::{LockError, StateLock};
 use crate::shell::prompt_results::root_id;
 use crate::shell::{clock, limits};
@@ -43,9 +45,10 @@ impl PromptMaster {
         let address = SocketAddr::new(config.prompt.bind, place.port);
         let refused = |source| PromptError::Listen { address, source };
         let poll = Poll::new()?;
-        let server = JsonServer::listen(&poll, address, LISTENER, CONNECTIONS, LINK_LIMITS).map_err(refused)?;
+        let mut server = JsonServer::listen(&poll, address, LISTENER, CONNECTIONS, LINK_LIMITS).map_err(refused)?;
+        secure(&mut server, config)?;
         let address = server.address()?;
-        if config.prompt.is_open() {
+        if config.prompt.is_open() && (config.network.curve_server.is_none() || config.controller.allow_insecure) {
             log::warn!("the prompt master listens on {address}, which other machines can reach");
         }
         let waker = Arc::new(Waker::new(poll.registry(), WAKER)?);
@@ -99,6 +102,14 @@ impl PromptMaster {
             _lock: lock,
         })
     }
+}
+
+/// With keys, the port takes CURVE, and plain connections of this machine.
+fn secure(server: &mut JsonServer, config: &Config) -> Result<(), PromptError> {
+    let Some(files) = &config.network.curve_server else { return Ok(()) };
+    let folder = KeyFolder::open(files).map_err(PromptError::Keys)?;
+    log::info!("{} keys may connect to the prompt master", folder.keys().authorised.len());
+    Ok(server.secure(PortKeys { folder, plain_from_anywhere: config.controller.allow_insecure }, KEYS)?)
 }
 
 fn lock(root: &Path, tasks: &Path) -> Result<StateLock, PromptError> {
