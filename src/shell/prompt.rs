@@ -53,6 +53,7 @@ const SIGNALS: Token = Token(1);
 const WATCH: Token = Token(2);
 const WAKER: Token = Token(3);
 const KEYS: Token = Token(4);
+const ANSWERS: Token = Token(5);
 /// Number of the first connection; the number of a connection is its token.
 const CONNECTIONS: u64 = 16;
 
@@ -66,10 +67,8 @@ const EVENTS: usize = 1024;
 /// The end of a master.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct End {
-    /// The summary of its work.
+    /// The summary of the whole run: of this master, and of those before it since the last one that left no prompt.
     pub totals: Totals,
-    /// Prompts that failed under earlier masters, none of which ended with no prompt left, and that are still in `failed/`.
-    pub failed_before: u64,
     /// Whether a second signal ended it before its connections were closed.
     pub forced: bool,
 }
@@ -97,7 +96,11 @@ pub struct PromptMaster {
     folders: Folders,
     fails: FailLog,
     notes: Notes,
+    /// Prompts that earlier masters of this run have done.
+    done_before: u64,
     incoming: Incoming,
+    /// Whether answers are on the disk before they are confirmed.
+    durable: bool,
     notices: Notices,
     poll: Poll,
     server: JsonServer,
@@ -147,6 +150,7 @@ impl PromptMaster {
                 match event.token() {
                     LISTENER => self.server.note_listener(),
                     WATCH => self.watch_unread = true,
+                    ANSWERS => self.read_answers(now),
                     KEYS => self.look_at_keys(now),
                     WAKER => self.handle_stop(now, "its host stops"),
                     SIGNALS => {
@@ -164,13 +168,24 @@ impl PromptMaster {
     }
 
     fn end(&mut self) -> End {
-        let (totals, forced) = (self.engine.totals(clock::now()), !self.over);
+        let now = clock::now();
+        let (own, forced) = (self.engine.totals(now), !self.over);
         let failed_before =
             self.fails.failed_before().iter().filter(|file| self.folders.has_failed(file)).count() as u64;
+        let since = self.notes.noted().since.unwrap_or(now.wall);
+        // A clock that was set back meanwhile knows no better.
+        let running_for = now.wall.since(since).max(own.running_for);
+        let totals = Totals {
+            running_for,
+            all: own.all + self.done_before + failed_before,
+            succeeded: own.succeeded + self.done_before,
+            failed: own.failed + failed_before,
+        };
         if totals.left() == 0 && !forced {
             self.fails.end_batch();
+            self.notes.end_batch();
         }
-        let end = End { totals, failed_before, forced };
+        let end = End { totals, forced };
         self.notices.tell_end(&self.folders.root, &end);
         end
     }
@@ -291,7 +306,16 @@ impl PromptMaster {
                 Effect::NoteRun(file, run) => self.notes.note_run(&file, &run),
                 Effect::NoteGate(gate, until) => self.notes.note_gate(&gate, until),
                 Effect::NotePause(reason) => self.notes.note_pause(reason.as_deref()),
-                Effect::StorePart(part) => self.incoming.store(&part),
+                Effect::StorePart(part) => {
+                    if let Err(reason) = self.incoming.store(&part) {
+                        self.engine.handle_room(now, Err(reason));
+                    }
+                }
+                Effect::StoreAnswer(run, file, destination) => {
+                    if let Some(outcome) = self.incoming.place(&run, &file, &destination, self.durable) {
+                        self.engine.handle_answer_stored(now, &run, outcome);
+                    }
+                }
                 Effect::Exit => self.over = true,
             }
         }
@@ -305,12 +329,14 @@ impl PromptMaster {
             self.fails.note_failed(file);
         }
         if let Some(run) = self.notes.run_of(file) {
-            // Before the prompt: a reader that sees it in done/ finds its results.
-            self.incoming.place(run, file, destination);
+            self.incoming.forget(run);
         }
         let moved = self.folders.move_out(file, destination);
         if !matches!(moved, Moved::Stuck(_)) {
             self.notes.end_run(file);
+        }
+        if let (Moved::To(_), Destination::Done) = (&moved, destination) {
+            self.notes.note_done();
         }
         if let Moved::To(name) = &moved
             && fails
@@ -319,6 +345,13 @@ impl PromptMaster {
             self.notices.tell_failed(name);
         }
         moved
+    }
+
+    fn read_answers(&mut self, now: Now) {
+        while let Some((run, outcome)) = self.incoming.next_placed() {
+            self.engine.handle_answer_stored(now, &run, outcome);
+            self.settle(now);
+        }
     }
 
     fn note_move(&self) {

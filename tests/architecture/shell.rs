@@ -51,8 +51,10 @@ pub(crate) const SHELL: &[(&str, &[&str])] = &[
     (
         "prompt",
         &[
+            "background",
             "clock",
             "curve_keys",
+            "disk_room",
             "file_stamp",
             "folder_watch",
             "json_server",

@@ -10,3 +10,4 @@ mod results;
 mod runs;
 mod sandbox;
 mod status;
+mod trouble;

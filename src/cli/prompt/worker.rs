@@ -52,6 +52,9 @@ pub(in crate::cli) struct WorkerArgs {
     /// Number of workers; each is a process of its own
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
     jobs: u32,
+    /// The process that has started this worker with others, and whose end is its end
+    #[arg(long, hide = true, value_name = "PID")]
+    crew_of: Option<u32>,
     /// Pattern of a message that a limit is reached, instead of those of claude, codex and gemini; can be repeated
     #[arg(long, value_name = "REGEX")]
     limited_by: Vec<String>,
@@ -83,6 +86,7 @@ pub(in crate::cli) fn run(session: &Session, args: WorkerArgs) -> Result<u8, Fai
             .map_err(|error| Failure::failed(format!("cannot run {} workers: {error}", args.jobs)));
     }
     logging::init(&config.log, None).map_err(Failure::failed)?;
+    args.crew_of.map(prompt_crew::end_with).transpose().map_err(Failure::failed)?;
     let section = &config.prompt_worker;
     let patience = args.patience.map_or(section.patience, |Patience(time)| time);
     let signs = Signs::new(&args.limited_by).map_err(|problem| Failure::usage(format!("--limited-by: {problem}")))?;

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::PromptMaster;
 use crate::engine::master::FileName;
+use crate::shell::disk_room::check_room;
 use crate::shell::file_stamp::{self, FileStamp};
 use crate::shell::folder_watch::{Change, Watch};
 use crate::types::Now;
@@ -51,6 +52,8 @@ impl PromptMaster {
 
     /// Scans `pending/` for files that the watch has not reported.
     pub(super) fn scan(&mut self, now: Now) {
+        let room = check_room(&self.folders.tasks).map_err(|error| error.to_string());
+        self.engine.handle_room(now, room);
         let present = match self.folders.waiting() {
             Ok(present) => present.into_iter().filter(|file| !self.folders.is_result(file)).collect::<BTreeSet<_>>(),
             Err(error) => return log::error!("cannot look through {}: {error}", self.folders.pending.display()),

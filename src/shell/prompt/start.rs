@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::io;
 use std::net::SocketAddr;
+use std::os::fd::{AsFd as _, AsRawFd as _};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -16,7 +17,7 @@ use super::incoming::Incoming;
 use super::notes::{Noted, Notes};
 use super::notices::Notices;
 use super::sync::Syncer;
-use super::{CONNECTIONS, KEYS, LINK_LIMITS, LISTENER, Place, PromptError, PromptMaster, WAKER, WATCH};
+use super::{ANSWERS, CONNECTIONS, KEYS, LINK_LIMITS, LISTENER, Place, PromptError, PromptMaster, WAKER, WATCH};
 use crate::config::{Config, Durability, Secret};
 use crate::engine::master::{FileName, KeptRun, Master, Settings};
 use crate::shell::curve_keys::KeyFolder;
@@ -54,7 +55,8 @@ impl PromptMaster {
         let waker = Arc::new(Waker::new(poll.registry(), WAKER)?);
         let watch = open_watch(&poll, &folders.pending);
         let failed = |source| PromptError::Folder { path: folders.tasks.clone(), source };
-        let notes = Notes::open(&folders.tasks, |file| folders.is_in_work(file)).map_err(failed)?;
+        let mut notes = Notes::open(&folders.tasks, |file| folders.is_in_work(file)).map_err(failed)?;
+        notes.note_start(clock::now().wall);
         let is_kept = |file: &FileName| !config.prompt.lease.is_zero() && notes.run_of(file).is_some();
         let left = folders.recover(is_kept)?;
         let root_id = root_id(&folders.tasks).map_err(failed)?;
@@ -75,18 +77,21 @@ impl PromptMaster {
         let now = clock::now();
         let mut engine = Master::new(settings, rand::random(), now, done, failed).with_fails(fails.fails().clone());
         engine = engine.with_failed(folders.failed_names());
-        let Noted { runs, gates, paused } = notes.noted().clone();
+        let Noted { runs, gates, paused, done: done_before, .. } = notes.noted().clone();
         let runs = runs.into_iter().filter(|(file, _)| folders.is_in_work(file));
         let kept = runs.map(|(file, run)| KeptRun { front: folders.front_of_working(&file), file, run }).collect();
         engine.restore_runs(now, kept);
         engine.restore_rests(now, gates.into_iter().collect(), paused);
-        let incoming = Incoming::open(&folders.root, &folders.tasks, config.prompt.result_bytes_max);
+        let incoming = Incoming::open(&folders.root, &folders.tasks, config.prompt.result_bytes_max)?;
+        poll.registry().register(&mut SourceFd(&incoming.as_fd().as_raw_fd()), ANSWERS, Interest::READABLE)?;
         Ok(Self {
             engine,
             folders,
             fails,
             notes,
+            done_before,
             incoming,
+            durable: config.controller.durability == Durability::Disk,
             notices: Notices::new(place.audience.clone())?,
             results_seen: BTreeSet::new(),
             poll,
