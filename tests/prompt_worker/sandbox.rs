@@ -11,7 +11,7 @@ use llts::shell::clock;
 use rustix::process::Signal;
 
 #[path = "../support/folder.rs"]
-mod folder;
+pub(crate) mod folder;
 #[path = "../support/waiting.rs"]
 mod waiting;
 

@@ -167,3 +167,31 @@ fn a_webhook_is_told_of_each_failure_and_of_the_end() {
         (&json!("end"), &json!(2), &json!(1), &json!(0))
     );
 }
+
+/// The words behind `llts` in the ExecStart of a unit, for a folder and a host of ours.
+fn exec_start(sandbox: &Sandbox, unit: &str) -> Vec<String> {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("examples/systemd").join(unit);
+    let text = fs::read_to_string(path).expect("a unit");
+    let line =
+        text.lines().find_map(|line| line.strip_prefix("ExecStart=%h/.local/bin/llts prompt ")).expect("a command");
+    let home = sandbox.path("home").display().to_string();
+    line.replace("%h", &home).replace("localhost", &host()).split(' ').map(str::to_owned).collect()
+}
+
+#[test]
+fn the_systemd_units_start_a_master_and_a_worker_that_end_together() {
+    let sandbox = Sandbox::new();
+    let pending = sandbox.path("home/prompts/.tasks/pending");
+    fs::create_dir_all(&pending).expect("a folder of ours");
+    fs::write(pending.join("a.txt"), "question").expect("a file of ours");
+    let words = exec_start(&sandbox, "llts-prompt-master.service");
+    let words: Vec<_> = words.iter().map(String::as_str).collect();
+    let master = sandbox.start_with(&[("LLTS_PROMPT_BIND", &host())], &words);
+    let words = exec_start(&sandbox, "llts-prompt-worker@.service");
+    let (options, command) = words.split_at(words.iter().position(|word| word == "--").expect("a command") + 1);
+    assert_eq!(command, ["claude", "-p"]);
+    let options: Vec<_> = options.iter().map(String::as_str).collect();
+    let worker = sandbox.start(&[&options[..], &["cat"]].concat());
+    assert_eq!((worker.said().code, master.said().code), (Some(0), Some(0)));
+    assert_eq!(sandbox.text("home/prompts/.tasks/done/a.txt.out"), "question");
+}
