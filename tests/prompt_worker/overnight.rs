@@ -288,8 +288,10 @@ fn kill(mut running: Running) {
 fn fill_disk(night: &Night, worker: &Running) {
     // A process sees its own mounts below this path.
     let filler = PathBuf::from(format!("/proc/{}/root{}", worker.0.id(), night.path("two/filler").display()));
-    let before = night.log().matches("disk has").count();
-    let is_told = || night.log().matches("disk has").count() > before;
+    // Whichever of its files meets the full disk first.
+    let complaints = |log: &str| log.matches("disk has").count() + log.matches("No space left").count();
+    let before = complaints(&night.log());
+    let is_told = || complaints(&night.log()) > before;
     let mut file = fs::File::create(&filler).expect("a file on the small disk");
     let deadline = clock::now().mono + night.scale.patience;
     while !is_told() && night.count("done") < night.scale.prompts {

@@ -66,10 +66,8 @@ impl PromptMaster {
         let (done, failed) = folders.counts()?;
         let fails = FailLog::open(&folders.tasks)
             .map_err(|source| PromptError::Folder { path: folders.tasks.clone(), source })?;
-        let syncer = match config.controller.durability {
-            Durability::Disk => Some(Syncer::start(folders.all().map(Path::to_owned).to_vec())?),
-            Durability::Process => None,
-        };
+        let durable = config.controller.durability == Durability::Disk;
+        let syncer = durable.then(|| Syncer::start(folders.all().map(Path::to_owned).to_vec())).transpose()?;
         if let Some(syncer) = &syncer {
             syncer.note();
         }
@@ -82,8 +80,7 @@ impl PromptMaster {
         let kept = runs.map(|(file, run)| KeptRun { front: folders.front_of_working(&file), file, run }).collect();
         engine.restore_runs(now, kept);
         engine.restore_rests(now, gates.into_iter().collect(), paused);
-        let incoming = Incoming::open(&folders.root, &folders.tasks, config.prompt.result_bytes_max)?;
-        poll.registry().register(&mut SourceFd(&incoming.as_fd().as_raw_fd()), ANSWERS, Interest::READABLE)?;
+        let incoming = open_incoming(&poll, &folders, config.prompt.result_bytes_max)?;
         Ok(Self {
             engine,
             folders,
@@ -91,7 +88,7 @@ impl PromptMaster {
             notes,
             done_before,
             incoming,
-            durable: config.controller.durability == Durability::Disk,
+            durable,
             notices: Notices::new(place.audience.clone())?,
             results_seen: BTreeSet::new(),
             poll,
@@ -107,6 +104,12 @@ impl PromptMaster {
             _lock: lock,
         })
     }
+}
+
+fn open_incoming(poll: &Poll, folders: &Folders, bytes_max: u64) -> io::Result<Incoming> {
+    let incoming = Incoming::open(&folders.root, &folders.tasks, bytes_max)?;
+    poll.registry().register(&mut SourceFd(&incoming.as_fd().as_raw_fd()), ANSWERS, Interest::READABLE)?;
+    Ok(incoming)
 }
 
 /// With keys, the port takes CURVE, and plain connections of this machine.

@@ -141,7 +141,7 @@ impl Chaos {
         while let Some(effect) = self.world.master.poll_effect() {
             match effect {
                 Effect::Claim(_) | Effect::Move(..) | Effect::Scan | Effect::StoreAnswer(..) => {
-                    self.waiting.push_back(effect)
+                    self.waiting.push_back(effect);
                 }
                 Effect::Close(connection) | Effect::Abort(connection) => {
                     if matches!(effect, Effect::Close(_)) && self.dice.random_bool(0.5) {
