@@ -110,7 +110,7 @@ impl Controller {
     /// A name may stand for another version than before.
     fn offer_tool(&mut self, now: Now, tool: &ToolName) {
         self.tasks.refresh_offer(now, tool);
-        self.submit_found_graphs(now);
+        self.sought.note_news();
     }
 
     fn written(&mut self, now: Now, ticket: Ticket, written: Result<Written, Refusal>) {
@@ -162,7 +162,7 @@ impl Controller {
 
     /// Whether a request must wait: an archive that it names is being read, or an earlier request of its connection waits.
     pub(super) fn must_postpone(&self, ticket: Ticket, request: &Request) -> bool {
-        if !self.tasks.catalog().has_stale() && self.archives.postponed.is_empty() {
+        if !self.tasks.catalog().has_stale() && self.archives.postponed.is_empty() && self.sought.is_empty() {
             return false;
         }
         let mut is_submit = false;
@@ -172,7 +172,8 @@ impl Controller {
             is_stale |= self.tasks.catalog().is_stale(tool);
         });
         let waits = |postponed: &Postponed| postponed.ticket.connection == ticket.connection;
-        is_stale || is_submit && self.archives.postponed.iter().any(waits)
+        let is_behind = || self.archives.postponed.iter().any(waits) || self.is_behind_sought(ticket, request);
+        is_stale || is_submit && is_behind()
     }
 
     pub(super) fn postpone(&mut self, ticket: Ticket, request: Request, plan: Option<Arc<Graph>>) -> Answer {
@@ -187,7 +188,7 @@ impl Controller {
     }
 
     /// Carries out the requests whose archives have been read, in their order.
-    fn resume_postponed(&mut self, now: Now) {
+    pub(in crate::engine::controller) fn resume_postponed(&mut self, now: Now) {
         let mut kept = Vec::new();
         for Postponed { ticket, request, plan } in std::mem::take(&mut self.archives.postponed) {
             let is_behind = kept.iter().any(|kept: &Postponed| kept.ticket.connection == ticket.connection);
@@ -195,17 +196,31 @@ impl Controller {
                 kept.push(Postponed { ticket, request, plan });
                 continue;
             }
-            let answer = match (request, plan) {
-                (Request::GraphSubmit(submit), Some(plan)) => self.submit_graph(now, ticket, *submit, Some(plan)),
-                (request, _) => self.answer_request(now, ticket, request),
-            };
-            match answer {
-                Answer::Now(reply) => self.tasks.effects.push_back(Effect::Reply(ticket, reply)),
-                Answer::Later => {}
-                Answer::NowAndLater(reply) => unreachable!("a submit has one answer: {reply:?}"),
-            }
+            self.submit_waited(now, ticket, request, plan, false);
         }
         self.archives.postponed = kept.into();
+    }
+
+    /// Carries out a submit that has waited. `is_sought`: all agents have looked for its tools.
+    pub(in crate::engine::controller) fn submit_waited(
+        &mut self,
+        now: Now,
+        ticket: Ticket,
+        request: Request,
+        plan: Option<Arc<Graph>>,
+        is_sought: bool,
+    ) {
+        let answer = match request {
+            Request::GraphSubmit(submit) => self.submit_graph(now, ticket, *submit, plan, is_sought),
+            Request::Submit(submit) => self.submit(now, ticket, *submit, is_sought),
+            Request::SubmitMany(many) => self.submit_many(now, ticket, *many, is_sought),
+            request => unreachable!("only submits wait: {request:?}"),
+        };
+        match answer {
+            Answer::Now(reply) => self.tasks.effects.push_back(Effect::Reply(ticket, reply)),
+            Answer::Later => {}
+            Answer::NowAndLater(reply) => unreachable!("a submit has one answer: {reply:?}"),
+        }
     }
 
     pub(in crate::engine::controller) fn refuse_postponed(&mut self) {
