@@ -87,7 +87,7 @@ impl Controller {
             Request::StepProviding(providing) => answer(self.provide(now, *providing)),
             Request::StepComplete(graph, step) => answer(self.complete_step(now, graph, &step)),
             Request::ToolPut(put) => self.put_tool(ticket, put),
-            Request::ToolList(page) => self.list_tools(page).into(),
+            Request::ToolList(page) => self.list_tools(ticket, page),
             Request::ToolShow(tool) => self.show_tool(ticket, &tool),
             Request::ToolRemove(tool, by) => self.remove_tool(ticket, tool, by),
             Request::ToolLog(tool) => self.order_tool(ToolOrder::Log(ticket, tool)),
