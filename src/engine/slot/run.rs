@@ -40,7 +40,7 @@ pub(super) enum Run {
 
 #[derive(Debug)]
 pub(super) struct Taken {
-    pub(super) job: Job,
+    pub(super) job: RunOrder,
     pub(super) state: State,
     times: PhaseTimes,
     /// Start of run.sh.
@@ -60,6 +60,19 @@ pub(super) struct Taken {
     pub(super) unended: bool,
     /// Whether that process keeps the slot after the run.
     pub(super) held: bool,
+}
+
+/// What the job says about its run. The rest of it is the concern of the shell.
+#[derive(Debug)]
+pub(super) struct RunOrder {
+    pub(super) task: TaskId,
+    pub(super) round: Round,
+    /// The longest delay of a report, except that of the end.
+    batch_delay: Duration,
+    /// The length of its lease, if the task is exclusive.
+    pub(super) lease: Option<Duration>,
+    /// The time that it gets to finish early, if it is one of a step.
+    pub(super) grace: Option<Duration>,
 }
 
 /// The fate of a finished run.
@@ -90,7 +103,9 @@ pub(super) enum State {
 }
 
 impl Run {
-    pub(super) fn start(&mut self, now: Now, job: Job) {
+    pub(super) fn start(&mut self, now: Now, job: &Job) {
+        let grace = job.step.as_ref().map(|step| step.grace);
+        let job = RunOrder { task: job.task, round: job.round, batch_delay: job.batch_delay, lease: job.lease, grace };
         let times = PhaseTimes { prepare: Some(now.wall), ..PhaseTimes::default() };
         let (state, fate) = (State::Preparing, Fate::Reported);
         let [killed, told, refused, unended, held] = [false; 5];
