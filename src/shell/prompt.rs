@@ -15,6 +15,7 @@ mod notes;
 mod notices;
 mod start;
 mod sync;
+mod tails;
 
 use std::collections::BTreeSet;
 use std::io;
@@ -36,7 +37,7 @@ use super::logging;
 use super::signals::Signals;
 use crate::engine::master::{Connection, Destination, Effect, FileName, Master, Moved, Totals};
 use crate::protocol::prompt::{FromWorker, MASTER_FRAME_BYTES_MAX, MessageError, WORKER_FRAME_BYTES_MAX};
-use crate::types::{Mono, Now, Origin};
+use crate::types::{Mono, Now, Origin, Usd};
 
 pub use error::PromptError;
 use fails::FailLog;
@@ -92,6 +93,8 @@ pub struct Place<'a> {
     pub starts_max: Option<u64>,
     /// Time limit of a run whose file names none.
     pub timeout: Option<Duration>,
+    /// The cost of all prompts at which it pauses.
+    pub cost_max: Option<Usd>,
     /// The receivers of notices about its end and about failures.
     pub audience: &'a Audience,
 }
@@ -173,6 +176,7 @@ impl PromptMaster {
             self.fails.failed_before().iter().filter(|file| self.folders.has_failed(file)).count() as u64;
         if totals.left() == 0 && !forced {
             self.fails.end_batch();
+            self.notes.end_batch();
         }
         let end = End { totals, failed_before, forced };
         self.notices.tell_end(&self.folders.root, &end);
@@ -298,7 +302,13 @@ impl PromptMaster {
                 Effect::NoteRun(file, run) => self.notes.note_run(&file, &run),
                 Effect::NoteGate(gate, until) => self.notes.note_gate(&gate, until),
                 Effect::NotePause(reason) => self.notes.note_pause(reason.as_deref()),
+                Effect::NoteCost(sum) => self.notes.note_cost(sum),
+                Effect::NoteCostMax(max) => self.notes.note_cost_max(max),
                 Effect::StorePart(part) => self.incoming.store(&part),
+                Effect::ReadTail(client, query) => {
+                    let part = tails::read_tail(&self.folders, &query);
+                    self.engine.handle_tail_read(now, client, part);
+                }
                 Effect::Exit => self.over = true,
             }
         }

@@ -13,6 +13,7 @@ use super::prompt_create::{FOLDERS, TASKS};
 use crate::engine::master::{FileName, count_prompts};
 use crate::protocol::prompt::{FromMaster, FromWorker, MASTER_FRAME_BYTES_MAX, MessageError, Order, Splitter, Status};
 use crate::shell::readable;
+use crate::types::Usd;
 
 /// Why a master did not answer.
 #[derive(Debug, thiserror::Error)]
@@ -74,6 +75,20 @@ pub fn order(
     send(host, port, &FromWorker::Order { order, secret }, timeout)
 }
 
+/// As [`order`] with [`Order::Resume`], and another bound for the cost of all prompts.
+///
+/// # Errors
+/// [`AskError`].
+pub fn resume_with(
+    host: &str,
+    port: u16,
+    max: Usd,
+    secret: Option<String>,
+    timeout: Duration,
+) -> Result<Status, AskError> {
+    send(host, port, &FromWorker::Budget { max, secret }, timeout)
+}
+
 fn send(host: &str, port: u16, message: &FromWorker, timeout: Duration) -> Result<Status, AskError> {
     let failed = |error| AskError::NoMaster { host: host.to_owned(), port, source: error };
     let mut stream = connect(host, port, timeout).map_err(failed)?;
@@ -111,7 +126,7 @@ fn send(host: &str, port: u16, message: &FromWorker, timeout: Duration) -> Resul
     }
 }
 
-fn connect(host: &str, port: u16, timeout: Duration) -> io::Result<TcpStream> {
+pub(super) fn connect(host: &str, port: u16, timeout: Duration) -> io::Result<TcpStream> {
     let mut last = io::Error::new(io::ErrorKind::NotFound, "the host has no address");
     for address in (host, port).to_socket_addrs()? {
         match TcpStream::connect_timeout(&address, timeout) {

@@ -41,7 +41,7 @@ pub(crate) const SHELL: &[(&str, &[&str])] = &[
     ("endpoint", &["clock", "curve_keys", "incidents", "port", "readable", "takeover"]),
     ("outputs", &["background", "clock", "removal"]),
     ("prompt_create", &["lock", "removal", "rename"]),
-    ("prompt_results", &["disk_room", "prompt_create", "rename", "runs"]),
+    ("prompt_results", &["disk_room", "file_part", "prompt_create", "rename", "runs"]),
     ("workspace", &["background", "clock", "file_stamp", "removal", "tools"]),
     ("zmq", &["port"]),
     ("hosted", &["background", "door", "port"]),
@@ -64,6 +64,7 @@ pub(crate) const SHELL: &[(&str, &[&str])] = &[
         ],
     ),
     ("prompt_status", &["clock", "prompt_create", "readable"]),
+    ("prompt_tail", &["prompt_status"]),
     ("prompt_crew", &["readable", "signals"]),
     ("prompt_outcomes", &["prompt_create", "prompt_results", "prompt_status", "rename"]),
     (

@@ -130,6 +130,18 @@ impl Command {
             .map_or_else(|| CommandError::NotFound { name: name.clone(), searched }, CommandError::NotExecutable))
     }
 
+    /// The same program with other words.
+    #[must_use]
+    pub fn with_words(&self, words: Vec<OsString>) -> Self {
+        Self { program: self.program.clone(), words }
+    }
+
+    /// The words.
+    #[must_use]
+    pub fn raw_words(&self) -> &[OsString] {
+        &self.words
+    }
+
     /// The words, for people.
     #[must_use]
     pub fn words(&self) -> Vec<String> {

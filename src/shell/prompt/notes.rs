@@ -1,7 +1,8 @@
 //! What a restarted master knows besides the failures: which files are with workers that resume, which gates are closed, and
-//! whether it was paused: `master.notes` beside the four folders.
+//! whether it was paused, and what the prompts have cost: `master.notes` beside the four folders.
 //!
-//! Each change is a line, `["run","task.txt","<request>"]`, `["gate","claude",<unix seconds>]` or `["paused","<reason>"]`, with null for
+//! Each change is a line, `["run","task.txt","<request>"]`, `["gate","claude",<unix seconds>]` `["paused","<reason>"]`, or
+//! `["cost",<dollars>]`, with null for
 //! its end, appended by one write: a kill can only tear the last line, which is then ignored. No line waits for the disk: after a
 //! power failure a prompt may run once more.
 
@@ -14,13 +15,15 @@ use serde_json::{Value, json};
 use super::line_log::{Facts, LineLog};
 use crate::engine::master::FileName;
 use crate::protocol::prompt::RequestId;
-use crate::types::Wall;
+use crate::types::{Usd, Wall};
 
 const NAME: &str = "master.notes";
 
 const RUN: &str = "run";
 const GATE: &str = "gate";
 const PAUSED: &str = "paused";
+const COST: &str = "cost";
+const COST_MAX: &str = "cost_max";
 
 #[derive(Debug)]
 pub(super) struct Notes {
@@ -34,6 +37,8 @@ pub(super) struct Noted {
     pub(super) runs: BTreeMap<FileName, RequestId>,
     pub(super) gates: BTreeMap<String, Wall>,
     pub(super) paused: Option<String>,
+    pub(super) cost: Option<Usd>,
+    pub(super) cost_max: Option<Usd>,
 }
 
 impl Notes {
@@ -82,6 +87,22 @@ impl Notes {
         self.note(&json!([PAUSED, reason]));
     }
 
+    pub(super) fn note_cost(&mut self, sum: Option<Usd>) {
+        self.note(&json!([COST, sum.map(Usd::dollars)]));
+    }
+
+    pub(super) fn note_cost_max(&mut self, max: Option<Usd>) {
+        self.note(&json!([COST_MAX, max.map(Usd::dollars)]));
+    }
+
+    /// No prompt is left: the next ones have their own budget.
+    pub(super) fn end_batch(&mut self) {
+        if self.noted.cost.is_some() || self.noted.cost_max.is_some() {
+            self.note_cost(None);
+            self.note_cost_max(None);
+        }
+    }
+
     fn note(&mut self, line: &Value) {
         self.noted.read(line);
         if let Err(error) = self.log.append(&format!("{line}\n"), &self.noted) {
@@ -102,6 +123,8 @@ impl Noted {
                 None => drop(self.gates.remove(gate)),
             },
             (Some(PAUSED), reason) => self.paused = reason.map(str::to_owned),
+            (Some(COST), _) => self.cost = line[1].as_f64().and_then(Usd::from_dollars),
+            (Some(COST_MAX), _) => self.cost_max = line[1].as_f64().and_then(Usd::from_dollars),
             _ => {}
         }
     }
@@ -109,14 +132,16 @@ impl Noted {
 
 impl Facts for Noted {
     fn len(&self) -> usize {
-        self.runs.len() + self.gates.len() + usize::from(self.paused.is_some())
+        self.runs.len() + self.gates.len() + 3
     }
 
     fn text(&self) -> String {
         let runs = self.runs.iter().map(|(file, run)| json!([RUN, file.as_text(), run.as_str()]));
         let gates = self.gates.iter().map(|(gate, until)| json!([GATE, gate, until.unix_seconds()]));
         let paused = self.paused.iter().map(|reason| json!([PAUSED, reason]));
-        runs.chain(gates).chain(paused).map(|line| format!("{line}\n")).collect()
+        let cost = self.cost.iter().map(|cost| json!([COST, cost.dollars()]));
+        let cost_max = self.cost_max.iter().map(|max| json!([COST_MAX, max.dollars()]));
+        runs.chain(gates).chain(paused).chain(cost).chain(cost_max).map(|line| format!("{line}\n")).collect()
     }
 }
 
@@ -144,11 +169,17 @@ mod tests {
         notes.note_gate("codex", Some(until));
         notes.note_gate("codex", None);
         notes.note_pause(Some("by order"));
+        notes.note_cost(Usd::from_dollars(1.0));
+        notes.note_cost(Usd::from_dollars(2.5));
+        notes.note_cost_max(Usd::from_dollars(9.0));
+        notes.note_cost_max(None);
         drop(notes);
         let expected = Noted {
             runs: [("a".into(), "4".into())].into(),
             gates: [("claude".to_owned(), until)].into(),
             paused: Some("by order".to_owned()),
+            cost: Usd::from_dollars(2.5),
+            cost_max: None,
         };
         assert_eq!(noted(folder.path()), expected);
         let torn = format!("{}[\"paused\",nu", fs::read_to_string(folder.path().join(NAME)).unwrap());
