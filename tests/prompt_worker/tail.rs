@@ -17,12 +17,21 @@ fn tail(sandbox: &Sandbox, name: &str, options: &[&str]) -> Program {
     sandbox.start(&[&["tail", name, &host(), PORT], options].concat())
 }
 
+/// The whole answer, read while it is written: a pipe does not hold it.
+fn answer(sandbox: &Sandbox, name: &str, options: &[&str]) -> Said {
+    let mut program = tail(sandbox, name, options);
+    let (mut out, mut err) = (String::new(), String::new());
+    program.0.stdout.take().expect("a pipe").read_to_string(&mut out).expect("text");
+    program.0.stderr.take().expect("a pipe").read_to_string(&mut err).expect("text");
+    Said { code: program.0.wait().expect("a child").code(), out, err }
+}
+
 /// The answer once the prompt is not only waiting or unknown.
 #[track_caller]
 fn tail_of_known(sandbox: &Sandbox, name: &str) -> Said {
     let mut said = None;
     eventually("an output", || {
-        let tried = tail(sandbox, name, &[]).said();
+        let tried = answer(sandbox, name, &[]);
         let is_there = tried.code == Some(0);
         said = Some(tried);
         is_there
@@ -68,7 +77,7 @@ fn a_long_output_arrives_whole_while_it_is_written_and_afterwards() {
     let live = tail_of_known(&sandbox, "a.txt");
     eventually("the end", || sandbox.path(".tasks/done/a.txt").exists());
     let whole = sandbox.text(".tasks/done/a.txt.out");
-    let stored = tail(&sandbox, "a.txt", &[]).said();
+    let stored = answer(&sandbox, "a.txt", &[]);
     assert!(
         live.out == whole && stored.out == whole && whole.len() > 500_000,
         "{} {}",
@@ -132,7 +141,8 @@ fn a_prompt_is_followed_over_a_restart_of_its_master() {
     first.0.wait().unwrap();
     let said = following.said();
     assert!(said.code == Some(3) && said.err.contains("no prompt master answers"), "{said:?}");
-    let _second = master(&sandbox, &[]);
+    // It would end with the prompt, perhaps before it is asked.
+    let _second = master(&sandbox, &["--keep-alive"]);
     eventually("a master", || TcpStream::connect((host(), 34567)).is_ok());
     let following = tail(&sandbox, "a.txt", &[]);
     eventually("a worker", || !workers.commands().is_empty());

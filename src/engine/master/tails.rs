@@ -4,10 +4,15 @@
 //! A waiting client is a connection that has not joined: when its time for a JOIN has passed, it gets an empty part, and asks again. So
 //! a request that was lost with a worker is made again, and a client that has gone is noticed.
 
+use std::time::Duration;
+
 use super::peers::{Peer, State};
 use super::{Connection, Effect, FileName, Master};
 use crate::protocol::prompt::{FromMaster, RequestId, TailOrder, TailPart, TailQuery};
 use crate::types::Now;
+
+/// How long a client may take to write a part: its reader may be a pager.
+const READING_MAX: Duration = Duration::from_secs(3600);
 
 /// The place of a prompt that is asked for.
 enum Whereabouts {
@@ -111,7 +116,8 @@ impl Master {
     fn send_tail(&mut self, now: Now, client: Connection, part: TailPart) {
         self.tails.remove(&client);
         if self.peers.get(client).is_some_and(|peer| peer.state == State::Stranger) {
-            self.timers.set(super::Timer::Join(client), now.mono + self.settings.join_timeout);
+            let patience = if part.ended { self.settings.join_timeout } else { READING_MAX };
+            self.timers.set(super::Timer::Join(client), now.mono + patience);
             if !part.ended {
                 self.followers.insert(client);
             }
