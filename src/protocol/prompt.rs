@@ -7,13 +7,17 @@
 //! | worker | `DONE`, `FAILED` | `msg`: any text; the file follows from the worker; llts adds `lost`: true to a FAILED whose command was killed from outside |
 //! | worker | `USAGE_LIMITED` | llts adds `retry_after`, in seconds, and `scope`: "worker" if no other worker is affected |
 //! | worker | `RESULT` | added by llts, for a master that takes results: a [`ResultPart`] |
+//! | worker | `COST` | added by llts, for a master that sends a [`Welcome`]: `req_id`, and `usd`, what the run has cost |
 //! | worker | `LEAVE` | |
 //! | master | `JOIN_ACK` | llts adds a [`Welcome`], for a worker whose JOIN has an [`Offer`] |
 //! | master | `REPORT_ACK` | added by llts, for such a worker: `req_id` of the run whose report has been carried out |
 //! | master | `REQUEST` | `req_id`, `msg`: the prompt; llts adds `file`, its name, and `timeout`, in seconds |
 //! | master | `CHECK` | `req_id` |
+//! | anyone | `TAIL` | the same: a [`TailQuery`] |
+//! | master | `TAIL` | the same, for a worker whose JOIN has `tails`: a [`TailOrder`] |
+//! | both | `TAIL_PART` | the answers: a [`TailPart`] |
 //! | anyone | `STATUS` | added by llts, sent without a `JOIN`; `secret` |
-//! | anyone | `PAUSE`, `RESUME`, `DRAIN` | the same; an [`Order`] |
+//! | anyone | `PAUSE`, `RESUME`, `DRAIN` | the same; an [`Order`]; RESUME may have `max_cost`, in USD |
 //! | master | `STATUS_ACK` | added by llts: a [`Status`] |
 //! | master | `REFUSED` | added by llts: `msg` is the reason why the connection is closed right after it |
 //! | master | `COMPLETED` | added by llts: no prompt is left, and the connection is closed right after it |
@@ -21,18 +25,20 @@
 //! Every message is written with a newline at its end. Received objects may be separated by newlines, by other white space
 //! or by nothing at all: [`Splitter`] finds them. Unknown names are ignored, whatever their values.
 
+mod debug;
 mod front;
+mod kind;
 mod offer;
 mod order;
 mod request;
 mod result_part;
 mod split;
 mod status;
+mod tail;
 
 #[cfg(test)]
 mod tests;
 
-use std::fmt;
 use std::time::Duration;
 
 pub use front::{FRONT_BYTES_MAX, Front};
@@ -42,10 +48,11 @@ pub use request::{Request, RequestId};
 pub use result_part::{RESULT_PART_BYTES_MAX, ResultFile, ResultPart};
 pub use split::{FrameError, Splitter};
 pub use status::{Pace, Status, WorkerState, WorkerStatus};
+pub use tail::{TailOrder, TailPart, TailQuery};
 
 use super::code::Code;
 use super::json::{self, FieldLimits, ObjectWriter, Rejected};
-use crate::types::{Fields, Scalar};
+use crate::types::{Fields, Scalar, Usd};
 
 /// Maximum bytes of one message of a worker: its longest text is a reason for people.
 pub const WORKER_FRAME_BYTES_MAX: usize = 64 << 10;
@@ -55,25 +62,6 @@ pub const MASTER_FRAME_BYTES_MAX: usize = 16 << 20;
 
 /// The longest time, a year; it keeps sums of times inside their type.
 const SECONDS_MAX: f64 = 366.0 * 86_400.0;
-
-mod kind {
-    pub(super) const JOIN: &str = "JOIN";
-    pub(super) const JOIN_ACK: &str = "JOIN_ACK";
-    pub(super) const REQUEST: &str = "REQUEST";
-    pub(super) const REQUEST_ACK: &str = "REQUEST_ACK";
-    pub(super) const DONE: &str = "DONE";
-    pub(super) const FAILED: &str = "FAILED";
-    pub(super) const USAGE_LIMITED: &str = "USAGE_LIMITED";
-    pub(super) const CHECK: &str = "CHECK";
-    pub(super) const CHECK_ACK: &str = "CHECK_ACK";
-    pub(super) const LEAVE: &str = "LEAVE";
-    pub(super) const RESULT: &str = "RESULT";
-    pub(super) const REPORT_ACK: &str = "REPORT_ACK";
-    pub(super) const STATUS: &str = "STATUS";
-    pub(super) const STATUS_ACK: &str = "STATUS_ACK";
-    pub(super) const REFUSED: &str = "REFUSED";
-    pub(super) const COMPLETED: &str = "COMPLETED";
-}
 
 const TYPE: &str = "type";
 const MSG: &str = "msg";
@@ -85,6 +73,8 @@ const TIMEOUT: &str = "timeout";
 const RETRY_AFTER: &str = "retry_after";
 const SCOPE: &str = "scope";
 const LOST: &str = "lost";
+const USD: &str = "usd";
+const MAX_COST: &str = "max_cost";
 
 /// The value of `scope` for a limit of one worker.
 const WORKER: &str = "worker";
@@ -145,6 +135,29 @@ pub enum FromWorker {
     },
     /// A part of the results of its run.
     Result(Box<ResultPart>),
+    /// The cost of its run, for a master that welcomes it. The report follows.
+    Cost {
+        /// The request that the run belongs to.
+        run: RequestId,
+        /// The cost.
+        cost: Usd,
+    },
+    /// As [`Order::Resume`], with another bound for the cost of all prompts.
+    Budget {
+        /// The bound.
+        max: Usd,
+        /// As in [`FromWorker::Join`].
+        secret: Option<String>,
+    },
+    /// A client asks for the output of a prompt.
+    Tail {
+        /// The wanted part.
+        query: Box<TailQuery>,
+        /// As in [`FromWorker::Join`].
+        secret: Option<String>,
+    },
+    /// The answer to a [`FromMaster::Tail`].
+    TailPart(Box<TailPart>),
     /// It leaves.
     Leave,
     /// Requests the status of the master.
@@ -176,6 +189,10 @@ pub enum FromMaster {
     Check(RequestId),
     /// The present state for a status client.
     StatusAck(Box<Status>),
+    /// A worker is asked for the output of its run.
+    Tail(Box<TailOrder>),
+    /// The answer to a client.
+    TailPart(Box<TailPart>),
     /// The reason why the connection is closed.
     Refused(String),
     /// All prompts are done, and the master ends. A worker then need not look for the master again.
@@ -218,6 +235,19 @@ impl FromWorker {
                 out.maybe_text(SCOPE, is_local.then_some(WORKER));
             }),
             Self::Result(part) => message(kind::RESULT, "", |out| part.write(out)),
+            Self::Cost { run, cost } => message(kind::COST, "", |out| {
+                out.text(REQ_ID, run.as_str());
+                out.literal(USD, cost.dollars());
+            }),
+            Self::Budget { max, secret } => message(Order::Resume.kind(), "", |out| {
+                out.literal(MAX_COST, max.dollars());
+                out.maybe_text(SECRET, secret.as_deref());
+            }),
+            Self::Tail { query, secret } => message(kind::TAIL, "", |out| {
+                query.write(out);
+                out.maybe_text(SECRET, secret.as_deref());
+            }),
+            Self::TailPart(part) => message(kind::TAIL_PART, &part.note, |out| part.write(out)),
             Self::Leave => message(kind::LEAVE, "", |_| {}),
             Self::Status { secret } => message(kind::STATUS, "", |out| out.maybe_text(SECRET, secret.as_deref())),
             Self::Order { order, secret } => message(order.kind(), "", |out| out.maybe_text(SECRET, secret.as_deref())),
@@ -251,10 +281,20 @@ impl FromWorker {
             },
             kind::LEAVE => Self::Leave,
             kind::RESULT => Self::Result(Box::new(ResultPart::read(&fields, &kind)?)),
+            kind::COST => Self::Cost {
+                run: RequestId::new(needed(&fields, REQ_ID, &kind)?),
+                cost: usd(&fields, USD)
+                    .ok_or_else(|| MessageError::Malformed(format!("{kind} has no valid {USD:?}")))?,
+            },
+            kind::TAIL => {
+                Self::Tail { query: Box::new(TailQuery::read(&fields, &kind)?), secret: text(&fields, SECRET) }
+            }
+            kind::TAIL_PART => Self::TailPart(Box::new(TailPart::read(&fields, &kind)?)),
             kind::STATUS => Self::Status { secret: text(&fields, SECRET) },
-            _ => match Order::of(&kind) {
-                Some(order) => Self::Order { order, secret: text(&fields, SECRET) },
-                None => return Err(MessageError::UnknownType(kind)),
+            _ => match (Order::of(&kind), usd(&fields, MAX_COST)) {
+                (Some(Order::Resume), Some(max)) => Self::Budget { max, secret: text(&fields, SECRET) },
+                (Some(order), _) => Self::Order { order, secret: text(&fields, SECRET) },
+                (None, _) => return Err(MessageError::UnknownType(kind)),
             },
         })
     }
@@ -277,6 +317,8 @@ impl FromMaster {
             Self::StatusAck(status) => message(kind::STATUS_ACK, "", |out| status.write(out)),
             Self::Refused(reason) => message(kind::REFUSED, reason, |_| {}),
             Self::Completed => message(kind::COMPLETED, "", |_| {}),
+            Self::Tail(order) => message(kind::TAIL, "", |out| order.write(out)),
+            Self::TailPart(part) => message(kind::TAIL_PART, &part.note, |out| part.write(out)),
         }
     }
 
@@ -302,28 +344,10 @@ impl FromMaster {
             kind::STATUS_ACK => Self::StatusAck(Box::new(Status::parse(frame)?)),
             kind::REFUSED => Self::Refused(text(&fields, MSG).unwrap_or_default()),
             kind::COMPLETED => Self::Completed,
+            kind::TAIL => Self::Tail(Box::new(TailOrder::read(&fields, &kind)?)),
+            kind::TAIL_PART => Self::TailPart(Box::new(TailPart::read(&fields, &kind)?)),
             _ => return Err(MessageError::UnknownType(kind)),
         })
-    }
-}
-
-/// The secret is for the master only, not for logs.
-impl fmt::Debug for FromWorker {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Join { worker, .. } => f.debug_struct("Join").field("worker", worker).finish_non_exhaustive(),
-            Self::RequestAck(id) => f.debug_tuple("RequestAck").field(id).finish(),
-            Self::CheckAck(id) => f.debug_tuple("CheckAck").field(id).finish(),
-            Self::Done { text } => f.debug_struct("Done").field("text", text).finish(),
-            Self::Failed { reason, .. } => f.debug_struct("Failed").field("reason", reason).finish(),
-            Self::UsageLimited { retry_after, reason, .. } => {
-                f.debug_struct("UsageLimited").field("retry_after", retry_after).field("reason", reason).finish()
-            }
-            Self::Result(part) => f.debug_tuple("Result").field(&part.file).field(&part.offset).finish(),
-            Self::Order { order, .. } => f.debug_tuple("Order").field(order).finish(),
-            Self::Leave => f.write_str("Leave"),
-            Self::Status { .. } => f.write_str("Status"),
-        }
     }
 }
 
@@ -365,6 +389,10 @@ fn text(fields: &Fields, name: &str) -> Option<String> {
 
 fn needed(fields: &Fields, name: &str, kind: &str) -> Result<String, MessageError> {
     text(fields, name).ok_or_else(|| MessageError::Malformed(format!("{kind} has no text {name:?}")))
+}
+
+fn usd(fields: &Fields, name: &str) -> Option<Usd> {
+    Usd::from_dollars(fields.get(name)?.as_f64()?)
 }
 
 fn duration(fields: &Fields, name: &str) -> Option<Duration> {

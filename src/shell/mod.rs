@@ -44,6 +44,8 @@ pub mod prompt_crew;
 pub mod prompt_outcomes;
 mod prompt_results;
 pub mod prompt_status;
+pub mod prompt_tail;
+pub mod prompt_talk;
 pub mod prompt_worker;
 pub mod push;
 mod readable;

@@ -16,6 +16,7 @@ mod notices;
 mod scan;
 mod start;
 mod sync;
+mod tails;
 
 use std::collections::BTreeSet;
 use std::io;
@@ -36,7 +37,7 @@ use super::logging;
 use super::signals::Signals;
 use crate::engine::master::{Connection, Destination, Effect, FileName, Master, Moved, Totals};
 use crate::protocol::prompt::{FromWorker, MASTER_FRAME_BYTES_MAX, MessageError, WORKER_FRAME_BYTES_MAX};
-use crate::types::{Mono, Now, Origin};
+use crate::types::{Mono, Now, Origin, Usd};
 
 pub use error::PromptError;
 use fails::FailLog;
@@ -86,6 +87,8 @@ pub struct Place<'a> {
     pub starts_max: Option<u64>,
     /// Time limit of a run whose file names none.
     pub timeout: Option<Duration>,
+    /// The cost of all prompts at which it pauses.
+    pub cost_max: Option<Usd>,
     /// The receivers of notices about its end and about failures.
     pub audience: &'a Audience,
 }
@@ -180,6 +183,7 @@ impl PromptMaster {
             all: own.all + self.done_before + failed_before,
             succeeded: own.succeeded + self.done_before,
             failed: own.failed + failed_before,
+            ..own
         };
         if totals.left() == 0 && !forced {
             self.fails.end_batch();
@@ -306,6 +310,8 @@ impl PromptMaster {
                 Effect::NoteRun(file, run) => self.notes.note_run(&file, &run),
                 Effect::NoteGate(gate, until) => self.notes.note_gate(&gate, until),
                 Effect::NotePause(reason) => self.notes.note_pause(reason.as_deref()),
+                Effect::NoteCost(sum) => self.notes.note_cost(sum),
+                Effect::NoteCostMax(max) => self.notes.note_cost_max(max),
                 Effect::StorePart(part) => {
                     if let Err(reason) = self.incoming.store(&part) {
                         self.engine.handle_room(now, Err(reason));
@@ -315,6 +321,10 @@ impl PromptMaster {
                     if let Some(outcome) = self.incoming.place(&run, &file, &destination, self.durable) {
                         self.engine.handle_answer_stored(now, &run, outcome);
                     }
+                }
+                Effect::ReadTail(client, query) => {
+                    let part = tails::read_tail(&self.folders, &query);
+                    self.engine.handle_tail_read(now, client, part);
                 }
                 Effect::Exit => self.over = true,
             }

@@ -11,7 +11,7 @@ use super::prompt_create::{FOLDERS, TASKS};
 use super::prompt_results::read_json;
 use super::prompt_status::list;
 use super::rename::rename_new;
-use crate::engine::master::{FileName, REASON_ENDING, prompts_among};
+use crate::engine::master::{FileName, REASON_ENDING, TIME_UP, prompts_among};
 
 /// Characters of a line that are shown.
 const LINE_CHARS_MAX: usize = 200;
@@ -40,6 +40,15 @@ impl Outcome {
     #[must_use]
     pub fn text(&self, member: &str) -> Option<&str> {
         self.run.as_ref()?[member].as_str()
+    }
+
+    /// Whether its run was ended because its time was up.
+    #[must_use]
+    pub fn is_timed_out(&self) -> bool {
+        match &self.run {
+            Some(run) => run["timed_out"] == true,
+            None => self.last_line().is_some_and(|reason| reason.starts_with(TIME_UP)),
+        }
     }
 
     /// Its output or its error output, whole; bytes that are not UTF-8 are replaced.
@@ -118,21 +127,26 @@ mod tests {
             ("a.txt.json", json),
             ("b.txt", "\u{0}"),
             ("b.txt.reason", "it is not UTF-8\n"),
+            ("c.txt", "do c"),
+            ("c.txt.reason", "the run took longer than the 5 s that it is allowed, at worker 7\n"),
+            ("gone.txt.reason", "it is empty\n"),
         ] {
             fs::write(failed.join(name), text).unwrap();
         }
         let found = outcomes(root.path()).unwrap();
         let names: Vec<_> = found.iter().map(|outcome| outcome.name.to_string()).collect();
-        assert_eq!(names, ["a.txt", "b.txt"]);
+        assert_eq!(names, ["a.txt", "b.txt", "c.txt"]);
+        let late: Vec<_> = found.iter().map(Outcome::is_timed_out).collect();
+        assert_eq!(late, [false, false, true]);
         assert!(found.iter().all(|outcome| outcome.is_failed));
         assert_eq!((found[0].number("exit_code"), found[0].text("worker")), (Some(3.0), Some("box-1")));
         assert_eq!(found[0].output("out").unwrap().as_deref(), Some("begun\n"));
-        let lines = found.iter().map(|outcome| outcome.last_line().unwrap()).collect::<Vec<_>>();
+        let lines = found.iter().take(2).map(|outcome| outcome.last_line().unwrap()).collect::<Vec<_>>();
         assert_eq!(lines, ["last line", "it is not UTF-8"]);
         retry(root.path(), &"a.txt".into()).unwrap();
         assert_eq!(list(&root.path().join(".tasks/pending")).unwrap(), ["a.txt".into()].into());
         assert!(failed.join("a.txt.out").exists());
-        assert_eq!(outcomes(root.path()).unwrap().len(), 1);
+        assert_eq!(outcomes(root.path()).unwrap().len(), 2);
         assert!(retry(root.path(), &"a.txt".into()).is_err());
     }
 }

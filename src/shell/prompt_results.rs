@@ -21,10 +21,12 @@ use std::path::{Path, PathBuf};
 use serde_json::json;
 
 use crate::engine::master::FileName;
+use crate::protocol::prompt::RESULT_PART_BYTES_MAX;
 use crate::shell::disk_room::check_room;
+use crate::shell::file_part::read_part;
 use crate::shell::prompt_create::TASKS;
 use crate::shell::rename::{place_new, rename_new};
-use crate::types::{ExitCode, Wall};
+use crate::types::{ExitCode, Usd, Wall};
 
 use draft::Draft;
 pub(super) use root_id::{read_root_id, root_id};
@@ -43,6 +45,9 @@ const JSON_BYTES_MAX: u64 = 8 << 20;
 /// Members that only a JSON file of ours has.
 const OUTCOME: &str = "outcome";
 const WORKER: &str = "worker";
+
+/// The folder for the output of runs without results, beside the folders of prompts.
+pub(super) const ATTEMPTS: &str = "attempts";
 
 /// The member with the sizes of outputs that are sent to a master.
 pub(super) const SIZES: &str = "bytes";
@@ -68,6 +73,12 @@ pub(in crate::shell) struct Results {
     pub(super) end: Wall,
     /// Whether they are on the disk before they are in place.
     pub(super) durable: bool,
+    /// The git branch with the changes of the run.
+    pub(super) branch: Option<String>,
+    /// What the run has cost, if its output says so.
+    pub(super) cost: Option<Usd>,
+    /// Whether it was ended because its time was up.
+    pub(super) timed_out: bool,
 }
 
 /// Outputs in a folder, and the place where they go.
@@ -102,7 +113,7 @@ impl Results {
     pub(super) fn json(&self) -> String {
         let ExitCode(code) = self.exit;
         let (exit_code, signal) = if code < 0 { (None, Some(code.unsigned_abs())) } else { (Some(code), None) };
-        let value = json!({
+        let mut value = json!({
             "file": self.said.as_deref().unwrap_or(&self.name),
             OUTCOME: self.outcome,
             "exit_code": exit_code,
@@ -113,6 +124,15 @@ impl Results {
             WORKER: self.worker,
             "command": self.command,
         });
+        if let Some(branch) = &self.branch {
+            value["branch"] = branch.as_str().into();
+        }
+        if let Some(cost) = self.cost {
+            value["cost_usd"] = cost.dollars().into();
+        }
+        if self.timed_out {
+            value["timed_out"] = true.into();
+        }
         format!("{value:#}\n")
     }
 }
@@ -294,6 +314,28 @@ fn open(path: &Path) -> io::Result<File> {
     File::options().read(true).custom_flags(flags).open(path)
 }
 
+/// A part of an output from this position, and whether the file ends with it.
+///
+/// # Errors
+/// The error of the system; or when it is no regular file.
+pub(super) fn read_output(path: &Path, offset: u64) -> io::Result<(Vec<u8>, bool)> {
+    read_open_output(&open(path)?, offset)
+}
+
+/// The same of an open file.
+///
+/// # Errors
+/// As [`read_output`].
+pub(super) fn read_open_output(file: &File, offset: u64) -> io::Result<(Vec<u8>, bool)> {
+    let metadata = file.metadata()?;
+    if !metadata.is_file() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
+    }
+    let bytes = read_part(file, offset, RESULT_PART_BYTES_MAX as u64)?;
+    let ends = offset.saturating_add(bytes.len() as u64) >= metadata.len();
+    Ok((bytes, ends))
+}
+
 /// A name for the results that is safe in a path: the name from the master, or one made of the request id.
 pub(super) fn file_name(said: Option<&str>, request: &str) -> String {
     if let Some(name) = said.filter(|name| is_plain(name)) {
@@ -361,6 +403,9 @@ mod tests {
                 start: Wall::from_micros(1_000_000),
                 end: Wall::from_micros(3_500_000),
                 durable: true,
+                branch: None,
+                cost: None,
+                timed_out: false,
             };
             results.put_in_place(self.0.path())
         }
@@ -427,6 +472,9 @@ mod tests {
             start: Wall::from_micros(0),
             end: Wall::from_micros(0),
             durable: false,
+            branch: None,
+            cost: None,
+            timed_out: false,
         };
         assert_eq!(results.put_in_place(place.0.path()).unwrap_err().kind(), io::ErrorKind::NotFound);
         assert_eq!((fs::read_to_string(run.join("out")).unwrap(), place.names()), ("answer".to_owned(), vec![]));

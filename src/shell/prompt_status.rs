@@ -2,43 +2,19 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::io::{self, Read as _, Write as _};
+use std::io;
 use std::os::fd::AsFd;
 use std::path::Path;
 use std::time::Duration;
 
 use super::clock;
-use super::json_dial::{DialError, Dialled, Server, dial};
-use super::json_wire::Decoded;
+use super::json_dial::Server;
 use super::prompt_create::{FOLDERS, TASKS};
+use super::prompt_talk::{AskError, Talk};
 use crate::engine::master::{FileName, count_prompts};
-use crate::protocol::prompt::{FromMaster, FromWorker, MASTER_FRAME_BYTES_MAX, MessageError, Order, Status};
+use crate::protocol::prompt::{FromMaster, FromWorker, Order, Status};
 use crate::shell::readable;
-
-/// Why a master did not answer.
-#[derive(Debug, thiserror::Error)]
-pub enum AskError {
-    /// No master answers.
-    #[error("no prompt master answers at {host}:{port}: {source}")]
-    NoMaster {
-        /// Host of the master.
-        host: String,
-        /// Its port.
-        port: u16,
-        /// Error of the system.
-        source: io::Error,
-    },
-    /// The master refuses to answer.
-    #[error("the prompt master at {host}:{port} refuses: {reason}")]
-    Refused {
-        /// Host of the master.
-        host: String,
-        /// Its port.
-        port: u16,
-        /// Its reason.
-        reason: String,
-    },
-}
+use crate::types::Usd;
 
 /// The numbers of files in the four folders, without results.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -69,52 +45,21 @@ pub fn order(master: &Server, order: Order, secret: Option<String>, timeout: Dur
     send(master, &FromWorker::Order { order, secret }, timeout)
 }
 
+/// As [`order`] with [`Order::Resume`], and another bound for the cost of all prompts.
+///
+/// # Errors
+/// [`AskError`].
+pub fn resume_with(master: &Server, max: Usd, secret: Option<String>, timeout: Duration) -> Result<Status, AskError> {
+    send(master, &FromWorker::Budget { max, secret }, timeout)
+}
+
 fn send(master: &Server, message: &FromWorker, timeout: Duration) -> Result<Status, AskError> {
-    let Server { host, port, .. } = master;
-    let (host, port) = (host.clone(), *port);
-    let refused = |reason| AskError::Refused { host: host.clone(), port, reason };
-    let failed = |error| AskError::NoMaster { host: host.clone(), port, source: error };
-    let dialled = dial(master, timeout, MASTER_FRAME_BYTES_MAX).map_err(|error| match error {
-        DialError::Unreachable(reason) => failed(io::Error::other(reason)),
-        DialError::Denied(reason) => refused(reason),
-    })?;
-    let Dialled { mut stream, mut wire, mut splitter } = dialled;
-    stream.set_write_timeout(Some(timeout)).map_err(failed)?;
-    stream.write_all(&wire.encode(message.encode())).map_err(failed)?;
-    let until = clock::now().mono + timeout;
-    let mut bytes = [0; 16 << 10];
-    loop {
-        let odd = |error: String| failed(io::Error::new(io::ErrorKind::InvalidData, error));
-        while let Some(object) = splitter.next_object().map_err(|error| odd(error.to_string()))? {
-            match FromMaster::parse(object) {
-                Ok(FromMaster::StatusAck(status)) => return Ok(*status),
-                Ok(FromMaster::Refused(reason)) => {
-                    return Err(refused(reason));
-                }
-                Ok(_) | Err(MessageError::UnknownType(_)) => {}
-                Err(error) => return Err(odd(error.to_string())),
-            }
-        }
-        let left = until.since(clock::now().mono);
-        if left.is_zero() {
-            return Err(failed(io::ErrorKind::TimedOut.into()));
-        }
-        stream.set_read_timeout(Some(left)).map_err(failed)?;
-        match stream.read(&mut bytes) {
-            Ok(0) => return Err(odd("it closes the connection; a master of the document knows no STATUS".to_owned())),
-            Ok(length) => {
-                let bytes = bytes.get(..length).unwrap_or_default();
-                let Decoded { refusal, .. } = wire.decode(bytes, MASTER_FRAME_BYTES_MAX, &mut splitter);
-                refusal.map_or(Ok(()), |reason| Err(odd(reason)))?;
-            }
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            // The system's name for a read time-out would not help the reader.
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                return Err(failed(io::ErrorKind::TimedOut.into()));
-            }
-            Err(error) => return Err(failed(error)),
-        }
-    }
+    let mut talk = Talk::open(master, timeout)?;
+    talk.send(message)?;
+    talk.answer(Some(clock::now().mono + timeout), |message| match message {
+        FromMaster::StatusAck(status) => Some(*status),
+        _ => None,
+    })
 }
 
 /// Counts the prompts below a root, with or without a running master.

@@ -9,7 +9,10 @@
 
 mod outbox;
 mod runner;
+mod sending;
+mod tailing;
 mod tails;
+mod workdir;
 
 use std::ffi::OsString;
 use std::io;
@@ -22,11 +25,9 @@ use nix::sys::signal::Signal;
 use super::guard::{Guard, GuardError, GuardPlan};
 use super::json_connection::ServerLink;
 use super::json_dial::{DialError, Server};
-use super::one_job::OneJob;
-use super::prompt_results::read_root_id;
 use crate::engine::worker::signs::Signs;
 use crate::engine::worker::{Effect, End, ResultFolder, Settings, Tally, Worker};
-use crate::protocol::prompt::{FromMaster, FromWorker, MASTER_FRAME_BYTES_MAX, MessageError, RequestId, Welcome};
+use crate::protocol::prompt::{FromMaster, MASTER_FRAME_BYTES_MAX, MessageError};
 use crate::shell::clock;
 use crate::shell::logging;
 use crate::shell::process::{self, Command, CommandError, RecordError};
@@ -35,13 +36,13 @@ use crate::shell::readable::PollSet;
 use crate::shell::runs::{Runs, RunsError, host};
 use crate::shell::signals::{STOP, Signals};
 
-use outbox::Outbox;
-use runner::Runner;
+use outbox::{Outbox, Outputs};
+use runner::{Begun, Keeping, Preparation, Runner};
+use tailing::Tailing;
+pub use workdir::Workdir;
+use workdir::Workplace;
 
 const RUNS: &str = ".runs";
-
-/// Parts of results that are sent in one turn.
-const PARTS_OF_A_TURN: usize = 16;
 
 /// Maximum bytes queued for a master that does not read. A worker sends only a few lines.
 const OUT_BYTES_MAX: usize = 1 << 20;
@@ -61,6 +62,8 @@ pub struct Work {
     pub durable: bool,
     /// How outputs say that a limit is reached.
     pub signs: Signs,
+    /// Where runs work.
+    pub workdir: Workdir,
 }
 
 /// Why a worker cannot start.
@@ -77,6 +80,9 @@ pub enum PromptWorkerError {
         /// Error of the system.
         source: io::Error,
     },
+    /// Runs cannot have folders of the chosen kind.
+    #[error("{0}")]
+    Workdir(String),
     /// The folders of runs cannot be made.
     #[error(transparent)]
     Runs(#[from] RunsError),
@@ -108,6 +114,7 @@ pub fn run(work: Work, guard: GuardPlan) -> Result<(End, Tally), PromptWorkerErr
     let command = Command::find(&work.command, std::env::var_os("PATH").as_deref())?;
     let unusable = |error| PromptWorkerError::Root { root: work.root.clone(), source: error };
     let root = work.root.canonicalize().map_err(unusable)?;
+    let workplace = Workplace::open(work.workdir, &root).map_err(PromptWorkerError::Workdir)?;
     let host = host();
     let runs = runs(&root)?;
     // In a pid namespace, the end of the first process makes the kernel end all others, so that needs no guard. The guard
@@ -116,13 +123,26 @@ pub fn run(work: Work, guard: GuardPlan) -> Result<(End, Tally), PromptWorkerErr
     process::become_subreaper()?;
     // This comes before any thread is started, so that all of them leave these signals to the loop.
     let mut signals = Signals::install(&[&STOP[..], &[Signal::SIGCHLD]].concat())?;
-    let runner = Runner::start(&root, command, runs, work.durable, work.signs)?;
+    let runner = Runner::start(&root, command, runs, work.durable, work.signs, workplace)?;
     let worker = Worker::new(work.settings, clock::now());
     let name = host.clone();
     let link = ServerLink::new(work.master, MASTER_FRAME_BYTES_MAX, OUT_BYTES_MAX);
     let tasks = root.join(TASKS);
-    let mut turns = Loop { link, host, name, guard, worker, runner, tasks, keeping: None, outbox: None };
+    let mut turns = Loop {
+        link,
+        host,
+        name,
+        guard,
+        worker,
+        runner,
+        tasks,
+        preparing: None,
+        keeping: None,
+        tailing: Tailing::default(),
+        outbox: None,
+    };
     let ended = turns.serve(&mut signals);
+    turns.runner.end();
     turns.guard.into_iter().for_each(Guard::release);
     Ok(ended)
 }
@@ -140,15 +160,21 @@ struct Loop {
     tasks: PathBuf,
     /// Results on their way to the master.
     outbox: Option<Outbox>,
+    /// Set while the folder of a run is being made.
+    preparing: Option<Preparation>,
     /// Set while the results of a run are being put in place.
-    keeping: Option<OneJob<Result<(), String>>>,
+    keeping: Option<Keeping>,
+    /// Clients that follow the output of the run.
+    tailing: Tailing,
 }
 
 /// The events that woke the loop.
 struct Ready {
     signals: bool,
     guard: bool,
+    prepared: bool,
     results_stored: bool,
+    output_grown: bool,
     readable: bool,
     writable: bool,
 }
@@ -166,7 +192,10 @@ impl Loop {
             if ready.guard {
                 self.guard = None;
                 log::error!("the guard was killed: stopping");
-                self.worker.handle_stop(clock::now());
+                self.stop();
+            }
+            if ready.prepared {
+                self.launch();
             }
             if ready.results_stored {
                 self.finish_keeping();
@@ -179,6 +208,10 @@ impl Loop {
             {
                 return (end, self.worker.tally());
             }
+            if ready.output_grown {
+                self.tailing.handle_growth();
+            }
+            self.send_tails();
             self.send_parts();
             self.worker.handle_timeout(clock::now());
         }
@@ -188,7 +221,9 @@ impl Loop {
         let mut set = PollSet::default();
         let signals = set.add(signals.as_fd());
         let guard = self.guard.as_ref().map(|guard| set.add(guard.as_fd()));
+        let preparing = self.preparing.as_ref().map(|preparing| set.add(preparing.as_fd()));
         let keeping = self.keeping.as_ref().map(|keeping| set.add(keeping.as_fd()));
+        let growth = self.tailing.fd().map(|fd| set.add(fd));
         let link = self.link.add_to(&mut set);
         let timeout = self.worker.poll_timeout().map(|(at, _)| at.since(clock::now().mono));
         let is_sending = self.outbox.is_some() && self.link.is_flushed();
@@ -196,7 +231,9 @@ impl Loop {
         Ready {
             signals: set.is_readable(Some(signals)),
             guard: set.is_readable(guard),
+            prepared: set.is_readable(preparing),
             results_stored: set.is_readable(keeping),
+            output_grown: set.is_readable(growth),
             readable: set.is_readable(link),
             writable: set.is_writable(link),
         }
@@ -204,13 +241,24 @@ impl Loop {
 
     fn handle_signals(&mut self, signals: &mut Signals) {
         for signal in signals.read() {
-            if signal == Signal::SIGCHLD {
-                self.runner.reap(&mut self.worker);
-            } else {
+            if signal != Signal::SIGCHLD {
                 log::info!("{signal}: stopping");
-                self.worker.handle_stop(clock::now());
+                self.stop();
+            } else if !self.has_helpers() {
+                self.runner.reap(&mut self.worker);
             }
         }
+    }
+
+    fn stop(&mut self) {
+        self.runner.stop();
+        self.worker.handle_stop(clock::now());
+    }
+
+    /// Whether a thread may have started a program of its own. It reaps that itself, and there is no run meanwhile.
+    fn has_helpers(&self) -> bool {
+        let works = self.preparing.is_some() || self.keeping.is_some() || self.runner.is_cleaning();
+        works && !self.runner.is_shared()
     }
 
     fn handle_link(&mut self) -> Option<End> {
@@ -234,45 +282,23 @@ impl Loop {
         }
     }
 
+    fn launch(&mut self) {
+        let Some(preparing) = self.preparing.take() else { return };
+        let prepared =
+            preparing.outcome().unwrap_or_else(|| Err("the thread that makes its folder has died".to_owned()));
+        let started = self.runner.launch(prepared);
+        self.tailing.look_again();
+        self.worker.handle_started(clock::now(), started);
+    }
+
     fn finish_keeping(&mut self) {
         let Some(keeping) = self.keeping.take() else { return };
         self.results_stored(keeping.outcome().unwrap_or_else(|| Err("the thread that keeps them has died".to_owned())));
     }
 
-    fn results_stored(&mut self, outcome: Result<(), String>) {
+    fn results_stored(&mut self, outcome: Result<Option<Outputs>, String>) {
         let outcome = self.runner.finish(outcome);
         self.worker.handle_results_stored(clock::now(), outcome);
-    }
-
-    /// Begins to send results, if the master does not have them already and wants them.
-    fn send_results(&mut self, run: &RequestId, welcome: &Welcome) {
-        let has_root = read_root_id(&self.tasks).is_ok_and(|id| id == welcome.root);
-        let wanted = welcome.result_bytes_max > 0 && !has_root;
-        self.outbox = if wanted { self.runner.outbox(run, welcome.result_bytes_max) } else { None };
-        if self.outbox.is_none() {
-            self.worker.handle_results_sent(run);
-        }
-    }
-
-    /// Sends as many parts as the connection takes, up to a turn's worth.
-    fn send_parts(&mut self) {
-        for _ in 0..PARTS_OF_A_TURN {
-            let Some(outbox) = self.outbox.as_mut().filter(|_| self.link.is_flushed()) else { return };
-            match outbox.next_part() {
-                Ok(Some(part)) => {
-                    let message = FromWorker::Result(Box::new(part)).encode();
-                    self.with_link(|link| link.send(&message));
-                }
-                end => {
-                    if let Err(error) = end {
-                        log::error!("cannot read results that are being sent to the master: {error}");
-                    }
-                    let run = outbox.run.clone();
-                    self.outbox = None;
-                    self.worker.handle_results_sent(&run);
-                }
-            }
-        }
     }
 
     fn receive(&mut self) -> Option<End> {
@@ -304,6 +330,7 @@ impl Loop {
 
     fn lose(&mut self, reason: &str) {
         self.outbox = None;
+        self.tailing.end();
         if self.link.lose() {
             self.worker.handle_closed(clock::now(), reason);
         }
@@ -320,14 +347,16 @@ impl Loop {
                     }
                 }
                 Effect::Send(message) => self.with_link(|link| link.send(&message.encode())),
+                Effect::Tail(order) => self.tailing.add(*order),
                 Effect::Close => {
                     self.outbox = None;
+                    self.tailing.end();
                     self.link.close();
                 }
-                Effect::Start(request) => {
-                    let started = self.runner.begin(&request);
-                    self.worker.handle_started(clock::now(), started);
-                }
+                Effect::Start(request) => match self.runner.begin(*request) {
+                    Begun::Started(started) => self.worker.handle_started(clock::now(), started),
+                    Begun::Preparing(preparing) => self.preparing = Some(preparing),
+                },
                 Effect::Signal(signal) => self.runner.signal(signal),
                 Effect::CheckTree => self.runner.check_tree(&mut self.worker),
                 Effect::StoreResults(folder) => self.store_results(folder),

@@ -63,6 +63,13 @@ impl WorkerRun {
     }
 }
 
+impl WorkerRun {
+    /// The part of the name that tells runs of one moment apart.
+    pub(in crate::shell) fn letters(&self) -> &str {
+        self.0.rsplit('_').next().unwrap_or_default()
+    }
+}
+
 impl Subject for WorkerRun {
     fn folder(&self) -> String {
         self.0.clone()
@@ -204,6 +211,11 @@ impl Runs {
         }
     }
 
+    /// The folder of all realms.
+    pub(in crate::shell) fn around(&self) -> &Path {
+        &self.around
+    }
+
     /// Removes the files of a run, and its record last, so that no files are left without a record.
     pub(in crate::shell) fn clean(&self, run: &WorkerRun, record: Option<RecordFile>) {
         remove_folder(&self.folder_of(run));
@@ -264,7 +276,7 @@ fn hold(path: &Path) -> io::Result<Option<File>> {
     Ok(locked.is_ok().then_some(file))
 }
 
-fn remove_folder(path: &Path) {
+pub(in crate::shell) fn remove_folder(path: &Path) {
     if let Err(error) = removal::remove_and_unmount(path) {
         log::error!("{error}");
     }

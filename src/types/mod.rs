@@ -25,6 +25,7 @@ mod output;
 mod policy;
 mod public_key;
 mod run;
+mod shell_word;
 mod source;
 mod step;
 mod task;
@@ -35,6 +36,7 @@ mod tool;
 mod tool_digest;
 mod tool_manifest;
 mod tool_set;
+mod usd;
 
 /// An IP address is a value. Engines, which have no other use for `std::net`, take it from here.
 pub(crate) use std::net::IpAddr;
@@ -67,6 +69,7 @@ pub use policy::{Counts, Policy, PolicyField, PolicySlot};
 pub(crate) use public_key::z85_key;
 pub use public_key::{BadKey, PublicKey};
 pub use run::{Defer, OutputBytes, Phase, PhaseTimes, RunResult};
+pub use shell_word::{ARGUMENT_BYTES_MAX, quoted};
 pub use source::{
     AllowedHost, AllowedSources, InvalidAllowedHost, InvalidSource, Source, SourceForm, SourceRefusal, SourceScheme,
     TaskSource,
@@ -79,3 +82,4 @@ pub use tool::{InvalidToolName, ToolName};
 pub use tool_digest::{InvalidToolDigest, ToolDigest};
 pub use tool_manifest::{HeldTool, ParameterKind, ToolManifest, ToolParameter};
 pub use tool_set::ToolSet;
+pub use usd::Usd;

@@ -8,21 +8,21 @@ use crate::master::{Master, loopback};
 use crate::sandbox::{Program, Said, Sandbox, eventually, names};
 
 /// A port on an address of our own.
-const PORT: &str = "34567";
+pub(crate) const PORT: &str = "34567";
 
-fn host() -> String {
+pub(crate) fn host() -> String {
     loopback::own_ip().to_string()
 }
 
-fn master(sandbox: &Sandbox, options: &[&str]) -> Program {
+pub(crate) fn master(sandbox: &Sandbox, options: &[&str]) -> Program {
     sandbox.start_with(&[("LLTS_PROMPT_BIND", &host())], &[&["master", PORT], options].concat())
 }
 
-fn worker(sandbox: &Sandbox, options: &[&str], script: &str) -> Program {
+pub(crate) fn worker(sandbox: &Sandbox, options: &[&str], script: &str) -> Program {
     sandbox.start(&[&["worker", &host(), PORT], options, &["--", "sh", "-c", script]].concat())
 }
 
-fn prompts(sandbox: &Sandbox, names: &[&str]) {
+pub(crate) fn prompts(sandbox: &Sandbox, names: &[&str]) {
     fs::create_dir_all(sandbox.path(".tasks/pending")).expect("a folder of ours");
     for name in names {
         fs::write(sandbox.path(".tasks/pending").join(name), format!("do {name}")).expect("a file of ours");
@@ -30,7 +30,7 @@ fn prompts(sandbox: &Sandbox, names: &[&str]) {
 }
 
 #[track_caller]
-fn json_of(said: &Said) -> Value {
+pub(crate) fn json_of(said: &Said) -> Value {
     assert_eq!(said.code, Some(0), "{said:?}");
     serde_json::from_str(&said.out).unwrap_or_else(|error| panic!("{error}: {said:?}"))
 }

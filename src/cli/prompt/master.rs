@@ -14,6 +14,7 @@ use crate::engine::master::Totals;
 use crate::shell::logging;
 use crate::shell::prompt::{Audience, End, Place, PromptMaster};
 use crate::shell::signals::{STOP, Signals};
+use crate::types::Usd;
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -29,6 +30,9 @@ pub(super) struct MasterArgs {
     /// Pause after handing out N prompts
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     max_starts: Option<u64>,
+    /// Pause when the prompts have cost this much, as far as their outputs tell it (claude --output-format json)
+    #[arg(long, value_name = "USD", value_parser = super::usd)]
+    max_cost: Option<Usd>,
     /// Time limit of a run, for prompts that name none
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     timeout: Option<Duration>,
@@ -60,6 +64,7 @@ pub(super) fn run(session: &mut Session, args: &MasterArgs) -> Result<u8, Failur
         keep_alive,
         starts_max: args.max_starts,
         timeout: args.timeout,
+        cost_max: args.max_cost,
         audience: &Audience { on_end, on_fail, webhook },
     };
     let master = PromptMaster::start(config, place).map_err(Failure::failed)?;
@@ -94,10 +99,19 @@ fn tell(session: &mut Session, end: &End) {
             "succeeded": totals.succeeded,
             "failed": totals.failed,
             "left": totals.left(),
+            "timed_out": totals.timed_out,
+            "cost_usd": totals.cost.map(Usd::dollars),
         }));
         return;
     }
     let Totals { all, succeeded, failed, .. } = totals;
     let left = totals.left();
-    session.out.line(format!("{seconds:.1} s, {all} prompts: {succeeded} succeeded, {failed} failed, {left} left"));
+    let late = match totals.timed_out {
+        0 => String::new(),
+        late => format!(" ({late} by time-out)"),
+    };
+    let cost = totals.cost.map(|cost| format!("; {cost}")).unwrap_or_default();
+    session.out.line(format!(
+        "{seconds:.1} s, {all} prompts: {succeeded} succeeded, {failed} failed{late}, {left} left{cost}"
+    ));
 }

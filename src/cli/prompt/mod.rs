@@ -5,6 +5,7 @@ mod master;
 mod orders;
 mod outcomes;
 mod status;
+mod tail;
 mod worker;
 
 use std::path::{Path, PathBuf};
@@ -17,6 +18,7 @@ use super::exit::Failure;
 use crate::protocol::prompt::Order;
 use crate::shell::curve_keys;
 use crate::shell::json_dial::Server;
+use crate::types::Usd;
 
 #[derive(Args, Debug)]
 pub(super) struct PromptArgs {
@@ -39,11 +41,13 @@ enum PromptCommand {
     /// Let a master hand out no more prompts, until it is resumed
     Pause(orders::OrderArgs),
     /// Let a paused master hand out prompts again
-    Resume(orders::OrderArgs),
+    Resume(orders::ResumeArgs),
     /// Let a master end when the running prompts have ended
     Drain(orders::OrderArgs),
     /// Show the numbers of waiting, running and finished prompts, and the workers
     Status(status::StatusArgs),
+    /// Follow the output of a prompt, wherever it runs
+    Tail(tail::TailArgs),
     /// Run a command for each prompt of a master
     Worker(worker::WorkerArgs),
 }
@@ -65,6 +69,12 @@ fn root(session: &Session, named: Option<&Path>) -> PathBuf {
     named.unwrap_or(&session.config.prompt.root_dir).to_owned()
 }
 
+/// An amount of money.
+fn usd(text: &str) -> Result<Usd, String> {
+    let dollars = text.parse().ok().and_then(Usd::from_dollars).filter(|usd| *usd > Usd::default());
+    dollars.ok_or_else(|| "it is no number of US dollars above 0".to_owned())
+}
+
 pub(super) fn run(session: &mut Session, args: PromptArgs) -> Result<u8, Failure> {
     match args.command {
         PromptCommand::Create(args) => create::run(session, &args),
@@ -73,9 +83,10 @@ pub(super) fn run(session: &mut Session, args: PromptArgs) -> Result<u8, Failure
         PromptCommand::Results(args) => outcomes::results(session, &args),
         PromptCommand::Retry(args) => outcomes::retry(session, &args),
         PromptCommand::Pause(args) => orders::run(session, &args, Order::Pause),
-        PromptCommand::Resume(args) => orders::run(session, &args, Order::Resume),
+        PromptCommand::Resume(args) => orders::resume(session, &args),
         PromptCommand::Drain(args) => orders::run(session, &args, Order::Drain),
         PromptCommand::Status(args) => status::run(session, &args),
+        PromptCommand::Tail(args) => tail::run(session, &args),
         PromptCommand::Worker(args) => worker::run(session, args),
     }
 }

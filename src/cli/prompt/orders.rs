@@ -7,6 +7,7 @@ use crate::cli::Session;
 use crate::cli::exit::Failure;
 use crate::protocol::prompt::Order;
 use crate::shell::prompt_status;
+use crate::types::Usd;
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -18,6 +19,26 @@ pub(in crate::cli) struct OrderArgs {
     host: String,
     /// The master's port [default: prompt.PORT]
     port: Option<u16>,
+}
+
+#[derive(Args, Debug)]
+pub(in crate::cli) struct ResumeArgs {
+    #[command(flatten)]
+    master: OrderArgs,
+    /// The cost of all prompts, including those before, at which the master pauses again; it holds across restarts
+    #[arg(long, value_name = "USD", value_parser = super::usd)]
+    max_cost: Option<Usd>,
+}
+
+pub(in crate::cli) fn resume(session: &mut Session, args: &ResumeArgs) -> Result<u8, Failure> {
+    let Some(max) = args.max_cost else { return run(session, &args.master, Order::Resume) };
+    let master = super::server(session, &args.master.host, args.master.port)?;
+    let prompt = &session.config.prompt;
+    let secret = prompt.secret.as_ref().map(|secret| secret.reveal().to_owned());
+    let timeout = session.config.client.reply_timeout;
+    let status = prompt_status::resume_with(&master, max, secret, timeout).map_err(|error| refused(&error))?;
+    super::status::show(&mut session.out, &status);
+    Ok(0)
 }
 
 pub(in crate::cli) fn run(session: &mut Session, args: &OrderArgs, order: Order) -> Result<u8, Failure> {

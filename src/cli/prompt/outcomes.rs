@@ -124,6 +124,9 @@ fn value(outcome: &Outcome) -> Value {
         "end": run["end"],
         "seconds": run["seconds"],
         "worker": run["worker"],
+        "timed_out": outcome.is_timed_out(),
+        "cost_usd": run["cost_usd"],
+        "branch": run["branch"],
         "last_line": outcome.last_line(),
     })
 }
@@ -138,6 +141,7 @@ fn show(session: &mut Session, outcomes: &[Outcome]) {
     let mut table = Table::new(&["PROMPT", "END", "TIME", "WORKER", "LAST LINE"]);
     for outcome in outcomes {
         let end = match (outcome.number("exit_code"), outcome.number("signal")) {
+            _ if outcome.is_timed_out() => "time-out".to_owned(),
             (Some(code), _) => format!("exit {code}"),
             (None, Some(signal)) => format!("signal {signal}"),
             (None, None) => String::new(),

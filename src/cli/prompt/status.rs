@@ -14,7 +14,8 @@ use super::super::times;
 use crate::protocol::prompt::{Pace, Status, WorkerState, WorkerStatus};
 use crate::shell::json_dial::Server;
 use crate::shell::prompt_create::TASKS;
-use crate::shell::prompt_status::{self, AskError, Counts};
+use crate::shell::prompt_status::{self, Counts};
+use crate::shell::prompt_talk::AskError;
 use crate::shell::signals::{STOP, Signals};
 
 /// Often enough for people, and a negligible load for a master.
@@ -154,6 +155,9 @@ fn value(counts: Counts, status: Option<&Status>) -> Value {
         "median_seconds": status.and_then(|status| Some(status.pace.median?.as_secs_f64())),
         "per_hour": status.and_then(|status| status.pace.per_hour),
         "rest_seconds": status.and_then(|status| Some(status.pace.rest?.as_secs_f64())),
+        "timed_out": status.map(|status| status.timed_out),
+        "cost_usd": status.and_then(|status| Some(status.cost?.dollars())),
+        "max_cost_usd": status.and_then(|status| Some(status.cost_max?.dollars())),
         "paused": status.and_then(|status| status.paused.clone()),
         "closed_gates": status.map(|status| seconds_by_name(&status.gates)).unwrap_or_default(),
         "away": status.map(|status| seconds_by_name(&status.away)).unwrap_or_default(),
@@ -171,6 +175,14 @@ fn pace(status: &Status) -> String {
     let rest = rest.filter(|_| status.pending + status.working > 0);
     let rest = rest.map(|time| format!("; about {} left", times::duration(time))).unwrap_or_default();
     format!("{per_hour:.0} prompts an hour{run}{rest}\n")
+}
+
+/// What the prompts have cost and how many ran out of time, in one line each.
+fn losses(status: &Status) -> String {
+    let cost = status.cost.map(|cost| format!("the prompts have cost {cost}"));
+    let cost = cost.map(|text| status.cost_max.map_or(text.clone(), |max| format!("{text} of {max}")) + "\n");
+    let late = (status.timed_out > 0).then(|| format!("{} of the failures are time-outs\n", status.timed_out));
+    cost.into_iter().chain(late).collect()
 }
 
 /// What holds prompts up, one line each. A worker is a stranger: its text must not control a terminal.
@@ -194,6 +206,7 @@ fn whole(status: &Status, columns: Option<usize>) -> String {
     let noun = if workers == 1 { "worker" } else { "workers" };
     text.push_str(&format!("{workers} {noun}, {busy} busy; the master runs for {time}\n"));
     text.push_str(&pace(status));
+    text.push_str(&losses(status));
     text.push_str(&obstacles(status));
     if workers > 0 {
         let mut table = Table::new(&["WORKER", "STATE", "FOR", "FILE"]);

@@ -8,18 +8,22 @@ use clap::Args;
 
 use super::super::Session;
 use super::super::exit::{self, Failure};
+use super::super::output::note;
 use crate::config::Durability;
 use crate::engine::worker::signs::Signs;
 use crate::engine::worker::{BrakeSettings, End, Settings, Tally};
 use crate::shell::guard::GuardPlan;
 use crate::shell::logging;
 use crate::shell::prompt_crew;
-use crate::shell::prompt_worker::{self, PromptWorkerError, Work};
+use crate::shell::prompt_worker::{self, PromptWorkerError, Work, Workdir};
 use crate::shell::runs::RunsError;
 
 const COMMAND: &str = "\
 The command runs in DIR, once for each prompt. It finds the prompt on its standard input
 and in the file PROMPT_FILE, and the name of the prompt in PROMPT_NAME.
+    {{prompt}}      in an argument of the command: the prompt; {{name}} and {{file}} the same of
+                    PROMPT_NAME and PROMPT_FILE. In the script of sh -c it is quoted as one word,
+                    unless {{raw:prompt}} asks for it as it is; {{sh:prompt}} is quoted anywhere
     exit code 0     DONE
     exit code 75    USAGE_LIMITED: the prompt waits again, and the worker works again
                     after a pause; the command may write retry_after=SECONDS to the
@@ -49,6 +53,10 @@ pub(in crate::cli) struct WorkerArgs {
     /// How long to look for a missing master, with or without one before; 0 ends with the connection [default: prompt_worker.PATIENCE]
     #[arg(long, value_name = "SECONDS|forever", value_parser = patience)]
     patience: Option<Patience>,
+    /// The folder of each run: DIR for all, a copy of DIR that is removed afterwards, or a worktree of the git repository
+    /// that DIR is in, whose changes stay on a branch llts/NAME-START
+    #[arg(long, value_name = "shared|copy|git-worktree", default_value = "shared", value_parser = workdir, hide_default_value = true)]
+    workdir: Workdir,
     /// Number of workers; each is a process of its own
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
     jobs: u32,
@@ -81,6 +89,9 @@ pub(in crate::cli) fn run(session: &Session, args: WorkerArgs) -> Result<u8, Fai
     let config = &session.config;
     if args.jobs > 1 {
         logging::init(&config.log, None).map_err(Failure::failed)?;
+        if args.workdir == Workdir::Shared {
+            note("all runs work in one folder at once; --workdir copy or git-worktree gives each a folder of its own");
+        }
         let arguments = without_jobs(std::env::args_os().skip(1));
         return prompt_crew::run(&Session::program()?, &arguments, args.jobs)
             .map_err(|error| Failure::failed(format!("cannot run {} workers: {error}", args.jobs)));
@@ -102,17 +113,18 @@ pub(in crate::cli) fn run(session: &Session, args: WorkerArgs) -> Result<u8, Fai
         kill_interval: section.kill_interval,
         straggler_grace: section.straggler_grace,
     };
-    let WorkerArgs { host, port, root_dir, command, plain, .. } = args;
+    let WorkerArgs { host, port, root_dir, command, plain, workdir, .. } = args;
     let root = super::root(session, root_dir.as_deref());
     let mut master = super::server(session, &host, port)?;
     master.keys.take_if(|_| plain);
     let name = format!("{host}:{}", master.port);
     let durable = config.controller.durability == Durability::Disk;
-    let work = Work { master, root, command, settings, durable, signs };
+    let work = Work { master, root, command, settings, durable, signs, workdir };
     let guard = GuardPlan::new(Session::program()?, session.config_file()).at_home(session.home.folder());
     let (end, Tally { all, failed }) = prompt_worker::run(work, guard).map_err(|error| match error {
         PromptWorkerError::Command(_)
         | PromptWorkerError::Root { .. }
+        | PromptWorkerError::Workdir(_)
         | PromptWorkerError::Runs(RunsError::Folder { .. }) => Failure::usage(error.to_string()),
         error => Failure::failed(error),
     })?;
@@ -164,6 +176,11 @@ fn without_jobs(arguments: impl Iterator<Item = OsString>) -> Vec<OsString> {
 fn known_gate(command: &[OsString]) -> Option<String> {
     let name = Path::new(command.first()?).file_name()?.to_str()?;
     ["claude", "codex", "gemini"].into_iter().find(|known| *known == name).map(str::to_owned)
+}
+
+fn workdir(text: &str) -> Result<Workdir, String> {
+    let found = Workdir::WORDS.into_iter().find(|(word, _)| *word == text);
+    found.map(|(_, workdir)| workdir).ok_or_else(|| "it is none of shared, copy and git-worktree".to_owned())
 }
 
 fn gate(text: &str) -> Result<String, String> {

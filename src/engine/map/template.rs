@@ -12,10 +12,7 @@
 //!
 //! What each of them makes of a value is as in GNU parallel. Any other text in braces stays as it is.
 
-use std::borrow::Cow;
-
-/// Bytes of the longest argument that Linux hands over to a program, without the NUL at its end.
-pub const ARGUMENT_BYTES_MAX: usize = 131_071;
+pub use crate::types::{ARGUMENT_BYTES_MAX, quoted};
 
 /// A text with placeholders.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -207,16 +204,6 @@ fn placeholder_at(text: &str, whole: &str) -> Option<(Piece, usize)> {
         digits => Some(digits.parse::<usize>().ok()?.checked_sub(1)?),
     };
     Some((value(index, part), len))
-}
-
-/// A text as one word for sh.
-#[must_use]
-pub fn quoted(text: &str) -> Cow<'_, str> {
-    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "@%+=:,./-_".contains(letter);
-    if !text.is_empty() && text.chars().all(is_plain) {
-        return Cow::Borrowed(text);
-    }
-    Cow::Owned(format!("'{}'", text.replace('\'', r"'\''")))
 }
 
 #[cfg(test)]

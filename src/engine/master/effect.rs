@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::file::FileName;
-use crate::protocol::prompt::{FromMaster, Front, RequestId, ResultPart};
-use crate::types::Wall;
+use crate::protocol::prompt::{FromMaster, Front, RequestId, ResultPart, TailQuery};
+use crate::types::{Usd, Wall};
 
 /// A connection. The shell assigns the number and never reuses it. A worker is identified by its connection; its id is only
 /// a label.
@@ -35,11 +35,17 @@ pub enum Effect {
     NoteGate(String, Option<Wall>),
     /// Remember across restarts why no prompt is handed out; `None` if prompts are.
     NotePause(Option<String>),
+    /// Remember across restarts what the prompts have cost.
+    NoteCost(Option<Usd>),
+    /// Remember across restarts a bound for it that a person has set.
+    NoteCostMax(Option<Usd>),
     /// Keep this part of the results of a run, until its file leaves `working/`.
     StorePart(Box<ResultPart>),
     /// Put the answer of a run in its place for this file and destination, on the disk, if the worker has sent one; then call
     /// [`super::Master::handle_answer_stored`].
     StoreAnswer(RequestId, FileName, Destination),
+    /// Read a part of the output of a prompt that no worker has; then call [`super::Master::handle_tail_read`].
+    ReadTail(Connection, Box<TailQuery>),
     /// The master has ended.
     Exit,
 }
@@ -129,6 +135,10 @@ pub struct Totals {
     pub succeeded: u64,
     /// Files that this master has moved to `failed/`.
     pub failed: u64,
+    /// Those of them that have failed because their time was up.
+    pub timed_out: u64,
+    /// What the prompts have cost, also under earlier masters, as far as it is known.
+    pub cost: Option<Usd>,
 }
 
 impl Totals {

@@ -71,15 +71,12 @@ impl FileName {
             return false;
         };
         let prompt = Self(stem.to_owned());
-        let is_number = |text: &OsStr| text.as_encoded_bytes().iter().all(u8::is_ascii_digit);
-        // A reason gets a number when its name is taken.
-        let numbered = Path::new(stem).extension().is_some_and(is_number).then(|| Path::new(stem).file_stem());
-        let is_second = || ending == REASON_ENDING && numbered.flatten().is_some_and(&is_known);
         match ending {
             "out" | "err" | "json" if prompt.has_run(beside) => true,
             "out" | "err" | "json" | REASON_ENDING if self.has_results(beside) => false,
             "out" | "err" | "json" => is_known(stem),
-            REASON_ENDING => prompt.has_run(beside) || is_known(stem) || is_second(),
+            // Only a master writes them, and their prompt may have been removed.
+            REASON_ENDING => true,
             _ => false,
         }
     }
@@ -218,6 +215,8 @@ mod tests {
         assert_eq!(counts(&[], &["a.out", "a.err", "a.json", "a.reason", "b.out", "b.json"]), [0; 4]);
         // A file in pending/ is handed out, even if its name is that of a result.
         assert_eq!(counts(&["a", "a.out", ".a", "a~"], &[]), [2, 0, 0, 0]);
+        // The prompt was removed, or has another name by now.
+        assert_eq!(counts(&[], &["a.txt.reason", "b.reason", "b.2.reason"]), [0; 4]);
     }
     fn count_in_done(names: &str) -> u64 {
         let done = names.split_whitespace().map(FileName::from).collect();

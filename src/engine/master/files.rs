@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use super::effect::Destination;
 use super::file::FileName;
 use crate::protocol::prompt::{Front, RequestId};
+use crate::types::Usd;
 
 /// A file in `pending/`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,6 +39,8 @@ pub(super) struct Held {
     pub(super) limits: u32,
     /// The request with which it was handed out, if it was.
     pub(super) run: Option<RequestId>,
+    /// What its run has cost, as its worker says.
+    pub(super) cost: Option<Usd>,
 }
 
 /// A file that is leaving `working/`.

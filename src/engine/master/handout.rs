@@ -11,6 +11,9 @@ use crate::types::Now;
 /// The reason for the end of a worker whose connection has ended without a LEAVE.
 pub(super) const CLOSED: &str = "its connection has ended";
 
+/// The beginning of the reason of a prompt whose run took too long.
+pub const TIME_UP: &str = "the run took longer than";
+
 /// A file that is being moved to `working/`.
 #[derive(Debug)]
 pub(super) struct Claim {
@@ -54,7 +57,7 @@ impl Master {
         }
         match claimed {
             Ok(Claimed { file, front, prompt }) => {
-                let held = Held { file, front, fails: waiting.fails, limits: waiting.limits, run: None };
+                let held = Held { file, front, fails: waiting.fails, limits: waiting.limits, run: None, cost: None };
                 // The file may have changed since it was found, and may name other gates.
                 if is_waiting && !self.stopping && self.gates.may_start(&held.front.gates) {
                     self.request(now, connection, held, prompt);
@@ -75,7 +78,7 @@ impl Master {
                     ClaimError::Unfit(file, reason) => {
                         self.journal.warn(format!("{file} goes to failed/: {reason}"));
                         let (fails, front) = (waiting.fails, waiting.front());
-                        let held = Held { file, front, fails, limits: 0, run: None };
+                        let held = Held { file, front, fails, limits: 0, run: None, cost: None };
                         self.release(held, Destination::Failed { reason: Some(reason) });
                     }
                 }
@@ -113,7 +116,7 @@ impl Master {
 
     /// A file leaves `working/`, and no worker has it any more.
     pub(super) fn release(&mut self, held: Held, destination: Destination) {
-        let Held { file, front, fails, limits, run: _ } = held;
+        let Held { file, front, fails, limits, run: _, cost: _ } = held;
         let waiting = Waiting { priority: front.priority, gates: front.gates, fails, limits };
         self.effects.push_back(Effect::Move(file.clone(), destination.clone()));
         self.files.leaving.insert(file, Leaving { waiting, destination, under_way: true });
@@ -142,7 +145,9 @@ impl Master {
             held.file,
             self.name_of(connection)
         ));
-        self.fail(held, Some(format!("the run took longer than the {seconds} s that it is allowed")));
+        self.timed_out += 1;
+        let name = self.name_of(connection);
+        self.fail(held, Some(format!("{TIME_UP} the {seconds} s that it is allowed, at {name}")));
         self.disconnect(now, connection, "its run took too long", None);
     }
 
@@ -176,8 +181,10 @@ impl Master {
             (Moved::Vanished | Moved::Stuck(_), _) => self.journal.warn(format!("{file} is gone from working/")),
         }
         self.files.forget(file);
+        self.move_tails(now, file);
         if is_result {
             self.losses.remove(file);
+            self.attempts.remove(file);
             self.count_files_if_none_is_known();
         }
         self.end_if_drained(now);
@@ -267,5 +274,8 @@ impl Master {
     pub(super) fn forget(&mut self, connection: Connection) {
         self.timers.clear(&Timer::Disconnect(connection));
         self.peers.remove(connection);
+        self.tails.remove(&connection);
+        self.followers.remove(&connection);
+        self.attempts.retain(|_, worker| *worker != connection);
     }
 }

@@ -44,7 +44,8 @@ impl Master {
     pub fn restore_runs(&mut self, now: Now, runs: Vec<KeptRun>) {
         for KeptRun { file, front, run } in runs {
             self.effects.push_back(Effect::NoteRun(file.clone(), run.clone()));
-            let held = Held { fails: self.files.take_restored(&file), file, front, limits: 0, run: Some(run) };
+            let held =
+                Held { fails: self.files.take_restored(&file), file, front, limits: 0, run: Some(run), cost: None };
             self.keep_for_worker(now, held, "the worker of an earlier master", self.settings.lease);
         }
     }
@@ -89,6 +90,9 @@ impl Master {
         };
         let is_unwanted = run.is_none() && offer.run.is_some();
         self.send_paced(now, connection, FromMaster::Welcome(Box::new(welcome)));
+        if let Some(file) = self.peers.get(connection).and_then(|peer| Some(peer.held()?.file.clone())) {
+            self.move_tails(now, &file);
+        }
         if is_unwanted {
             // It ends that run, and joins without one.
             self.disconnect(now, connection, "its run is not wanted any more", None);

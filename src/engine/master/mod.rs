@@ -11,8 +11,9 @@
 //! | a deadline | [`Master::handle_timeout`] | TIMER and TIMEOUT_CHECK of the document |
 //!
 //! The parts: [`files`] has the files that wait or leave, [`peers`] the connections and the states of their workers,
-//! [`answers`] the reports that wait for their answer to be stored, [`gates`] the closed gates, [`rests`] limits, pauses and orders, [`leases`] the prompts of workers without a connection, [`refusals`]
-//! the log lines about refused connections, [`handout`] the way of a file to a worker and back, [`talk`] the messages that a worker
+//! [`answers`] the reports that wait for their answer to be stored, [`gates`] the closed gates, [`rests`] limits, pauses and orders,
+//! [`costs`] the budget, [`leases`] the prompts of workers without a connection, [`refusals`] the log lines about refused
+//! connections, [`tails`] the clients that follow an output, [`handout`] the way of a file to a worker and back, [`talk`] the messages that a worker
 //! may send in each state, [`pace`] when a message may be sent to it.
 //!
 //! ```text
@@ -33,6 +34,7 @@
 //! has acknowledged that prompt: a second DONE for the previous file never ends the next one.
 
 mod answers;
+mod costs;
 mod effect;
 mod file;
 mod files;
@@ -46,6 +48,7 @@ mod progress;
 mod refusals;
 mod rests;
 mod summary;
+mod tails;
 mod talk;
 
 #[cfg(test)]
@@ -59,13 +62,15 @@ use rand::{RngExt as _, SeedableRng as _};
 
 pub use effect::{ClaimError, Claimed, Connection, Destination, Effect, Moved, Timer, Totals};
 pub use file::{FileName, REASON_ENDING, count_prompts, prompts_among};
+pub use handout::TIME_UP;
 pub use leases::KeptRun;
 
 use crate::engine::journal::{Journal, LogLine};
 use crate::engine::timers::Timers;
-use crate::protocol::prompt::{FromMaster, Front, RequestId};
-use crate::types::{Mono, Now};
+use crate::protocol::prompt::{FromMaster, Front, RequestId, TailQuery};
+use crate::types::{Mono, Now, Usd};
 
+use costs::Costs;
 use files::Files;
 use gates::Gates;
 use handout::Claim;
@@ -113,6 +118,8 @@ pub struct Settings {
     pub timeout: Option<Duration>,
     /// Number of workers that a prompt may lose before it is given up; `None` is any number: `LOSSES_MAX`.
     pub losses_max: Option<u32>,
+    /// The cost of all prompts at which the master pauses.
+    pub cost_max: Option<Usd>,
 }
 
 /// Connections beyond those of all workers: status clients, and connections that have not sent JOIN yet.
@@ -137,6 +144,15 @@ pub struct Master {
     /// Number of prompts handed out since the start, or since it was resumed.
     starts: u64,
     progress: Progress,
+    costs: Costs,
+    /// Number of prompts that have failed because their time was up.
+    timed_out: u64,
+    /// The clients that wait for a part of an output.
+    tails: BTreeMap<Connection, TailQuery>,
+    /// The clients that will ask for the next part.
+    followers: BTreeSet<Connection>,
+    /// The workers that have kept the output of a run without a result, by waiting prompt.
+    attempts: BTreeMap<FileName, Connection>,
     refusals: Refusals,
     /// The file that is being moved to `working/`: one at a time, so that its size is known before the next one.
     claim: Option<Claim>,
@@ -158,6 +174,7 @@ impl Master {
     /// folders; the seed determines all request ids.
     #[must_use]
     pub fn new(settings: Settings, seed: u64, now: Now, done: u64, failed: u64) -> Self {
+        let cost_max = settings.cost_max;
         let mut timers = Timers::default();
         timers.set(Timer::Tick, now.mono + settings.timer_interval);
         Self {
@@ -174,6 +191,11 @@ impl Master {
             is_draining: false,
             starts: 0,
             progress: Progress::default(),
+            costs: Costs { sum: None, max: cost_max },
+            timed_out: 0,
+            tails: BTreeMap::new(),
+            followers: BTreeSet::new(),
+            attempts: BTreeMap::new(),
             refusals: Refusals::default(),
             claim: None,
             timers,
@@ -237,6 +259,7 @@ impl Master {
         while let Some(timer) = self.timers.pop_due(now.mono) {
             match timer {
                 Timer::Tick => self.tick(now),
+                Timer::Join(connection) if self.renew_tail(now, connection) => {}
                 Timer::Join(connection) => self.refuse(now, connection, "JOIN did not come in time"),
                 Timer::Refuse(connection) => self.answer_guess(now, connection),
                 Timer::Speak(connection) => self.may_speak(now, connection),
@@ -311,7 +334,9 @@ impl Master {
         self.ended = Some(now.mono);
         self.timers.clear(&Timer::Tick);
         self.timers.set(Timer::Shutdown, now.mono + self.settings.shutdown_timeout);
-        let all: Vec<Connection> = self.peers.iter().map(|(connection, _)| connection).collect();
+        // A client that follows a finished prompt gets the rest of its output.
+        let all = self.peers.iter().map(|(connection, _)| connection);
+        let all: Vec<Connection> = all.filter(|connection| !self.followers.contains(connection)).collect();
         for connection in all {
             // A worker that resumes may go on under the next master.
             let lease = self.lease_of(connection);

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::effect::Connection;
 use super::files::Held;
 use crate::protocol::prompt::{Offer, RequestId, WorkerState};
-use crate::types::{Mono, Neighbourhood, Origin};
+use crate::types::{Mono, Neighbourhood, Origin, Usd};
 
 /// Longest worker id that is kept; it is a label for people, such as a port number or a name.
 const LABEL_CHARS_MAX: usize = 128;
@@ -85,6 +85,8 @@ pub(super) struct Peer {
     pub(super) resumes: bool,
     /// The service behind it; workers of a closed gate rest.
     pub(super) gate: Option<String>,
+    /// Whether it can be asked for the output of its run. Such a worker splits the stream.
+    pub(super) tails: bool,
     /// Why it rests, or has rested.
     pub(super) reason: Option<String>,
     /// Its report on the present run, if that waits for its answer to be stored.
@@ -109,6 +111,7 @@ impl Peer {
             splits: false,
             resumes: false,
             gate: None,
+            tails: false,
             reason: None,
             answer: None,
             is_quiet: false,
@@ -194,8 +197,18 @@ impl Peers {
         let Some(peer) = self.remove(connection) else { return };
         let label = Some(label.chars().take(LABEL_CHARS_MAX).collect());
         let state = self.end_of_queue();
-        let (resumes, gate) = (splits && offer.resumes, offer.gate.clone());
-        self.insert(connection, Peer { label, splits, resumes, gate, state, since, ..peer });
+        let (resumes, tails, gate) = (splits && offer.resumes, splits && offer.tails, offer.gate.clone());
+        self.insert(connection, Peer { label, splits, resumes, tails, gate, state, since, ..peer });
+    }
+
+    /// The worker has told the cost of this run; false if it has another one.
+    pub(super) fn set_cost(&mut self, connection: Connection, run: &RequestId, cost: Usd) -> bool {
+        let held = match self.all.get_mut(&connection).map(|peer| &mut peer.state) {
+            Some(State::Working(held)) if held.run.as_ref() == Some(run) => held,
+            _ => return false,
+        };
+        held.cost = Some(cost);
+        true
     }
 
     /// A worker has acknowledged its prompt.

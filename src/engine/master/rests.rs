@@ -35,6 +35,7 @@ impl Master {
         let Some(mut held) = self.end_run(now, connection) else { return };
         let Limit { retry_after, is_local, reason } = limit;
         held.limits += u32::from(!is_local);
+        self.spend(&held);
         let name = self.name_of(connection);
         self.journal.warn(format!("{} waits again, from {name}: it has met a limit: {reason}", held.file));
         let pause = retry_after.unwrap_or(self.settings.retry_after);
@@ -46,6 +47,9 @@ impl Master {
             }
         }
         let run = held.run.clone();
+        if self.peers.get(connection).is_some_and(|peer| peer.tails) {
+            self.attempts.insert(held.file.clone(), connection);
+        }
         self.release(held, Destination::Pending);
         self.acknowledge_report(connection, run);
         match retry_after {
@@ -107,6 +111,7 @@ impl Master {
             Order::Resume => {
                 (self.paused, self.is_draining, self.starts) = (None, false, 0);
                 self.effects.push_back(Effect::NotePause(None));
+                self.stop_at_cost();
             }
             Order::Drain => {
                 self.is_draining = true;

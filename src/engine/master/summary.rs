@@ -14,7 +14,14 @@ impl Master {
         let (succeeded, failed) = (self.files.succeeded_here, self.files.failed_here);
         let left = self.files.pending() + self.files.set_aside_count() + self.working();
         let end = self.ended.unwrap_or(now.mono);
-        Totals { running_for: end.since(self.started), all: succeeded + failed + left, succeeded, failed }
+        Totals {
+            running_for: end.since(self.started),
+            all: succeeded + failed + left,
+            succeeded,
+            failed,
+            timed_out: self.timed_out,
+            cost: self.costs.sum,
+        }
     }
 
     /// Number of messages that had no meaning in their state: DONE of an idle worker, an unexpected acknowledgement.
@@ -51,6 +58,9 @@ impl Master {
             paused: self.paused.clone().or_else(|| self.full.clone()),
             gates: gates.collect(),
             away: away.collect(),
+            timed_out: self.timed_out,
+            cost: self.costs.sum,
+            cost_max: self.costs.max,
         }
     }
 

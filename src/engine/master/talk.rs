@@ -8,7 +8,7 @@ use super::peers::{Asked, Debt, Peer, Report, State};
 use super::rests::Limit;
 use super::{Connection, Destination, Effect, Master, STRANGERS_MAX, Timer};
 use crate::config::is_secret;
-use crate::protocol::prompt::{FromMaster, FromWorker, MessageError, Offer, RequestId};
+use crate::protocol::prompt::{FromMaster, FromWorker, MessageError, Offer, Order, RequestId};
 use crate::types::{Now, Origin};
 
 /// Grace time for a worker's own report after the time limit of its prompt. The worker applies that limit, too, and its
@@ -85,6 +85,17 @@ impl Master {
                     self.obey(now, connection, order);
                 }
             }
+            (_, FromWorker::Budget { max, secret }) => {
+                if self.is_heard(now, connection, secret.as_deref()) {
+                    self.set_cost_max(max);
+                    self.obey(now, connection, Order::Resume);
+                }
+            }
+            (State::Stranger, FromWorker::Tail { query, secret }) => {
+                if self.is_heard(now, connection, secret.as_deref()) {
+                    self.tail(now, connection, *query);
+                }
+            }
             (State::Stranger, FromWorker::Join { worker, secret, splits, offer }) => {
                 self.join(now, connection, &worker, secret.as_deref(), splits, &offer);
             }
@@ -115,6 +126,8 @@ impl Master {
             (State::Working(held), FromWorker::Result(part)) if held.run.as_ref() == Some(&part.run) => {
                 return self.effects.push_back(Effect::StorePart(part));
             }
+            (_, FromWorker::Cost { run, cost }) => self.note_cost(connection, &run, cost),
+            (_, FromWorker::TailPart(part)) => self.tail_part(now, connection, *part),
             // A worker without a prompt, or one that has not acknowledged its prompt, refers to a prompt that it has
             // already reported.
             (
@@ -122,6 +135,7 @@ impl Master {
                 FromWorker::Done { .. }
                 | FromWorker::Failed { .. }
                 | FromWorker::UsageLimited { .. }
+                | FromWorker::Tail { .. }
                 | FromWorker::Result(_),
             ) => {
                 self.ignored += 1;
@@ -254,6 +268,7 @@ impl Master {
         if let Some(held) = self.end_run(now, connection) {
             self.progress.note(now, took);
             let seconds = took.as_secs_f64();
+            self.spend(&held);
             self.journal.info(format!("{} is done by {name} after {seconds:.1} s", held.file));
             let run = held.run.clone();
             self.release(held, Destination::Done);
@@ -268,6 +283,9 @@ impl Master {
             let seconds = took.as_secs_f64();
             let reason: String = reason.chars().take(REASON_CHARS_MAX).collect();
             self.journal.info(format!("{} has failed at {name} after {seconds:.1} s: {reason}", held.file));
+            // The worker applies the same limit.
+            self.timed_out += u64::from(held.front.timeout.is_some_and(|limit| took >= limit));
+            self.spend(&held);
             let run = held.run.clone();
             self.fail(held, None);
             self.acknowledge_report(connection, run);
@@ -306,6 +324,9 @@ impl Master {
         let timeout = self.peers.get(connection).and_then(|peer| peer.held()?.front.timeout);
         self.limit_run(now, connection, timeout);
         self.peers.start_run(connection, now.mono);
+        if let Some(file) = self.peers.get(connection).and_then(|peer| Some(peer.held()?.file.clone())) {
+            self.move_tails(now, &file);
+        }
     }
 
     pub(super) fn limit_run(&mut self, now: Now, connection: Connection, timeout: Option<Duration>) {

@@ -98,7 +98,7 @@ impl Worker {
         let secret = self.settings.secret.as_ref().map(|secret| secret.reveal().to_owned());
         let resumes = self.settings.patience != Some(Duration::ZERO);
         let run = self.run.id().filter(|_| self.timers.is_set(&Timer::Lease)).cloned();
-        let offer = Offer { resumes, run, gate: self.settings.gate.clone() };
+        let offer = Offer { resumes, run, gate: self.settings.gate.clone(), tails: true };
         self.send(FromWorker::Join { worker: id.to_owned(), secret, splits: true, offer });
     }
 

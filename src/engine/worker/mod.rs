@@ -22,6 +22,7 @@
 //! ended is void, because the master has put its prompt back: it is ended, and no new connection is made before its end.
 
 mod brake;
+pub mod command_line;
 mod link;
 mod phases;
 mod report;
@@ -38,7 +39,7 @@ use crate::config::Secret;
 use crate::engine::journal::{Journal, LogLine};
 pub use crate::engine::run::Signal;
 use crate::engine::timers::Timers;
-use crate::protocol::prompt::{FromMaster, FromWorker, Request, RequestId, Welcome};
+use crate::protocol::prompt::{FromMaster, FromWorker, Request, RequestId, TailOrder, Welcome};
 use crate::types::{ExitCode, Mono, Now};
 
 pub use brake::BrakeSettings;
@@ -100,6 +101,8 @@ pub enum Effect {
     /// Send the stored results of this run, unless the master finds them in its own folders or takes none; then
     /// [`Worker::handle_results_sent`].
     SendResults(RequestId, Box<Welcome>),
+    /// Answer this when there is something to answer, with what the files of the run or of a former one have.
+    Tail(Box<TailOrder>),
     /// The worker has ended.
     Exit(End),
 }
@@ -242,7 +245,10 @@ impl Worker {
             FromMaster::Request(request) => self.requested(now, request),
             FromMaster::Refused(reason) => self.refused(now, reason),
             FromMaster::Completed => self.completed(now),
-            FromMaster::StatusAck(_) => self.journal.warn("the master answers a status request that was not sent"),
+            FromMaster::Tail(order) => self.effects.push_back(Effect::Tail(order)),
+            FromMaster::StatusAck(_) | FromMaster::TailPart(_) => {
+                self.journal.warn("the master answers a request that was not sent");
+            }
         }
     }
 

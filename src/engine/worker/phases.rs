@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::engine::run::RunMachine;
 use crate::protocol::prompt::{FromWorker, Request, RequestId};
-use crate::types::{Mono, Now};
+use crate::types::{Mono, Now, Usd};
 
 #[derive(Debug)]
 pub(super) enum Run {
@@ -21,6 +21,8 @@ pub(super) struct Taken {
     pub(super) since: Mono,
     pub(super) limit: Option<Duration>,
     pub(super) state: State,
+    /// The cost of the run, if its output tells one.
+    pub(super) cost: Option<Usd>,
     /// Why it is being ended, if it is.
     pub(super) ending: Option<Ending>,
 }
@@ -63,6 +65,7 @@ impl Run {
             since: now.mono,
             limit: request.timeout,
             state: State::Starting,
+            cost: None,
             ending: None,
         }))
     }

@@ -15,6 +15,8 @@ use crate::types::Now;
 pub enum StartError {
     /// The command itself cannot be run: the same would happen to every prompt.
     Command(String),
+    /// The command cannot get this prompt: the same would happen everywhere.
+    Prompt(String),
     /// Its files cannot be made here: the disk is full or broken, and may be repaired.
     Place(String),
 }
@@ -73,8 +75,17 @@ impl Worker {
             Some(welcome) if report.has_results() => {
                 self.effects.push_back(Effect::SendResults(run.request.clone(), welcome.clone()));
             }
-            _ => self.effects.push_back(Effect::Send(report.message.clone())),
+            _ => self.send_report(),
         }
+    }
+
+    /// The cost of the run, and the report on it.
+    fn send_report(&mut self) {
+        let Run::Taken(run) = &self.run else { return };
+        let State::Reporting(report) = &run.state else { return };
+        let cost = run.cost.map(|cost| FromWorker::Cost { run: run.request.clone(), cost });
+        let messages = cost.into_iter().chain([report.message.clone()]).map(Effect::Send);
+        self.effects.extend(messages);
     }
 
     /// All results have been handed to the connection, or there is nothing to send.
@@ -82,9 +93,9 @@ impl Worker {
         if let Run::Taken(run) = &self.run
             && run.request == *request
             && self.link.is_joined()
-            && let State::Reporting(report) = &run.state
+            && matches!(run.state, State::Reporting(_))
         {
-            self.effects.push_back(Effect::Send(report.message.clone()));
+            self.send_report();
         }
     }
 
@@ -107,7 +118,7 @@ impl Worker {
         self.drop_run();
     }
 
-    fn drop_run(&mut self) {
+    pub(super) fn drop_run(&mut self) {
         self.timers.clear(&Timer::Lease);
         self.run = Run::Free;
         self.after_run();

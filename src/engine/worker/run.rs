@@ -14,7 +14,7 @@ use super::phases::{Ending, Report, Run, State, Verdict};
 use super::{Effect, End, ResultFolder, Sign, StartError, Timer, USAGE_LIMITED, Worker};
 use crate::engine::run::{RunMachine, Step, Terms};
 use crate::protocol::prompt::FromWorker;
-use crate::types::{ExitCode, Now};
+use crate::types::{ExitCode, Now, Usd};
 
 /// The end of a command that was killed by another process, or by the kernel for want of memory; of itself, or of a program for which
 /// it was the shell. That says nothing about its prompt.
@@ -32,6 +32,11 @@ impl Worker {
                 self.exit(End::CannotRun(reason));
                 return;
             }
+            Err(StartError::Prompt(reason)) => {
+                self.journal.warn(format!("{} cannot be run: {reason}", run.file));
+                return self.conclude(now, Report::of(FromWorker::Failed { reason, is_loss: false }));
+            }
+            Err(StartError::Place(_)) if run.ending.is_some() => return self.drop_run(),
             Err(StartError::Place(reason)) => return self.pause_for(now, reason),
         }
         run.state = State::Run(RunMachine::started());
@@ -40,6 +45,13 @@ impl Worker {
         }
         if run.ending.is_some() {
             self.terminate(now);
+        }
+    }
+
+    /// What the run has cost, if its output says so; before [`Self::handle_exited`].
+    pub fn handle_cost(&mut self, cost: Option<Usd>) {
+        if let Run::Taken(run) = &mut self.run {
+            run.cost = cost;
         }
     }
 

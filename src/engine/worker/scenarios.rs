@@ -129,7 +129,12 @@ fn shown(effect: &Effect) -> String {
             FromWorker::UsageLimited { retry_after, is_local, .. } => {
                 format!("USAGE_LIMITED {retry_after:?}{}", if *is_local { " here" } else { "" })
             }
-            FromWorker::Result(_) | FromWorker::Order { .. } => unreachable!("the shell sends results"),
+            FromWorker::Cost { cost, .. } => format!("COST {cost}"),
+            FromWorker::Result(_)
+            | FromWorker::TailPart(_)
+            | FromWorker::Tail { .. }
+            | FromWorker::Budget { .. }
+            | FromWorker::Order { .. } => unreachable!("the shell or a client sends it"),
             FromWorker::Leave => "LEAVE".to_owned(),
             FromWorker::Status { .. } => unreachable!("a worker asks nothing"),
         },
@@ -140,6 +145,7 @@ fn shown(effect: &Effect) -> String {
         Effect::StoreResults(kept) => format!("keep {kept:?}"),
         Effect::Discard => "discard".to_owned(),
         Effect::SendResults(run, _) => format!("send results of {run}"),
+        Effect::Tail(order) => format!("tail of {}", order.file),
         Effect::Exit(end) => format!("{end:?}"),
     }
 }
@@ -552,7 +558,7 @@ proptest! {
                         story.worker.handle_started(story.now, Ok(()));
                     }
                     Effect::StoreResults(_) => { prop_assert!(running && !keeping); keeping = true; }
-                    Effect::SendResults(..) => unreachable!("no master takes results"),
+                    Effect::SendResults(..) | Effect::Tail(_) => unreachable!("no master takes results"),
                     Effect::Discard => { prop_assert!(running && !keeping); running = false; }
                     Effect::Signal(_) | Effect::CheckTree => prop_assert!(running && !keeping),
                     Effect::Exit(_) => { prop_assert!(!running); ended = true; }

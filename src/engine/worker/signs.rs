@@ -12,7 +12,7 @@ use std::time::Duration;
 use regex_lite::Regex;
 use serde_json::Value;
 
-use crate::types::{ExitCode, Wall};
+use crate::types::{ExitCode, Usd, Wall};
 
 pub use reset::{RETRY_AFTER_MAX, Zones};
 
@@ -141,16 +141,22 @@ impl Signs {
 fn messages(said: &Said<'_>) -> Vec<Message> {
     let [out, err] = [said.out, said.err].map(without_colours);
     let said = &Said { exit: said.exit, out: &out, err: &err };
-    let mut messages: Vec<Message> = [said.out, said.err].into_iter().filter_map(in_json).collect();
     if said.exit == ExitCode::SUCCESS {
-        return messages;
+        // Any other JSON is an answer, and errors on the side did no harm.
+        return last_object(said.out).and_then(|object| in_known_form(&object)).into_iter().collect();
     }
+    let objects = [said.out, said.err].map(last_object);
+    let mut messages: Vec<Message> = objects.iter().flatten().filter_map(in_json).collect();
     // The answer in a result is no message.
     let out = if is_answer(said.out) { "" } else { said.out };
     for (text, lines_max) in [(said.err, ERR_LINES), (out, OUT_LINES)] {
         let lines = text.lines().rev().map(str::trim).filter(|line| !line.is_empty()).take(lines_max);
         let lines = lines.filter(|line| line.chars().count() <= LINE_CHARS_MAX);
-        messages.extend(lines.map(|line| Message { text: line.to_owned(), whole: line.to_owned() }));
+        // Of an event in JSON, only its error counts: others contain parts of an answer.
+        messages.extend(lines.filter_map(|line| match serde_json::from_str::<Value>(line) {
+            Ok(object) if object.is_object() => in_json(&object),
+            _ => Some(Message { text: line.to_owned(), whole: line.to_owned() }),
+        }));
     }
     messages
 }
@@ -169,22 +175,39 @@ fn without_colours(text: &str) -> Cow<'_, str> {
     Cow::Owned(plain)
 }
 
-/// The error message in the last JSON object of an output, in the form of a known command line: `is_error` with `result`, or `error`
-/// with `message`.
-fn in_json(text: &str) -> Option<Message> {
-    let object = last_object(text)?;
+/// The error message in the JSON object with which claude or codex ends, whatever its exit code: `is_error` with `result`, and the event
+/// `turn.failed`.
+fn in_known_form(object: &Value) -> Option<Message> {
+    let is_known = (object["type"] == "result" && object["is_error"] == true) || object["type"] == "turn.failed";
+    if is_known { in_json(object) } else { None }
+}
+
+/// The error message in a JSON object of a run that has failed: also `error` with `message`, as gemini and codex write it, and the event
+/// `error`.
+fn in_json(object: &Value) -> Option<Message> {
+    if object["is_error"] == false {
+        return None;
+    }
     let error = &object["error"];
     let is_error = object["is_error"] == true;
     let found = [
         object["result"].as_str().filter(|_| is_error),
         error["message"].as_str(),
         error.as_str(),
-        object["message"].as_str().filter(|_| object["type"] == "error" || object["type"] == "turn.failed"),
+        object["message"].as_str().filter(|_| object["type"] == "error"),
+        object["subtype"].as_str().filter(|_| is_error),
     ];
     let text = found.into_iter().flatten().next()?.to_owned();
     // An answer may be beside the message.
     let whole = if is_error { format!("{text} {}", object["subtype"]) } else { format!("{text} {error}") };
     Some(Message { text, whole })
+}
+
+/// What a run has cost, as the JSON output of claude says. Codex and gemini tell tokens, and no price: that is no cost.
+#[must_use]
+pub fn cost(out: &str) -> Option<Usd> {
+    let object = last_object(out).filter(|object| object["type"] == "result")?;
+    Usd::from_dollars(object["total_cost_usd"].as_f64()?)
 }
 
 /// Whether an output is an answer in JSON.

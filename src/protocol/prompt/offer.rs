@@ -6,6 +6,7 @@
 //! | JOIN | `resumes` | true: the worker keeps its run while it has no connection, and waits for a REPORT_ACK |
 //! | JOIN | `run` | the request id of the run that it still has |
 //! | JOIN | `gate` | the service behind its command; workers of one gate share its limits |
+//! | JOIN | `tails` | true: the worker answers TAIL |
 //! | JOIN_ACK | `lease` | seconds that the master keeps a prompt for a worker without a connection |
 //! | JOIN_ACK | `run` | as in the JOIN, if that run is still wanted |
 //! | JOIN_ACK | `results` | the master takes results, and at most this many bytes of each output |
@@ -20,6 +21,7 @@ use crate::types::{Fields, Scalar};
 const RESUMES: &str = "resumes";
 const RUN: &str = "run";
 const GATE: &str = "gate";
+const TAILS: &str = "tails";
 const LEASE: &str = "lease";
 const RESULTS: &str = "results";
 const ROOT: &str = "root";
@@ -36,6 +38,8 @@ pub struct Offer {
     pub run: Option<RequestId>,
     /// The service behind its command, in up to 64 bytes.
     pub gate: Option<String>,
+    /// Whether it can be asked for the output of its run.
+    pub tails: bool,
 }
 
 /// The additions to a JOIN_ACK.
@@ -58,6 +62,9 @@ impl Offer {
         }
         out.maybe_text(RUN, self.run.as_ref().map(RequestId::as_str));
         out.maybe_text(GATE, self.gate.as_deref());
+        if self.tails {
+            out.literal(TAILS, true);
+        }
     }
 
     pub(super) fn read(fields: &Fields) -> Self {
@@ -65,6 +72,7 @@ impl Offer {
             resumes: matches!(fields.get(RESUMES), Some(Scalar::Bool(true))),
             run: text(fields, RUN).map(RequestId::new),
             gate: text(fields, GATE).filter(|gate| (1..=GATE_BYTES_MAX).contains(&gate.len())),
+            tails: matches!(fields.get(TAILS), Some(Scalar::Bool(true))),
         }
     }
 }

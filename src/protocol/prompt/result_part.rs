@@ -65,27 +65,37 @@ impl ResultPart {
         out.text(REQ_ID, self.run.as_str());
         out.text(OUTPUT, self.file.ending());
         out.literal(OFFSET, self.offset);
-        out.text(DATA, &STANDARD.encode(compressed(&self.bytes)));
+        write_bytes(&self.bytes, out);
     }
 
     pub(super) fn read(fields: &Fields, kind: &str) -> Result<Self, MessageError> {
-        let odd = |what: &str| MessageError::Malformed(format!("{kind} has no valid {what}"));
-        let output = needed(fields, OUTPUT, kind)?;
-        let file = ResultFile::ALL.into_iter().find(|file| file.ending() == output).ok_or_else(|| odd(OUTPUT))?;
-        let offset = fields.get(OFFSET).and_then(Scalar::as_f64).filter(|offset| (0.0..=1e15).contains(offset));
-        let data = STANDARD.decode(needed(fields, DATA, kind)?).map_err(|_| odd(DATA))?;
-        Ok(Self {
-            run: RequestId::new(needed(fields, REQ_ID, kind)?),
-            file,
-            #[expect(
-                clippy::cast_possible_truncation,
-                clippy::cast_sign_loss,
-                reason = "it was compared with both ends"
-            )]
-            offset: offset.ok_or_else(|| odd(OFFSET))? as u64,
-            bytes: expanded(&data).ok_or_else(|| odd(DATA))?,
-        })
+        let (file, offset, bytes) = (output(fields, kind)?, offset(fields, kind)?, bytes(fields, kind)?);
+        Ok(Self { run: RequestId::new(needed(fields, REQ_ID, kind)?), file, offset, bytes })
     }
+}
+
+pub(super) fn write_bytes(bytes: &[u8], out: &mut ObjectWriter<'_>) {
+    out.text(DATA, &STANDARD.encode(compressed(bytes)));
+}
+
+pub(super) fn output(fields: &Fields, kind: &str) -> Result<ResultFile, MessageError> {
+    let output = needed(fields, OUTPUT, kind)?;
+    ResultFile::ALL.into_iter().find(|file| file.ending() == output).ok_or_else(|| odd(kind, OUTPUT))
+}
+
+pub(super) fn offset(fields: &Fields, kind: &str) -> Result<u64, MessageError> {
+    let offset = fields.get(OFFSET).and_then(Scalar::as_f64).filter(|offset| (0.0..=1e15).contains(offset));
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it was compared with both ends")]
+    offset.map(|offset| offset as u64).ok_or_else(|| odd(kind, OFFSET))
+}
+
+pub(super) fn bytes(fields: &Fields, kind: &str) -> Result<Vec<u8>, MessageError> {
+    let data = STANDARD.decode(needed(fields, DATA, kind)?).map_err(|_| odd(kind, DATA))?;
+    expanded(&data).ok_or_else(|| odd(kind, DATA))
+}
+
+fn odd(kind: &str, what: &str) -> MessageError {
+    MessageError::Malformed(format!("{kind} has no valid {what}"))
 }
 
 fn compressed(bytes: &[u8]) -> Vec<u8> {

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{MessageError, SECONDS_MAX};
 use crate::protocol::json::ObjectWriter;
+use crate::types::Usd;
 
 /// The activity of a worker, in the document's words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -42,6 +43,12 @@ pub struct Status {
     pub paused: Option<String>,
     /// The closed gates, by name, each with the time until it opens.
     pub gates: Vec<(String, Duration)>,
+    /// Number of prompts that have failed because their time was up, under this master.
+    pub timed_out: u64,
+    /// What the prompts have cost, as far as it is known.
+    pub cost: Option<Usd>,
+    /// The cost at which no more prompts are handed out.
+    pub cost_max: Option<Usd>,
     /// The prompts of workers without a connection, by file, each with the time that is left for the worker to rejoin.
     pub away: Vec<(String, Duration)>,
 }
@@ -96,6 +103,12 @@ struct Wire<'a> {
     gates: Vec<(String, f64)>,
     #[serde(default)]
     away: Vec<(String, f64)>,
+    #[serde(default)]
+    timed_out: u64,
+    #[serde(default)]
+    cost_usd: Option<f64>,
+    #[serde(default)]
+    max_cost_usd: Option<f64>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -139,6 +152,9 @@ impl Status {
             paused: self.paused.clone(),
             gates: seconds(&self.gates),
             away: seconds(&self.away),
+            timed_out: self.timed_out,
+            cost_usd: self.cost.map(Usd::dollars),
+            max_cost_usd: self.cost_max.map(Usd::dollars),
         };
         // Texts and numbers can always be written as JSON.
         let object = serde_json::to_string(&wire).unwrap_or_default();
@@ -172,6 +188,9 @@ impl Status {
             paused: wire.paused,
             gates: durations(wire.gates),
             away: durations(wire.away),
+            timed_out: wire.timed_out,
+            cost: wire.cost_usd.and_then(Usd::from_dollars),
+            cost_max: wire.max_cost_usd.and_then(Usd::from_dollars),
         })
     }
 }

@@ -18,7 +18,7 @@ fn objects(bytes_max: usize, pieces: &[&[u8]]) -> Result<Vec<Vec<u8>>, FrameErro
 
 fn from_workers() -> Vec<FromWorker> {
     let retry_after = Some(Duration::from_millis(1500));
-    let offer = Offer { resumes: true, run: Some("r".into()), gate: Some("claude".into()) };
+    let offer = Offer { resumes: true, run: Some("r".into()), gate: Some("claude".into()), tails: true };
     let part = |bytes: Vec<u8>| {
         FromWorker::Result(Box::new(ResultPart { run: "r".into(), file: ResultFile::Err, offset: 1 << 40, bytes }))
     };
@@ -35,6 +35,25 @@ fn from_workers() -> Vec<FromWorker> {
         part(Vec::new()),
         part((0..RESULT_PART_BYTES_MAX).map(|n| (n % 251) as u8).collect()),
         FromWorker::Order { order: Order::Drain, secret: Some("s".into()) },
+        FromWorker::Cost { run: "r".into(), cost: Usd::from_dollars(0.07).unwrap() },
+        FromWorker::Budget { max: Usd::from_dollars(12.5).unwrap(), secret: Some("s".into()) },
+        FromWorker::Tail {
+            query: Box::new(TailQuery {
+                file: "a b\n".into(),
+                output: ResultFile::Err,
+                offset: 7,
+                run: Some("r".into()),
+            }),
+            secret: Some("s".into()),
+        },
+        FromWorker::TailPart(Box::new(TailPart {
+            tail: 9,
+            run: String::new(),
+            offset: 7,
+            bytes: vec![0xff, 0, 10],
+            ended: true,
+            note: "it waits".into(),
+        })),
         FromWorker::Leave,
         FromWorker::Status { secret: None },
         FromWorker::Status { secret: Some("s".into()) },
@@ -87,6 +106,9 @@ fn from_masters() -> Vec<FromMaster> {
             paused: Some("by order".into()),
             gates: vec![("claude".into(), Duration::from_secs(5))],
             away: vec![("a.txt".into(), Duration::from_secs(6))],
+            timed_out: 3,
+            cost: Usd::from_dollars(1.5),
+            cost_max: Usd::from_dollars(2.0),
             ..status()
         })),
         FromMaster::Welcome(Box::default()),
@@ -96,6 +118,14 @@ fn from_masters() -> Vec<FromMaster> {
             result_bytes_max: 1 << 26,
             root: "abc".into(),
         })),
+        FromMaster::Tail(Box::new(TailOrder {
+            tail: 9,
+            run: None,
+            file: "a".into(),
+            output: ResultFile::Out,
+            offset: 1 << 40,
+        })),
+        FromMaster::TailPart(Box::default()),
         FromMaster::ReportAck("r".into()),
         FromMaster::Refused("no".into()),
     ]

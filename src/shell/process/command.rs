@@ -132,13 +132,25 @@ impl Command {
     /// The same program with these words; `None` if they name another one.
     #[must_use]
     pub fn again(&self, words: &[OsString]) -> Option<Self> {
-        (self.words.first() == words.first()).then(|| Self { program: self.program.clone(), words: words.to_vec() })
+        (self.words.first() == words.first()).then(|| self.with_words(words.to_vec()))
     }
 
     /// Whether it was found in a folder of PATH: its place depends on nothing but its name.
     #[must_use]
     pub fn is_of_path(&self) -> bool {
         self.words.first().is_some_and(|name| !name.as_bytes().contains(&b'/'))
+    }
+
+    /// The same program with other words.
+    #[must_use]
+    pub fn with_words(&self, words: Vec<OsString>) -> Self {
+        Self { program: self.program.clone(), words }
+    }
+
+    /// The words.
+    #[must_use]
+    pub fn raw_words(&self) -> &[OsString] {
+        &self.words
     }
 
     /// The words, for people.

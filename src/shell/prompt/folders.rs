@@ -53,6 +53,11 @@ impl Folders {
         [&self.pending, &self.working, &self.done, &self.failed]
     }
 
+    /// The folders of finished prompts.
+    pub(super) fn finished(&self) -> [&Path; 2] {
+        [&self.done, &self.failed]
+    }
+
     fn make(&self) -> io::Result<()> {
         self.all().into_iter().try_for_each(fs::create_dir_all)
     }

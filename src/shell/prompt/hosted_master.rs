@@ -30,7 +30,7 @@ impl HostedMaster {
     /// [`PromptError`], when it cannot start.
     pub fn start(config: &Config) -> Result<Self, PromptError> {
         let (root, port, audience) = (config.prompt.root_dir.as_path(), config.prompt.port, &Audience::default());
-        let place = Place { root, port, keep_alive: true, starts_max: None, timeout: None, audience };
+        let place = Place { root, port, keep_alive: true, starts_max: None, timeout: None, cost_max: None, audience };
         let mut config = config.clone();
         config.prompt.shutdown_timeout = config.prompt.shutdown_timeout.min(CLOSE_TIMEOUT);
         let master = PromptMaster::start(&config, place)?;

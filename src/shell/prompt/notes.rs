@@ -1,7 +1,9 @@
 //! What a restarted master knows besides the failures: which files are with workers that resume, which gates are closed, and
-//! whether it was paused, and the beginning and the successes of the whole run: `master.notes` beside the four folders.
+//! whether it was paused, what the prompts have cost, and the beginning and the successes of the whole run: `master.notes` beside
+//! the four folders.
 //!
-//! Each change is a line, `["run","task.txt","<request>"]`, `["gate","claude",<unix seconds>]` or `["paused","<reason>"]`, `["since",<unix seconds>]` or `["done",<number>]`, with null for
+//! Each change is a line, `["run","task.txt","<request>"]`, `["gate","claude",<unix seconds>]`, `["paused","<reason>"]`,
+//! `["cost",<dollars>]`, `["cost_max",<dollars>]`, `["since",<unix seconds>]` or `["done",<number>]`, with null for
 //! its end, appended by one write: a kill can only tear the last line, which is then ignored. No line waits for the disk: after a
 //! power failure a prompt may run once more.
 
@@ -14,7 +16,7 @@ use serde_json::{Value, json};
 use super::line_log::{Facts, LineLog};
 use crate::engine::master::FileName;
 use crate::protocol::prompt::RequestId;
-use crate::types::Wall;
+use crate::types::{Usd, Wall};
 
 const NAME: &str = "master.notes";
 
@@ -23,6 +25,8 @@ const GATE: &str = "gate";
 const PAUSED: &str = "paused";
 const SINCE: &str = "since";
 const DONE: &str = "done";
+const COST: &str = "cost";
+const COST_MAX: &str = "cost_max";
 
 #[derive(Debug)]
 pub(super) struct Notes {
@@ -40,6 +44,8 @@ pub(super) struct Noted {
     pub(super) since: Option<Wall>,
     /// Prompts of this run that are done.
     pub(super) done: u64,
+    pub(super) cost: Option<Usd>,
+    pub(super) cost_max: Option<Usd>,
 }
 
 impl Notes {
@@ -88,6 +94,14 @@ impl Notes {
         self.note(&json!([PAUSED, reason]));
     }
 
+    pub(super) fn note_cost(&mut self, sum: Option<Usd>) {
+        self.note(&json!([COST, sum.map(Usd::dollars)]));
+    }
+
+    pub(super) fn note_cost_max(&mut self, max: Option<Usd>) {
+        self.note(&json!([COST_MAX, max.map(Usd::dollars)]));
+    }
+
     /// A master is started; the run begins with it, unless an earlier one has left prompts.
     pub(super) fn note_start(&mut self, now: Wall) {
         if self.noted.since.is_none() {
@@ -100,10 +114,14 @@ impl Notes {
         self.note(&json!([DONE, self.noted.done + 1]));
     }
 
-    /// No prompt is left.
+    /// No prompt is left: the next ones have their own budget.
     pub(super) fn end_batch(&mut self) {
         self.note(&json!([SINCE, null]));
         self.note(&json!([DONE, 0]));
+        if self.noted.cost.is_some() || self.noted.cost_max.is_some() {
+            self.note_cost(None);
+            self.note_cost_max(None);
+        }
     }
 
     fn note(&mut self, line: &Value) {
@@ -128,6 +146,8 @@ impl Noted {
             (Some(SINCE), _) => self.since = line[1].as_f64().and_then(Wall::from_unix_seconds),
             (Some(DONE), _) => self.done = line[1].as_u64().unwrap_or_default(),
             (Some(PAUSED), reason) => self.paused = reason.map(str::to_owned),
+            (Some(COST), _) => self.cost = line[1].as_f64().and_then(Usd::from_dollars),
+            (Some(COST_MAX), _) => self.cost_max = line[1].as_f64().and_then(Usd::from_dollars),
             _ => {}
         }
     }
@@ -135,16 +155,19 @@ impl Noted {
 
 impl Facts for Noted {
     fn len(&self) -> usize {
-        self.runs.len() + self.gates.len() + usize::from(self.paused.is_some()) + 2
+        self.runs.len() + self.gates.len() + 5
     }
 
     fn text(&self) -> String {
         let runs = self.runs.iter().map(|(file, run)| json!([RUN, file.as_text(), run.as_str()]));
         let gates = self.gates.iter().map(|(gate, until)| json!([GATE, gate, until.unix_seconds()]));
         let paused = self.paused.iter().map(|reason| json!([PAUSED, reason]));
+        let cost = self.cost.iter().map(|cost| json!([COST, cost.dollars()]));
+        let cost_max = self.cost_max.iter().map(|max| json!([COST_MAX, max.dollars()]));
         let since = self.since.iter().map(|since| json!([SINCE, since.unix_seconds()]));
         let done = (self.done > 0).then(|| json!([DONE, self.done]));
-        runs.chain(gates).chain(paused).chain(since).chain(done).map(|line| format!("{line}\n")).collect()
+        let rests = paused.chain(cost).chain(cost_max).chain(since).chain(done);
+        runs.chain(gates).chain(rests).map(|line| format!("{line}\n")).collect()
     }
 }
 
@@ -176,6 +199,10 @@ mod tests {
         notes.note_start(Wall::from_unix_seconds(3e9).unwrap());
         notes.note_done();
         notes.note_done();
+        notes.note_cost(Usd::from_dollars(1.0));
+        notes.note_cost(Usd::from_dollars(2.5));
+        notes.note_cost_max(Usd::from_dollars(9.0));
+        notes.note_cost_max(None);
         drop(notes);
         let expected = Noted {
             runs: [("a".into(), "4".into())].into(),
@@ -183,6 +210,8 @@ mod tests {
             paused: Some("by order".to_owned()),
             since: Some(until),
             done: 2,
+            cost: Usd::from_dollars(2.5),
+            cost_max: None,
         };
         assert_eq!(noted(folder.path()), expected);
         let torn = format!("{}[\"paused\",nu", fs::read_to_string(folder.path().join(NAME)).unwrap());

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use super::End;
 use crate::engine::master::FileName;
 use crate::shell::prompt_create::TASKS;
+use crate::types::Usd;
 
 /// Notices that wait while a command runs; further failures are only in the log and in `failed/`.
 const QUEUE_MAX: usize = 256;
@@ -73,6 +74,8 @@ impl Notices {
             "succeeded": totals.succeeded,
             "failed": totals.failed,
             "left": totals.left(),
+            "timed_out": totals.timed_out,
+            "cost_usd": totals.cost.map(Usd::dollars),
         });
         let path = root.join(TASKS).join(SUMMARY);
         if let Err(error) = std::fs::write(&path, format!("{value:#}\n")) {

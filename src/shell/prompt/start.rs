@@ -75,11 +75,12 @@ impl PromptMaster {
         let now = clock::now();
         let mut engine = Master::new(settings, rand::random(), now, done, failed).with_fails(fails.fails().clone());
         engine = engine.with_failed(folders.failed_names());
-        let Noted { runs, gates, paused, done: done_before, .. } = notes.noted().clone();
+        let Noted { runs, gates, paused, cost, cost_max, done: done_before, .. } = notes.noted().clone();
         let runs = runs.into_iter().filter(|(file, _)| folders.is_in_work(file));
         let kept = runs.map(|(file, run)| KeptRun { front: folders.front_of_working(&file), file, run }).collect();
         engine.restore_runs(now, kept);
         engine.restore_rests(now, gates.into_iter().collect(), paused);
+        engine.restore_costs(cost, cost_max);
         let incoming = open_incoming(&poll, &folders, config.prompt.result_bytes_max)?;
         Ok(Self {
             engine,
@@ -167,6 +168,7 @@ fn settings(config: &Config, place: Place<'_>, root_id: String, descriptors: u64
         root_id,
         starts_max: place.starts_max,
         timeout: place.timeout,
+        cost_max: place.cost_max,
         losses_max: (prompt.losses_max > 0).then_some(prompt.losses_max),
     }
 }

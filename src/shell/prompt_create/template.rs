@@ -1,6 +1,13 @@
 //! The text of one prompt: a template with the work and one target filled in.
+//!
+//! `{{target}}` stands as it is, except in a template that is a shell script, by its `#!` line: there it is one word for the shell,
+//! whatever it contains. `{{raw:target}}` stands as it is everywhere, and `{{sh:target}}` is one word for a shell everywhere.
 
+use std::ffi::OsStr;
 use std::fmt;
+
+use crate::engine::worker::command_line::is_shell;
+use crate::types::quoted;
 
 /// The text of the document's creator, in English. The two people in it make the difference between the whole list and the
 /// one entry clear to the reader.
@@ -20,8 +27,8 @@ pub(super) struct Template(Vec<Part>);
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Part {
     Text(String),
-    Prompt,
-    Target,
+    Prompt { is_quoted: bool },
+    Target { is_quoted: bool },
 }
 
 /// A template that would not have the intended effect.
@@ -39,6 +46,7 @@ impl Template {
 
     /// Reads a template: `{{prompt}}` and `{{target}}` are placeholders, everything else is literal.
     pub(super) fn parse(text: &str) -> Result<Self, BadTemplate> {
+        let is_script = is_script(text);
         let mut parts = Vec::new();
         let mut rest = text;
         while let Some((before, after)) = rest.split_once(OPEN) {
@@ -48,10 +56,17 @@ impl Template {
             let Some((name, after)) = after.split_once(CLOSE) else {
                 return Err(bad("{{ without }}".to_owned()));
             };
-            parts.push(match name.trim() {
-                "prompt" => Part::Prompt,
-                "target" => Part::Target,
-                other => {
+            let name = name.trim();
+            let (is_quoted, value) = match name.split_once(':') {
+                Some(("sh", value)) => (true, value),
+                Some(("raw", value)) => (false, value),
+                _ => (is_script, name),
+            };
+            parts.push(match value {
+                "prompt" => Part::Prompt { is_quoted },
+                "target" => Part::Target { is_quoted },
+                _ => {
+                    let other = name;
                     let name: String = other.chars().take(40).collect();
                     return Err(bad(format!("{{{{{name}}}}} is neither {{{{prompt}}}} nor {{{{target}}}}")));
                 }
@@ -59,7 +74,7 @@ impl Template {
             rest = after;
         }
         parts.push(Part::Text(rest.to_owned()));
-        if !parts.contains(&Part::Target) {
+        if !parts.iter().any(|part| matches!(part, Part::Target { .. })) {
             let problem = "there is no {{target}} in it, so all prompts would be the same".to_owned();
             return Err(BadTemplate { line: None, problem });
         }
@@ -70,11 +85,19 @@ impl Template {
     pub(super) fn fill(&self, prompt: &str, target: &str) -> String {
         let text = |part: &Part| match part {
             Part::Text(text) => text.clone(),
-            Part::Prompt => prompt.to_owned(),
-            Part::Target => target.to_owned(),
+            Part::Prompt { is_quoted: true } => quoted(prompt).into_owned(),
+            Part::Target { is_quoted: true } => quoted(target).into_owned(),
+            Part::Prompt { .. } => prompt.to_owned(),
+            Part::Target { .. } => target.to_owned(),
         };
         self.0.iter().map(text).collect()
     }
+}
+
+/// Whether the first line names a shell: `#!/bin/sh`, `#!/usr/bin/env bash`.
+fn is_script(text: &str) -> bool {
+    let line = text.lines().next().and_then(|line| line.strip_prefix("#!")).unwrap_or_default();
+    line.split_ascii_whitespace().take(2).any(|word| is_shell(OsStr::new(word)))
 }
 
 impl fmt::Display for BadTemplate {
@@ -100,6 +123,30 @@ mod tests {
     fn what_is_filled_in_is_not_filled_again() {
         let template = Template::parse("{{target}}|{{ prompt }}|{{target}}|{x}").unwrap();
         assert_eq!(template.fill("a {{target}}", "b {{prompt}}"), "b {{prompt}}|a {{target}}|b {{prompt}}|{x}");
+    }
+
+    #[test]
+    fn a_target_is_one_word_where_a_shell_reads_it() {
+        let fill = |template: &str| Template::parse(template).unwrap().fill("work", "a b'$(id)");
+        assert_eq!(fill("#!/bin/sh\nwc {{target}} {{raw:target}}"), "#!/bin/sh\nwc 'a b'\\''$(id)' a b'$(id)");
+        assert_eq!(fill("#!/usr/bin/env bash\n{{target}}"), "#!/usr/bin/env bash\n'a b'\\''$(id)'");
+        assert_eq!(fill("run: wc {{sh:target}}, {{target}}"), "run: wc 'a b'\\''$(id)', a b'$(id)");
+        // Text is not for a shell, and neither is another language.
+        for template in ["{{target}}", "# sh\n{{target}}", "#!/usr/bin/python3\n{{target}}", "{{ target }}\n#!/bin/sh"]
+        {
+            assert!(fill(template).contains("a b'$(id)") && !fill(template).contains("''"), "{template}");
+        }
+    }
+
+    #[test]
+    fn the_built_in_text_is_the_same_whatever_the_target_contains() {
+        let text = Template::built_in().fill("it's \"work\"", "a b'$(id)`x`");
+        let expected = "\
+You are a capable professional. Your manager has given you this mission: \"it's \"work\"\"
+Several people share the list that came with it. The entry assigned to you is: a b'$(id)`x`
+Follow your manager's instructions and carry out the mission.
+";
+        assert_eq!(text, expected);
     }
 
     #[test]

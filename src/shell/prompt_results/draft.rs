@@ -83,6 +83,9 @@ mod tests {
             start: Wall::from_micros(0),
             end: Wall::from_micros(0),
             durable: true,
+            branch: None,
+            cost: None,
+            timed_out: false,
         }
     }
 

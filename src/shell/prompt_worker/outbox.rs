@@ -50,6 +50,11 @@ impl Outputs {
         Ok(Self { out: File::open(folder.join("out"))?, err: File::open(folder.join("err"))?, json })
     }
 
+    /// One of the outputs.
+    pub(super) const fn file(&self, output: ResultFile) -> &File {
+        if matches!(output, ResultFile::Err) { &self.err } else { &self.out }
+    }
+
     /// All of it, or the end of each output that is longer than `bytes_max`.
     pub(super) fn outbox(&self, run: RequestId, bytes_max: u64) -> io::Result<Outbox> {
         let mut files = Vec::new();

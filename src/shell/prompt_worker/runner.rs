@@ -7,42 +7,43 @@
 //! prompt.txt  PROMPT_FILE, and the standard input of the command
 //! out, err    its output, until it moves to done/ or failed/
 //! defer.info  PROMPT_DEFER_FILE, if the command writes it
+//! work/       the folder that it works in, if that is one of its own
 //! ```
 
-use std::ffi::OsString;
-use std::fs::{self, DirBuilder, File};
+mod start;
+mod tail;
+
+use std::fs::{self, File};
 use std::io::{self, Read as _};
-use std::os::fd::AsFd as _;
-use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
+use std::thread::JoinHandle;
 use std::time::Duration;
+
+pub(super) use tail::Answer;
 
 use super::PromptWorkerError;
 use super::outbox::{Outbox, Outputs};
 use super::tails;
+use super::workdir::{Place, Workplace};
+use crate::engine::worker::command_line::CommandLine;
 use crate::engine::worker::signs::{RETRY_AFTER_MAX, Signs};
 use crate::engine::worker::{ResultFolder, Sign, Signal, StartError, USAGE_LIMITED, Worker};
 use crate::protocol::prompt::{Request, RequestId};
 use crate::shell::clock;
-use crate::shell::disk_room::check_room;
 use crate::shell::one_job::OneJob;
 use crate::shell::process::{
-    self, Brand, ChildEnd, Command, CommandPlan, Cookie, Environment, ProcessId, RecordFile, RunProcesses, RunRecord,
-    RunningChild, Subject,
+    Brand, ChildEnd, Command, Cookie, ProcessId, RecordFile, RunProcesses, RunRecord, Subject,
 };
 use crate::shell::prompt_create::TASKS;
-use crate::shell::prompt_results::{Results, file_name};
+use crate::shell::prompt_results::{ATTEMPTS, Results};
 use crate::shell::runs::{Runs, WorkerRun};
-use crate::types::{ExitCode, Wall};
+use crate::types::{ExitCode, Usd, Wall};
 
 const PROMPT: &str = "prompt.txt";
 const OUT: &str = "out";
 const ERR: &str = "err";
 const DEFER: &str = "defer.info";
-
-/// The folder for the output of runs without results, beside the folders of prompts.
-const ATTEMPTS: &str = "attempts";
 
 /// Variables that are added to the environment of the command.
 const PROMPT_FILE: &str = "PROMPT_FILE";
@@ -59,6 +60,8 @@ const DEFER_BYTES_MAX: u64 = 4096;
 pub(super) struct Runner {
     root: PathBuf,
     command: Command,
+    /// The same with places for values, if it has any.
+    line: Option<CommandLine>,
     durable: bool,
     runs: Runs,
     own: ProcessId,
@@ -69,9 +72,37 @@ pub(super) struct Runner {
     run: Option<Run>,
     processes: RunProcesses,
     signs: Signs,
+    workplace: Workplace,
+    /// A run whose folder is being made.
+    draft: Option<Draft>,
+    /// Removes the folder of a run without results.
+    cleaning: Option<JoinHandle<()>>,
     /// The results of the last run, and its request.
     last: Option<(RequestId, Outputs)>,
 }
+
+/// A run whose command is not started yet.
+struct Draft {
+    id: WorkerRun,
+    request: Request,
+    name: String,
+    folder: PathBuf,
+    start: Wall,
+}
+
+/// The beginning of a run.
+pub(super) enum Begun {
+    /// The command was started, or could not be.
+    Started(Result<(), StartError>),
+    /// The folder that it works in is being made; [`Runner::launch`] follows.
+    Preparing(Preparation),
+}
+
+/// The folder of a run that is being made.
+pub(super) type Preparation = OneJob<Result<Place, String>>;
+
+/// Results that are being put in place; their outputs can be sent afterwards.
+pub(super) type Keeping = OneJob<Result<Option<Outputs>, String>>;
 
 struct Run {
     id: WorkerRun,
@@ -81,9 +112,13 @@ struct Run {
     /// The part of the result file names that stands for the prompt.
     name: String,
     folder: PathBuf,
+    /// `None` once it is being removed.
+    place: Option<Place>,
     start: Wall,
     /// The time and the exit code of the end of the command.
     end: Option<(Wall, ExitCode)>,
+    /// The cost of the run, if its output tells one.
+    cost: Option<Usd>,
 }
 
 impl Runner {
@@ -94,90 +129,32 @@ impl Runner {
         runs: Runs,
         durable: bool,
         signs: Signs,
+        workplace: Workplace,
     ) -> Result<Self, PromptWorkerError> {
         let own = ProcessId::own().map_err(io::Error::from)?;
         runs.sweep();
         runs.sweep_former();
         runs.remove_strays();
         runs.remove_dead_realms();
-        let (root, brand) = (root.to_owned(), Brand::fresh());
-        let processes = RunProcesses::none();
-        Ok(Self { root, command, durable, runs, own, record: None, brand, run: None, processes, signs, last: None })
-    }
-
-    /// Starts the command for a prompt.
-    pub(super) fn begin(&mut self, request: &Request) -> Result<(), StartError> {
-        let start = clock::now().wall;
-        self.last = None;
-        let id = WorkerRun::new(start);
-        let folder = self.runs.folder_of(&id);
-        let name = file_name(request.file.as_deref(), request.id.as_str());
-        if let Some(said) = request.file.as_deref().filter(|said| *said != name) {
-            log::info!(
-                "the results of {said:?} are stored as {name}, because the given name cannot be part of a file name"
-            );
-        }
-        match self.spawn(&id, &folder, &name, &request.prompt) {
-            Ok(child) => {
-                log::info!("{name}: started");
-                let present = self.record_of(&id, Some(child.id()));
-                if let Some(Err(error)) = self.record.as_mut().map(|record| record.write(&present)) {
-                    // The run can still be identified by its mark.
-                    log::error!("{error}");
-                }
-                self.processes = RunProcesses::of(child);
-                let said = request.file.clone();
-                let request = request.id.clone();
-                self.run = Some(Run { id, request, said, name, folder, start, end: None });
-                Ok(())
-            }
-            Err(error) => {
-                self.runs.clean(&id, self.record.take());
-                Err(error)
-            }
-        }
-    }
-
-    /// Makes the files and starts the command.
-    fn spawn(&mut self, id: &WorkerRun, folder: &Path, name: &str, prompt: &str) -> Result<RunningChild, StartError> {
-        // The folder .tasks/ may have been removed since the last run.
-        self.runs = self.runs.reopen().map_err(|error| StartError::Place(error.to_string()))?;
-        let mut record = self.runs.records.of(self.own, None).map_err(|error| StartError::Place(error.to_string()))?;
-        record.write(&self.record_of(id, None)).map_err(|error| StartError::Place(error.to_string()))?;
-        self.record = Some(record);
-        let failed = |error: io::Error| {
-            StartError::Place(format!("cannot make the files of a run in {}: {error}", folder.display()))
-        };
-        // The answer would be lost on a full disk.
-        check_room(folder.parent().unwrap_or(folder)).map_err(failed)?;
-        DirBuilder::new().mode(0o700).create(folder).map_err(failed)?;
-        let path = folder.join(PROMPT);
-        fs::write(&path, prompt).map_err(failed)?;
-        // The command must not see the configuration of its worker: with the secret it could take prompts and report
-        // results.
-        let mut environment = Environment::inherited(|name| name.as_bytes().starts_with(b"LLTS_"));
-        let added: [(&str, OsString); 4] = [
-            (PROMPT_FILE, path.clone().into()),
-            (PROMPT_NAME, name.into()),
-            (PROMPT_DEFER_FILE, folder.join(DEFER).into()),
-            (MARK, id.folder().into()),
-        ];
-        for (name, value) in added {
-            environment.set(name, value).map_err(|error| StartError::Command(error.to_string()))?;
-        }
-        let stdin = File::open(&path).map_err(failed)?;
-        let stdout = File::create_new(folder.join(OUT)).map_err(failed)?;
-        let stderr = File::create_new(folder.join(ERR)).map_err(failed)?;
-        let plan = CommandPlan {
-            command: &self.command,
-            folder: &self.root,
-            environment: &environment,
-            stdin: stdin.as_fd(),
-            stdout: stdout.as_fd(),
-            stderr: stderr.as_fd(),
-            brand: self.brand,
-        };
-        process::spawn_command(&plan).map_err(|error| StartError::Command(error.to_string()))
+        workplace.clean_up(runs.around());
+        let line = Some(CommandLine::parse(command.raw_words())).filter(CommandLine::has_places);
+        Ok(Self {
+            root: root.to_owned(),
+            command,
+            line,
+            durable,
+            runs,
+            own,
+            record: None,
+            brand: Brand::fresh(),
+            run: None,
+            processes: RunProcesses::none(),
+            signs,
+            workplace,
+            draft: None,
+            cleaning: None,
+            last: None,
+        })
     }
 
     fn record_of(&self, id: &WorkerRun, root: Option<ProcessId>) -> RunRecord<WorkerRun> {
@@ -200,6 +177,8 @@ impl Runner {
         } else {
             tails::sign(&self.signs, exit, &run.folder, now.wall)
         };
+        run.cost = tails::cost(&run.folder);
+        worker.handle_cost(run.cost);
         worker.handle_exited(now, exit, sign);
     }
 
@@ -218,12 +197,8 @@ impl Runner {
     }
 
     /// Starts to move the results to their place; [`Self::finish`] follows.
-    pub(super) fn store_results(
-        &mut self,
-        folder: ResultFolder,
-        worker: &str,
-    ) -> io::Result<OneJob<Result<(), String>>> {
-        let Some(run) = &self.run else { return Err(io::Error::other("there is no run")) };
+    pub(super) fn store_results(&mut self, folder: ResultFolder, worker: &str) -> io::Result<Keeping> {
+        let Some(run) = &mut self.run else { return Err(io::Error::other("there is no run")) };
         let (end, exit) = run.end.unwrap_or((run.start, ExitCode::PREPARE_FAILED));
         let outcome = match folder {
             ResultFolder::Done => "done",
@@ -242,13 +217,12 @@ impl Runner {
             start: run.start,
             end,
             durable: self.durable,
+            branch: None,
+            cost: run.cost,
+            timed_out: folder == ResultFolder::Overdue,
         };
-        match Outputs::open(&run.folder, results.json()) {
-            Ok(outputs) => self.last = Some((run.request.clone(), outputs)),
-            Err(error) => log::warn!("the results of {} cannot be sent: {error}", run.name),
-        }
-        let root = self.root.clone();
-        OneJob::start("results", move || results.put_in_place(&root).map_err(|error| error.to_string()))
+        let (root, place) = (self.root.clone(), run.place.take());
+        OneJob::start("results", move || keep(results, place, &root))
     }
 
     /// The results of a run for a master with another root.
@@ -264,11 +238,12 @@ impl Runner {
     }
 
     /// Ends the run after the results were stored. If they could not be stored, the output stays where it is.
-    pub(super) fn finish(&mut self, outcome: Result<(), String>) -> Result<(), String> {
-        let Some(run) = self.run.take() else { return outcome };
+    pub(super) fn finish(&mut self, outcome: Result<Option<Outputs>, String>) -> Result<(), String> {
+        let Some(run) = self.run.take() else { return outcome.map(drop) };
         let record = self.record.take();
         match outcome {
-            Ok(()) => {
+            Ok(outputs) => {
+                self.last = outputs.map(|outputs| (run.request.clone(), outputs));
                 self.runs.clean(&run.id, record);
                 Ok(())
             }
@@ -297,13 +272,73 @@ impl Runner {
 
     /// Ends the run without results.
     pub(super) fn discard(&mut self) {
-        let Some(run) = self.run.take() else { return };
+        let Some(mut run) = self.run.take() else { return };
         self.last = None;
         let end = run.end.map_or(run.start, |(end, _)| end);
         log::info!("{}: given back after {:.1} s", run.name, end.since(run.start).as_secs_f64());
         self.keep_attempt(&run);
-        self.runs.clean(&run.id, self.record.take());
+        match run.place.take() {
+            Some(place) => self.remove_place(&run.id, place),
+            None => self.runs.clean(&run.id, self.record.take()),
+        }
     }
+
+    /// Removes the files of a run, and the folder that it worked in, which may take a while.
+    fn remove_place(&mut self, id: &WorkerRun, place: Place) {
+        let record = self.record.take();
+        if !place.is_own() {
+            return self.runs.clean(id, record);
+        }
+        let (runs, id) = (self.runs.reopen(), id.clone());
+        let clean = move || {
+            let finished = place.finish();
+            match (runs, finished) {
+                (Ok(runs), Ok(_)) => runs.clean(&id, record),
+                (Ok(runs), Err(reason)) => {
+                    log::error!("{reason}; it is kept as {}", runs.put_aside(&id, record).display());
+                }
+                (Err(error), _) => log::error!("{error}"),
+            }
+        };
+        match std::thread::Builder::new().name("workdir".into()).spawn(clean) {
+            Ok(thread) => self.cleaning = Some(thread),
+            Err(error) => log::error!("cannot remove the folder of a run, which the next worker will remove: {error}"),
+        }
+    }
+
+    /// Whether a thread may have children of its own, which are not remains of a run.
+    pub(super) fn is_cleaning(&self) -> bool {
+        self.cleaning.as_ref().is_some_and(|thread| !thread.is_finished())
+    }
+
+    /// Whether all runs work in the folder of the worker.
+    pub(super) fn is_shared(&self) -> bool {
+        self.workplace.is_shared()
+    }
+
+    /// The worker is to end: a folder that is being made for a run is of no use.
+    pub(super) fn stop(&self) {
+        self.workplace.stop();
+    }
+
+    /// Waits until the folder of the last run is removed.
+    pub(super) fn end(&mut self) {
+        if let Some(thread) = self.cleaning.take() {
+            // A panic of the thread has already been reported by the thread.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Removes the folder that a run worked in, and puts its results in place.
+fn keep(mut results: Results, place: Option<Place>, root: &Path) -> Result<Option<Outputs>, String> {
+    results.branch = place.map(Place::finish).transpose()?.flatten();
+    let outputs = Outputs::open(&results.from, results.json());
+    if let Err(error) = &outputs {
+        log::warn!("the results of {} cannot be sent: {error}", results.name);
+    }
+    results.put_in_place(root).map_err(|error| error.to_string())?;
+    Ok(outputs.ok())
 }
 
 /// The limit that a limited command reports: `retry_after=SECONDS`, as a run.sh writes it to `../defer.info`.

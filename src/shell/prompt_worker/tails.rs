@@ -8,8 +8,11 @@ use std::path::Path;
 use jiff::tz::TimeZone;
 
 use crate::engine::worker::Sign;
-use crate::engine::worker::signs::{Said, Signs, TAIL_BYTES};
-use crate::types::{ExitCode, Wall};
+use crate::engine::worker::signs::{self, Said, Signs, TAIL_BYTES};
+use crate::types::{ExitCode, Usd, Wall};
+
+/// Bytes of an answer in JSON, whose cost is at its end.
+const JSON_BYTES_MAX: usize = 8 << 20;
 
 /// The sign in the outputs of a command, which are in this folder.
 pub(super) fn sign(signs: &Signs, exit: ExitCode, folder: &Path, now: Wall) -> Option<Sign> {
@@ -23,11 +26,26 @@ pub(super) fn sign(signs: &Signs, exit: ExitCode, folder: &Path, now: Wall) -> O
     signs.read(&Said { exit, out: &out, err: &err }, now, &zone)
 }
 
+/// What the run has cost, as its output in this folder says. Only an output in JSON does.
+pub(super) fn cost(folder: &Path) -> Option<Usd> {
+    let path = folder.join("out");
+    let mut first = [0];
+    File::open(&path).ok()?.read_exact_at(&mut first, 0).ok()?;
+    if !matches!(&first, b"{" | b"[" | b" " | b"\n") {
+        return None;
+    }
+    signs::cost(&last_bytes(&path, JSON_BYTES_MAX).ok()?)
+}
+
 fn tail(path: &Path) -> io::Result<String> {
+    last_bytes(path, TAIL_BYTES)
+}
+
+fn last_bytes(path: &Path, bytes_max: usize) -> io::Result<String> {
     let file = File::open(path)?;
     let length = file.metadata()?.len();
-    let from = length.saturating_sub(TAIL_BYTES as u64);
-    let mut bytes = vec![0; usize::try_from(length - from).unwrap_or(TAIL_BYTES)];
+    let from = length.saturating_sub(bytes_max as u64);
+    let mut bytes = vec![0; usize::try_from(length - from).unwrap_or(bytes_max)];
     file.read_exact_at(&mut bytes, from)?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }

@@ -64,7 +64,7 @@ impl Chaos {
                     let run = runs[self.dice.random_range(0..runs.len())].clone();
                     let run = self.dice.random_bool(0.5).then_some(run);
                     let (resumes, gate) = (self.dice.random_bool(0.6), self.dice.random_bool(0.3).then(|| "g".into()));
-                    let offer = Offer { resumes, run, gate };
+                    let offer = Offer { resumes, run, gate, tails: resumes };
                     let join = FromWorker::Join { worker: "w".into(), secret, splits, offer };
                     master.handle_message(*now, connection, join);
                 }
@@ -154,6 +154,9 @@ impl Chaos {
                 | Effect::NoteRun(..)
                 | Effect::NoteGate(..)
                 | Effect::NotePause(_)
+                | Effect::NoteCost(_)
+                | Effect::NoteCostMax(_)
+                | Effect::ReadTail(..)
                 | Effect::StorePart(_)
                 | Effect::Exit => self.world.apply(effect),
             }

@@ -20,7 +20,8 @@ fn the_master_ends_with_the_last_result() {
     world.closed(worker);
     assert!(world.exited);
     let totals = world.master.totals(world.now);
-    let expected = Totals { running_for: Duration::from_secs(35), all: 2, succeeded: 1, failed: 1 };
+    let expected =
+        Totals { running_for: Duration::from_secs(35), all: 2, succeeded: 1, failed: 1, timed_out: 0, cost: None };
     assert_eq!((totals, totals.left()), (expected, 0));
 }
 

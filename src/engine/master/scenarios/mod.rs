@@ -11,6 +11,7 @@ mod limits;
 mod pace;
 mod rests;
 mod rules;
+mod tails;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -77,6 +78,7 @@ fn settings() -> Settings {
         root_id: "root".into(),
         starts_max: None,
         timeout: None,
+        cost_max: None,
         losses_max: None,
     }
 }
@@ -166,7 +168,7 @@ impl World {
     /// A worker that resumes joins, with this run.
     fn rejoin(&mut self, run: Option<&RequestId>, gate: Option<&str>) -> (Connection, Welcome) {
         let connection = self.connect();
-        let offer = Offer { resumes: true, run: run.cloned(), gate: gate.map(str::to_owned) };
+        let offer = Offer { resumes: true, run: run.cloned(), gate: gate.map(str::to_owned), tails: true };
         let worker = connection.0.to_string();
         self.says(connection, FromWorker::Join { worker, secret: None, splits: true, offer });
         match self.said.get_mut(&connection).unwrap().remove(0) {
@@ -335,6 +337,11 @@ impl World {
             Effect::NoteGate(gate, Some(until)) => drop(self.gates.insert(gate, until)),
             Effect::NoteGate(gate, None) => drop(self.gates.remove(&gate)),
             Effect::NotePause(reason) => self.paused = reason,
+            Effect::NoteCost(_) | Effect::NoteCostMax(_) => {}
+            Effect::ReadTail(client, query) => {
+                let reason = format!("{} is read from {}", query.file, query.offset);
+                self.master.handle_tail_read(self.now, client, Err(reason));
+            }
             Effect::StorePart(part) => self.parts.push(*part),
             Effect::StoreAnswer(run, ..) => {
                 let outcome = self.room();

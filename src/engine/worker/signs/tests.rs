@@ -81,8 +81,6 @@ fn a_limit_in_the_known_json_form_is_seen_whatever_the_exit_code() {
             assert_eq!((retry_after, text.as_str()), (Some(Duration::from_secs(1800)), limit));
         }
         assert_eq!(read(exit, &claude(false, limit), ""), None, "an answer with exit code {exit}");
-        let gemini = "{\"error\":{\"type\":\"Error\",\"message\":\"Quota exceeded for x\",\"code\":1}}";
-        assert!(matches!(read(exit, "", gemini), Some(Sign::Limited { .. })));
         let codex = "{\"type\":\"turn.failed\",\"error\":{\"message\":\"You've hit your usage limit.\"}}";
         assert!(matches!(read(exit, codex, ""), Some(Sign::Limited { .. })));
     }
@@ -137,4 +135,79 @@ fn patterns_of_the_user_replace_the_built_in_ones() {
     assert!(!limited(read(&["over quota"], "usage limit reached")));
     assert!(!limited(read(&[""], "usage limit reached")));
     assert!(Signs::new(&["(".to_owned()]).unwrap_err().contains("\"(\""));
+}
+
+/// The outputs of the known command lines, as far as they matter here.
+mod samples {
+    pub(super) const CLAUDE_LIMIT: &str = r#"{"type":"result","subtype":"success","is_error":true,"duration_ms":731,"duration_api_ms":0,"num_turns":1,"result":"Claude AI usage limit reached|1768086000","session_id":"2d1a5e0c","total_cost_usd":0,"usage":{"input_tokens":0,"output_tokens":0}}"#;
+    pub(super) const CLAUDE_OVERLOADED: &str = r#"{"type":"result","subtype":"error_during_execution","is_error":true,"num_turns":3,"result":"API Error: 529 {\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\",\"message\":\"Overloaded\"}}","total_cost_usd":0.01}"#;
+    pub(super) const CLAUDE_QUOTES: &str = r#"{"type":"result","subtype":"success","is_error":false,"duration_ms":9120,"num_turns":1,"result":"When the CLI prints:\n\nClaude AI usage limit reached|1768086000\n\nwait for the reset. The API says {\"error\":{\"type\":\"rate_limit_error\"}}.","session_id":"2d1a5e0c","total_cost_usd":0.0731935,"usage":{"input_tokens":4,"output_tokens":112}}"#;
+    pub(super) const CLAUDE_TURNS: &str = r#"{"type":"result","subtype":"error_max_turns","is_error":true,"num_turns":10,"session_id":"x","total_cost_usd":0.4}"#;
+    pub(super) const CODEX_LIMIT: &str = r#"{"type":"thread.started","thread_id":"0199a213"}
+{"type":"turn.started"}
+{"type":"error","message":"You've hit your usage limit. Upgrade to Pro or try again in 2 hours 5 minutes."}
+{"type":"turn.failed","error":{"message":"You've hit your usage limit. Upgrade to Pro or try again in 2 hours 5 minutes."}}
+"#;
+    pub(super) const CODEX_QUOTES: &str = r#"{"type":"thread.started","thread_id":"0199a213"}
+{"type":"item.completed","item":{"id":"item_0","type":"agent_message","text":"{\"error\":{\"type\":\"usage_limit_reached\"}} means: status: 429 Too Many Requests"}}
+{"type":"turn.completed","usage":{"input_tokens":24763,"cached_input_tokens":24448,"output_tokens":122}}
+"#;
+    /// The last message alone, which the prompt has asked to be JSON.
+    pub(super) const CODEX_ANSWER: &str =
+        r#"{"error":{"type":"usage_limit_reached","message":"You've hit your usage limit.","resets_in_seconds":3600}}"#;
+    pub(super) const GEMINI_LIMIT: &str = "{\n  \"session_id\": \"a\",\n  \"error\": {\n    \"type\": \"Error\",\n    \"message\": \"You have exhausted your capacity on this model. Your quota will reset after 2h13m5s.\",\n    \"code\": 1\n  }\n}\n";
+    pub(super) const GEMINI_QUOTES: &str = "{\n  \"response\": \"RESOURCE_EXHAUSTED means:\\nQuota exceeded for quota metric\",\n  \"stats\": {\n    \"models\": {\"gemini-2.5-pro\": {\"tokens\": {\"total\": 812}}}\n  }\n}\n";
+}
+
+#[test]
+fn real_limits_of_the_known_command_lines_are_seen_in_their_json() {
+    for (exit, out, err, seconds) in [
+        (0, samples::CLAUDE_LIMIT, "", Some(1800)),
+        (1, samples::CLAUDE_LIMIT, "", Some(1800)),
+        (1, samples::CLAUDE_OVERLOADED, "", None),
+        (0, samples::CODEX_LIMIT, "", Some(7500)),
+        (1, samples::CODEX_LIMIT, "", Some(7500)),
+        (1, "", samples::GEMINI_LIMIT, Some(7985)),
+        (1, samples::GEMINI_LIMIT, "", Some(7985)),
+    ] {
+        let Some(Sign::Limited { retry_after, .. }) = read(exit, out, err) else { panic!("{exit}: {out}{err}") };
+        assert_eq!(retry_after.map(|time| time.as_secs()), seconds, "{out}{err}");
+    }
+}
+
+#[test]
+fn an_answer_in_json_that_quotes_a_limit_is_no_limit() {
+    for (exit, out, err) in [
+        (0, samples::CLAUDE_QUOTES, ""),
+        (1, samples::CLAUDE_QUOTES, ""),
+        (1, samples::CLAUDE_TURNS, ""),
+        (0, samples::CODEX_QUOTES, ""),
+        (1, samples::CODEX_QUOTES, "Killed"),
+        (0, samples::CODEX_ANSWER, ""),
+        (0, samples::GEMINI_QUOTES, ""),
+        (1, samples::GEMINI_QUOTES, "Killed"),
+        // An error that was tried again, before the answer.
+        (0, samples::GEMINI_QUOTES, samples::GEMINI_LIMIT),
+    ] {
+        assert_eq!(read(exit, out, err), None, "{exit}: {out}{err}");
+    }
+}
+
+#[test]
+fn a_cost_is_a_price_and_no_number_of_tokens() {
+    for (out, cost) in [
+        (samples::CLAUDE_QUOTES, Some(0.073_194)),
+        (samples::CLAUDE_LIMIT, Some(0.0)),
+        (samples::CLAUDE_TURNS, Some(0.4)),
+        (samples::CODEX_QUOTES, None),
+        (samples::GEMINI_QUOTES, None),
+        (r#"{"type":"result","total_cost_usd":-1}"#, None),
+        (r#"{"type":"result","total_cost_usd":"1"}"#, None),
+        (r#"{"total_cost_usd":1}"#, None),
+        ("it has cost total_cost_usd: 5", None),
+    ] {
+        assert_eq!(super::cost(out).map(Usd::dollars), cost, "{out}");
+    }
+    let stream = format!("{{\"type\":\"system\"}}\n{}\n", samples::CLAUDE_QUOTES);
+    assert_eq!(super::cost(&stream), Usd::from_dollars(0.073_193_5));
 }

@@ -1,0 +1,42 @@
+//! `llts prompt tail`: the output of a prompt, while its command writes it.
+
+use clap::Args;
+
+use super::status::refused;
+use crate::cli::Session;
+use crate::cli::exit::{BROKEN_PIPE, Failure};
+use crate::cli::output::note;
+use crate::protocol::prompt::{ResultFile, TailQuery};
+use crate::shell::prompt_tail::{self, TailEnd};
+
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Follows a running prompt until its command has ended, wherever its worker is. Of a finished
+prompt, and of one that waits again after a run without a result, the kept output is
+written. Exits with 4 if there is none, and says why.")]
+pub(in crate::cli) struct TailArgs {
+    /// The name of the prompt
+    name: String,
+    /// The master's host
+    #[arg(default_value = "localhost")]
+    host: String,
+    /// The master's port [default: prompt.PORT]
+    port: Option<u16>,
+    /// Follow the error output
+    #[arg(long)]
+    err: bool,
+}
+
+pub(in crate::cli) fn run(session: &Session, args: &TailArgs) -> Result<u8, Failure> {
+    let prompt = &session.config.prompt;
+    let secret = prompt.secret.as_ref().map(crate::config::Secret::reveal);
+    let output = if args.err { ResultFile::Err } else { ResultFile::Out };
+    let query = TailQuery { file: args.name.clone(), output, offset: 0, run: None };
+    let master = super::server(session, &args.host, args.port)?;
+    let timeout = session.config.client.reply_timeout;
+    let end = prompt_tail::tail(&master, secret, timeout, query, &mut std::io::stdout().lock(), note);
+    match end.map_err(|error| refused(&error))? {
+        TailEnd::Whole => Ok(0),
+        TailEnd::Broken => Ok(BROKEN_PIPE),
+    }
+}

@@ -1,0 +1,21 @@
+//! The types of the messages.
+
+pub(super) const JOIN: &str = "JOIN";
+pub(super) const JOIN_ACK: &str = "JOIN_ACK";
+pub(super) const REQUEST: &str = "REQUEST";
+pub(super) const REQUEST_ACK: &str = "REQUEST_ACK";
+pub(super) const DONE: &str = "DONE";
+pub(super) const FAILED: &str = "FAILED";
+pub(super) const USAGE_LIMITED: &str = "USAGE_LIMITED";
+pub(super) const CHECK: &str = "CHECK";
+pub(super) const CHECK_ACK: &str = "CHECK_ACK";
+pub(super) const LEAVE: &str = "LEAVE";
+pub(super) const RESULT: &str = "RESULT";
+pub(super) const REPORT_ACK: &str = "REPORT_ACK";
+pub(super) const STATUS: &str = "STATUS";
+pub(super) const STATUS_ACK: &str = "STATUS_ACK";
+pub(super) const REFUSED: &str = "REFUSED";
+pub(super) const COMPLETED: &str = "COMPLETED";
+pub(super) const COST: &str = "COST";
+pub(super) const TAIL: &str = "TAIL";
+pub(super) const TAIL_PART: &str = "TAIL_PART";

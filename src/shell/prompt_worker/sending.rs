@@ -1,0 +1,66 @@
+//! The outputs on their way to the master: results of a run that has ended, and parts of one that a client follows.
+
+use super::Loop;
+use super::runner::Answer;
+use crate::protocol::prompt::{FromWorker, RequestId, Welcome};
+use crate::shell::prompt_results::read_root_id;
+
+/// Parts of results that are sent in one turn.
+const PARTS_OF_A_TURN: usize = 16;
+
+impl Loop {
+    /// Begins to send results, if the master does not have them already and wants them.
+    pub(super) fn send_results(&mut self, run: &RequestId, welcome: &Welcome) {
+        let has_root = read_root_id(&self.tasks).is_ok_and(|id| id == welcome.root);
+        let wanted = welcome.result_bytes_max > 0 && !has_root;
+        self.outbox = if wanted { self.runner.outbox(run, welcome.result_bytes_max) } else { None };
+        if self.outbox.is_none() {
+            self.worker.handle_results_sent(run);
+        }
+    }
+
+    /// Sends as many parts as the connection takes, up to a turn's worth.
+    pub(super) fn send_parts(&mut self) {
+        for _ in 0..PARTS_OF_A_TURN {
+            let Some(outbox) = self.outbox.as_mut().filter(|_| self.link.is_flushed()) else { return };
+            match outbox.next_part() {
+                Ok(Some(part)) => {
+                    let message = FromWorker::Result(Box::new(part)).encode();
+                    self.with_link(|link| link.send(&message));
+                }
+                end => {
+                    if let Err(error) = end {
+                        log::error!("cannot read results that are being sent to the master: {error}");
+                    }
+                    let run = outbox.run.clone();
+                    self.outbox = None;
+                    self.worker.handle_results_sent(&run);
+                }
+            }
+        }
+    }
+
+    /// Answers requests for outputs, as far as the connection takes the answers.
+    pub(super) fn send_tails(&mut self) {
+        while self.link.is_flushed()
+            && let Some(order) = self.tailing.next()
+        {
+            match self.runner.tail(&order) {
+                Answer::Part(part) => {
+                    let message = FromWorker::TailPart(Box::new(part)).encode();
+                    self.with_link(|link| link.send(&message));
+                }
+                Answer::Wait(path) => {
+                    if let Err(error) = self.tailing.wait(order.clone(), &path) {
+                        log::warn!("cannot watch {}: {error}", path.display());
+                    } else if matches!(self.runner.tail(&order), Answer::Part(_)) {
+                        // It has grown before it was watched.
+                        self.tailing.look_again();
+                    }
+                }
+                Answer::Early => self.tailing.park(order),
+                Answer::None => {}
+            }
+        }
+    }
+}
