@@ -46,7 +46,7 @@ fn no_prompt_is_handed_out_beyond_the_bound_until_it_is_raised() {
     eventually("one more", || count_done(&sandbox) == 3 && is_paused());
     status(&sandbox, &["resume", "--max-cost", "10"]);
     let said = second.said();
-    assert!(said.code == Some(0) && said.out.contains("3 succeeded, 0 failed, 0 left; 1.25 USD"), "{said:?}");
+    assert!(said.code == Some(0) && said.out.contains("5 succeeded, 0 failed, 0 left; 1.25 USD"), "{said:?}");
     assert_eq!(worker.said().code, Some(0));
     let summary: Value = serde_json::from_str(&sandbox.text(".tasks/summary.json")).unwrap();
     assert_eq!(summary["cost_usd"], 1.25, "{summary}");
