@@ -4,7 +4,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 # A C++ compiler builds the bundled libzmq, which the tests have as a peer and as a transport; Python with venv and pip runs the
-# conformance suite. TDF needs a Redis, certificates for it, and rsync as one of its sources.
+# conformance suite. TDF needs a Redis, certificates for it, and rsync as one of its sources; prompts work in worktrees of git.
 missing=()
 command -v g++ >/dev/null || missing+=(g++)
 command -v python3 >/dev/null || missing+=(python3)
@@ -12,6 +12,7 @@ python3 -c 'import venv, ensurepip' 2>/dev/null || missing+=(python3-venv)
 command -v redis-server >/dev/null || missing+=(redis-server)
 command -v openssl >/dev/null || missing+=(openssl)
 command -v rsync >/dev/null || missing+=(rsync)
+command -v git >/dev/null || missing+=(git)
 if ((${#missing[@]})); then
     as_root=()
     ((EUID == 0)) || as_root=(sudo)
