@@ -28,15 +28,30 @@ const SHA256_DIGITS: usize = 64;
 /// Reads the source of a submitted task, and notes which sources are allowed; false for a task without one.
 ///
 /// # Errors
-/// -1007 when a field has an invalid value, -1011 when the source is not allowed.
+/// As [`check`], and -1011 when the source is not allowed.
 pub(super) fn submitted(fields: &mut Fields, allowed: &AllowedSources) -> Result<bool, Refusal> {
+    let Some(source) = check(fields)? else { return Ok(false) };
+    let is_unchecked = truth(fields, words::SOURCE_UNCHECKED)? == Some(true);
+    if !is_unchecked {
+        let refused = |refusal| Refusal::new(Code::NotAllowed, format!("{}: {refusal}", words::SOURCE));
+        allowed.check(&source).map_err(refused)?;
+    }
+    fields.set(words::ALLOWED_SOURCES, if is_unchecked { ANY.to_owned() } else { allowed.to_string() });
+    Ok(true)
+}
+
+/// Checks the form of a submitted source, and of the fields that belong to it; `None` for a task without one.
+///
+/// # Errors
+/// -1007 when a field has an invalid value.
+pub(super) fn check(fields: &Fields) -> Result<Option<Source>, Refusal> {
     let Some(value) = fields.get(words::SOURCE) else {
         let strays = WORDS.into_iter().find(|name| fields.get(name).is_some());
         let refused = |name| {
             let message = format!("{name} belongs to a program that is fetched: send it with {}", words::SOURCE);
             Err(Refusal::new(Code::BadField, message))
         };
-        return strays.map_or(Ok(false), refused);
+        return strays.map_or(Ok(None), refused);
     };
     let refused = |message: String| Refusal::new(Code::BadField, message);
     let Some(text) = value.as_text() else { return Err(refused(format!("{} {value} is not a text", words::SOURCE))) };
@@ -49,13 +64,7 @@ pub(super) fn submitted(fields: &mut Fields, allowed: &AllowedSources) -> Result
     }
     sha256(fields)?;
     input(fields)?;
-    let is_unchecked = truth(fields, words::SOURCE_UNCHECKED)? == Some(true);
-    if !is_unchecked {
-        let refused = |refusal| Refusal::new(Code::NotAllowed, format!("{}: {refusal}", words::SOURCE));
-        allowed.check(&source).map_err(refused)?;
-    }
-    fields.set(words::ALLOWED_SOURCES, if is_unchecked { ANY.to_owned() } else { allowed.to_string() });
-    Ok(true)
+    Ok(Some(source))
 }
 
 /// Whether a submit has text for a shell, which only those may send who may send commands.

@@ -9,7 +9,7 @@ use crate::sandbox::{Client, Receiver, Sandbox};
 const PATIENT: (&str, &str) = ("patient", "until [ -e \"$PARAM_until\" ]; do sleep 0.05; done");
 const QUICK: (&str, &str) = ("quick", "exit ${PARAM_code:-0}");
 
-fn submit(client: &Client, document: &Value, more: &Value) -> String {
+pub(crate) fn submit(client: &Client, document: &Value, more: &Value) -> String {
     let mut request = json!({ "__TYPE__": "GRAPH/SUBMIT", "__GRAPH__": document.to_string() });
     request.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
     let answer = client.raw(request.to_string().as_bytes());
@@ -18,7 +18,7 @@ fn submit(client: &Client, document: &Value, more: &Value) -> String {
 }
 
 /// The end of a graph.
-fn end(client: &Client, graph: &str) -> Value {
+pub(crate) fn end(client: &Client, graph: &str) -> Value {
     client.until("GRAPH/QUERY", &json!({ "__GRAPH_ID__": graph, "__WAIT__": 10_000 }), |graph| {
         graph["__END_TIME__"].is_number()
     })

@@ -4,6 +4,7 @@
 
 mod addresses;
 mod commands;
+mod graph_sources;
 mod graphs;
 mod jobs;
 mod peers;

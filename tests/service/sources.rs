@@ -12,14 +12,14 @@ use sha2::{Digest as _, Sha256};
 use crate::sandbox::{Client, Sandbox, eventually};
 
 /// A server whose answer to every request the test sets. It keeps a connection open when it has none.
-struct Server {
+pub(crate) struct Server {
     port: u16,
     asked: Arc<AtomicUsize>,
     says: Arc<Mutex<Option<Vec<u8>>>>,
 }
 
 impl Server {
-    fn start() -> Self {
+    pub(crate) fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         let (asked, says) = (Arc::new(AtomicUsize::new(0)), Arc::new(Mutex::new(None)));
@@ -40,16 +40,16 @@ impl Server {
         Self { port, asked, says }
     }
 
-    fn says(&self, head: &str, body: &[u8]) {
+    pub(crate) fn says(&self, head: &str, body: &[u8]) {
         let head = format!("HTTP/1.1 {head}\r\nConnection: close\r\nContent-Length: {}\r\n\r\n", body.len());
         *self.says.lock().unwrap() = Some([head.as_bytes(), body].concat());
     }
 
-    fn url(&self, path: &str) -> String {
+    pub(crate) fn url(&self, path: &str) -> String {
         format!("http://127.0.0.1:{}/{path}", self.port)
     }
 
-    fn asked(&self) -> usize {
+    pub(crate) fn asked(&self) -> usize {
         self.asked.load(Ordering::Relaxed)
     }
 }
@@ -57,7 +57,7 @@ impl Server {
 const SCRIPT: &str = "#!/bin/sh\necho \"<$#:$1:$2>\"; grep -c __TASK_ID__ ../task.info; echo $PARAM_x >report.log\n";
 
 /// A service that fetches from this machine.
-fn start(agents: usize, recheck: &str) -> Sandbox {
+pub(crate) fn start(agents: usize, recheck: &str) -> Sandbox {
     let lists = |name: &'static str, value: &str| (name, value.to_owned());
     let config = [lists("LLTS_SOURCE_ALLOW_SCHEMES", "http,rsync"), lists("LLTS_SOURCE_ALLOW_HOSTS", "127.0.0.1")];
     let mut sandbox = Sandbox::start_with(0, &[("installed", "echo installed")], &config);
@@ -79,7 +79,7 @@ fn run(client: &Client, source: &str, fields: &Value) -> Value {
     client.end(reply["__TASK_ID__"].as_str().unwrap())
 }
 
-fn digits(bytes: &[u8]) -> String {
+pub(crate) fn digits(bytes: &[u8]) -> String {
     Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 

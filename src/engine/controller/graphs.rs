@@ -342,7 +342,7 @@ impl OwnedGraph {
         let view = StepView {
             name: plan.name.clone(),
             state: scheduler.state(step),
-            tool: terms.map(|terms| terms.tool.clone()),
+            tool: terms.map(|terms| terms.shown.clone()),
             inputs: (0..plan.main_inputs).map(input).collect(),
             sub_inputs: (plan.main_inputs..inputs).map(input).collect(),
             outputs: (0..).take(plan.outputs.len()).map(output).collect(),

@@ -8,8 +8,8 @@ use super::{EntryCodec, GraphRules};
 use crate::protocol::code::Refusal;
 use crate::protocol::json::{self, FieldLimits, ObjectWriter};
 use crate::protocol::rules::{DefaultPolicies, Rules};
-use crate::protocol::{address, policy, words};
-use crate::types::{Fields, GraphEntry, GraphId, GraphLimits, Policy, PushAddress, ToolName, Wall};
+use crate::protocol::{address, policy, source, words};
+use crate::types::{AllowedSources, Fields, GraphEntry, GraphId, GraphLimits, Policy, PushAddress, ToolName, Wall};
 
 /// A graph that a client has submitted, or that was read from the store.
 #[derive(Clone, Debug, PartialEq)]
@@ -28,13 +28,17 @@ pub struct AcceptedGraph {
     pub partitions_max: usize,
     /// The default policies that it was accepted with.
     pub defaults: DefaultPolicies,
+    /// The sources that were allowed when it was accepted; none if no step of it has a source.
+    pub sources: AllowedSources,
 }
 
 /// The terms of the tasks of one step.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StepTerms {
-    /// The tool, or the built-in operation for commands.
+    /// The tool, or the built-in operation for commands or for fetched programs.
     pub tool: ToolName,
+    /// The same for people: the name of a fetched program stands in place of the operation.
+    pub shown: ToolName,
     /// The fields of a submit, as the members of a JSON object.
     pub members: Arc<str>,
     /// Their policy.
@@ -87,19 +91,30 @@ impl AcceptedGraph {
         let document = Document::parse(text, &graph_rules)?;
         let address = address::read(&fields, rules)?.map(Arc::new);
         let of_step = |step: &StepDocument| {
-            let terms = |fields: &Fields| StepTerms::read(fields, &rules.defaults, address::read(fields, rules)?);
+            let terms = |fields: &Fields| {
+                StepTerms::read(fields, &rules.defaults, &rules.sources, address::read(fields, rules)?)
+            };
             let read = step_fields(step).map(terms).transpose();
             read.map_err(|refusal| Refusal::new(refusal.code, format!("step {}: {}", step.name, refusal.message)))
         };
-        let steps = document.steps.iter().map(of_step).collect::<Result<_, Refusal>>()?;
+        let steps = document.steps.iter().map(of_step).collect::<Result<Vec<_>, Refusal>>()?;
         let (partitions_max, defaults) = (rules.graphs.tasks_max, rules.defaults.clone());
-        Ok(Self { document, text: text.into(), steps, fields, address, partitions_max, defaults })
+        let fetches = steps.iter().flatten().any(|step: &StepTerms| step.tool.is_source());
+        let sources = if fetches { rules.sources.clone() } else { AllowedSources::default() };
+        Ok(Self { document, text: text.into(), steps, fields, address, partitions_max, defaults, sources })
     }
 
-    /// Whether a step of it has a command.
+    /// Whether a step of it has text for a shell: a command, or the input of a program that is fetched.
     #[must_use]
     pub fn has_command(&self) -> bool {
-        self.steps.iter().flatten().any(|step| step.tool.is_command())
+        let is_for_a_shell = |fields: &Fields| fields.get(words::COMMAND).is_some() || source::has_input(fields);
+        self.document.steps.iter().filter_map(step_fields).any(is_for_a_shell)
+    }
+
+    /// Whether a step of it names a source that is not checked.
+    #[must_use]
+    pub fn has_unchecked_source(&self) -> bool {
+        self.document.steps.iter().filter_map(step_fields).any(source::is_unchecked)
     }
 
     /// Bytes of memory that it costs.
@@ -116,6 +131,9 @@ impl AcceptedGraph {
         let mut terms = Vec::with_capacity(128);
         let mut writer = ObjectWriter::new(&mut terms);
         writer.literal(words::TOTAL, self.partitions_max);
+        if !self.sources.is_off() {
+            writer.text(words::ALLOWED_SOURCES, &self.sources.to_string());
+        }
         writer.prefixed(TOOL.to_owned(), |writer| policy::write(&self.defaults.tool, writer));
         writer.prefixed(COMMAND.to_owned(), |writer| policy::write(&self.defaults.command, writer));
         writer.end();
@@ -132,12 +150,19 @@ impl AcceptedGraph {
 }
 
 impl StepTerms {
-    fn read(fields: &Fields, defaults: &DefaultPolicies, address: Option<PushAddress>) -> Result<Self, Refusal> {
+    fn read(
+        fields: &Fields,
+        defaults: &DefaultPolicies,
+        sources: &AllowedSources,
+        address: Option<PushAddress>,
+    ) -> Result<Self, Refusal> {
         // The reader of the document has checked the name.
-        let tool = fields.text(words::OPERATION).and_then(|name| ToolName::new(name).ok());
-        let tool = tool.unwrap_or_else(ToolName::command);
-        let policy = policy::read(fields, defaults.of(&tool))?;
-        Ok(Self { tool, members: json::members(fields).into(), policy, address: address.map(Arc::new) })
+        let shown = fields.text(words::OPERATION).and_then(|name| ToolName::new(name).ok());
+        let shown = shown.unwrap_or_else(ToolName::command);
+        let mut fields = fields.clone();
+        let tool = if source::submitted(&mut fields, sources)? { ToolName::source() } else { shown.clone() };
+        let policy = policy::read(&fields, defaults.of(&tool))?;
+        Ok(Self { tool, shown, members: json::members(&fields).into(), policy, address: address.map(Arc::new) })
     }
 }
 
@@ -158,6 +183,10 @@ pub fn decode(row: &GraphRow, entries: &[String], rules: &Rules) -> Result<Store
     let fields = object(&row.submitted, "submitted object")?;
     let terms = object(&row.terms, "terms")?;
     let defaults = DefaultPolicies { tool: agreed(&terms, TOOL)?, command: agreed(&terms, COMMAND)? };
+    let sources =
+        terms.text(words::ALLOWED_SOURCES).map(|text| AllowedSources::parse(text).ok_or("terms")).transpose()?;
+    // The rows of a graph that fetches nothing have none.
+    let sources = sources.unwrap_or_default();
     let partitions_max = terms.count(words::TOTAL).and_then(|count| usize::try_from(count).ok()).ok_or("terms")?;
     let unlimited = GraphLimits {
         bytes_max: usize::MAX,
@@ -174,7 +203,7 @@ pub fn decode(row: &GraphRow, entries: &[String], rules: &Rules) -> Result<Store
         })
     };
     let of_step = |step: &StepDocument| {
-        step_fields(step).map(|fields| StepTerms::read(fields, &defaults, permitted(fields))).transpose()
+        step_fields(step).map(|fields| StepTerms::read(fields, &defaults, &sources, permitted(fields))).transpose()
     };
     let steps = document.steps.iter().map(of_step).collect::<Result<_, Refusal>>().map_err(|_| "step")?;
     let codec = EntryCodec::of(&document);
@@ -184,7 +213,7 @@ pub fn decode(row: &GraphRow, entries: &[String], rules: &Rules) -> Result<Store
     Ok(StoredGraph {
         id: row.id.parse().map_err(|_| "id")?,
         submitted_at: Wall::from_micros(row.submitted_at.try_into().map_err(|_| "time of submission")?),
-        graph: AcceptedGraph { document, text, steps, fields, address, partitions_max, defaults },
+        graph: AcceptedGraph { document, text, steps, fields, address, partitions_max, defaults, sources },
         entries,
     })
 }

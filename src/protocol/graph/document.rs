@@ -2,7 +2,7 @@
 
 use super::step::{self, StepDocument, TaskCount};
 use super::table::{Place, Table, bad};
-use super::{GraphRules, node};
+use super::{GraphRules, fields, node};
 use crate::protocol::code::{Code, Refusal};
 use crate::types::{GraphLimits, StepName};
 
@@ -51,7 +51,7 @@ impl Document {
                 format_args!("name has more than {NAME_BYTES_MAX} bytes, or a control character"),
             ));
         }
-        let policy = step::policy(&mut table)?;
+        let policy = fields::policy(&mut table)?;
         let steps = table.take("steps").map(|steps| table.members("steps", steps)).transpose()?.unwrap_or_default();
         if steps.is_empty() {
             return Err(bad(&Place::Graph, "has no steps; give it a table `steps` with at least one"));

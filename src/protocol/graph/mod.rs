@@ -22,6 +22,7 @@
 mod accepted;
 mod document;
 mod entry;
+mod fields;
 mod node;
 mod step;
 mod table;

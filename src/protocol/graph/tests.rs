@@ -1,8 +1,11 @@
 //! Documents that are read, and the sentence for each flaw.
 
 use super::*;
-use crate::protocol::Refusal;
-use crate::types::{GraphEntry, GraphEvent, Scalar, StepIndex, StepTask, TaskEnd, TaskRole};
+use crate::protocol::rules::Rules;
+use crate::protocol::{Refusal, json, source};
+use crate::types::{
+    AllowedSources, Fields, GraphEntry, GraphEvent, GraphId, Scalar, StepIndex, StepTask, TaskEnd, TaskRole, Wall,
+};
 
 const LIMITS: FieldLimits =
     FieldLimits { message_bytes: 4096, fields: 8, name_bytes: 16, value_bytes: 32, command_bytes: 64 };
@@ -133,6 +136,80 @@ fn a_tool_is_not_called_like_the_files_of_a_task() {
         refused(step(&format!("\"operation\": \"{name}\"")), -1006, &sentence);
     }
     assert!(step(r#""operation": "finish2""#).is_ok());
+}
+
+#[test]
+fn the_source_of_a_program_belongs_to_one_step_and_to_no_command() {
+    let fetched = r#""operation": "t", "policy": {"__SOURCE__": "rsync:h:run.sh", "__INPUT__": "a b"}"#;
+    let Work::Tasks(fields) = step(fetched).unwrap().steps.remove(0).work else { panic!("it has tasks") };
+    assert_eq!(json::members(&fields), r#""__OPERATION__":"t","__SOURCE__":"rsync:h:run.sh","__INPUT__":"a b""#);
+    for (keys, sentence) in [
+        (
+            r#""operation": "t", "policy": {"__SOURCE__": "x"}"#,
+            "step s: __SOURCE__: the source \"x\" is unknown: it must begin with http://, https:// or rsync:",
+        ),
+        (
+            r#""operation": "t", "policy": {"__INPUT__": "x"}"#,
+            "step s: __INPUT__ belongs to a program that is fetched: send it with __SOURCE__",
+        ),
+        (
+            r#""operation": "t", "policy": {"__SOURCE__": "rsync:h:run.sh", "__SOURCE_SHA256__": "x"}"#,
+            "step s: __SOURCE_SHA256__ is \"x\"; it must be a SHA-256 of 64 hexadecimal digits",
+        ),
+        (
+            r#""command": ["x"], "policy": {"__SOURCE__": "rsync:h:run.sh"}"#,
+            "step s: __SOURCE__ belongs to __OPERATION__, the name of the program: send it, and no command",
+        ),
+    ] {
+        refused(step(keys), -1007, sentence);
+    }
+    for name in source::WORDS {
+        let sentence =
+            format!("the graph: policy: {name} concerns the program of one step: put it into the policy of that step");
+        refused(parse(&format!(r#"{{"policy": {{"{name}": 1}}, "steps": {{"s": {{}}}}}}"#)), -1007, &sentence);
+    }
+}
+
+/// Terms with these allowed sources, which are those of no other controller.
+fn allowing(text: &str) -> Rules {
+    Rules { sources: AllowedSources::parse(text).unwrap(), ..Rules::of_history() }
+}
+
+#[test]
+fn a_restored_graph_has_the_sources_that_it_was_accepted_with() {
+    const TEXT: &str = r#"{"steps": {"a": {"operation": "p", "policy": {"__SOURCE__": "rsync:h.org:run.sh"}}, "b": {"operation": "p"}}}"#;
+    let id = GraphId::new(Wall::from_micros(1_795_239_916_000_000), [7; 5]);
+    let graph = AcceptedGraph::read(TEXT, Fields::new(), &allowing("rsync h.org")).unwrap();
+    let tools = graph.steps.iter().flatten().map(|step| (step.tool.as_str(), step.shown.as_str()));
+    assert_eq!(tools.collect::<Vec<_>>(), [(":source", "p"), ("p", "p")]);
+    let members = &graph.steps[0].as_ref().unwrap().members;
+    assert!(members.contains(r#""__ALLOWED_SOURCES__":"rsync h.org""#), "{members}");
+    let row = graph.encode(id, Wall::from_micros(1));
+    for later in [" ", "https *"] {
+        assert_eq!(decode(&row, &[], &allowing(later)).unwrap().graph, graph, "{later:?}");
+    }
+    let without = AcceptedGraph::read(r#"{"steps": {"b": {"operation": "p"}}}"#, Fields::new(), &allowing("http *"));
+    let row = without.as_ref().unwrap().encode(id, Wall::from_micros(1));
+    assert!(!row.terms.contains("SOURCES"), "as before there were any: {}", row.terms);
+    assert_eq!(decode(&row, &[], &allowing(" ")).unwrap().graph, without.unwrap());
+}
+
+/// The admission of a sender asks both.
+#[test]
+fn a_graph_says_whether_it_has_text_for_a_shell_or_an_unchecked_source() {
+    const CHECKED: &str = r#""__SOURCE__": "http://h.org/run.sh""#;
+    for (step, has_command, has_unchecked_source) in [
+        (r#""operation": "p""#.to_owned(), false, false),
+        (r#""command": ["x"]"#.to_owned(), true, false),
+        (format!(r#""operation": "p", "policy": {{{CHECKED}}}"#), false, false),
+        (format!(r#""operation": "p", "policy": {{{CHECKED}, "__INPUT__": ""}}"#), true, false),
+        (format!(r#""operation": "p", "policy": {{{CHECKED}, "__INPUT_HEX__": "41"}}"#), true, false),
+        (format!(r#""operation": "p", "policy": {{{CHECKED}, "__SOURCE_UNCHECKED__": true}}"#), false, true),
+    ] {
+        let text = format!(r#"{{"steps": {{"first": {{}}, "s": {{{step}}}}}}}"#);
+        let graph = AcceptedGraph::read(&text, Fields::new(), &allowing("http h.org")).unwrap();
+        assert_eq!((graph.has_command(), graph.has_unchecked_source()), (has_command, has_unchecked_source), "{step}");
+    }
 }
 
 #[test]

@@ -103,8 +103,8 @@ impl Job {
         let step = if fields.get(words::INPUTS).is_some() { Some(Arc::new(read_step(&fields)?)) } else { None };
         // An invalid source is no task.
         let source = match source::read(&fields, &tool) {
-            Some(source) if step.is_none() => Some(Box::new(source?)),
-            _ => None,
+            Some(source) => Some(Box::new(source?)),
+            None => None,
         };
         let pin = fields.text(words::TOOL_DIGEST).and_then(|text| text.parse().ok());
         fields.retain(|name, _| !task::is_ours(name));

@@ -75,6 +75,7 @@ impl Message {
         match self {
             Self::Client(Request::Submit(submit)) => submit.is_unchecked(),
             Self::Client(Request::SubmitMany(many)) => many.tasks.iter().any(submit::Submit::is_unchecked),
+            Self::Client(Request::GraphSubmit(submit)) => submit.graph.has_unchecked_source(),
             Self::Client(_) | Self::Agent(..) => false,
         }
     }

@@ -7,7 +7,7 @@
 local done = {}
 
 local function is_in_no_set(id)
-  for state in pairs(STATES) do
+  for state in pairs(states()) do
     if redis.call('ZSCORE', P .. state, id) then return false end
   end
   return true
@@ -56,7 +56,7 @@ for at, d in ipairs(cjson.decode(ARGV[1])) do
       redis.call('ZADD', P .. set, d[6], id)
     elseif kind == 'stray' then
       local state = redis.call('HGET', task(id), 'state')
-      if state ~= set and STATES[state] and redis.call('ZSCORE', P .. state, id) then
+      if state ~= set and states()[state] and redis.call('ZSCORE', P .. state, id) then
         redis.call('ZREM', P .. set, id)
       else
         did = 0

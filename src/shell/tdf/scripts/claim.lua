@@ -6,8 +6,9 @@ local OPEN, RUNNING = P .. 'open', P .. 'running'
 local PAGE, EXAMINED_MAX, AHEAD = 64, 1024, 16
 local rows, taken = {}, {}
 
+local expiry = later(tonumber(ARGV[4])) .. ' ' .. worker
 local function lease(id, round, started)
-  redis.call('HSET', LEASES, id, round .. ' ' .. started .. ' ' .. later(tonumber(ARGV[4])) .. ' ' .. worker)
+  redis.call('HSET', LEASES, id, round .. ' ' .. started .. ' ' .. expiry)
 end
 
 local before = redis.call('GET', LAST)
@@ -41,7 +42,7 @@ local function consider(id)
     redis.call('ZADD', OPEN, '+inf', id)
     return false
   end
-  if v[10] ~= 'open' and STATES[v[10]] and redis.call('ZSCORE', P .. v[10], id) then
+  if v[10] ~= 'open' and states()[v[10]] and redis.call('ZSCORE', P .. v[10], id) then
     -- A second entry of a task that is elsewhere.
     redis.call('ZREM', OPEN, id)
     return false

@@ -29,10 +29,10 @@ local function facts(id, set, score, values)
   end
   if set ~= 'open' then
     row[18] = redis.call('HGET', LEASES, id)
-    row[19] = redis.call('HGET', LOSSES, id)
+    row[19] = redis.call('HGET', P .. 'llts:losses', id)
   end
   local state = values[1]
-  row[20] = (set and state ~= set and STATES[state] and redis.call('ZSCORE', P .. state, id)) and '1' or false
+  row[20] = (set and state ~= set and states()[state] and redis.call('ZSCORE', P .. state, id)) and '1' or false
   return row
 end
 
@@ -61,10 +61,10 @@ local function move(id, hops, extra, lines, log, row)
   elseif last == 'executed' then
     redis.call('PUBLISH', P .. 'llts:wake:executed', cjson.encode(row or facts(id, last, STAMP)))
   elseif last == 'archived' then
-    redis.call('HDEL', LOSSES, id)
-    redis.call('ZREM', CALLBACKS, id)
-    redis.call('HDEL', HOLDERS, id)
-    redis.call('HDEL', ATTEMPTS, id)
+    redis.call('HDEL', P .. 'llts:losses', id)
+    redis.call('ZREM', P .. 'llts:callbacks', id)
+    redis.call('HDEL', P .. 'llts:callback_holders', id)
+    redis.call('HDEL', P .. 'llts:callback_attempts', id)
   else
     redis.call('PUBLISH', P .. 'llts:wake:ended', last .. ' ' .. id)
   end

@@ -1,9 +1,6 @@
 -- What every script begins with, and so what each call costs at least. KEYS[1] is the prefix of the namespace.
 local P = KEYS[1]
-local LEASES, LOSSES = P .. 'llts:leases', P .. 'llts:losses'
-local CALLBACKS, HOLDERS, ATTEMPTS = P .. 'llts:callbacks', P .. 'llts:callback_holders', P .. 'llts:callback_attempts'
-local POISONED, SEEN = P .. 'llts:poisoned', P .. 'llts:seen'
-local WORKERS, NAMES = P .. 'llts:workers', P .. 'llts:names'
+local LEASES = P .. 'llts:leases'
 
 -- The time of this script: a number, and the text that every field and score of it gets. Six decimals without zeros at the end
 -- are the shortest decimal of that double.
@@ -22,8 +19,11 @@ local function later(seconds)
   return stamp_of(math.floor(micros / 1000000), micros % 1000000)
 end
 
--- The day of the calendar, counted in eras of 400 years that begin in March, so that a leap day is the last of its year.
+-- The present time for people, the same in all of the script. The day of the calendar is counted in eras of 400
+-- years that begin in March, so that a leap day is the last of its year.
+local DATE
 local function date()
+  if DATE then return DATE end
   local floor = math.floor
   local seconds = tonumber(TIME[1])
   local days, rest = floor(seconds / 86400) + 719468, seconds % 86400
@@ -36,11 +36,15 @@ local function date()
   year = year + era * 400
   if month < 10 then month = month + 3 else month, year = month - 9, year + 1 end
   local hour, minute = floor(rest / 3600), floor(rest / 60) % 60
-  return string.format('%04d-%02d-%02d %02d:%02d:%02d', year, month, day, hour, minute, rest % 60)
+  DATE = string.format('%04d-%02d-%02d %02d:%02d:%02d', year, month, day, hour, minute, rest % 60)
+  return DATE
 end
 
-local STATES = {open = true, running = true, executed = true, timeout = true, timed_out = true, expired = true, succeeded = true,
-  failure = true, failed = true, archived = true}
+-- The names of the sets. Few scripts need them on the way of each task, so the others do not pay for the table.
+local function states()
+  return {open = true, running = true, executed = true, timeout = true, timed_out = true, expired = true, succeeded = true,
+    failure = true, failed = true, archived = true}
+end
 
 local function task(id) return P .. 'task:' .. id end
 

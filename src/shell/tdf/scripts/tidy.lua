@@ -4,7 +4,7 @@ local key = P .. 'llts:' .. ARGV[1]
 local page = redis.call('HSCAN', key, ARGV[2], 'COUNT', ARGV[3])
 for at = 1, #page[2], 2 do
   local id, is_there = page[2][at], false
-  for state in pairs(STATES) do
+  for state in pairs(states()) do
     local counts = state ~= 'archived'
     if ARGV[1] == 'leases' then counts = state == 'running' end
     if counts and redis.call('ZSCORE', P .. state, id) then is_there = true end
