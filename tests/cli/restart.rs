@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -143,9 +144,16 @@ fn a_program_that_cannot_take_over_changes_nothing() {
     sandbox.ok("up 1");
     let supervisor = sandbox.process("--agents 1");
     let before = sandbox.processes();
-    for (id, program, why) in
-        [("1", "/bin/false", "it is not a version of llts that can"), ("2", "/nowhere/llts", "cannot be started")]
-    {
+    // A version whose supervisor hands over another state.
+    let foreign = sandbox.path("foreign");
+    let script = format!("#!/bin/sh\necho '{{}}' | exec {} \"$@\"\n", env!("CARGO_BIN_EXE_llts"));
+    fs::write(&foreign, script).expect("written");
+    fs::set_permissions(&foreign, fs::Permissions::from_mode(0o755)).expect("its own file");
+    for (id, program, why) in [
+        ("1", "/bin/false", "it is not a version of llts that can"),
+        ("2", "/nowhere/llts", "cannot be started"),
+        ("3", foreign.to_str().expect("text"), "does not understand the state of the running supervisor"),
+    ] {
         let request = json!({ "id": id, "program": program });
         fs::write(sandbox.path("state/restart-supervisor.json"), request.to_string()).expect("written");
         signal(supervisor, Signal::USR2);
