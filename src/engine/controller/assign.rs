@@ -10,6 +10,7 @@ use super::transition::TaskEvent;
 use crate::protocol::publish::Published;
 use crate::protocol::reply::Reply;
 use crate::protocol::requests::Sender;
+use crate::protocol::version::Version;
 use crate::protocol::{Code, Refusal, words};
 use crate::types::{
     AgentId, Assignment, IncidentKind, Now, Outcome, PhaseTimes, Round, RoundEnd, Session, TaskId, TaskState,
@@ -41,6 +42,18 @@ impl Controller {
             }
         }
         self.settle(now);
+    }
+
+    /// Refuses an agent that this controller does not understand.
+    pub(super) fn check_version(&mut self, sender: &Sender, version: Option<&Version>) -> Result<(), Refusal> {
+        let Some(refusal) = version.and_then(|version| version.check().err()) else { return Ok(()) };
+        let Sender { agent, session } = sender;
+        if self.agents.note_misunderstood(agent, *session) {
+            let line = format!("agent {agent} is refused: {}", refusal.message);
+            self.journal.warn(line.clone());
+            self.incidents.push((IncidentKind::Refused, line));
+        }
+        Err(refusal)
     }
 
     /// Registers the sender, unless another process uses its id (HAZARDS row A10).

@@ -3,6 +3,7 @@
 
 use super::*;
 use crate::protocol::version::{Version, WIRE, WIRE_OLDEST};
+use crate::types::IncidentKind;
 
 /// HAZARDS row A1; design, section 10.7.
 #[test]
@@ -120,7 +121,13 @@ fn an_agent_that_speaks_another_version_is_refused_with_a_sentence() {
         let sentence = refusal.to_string();
         assert!(sentence.contains("llts 9.9.9") && sentence.contains(remedy), "{sentence}");
         assert_eq!(world.counts().total, 0);
+        // Its further heartbeats say the same.
+        let heartbeat = Heartbeat { version: version(wire), ..Heartbeat::default() };
+        let _ = world.say("a", FromAgent::Heartbeat(heartbeat));
     }
+    let incidents = world.controller.take_incidents();
+    let [(IncidentKind::Refused, said)] = &incidents[..] else { panic!("{incidents:?}") };
+    assert!(said.starts_with("agent a is refused: ") && said.contains("restart the controller"), "{said}");
     for known in [version(WIRE), None] {
         let heartbeat = Heartbeat { version: known, ..Heartbeat::default() };
         assert!(matches!(world.say("a", FromAgent::Heartbeat(heartbeat)).1, Answer::Now(Reply::Heartbeat(_))));
