@@ -67,7 +67,18 @@ impl Controller {
                 let message = format!("{} {id} belongs to another running agent; choose another name", words::AGENT_ID);
                 return Err(Refusal::new(Code::NotAllowed, message));
             }
-            if let Slot::Busy(task) = agent.slot {
+            let slot = agent.slot;
+            self.incidents.push(match slot {
+                Slot::Lost => (IncidentKind::AgentBack, format!("agent {id} is back, as another process")),
+                _ => {
+                    let line = format!(
+                        "agent {id} is lost: its process has ended without leaving, and another one follows it"
+                    );
+                    self.journal.warn(line.clone());
+                    (IncidentKind::AgentLost, line)
+                }
+            });
+            if let Slot::Busy(task) = slot {
                 // It did not say good-bye. A task that crashes every agent must not run forever (HAZARDS row A9).
                 self.agents.set_slot(id, Slot::Free);
                 self.void_round(now, task, RoundEnd::Lost, Remains::Gone);
