@@ -105,6 +105,15 @@ fn every_process_is_of_the_new_program_and_a_task_runs_on() {
 const CLIENTS: usize = 4;
 const TASKS_MIN: usize = 1000;
 
+/// Ends the clients when it is dropped, also by a panic, which would wait for them otherwise.
+struct Stop<'a>(&'a AtomicBool);
+
+impl Drop for Stop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 /// A REQ client that submits and asks without a pause, until it may end. A request without an answer would hang it.
 fn client(endpoint: &str, number: usize, ends: &AtomicBool) -> Vec<String> {
     let socket = zmq::Context::new().socket(zmq::REQ).expect("a socket");
@@ -145,12 +154,13 @@ fn clients_in_the_middle_of_requests_get_their_answers_and_each_task_runs_once()
                 })
             })
             .collect();
+        let stop = Stop(&ends);
         for (program, version) in [(&*next, OTHER), (this, THIS), (&next, OTHER)] {
             restart(&sandbox, program, &[]);
             assert_eq!(service(&sandbox)["version"], version);
             eventually("its agents serve", || versions(&sandbox) == [version.to_owned()].into());
         }
-        ends.store(true, Ordering::Relaxed);
+        drop(stop);
         clients.into_iter().flat_map(|client| client.join().expect("it gets every answer")).collect()
     });
     let waiting = tasks.join(" ");
