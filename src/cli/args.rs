@@ -9,6 +9,7 @@ use super::{
     incidents, init, job, join, keys, kill, list, lists, logs, map, prompt, query, restart, retry, run, step, store,
     submit, supervise, tdf, tool, up, wait,
 };
+use crate::protocol::version;
 
 const ABOUT: &str =
     "Runs small programs with low latency: submit a task, an agent runs its tool, and you get the result";
@@ -26,7 +27,7 @@ Exit codes:
   run and wait exit like the task: with its code, 124 if it TIMED_OUT or EXPIRED, or 128 + n if signal n ended it";
 
 #[derive(Debug, Parser)]
-#[command(name = "llts", version, about = ABOUT, after_help = EXIT_CODES, max_term_width = 110)]
+#[command(name = "llts", version = version::program(), about = ABOUT, after_help = EXIT_CODES, max_term_width = 110)]
 pub(super) struct Arguments {
     #[command(flatten)]
     pub(super) global: Global,

@@ -14,7 +14,7 @@ use super::times;
 use crate::client::Client;
 use crate::config::Config;
 use crate::protocol::requests::stats::{self, AgentCounts, TaskCounts};
-use crate::protocol::words;
+use crate::protocol::{version, words};
 use crate::shell::clock;
 use crate::shell::supervisor::{self, Service};
 use crate::types::ToolName;
@@ -30,7 +30,7 @@ pub(super) fn run(session: &mut Session) -> Result<u8, Failure> {
     let answer = ask(session)?;
     let is_elsewhere = session.global.controller()?.is_some();
     let mut facts = Map::new();
-    facts.insert("version".into(), env!("CARGO_PKG_VERSION").into());
+    facts.insert("version".into(), version::program().into());
     if !is_elsewhere {
         place(session, &mut facts);
     }

@@ -1,6 +1,7 @@
 //! `llts supervise`: the process behind `up` and behind an ephemeral `run`. It reports the start on stdout, as one JSON
 //! line.
 
+use std::io;
 use std::path::PathBuf;
 
 use clap::Args;
@@ -25,7 +26,7 @@ pub(super) struct SuperviseArgs {
     /// Continue as the successor of the program that ran in this process, with the state in this descriptor
     #[arg(long, value_name = "FD", conflicts_with = "guest")]
     handover: Option<i32>,
-    /// Only say whether this program can take over the service
+    /// Only say whether this program can take over the service; with --handover 0, from the state on stdin
     #[arg(long)]
     probe: bool,
     /// End when stdin does, and remove this folder
@@ -38,7 +39,7 @@ pub(super) fn run(session: &mut Session, args: SuperviseArgs) -> Result<u8, Fail
     let SuperviseArgs { agents, of: elsewhere, detached, handover, probe, guest } = args;
     if probe {
         session.check_start()?;
-        check_readiness(&session.config).map_err(Failure::failed)?;
+        check_readiness(&session.config, handover.map(|_| io::stdin())).map_err(Failure::failed)?;
         session.out.line(READINESS);
         return Ok(0);
     }

@@ -70,7 +70,8 @@ pub(super) fn exec(command: &mut Command, state: &impl Serialize, kept: &[Borrow
     error
 }
 
-fn in_memory(state: &impl Serialize) -> io::Result<File> {
+/// A file in memory with a state.
+pub(super) fn in_memory(state: &impl Serialize) -> io::Result<File> {
     let mut file = File::from(memfd_create("state", MemfdFlags::CLOEXEC)?);
     file.write_all(&serde_json::to_vec(state)?)?;
     file.rewind()?;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -28,18 +29,38 @@ fn program(pid: i32) -> PathBuf {
     fs::read_link(format!("/proc/{pid}/exe")).unwrap_or_default()
 }
 
-/// Another file with the same program.
+/// The version of this build.
+const THIS: &str = env!("CARGO_PKG_VERSION");
+
+/// The one that [`another_version`] reports.
+const OTHER: &str = "9.9.9";
+
+/// This program with another version in it.
 fn another_version(sandbox: &Sandbox) -> PathBuf {
+    assert_eq!(THIS.len(), OTHER.len(), "the places of everything behind it must stay");
+    let stamp = "llts program version ";
+    let mut sed = std::process::Command::new("sed");
+    sed.env("LC_ALL", "C").arg(format!("s/{stamp}{THIS}/{stamp}{OTHER}/g")).arg(env!("CARGO_BIN_EXE_llts"));
+    let program = sed.output().expect("sed").stdout;
     let path = sandbox.path("llts-next");
-    fs::copy(env!("CARGO_BIN_EXE_llts"), &path).expect("copied");
+    fs::write(&path, program).expect("written");
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("its own file");
     path
 }
 
-fn restart(sandbox: &Sandbox, program: &Path, options: &[&str]) {
+/// The versions of the agents, without repetitions.
+fn versions(sandbox: &Sandbox) -> BTreeSet<String> {
+    let version = |agent: &Value| agent["__PROGRAM_VERSION__"].as_str().unwrap_or_default().to_owned();
+    sandbox.agents().iter().map(version).collect()
+}
+
+/// Returns what it says.
+fn restart(sandbox: &Sandbox, program: &Path, options: &[&str]) -> String {
     let mut command = sandbox.program(program.to_str().expect("text"));
     command.arg("restart").args(options);
     let said = sandbox.said(sandbox.spawn(&mut command));
     assert_eq!(said.code, Some(0), "{said:?}");
+    said.out
 }
 
 #[test]
@@ -56,7 +77,10 @@ fn every_process_is_of_the_new_program_and_a_task_runs_on() {
     let busy = busy["__AGENT_ID__"].as_str().expect("a name").to_owned();
     let old = sandbox.process(&format!("agent --name {busy}"));
     let next = another_version(&sandbox);
-    restart(&sandbox, &next, &[]);
+    assert_eq!(versions(&sandbox), [THIS.to_owned()].into());
+    let said = restart(&sandbox, &next, &[]);
+    assert!(said.contains(&format!("restarted as version {OTHER} ")), "{said}");
+    assert_eq!(service(&sandbox)["version"], OTHER);
     assert_eq!(program(supervisor), next, "the supervisor has kept its number");
     assert_eq!(program(controller), next, "and the controller its own");
     assert_ne!(program(old), next, "an agent with a task stays");
@@ -64,18 +88,30 @@ fn every_process_is_of_the_new_program_and_a_task_runs_on() {
         |(_, line): &(i32, String)| line.contains("agent --name") && line.starts_with(next.to_str().expect("text"));
     eventually("the other agent is new", || sandbox.processes().iter().any(is_next));
     eventually("one is left", || service(&sandbox)["renewal"]["agents_left"] == 1);
+    eventually("the two versions serve together", || versions(&sandbox) == [THIS, OTHER].map(str::to_owned).into());
     fs::write(sandbox.path("end"), "").expect("written");
     assert_eq!(sandbox.said(waiting).code, Some(7), "the wait has got its end");
     eventually("the last agent is new", || service(&sandbox)["renewal"]["agents_left"] == 0);
     assert_eq!(sandbox.processes().iter().filter(|one| is_next(one)).count(), 2);
     assert_eq!(fs::read_to_string(sandbox.path("ended")).expect("written"), "run\n", "it ran once");
-    for agent in sandbox.agents() {
-        assert_eq!(agent["__PROGRAM_VERSION__"], env!("CARGO_PKG_VERSION"), "{agent}");
-    }
+    eventually("the new version is alone", || versions(&sandbox) == [OTHER.to_owned()].into());
     restart(&sandbox, Path::new(env!("CARGO_BIN_EXE_llts")), &["--wait"]);
     assert!(!sandbox.processes().iter().any(is_next), "the way back");
     sandbox.ok("down");
     sandbox.is_clean();
+}
+
+/// Clients that submit while the service is restarted, and the tasks that they submit together.
+const CLIENTS: usize = 4;
+const TASKS_MIN: usize = 1000;
+
+/// Ends the clients when it is dropped, also by a panic, which would wait for them otherwise.
+struct Stop<'a>(&'a AtomicBool);
+
+impl Drop for Stop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
 
 /// A REQ client that submits and asks without a pause, until it may end. A request without an answer would hang it.
@@ -90,7 +126,7 @@ fn client(endpoint: &str, number: usize, ends: &AtomicBool) -> Vec<String> {
         serde_json::from_slice(&answer).expect("JSON")
     };
     let mut tasks = Vec::new();
-    while !ends.load(Ordering::Relaxed) {
+    while !ends.load(Ordering::Relaxed) || tasks.len() < TASKS_MIN / CLIENTS {
         let answer = ask(json!({ "__TYPE__": "TASK/SUBMIT", "__OPERATION__": "note" }));
         assert_eq!(answer["__CODE__"], 0, "{answer}");
         let task = answer["__TASK_ID__"].as_str().expect("an id").to_owned();
@@ -107,9 +143,10 @@ fn clients_in_the_middle_of_requests_get_their_answers_and_each_task_runs_once()
     sandbox.tool("note", "echo \"$__TASK_ID__\" >> $PLACE/notes");
     sandbox.ok("up 2");
     let endpoint = service(&sandbox)["controller"].as_str().expect("an address").to_owned();
+    let (this, next) = (Path::new(env!("CARGO_BIN_EXE_llts")), another_version(&sandbox));
     let ends = AtomicBool::new(false);
     let tasks: Vec<String> = std::thread::scope(|scope| {
-        let clients: Vec<_> = (0..4)
+        let clients: Vec<_> = (0..CLIENTS)
             .map(|number| {
                 scope.spawn({
                     let (endpoint, ends) = (&endpoint, &ends);
@@ -117,14 +154,17 @@ fn clients_in_the_middle_of_requests_get_their_answers_and_each_task_runs_once()
                 })
             })
             .collect();
-        for _ in 0..4 {
-            restart(&sandbox, Path::new(env!("CARGO_BIN_EXE_llts")), &[]);
+        let stop = Stop(&ends);
+        for (program, version) in [(&*next, OTHER), (this, THIS), (&next, OTHER)] {
+            restart(&sandbox, program, &[]);
+            assert_eq!(service(&sandbox)["version"], version);
+            eventually("its agents serve", || versions(&sandbox) == [version.to_owned()].into());
         }
-        ends.store(true, Ordering::Relaxed);
+        drop(stop);
         clients.into_iter().flat_map(|client| client.join().expect("it gets every answer")).collect()
     });
     let waiting = tasks.join(" ");
-    assert!(tasks.len() >= 4, "{tasks:?}");
+    assert!(tasks.len() >= TASKS_MIN, "{}", tasks.len());
     sandbox.ok(&format!("wait {waiting}"));
     let notes = fs::read_to_string(sandbox.path("notes")).expect("written");
     let ran: Vec<&str> = notes.lines().collect();
@@ -143,9 +183,16 @@ fn a_program_that_cannot_take_over_changes_nothing() {
     sandbox.ok("up 1");
     let supervisor = sandbox.process("--agents 1");
     let before = sandbox.processes();
-    for (id, program, why) in
-        [("1", "/bin/false", "it is not a version of llts that can"), ("2", "/nowhere/llts", "cannot be started")]
-    {
+    // A version whose supervisor hands over another state.
+    let foreign = sandbox.path("foreign");
+    let script = format!("#!/bin/sh\necho '{{}}' | exec {} \"$@\"\n", env!("CARGO_BIN_EXE_llts"));
+    fs::write(&foreign, script).expect("written");
+    fs::set_permissions(&foreign, fs::Permissions::from_mode(0o755)).expect("its own file");
+    for (id, program, why) in [
+        ("1", "/bin/false", "it is not a version of llts that can"),
+        ("2", "/nowhere/llts", "cannot be started"),
+        ("3", foreign.to_str().expect("text"), "does not understand the state of the running supervisor"),
+    ] {
         let request = json!({ "id": id, "program": program });
         fs::write(sandbox.path("state/restart-supervisor.json"), request.to_string()).expect("written");
         signal(supervisor, Signal::USR2);
@@ -159,4 +206,32 @@ fn a_program_that_cannot_take_over_changes_nothing() {
     signal(sandbox.process(" controller"), Signal::USR2);
     assert_eq!(sandbox.ok("run -- echo on").out, "on\n");
     assert_eq!(sandbox.processes(), before);
+}
+
+/// It would be silent for ever, and its operator would look for it in `llts agents`.
+#[test]
+fn an_agent_that_cannot_be_spoken_to_is_refused_in_the_history() {
+    let sandbox = Sandbox::new();
+    sandbox.ok("up 1");
+    let endpoint = service(&sandbox)["controller"].as_str().expect("an address").to_owned();
+    let socket = zmq::Context::new().socket(zmq::REQ).expect("a socket");
+    socket.set_rcvtimeo(60_000).expect("an option");
+    socket.set_linger(0).expect("an option");
+    socket.connect(&endpoint).expect("an address");
+    let heartbeat = json!({
+        "__TYPE__": "AGENT/HEARTBEAT", "__AGENT_ID__": "stranger", "__STATUS__": "FREE",
+        "__WIRE_VERSION__": 99, "__PROGRAM_VERSION__": OTHER,
+    });
+    for _ in 0..3 {
+        socket.send(heartbeat.to_string().as_bytes(), 0).expect("sent");
+        let answer: Value = serde_json::from_slice(&socket.recv_bytes(0).expect("an answer")).expect("JSON");
+        let said = answer["__ERROR_MSG__"].as_str().unwrap_or_default();
+        assert!(said.contains("version 99") && said.contains("restart the controller"), "{answer}");
+    }
+    let found = sandbox.ok("incidents --kind refused --output json").json();
+    let incidents = found["incidents"].as_array().expect("a list");
+    assert_eq!(incidents.len(), 1, "{found}");
+    let said = incidents[0]["__REASON__"].as_str().expect("a sentence");
+    assert!(said.starts_with("agent stranger is refused: ") && said.contains("restart the controller"), "{said}");
+    sandbox.ok("down");
 }

@@ -11,7 +11,7 @@ use super::tool_sets::SetId;
 use crate::protocol::requests::agents::{AgentState, AgentView};
 use crate::protocol::requests::stats::AgentCounts;
 use crate::protocol::version::Version;
-use crate::types::{AgentId, Now, Offer, Requirements, Round, TaskId, ToolSet};
+use crate::types::{AgentId, Now, Offer, Requirements, Round, Session, TaskId, ToolSet};
 
 #[derive(Debug, Default)]
 pub(super) struct Agents {
@@ -27,7 +27,12 @@ pub(super) struct Agents {
     counts: AgentCounts,
     /// The agents that get no more tasks, whether they are registered or not.
     drained: BTreeSet<AgentId>,
+    /// Agents that were refused for their version, with the process that was noted.
+    misunderstood: BTreeMap<AgentId, Session>,
 }
+
+/// Refused agents that are remembered. Beyond them, one may be noted a second time.
+const MISUNDERSTOOD_MAX: usize = 1000;
 
 impl Agents {
     pub(super) fn get(&self, id: &AgentId) -> Option<&Agent> {
@@ -41,6 +46,14 @@ impl Agents {
     /// The slot of an agent that must be registered.
     pub(super) fn slot_or_free(&self, id: &AgentId) -> Slot {
         self.slot(id).unwrap_or(Slot::Free)
+    }
+
+    /// An agent is refused for its version, with each of its heartbeats; true for the first one of its process.
+    pub(super) fn note_misunderstood(&mut self, id: &AgentId, session: Session) -> bool {
+        if self.misunderstood.len() >= MISUNDERSTOOD_MAX {
+            self.misunderstood.clear();
+        }
+        self.misunderstood.insert(id.clone(), session) != Some(session)
     }
 
     pub(super) fn len(&self) -> usize {

@@ -10,6 +10,7 @@ use super::transition::TaskEvent;
 use crate::protocol::publish::Published;
 use crate::protocol::reply::Reply;
 use crate::protocol::requests::Sender;
+use crate::protocol::version::Version;
 use crate::protocol::{Code, Refusal, words};
 use crate::types::{
     AgentId, Assignment, IncidentKind, Now, Outcome, PhaseTimes, Round, RoundEnd, Session, TaskId, TaskState,
@@ -43,6 +44,18 @@ impl Controller {
         self.settle(now);
     }
 
+    /// Refuses an agent that this controller does not understand.
+    pub(super) fn check_version(&mut self, sender: &Sender, version: Option<&Version>) -> Result<(), Refusal> {
+        let Some(refusal) = version.and_then(|version| version.check().err()) else { return Ok(()) };
+        let Sender { agent, session } = sender;
+        if self.agents.note_misunderstood(agent, *session) {
+            let line = format!("agent {agent} is refused: {}", refusal.message);
+            self.journal.warn(line.clone());
+            self.incidents.push((IncidentKind::Refused, line));
+        }
+        Err(refusal)
+    }
+
     /// Registers the sender, unless another process uses its id (HAZARDS row A10).
     pub(super) fn welcome(&mut self, now: Now, sender: &Sender, replaces: Option<Session>) -> Result<(), Refusal> {
         let id = &sender.agent;
@@ -54,7 +67,18 @@ impl Controller {
                 let message = format!("{} {id} belongs to another running agent; choose another name", words::AGENT_ID);
                 return Err(Refusal::new(Code::NotAllowed, message));
             }
-            if let Slot::Busy(task) = agent.slot {
+            let slot = agent.slot;
+            self.incidents.push(match slot {
+                Slot::Lost => (IncidentKind::AgentBack, format!("agent {id} is back, as another process")),
+                _ => {
+                    let line = format!(
+                        "agent {id} is lost: its process has ended without leaving, and another one follows it"
+                    );
+                    self.journal.warn(line.clone());
+                    (IncidentKind::AgentLost, line)
+                }
+            });
+            if let Slot::Busy(task) = slot {
                 // It did not say good-bye. A task that crashes every agent must not run forever (HAZARDS row A9).
                 self.agents.set_slot(id, Slot::Free);
                 self.void_round(now, task, RoundEnd::Lost, Remains::Gone);

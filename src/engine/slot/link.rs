@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use super::{Effect, Settings, Slot, Timer};
+use super::{Effect, Ending, Settings, Slot, Timer};
 use crate::protocol::requests::FromAgent;
 use crate::protocol::requests::heartbeat::{Beat, Heartbeat, ToldTools};
 use crate::protocol::requests::report::Report;
@@ -99,7 +99,7 @@ impl Link {
         }
         let beat = Some(Beat { number: self.beat, kill_budget: Some(settings.kill_budget()) });
         let (ip, tags) = (Some(settings.ip.clone()), settings.tags.clone());
-        Heartbeat { busy, run, ip, tags, replaces, tools, beat, version: Some(Version::OURS) }
+        Heartbeat { busy, run, ip, tags, replaces, tools, beat, version: Some(Version::ours()) }
     }
 
     /// The send time of the heartbeat with this number, which the controller has received.
@@ -153,12 +153,13 @@ impl Link {
         self.applied.is_none()
     }
 
-    /// Another process has this agent's id; true if that does not change.
-    pub(super) fn rejected(&mut self) -> bool {
+    /// The controller rejects this agent: another process has its id, or the two do not understand each other. The number of
+    /// heartbeats that were rejected in a row.
+    const fn rejected(&mut self) -> u32 {
         self.unanswered = 0;
         self.applied = None;
         self.rejections += 1;
-        self.rejections > REJECTIONS_MAX
+        self.rejections
     }
 
     /// Keeps the final report of a run until it is confirmed.
@@ -211,6 +212,15 @@ impl Slot {
             return self.effects.push_back(Effect::Send(FromAgent::Exit));
         }
         self.heartbeat(now);
+    }
+
+    /// Tells why at once, because the agent gives up some heartbeats later.
+    pub(super) fn rejected(&mut self, reason: String) {
+        match self.link.rejected() {
+            1 => self.journal.warn(format!("the controller refuses this agent: {reason}")),
+            2..=REJECTIONS_MAX => {}
+            _ => self.effects.push_back(Effect::Exit(Ending::Rejected(reason))),
+        }
     }
 
     pub(super) fn heartbeat(&mut self, now: Now) {

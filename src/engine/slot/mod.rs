@@ -284,11 +284,7 @@ impl Slot {
             }
             ToAgent::Wanted(wanted) => self.effects.push_back(Effect::Read(wanted)),
             ToAgent::Replaced => {}
-            ToAgent::Rejected(reason) => {
-                if self.link.rejected() {
-                    self.effects.push_back(Effect::Exit(Ending::Rejected(reason)));
-                }
-            }
+            ToAgent::Rejected(reason) => self.rejected(reason),
             ToAgent::Left => {
                 if self.timers.is_set(&Timer::Farewell) {
                     self.timers.clear(&Timer::Farewell);

@@ -229,7 +229,7 @@ fn an_agent_says_hello_and_then_asks_for_a_task() {
         replaces: Some(Session(9)),
         tools: None,
         beat: Some(Beat { number: 1, kill_budget: Some(KILL_INTERVAL + GRACE + Duration::from_secs(1)) }),
-        version: Some(Version::OURS),
+        version: Some(Version::ours()),
     };
     assert_eq!(host.settle(), [Effect::Send(FromAgent::Heartbeat(hello))]);
     assert_eq!(host.answer(heard(1)), [Effect::Ready, apply()]);
@@ -867,8 +867,10 @@ fn an_idle_agent_leaves_at_once_also_without_a_controller() {
 fn an_agent_whose_name_is_taken_gives_up() {
     let mut host = Host::starting();
     host.settle();
-    for _ in 0..4 {
+    for number in 0..4 {
         assert_eq!(host.answer(ToAgent::Rejected("taken".to_owned())), []);
+        let said: Vec<_> = host.slot.take_log().into_iter().map(|line| line.text).collect();
+        assert_eq!(said.iter().any(|line| line.ends_with("refuses this agent: taken")), number == 0, "{said:?}");
         assert!(host.pass(INTERVAL).iter().all(is_heartbeat));
     }
     assert_eq!(

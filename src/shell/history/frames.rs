@@ -46,8 +46,8 @@ pub(super) struct Frame {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Damage {
     pub(super) at: u64,
-    /// Rows that it contains, if its header is readable.
-    pub(super) rows: Option<u32>,
+    /// Its header, if that is readable.
+    pub(super) header: Option<Frame>,
     /// Whether it is the beginning of a block that was not written completely, at the end of the file.
     pub(super) is_torn: bool,
 }
@@ -121,7 +121,7 @@ impl Frame {
 
     /// The damage of its bytes.
     pub(super) const fn damage(&self) -> Damage {
-        Damage { at: self.at, rows: Some(self.count), is_torn: false }
+        Damage { at: self.at, header: Some(*self), is_torn: false }
     }
 }
 
@@ -148,13 +148,13 @@ pub(super) fn frames(file: &File, mut each: impl FnMut(Result<Frame, Damage>) ->
             }
             Some(frame) => {
                 let next = search(file, at + 1)?;
-                each(Err(Damage { at, rows: Some(frame.count), is_torn: next.is_none() }))?;
+                each(Err(Damage { at, header: Some(frame), is_torn: next.is_none() }))?;
                 at = next.unwrap_or(len);
             }
             None => {
                 let next = search(file, at + 1)?;
                 let is_torn = next.is_none() && len - at < HEADER_BYTES as u64;
-                each(Err(Damage { at, rows: None, is_torn }))?;
+                each(Err(Damage { at, header: None, is_torn }))?;
                 at = next.unwrap_or(len);
             }
         }

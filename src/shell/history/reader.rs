@@ -26,8 +26,12 @@ pub(super) struct Reader<'a> {
 #[derive(Default)]
 struct Damages {
     first: Option<String>,
+    /// Damaged blocks with a readable header.
     blocks: u64,
+    /// Rows in these blocks.
     rows: u64,
+    /// Places without a readable header, each with one block or more.
+    places: u64,
 }
 
 impl Damages {
@@ -36,16 +40,24 @@ impl Damages {
         if damage.is_torn {
             return;
         }
-        self.blocks += 1;
-        self.rows += u64::from(damage.rows.unwrap_or_default());
+        match damage.header {
+            Some(header) => (self.blocks, self.rows) = (self.blocks + 1, self.rows + u64::from(header.count)),
+            None => self.places += 1,
+        }
         let path = folder.path_of(day);
         self.first.get_or_insert_with(|| format!("{} is damaged at byte {}", path.display(), damage.at));
     }
 
     fn sentence(self) -> Option<String> {
-        let Self { first, blocks, rows } = self;
-        let known = if rows > 0 { format!(", {rows} rows or more") } else { String::new() };
-        Some(format!("{}; {blocks} blocks are left out{known}", first?))
+        let Self { first, blocks, rows, places } = self;
+        let counted = format!("{rows} rows in {blocks} damaged block(s)");
+        let uncounted = format!("the rows in {places} place(s) without a readable header");
+        let left_out = match (blocks, places) {
+            (_, 0) => counted,
+            (0, _) => uncounted,
+            _ => format!("{counted}, and {uncounted},"),
+        };
+        Some(format!("{}; {left_out} are left out", first?))
     }
 }
 
@@ -224,15 +236,11 @@ pub(super) fn frames_of(
     until: Wall,
     mut each: impl FnMut(Result<(Frame, Vec<u8>), Damage>) -> io::Result<()>,
 ) -> io::Result<()> {
+    let is_wanted = |frame: &Frame| frame.kind == kind && frame.span.last >= since && frame.span.first < until;
     frames::frames(file, |found| match found {
-        Ok(frame) => {
-            let is_within = frame.span.last >= since && frame.span.first < until;
-            if frame.kind != kind || !is_within {
-                return Ok(());
-            }
-            each(frame.bytes(file)?.map(|bytes| (frame, bytes)).ok_or(frame.damage()))
-        }
-        Err(damage) => each(Err(damage)),
+        Ok(frame) if is_wanted(&frame) => each(frame.bytes(file)?.map(|bytes| (frame, bytes)).ok_or(frame.damage())),
+        Err(damage) if damage.header.as_ref().is_none_or(is_wanted) => each(Err(damage)),
+        _ => Ok(()),
     })
 }
 

@@ -233,11 +233,50 @@ fn a_damaged_block_is_named_and_added_again() {
     let answer = list(&world);
     let sentence = answer.damaged.unwrap();
     assert!(sentence.starts_with(&format!("{} is damaged at byte ", path.display())), "{sentence}");
-    assert!(sentence.ends_with("1 blocks are left out, 10 rows or more"), "{sentence}");
+    assert!(sentence.ends_with("; 10 rows in 1 damaged block(s) are left out"), "{sentence}");
     assert_eq!(answer.page.total, 20);
     world.restart(at(DAY + 100), &records);
     world.flush(at(DAY + 100));
     assert_eq!(list(&world).page.total, 30);
+}
+
+/// Damage elsewhere in the file is not that of the answer.
+#[test]
+fn damage_is_counted_if_its_rows_could_be_in_the_answer() {
+    let mut world = World::new();
+    world.restart(at(DAY), &[]);
+    for number in 0..3 {
+        let record = finished(DAY + number * 1000, 0, "t", Outcome::Failed, false);
+        world.rounds(at(DAY), &[(Round(0), record)]);
+        world.flush(at(DAY));
+    }
+    let path = Folder::of(world.folder.path()).path_of(Day::of(at(DAY).wall));
+    let mut found = Vec::new();
+    super::frames::frames(&std::fs::File::open(&path).unwrap(), |frame| {
+        found.push(frame.unwrap());
+        Ok(())
+    })
+    .unwrap();
+    let spoil = |place: u64| {
+        let mut bytes = std::fs::read(&path).unwrap();
+        bytes[usize::try_from(place).unwrap()] ^= 1;
+        std::fs::write(&path, bytes).unwrap();
+    };
+    let rounds = || What::Rounds { sort: SortKey::Ended, is_reversed: false, page: PAGE };
+    let of_kind = |kind| found.iter().filter(move |frame| frame.kind == kind);
+    let is_incident = |kind| kind == crate::engine::history::WriteKind::Incidents;
+    found.iter().filter(|frame| is_incident(frame.kind)).for_each(|frame| spoil(frame.end() - 1));
+    assert_eq!(world.ask(all(), rounds()).damaged, None, "only incidents are damaged");
+    let blocks: Vec<_> = of_kind(crate::engine::history::WriteKind::Rounds).collect();
+    spoil(blocks[1].end() - 1);
+    let said = world.ask(all(), rounds()).damaged.unwrap();
+    assert!(said.ends_with("; 1 rows in 1 damaged block(s) are left out"), "{said}");
+    let early = RoundFilter { until: at(DAY + 1).wall, ..all() };
+    assert_eq!(world.ask(early, rounds()).damaged, None, "of a later time");
+    spoil(blocks[2].at);
+    let said = world.ask(all(), rounds()).damaged.unwrap();
+    let counts = "; 1 rows in 1 damaged block(s), and the rows in 1 place(s) without a readable header, are left out";
+    assert!(said.ends_with(counts), "{said}");
 }
 
 #[test]

@@ -13,6 +13,7 @@ use ureq::unversioned::transport::DefaultConnector;
 use super::record::{Digest, Validators};
 use super::redirect::{Checked, Hop};
 use super::{Means, SourceError, Timeouts};
+use crate::protocol::version;
 use crate::types::{AllowedSources, Source};
 
 /// For one address; a host that is there answers sooner.
@@ -49,7 +50,7 @@ pub(super) fn agent(timeouts: &Timeouts, allowed: Option<&AllowedSources>) -> Ag
         .timeout_per_read(Some(timeouts.silence))
         .timeout_per_write(Some(timeouts.silence))
         .timeout_global(Some(timeouts.fetch))
-        .user_agent(concat!("llts/", env!("CARGO_PKG_VERSION")))
+        .user_agent(format!("llts/{}", version::program()))
         .tls_config(TlsConfig::builder().root_certs(RootCerts::PlatformVerifier).build());
     match allowed {
         None => config.build().into(),

@@ -2,8 +2,9 @@
 //! its lock stays held, so that no agent and no run notices.
 //!
 //! 1. `llts restart`, run by the new version, writes the request and signals the supervisor.
-//! 2. The supervisor asks the program of the request whether it can read the configuration and the store ([`is_ready`]). If not,
-//!    everything stays as it is.
+//! 2. The supervisor asks the program of the request whether it can read the configuration, the store and the [`Handover`]
+//!    ([`is_ready`]). If not, everything stays as it is. Later there is no way back: an error that is not one of the version would
+//!    stop the present program as well, and its file may have been replaced.
 //! 3. It writes a [`Handover`] into memory, leaves the descriptors in it open, and becomes the new program.
 //! 4. That adopts the children, and replaces them ([`Plan::handle_renew`](crate::engine::supervisor::Plan::handle_renew)).
 
@@ -22,7 +23,8 @@ use crate::shell::clock;
 use crate::shell::readable;
 use crate::shell::signals::with_clean_mask;
 use crate::shell::store;
-use crate::shell::takeover::descriptor;
+use crate::shell::takeover::{self, descriptor};
+use crate::shell::trust::{self, Part, Untrusted};
 
 /// The line in which a program says that it can take over from a supervisor of this version and of every later one that writes
 /// the same format.
@@ -126,11 +128,13 @@ impl Handover {
     }
 }
 
-/// Whether a program, started with this command, can take over; or else a sentence that says why not.
-pub(super) fn is_ready(command: &mut Command) -> Result<(), String> {
+/// Whether a program, started with this command, can take over; or else a sentence that says why not. It gets the state on
+/// stdin.
+pub(super) fn is_ready(command: &mut Command, state: &Handover) -> Result<(), String> {
     let program = command.get_program().display().to_string();
     let failed = |error: io::Error| format!("{program} cannot be started: {error}");
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let state = takeover::in_memory(state).map_err(failed)?;
+    command.args(["--probe", "--handover", "0"]).stdin(state).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = with_clean_mask(|| command.spawn()).map_err(failed)?;
     let pidfd = pidfd_open(Pid::from_child(&child), PidfdFlags::empty()).map_err(|error| failed(error.into()))?;
     let is_late = !readable::is_readable(pidfd, Some(ANSWER_MAX));
@@ -151,10 +155,27 @@ pub(super) fn is_ready(command: &mut Command) -> Result<(), String> {
     Err(format!("{program} cannot take over: {}", why.unwrap_or("it is not a version of llts that can")))
 }
 
-/// Checks whether this program can serve in this state folder.
+/// Why this program cannot take a service over.
+#[derive(Debug, thiserror::Error)]
+pub enum Unready {
+    /// The store is of a newer version, or cannot be read.
+    #[error(transparent)]
+    Store(#[from] store::StoreError),
+    /// Another user controls a folder.
+    #[error(transparent)]
+    Folder(#[from] Untrusted),
+    /// The state of the running supervisor has another format.
+    #[error("this version does not understand the state of the running supervisor: {0}")]
+    State(serde_json::Error),
+}
+
+/// Checks whether this program can serve in this state folder, and continue from the state of a supervisor, if there is one.
 ///
 /// # Errors
-/// When the store is of a newer version, or cannot be read.
-pub fn check_readiness(config: &Config) -> Result<(), store::StoreError> {
-    store::check_version(&config.paths.state_dir)
+/// [`Unready`]
+pub fn check_readiness(config: &Config, state: Option<impl io::Read>) -> Result<(), Unready> {
+    trust::check(config, Part::Supervisor)?;
+    store::check_version(&config.paths.state_dir)?;
+    state.map(serde_json::from_reader::<_, Handover>).transpose().map_err(Unready::State)?;
+    Ok(())
 }

@@ -28,7 +28,7 @@ pub use ephemeral_dir::{
     Abandoned, EPHEMERAL_LOG, EPHEMERAL_PREFIX, EPHEMERAL_STATE, EPHEMERAL_WORK, KeeperLock, end_abandoned,
     end_ephemeral,
 };
-pub use handover::{READINESS, check_readiness};
+pub use handover::{READINESS, Unready, check_readiness};
 pub use launch::{Launch, LaunchError, Launched};
 pub use renew::{RenewError, renew};
 pub use service::{Renewal, Report, Service};

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use crate::protocol::version;
 use crate::shell::clock;
 use crate::shell::state_file;
 
@@ -86,7 +87,7 @@ impl Service {
             http,
             agents,
             warnings,
-            version: env!("CARGO_PKG_VERSION").to_owned(),
+            version: version::program().to_owned(),
             renews: true,
             renewal: None,
         }

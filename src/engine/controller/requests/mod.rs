@@ -40,7 +40,6 @@ use crate::protocol::publish::Published;
 use crate::protocol::reply::Reply;
 use crate::protocol::requests::{FromAgent, Request, Sender};
 use crate::protocol::task::Filter;
-use crate::protocol::version::Version;
 use crate::protocol::{Code, Refusal, words};
 use crate::types::{Now, TaskId, TaskRecord};
 
@@ -99,7 +98,7 @@ impl Controller {
         let heartbeat = if let FromAgent::Heartbeat(heartbeat) = &message { Some(heartbeat) } else { None };
         let replaces = heartbeat.and_then(|heartbeat| heartbeat.replaces);
         let version = heartbeat.and_then(|heartbeat| heartbeat.version.as_ref());
-        let is_understood = version.map_or(Ok(()), Version::check);
+        let is_understood = self.check_version(sender, version);
         let answer = match is_understood.and_then(|()| self.welcome(now, sender, replaces)) {
             Ok(()) => {
                 self.name_the_run(sender, &mut message);

@@ -3,6 +3,7 @@
 
 use super::*;
 use crate::protocol::version::{Version, WIRE, WIRE_OLDEST};
+use crate::types::IncidentKind;
 
 /// HAZARDS row A1; design, section 10.7.
 #[test]
@@ -108,6 +109,27 @@ fn a_second_agent_of_the_same_name_is_refused_until_the_first_is_gone() {
     assert_eq!((record.round, record.counts.losses), (Round(1), 1), "the first one died with the run");
 }
 
+/// It was never silent for two intervals, and yet its run is void.
+#[test]
+fn an_agent_that_its_successor_replaces_is_an_incident() {
+    let mut world = World::new();
+    world.apply("a");
+    let follow = |world: &mut World, session| {
+        let heartbeat = Heartbeat { replaces: Some(Session(session - 1)), ..Heartbeat::default() };
+        let _ = world.say_as("a", session, FromAgent::Heartbeat(heartbeat));
+        world.controller.take_incidents()
+    };
+    let incidents = follow(&mut world, 2);
+    let [(IncidentKind::AgentLost, said)] = &incidents[..] else { panic!("{incidents:?}") };
+    assert!(said.contains("agent a") && said.contains("ended without leaving"), "{said}");
+    world.pass(INTERVAL * 2);
+    assert_eq!(world.controller.take_incidents().len(), 1, "it is silent");
+    let incidents = follow(&mut world, 3);
+    let [(IncidentKind::AgentBack, _)] = &incidents[..] else { panic!("{incidents:?}") };
+    let _ = world.say_as("a", 3, FromAgent::Exit);
+    assert_eq!(follow(&mut world, 4), [], "it has said good-bye");
+}
+
 /// An agent of a later version is told so, and which of the two to replace; without it, the agent would be silent for ever.
 #[test]
 fn an_agent_that_speaks_another_version_is_refused_with_a_sentence() {
@@ -120,7 +142,13 @@ fn an_agent_that_speaks_another_version_is_refused_with_a_sentence() {
         let sentence = refusal.to_string();
         assert!(sentence.contains("llts 9.9.9") && sentence.contains(remedy), "{sentence}");
         assert_eq!(world.counts().total, 0);
+        // Its further heartbeats say the same.
+        let heartbeat = Heartbeat { version: version(wire), ..Heartbeat::default() };
+        let _ = world.say("a", FromAgent::Heartbeat(heartbeat));
     }
+    let incidents = world.controller.take_incidents();
+    let [(IncidentKind::Refused, said)] = &incidents[..] else { panic!("{incidents:?}") };
+    assert!(said.starts_with("agent a is refused: ") && said.contains("restart the controller"), "{said}");
     for known in [version(WIRE), None] {
         let heartbeat = Heartbeat { version: known, ..Heartbeat::default() };
         assert!(matches!(world.say("a", FromAgent::Heartbeat(heartbeat)).1, Answer::Now(Reply::Heartbeat(_))));

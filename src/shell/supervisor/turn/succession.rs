@@ -35,11 +35,6 @@ impl<F: FnMut(&Report)> Supervisor<'_, F> {
 
     /// Returns why it failed.
     fn become_program(&mut self, successor: &Successor) -> String {
-        let mut probe = self.starter.supervisor(&successor.program);
-        probe.arg("--probe");
-        if let Err(why) = handover::is_ready(&mut probe) {
-            return why;
-        }
         let Some(living) = self.plan.living() else { return "it is stopping".to_owned() };
         let given = living.into_iter().filter_map(|living| {
             let child = self.children.get(&living.role)?;
@@ -50,6 +45,9 @@ impl<F: FnMut(&Report)> Supervisor<'_, F> {
         handover.endpoints = self.starter.endpoints().cloned();
         handover.socket_is_open = self.starter.socket_is_open();
         handover.strangers = self.strangers.iter().map(|pid| pid.as_raw_nonzero().get()).collect();
+        if let Err(why) = handover::is_ready(&mut self.starter.supervisor(&successor.program), &handover) {
+            return why;
+        }
         let pipes = given.iter().flat_map(|child| [child.out, child.err]).flatten();
         let kept: Vec<_> = pipes.chain([self.lock.as_fd()]).collect();
         let mut command = self.starter.supervisor(&successor.program);
