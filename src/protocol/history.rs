@@ -9,7 +9,7 @@ use super::json::ObjectWriter;
 use super::{result, words};
 use crate::types::{
     AgentId, Assignment, BlockedAgent, ExitCode, GateVerdict, Holdup, Kill, KillCause, PastRound, Phase, PhaseTimes,
-    Prior, RoundEnd, RunResult, Servers, TaskRecord, TaskState, Term, ToolDigest, UNTIL_OPENED, Wall, Wanted,
+    Prior, RoundEnd, RunResult, Servers, TaskRecord, TaskState, Term, ToolDigest, ToolName, UNTIL_OPENED, Wall, Wanted,
 };
 
 /// Writes the rounds before the present one.
@@ -213,15 +213,20 @@ fn fetching(record: &TaskRecord, digest: &ToolDigest, offset: u64, total: u64) -
     )
 }
 
-fn waits(record: &TaskRecord, holdup: &Holdup) -> String {
-    let needs = &record.policy.needs;
-    let tool = if record.tool.is_command() {
+/// The tool of a task in a sentence.
+fn named(tool: &ToolName) -> String {
+    if tool.is_command() {
         "the operation for commands".to_owned()
-    } else if record.tool.is_source() {
+    } else if tool.is_source() {
         "the operation for fetched programs".to_owned()
     } else {
-        format!("its tool {}", record.tool)
-    };
+        format!("its tool {tool}")
+    }
+}
+
+fn waits(record: &TaskRecord, holdup: &Holdup) -> String {
+    let needs = &record.policy.needs;
+    let tool = named(&record.tool);
     match holdup {
         Holdup::Held(since) => format!("it has been held since {since}; `llts release {}` lets it start", record.id),
         Holdup::After(term, count) => after(term, *count),
@@ -244,6 +249,7 @@ fn waits(record: &TaskRecord, holdup: &Holdup) -> String {
         }
         Holdup::Gate(gate, GateVerdict::Open) => format!("its gate {gate} is open; it starts at once"),
         Holdup::Lease(until) => lease(record, *until),
+        Holdup::DiskFull => "no other agent here may run it".to_owned(),
         Holdup::NoSuchAgent if needs.tags.is_empty() => "no agent exists that may run it".to_owned(),
         Holdup::NoSuchAgent => format!("no agent has the tags {} that it requires", needs.tags),
         Holdup::NoLease => {
@@ -273,7 +279,6 @@ fn waits(record: &TaskRecord, holdup: &Holdup) -> String {
             record.tool,
             ExitCode::TOOL_MISSING
         ),
-        Holdup::DiskFull => "no other agent here may run it".to_owned(),
         Holdup::ToolElsewhere if needs.tags.is_empty() => {
             format!("the agents that have {tool} get no tasks: `llts agents` shows the drained ones")
         }
