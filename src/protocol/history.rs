@@ -8,8 +8,8 @@ use std::fmt::Write as _;
 use super::json::ObjectWriter;
 use super::{result, words};
 use crate::types::{
-    Assignment, BlockedAgent, ExitCode, GateVerdict, Holdup, Kill, KillCause, PastRound, Phase, PhaseTimes, Prior,
-    RoundEnd, RunResult, Servers, TaskRecord, TaskState, Term, ToolDigest, UNTIL_OPENED, Wall, Wanted,
+    AgentId, Assignment, BlockedAgent, ExitCode, GateVerdict, Holdup, Kill, KillCause, PastRound, Phase, PhaseTimes,
+    Prior, RoundEnd, RunResult, Servers, TaskRecord, TaskState, Term, ToolDigest, ToolName, UNTIL_OPENED, Wall, Wanted,
 };
 
 /// Writes the rounds before the present one.
@@ -135,6 +135,7 @@ const fn ended(end: RoundEnd) -> &'static str {
         RoundEnd::Returned => "its agent left, or came back without it",
         RoundEnd::Retried => "another round was requested",
         RoundEnd::NoTool => "its agent did not have its tool, and another agent has it",
+        RoundEnd::DiskFull => "the disk of its agent was full, so another agent gets it",
     }
 }
 
@@ -142,7 +143,7 @@ const fn ended(end: RoundEnd) -> &'static str {
 #[must_use]
 pub fn why(record: &TaskRecord, holdup: Option<&Holdup>) -> String {
     match (&record.state, holdup) {
-        (TaskState::Waiting { .. }, Some(holdup)) => waits(record, holdup),
+        (TaskState::Waiting { .. }, Some(holdup)) => waits(record, holdup) + &full_disk(record),
         (TaskState::Waiting { .. }, None) => "it waits for an agent".to_owned(),
         (TaskState::Finished { outcome, .. }, _) => match super::task::reason_of(record) {
             Some(reason) => format!("it ended as {}: {reason}", words::outcome(*outcome)),
@@ -166,6 +167,15 @@ pub fn why(record: &TaskRecord, holdup: Option<&Holdup>) -> String {
             }
         }
     }
+}
+
+/// Why some agents do not get the task.
+fn full_disk(record: &TaskRecord) -> String {
+    let Some(last) = record.full_rounds().next() else { return String::new() };
+    let needs = record.needs();
+    let agents: Vec<_> = needs.avoided.iter().map(AgentId::as_str).collect();
+    let why = last.result.as_ref().map_or("its disk is full", |result| result.error.as_str());
+    format!("; it has been with {} and does not go there again: {why}", agents.join(", "))
 }
 
 fn lease(record: &TaskRecord, until: Wall) -> String {
@@ -203,15 +213,20 @@ fn fetching(record: &TaskRecord, digest: &ToolDigest, offset: u64, total: u64) -
     )
 }
 
-fn waits(record: &TaskRecord, holdup: &Holdup) -> String {
-    let needs = &record.policy.needs;
-    let tool = if record.tool.is_command() {
+/// The tool of a task in a sentence.
+fn named(tool: &ToolName) -> String {
+    if tool.is_command() {
         "the operation for commands".to_owned()
-    } else if record.tool.is_source() {
+    } else if tool.is_source() {
         "the operation for fetched programs".to_owned()
     } else {
-        format!("its tool {}", record.tool)
-    };
+        format!("its tool {tool}")
+    }
+}
+
+fn waits(record: &TaskRecord, holdup: &Holdup) -> String {
+    let needs = &record.policy.needs;
+    let tool = named(&record.tool);
     match holdup {
         Holdup::Held(since) => format!("it has been held since {since}; `llts release {}` lets it start", record.id),
         Holdup::After(term, count) => after(term, *count),
@@ -234,6 +249,7 @@ fn waits(record: &TaskRecord, holdup: &Holdup) -> String {
         }
         Holdup::Gate(gate, GateVerdict::Open) => format!("its gate {gate} is open; it starts at once"),
         Holdup::Lease(until) => lease(record, *until),
+        Holdup::DiskFull => "no other agent here may run it".to_owned(),
         Holdup::NoSuchAgent if needs.tags.is_empty() => "no agent exists that may run it".to_owned(),
         Holdup::NoSuchAgent => format!("no agent has the tags {} that it requires", needs.tags),
         Holdup::NoLease => {

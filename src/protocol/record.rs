@@ -480,6 +480,7 @@ mod tests {
                 gates: Labels::parse("a,b").unwrap(),
                 tags: Labels::parse("c").unwrap(),
                 exclusive: true,
+                ..crate::types::Requirements::default()
             },
             push_ack: true,
         });

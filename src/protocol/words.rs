@@ -275,6 +275,7 @@ pub const fn round_outcome(end: RoundOutcome) -> &'static str {
         RoundOutcome::Deferred => "DEFERRED",
         RoundOutcome::Returned => "RETURNED",
         RoundOutcome::NoTool => "NO_TOOL",
+        RoundOutcome::DiskFull => "DISK_FULL",
     }
 }
 
@@ -307,7 +308,7 @@ pub fn incident_of(word: &str) -> Option<IncidentKind> {
     IncidentKind::ALL.into_iter().find(|&candidate| incident(candidate) == word)
 }
 
-const ROUND_ENDS: [(RoundEnd, &str); 7] = [
+const ROUND_ENDS: [(RoundEnd, &str); 8] = [
     (RoundEnd::Failed, "FAILED"),
     (RoundEnd::TimedOut, "TIMED_OUT"),
     (RoundEnd::Lost, "LOST"),
@@ -315,6 +316,7 @@ const ROUND_ENDS: [(RoundEnd, &str); 7] = [
     (RoundEnd::Returned, "RETURNED"),
     (RoundEnd::Retried, "RETRIED"),
     (RoundEnd::NoTool, "NO_TOOL"),
+    (RoundEnd::DiskFull, "DISK_FULL"),
 ];
 
 /// The word for the end of a round that was not the last one.

@@ -22,10 +22,13 @@ impl ExitCode {
     pub const LEASE_OVER: Self = Self(-132);
     /// run.sh of a step returned 0, but what it has left in `../provide` is invalid.
     pub const PROVIDE_INVALID: Self = Self(-133);
+    /// The disk of the agent is too full to prepare the run. The task goes to another agent, or ends with
+    /// [`Self::PREPARE_FAILED`].
+    pub const DISK_FULL: Self = Self(-134);
     /// run.sh asks to be run again later: EX_TEMPFAIL (design, section 5).
     pub const DEFERRED: Self = Self(75);
 
-    /// The exit code of a process that a signal ended. Signals are 1 to 64, so the result never collides with -128 to -133.
+    /// The exit code of a process that a signal ended. Signals are 1 to 64, so the result never collides with -128 to -134.
     #[must_use]
     pub const fn from_signal(signal: i32) -> Self {
         Self(-signal)

@@ -16,11 +16,13 @@ pub enum RoundOutcome {
     Returned,
     /// Its agent did not have the tool.
     NoTool,
+    /// The disk of its agent was full.
+    DiskFull,
 }
 
 impl RoundOutcome {
     /// All of them. Their positions are stored: new ones go to the end.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Ended(Outcome::Succeeded),
         Self::Ended(Outcome::Failed),
         Self::Ended(Outcome::TimedOut),
@@ -31,6 +33,7 @@ impl RoundOutcome {
         Self::Deferred,
         Self::Returned,
         Self::NoTool,
+        Self::DiskFull,
     ];
 
     /// Its position in [`Self::ALL`].
@@ -47,6 +50,7 @@ impl RoundOutcome {
             Self::Deferred => 7,
             Self::Returned => 8,
             Self::NoTool => 9,
+            Self::DiskFull => 10,
         }
     }
 }

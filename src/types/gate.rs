@@ -1,5 +1,6 @@
 //! The settings of a gate, which limits the starts of all tasks that name it.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::{AgentId, Label, Labels, TaskId, Term, ToolDigest, ToolName, Wall};
@@ -13,6 +14,16 @@ pub struct Requirements {
     pub tags: Labels,
     /// Whether the agent must be able to hold a lease, so that no other round runs beside this one: `__EXCLUSIVE__`.
     pub exclusive: bool,
+    /// Agents that must not get the task again ([`super::TaskRecord::needs`]); empty in a policy.
+    pub avoided: BTreeSet<AgentId>,
+}
+
+impl Requirements {
+    /// Whether this agent may get the task, if its offer meets the requirements.
+    #[must_use]
+    pub fn allow(&self, agent: &AgentId) -> bool {
+        self.avoided.is_empty() || !self.avoided.contains(agent)
+    }
 }
 
 /// What an agent offers to tasks besides its tools.
@@ -114,6 +125,8 @@ pub enum Holdup {
     NoSources,
     /// No agent is known to have its tool. At least this agent has not answered yet whether it has.
     Look(AgentId),
+    /// The disks of all agents here that could run it were too full for it.
+    DiskFull,
     /// An agent has its tool, but may not run the task.
     ToolElsewhere,
     /// Its agent fetches this version of its tool from the controller.

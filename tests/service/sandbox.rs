@@ -59,6 +59,16 @@ impl Sandbox {
         self.spawn(&["agent", "--name", name], &variables);
     }
 
+    /// The same, in a namespace in which `folder` is a disk of so many KiB.
+    pub(crate) fn agent_on_small_disk(&mut self, name: &str, disk: (&Path, u32), variables: &[(&'static str, String)]) {
+        let variables = [&self.ports[..], variables].concat();
+        let mut command = Command::new("unshare");
+        let script = "mount -t tmpfs -o size=$1k,mode=700 none \"$2\" && shift 2 && exec \"$@\"";
+        command.args(["-m", "--propagation", "private", "sh", "-c", script, "sh", &disk.1.to_string()]);
+        command.arg(disk.0).arg(env!("CARGO_BIN_EXE_llts"));
+        self.start_process(command, &["agent", "--name", name], &variables);
+    }
+
     /// Sends a signal to a process; the controller is the first one, then come the agents.
     pub(crate) fn signal(&self, process: usize, signal: Signal) {
         let pid = Pid::from_raw(i32::try_from(self.processes[process].id()).unwrap());
@@ -80,7 +90,10 @@ impl Sandbox {
 
     /// Starts a process and returns its ready line.
     fn spawn(&mut self, arguments: &[&str], variables: &[(&str, String)]) -> String {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_llts"));
+        self.start_process(Command::new(env!("CARGO_BIN_EXE_llts")), arguments, variables)
+    }
+
+    fn start_process(&mut self, mut command: Command, arguments: &[&str], variables: &[(&str, String)]) -> String {
         command.args(arguments).current_dir(self.folder.path()).stdin(Stdio::null()).stdout(Stdio::piped());
         for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("LLTS_")) {
             command.env_remove(name);

@@ -1,7 +1,9 @@
 //! Agents with tools folders of their own: a task goes where its tool is.
 
 use std::fs;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
@@ -135,6 +137,42 @@ fn a_task_whose_tool_is_gone_is_given_to_another_agent() {
     assert_eq!(told, (&json!("SUCCEEDED"), &json!("sure"), &Value::Null, &json!("NO_TOOL")), "{first}");
     assert_eq!(run(&client, "rare", 10), vec![(json!("SUCCEEDED"), json!("sure")); 10]);
     has(&client, "linked", "");
+}
+
+/// A machine whose disk is full has to fetch a tool that does not fit.
+#[test]
+fn a_task_for_which_an_agent_has_no_room_is_run_by_another_one() {
+    let allowed =
+        Command::new("unshare").args(["-m", "mount", "-t", "tmpfs", "none", "/mnt"]).stderr(Stdio::null()).status();
+    if !allowed.is_ok_and(|status| status.success()) {
+        return println!("skipped: this user may not mount a tmpfs");
+    }
+    let (mut sandbox, other) = with_a_folder("other");
+    let client = sandbox.client();
+    // Bytes of chance cannot be compressed.
+    let mut bytes = vec![0; 2_000_000];
+    fs::File::open("/dev/urandom").unwrap().read_exact(&mut bytes).unwrap();
+    let chance: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    pack_tool(&sandbox.path(""), &sandbox.path("testTools"), "large", &format!("exit 0\n# {chance}"));
+    let small = sandbox.path("small");
+    fs::create_dir(&small).unwrap();
+    let state = ("LLTS_STATE_DIR", small.join("state").display().to_string());
+    sandbox.agent_on_small_disk("small", (&small, 1000), &[&of(&other)[..], &[state]].concat());
+    has(&client, "small", "");
+    let alone = client.end(&client.submit("large", json!({})));
+    let told = (&alone["__OUTCOME__"], &alone["__EXIT_CODE__"]);
+    let why = alone["__REASON__"].as_str().unwrap();
+    assert!(why.starts_with("the disk of agent small is full: cannot write"), "{alone}");
+    assert!(why.contains(&small.display().to_string()) && why.contains("No space left on device"), "{why}");
+    assert_eq!(told, (&json!("FAILED"), &json!(-131)), "{alone}");
+    sandbox.agent("roomy", &of(&other));
+    has(&client, "roomy", "");
+    // The one that has waited longer gets the first task.
+    let first = client.end(&client.submit("large", json!({})));
+    let told = (&first["__OUTCOME__"], &first["__AGENT_ID__"], &first["__FAILS__"], &first["0:__ROUND_END__"]);
+    assert_eq!(told, (&json!("SUCCEEDED"), &json!("roomy"), &Value::Null, &json!("DISK_FULL")), "{first}");
+    assert_eq!(first["0:__AGENT_ID__"], "small", "{first}");
+    assert_eq!(run(&client, "large", 10), vec![(json!("SUCCEEDED"), json!("roomy")); 10]);
 }
 
 /// Document, section 2.7: -129. A submit of a tool that no agent has is refused, so it is the end of tasks whose archive vanishes.

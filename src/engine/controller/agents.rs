@@ -300,8 +300,8 @@ impl Agents {
         needs: &Requirements,
         has: impl Fn(SetId) -> bool,
     ) -> impl Iterator<Item = (&AgentId, &Agent)> {
-        self.agents.iter().filter(move |(_, agent)| {
-            let here = !agent.drained && agent.slot != Slot::Lost;
+        self.agents.iter().filter(move |(id, agent)| {
+            let here = !agent.drained && agent.slot != Slot::Lost && needs.allow(id);
             here && agent.offer.meets(needs) && agent.tools.is_none_or(|tools| has(tools.set))
         })
     }

@@ -39,6 +39,7 @@ mod effect;
 mod end_lines;
 mod end_logs;
 mod family;
+mod full_disks;
 mod gates;
 mod graph_status;
 mod graphs;

@@ -50,7 +50,7 @@ impl Parked {
     pub(super) fn best(&self, set: SetId, needs: &Requirements) -> Option<Suited<'_>> {
         let suited = self.0.get(&set)?.iter().filter(|(offer, _)| offer.meets(needs));
         let first = suited.filter_map(|(offer, parked)| {
-            let (number, id) = parked.first()?;
+            let (number, id) = parked.iter().find(|(_, id)| needs.allow(id))?;
             Some(((offer.tags.len(), offer.leases), *number, id))
         });
         first.min()

@@ -75,7 +75,7 @@ impl Queue {
 
     /// A task begins to wait.
     pub(super) fn enter(&mut self, now: Now, record: &TaskRecord) {
-        let needs = &record.policy.needs;
+        let needs = &*record.needs();
         if !self.lines.contains_key(needs) {
             let needs = Arc::new(needs.clone());
             self.gates.enter(now, &needs);
@@ -103,7 +103,7 @@ impl Queue {
         if let Some(Delay::Until(at)) = delay(record) {
             self.delayed.remove(&(at, record.id));
         }
-        let needs = &record.policy.needs;
+        let needs = &*record.needs();
         let Some(line) = self.lines.get_mut(needs) else { unreachable!("task {} waits in no line", record.id) };
         line.members -= 1;
         let was_head = line.lanes.remove(&record.tool, place(record));
@@ -127,7 +127,7 @@ impl Queue {
 
     /// A waiting task may start from here on.
     pub(super) fn make_ready(&mut self, now: Now, record: &TaskRecord) {
-        let needs = &record.policy.needs;
+        let needs = &*record.needs();
         let Some(line) = self.lines.get_mut(needs) else { unreachable!("task {} waits in no line", record.id) };
         self.may_seek |= !line.lanes.is_stocked(&record.tool);
         if line.lanes.insert(&record.tool, place(record)) {
@@ -137,7 +137,7 @@ impl Queue {
 
     /// Whether a present agent has the tool of this waiting task.
     pub(super) fn is_stocked(&self, record: &TaskRecord) -> bool {
-        self.lines.get(&record.policy.needs).is_some_and(|line| line.lanes.is_stocked(&record.tool))
+        self.lines.get(&*record.needs()).is_some_and(|line| line.lanes.is_stocked(&record.tool))
     }
 
     /// All agents are about to look for their tools. True if a task waits for that.
@@ -259,10 +259,10 @@ impl Queue {
         }
     }
 
-    /// The best task for an agent with these tools and this offer.
-    pub(super) fn best_for(&self, set: SetId, offer: &Offer) -> Option<TaskId> {
+    /// The best task for this agent with these tools and this offer.
+    pub(super) fn best_for(&self, set: SetId, offer: &Offer, agent: &AgentId) -> Option<TaskId> {
         let mut open = self.open.get(&set)?.iter();
-        open.find(|(_, needs)| offer.meets(needs)).map(|(place, _)| place.task)
+        open.find(|(_, needs)| offer.meets(needs) && needs.allow(agent)).map(|(place, _)| place.task)
     }
 
     /// The first task that `agent_for` finds an agent for, with that agent: of the agents with the smallest offer, the one
@@ -301,7 +301,7 @@ impl Queue {
         if let Some((gate, verdict)) = self.gates.obstacle(now, &record.policy.needs) {
             return Holdup::Gate(gate, verdict);
         }
-        let needs = &record.policy.needs;
+        let needs = &*record.needs();
         if !agents_with(&Requirements { exclusive: false, ..needs.clone() }, None) {
             return Holdup::NoSuchAgent;
         }
@@ -335,7 +335,7 @@ impl Queue {
 
     /// Whether a task is in its line.
     pub(super) fn is_ready(&self, record: &TaskRecord) -> bool {
-        self.lines.get(&record.policy.needs).is_some_and(|line| line.lanes.contains(&record.tool, place(record)))
+        self.lines.get(&*record.needs()).is_some_and(|line| line.lanes.contains(&record.tool, place(record)))
     }
 
     /// Whether a task is delayed.

@@ -5,6 +5,8 @@
 //! the first unpacking of a tool in any case, so that a kill is obeyed meanwhile. A program that the agent fetches is a tool
 //! as soon as it is there ([`super::sources`]).
 
+use std::error::Error;
+use std::io;
 use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
@@ -82,7 +84,7 @@ impl Preparation {
         let mut prepared = Prepared { dir, rest: rest.into_iter().collect(), out: None, streams: None };
         let outcome =
             self.write_files(job, &mut prepared.dir).and_then(|()| self.make_step(job, &mut prepared, Some(dir_pool)));
-        let outcome = outcome.map_err(|error| failure(&error));
+        let outcome = outcome.map_err(|error| unprepared(&error));
         Some(Outcome { task: job.task, prepared: Some(prepared), outcome })
     }
 
@@ -144,24 +146,25 @@ impl Preparation {
     fn prepare(&self, job: &Job, halt: &Arc<Halt>, dir_pool: Option<&mut DirPool>) -> Outcome {
         let (dir, rest) = match self.workspace.create(job.task) {
             Ok(created) => created,
-            Err(error) => return Outcome { task: job.task, prepared: None, outcome: Err(failure(&error)) },
+            Err(error) => return Outcome { task: job.task, prepared: None, outcome: Err(unprepared(&error)) },
         };
         let mut prepared = Prepared { dir, rest: rest.into_iter().collect(), out: None, streams: None };
         let filled = self.fill(job, &mut prepared.dir, halt);
-        let made = filled.and_then(|()| self.make_step(job, &mut prepared, dir_pool).map_err(|error| failure(&error)));
+        let made =
+            filled.and_then(|()| self.make_step(job, &mut prepared, dir_pool).map_err(|error| unprepared(&error)));
         let outcome = made.and_then(|()| streams(job)).map(|streams| prepared.streams = streams);
         Outcome { task: job.task, prepared: Some(prepared), outcome }
     }
 
     fn fill(&self, job: &Job, dir: &mut TaskDir, halt: &Arc<Halt>) -> Result<(), Failure> {
-        self.write_files(job, dir).map_err(|error| failure(&error))?;
+        self.write_files(job, dir).map_err(|error| unprepared(&error))?;
         if job.command.is_some() {
-            dir.make_folder(&job.tool).map_err(|error| failure(&error))?;
+            dir.make_folder(&job.tool).map_err(|error| unprepared(&error))?;
         } else {
             self.place(job, dir, halt)?;
         }
         if job.step.is_some() {
-            dir.make_step_folders().map_err(|error| failure(&error))?;
+            dir.make_step_folders().map_err(|error| unprepared(&error))?;
         }
         if let Some(tool) = self.snapshot(job) {
             dir.keep_for(&tool, job.step.is_some());
@@ -170,7 +173,10 @@ impl Preparation {
     }
 
     fn place(&self, job: &Job, dir: &TaskDir, halt: &Arc<Halt>) -> Result<(), Failure> {
-        let failed = |error: ToolError| Failure { exit_code: error.exit_code(), error: error.to_string() };
+        let failed = |error: ToolError| match unprepared(&error) {
+            failure @ Failure { exit_code: ExitCode::DISK_FULL, .. } => failure,
+            failure => Failure { exit_code: error.exit_code(), ..failure },
+        };
         let (Some(fetched), Some(source)) = (self.fetched(job), &job.source) else {
             return self.place_tool(job, dir.path(), halt.flag()).map_err(failed);
         };
@@ -232,6 +238,18 @@ fn awaited_streams(job: &Job) -> Option<&str> {
 /// A failure other than a missing or a broken archive (document, section 2.7).
 pub(super) fn failure(error: &dyn std::fmt::Display) -> Failure {
     Failure { exit_code: ExitCode::PREPARE_FAILED, error: error.to_string() }
+}
+
+/// The same, unless the cause is a full disk: another agent may have room.
+pub(super) fn unprepared(error: &(dyn Error + 'static)) -> Failure {
+    let exit_code = if is_full(error) { ExitCode::DISK_FULL } else { ExitCode::PREPARE_FAILED };
+    Failure { exit_code, error: error.to_string() }
+}
+
+/// Whether an error comes from a disk without room, or from a quota.
+fn is_full(error: &(dyn Error + 'static)) -> bool {
+    let full = |error: &io::Error| matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded);
+    error.downcast_ref::<io::Error>().is_some_and(full) || error.source().is_some_and(is_full)
 }
 
 /// The result of a preparation.

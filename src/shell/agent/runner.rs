@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use super::AgentError;
 use super::command::{CommandStart, CommandStarter, NotStarted};
-use super::preparation::{Outcome, Preparation, Prepared, Preparer, STDERR, STDOUT, failure};
+use super::preparation::{Outcome, Preparation, Prepared, Preparer, STDERR, STDOUT, failure, unprepared};
 use super::serving::Serving;
 use super::sources::{Halt, SourceTools};
 use super::{ending, fetch, leftovers};
@@ -220,7 +220,7 @@ impl Runner {
         // The record is written before the folder is made. Otherwise an agent could die and leave an unknown folder, or
         // another agent could take the folder for that of a dead agent.
         let record = self.record_of(&job, None);
-        let recorded = self.record.write(&record).map_err(|error| failure(&error));
+        let recorded = self.record.write(&record).map_err(|error| unprepared(&error));
         let halt = Halt::new(job.source.is_some()).map(Arc::new);
         let (halt, recorded) = match halt {
             Ok(halt) => (halt, recorded),

@@ -64,7 +64,7 @@ impl Controller {
         }
         loop {
             let agent = self.agents.get(id).filter(|agent| !agent.drained)?;
-            let task = self.tasks.queue().best_for(agent.tools?.set, &agent.offer)?;
+            let task = self.tasks.queue().best_for(agent.tools?.set, &agent.offer, id)?;
             if !self.skip_if_stopped(now, task) {
                 return Some(task);
             }

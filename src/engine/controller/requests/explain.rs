@@ -40,8 +40,14 @@ impl Controller {
                     *found = Holdup::Look(agent.clone());
                 }
             }
+            Some(found @ (Holdup::NoSuchAgent | Holdup::NoLease | Holdup::ToolElsewhere))
+                if record.full_rounds().next().is_some() && agents_with(&record.policy.needs, Some(&record.tool)) =>
+            {
+                *found = Holdup::DiskFull;
+            }
             Some(Holdup::Agents { is_one_idle, blocked, .. }) => {
-                let servers = || self.agents.all_with(&record.policy.needs, |set| sets.has(set, &record.tool));
+                let needs = record.needs();
+                let servers = || self.agents.all_with(&needs, |set| sets.has(set, &record.tool));
                 *is_one_idle = servers().any(|(_, agent)| agent.slot == Slot::Free);
                 *blocked = servers().find_map(|(id, agent)| self.blocked_agent(id, agent)).map(Box::new);
             }

@@ -10,6 +10,7 @@ mod down;
 mod explain;
 mod family;
 mod forget;
+mod full_disks;
 mod gates;
 mod graphs;
 mod history;

@@ -1,0 +1,100 @@
+//! Scenarios of agents whose disk is too full for a task.
+#![cfg(test)]
+
+use super::*;
+use crate::types::RoundEnd;
+
+impl World {
+    /// The agent has no room for the task.
+    fn is_full(&mut self, agent: &str, task: TaskId, round: u32) {
+        let result = RunResult::of(ExitCode::DISK_FULL, "cannot write /disk/x: No space left".to_owned());
+        assert_eq!(self.ends(agent, task, Round(round), result), None);
+    }
+
+    fn with_agents<const N: usize>(agents: [&str; N]) -> Self {
+        let mut world = Self::new();
+        for agent in agents {
+            world.park(agent);
+        }
+        world
+    }
+}
+
+#[test]
+fn a_task_goes_on_at_an_agent_with_room_and_counts_nothing() {
+    let mut world = World::with_agents(["a", "b", "c"]);
+    let task = world.submitted(&Fields::new().with(words::OPERATION, "x"));
+    world.is_full("a", task, 0);
+    world.is_full("b", task, 1);
+    let record = world.record(task);
+    assert_eq!(record.assignment().unwrap().agent.as_str(), "c");
+    assert_eq!(record.past.iter().map(|past| past.end).collect::<Vec<_>>(), [RoundEnd::DiskFull; 2]);
+    assert_eq!((record.counts.fails, record.counts.losses), (0, 0));
+    world.report("c", task, Round(2), Phase::Finished);
+    assert_eq!(world.outcome(task), Outcome::Succeeded);
+    let ended: Vec<_> = world.ended.iter().map(|round| words::round_outcome(round.outcome)).collect();
+    assert_eq!(ended, ["DISK_FULL", "DISK_FULL", "SUCCEEDED"]);
+}
+
+#[test]
+fn a_task_waits_for_a_busy_agent_while_the_full_one_runs_others() {
+    let mut world = World::with_agents(["b"]);
+    let other = world.submitted(&Fields::new().with(words::OPERATION, "x"));
+    world.park("a");
+    let task = world.submitted(&Fields::new().with(words::OPERATION, "x"));
+    world.is_full("a", task, 0);
+    assert_eq!(world.apply("a"), None);
+    let why = world.why(task);
+    assert!(why.contains("are busy") && why.contains("it has been with a and does not go there again"), "{why}");
+    assert!(
+        why.contains("the disk of agent a is full: cannot write /disk/x: No space left; free space there"),
+        "{why}"
+    );
+    let next = world.submitted(&Fields::new().with(words::OPERATION, "x"));
+    assert_eq!(world.apply("a"), Some((next, Round(0))), "what comes later is not held up");
+    world.report("a", next, Round(0), Phase::Finished);
+    world.restart();
+    assert_eq!(world.apply("a"), None, "a restart forgets nothing of this");
+    world.report("b", other, Round(0), Phase::Finished);
+    assert_eq!(world.apply("b").map(|(task, _)| task), Some(task));
+}
+
+#[test]
+fn a_task_for_which_no_agent_has_room_ends_and_names_them() {
+    let mut world = World::with_agents(["a", "b"]);
+    let task = world.submitted(&Fields::new().with(words::OPERATION, "x"));
+    world.is_full("a", task, 0);
+    world.is_full("b", task, 1);
+    assert_eq!(world.outcome(task), Outcome::Failed);
+    let result = world.record(task).result().cloned().unwrap();
+    assert_eq!(result.exit_code, ExitCode::PREPARE_FAILED);
+    let why = &result.error;
+    assert!(why.starts_with("the disk of agent b is full: cannot write /disk/x: No space left; free space"), "{why}");
+    assert!(why.ends_with("; earlier, there was no room for the task at a"), "{why}");
+    // Another round on request forgets that.
+    world.told(TASK_RETRY, task);
+    assert!(world.apply("a").is_some());
+}
+
+#[test]
+fn a_task_says_that_only_full_agents_are_left() {
+    let mut world = World::with_agents(["b"]);
+    let other = world.submitted(&Fields::new().with(words::OPERATION, "x"));
+    world.park("a");
+    let task = world.submitted(&Fields::new().with(words::OPERATION, "x"));
+    world.is_full("a", task, 0);
+    world.report("b", other, Round(0), Phase::Finished);
+    let _ = world.say("b", FromAgent::Exit);
+    let why = world.why(task);
+    assert!(why.starts_with("no other agent here may run it; it has been with a"), "{why}");
+    assert_eq!(world.apply("c"), Some((task, Round(1))));
+}
+
+#[test]
+fn a_killed_task_goes_nowhere_else() {
+    let mut world = World::with_agents(["a", "b"]);
+    let task = world.submitted(&Fields::new().with(words::OPERATION, "x"));
+    world.kill(task);
+    world.is_full("a", task, 0);
+    assert_eq!(world.outcome(task), Outcome::Killed);
+}
