@@ -28,6 +28,7 @@ mod run;
 mod source;
 mod step;
 mod task;
+mod task_files;
 pub mod tdf;
 mod term;
 mod time;
@@ -73,6 +74,7 @@ pub use source::{
 };
 pub use step::{Inputs, InvalidLocation, Provided, StepContext, StepRole, checked_location};
 pub use task::{Acknowledgement, Assignment, Kill, KillCause, PastRound, RoundEnd, TaskRecord, TaskState};
+pub use task_files::{FileName, FilePattern, InvalidFileName, KeptFile, KeptFiles, TaskFiles};
 pub use term::{Prior, Term, Wanted};
 pub use time::{Mono, Now, SECONDS_MAX, Wall};
 pub use tool::{InvalidToolName, ToolName};

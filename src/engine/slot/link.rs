@@ -224,3 +224,10 @@ impl Slot {
         self.timers.set(Timer::Heartbeat, now.mono + self.settings.heartbeat_interval);
     }
 }
+
+impl super::Slot {
+    /// Short enough that a lost APPLY is soon repeated.
+    pub(super) fn apply_wait(&self) -> Duration {
+        self.settings.heartbeat_interval * 2
+    }
+}

@@ -6,7 +6,8 @@
 //! | Preparing | prepared | Starting, or Ended if it failed or is to be killed |
 //! | Starting | started; did not start | Running; Ended: both are [`State::Run`] |
 //! | Running | run.sh has ended, or cannot be ended ([`super::foreign`]) | Ended |
-//! | Ended | no process of the tree is left | Removing |
+//! | Ended | no process of the tree is left | Keeping if its task names outputs, otherwise Removing |
+//! | Keeping | its files are kept | Removing |
 //! | Removing | the folder is gone | Finished |
 //! | Finished | reported, or no report is wanted | Free, or Held |
 //! | Held | no process of the tree is left | Free |
@@ -42,7 +43,7 @@ pub(super) enum Run {
 pub(super) struct Taken {
     pub(super) job: Job,
     pub(super) state: State,
-    times: PhaseTimes,
+    pub(super) times: PhaseTimes,
     /// Start of run.sh.
     since: Option<Mono>,
     /// Whether it must end, or had to when it ended.
@@ -51,7 +52,7 @@ pub(super) struct Taken {
     pub(super) told: bool,
     /// The locations that it provides, once it has ended.
     provided: Option<Box<Provided>>,
-    fate: Fate,
+    pub(super) fate: Fate,
     /// How long an exclusive run may continue; `None` for other runs, and when no process of it is left.
     hold: Option<Hold>,
     /// Whether a process of it could not be signalled.
@@ -81,6 +82,10 @@ pub(super) enum State {
     },
     /// run.sh is running, or has ended and may have left processes behind.
     Run(RunMachine<RunResult>),
+    /// Files of the run are kept with its task.
+    Keeping {
+        result: RunResult,
+    },
     Removing {
         result: RunResult,
     },
@@ -112,7 +117,7 @@ impl Run {
         self.taken().is_some_and(|run| matches!(run.state, State::Finished { .. }))
     }
 
-    fn taken(&self) -> Option<&Taken> {
+    pub(super) fn taken(&self) -> Option<&Taken> {
         match self {
             Self::Free | Self::Held => None,
             Self::Taken(run) => Some(run),
@@ -176,7 +181,8 @@ impl Run {
 
     /// It gives way to a stop: unless its result is known already, another agent will run the task.
     pub(super) fn give_way(&mut self) {
-        if !self.has_ended() {
+        // Without its files, a result is not complete.
+        if !self.has_ended() || self.is_keeping() {
             self.unwanted();
         }
     }
@@ -190,9 +196,11 @@ impl Run {
             _ if run.fate == Fate::GivenUp => return None,
             State::Preparing | State::Starting { .. } => (Phase::Preparing, None),
             State::Run(RunMachine { end: None, .. }) => (Phase::Running, None),
-            State::Run(RunMachine { end: Some(result), .. }) | State::Removing { result } => {
-                (Phase::Ended, Some(result.clone()))
-            }
+            // A result without the files would count if the agent died meanwhile.
+            State::Run(_) | State::Keeping { .. } if run.has_outputs() => (Phase::Ended, None),
+            State::Run(RunMachine { end: Some(result), .. })
+            | State::Keeping { result }
+            | State::Removing { result } => (Phase::Ended, Some(result.clone())),
             State::Finished { result } => (Phase::Finished, Some(result.clone())),
         };
         let (task, round) = (run.job.task, Some(run.job.round));
@@ -340,11 +348,9 @@ impl Slot {
             Step::Signal(signal) => self.effects.push_back(Effect::Signal(signal)),
             Step::Sweep(signal) => self.effects.extend([Effect::Signal(signal), Effect::CheckTree]),
             Step::Over | Step::Withstood => {
-                if let Some(result) = machine.end.take() {
-                    run.state = State::Removing { result };
-                }
+                let close = machine.end.take().map(|result| run.close(result));
                 self.release_lease();
-                self.effects.push_back(Effect::Remove);
+                self.effects.push_back(close.unwrap_or(Effect::Remove));
             }
         }
     }

@@ -11,6 +11,7 @@ pub mod down;
 pub mod drain;
 pub mod exit;
 pub mod explain;
+pub mod file;
 pub mod forget;
 pub mod gate;
 pub mod graph;
@@ -179,6 +180,10 @@ said! {
         ToolRemove(ToolName, Arc<str>) = tool::TOOL_REMOVE;
         /// The changes of the name of a tool.
         ToolLog(ToolName) = tool::TOOL_LOG;
+        /// A part of a file for tasks.
+        FilePut(Box<file::FilePut>) = file::FILE_PUT;
+        /// Ask for a part of a file of a task.
+        FileGet(tool::ToolGet) = file::FILE_GET;
         /// A location for the steps downstream of a running task.
         StepProviding(Box<step::Providing>) = step::STEP_PROVIDING;
         /// The early end of a step.

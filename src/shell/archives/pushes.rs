@@ -1,4 +1,4 @@
-//! Pushed archives: parts of them are appended until the archive is complete.
+//! Pushed archives and files that are put: parts of them are appended until they are complete.
 
 use std::fs::{self, File};
 use std::io::{self, Write as _};
@@ -6,15 +6,16 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::PathBuf;
 
 use super::{ArchiveStore, INCOMING, digest_of, refused};
-use crate::engine::controller::Written;
+use crate::engine::controller::{FileWritten, Written};
 use crate::protocol::Refusal;
 use crate::protocol::code::Code;
+use crate::protocol::requests::file::FilePut;
 use crate::protocol::requests::tool::{ToolLogRow, ToolPut};
 use crate::shell::clock;
 use crate::types::{HeldTool, ToolName};
 
-/// Archives that may be incomplete at the same time; the one that has waited longest for its next part makes room.
-const INCOMING_MAX: usize = 16;
+/// Archives and files that may be incomplete at the same time; the one that has waited longest for its next part makes room.
+const INCOMING_MAX: usize = 256;
 
 impl ArchiveStore {
     /// Writes a part, unless it does not begin where the earlier ones end.
@@ -27,7 +28,7 @@ impl ArchiveStore {
             return self.name(put);
         }
         let path = self.dir.join(INCOMING).join(put.digest.to_string());
-        let end = self.append(&path, put).map_err(failed)?;
+        let end = self.append(&path, (put.total, put.offset), &put.data).map_err(failed)?;
         if end < put.total {
             return Ok(Written::Part(end));
         }
@@ -50,25 +51,54 @@ impl ArchiveStore {
         self.name(put)
     }
 
+    /// Writes a part of a file, unless it does not begin where the earlier ones end.
+    ///
+    /// # Errors
+    /// When the disk is full, or the complete file is not the announced one.
+    pub(super) fn write_file(&mut self, put: &FilePut) -> Result<FileWritten, Refusal> {
+        let digest = put.digest;
+        let failed = |error: io::Error| {
+            let message = format!("cannot write the file {} into the store: {error}", digest.short());
+            Refusal::new(Code::LimitReached, message)
+        };
+        let written = |end, is_whole| FileWritten { digest, end, is_whole };
+        if self.is_right(&digest).map_err(failed)? {
+            let end = fs::metadata(self.path(&digest)).map_err(failed)?.len();
+            return Ok(written(end, true));
+        }
+        let path = self.dir.join(INCOMING).join(digest.to_string());
+        let end = self.append(&path, (put.total, put.offset), &put.data).map_err(failed)?;
+        if end < put.total {
+            return Ok(written(end, false));
+        }
+        if File::open(&path).and_then(|file| digest_of(&file)).map_err(failed)? != digest {
+            fs::remove_file(&path).map_err(failed)?;
+            let message = format!("the bytes that arrived are not those of the file {}; send it again", digest.short());
+            return Err(Refusal::new(Code::BadField, message));
+        }
+        self.publish(&path, &digest).map_err(failed)?;
+        Ok(written(end, true))
+    }
+
     /// Number of bytes that are there after this part.
-    fn append(&self, path: &PathBuf, put: &ToolPut) -> io::Result<u64> {
+    fn append(&self, path: &PathBuf, (total, offset): (u64, u64), data: &[u8]) -> io::Result<u64> {
         if !path.exists() {
             self.make_room()?;
         }
         let mut file = fs::OpenOptions::new().append(true).create(true).mode(0o600).open(path)?;
         let end = file.metadata()?.len();
-        if end > put.total {
+        if end > total {
             file.set_len(0)?;
             return Ok(0);
         }
-        if end != put.offset || put.data.is_empty() {
+        if end != offset || data.is_empty() {
             return Ok(end);
         }
-        if let Err(error) = file.write_all(&put.data) {
+        if let Err(error) = file.write_all(data) {
             file.set_len(end)?;
             return Err(error);
         }
-        Ok(end + put.data.len() as u64)
+        Ok(end + data.len() as u64)
     }
 
     fn make_room(&self) -> io::Result<()> {
