@@ -236,6 +236,7 @@ mod tests {
         for name in ["a", "a.mov", "sub/dir/a b", "..a", "a..", ".hidden", "\u{e4}"] {
             assert_eq!(FileName::new(name).map(|name| name.to_string()), Ok(name.to_owned()));
         }
+        let many_parts = "a/".repeat(600) + "a";
         let cases = [
             ("", Empty),
             ("/etc/passwd", Absolute),
@@ -248,7 +249,7 @@ mod tests {
             ("a\nb", Control),
             ("a\0", Control),
             (&"a".repeat(256), Long),
-            (&"a/".repeat(600).trim_end_matches('/').to_owned(), Long),
+            (&many_parts, Long),
         ];
         for (name, why) in cases {
             assert_eq!(FileName::new(name), Err(why), "{name:?}");

@@ -254,7 +254,7 @@ enum Work {
 
 /// The result of the thread.
 pub(super) enum Done {
-    Prepared(Outcome),
+    Prepared(Box<Outcome>),
     Kept(TaskId, KeptFiles),
 }
 
@@ -279,7 +279,7 @@ impl Preparer {
         let its_preparation = Arc::clone(&preparation);
         let thread = Background::start("prepare", move |work, done| {
             done(match work {
-                Work::Prepare(job, halt) => Done::Prepared(its_preparation.prepare(&job, &halt, None)),
+                Work::Prepare(job, halt) => Done::Prepared(Box::new(its_preparation.prepare(&job, &halt, None))),
                 Work::Keep(job, folder, halt) => Done::Kept(job.task, its_preparation.keep(&job, &folder, &halt)),
             });
         })?;

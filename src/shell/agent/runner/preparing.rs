@@ -8,6 +8,7 @@ use super::{Run, Runner};
 use crate::engine::slot::Slot;
 use crate::protocol::requests::apply::Job;
 use crate::shell::clock;
+use crate::shell::workspace::ToolFolder;
 use crate::types::{ExitCode, KeptFiles};
 
 impl Runner {
@@ -36,7 +37,7 @@ impl Runner {
     pub(in crate::shell::agent) fn prepared(&mut self, slot: &mut Slot) {
         while let Some(done) = self.preparer.poll_done() {
             match done {
-                Done::Prepared(outcome) => self.take(outcome, slot),
+                Done::Prepared(outcome) => self.take(*outcome, slot),
                 Done::Kept(task, kept) => slot.handle_kept(task, kept),
             }
         }
@@ -47,7 +48,7 @@ impl Runner {
         let Some(Run { job, halt, folder: Some(Prepared { dir, .. }), .. }) = &self.run else {
             unreachable!("a run is kept without its folder")
         };
-        let opened = dir.tool_folder(&job.tool).and_then(|folder| folder.into_owned());
+        let opened = dir.tool_folder(&job.tool).and_then(ToolFolder::into_owned);
         match opened {
             Ok(folder) => self.preparer.keep(job, folder, halt),
             Err(error) => {
