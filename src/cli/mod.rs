@@ -10,7 +10,7 @@ mod change;
 mod command;
 mod connect;
 mod exit;
-mod files;
+mod file;
 mod host;
 mod later;
 mod output;

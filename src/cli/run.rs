@@ -17,7 +17,7 @@ use rustix::process::geteuid;
 use super::Session;
 use super::caller::caller;
 use super::exit::{self, Failure};
-use super::files;
+use super::file;
 use super::get::{Getter, Target};
 use super::host::at_controller;
 use super::output::note;
@@ -69,7 +69,7 @@ pub(super) fn run(session: &mut Session, args: &RunArgs) -> Result<u8, Failure> 
     let (submission, files) = args.task.with_files(submission(session, args)?)?;
     at_controller(session, &mut signals, None, |session, signals, place| {
         let client = Client::secured(&session.config, &place.endpoint)?;
-        files::send(&session.config, &client, &files)?;
+        file::send(&session.config, &client, &files)?;
         run_at(session, signals, &client, (&submission, args.task.has_outputs()))
     })
 }

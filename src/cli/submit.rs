@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::Session;
 use super::command::CommandArgs;
 use super::exit::Failure;
-use super::files::{self, FileArgs, LocalFile};
+use super::file::{self, FileArgs, LocalFile};
 use super::output::note;
 use super::parameter::{self, Parameter};
 use super::policy::{self, PolicyArgs};
@@ -164,7 +164,7 @@ pub(super) fn run(session: &mut Session, args: &SubmitArgs) -> Result<u8, Failur
     let submission = args.task.submission(session.global.is_elsewhere()?)?;
     let (submission, files) = args.task.with_files(submission)?;
     let client = session.client()?;
-    files::send(&session.config, &client, &files)?;
+    file::send(&session.config, &client, &files)?;
     let submitted = hand_over(&client, &submission)?;
     if session.out.is_json() {
         session.out.value(&serde_json::json!({

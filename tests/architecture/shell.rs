@@ -34,6 +34,7 @@ pub(crate) const SHELL: &[(&str, &[&str])] = &[
     ("runs", &["process", "removal"]),
     ("tools", &["clock", "file_digest", "file_stamp", "removal", "trust"]),
     ("archives", &["background", "clock", "file_digest", "file_stamp", "tools"]),
+    ("file_sender", &["archives"]),
     ("incidents", &["clock"]),
     ("door", &["port"]),
     ("history", &["background", "clock", "door", "incidents", "logging"]),
@@ -141,6 +142,8 @@ pub(crate) const SHELL: &[(&str, &[&str])] = &[
             // A fetch of a tool has a connection of its own.
             "endpoint",
             "file_digest",
+            "file_sender",
+            "file_stamp",
             "guard",
             "limits",
             "lock",

@@ -29,7 +29,9 @@ pub(super) fn place(
     if files.inputs.is_empty() {
         return Ok(());
     }
-    let folder = dir.tool_folder(&job.tool).map_err(|error| super::preparation::failure(&error))?;
+    let folder = dir
+        .tool_folder(&job.tool)
+        .map_err(|error| Failure { exit_code: ExitCode::PREPARE_FAILED, error: error.to_string() })?;
     for (name, digest) in &files.inputs {
         let failed = |exit_code, why: &dyn std::fmt::Display| Failure {
             exit_code,

@@ -4,7 +4,7 @@
 //!
 //! | owner | does |
 //! |---|---|
-//! | the client (`cli/files.rs`) | names inputs by digest (`__IN__`) and patterns of outputs (`__OUT__`), and puts what the controller lacks before it submits |
+//! | the client (`cli/file.rs`) | names inputs by digest (`__IN__`) and patterns of outputs (`__OUT__`), and puts what the controller lacks before it submits |
 //! | the controller (here, and the `files` of the catalog) | refuses a submit whose inputs it does not hold, counts the tasks that name each file, and removes files that none names |
 //! | the thread of the archives (`shell/archives`) | has the files, beside the archives of tools: by digest, checked before they count |
 //! | the agent (`shell/agent/inputs.rs`) | fetches each input once per machine, as an archive of a tool, and puts a copy into the folder of the run |
