@@ -142,7 +142,8 @@
 //! A controller that starts reads the store and continues: waiting tasks keep their order, and a run is adopted when its
 //! agent reports it. Because a first dispatch does not wait for the disk, a controller can die between the two. The next
 //! controller then believes the agent's report; if another agent gets the task before that report, it gets the next round,
-//! which fences the first run off. An agent keeps its reports until they are confirmed. The remains of a killed agent are
+//! which fences the first run off. A fetched program with a key, such as a run of TDF, must not begin twice: it waits until every
+//! agent that is in contact has named its run. An agent keeps its reports until they are confirmed. The remains of a killed agent are
 //! ended at once: by its supervisor, or, if it was started alone, by its guard ([`shell::guard`]). The guard finds them by
 //! the run record and by the mark in the environment of every process of a run. If both were killed, the next agent that
 //! starts does the same.

@@ -47,11 +47,12 @@ fn insecure(config: &Config) -> Option<String> {
 
 fn open_prompts(config: &Config) -> Option<String> {
     let prompt = &config.prompt;
-    let is_guarded = prompt.secret.is_some() || config.controller.allow_insecure;
+    let has_keys = config.network.curve_server.is_some();
+    let is_guarded = has_keys || prompt.secret.is_some() || config.controller.allow_insecure;
     (prompt.is_open() && !is_guarded).then(|| {
         format!(
             "prompt.BIND is {}, which other machines can reach, and any client that reaches the port can read prompts and report \
-             them as done; use a loopback address such as 127.0.0.1, set prompt.SECRET, or set ALLOW_INSECURE = true if \
+             them as done; use a loopback address such as 127.0.0.1, CURVE keys, set prompt.SECRET, or set ALLOW_INSECURE = true if \
              you trust the whole network",
             prompt.bind
         )

@@ -1,15 +1,16 @@
 //! The files and the environment variables for a tool (document, section 3.2; design, section 7).
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::net::IpAddr;
 use std::time::Duration;
 
 use super::code::shown;
-use super::json;
+use super::json::ObjectWriter;
 use super::requests::apply::{self, Job};
 use super::requests::submit::TASK_SUBMIT;
 use super::{locations, step_files, words};
-use crate::types::{Defer, Fields, Labels, Round, SECONDS_MAX, Scalar, TaskId};
+use crate::types::{Defer, Labels, Round, SECONDS_MAX, Scalar, TaskId};
 
 /// The endpoint of the controller for a tool, in `controller.info` and in its environment; a client that it starts uses it.
 pub const CONTROLLER_ADDRESS: &str = "CONTROLLER_ADDRESS";
@@ -39,21 +40,29 @@ pub fn task_info(job: &Job) -> String {
     for (name, value) in task_fields(job).iter().filter(|(name, _)| !is_in_json_only(name)) {
         escape(name, |c| c == '=', &mut text);
         text.push('=');
-        escape(&value.to_string(), |_| false, &mut text);
+        escape(&text_of(value), |_| false, &mut text);
         text.push('\n');
     }
     text
 }
 
+/// Bytes that the `task.json` of a short command has at most.
+const JSON_BYTES: usize = 512;
+
 /// `task.json`: the same fields as one JSON object.
 #[must_use]
 pub fn task_json(job: &Job) -> Vec<u8> {
-    let mut text = json::members(&task_fields(job));
-    if let Some(step) = &job.step {
-        // Writing into a String cannot fail.
-        let _ = write!(text, ",\"{}\":{}", words::INPUTS, locations::to_text(&step.inputs));
+    let mut text = Vec::with_capacity(JSON_BYTES);
+    let mut writer = ObjectWriter::new(&mut text);
+    for (name, value) in &task_fields(job) {
+        writer.scalar(name, value);
     }
-    format!("{{{text}}}\n").into_bytes()
+    if let Some(step) = &job.step {
+        writer.literal(words::INPUTS, locations::to_text(&step.inputs));
+    }
+    writer.end();
+    text.push(b'\n');
+    text
 }
 
 /// `controller.info`: the endpoint of the controller, and the address at which the task runs.
@@ -68,19 +77,23 @@ pub fn controller_info(controller: &str, agent: IpAddr) -> String {
 /// The prefix keeps a parameter from being used as `PATH` or `LD_PRELOAD`. A name that is not an identifier, or a value
 /// with a NUL byte, is not possible in an environment; it is in `task.json`, as are long fields of the service.
 #[must_use]
-pub fn environment(job: &Job, controller: &str, agent: IpAddr) -> Vec<(String, String)> {
-    let mut variables =
-        vec![(CONTROLLER_ADDRESS.to_owned(), controller.to_owned()), ("AGENT_IP".to_owned(), agent.to_string())];
-    for (name, value) in task_fields(job).iter() {
-        let value = value.to_string();
+pub fn environment<'a>(job: &'a Job, controller: &'a str, agent: IpAddr) -> Vec<(Cow<'a, str>, Cow<'a, str>)> {
+    let mut variables: Vec<(Cow<'a, str>, Cow<'a, str>)> =
+        vec![(CONTROLLER_ADDRESS.into(), controller.into()), ("AGENT_IP".into(), agent.to_string().into())];
+    for (name, value) in task_fields(job) {
         let identifier = name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
-        if !identifier || value.contains('\0') || is_in_json_only(name) {
+        let value = match value {
+            Cow::Borrowed(value) => text_of(value),
+            Cow::Owned(value) => Cow::Owned(value.to_string()),
+        };
+        if !identifier || value.contains('\0') || is_in_json_only(&name) {
             continue;
         }
         let service = name.starts_with("__") && name.ends_with("__");
-        variables.push((if service { name.to_owned() } else { format!("PARAM_{name}") }, value));
+        variables.push((if service { name } else { format!("PARAM_{name}").into() }, value));
     }
-    variables.extend(job.step.iter().flat_map(|step| step_files::variables(step)));
+    let of_step = job.step.iter().flat_map(|step| step_files::variables(step));
+    variables.extend(of_step.map(|(name, value)| (name.into(), value.into())));
     variables
 }
 
@@ -124,15 +137,29 @@ pub fn defer(text: &str) -> (Defer, Vec<String>) {
     (defer, bad)
 }
 
-fn task_fields(job: &Job) -> Fields {
-    let mut fields = Fields::new().with(words::TYPE, TASK_SUBMIT.word);
-    for (name, value) in job.fields.iter() {
-        fields.set(name, value.clone());
+/// The fields that a run sees, in order, each name once. A short task writes them three times, so that nothing is copied.
+fn task_fields(job: &Job) -> Vec<(Cow<'_, str>, Cow<'_, Scalar>)> {
+    let of_step = job.step.as_ref().map(|step| apply::step_fields(step)).unwrap_or_default();
+    let own: [(&str, Scalar); 2] =
+        [(words::TASK_ID, job.task.to_string().into()), (words::ROUND, Scalar::from(job.round.0))];
+    let is_replaced = |name: &str| {
+        name == words::TYPE || of_step.get(name).is_some() || own.iter().any(|(replacing, _)| *replacing == name)
+    };
+    let submitted = job.fields.iter().filter(|(name, _)| !is_replaced(name));
+    let mut fields = Vec::with_capacity(1 + job.fields.len() + of_step.len() + own.len());
+    fields.push((Cow::Borrowed(words::TYPE), Cow::Owned(Scalar::from(TASK_SUBMIT.word))));
+    fields.extend(submitted.map(|(name, value)| (Cow::Borrowed(name), Cow::Borrowed(value))));
+    fields.extend(of_step.iter().map(|(name, value)| (Cow::Owned(name.to_owned()), Cow::Owned(value.clone()))));
+    fields.extend(own.into_iter().map(|(name, value)| (Cow::Borrowed(name), Cow::Owned(value))));
+    fields
+}
+
+/// A value as a line shows it.
+fn text_of(value: &Scalar) -> Cow<'_, str> {
+    match value {
+        Scalar::Text(text) => Cow::Borrowed(text),
+        Scalar::Null | Scalar::Bool(_) | Scalar::Number(_) => Cow::Owned(value.to_string()),
     }
-    if let Some(step) = &job.step {
-        apply::step_fields(step).iter().for_each(|(name, value)| fields.set(name, value.clone()));
-    }
-    fields.with(words::TASK_ID, job.task.to_string()).with(words::ROUND, Scalar::from(job.round.0))
 }
 
 fn escape(text: &str, also: impl Fn(char) -> bool, out: &mut String) {
@@ -160,7 +187,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::types::{PortName, StepContext, StepName, StepRole, ToolName};
+    use crate::types::{Fields, PortName, StepContext, StepName, StepRole, ToolName};
 
     fn job(fields: Fields) -> Job {
         Job {
@@ -218,7 +245,7 @@ mod tests {
         let info = task_info(&job);
         assert!(info.contains("\n__STEP__=s\n__ROLE__=MAIN\n__PARTITION__=3\n") && !info.contains("INPUT"), "{info}");
         let variables = environment(&job, "", IpAddr::from([127, 0, 0, 1]));
-        let has = |name: &str, value: &str| variables.contains(&(name.to_owned(), value.to_owned()));
+        let has = |name: &str, value: &str| variables.contains(&(name.into(), value.into()));
         assert!(has("__PARTITION__", "3") && has("INPUT_in", "a b\n") && has("__STEP__", "s"), "{variables:?}");
     }
 
@@ -237,7 +264,7 @@ mod tests {
     fn a_parameter_cannot_become_path() {
         let job = job(Fields::new().with("PATH", "/evil").with("a-b", "1").with("nul", "\0").with("__GIVEN_ID__", "g"));
         let names: Vec<_> = environment(&job, "tcp://127.0.0.1:1", IpAddr::from([127, 0, 0, 1])).into_iter().collect();
-        let value = |name: &str| names.iter().find(|(n, _)| n == name).map(|(_, v)| v.as_str());
+        let value = |name: &str| names.iter().find(|(n, _)| n == name).map(|(_, v)| &**v);
         assert_eq!((value("PATH"), value("PARAM_PATH")), (None, Some("/evil")));
         assert_eq!((value("__GIVEN_ID__"), value("PARAM_nul"), value("PARAM_a-b")), (Some("g"), None, None));
     }

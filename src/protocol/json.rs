@@ -59,6 +59,9 @@ impl FieldLimits {
 
 const MAX: usize = usize::MAX;
 
+/// Fields of a usual message. A list that grows step by step costs more than the rest of the reading.
+const FIELDS_EXPECTED: usize = 16;
+
 /// A refused text, with the fields that could be read, so that the answer can refer to them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rejected {
@@ -145,7 +148,7 @@ impl<'de> Visitor<'de> for FlatObject<'_> {
     }
 
     fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<Fields, A::Error> {
-        let mut fields = Fields::new();
+        let mut fields = Fields::with_capacity(FIELDS_EXPECTED.min(self.limits.fields));
         while let Some(name) = map.next_key::<String>()? {
             if fields.get(&name).is_some() {
                 return Err(A::Error::custom(format_args!("field {} occurs twice", shown(&name))));

@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | worker | `JOIN` | `msg`: the worker's id; llts adds `secret`, `splits`: true for a worker that finds messages in the stream, and an [`Offer`] |
 //! | worker | `REQUEST_ACK`, `CHECK_ACK` | `req_id`, as received |
-//! | worker | `DONE`, `FAILED` | `msg`: any text; the file follows from the worker |
+//! | worker | `DONE`, `FAILED` | `msg`: any text; the file follows from the worker; llts adds `lost`: true to a FAILED whose command was killed from outside |
 //! | worker | `USAGE_LIMITED` | llts adds `retry_after`, in seconds, and `scope`: "worker" if no other worker is affected |
 //! | worker | `RESULT` | added by llts, for a master that takes results: a [`ResultPart`] |
 //! | worker | `LEAVE` | |
@@ -84,6 +84,7 @@ const FILE: &str = "file";
 const TIMEOUT: &str = "timeout";
 const RETRY_AFTER: &str = "retry_after";
 const SCOPE: &str = "scope";
+const LOST: &str = "lost";
 
 /// The value of `scope` for a limit of one worker.
 const WORKER: &str = "worker";
@@ -130,6 +131,8 @@ pub enum FromWorker {
     Failed {
         /// A text for people.
         reason: String,
+        /// Whether its command was killed from outside, which says nothing about the prompt: it has no results.
+        is_loss: bool,
     },
     /// The service behind the worker is limited for a while.
     UsageLimited {
@@ -205,7 +208,11 @@ impl FromWorker {
             Self::RequestAck(id) => message(kind::REQUEST_ACK, "", |out| out.text(REQ_ID, id.as_str())),
             Self::CheckAck(id) => message(kind::CHECK_ACK, "", |out| out.text(REQ_ID, id.as_str())),
             Self::Done { text } => message(kind::DONE, text, |_| {}),
-            Self::Failed { reason } => message(kind::FAILED, reason, |_| {}),
+            Self::Failed { reason, is_loss } => message(kind::FAILED, reason, |out| {
+                if *is_loss {
+                    out.literal(LOST, true);
+                }
+            }),
             Self::UsageLimited { retry_after, is_local, reason } => message(kind::USAGE_LIMITED, reason, |out| {
                 out.maybe(RETRY_AFTER, retry_after.as_ref().map(Duration::as_secs_f64));
                 out.maybe_text(SCOPE, is_local.then_some(WORKER));
@@ -233,7 +240,10 @@ impl FromWorker {
             kind::REQUEST_ACK => Self::RequestAck(RequestId::new(needed(&fields, REQ_ID, &kind)?)),
             kind::CHECK_ACK => Self::CheckAck(RequestId::new(needed(&fields, REQ_ID, &kind)?)),
             kind::DONE => Self::Done { text: text(&fields, MSG).unwrap_or_default() },
-            kind::FAILED => Self::Failed { reason: text(&fields, MSG).unwrap_or_default() },
+            kind::FAILED => Self::Failed {
+                reason: text(&fields, MSG).unwrap_or_default(),
+                is_loss: matches!(fields.get(LOST), Some(Scalar::Bool(true))),
+            },
             kind::USAGE_LIMITED => Self::UsageLimited {
                 retry_after: duration(&fields, RETRY_AFTER),
                 is_local: text(&fields, SCOPE).is_some_and(|scope| scope == WORKER),
@@ -305,7 +315,7 @@ impl fmt::Debug for FromWorker {
             Self::RequestAck(id) => f.debug_tuple("RequestAck").field(id).finish(),
             Self::CheckAck(id) => f.debug_tuple("CheckAck").field(id).finish(),
             Self::Done { text } => f.debug_struct("Done").field("text", text).finish(),
-            Self::Failed { reason } => f.debug_struct("Failed").field("reason", reason).finish(),
+            Self::Failed { reason, .. } => f.debug_struct("Failed").field("reason", reason).finish(),
             Self::UsageLimited { retry_after, reason, .. } => {
                 f.debug_struct("UsageLimited").field("retry_after", retry_after).field("reason", reason).finish()
             }

@@ -9,15 +9,17 @@
 
 use std::collections::BTreeMap;
 use std::env;
-use std::fs::{self, DirBuilder, File};
+use std::fs::{DirBuilder, File};
 use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
 use crate::config::CurveClientFiles;
 use crate::types::nearest;
+
+use super::replace::{PRIVATE, replace};
 
 /// A longer file is not ours.
 const FILE_BYTES_MAX: u64 = 1 << 20;
@@ -167,14 +169,10 @@ impl Contexts {
     fn write(&self) -> Result<(), ContextError> {
         let failed = |source| ContextError::Io { what: "write", path: self.path.clone(), source };
         let text = toml::to_string(&self.text).map_err(|error| failed(io::Error::other(error)))?;
-        let new = self.path.with_extension("toml.new");
         let write = || {
             let folder = self.path.parent().unwrap_or(Path::new("/"));
             DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
-            let mut file = File::options().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
-            file.write_all(text.as_bytes())?;
-            file.sync_all()?;
-            fs::rename(&new, &self.path)
+            replace(&self.path, PRIVATE, |file| file.write_all(text.as_bytes()))
         };
         write().map_err(failed)
     }
@@ -188,6 +186,8 @@ fn file() -> Result<PathBuf, ContextError> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     fn context(address: &str) -> Context {

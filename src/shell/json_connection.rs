@@ -2,12 +2,14 @@
 //! would block; used by the loop, which it never blocks.
 
 use std::io::{self, Read, Write};
-use std::net::{Shutdown, TcpStream, ToSocketAddrs};
+use std::net::{Shutdown, TcpStream};
 use std::os::fd::AsFd as _;
 use std::time::Duration;
 
 use rustix::net::sockopt;
 
+use super::json_dial::{DialError, Dialled, Server, dial};
+use super::json_wire::{Decoded, Wire};
 use super::one_job::OneJob;
 use super::readable::PollSet;
 use crate::protocol::prompt::Splitter;
@@ -33,8 +35,7 @@ const READ_BYTES: usize = 64 << 10;
 
 /// The connection of a worker to its server, from each attempt to its end.
 pub(super) struct ServerLink {
-    host: String,
-    port: u16,
+    server: Server,
     /// Maximum bytes of a message of the server.
     read_bytes_max: usize,
     /// Maximum bytes that are queued for a server that does not read.
@@ -44,19 +45,20 @@ pub(super) struct ServerLink {
 
 enum State {
     Closed,
-    Dialling(OneJob<Result<TcpStream, String>>),
+    Dialling(OneJob<Result<Dialled, DialError>>),
     Open(Connection),
 }
 
 impl ServerLink {
-    pub(super) const fn new(host: String, port: u16, read_bytes_max: usize, out_bytes_max: usize) -> Self {
-        Self { host, port, read_bytes_max, out_bytes_max, state: State::Closed }
+    pub(super) const fn new(server: Server, read_bytes_max: usize, out_bytes_max: usize) -> Self {
+        Self { server, read_bytes_max, out_bytes_max, state: State::Closed }
     }
 
     /// Begins an attempt to connect.
     pub(super) fn dial(&mut self) -> Result<(), String> {
-        let (host, port) = (self.host.clone(), self.port);
-        let attempt = OneJob::start("dial", move || dial(&host, port)).map_err(|error| error.to_string())?;
+        let (server, read_bytes_max) = (self.server.clone(), self.read_bytes_max);
+        let attempt = OneJob::start("dial", move || dial(&server, CONNECT_TIMEOUT, read_bytes_max));
+        let attempt = attempt.map_err(|error| error.to_string())?;
         self.state = State::Dialling(attempt);
         Ok(())
     }
@@ -72,14 +74,16 @@ impl ServerLink {
     }
 
     /// The outcome of an attempt that has ended: our own port, which is the name of the document's workers.
-    pub(super) fn dialled(&mut self) -> Option<Result<u16, String>> {
+    pub(super) fn dialled(&mut self) -> Option<Result<u16, DialError>> {
         let State::Dialling(attempt) = &self.state else { return None };
-        let outcome = attempt.outcome().unwrap_or_else(|| Err("the attempt to connect has broken off".to_owned()));
+        let broken = || Err(DialError::Unreachable("the attempt to connect has broken off".to_owned()));
+        let outcome = attempt.outcome().unwrap_or_else(broken);
         self.state = State::Closed;
-        Some(outcome.and_then(|stream| {
-            let port = stream.local_addr().map_or(0, |address| address.port());
-            let connection = Connection::new(stream, self.read_bytes_max, self.out_bytes_max);
-            self.state = State::Open(connection.map_err(|error| format!("cannot use a connection: {error}"))?);
+        Some(outcome.and_then(|dialled| {
+            let port = dialled.stream.local_addr().map_or(0, |address| address.port());
+            let connection = Connection::new(dialled, self.read_bytes_max, self.out_bytes_max);
+            let unusable = |error| DialError::Unreachable(format!("cannot use a connection: {error}"));
+            self.state = State::Open(connection.map_err(unusable)?);
             Ok(port)
         }))
     }
@@ -97,7 +101,8 @@ impl ServerLink {
     /// Sends a message. The part that cannot be written at once waits for [`Self::flush`].
     pub(super) fn send(&mut self, message: &[u8]) -> Result<(), String> {
         let Some(connection) = self.connection() else { return Ok(()) };
-        connection.out.extend_from_slice(message);
+        let bytes = connection.wire.encode(message.to_vec());
+        connection.out.extend_from_slice(&bytes);
         connection.flush()
     }
 
@@ -128,28 +133,19 @@ impl ServerLink {
     }
 }
 
-fn dial(host: &str, port: u16) -> Result<TcpStream, String> {
-    let addresses = (host, port).to_socket_addrs().map_err(|error| format!("cannot resolve {host}: {error}"))?;
-    let mut last = format!("{host} has no address");
-    for address in addresses {
-        match TcpStream::connect_timeout(&address, CONNECT_TIMEOUT) {
-            Ok(stream) => return Ok(stream),
-            Err(error) => last = format!("cannot connect to {address}: {error}"),
-        }
-    }
-    Err(last)
-}
-
 /// An open connection. Readable when the server has sent something, or has gone.
 struct Connection {
     stream: TcpStream,
+    wire: Wire,
     splitter: Splitter,
+    read_bytes_max: usize,
     out: Vec<u8>,
     out_bytes_max: usize,
 }
 
 impl Connection {
-    fn new(stream: TcpStream, read_bytes_max: usize, out_bytes_max: usize) -> io::Result<Self> {
+    fn new(dialled: Dialled, read_bytes_max: usize, out_bytes_max: usize) -> io::Result<Self> {
+        let Dialled { stream, wire, splitter } = dialled;
         stream.set_nonblocking(true)?;
         stream.set_nodelay(true)?;
         sockopt::set_socket_keepalive(&stream, true)?;
@@ -157,7 +153,7 @@ impl Connection {
         sockopt::set_tcp_keepintvl(&stream, KEEP_ALIVE_INTERVAL)?;
         sockopt::set_tcp_keepcnt(&stream, KEEP_ALIVE_PROBES)?;
         sockopt::set_tcp_user_timeout(&stream, UNACKNOWLEDGED_MILLIS_MAX)?;
-        Ok(Self { stream, splitter: Splitter::new(read_bytes_max), out: Vec::new(), out_bytes_max })
+        Ok(Self { stream, wire, splitter, read_bytes_max, out: Vec::new(), out_bytes_max })
     }
 
     fn receive(&mut self) -> Result<(), String> {
@@ -165,8 +161,10 @@ impl Connection {
         match self.stream.read(&mut bytes) {
             Ok(0) => Err("it was closed".to_owned()),
             Ok(length) => {
-                self.splitter.push(bytes.get(..length).unwrap_or_default());
-                Ok(())
+                let bytes = bytes.get(..length).unwrap_or_default();
+                let Decoded { answer, refusal, .. } = self.wire.decode(bytes, self.read_bytes_max, &mut self.splitter);
+                self.out.extend_from_slice(&answer);
+                refusal.map_or_else(|| self.flush(), Err)
             }
             Err(error) if is_passing(&error) => Ok(()),
             Err(error) => Err(error.to_string()),

@@ -7,7 +7,9 @@ use std::net::Shutdown;
 
 use mio::net::TcpStream;
 
+use super::json_wire::{Decoded, Wire};
 use crate::protocol::prompt::{FrameError, Splitter};
+use crate::types::PublicKey;
 
 /// Bytes that one connection may send before others have their turn.
 const TURN_BYTES_MAX: usize = 256 << 10;
@@ -23,10 +25,23 @@ pub(super) enum After {
     Closed,
 }
 
+/// Something that a peer has sent.
+#[derive(Debug)]
+pub(super) enum Input<'a> {
+    /// A message, or the reason why it is none.
+    Object(Result<&'a [u8], FrameError>),
+    /// The peer has proved that it has this authorised key.
+    Key(PublicKey),
+    /// The connection must be closed, for this reason.
+    Refused(String),
+}
+
 #[derive(Debug)]
 pub(super) struct Link {
     pub(super) stream: TcpStream,
+    pub(super) wire: Wire,
     splitter: Splitter,
+    read_bytes_max: usize,
     queue: VecDeque<Vec<u8>>,
     /// Bytes of the first message that have been sent.
     sent: usize,
@@ -51,22 +66,22 @@ enum Speech {
 impl Link {
     /// A connection that reads messages of at most `read_bytes_max`, and gives a peer up that leaves more than
     /// `queued_bytes_max` unread.
-    pub(super) fn new(stream: TcpStream, read_bytes_max: usize, queued_bytes_max: usize) -> Self {
+    pub(super) fn new(stream: TcpStream, wire: Wire, read_bytes_max: usize, queued_bytes_max: usize) -> Self {
         let splitter = Splitter::new(read_bytes_max);
         let (queue, sent, queued_bytes, deaf, speech) = (VecDeque::new(), 0, 0, false, Speech::Open);
-        Self { stream, splitter, queue, sent, queued_bytes, queued_bytes_max, deaf, speech }
+        Self { stream, wire, splitter, read_bytes_max, queue, sent, queued_bytes, queued_bytes_max, deaf, speech }
     }
 
     /// Reads the available input, up to a turn's worth. After an error no further object follows.
-    pub(super) fn receive(&mut self, buffer: &mut [u8], mut take: impl FnMut(Result<&[u8], FrameError>)) -> After {
+    pub(super) fn receive(&mut self, buffer: &mut [u8], mut take: impl FnMut(Input<'_>)) -> After {
         let mut bytes = 0;
         while bytes < TURN_BYTES_MAX {
             match self.stream.read(buffer) {
                 Ok(0) => return After::Closed,
                 Ok(count) => {
                     bytes += count;
-                    if !self.deaf {
-                        self.understand(&buffer[..count], &mut take);
+                    if !self.deaf && self.understand(&buffer[..count], &mut take).is_err() {
+                        return After::Closed;
                     }
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -77,16 +92,27 @@ impl Link {
         After::More
     }
 
-    fn understand(&mut self, bytes: &[u8], take: &mut impl FnMut(Result<&[u8], FrameError>)) {
-        self.splitter.push(bytes);
+    fn understand(&mut self, bytes: &[u8], take: &mut impl FnMut(Input<'_>)) -> io::Result<()> {
+        let Decoded { answer, key, refusal } = self.wire.decode(bytes, self.read_bytes_max, &mut self.splitter);
+        if !answer.is_empty() {
+            self.queue(answer)?;
+        }
+        if let Some(key) = key {
+            take(Input::Key(key));
+        }
         while let Some(object) = self.splitter.next_object().transpose() {
             // The beginning of the next message is unknown after an error.
             self.deaf |= object.is_err();
-            take(object);
+            take(Input::Object(object));
             if self.deaf {
-                return;
+                return Ok(());
             }
         }
+        if let Some(reason) = refusal {
+            self.deaf = true;
+            take(Input::Refused(reason));
+        }
+        Ok(())
     }
 
     /// Sends a message, or queues it until the peer reads.
@@ -94,6 +120,11 @@ impl Link {
     /// # Errors
     /// The connection is broken, or its peer has not read for too long.
     pub(super) fn send(&mut self, message: Vec<u8>) -> io::Result<()> {
+        let bytes = self.wire.encode(message);
+        if bytes.is_empty() { Ok(()) } else { self.queue(bytes) }
+    }
+
+    fn queue(&mut self, message: Vec<u8>) -> io::Result<()> {
         self.queued_bytes += message.len();
         if self.queued_bytes > self.queued_bytes_max {
             return Err(io::Error::new(io::ErrorKind::TimedOut, "the peer does not read"));
@@ -155,7 +186,7 @@ mod tests {
         let peer = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (stream, _) = listener.accept().unwrap();
         stream.set_nonblocking(true).unwrap();
-        (Link::new(TcpStream::from_std(stream), 64 << 10, QUEUED_BYTES_MAX), peer)
+        (Link::new(TcpStream::from_std(stream), Wire::Plain, 64 << 10, QUEUED_BYTES_MAX), peer)
     }
 
     #[test]
@@ -194,7 +225,12 @@ mod tests {
         peer.write_all(b"{\"type\":\"LEAVE\"}x{\"type\":\"LEAVE\"}").unwrap();
         drop(peer);
         let (mut brought, mut buffer) = (Vec::new(), [0; 64]);
-        while link.receive(&mut buffer, |one| brought.push(one.map(<[u8]>::to_vec))) != After::Closed {}
+        let take = |input: Input<'_>, brought: &mut Vec<_>| {
+            if let Input::Object(object) = input {
+                brought.push(object.map(<[u8]>::to_vec));
+            }
+        };
+        while link.receive(&mut buffer, |input| take(input, &mut brought)) != After::Closed {}
         assert_eq!(brought, [Ok(b"{\"type\":\"LEAVE\"}".to_vec()), Err(FrameError::NoObject(b'x'))]);
     }
 }

@@ -3,12 +3,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::SocketAddr;
+use std::os::fd::AsRawFd as _;
 use std::time::Duration;
 
 use mio::net::{TcpListener, TcpStream};
+use mio::unix::SourceFd;
 use mio::{Interest, Poll, Registry, Token};
 
-use super::json_link::{After, Link};
+use super::clock;
+use super::json_link::{After, Input, Link};
+use super::json_wire::{PortKeys, Wire};
 use crate::protocol::prompt::FrameError;
 
 /// Bytes of one read.
@@ -30,6 +34,10 @@ pub(super) struct LinkLimits {
 #[derive(Debug)]
 pub(super) struct Received<T> {
     pub(super) messages: Vec<T>,
+    /// Whether it has just proved that it has an authorised key. This comes before the messages.
+    pub(super) is_authorised: bool,
+    /// Why it must be closed. This comes after the messages.
+    pub(super) refusal: Option<String>,
     /// Whether the peer has closed it, or it is broken.
     pub(super) is_closed: bool,
 }
@@ -40,6 +48,8 @@ pub(super) struct JsonServer {
     listener: TcpListener,
     registry: Registry,
     limits: LinkLimits,
+    /// `None` if all connections are plain.
+    keys: Option<PortKeys>,
     links: BTreeMap<u64, Link>,
     /// The number of the last connection.
     connections: u64,
@@ -68,12 +78,33 @@ impl JsonServer {
             listener,
             registry: poll.registry().try_clone()?,
             limits,
+            keys: None,
             links: BTreeMap::new(),
             connections: first,
             unread: BTreeSet::new(),
             has_unaccepted: false,
             buffer: vec![0; BUFFER_BYTES],
         })
+    }
+
+    /// Secures the port. The events of the folder with the keys have this token, and are for [`Self::look_at_keys`].
+    ///
+    /// # Errors
+    /// When the folder cannot be watched.
+    pub(super) fn secure(&mut self, keys: PortKeys, token: Token) -> io::Result<()> {
+        if let Some(news) = keys.folder.news() {
+            self.registry.register(&mut SourceFd(&news.as_raw_fd()), token, Interest::READABLE)?;
+        }
+        self.keys = Some(keys);
+        Ok(())
+    }
+
+    /// The folder with the keys has an event: the connections whose keys are not authorised any more.
+    pub(super) fn look_at_keys(&mut self) -> Vec<u64> {
+        let Some(keys) = &mut self.keys else { return Vec::new() };
+        keys.folder.look(clock::now().wall);
+        let keys = keys.folder.keys();
+        self.links.iter().filter(|(_, link)| link.wire.is_revoked(&keys)).map(|(number, _)| *number).collect()
     }
 
     /// The address of the port.
@@ -96,7 +127,7 @@ impl JsonServer {
         while self.has_unaccepted {
             match self.listener.accept() {
                 Ok((stream, address)) => {
-                    if let Some(number) = self.add(stream) {
+                    if let Some(number) = self.add(stream, address) {
                         return Some((number, address));
                     }
                 }
@@ -113,7 +144,7 @@ impl JsonServer {
         None
     }
 
-    fn add(&mut self, mut stream: TcpStream) -> Option<u64> {
+    fn add(&mut self, mut stream: TcpStream, from: SocketAddr) -> Option<u64> {
         self.connections += 1;
         let token = Token(usize::try_from(self.connections).unwrap_or(usize::MAX));
         let interest = Interest::READABLE | Interest::WRITABLE;
@@ -123,7 +154,8 @@ impl JsonServer {
             return None;
         }
         let LinkLimits { read_bytes_max, queued_bytes_max } = self.limits;
-        self.links.insert(self.connections, Link::new(stream, read_bytes_max, queued_bytes_max));
+        let wire = self.keys.as_mut().map_or(Wire::Plain, |keys| keys.wire(from));
+        self.links.insert(self.connections, Link::new(stream, wire, read_bytes_max, queued_bytes_max));
         Some(self.connections)
     }
 
@@ -135,16 +167,24 @@ impl JsonServer {
     /// Reads the available input of a connection, up to a turn's worth. A closed one stays for the answers to its last messages,
     /// until [`Self::abort`].
     pub(super) fn receive<T>(&mut self, number: u64, parse: impl Fn(Result<&[u8], FrameError>) -> T) -> Received<T> {
-        let mut messages = Vec::new();
-        let Some(link) = self.links.get_mut(&number) else { return Received { messages, is_closed: false } };
-        let after = link.receive(&mut self.buffer, |object| messages.push(parse(object)));
+        let mut received = Received { messages: Vec::new(), is_authorised: false, refusal: None, is_closed: false };
+        let Some(link) = self.links.get_mut(&number) else { return received };
+        let after = link.receive(&mut self.buffer, |input| match input {
+            Input::Object(object) => received.messages.push(parse(object)),
+            Input::Key(key) => {
+                log::debug!("connection {number} has the key {key}");
+                received.is_authorised = true;
+            }
+            Input::Refused(reason) => received.refusal = Some(reason),
+        });
         match after {
             After::More => {
                 self.unread.insert(number);
             }
             After::Drained | After::Closed => {}
         }
-        Received { messages, is_closed: after == After::Closed }
+        received.is_closed = after == After::Closed;
+        received
     }
 
     /// Sends a message, or queues it. False if the connection is broken or does not read; it is forgotten then.

@@ -2,8 +2,8 @@
 //!
 //! A turn is one wait; then ready events go through the engine one by one, each followed by its effects: a DONE has the
 //! next prompt on its way before the next message is read. No move waits for the disk ([`sync`]). [`folders`] has
-//! the files, [`incoming`] the results that workers send, [`fails`] and [`notes`] the data for a restart, [`start`] the start,
-//! [`hosted_master`] the master inside a controller.
+//! the files, [`scan`] finds new ones, [`incoming`] has the results that workers send, [`fails`] and [`notes`] the data for a restart,
+//! [`start`] the start, [`hosted_master`] the master inside a controller.
 
 mod error;
 mod fails;
@@ -13,6 +13,7 @@ mod incoming;
 mod line_log;
 mod notes;
 mod notices;
+mod scan;
 mod start;
 mod sync;
 
@@ -28,8 +29,7 @@ use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token, Waker};
 
 use super::clock;
-use super::file_stamp::{self, FileStamp};
-use super::folder_watch::{Change, Watch};
+use super::folder_watch::Watch;
 use super::json_server::{JsonServer, LinkLimits};
 use super::lock::StateLock;
 use super::logging;
@@ -52,6 +52,8 @@ const LISTENER: Token = Token(0);
 const SIGNALS: Token = Token(1);
 const WATCH: Token = Token(2);
 const WAKER: Token = Token(3);
+const KEYS: Token = Token(4);
+const ANSWERS: Token = Token(5);
 /// Number of the first connection; the number of a connection is its token.
 const CONNECTIONS: u64 = 16;
 
@@ -62,19 +64,11 @@ const LINK_LIMITS: LinkLimits =
 /// Events of one wait.
 const EVENTS: usize = 1024;
 
-/// A file that has changed within this time is still being written, unless the watch has reported its close.
-const SETTLED: Duration = Duration::from_secs(1);
-
-/// The same for a file that its writer has open. A file truncated by its name also looks like that.
-const ABANDONED: Duration = Duration::from_secs(60);
-
 /// The end of a master.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct End {
-    /// The summary of its work.
+    /// The summary of the whole run: of this master, and of those before it since the last one that left no prompt.
     pub totals: Totals,
-    /// Prompts that failed under earlier masters, none of which ended with no prompt left, and that are still in `failed/`.
-    pub failed_before: u64,
     /// Whether a second signal ended it before its connections were closed.
     pub forced: bool,
 }
@@ -102,7 +96,11 @@ pub struct PromptMaster {
     folders: Folders,
     fails: FailLog,
     notes: Notes,
+    /// Prompts that earlier masters of this run have done.
+    done_before: u64,
     incoming: Incoming,
+    /// Whether answers are on the disk before they are confirmed.
+    durable: bool,
     notices: Notices,
     poll: Poll,
     server: JsonServer,
@@ -152,6 +150,8 @@ impl PromptMaster {
                 match event.token() {
                     LISTENER => self.server.note_listener(),
                     WATCH => self.watch_unread = true,
+                    ANSWERS => self.read_answers(now),
+                    KEYS => self.look_at_keys(now),
                     WAKER => self.handle_stop(now, "its host stops"),
                     SIGNALS => {
                         for signal in signals.as_mut().map(Signals::read).unwrap_or_default() {
@@ -168,13 +168,24 @@ impl PromptMaster {
     }
 
     fn end(&mut self) -> End {
-        let (totals, forced) = (self.engine.totals(clock::now()), !self.over);
+        let now = clock::now();
+        let (own, forced) = (self.engine.totals(now), !self.over);
         let failed_before =
             self.fails.failed_before().iter().filter(|file| self.folders.has_failed(file)).count() as u64;
+        let since = self.notes.noted().since.unwrap_or(now.wall);
+        // A clock that was set back meanwhile knows no better.
+        let running_for = now.wall.since(since).max(own.running_for);
+        let totals = Totals {
+            running_for,
+            all: own.all + self.done_before + failed_before,
+            succeeded: own.succeeded + self.done_before,
+            failed: own.failed + failed_before,
+        };
         if totals.left() == 0 && !forced {
             self.fails.end_batch();
+            self.notes.end_batch();
         }
-        let end = End { totals, failed_before, forced };
+        let end = End { totals, forced };
         self.notices.tell_end(&self.folders.root, &end);
         end
     }
@@ -227,16 +238,31 @@ impl PromptMaster {
         self.receive(now, connection);
     }
 
+    /// A removed key closes the connections that have it.
+    fn look_at_keys(&mut self, now: Now) {
+        for number in self.server.look_at_keys() {
+            log::warn!("connection {number} is closed: its key is not authorised any more");
+            self.lose(now, Connection(number));
+        }
+    }
+
     fn receive(&mut self, now: Now, connection: Connection) {
         let received = self.server.receive(connection.0, |object| {
             let malformed = |error| MessageError::Malformed(format!("{error}"));
             object.map_err(malformed).and_then(FromWorker::parse)
         });
+        if received.is_authorised {
+            self.engine.handle_authorised(connection);
+        }
         for message in received.messages {
             match message {
                 Ok(message) => self.engine.handle_message(now, connection, message),
                 Err(error) => self.engine.handle_bad_message(now, connection, &error),
             }
+            self.settle(now);
+        }
+        if let Some(reason) = received.refusal {
+            self.engine.handle_bad_message(now, connection, &MessageError::Malformed(reason));
             self.settle(now);
         }
         if received.is_closed {
@@ -248,24 +274,6 @@ impl PromptMaster {
         self.server.abort(connection.0);
         self.engine.handle_closed(now, connection);
         self.settle(now);
-    }
-
-    fn read_watch(&mut self, now: Now) {
-        let changes = self.watch.as_mut().and_then(Watch::read);
-        self.watch_unread = changes.is_some();
-        for change in changes.unwrap_or_default() {
-            match change {
-                Change::File(file) => {
-                    let file = FileName::new(file);
-                    // If it has gone, it has been handed out already.
-                    if let Some(metadata) = self.folders.look(&file) {
-                        self.find(now, file, &metadata);
-                    }
-                }
-                Change::Everything => self.scan(now),
-            }
-            self.settle(now);
-        }
     }
 
     /// Carries out the engine's decisions.
@@ -298,7 +306,16 @@ impl PromptMaster {
                 Effect::NoteRun(file, run) => self.notes.note_run(&file, &run),
                 Effect::NoteGate(gate, until) => self.notes.note_gate(&gate, until),
                 Effect::NotePause(reason) => self.notes.note_pause(reason.as_deref()),
-                Effect::StorePart(part) => self.incoming.store(&part),
+                Effect::StorePart(part) => {
+                    if let Err(reason) = self.incoming.store(&part) {
+                        self.engine.handle_room(now, Err(reason));
+                    }
+                }
+                Effect::StoreAnswer(run, file, destination) => {
+                    if let Some(outcome) = self.incoming.place(&run, &file, &destination, self.durable) {
+                        self.engine.handle_answer_stored(now, &run, outcome);
+                    }
+                }
                 Effect::Exit => self.over = true,
             }
         }
@@ -312,12 +329,14 @@ impl PromptMaster {
             self.fails.note_failed(file);
         }
         if let Some(run) = self.notes.run_of(file) {
-            // Before the prompt: a reader that sees it in done/ finds its results.
-            self.incoming.place(run, file, destination);
+            self.incoming.forget(run);
         }
         let moved = self.folders.move_out(file, destination);
         if !matches!(moved, Moved::Stuck(_)) {
             self.notes.end_run(file);
+        }
+        if let (Moved::To(_), Destination::Done) = (&moved, destination) {
+            self.notes.note_done();
         }
         if let Moved::To(name) = &moved
             && fails
@@ -328,58 +347,16 @@ impl PromptMaster {
         moved
     }
 
+    fn read_answers(&mut self, now: Now) {
+        while let Some((run, outcome)) = self.incoming.next_placed() {
+            self.engine.handle_answer_stored(now, &run, outcome);
+            self.settle(now);
+        }
+    }
+
     fn note_move(&self) {
         if let Some(syncer) = &self.syncer {
             syncer.note();
         }
     }
-
-    /// A file is in `pending/`.
-    fn find(&mut self, now: Now, file: FileName, metadata: &std::fs::Metadata) {
-        if self.folders.is_result(&file) {
-            if self.results_seen.insert(file.clone()) {
-                log::warn!("{file} in pending/ is a result and not a prompt; it is left there");
-            }
-            return;
-        }
-        if self.engine.has_failed(&file) && !self.folders.has_failed(&file) {
-            self.engine.handle_retried(&file);
-        }
-        let front = self.folders.peek(&file, metadata);
-        self.engine.handle_found(now, file, &front);
-    }
-
-    /// Scans `pending/` for files that the watch has not reported.
-    fn scan(&mut self, now: Now) {
-        let present = match self.folders.waiting() {
-            Ok(present) => present.into_iter().filter(|file| !self.folders.is_result(file)).collect::<BTreeSet<_>>(),
-            Err(error) => return log::error!("cannot look through {}: {error}", self.folders.pending.display()),
-        };
-        self.rescan = None;
-        // The folder may have been replaced.
-        if let Some(Err(error)) = self.watch.as_mut().map(|watch| watch.follow(&self.folders.pending)) {
-            log::warn!("cannot watch {}: {error}", self.folders.pending.display());
-        }
-        // At the start every file is accepted as it is, because it was put there before the master was started.
-        let all = std::mem::take(&mut self.first_scan);
-        for file in &present {
-            if self.engine.is_known(file) {
-                continue;
-            }
-            let Some(metadata) = self.folders.look(file) else { continue };
-            let is_open = self.watch.as_ref().is_some_and(|watch| watch.is_open(file.as_os_str()));
-            if all || is_settled(&metadata, now, if is_open { ABANDONED } else { SETTLED }) {
-                self.find(now, file.clone(), &metadata);
-            } else {
-                self.rescan = Some(now.mono + SETTLED);
-            }
-        }
-        self.engine.handle_scanned(now, &present);
-    }
-}
-
-/// Whether the file has not changed for this long. A moment in the future comes from another clock, and proves nothing.
-fn is_settled(metadata: &std::fs::Metadata, now: Now, after: Duration) -> bool {
-    let changed = file_stamp::wall(FileStamp::from(metadata).changed);
-    changed > now.wall || now.wall.since(changed) >= after
 }

@@ -1,5 +1,6 @@
 //! Several prompt workers as one program: `llts prompt worker --jobs N`. Each is a process of its own, with a guard of its own, so that
-//! the end of one does not affect the others. Signals are passed on to all of them.
+//! the end of one does not affect the others. Signals are passed on to all of them. If this process is killed, the kernel sends them a SIGTERM:
+//! they end their commands and give their prompts back.
 
 use std::ffi::OsString;
 use std::io;
@@ -10,6 +11,7 @@ use std::process::{Child, Command};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use rustix::process::set_parent_process_death_signal;
 
 use super::readable;
 use super::signals::{STOP, Signals, with_clean_mask};
@@ -25,9 +27,10 @@ pub fn run(program: &Path, arguments: &[OsString], jobs: u32) -> io::Result<u8> 
     let mut signals = Signals::install(&[&STOP[..], &[Signal::SIGCHLD]].concat())?;
     let mut workers = Vec::new();
     let mut problem = None;
+    let arguments = of_crew(arguments);
     for _ in 0..jobs {
         // In a group of its own, a worker gets Ctrl-C once: from here.
-        match with_clean_mask(|| Command::new(program).args(arguments).process_group(0).spawn()) {
+        match with_clean_mask(|| Command::new(program).args(&arguments).process_group(0).spawn()) {
             Ok(worker) => workers.push(worker),
             Err(error) => {
                 pass_on(&workers, Signal::SIGTERM);
@@ -58,6 +61,26 @@ pub fn run(program: &Path, arguments: &[OsString], jobs: u32) -> io::Result<u8> 
         workers = left;
     }
     problem.map_or(Ok(code), Err)
+}
+
+/// The arguments of a worker that ends with this process.
+fn of_crew(arguments: &[OsString]) -> Vec<OsString> {
+    let (before, command) =
+        arguments.split_at(arguments.iter().position(|word| word == "--").unwrap_or(arguments.len()));
+    let parent = OsString::from(format!("--crew-of={}", std::process::id()));
+    before.iter().cloned().chain([parent]).chain(command.iter().cloned()).collect()
+}
+
+/// Makes the kernel send SIGTERM to this process when its parent has ended, however that happens.
+///
+/// # Errors
+/// When the parent, which should have this process id, has ended already.
+pub fn end_with(parent: u32) -> io::Result<()> {
+    set_parent_process_death_signal(Some(rustix::process::Signal::TERM))?;
+    if std::os::unix::process::parent_id() == parent {
+        return Ok(());
+    }
+    Err(io::Error::other(format!("the process {parent}, which has started this worker, has ended")))
 }
 
 fn pass_on(workers: &[Child], signal: Signal) {

@@ -3,15 +3,16 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::{self, Read as _, Write as _};
-use std::net::{TcpStream, ToSocketAddrs as _};
 use std::os::fd::AsFd;
 use std::path::Path;
 use std::time::Duration;
 
 use super::clock;
+use super::json_dial::{DialError, Dialled, Server, dial};
+use super::json_wire::Decoded;
 use super::prompt_create::{FOLDERS, TASKS};
 use crate::engine::master::{FileName, count_prompts};
-use crate::protocol::prompt::{FromMaster, FromWorker, MASTER_FRAME_BYTES_MAX, MessageError, Order, Splitter, Status};
+use crate::protocol::prompt::{FromMaster, FromWorker, MASTER_FRAME_BYTES_MAX, MessageError, Order, Status};
 use crate::shell::readable;
 
 /// Why a master did not answer.
@@ -56,30 +57,31 @@ pub struct Counts {
 ///
 /// # Errors
 /// [`AskError`].
-pub fn ask(host: &str, port: u16, secret: Option<String>, timeout: Duration) -> Result<Status, AskError> {
-    send(host, port, &FromWorker::Status { secret }, timeout)
+pub fn ask(master: &Server, secret: Option<String>, timeout: Duration) -> Result<Status, AskError> {
+    send(master, &FromWorker::Status { secret }, timeout)
 }
 
 /// Orders the master to change what it does; returns its state afterwards. `timeout` as in [`ask`].
 ///
 /// # Errors
 /// [`AskError`].
-pub fn order(
-    host: &str,
-    port: u16,
-    order: Order,
-    secret: Option<String>,
-    timeout: Duration,
-) -> Result<Status, AskError> {
-    send(host, port, &FromWorker::Order { order, secret }, timeout)
+pub fn order(master: &Server, order: Order, secret: Option<String>, timeout: Duration) -> Result<Status, AskError> {
+    send(master, &FromWorker::Order { order, secret }, timeout)
 }
 
-fn send(host: &str, port: u16, message: &FromWorker, timeout: Duration) -> Result<Status, AskError> {
-    let failed = |error| AskError::NoMaster { host: host.to_owned(), port, source: error };
-    let mut stream = connect(host, port, timeout).map_err(failed)?;
-    stream.write_all(&message.encode()).map_err(failed)?;
+fn send(master: &Server, message: &FromWorker, timeout: Duration) -> Result<Status, AskError> {
+    let Server { host, port, .. } = master;
+    let (host, port) = (host.clone(), *port);
+    let refused = |reason| AskError::Refused { host: host.clone(), port, reason };
+    let failed = |error| AskError::NoMaster { host: host.clone(), port, source: error };
+    let dialled = dial(master, timeout, MASTER_FRAME_BYTES_MAX).map_err(|error| match error {
+        DialError::Unreachable(reason) => failed(io::Error::other(reason)),
+        DialError::Denied(reason) => refused(reason),
+    })?;
+    let Dialled { mut stream, mut wire, mut splitter } = dialled;
+    stream.set_write_timeout(Some(timeout)).map_err(failed)?;
+    stream.write_all(&wire.encode(message.encode())).map_err(failed)?;
     let until = clock::now().mono + timeout;
-    let mut splitter = Splitter::new(MASTER_FRAME_BYTES_MAX);
     let mut bytes = [0; 16 << 10];
     loop {
         let odd = |error: String| failed(io::Error::new(io::ErrorKind::InvalidData, error));
@@ -87,7 +89,7 @@ fn send(host: &str, port: u16, message: &FromWorker, timeout: Duration) -> Resul
             match FromMaster::parse(object) {
                 Ok(FromMaster::StatusAck(status)) => return Ok(*status),
                 Ok(FromMaster::Refused(reason)) => {
-                    return Err(AskError::Refused { host: host.to_owned(), port, reason });
+                    return Err(refused(reason));
                 }
                 Ok(_) | Err(MessageError::UnknownType(_)) => {}
                 Err(error) => return Err(odd(error.to_string())),
@@ -100,7 +102,11 @@ fn send(host: &str, port: u16, message: &FromWorker, timeout: Duration) -> Resul
         stream.set_read_timeout(Some(left)).map_err(failed)?;
         match stream.read(&mut bytes) {
             Ok(0) => return Err(odd("it closes the connection; a master of the document knows no STATUS".to_owned())),
-            Ok(length) => splitter.push(bytes.get(..length).unwrap_or_default()),
+            Ok(length) => {
+                let bytes = bytes.get(..length).unwrap_or_default();
+                let Decoded { refusal, .. } = wire.decode(bytes, MASTER_FRAME_BYTES_MAX, &mut splitter);
+                refusal.map_or(Ok(()), |reason| Err(odd(reason)))?;
+            }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             // The system's name for a read time-out would not help the reader.
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
@@ -109,20 +115,6 @@ fn send(host: &str, port: u16, message: &FromWorker, timeout: Duration) -> Resul
             Err(error) => return Err(failed(error)),
         }
     }
-}
-
-fn connect(host: &str, port: u16, timeout: Duration) -> io::Result<TcpStream> {
-    let mut last = io::Error::new(io::ErrorKind::NotFound, "the host has no address");
-    for address in (host, port).to_socket_addrs()? {
-        match TcpStream::connect_timeout(&address, timeout) {
-            Ok(stream) => {
-                stream.set_write_timeout(Some(timeout))?;
-                return Ok(stream);
-            }
-            Err(error) => last = error,
-        }
-    }
-    Err(last)
 }
 
 /// Counts the prompts below a root, with or without a running master.

@@ -21,6 +21,7 @@ use nix::sys::signal::Signal;
 
 use super::guard::{Guard, GuardError, GuardPlan};
 use super::json_connection::ServerLink;
+use super::json_dial::{DialError, Server};
 use super::one_job::OneJob;
 use super::prompt_results::read_root_id;
 use crate::engine::worker::signs::Signs;
@@ -48,10 +49,8 @@ const OUT_BYTES_MAX: usize = 1 << 20;
 /// The parameters of a worker.
 #[derive(Clone, Debug)]
 pub struct Work {
-    /// The master's host: a name or an address.
-    pub host: String,
-    /// The master's port.
-    pub port: u16,
+    /// The master.
+    pub master: Server,
     /// The folder with `.tasks/`; the command runs in it.
     pub root: PathBuf,
     /// The command, with its arguments.
@@ -120,7 +119,7 @@ pub fn run(work: Work, guard: GuardPlan) -> Result<(End, Tally), PromptWorkerErr
     let runner = Runner::start(&root, command, runs, work.durable, work.signs)?;
     let worker = Worker::new(work.settings, clock::now());
     let name = host.clone();
-    let link = ServerLink::new(work.host, work.port, MASTER_FRAME_BYTES_MAX, OUT_BYTES_MAX);
+    let link = ServerLink::new(work.master, MASTER_FRAME_BYTES_MAX, OUT_BYTES_MAX);
     let tasks = root.join(TASKS);
     let mut turns = Loop { link, host, name, guard, worker, runner, tasks, keeping: None, outbox: None };
     let ended = turns.serve(&mut signals);
@@ -221,7 +220,8 @@ impl Loop {
                 self.name = format!("{}-{port}", self.host);
                 self.worker.handle_connected(clock::now(), &self.name);
             }
-            Some(Err(reason)) => self.worker.handle_unreachable(clock::now(), &reason),
+            Some(Err(DialError::Unreachable(reason))) => self.worker.handle_unreachable(clock::now(), &reason),
+            Some(Err(DialError::Denied(reason))) => self.worker.handle_denied(clock::now(), &reason),
             None => return self.receive(),
         }
         None

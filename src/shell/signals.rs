@@ -7,11 +7,11 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use nix::errno::Errno;
-use nix::libc::c_int;
+use nix::libc::{c_int, signalfd_siginfo};
 use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, SigmaskHow, kill, sigaction};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::unistd::Pid;
+use rustix::io::Errno;
 
 pub use nix::sys::signal::Signal;
 
@@ -24,6 +24,12 @@ pub(super) const RETIRE: Signal = Signal::SIGUSR2;
 
 /// The same signal, for its sender.
 pub(super) const SENT_RETIRE: rustix::process::Signal = rustix::process::Signal::USR2;
+
+/// Bytes of a signal in a signalfd.
+const SIGNAL_BYTES: usize = size_of::<signalfd_siginfo>();
+
+/// Signals of one read. Several of one kind are merged, so that there are hardly ever more, and a second read finds nothing.
+const SIGNALS_MAX: usize = 8;
 
 /// Signals that arrived while [`with_clean_mask`] let them through, one bit each.
 static MISSED: AtomicU64 = AtomicU64::new(0);
@@ -57,14 +63,20 @@ impl Signals {
     /// The signals since the last call; does not wait. Several of one kind may be merged.
     pub fn read(&mut self) -> Vec<Signal> {
         let mut signals = Vec::new();
+        let mut buffer = [0; SIGNALS_MAX * SIGNAL_BYTES];
         loop {
-            match self.fd.read_signal() {
-                Ok(Some(info)) => {
-                    signals
-                        .extend(c_int::try_from(info.ssi_signo).ok().and_then(|number| Signal::try_from(number).ok()));
-                }
-                Err(Errno::EINTR) => {}
-                Ok(None) | Err(_) => return signals,
+            let length = match rustix::io::read(&self.fd, &mut buffer) {
+                Ok(length) => length,
+                Err(Errno::INTR) => continue,
+                Err(_) => return signals,
+            };
+            for signal in buffer[..length].chunks_exact(SIGNAL_BYTES) {
+                // The number of the signal comes first.
+                let number = signal.first_chunk().map(|number| c_int::from_ne_bytes(*number));
+                signals.extend(number.and_then(|number| Signal::try_from(number).ok()));
+            }
+            if length < buffer.len() {
+                return signals;
             }
         }
     }

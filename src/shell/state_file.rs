@@ -1,11 +1,13 @@
 //! Small files of STATE_DIR with one JSON value, which are replaced as a whole.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, Read as _, Write as _};
 use std::path::Path;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+
+use super::replace::SHARED;
 
 /// A longer file is not ours.
 const BYTES_MAX: u64 = 64 * 1024;
@@ -21,9 +23,5 @@ pub(super) fn read<T: DeserializeOwned>(path: &Path) -> io::Result<T> {
 pub(super) fn replace(path: &Path, value: &impl Serialize) -> io::Result<()> {
     let mut text = serde_json::to_vec_pretty(value)?;
     text.push(b'\n');
-    // Two processes may replace it at the same time.
-    let new = path.with_added_extension(format!("new-{}", std::process::id()));
-    let mut out = File::create(&new)?;
-    let written = out.write_all(&text).and_then(|()| out.sync_all()).and_then(|()| fs::rename(&new, path));
-    written.inspect_err(|_| drop(fs::remove_file(&new)))
+    super::replace::replace(path, SHARED, |file| file.write_all(&text))
 }

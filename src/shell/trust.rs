@@ -88,9 +88,9 @@ pub(super) fn is_private(metadata: &Metadata) -> bool {
     trust.is_trusted(metadata) && metadata.mode() & (GROUP_WRITE | OTHERS_WRITE) == 0
 }
 
-/// Warnings about a service that runs as this user, each as a sentence.
+/// Warnings about a part of a service that runs as this user, each as a sentence. Agents open no port.
 #[must_use]
-pub fn warnings(config: &Config) -> Vec<String> {
+pub fn warnings(config: &Config, part: Part) -> Vec<String> {
     let trust = Trust::of_this_process();
     if !trust.us.is_root() {
         return Vec::new();
@@ -101,7 +101,8 @@ pub fn warnings(config: &Config) -> Vec<String> {
             .into_iter()
             .filter_map(|(key, address)| address.map(|_| key))
             .collect();
-    let exposed = matches!(config.exposure(), Exposure::Machine | Exposure::Network).then(|| {
+    let is_open = !matches!(part, Part::Agent) && matches!(config.exposure(), Exposure::Machine | Exposure::Network);
+    let exposed = is_open.then(|| {
         // libzmq has no socket that only its owner may open.
         let own = (config.network.transport != Transport::Own).then(|| "TRANSPORT = \"own\"".to_owned());
         let off: Vec<String> = own.into_iter().chain(ports.iter().map(|key| format!("{key} = \"off\""))).collect();

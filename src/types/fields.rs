@@ -138,6 +138,12 @@ impl Fields {
         Self(Vec::new())
     }
 
+    /// An object without fields, with room for so many.
+    #[must_use]
+    pub fn with_capacity(fields: usize) -> Self {
+        Self(Vec::with_capacity(fields))
+    }
+
     /// The value of a field.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&Scalar> {

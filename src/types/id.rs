@@ -41,8 +41,9 @@ impl Stamp {
 
 impl fmt::Display for Stamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}_", Wall::from_micros(self.micros))?;
-        self.suffix.iter().try_for_each(|&letter| fmt::Write::write_char(f, char::from(letter)))
+        fmt::Display::fmt(&Wall::from_micros(self.micros), f)?;
+        f.write_str("_")?;
+        f.write_str(std::str::from_utf8(&self.suffix).unwrap_or_default())
     }
 }
 
@@ -69,7 +70,8 @@ macro_rules! stamped_id {
 
         impl fmt::Display for $name {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                write!(f, concat!($prefix, "{}"), self.0)
+                f.write_str($prefix)?;
+                fmt::Display::fmt(&self.0, f)
             }
         }
 

@@ -64,11 +64,11 @@ fn what_a_tool_has_left_behind_is_counted() {
 }
 
 #[test]
-fn run_of_a_missing_tool_is_a_failure_with_a_sentence() {
+fn run_of_a_missing_tool_is_refused_with_a_sentence() {
     let sandbox = Sandbox::new();
     let said = sandbox.llts("run nothing");
-    assert_eq!((said.code, said.out.as_str()), (Some(1), ""));
-    assert!(said.err.contains("nothing.tar.gz") && said.err.contains("(-129)"), "{said:?}");
+    assert_eq!((said.code, said.out.as_str()), (Some(4), ""), "{said:?}");
+    assert!(said.err.contains("put nothing.tar.gz into the tools folder") && said.err.contains("(-1006)"), "{said:?}");
     sandbox.is_clean();
 }
 
@@ -78,11 +78,13 @@ fn run_of_a_mistyped_tool_names_the_place_and_the_nearest_one() {
     sandbox.tool("helloworld", HELLO);
     sandbox.tool("other", HELLO);
     sandbox.ok("up 1");
-    let said = sandbox.llts("run hello");
-    let archive =
-        sandbox.path("testTools/hello.tar.gz").canonicalize().unwrap_or(sandbox.path("testTools/hello.tar.gz"));
-    assert!(said.err.contains(&format!("there is no {}", archive.display())), "{said:?}");
-    assert!(said.err.contains("the nearest tool is helloworld"), "{said:?}");
+    for command in ["run helloword", "submit helloword"] {
+        let said = sandbox.llts(command);
+        assert_eq!((said.code, said.out.as_str()), (Some(4), ""), "{said:?}");
+        let sentence = "no agent has the tool helloword; did you mean helloworld?";
+        assert!(said.err.contains(sentence) && said.err.contains("helloword.tar.gz"), "{said:?}");
+    }
+    assert_eq!(sandbox.ok("list").out.matches("hello").count(), 0, "nothing was accepted");
     let agents = sandbox.ok("agents");
     assert!(agents.line().contains("TOOLS"), "{agents:?}");
     assert_eq!(sandbox.agents()[0]["__TOOLS__"], "helloworld,other");

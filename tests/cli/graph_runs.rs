@@ -137,7 +137,7 @@ fn a_flaw_is_told_with_the_file_before_anything_runs() {
     write(&sandbox, "[steps.first]\noperation = 'helloworld'\n[steps.second]\noperation = 'heloworld'\n");
     for command in ["run", "submit"] {
         let said = sandbox.llts(&format!("graph {command} graph.toml"));
-        let names = "step second: no agent has the tool heloworld; the nearest tool that an agent has is helloworld;";
+        let names = "step second: no agent has the tool heloworld; did you mean helloworld?";
         assert!(said.code == Some(4) && said.err.contains(names) && said.err.contains("(-1006)"), "{said:?}");
     }
     let said = sandbox.llts("graph show GRAPH_1795406876.598401_yCkLT");

@@ -125,3 +125,24 @@ fn a_command_line_names_one_kind_of_work() {
         assert_eq!((said.code, said.out.as_str()), (Some(2), ""), "{words:?}: {said:?}");
     }
 }
+
+/// The agent remembers where the last program was, and each of these runs makes that wrong for the next one.
+#[test]
+fn a_program_that_moves_is_found_where_it_is() {
+    let sandbox = Sandbox::new();
+    let [first, second] = ["first", "second"].map(|name| sandbox.path(name));
+    for folder in [&first, &second] {
+        fs::create_dir(folder).unwrap();
+    }
+    let program = second.join("wanderer");
+    let script =
+        "#!/bin/sh\ncase \"$0\" in */second/*) mv \"$0\" FIRST/; echo second;; *) rm \"$0\"; echo first;; esac\n";
+    fs::write(&program, script.replace("FIRST", &first.to_string_lossy())).unwrap();
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    let path = format!("{}:{}:{}", first.display(), second.display(), std::env::var("PATH").unwrap());
+    let up = sandbox.said(sandbox.spawn(sandbox.command("up 1").env("PATH", path)));
+    assert_eq!(up.code, Some(0), "{up:?}");
+    let said = shell(&sandbox, "seq 3 | $LLTS map --keep-order -- wanderer");
+    assert_eq!((said.code, said.out.as_str()), (Some(1), "second\nfirst\n"), "{said:?}");
+    assert!(said.err.contains("there is no program \"wanderer\" in any folder of PATH"), "{said:?}");
+}

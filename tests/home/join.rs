@@ -95,6 +95,7 @@ fn a_machine_joins_once_and_its_agents_serve() {
     assert!(!farm.user.path("c").exists(), "nothing was made");
     let said = in_b(&farm.user, "up --agents-only 2");
     assert_eq!(said.code, Some(0), "{said:?}");
+    assert!(!said.err.contains("open TCP port"), "agents open none: {said:?}");
     let info = in_b(&farm.user, "list --output json");
     assert_eq!(info.json()["total"].as_u64(), Some(0), "{info:?}");
     let agents = farm.user.ok("a", "agents --output json").json();

@@ -127,8 +127,8 @@ fn a_pushed_tool_is_listed_shown_and_removed() {
     let list = user.ok("a", "tool list --output json").json();
     assert_eq!(
         (list["total"].as_u64(), list["tools"][0]["__OPERATION__"].as_str()),
-        (Some(1), Some("greet")),
-        "{list}"
+        (Some(2), Some("greet")),
+        "beside the sample in the folder: {list}"
     );
     let shown = user.ok("a", "tool show greet").out;
     assert!(["Greets", "name  text, required", "run.sh"].iter().all(|part| shown.contains(part)), "{shown}");
@@ -143,6 +143,30 @@ fn a_pushed_tool_is_listed_shown_and_removed() {
     assert!(said.code != Some(0) && said.err.contains("holds no tool greet"), "{said:?}");
     let log = user.ok("a", "tool log greet").out;
     assert!(log.lines().count() == 3 && log.contains("removed"), "{log}");
+}
+
+/// Nothing was submitted: the folder itself is looked at. A version that is damaged in the store is named.
+#[test]
+fn tools_of_the_folder_are_listed_at_once_and_damaged_ones_are_named() {
+    let machines = Machines::new();
+    let user = &machines.user;
+    user.ok("a", &format!("tool pack {}", machines.source("greet", "hi", 10).display()));
+    let digest = machines.push("large", "large", 1000);
+    let list = user.ok("a", "tool list").out;
+    assert!(list.contains("greet") && list.contains("AGENT_TOOLS_DIR") && !list.contains("damaged"), "{list}");
+    assert!(user.ok("a", "tool show greet").out.contains("run.sh"));
+    fs::remove_file(user.path("a/testTools/greet.tar.gz")).unwrap();
+    let held = user.path(&format!("a/state/archives/{digest}"));
+    let mut bytes = fs::read(&held).unwrap();
+    *bytes.last_mut().unwrap() ^= 1;
+    fs::write(&held, bytes).unwrap();
+    let list = user.ok("a", "tool list").out;
+    assert!(!list.contains("greet"), "its archive is gone: {list}");
+    let row = list.lines().find(|line| line.contains("large")).unwrap();
+    assert!(row.contains("damaged in the store"), "{list}");
+    machines.push("large", "large", 1000);
+    let list = user.ok("a", "tool list").out;
+    assert!(list.contains("large") && !list.contains("damaged"), "{list}");
 }
 
 /// However often one of the two dies meanwhile, the tool arrives whole, and the task runs.

@@ -3,9 +3,11 @@
 mod after;
 mod create;
 mod ends;
+mod keys;
 mod master;
 mod overnight;
 mod results;
 mod runs;
 mod sandbox;
 mod status;
+mod trouble;

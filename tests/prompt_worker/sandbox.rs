@@ -11,7 +11,7 @@ use llts::shell::clock;
 use rustix::process::Signal;
 
 #[path = "../support/folder.rs"]
-mod folder;
+pub(crate) mod folder;
 #[path = "../support/waiting.rs"]
 mod waiting;
 
@@ -75,6 +75,12 @@ impl Sandbox {
     /// A worker that another program starts, and that ends with the connection.
     pub(crate) fn worker_in(&self, wrapper: &[&str], address: SocketAddr, script: &str) -> Program {
         let [host, port] = [address.ip().to_string(), address.port().to_string()];
+        let worker = ["worker", &host, &port, "--patience", "0", "--", "sh", "-c", script];
+        self.start_in(wrapper, &[], &worker)
+    }
+
+    /// The same for any command, with variables in its environment.
+    pub(crate) fn start_in(&self, wrapper: &[&str], environment: &[(&str, &str)], arguments: &[&str]) -> Program {
         let llts = folder::program(env!("CARGO_BIN_EXE_llts"), self.0.path());
         let mut command = Command::new(wrapper[0]);
         command.args(&wrapper[1..]).arg(llts.get_program()).current_dir(self.0.path()).stdin(Stdio::null());
@@ -84,7 +90,8 @@ impl Sandbox {
                 None => command.env_remove(name),
             };
         }
-        self.launch(command, &["worker", &host, &port, "--patience", "0", "--", "sh", "-c", script])
+        command.envs(environment.iter().copied());
+        self.launch(command, arguments)
     }
 
     /// A worker of the master at `address`, which runs `script`.

@@ -30,16 +30,13 @@ def test_exit_code_of_run_sh(llts, script, expected):
 
 
 def test_no_archive(llts):
-    """2.7 code -129: <operation>.tar.gz is not there. The submit is accepted all the same."""
-    task = llts.submit("not-installed")
-    end = task.finish()
-    assert (end["__EXIT_CODE__"], end["__OUTCOME__"]) == (-129, "FAILED")
-    assert "RUNNING" not in task.statuses()
+    """2.7: <operation>.tar.gz is not there. Every agent says so, and the submit is refused; -129 is in test_simple_agent.py."""
+    assert llts.client.code("TASK/SUBMIT", __OPERATION__="not-installed") == -1006
 
 
 def test_archive_comes_later(llts):
-    """2.7 code -129, HAZARDS P8: a tool that is installed or replaced is used by the next task."""
-    assert llts.run("comes-later")["__EXIT_CODE__"] == -129
+    """HAZARDS P8: a tool that is installed or replaced is used by the next task."""
+    assert llts.client.code("TASK/SUBMIT", __OPERATION__="comes-later") == -1006
     for text in ("first", "second"):
         assert llts.run_script("comes-later", f"echo {text} > report.log\n")["__REPORT_LOG__"] == f"{text}\n"
 

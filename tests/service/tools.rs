@@ -90,13 +90,16 @@ fn a_tool_that_comes_together_with_its_task_is_found() {
     has(&client, "slow", "");
     sandbox.signal(3, Signal::SIGSTOP);
     pack_tool(&sandbox.path(""), &other, "late", "exit 0");
-    let task = client.submit("late", json!({}));
-    assert_eq!(client.ask("TASK/QUERY", json!({ "__TASK_ID__": task, "__WAIT__": 300 }))["__STATUS__"], "WAITING");
+    let refused = client.ask("TASK/SUBMIT", json!({ "__OPERATION__": "late" }));
+    let said = refused["__ERROR_MSG__"].as_str().unwrap();
+    assert!(refused["__CODE__"] == -1006 && said.contains("agent slow has not told its tools in time"), "{refused}");
     sandbox.signal(3, Signal::SIGCONT);
-    let end = client.end(&task);
+    // Its submit is the first message that asks for the tool since the agent is back.
+    let end = client.end(&client.submit("late", json!({})));
     assert_eq!((&end["__OUTCOME__"], &end["__AGENT_ID__"]), (&json!("SUCCEEDED"), &json!("slow")), "{end}");
-    let missing = client.end(&client.submit("missing", json!({})));
-    assert_eq!((&missing["__EXIT_CODE__"], &missing["__ROUND__"]), (&json!(-129), &json!(0)), "{missing}");
+    let refused = client.ask("TASK/SUBMIT", json!({ "__OPERATION__": "lat" }));
+    assert_eq!(refused["__CODE__"], -1006, "{refused}");
+    assert!(refused["__ERROR_MSG__"].as_str().unwrap().contains("did you mean late?"), "{refused}");
 }
 
 #[test]
@@ -134,6 +137,24 @@ fn a_task_whose_tool_is_gone_is_given_to_another_agent() {
     has(&client, "linked", "");
 }
 
+/// Document, section 2.7: -129. A submit of a tool that no agent has is refused, so it is the end of tasks whose archive vanishes.
+#[test]
+fn a_task_whose_archive_vanishes_before_its_start_ends_with_its_own_code() {
+    let (mut sandbox, links) = with_a_folder("links");
+    let client = sandbox.client();
+    let inner = links.join("inner");
+    pack_tool(&sandbox.path(""), &inner, "rare", HELLO.1);
+    std::os::unix::fs::symlink("inner/rare.tar.gz", links.join("rare.tar.gz")).unwrap();
+    sandbox.agent("only", &of(&links));
+    has(&client, "only", "rare");
+    fs::remove_file(inner.join("rare.tar.gz")).unwrap();
+    let task = client.end(&client.submit("rare", json!({})));
+    assert_eq!((&task["__EXIT_CODE__"], &task["__OUTCOME__"]), (&json!(-129), &json!("FAILED")), "{task}");
+    let archive = links.join("rare.tar.gz").display().to_string();
+    assert!(task["__REASON__"].as_str().unwrap().contains(&archive), "{task}");
+    has(&client, "only", "");
+}
+
 #[test]
 fn a_missing_tools_folder_is_said_at_the_start() {
     let mut sandbox = Sandbox::start(0, &[]);
@@ -144,10 +165,7 @@ fn a_missing_tools_folder_is_said_at_the_start() {
     let warned = |line: &str| line.contains("WARN") && line.contains(&format!("{}", nowhere.display()));
     assert!(log.lines().any(warned), "{log}");
     let client = sandbox.client();
-    let task = client.end(&client.submit("hello", json!({})));
-    assert_eq!(task["__EXIT_CODE__"], -129, "no agent has it: {task}");
-    let archive = nowhere.join("hello.tar.gz").display().to_string();
-    assert!(task["__REASON__"].as_str().unwrap().contains(&archive), "{task}");
+    assert_eq!(client.code("TASK/SUBMIT", json!({ "__OPERATION__": "hello" })), -1006, "no agent has it");
     pack_tool(&sandbox.path(""), &nowhere, "hello", HELLO.1);
     assert_eq!(run(&client, "hello", 1), [(json!("SUCCEEDED"), json!("lost"))], "the folder has come");
 }

@@ -258,6 +258,15 @@ impl World {
         note!(self, "{ask:?} is answered: {code}");
         match (ask, code) {
             (Ask::Submit(_), -1009) => return,
+            // Some clients try again, and every tool is everywhere in the end.
+            (Ask::Submit(plan), -1006) => {
+                let said = text("__ERROR_MSG__").expect("a refusal has a sentence");
+                self.check_missing_tool(said, self.clients.requests[request].asked_at);
+                if attempt > 0 || self.plan.tasks[plan].policy_fields.doubled || plan % 3 > 0 {
+                    return;
+                }
+                self.model.refused(&self.clients.requests[request].body);
+            }
             // The store was in trouble. Some clients leave it at that.
             (Ask::Submit(plan), -1008) => {
                 if attempt > 0 || self.plan.tasks[plan].policy_fields.doubled || self.dice.chance(700) {
@@ -284,7 +293,7 @@ impl World {
             // It is submitted again, and every tool is everywhere in the end.
             (Ask::Graph(_), -1006) => {
                 let said = text("__ERROR_MSG__").expect("a refusal has a sentence");
-                return self.check_graph_tool(said, self.clients.requests[request].asked_at);
+                return self.check_missing_tool(said, self.clients.requests[request].asked_at);
             }
             (Ask::Graph(plan), 0) => {
                 let graph = text("__GRAPH_ID__").and_then(|id| id.parse().ok()).expect("an accepted graph has an id");

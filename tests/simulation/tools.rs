@@ -173,8 +173,9 @@ impl World {
         }
     }
 
-    /// A graph was refused with this sentence, because no agent has the tool of a step.
-    pub(crate) fn check_graph_tool(&self, said: &str, asked_at: Nanos) {
+    /// A submit was refused with this sentence, because no agent has its tool, or that of a step. That must not be while an agent
+    /// has had it for long.
+    pub(crate) fn check_missing_tool(&self, said: &str, asked_at: Nanos) {
         let tool = (0..=TOOLS).map(tool_name).find(|tool| said.contains(&format!("the tool {tool};")));
         let tool = tool.unwrap_or_else(|| panic!("no tool is named: {said}"));
         for host in self.hosts.iter().filter(|host| self.plan.is_peaceful() && host.shelf.tells) {

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use rustix::process::{Pid, Signal};
 
 /// Names the folder to every process that is started in it.
-const MARK: &str = "PLACE";
+pub(crate) const MARK: &str = "PLACE";
 
 /// A program of ours in this folder, and nothing of our environment that would configure it.
 pub(crate) fn program(path: &str, folder: &Path) -> Command {

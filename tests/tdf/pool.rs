@@ -6,7 +6,7 @@ use std::fs;
 use std::io::Write as _;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::process::Output;
+use std::process::{Child, Command, Output, Stdio};
 
 use rustix::process::Signal;
 
@@ -48,11 +48,16 @@ impl Home {
         Self { redis: place.redis.address(), folder }
     }
 
-    fn llts(&self, words: &[&str]) -> Output {
+    fn command(&self, words: &[&str]) -> Command {
         let mut command = folder::program(env!("CARGO_BIN_EXE_llts"), &self.folder);
         command.env("LLTS_TDF_REDIS_URL", format!("redis://{}", self.redis));
         command.env("LLTS_TDF_WORKER_OUTPUT_BYTES_MAX", "4096");
-        command.args(words).output().unwrap()
+        command.args(words);
+        command
+    }
+
+    fn llts(&self, words: &[&str]) -> Output {
+        self.command(words).output().unwrap()
     }
 
     fn up(&self) {
@@ -155,6 +160,36 @@ fn no_more_is_claimed_than_can_start() {
     assert!(!home.has("WAITING"));
     fs::write(place.path("go"), "").unwrap();
     eventually("all ends", || count(&place, "succeeded") == 6);
+}
+
+/// A part of a service that is started alone.
+struct Part(Child);
+
+impl Drop for Part {
+    fn drop(&mut self) {
+        folder::signal(self.0.id().cast_signed(), Signal::TERM);
+        let _ = self.0.wait();
+    }
+}
+
+/// Neither its next heartbeat nor the pool's own look at the agents comes within the patience of a test.
+#[test]
+fn an_agent_that_joins_gets_a_waiting_task_at_once() {
+    let place = Place::new();
+    place.program("p", "echo out");
+    let home = Home::new(&place, "a");
+    let start = |word: &str| {
+        let mut command = home.command(&[word]);
+        command.env("LLTS_AGENT_HEARTBEAT_INTERVAL", "3600000");
+        Part(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
+    };
+    let _controller = start("controller");
+    eventually("the worker", || place.redis.ask::<u64>(&format!("HLEN {NAMESPACE}:llts:workers")) == 1);
+    let id = open_input(&place, "");
+    let agent = start("agent");
+    place.until(id, "succeeded");
+    drop(agent);
+    assert_eq!(place.field(id, "0:output"), "out\n");
 }
 
 #[test]

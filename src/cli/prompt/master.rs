@@ -73,7 +73,7 @@ pub(super) fn run(session: &mut Session, args: &MasterArgs) -> Result<u8, Failur
     tell(session, &end);
     Ok(match end {
         End { forced: true, .. } => INTERRUPTED,
-        End { totals, failed_before, .. } if totals.failed + failed_before > 0 => FAILED,
+        End { totals, .. } if totals.failed > 0 => FAILED,
         _ => 0,
     })
 }
@@ -85,7 +85,7 @@ fn seconds(text: &str) -> Result<Duration, String> {
 }
 
 fn tell(session: &mut Session, end: &End) {
-    let End { totals, failed_before, .. } = end;
+    let totals = &end.totals;
     let seconds = totals.running_for.as_secs_f64();
     if session.out.is_json() {
         session.out.value(&json!({
@@ -93,18 +93,11 @@ fn tell(session: &mut Session, end: &End) {
             "all": totals.all,
             "succeeded": totals.succeeded,
             "failed": totals.failed,
-            "failed_before": failed_before,
             "left": totals.left(),
         }));
         return;
     }
     let Totals { all, succeeded, failed, .. } = totals;
     let left = totals.left();
-    let before = match failed_before {
-        0 => String::new(),
-        before => format!("; {before} failed under a master before"),
-    };
-    session
-        .out
-        .line(format!("{seconds:.1} s, {all} prompts: {succeeded} succeeded, {failed} failed, {left} left{before}"));
+    session.out.line(format!("{seconds:.1} s, {all} prompts: {succeeded} succeeded, {failed} failed, {left} left"));
 }

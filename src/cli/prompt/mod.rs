@@ -8,12 +8,15 @@ mod status;
 mod worker;
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use clap::{Args, Subcommand};
 
 use super::Session;
 use super::exit::Failure;
 use crate::protocol::prompt::Order;
+use crate::shell::curve_keys;
+use crate::shell::json_dial::Server;
 
 #[derive(Args, Debug)]
 pub(super) struct PromptArgs {
@@ -48,6 +51,13 @@ enum PromptCommand {
 /// The port of the master: the named one, otherwise that of the configuration.
 fn port(session: &Session, named: Option<u16>) -> u16 {
     named.unwrap_or(session.config.prompt.port)
+}
+
+/// The master at this address. The connection to it is secured if this home has keys.
+fn server(session: &Session, host: &str, port: Option<u16>) -> Result<Server, Failure> {
+    let keys = session.config.network.curve_client.as_ref().map(curve_keys::client);
+    let keys = keys.transpose().map_err(Failure::failed)?.map(Arc::new);
+    Ok(Server { host: host.to_owned(), port: self::port(session, port), keys })
 }
 
 /// The folder with `.tasks/`: the named one, otherwise that of the configuration.

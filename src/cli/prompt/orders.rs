@@ -23,8 +23,8 @@ pub(in crate::cli) struct OrderArgs {
 pub(in crate::cli) fn run(session: &mut Session, args: &OrderArgs, order: Order) -> Result<u8, Failure> {
     let prompt = &session.config.prompt;
     let secret = prompt.secret.as_ref().map(|secret| secret.reveal().to_owned());
-    let (port, timeout) = (super::port(session, args.port), session.config.client.reply_timeout);
-    let status = prompt_status::order(&args.host, port, order, secret, timeout).map_err(|error| refused(&error))?;
+    let (master, timeout) = (super::server(session, &args.host, args.port)?, session.config.client.reply_timeout);
+    let status = prompt_status::order(&master, order, secret, timeout).map_err(|error| refused(&error))?;
     super::status::show(&mut session.out, &status);
     Ok(0)
 }

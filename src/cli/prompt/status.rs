@@ -12,6 +12,7 @@ use super::super::output::{Output, note};
 use super::super::table::Table;
 use super::super::times;
 use crate::protocol::prompt::{Pace, Status, WorkerState, WorkerStatus};
+use crate::shell::json_dial::Server;
 use crate::shell::prompt_create::TASKS;
 use crate::shell::prompt_status::{self, AskError, Counts};
 use crate::shell::signals::{STOP, Signals};
@@ -45,8 +46,9 @@ pub(in crate::cli) fn run(session: &mut Session, args: &StatusArgs) -> Result<u8
     // Before a signal can arrive.
     let mut signals = if args.watch { Some(Signals::install(&STOP).map_err(Failure::failed)?) } else { None };
     let mut shown = None;
+    let master = super::server(session, &args.host, args.port)?;
     loop {
-        let status = match ask(session, args) {
+        let status = match ask(session, &master) {
             Ok(status) => status,
             Err(error @ AskError::Refused { .. }) => return Err(refused(&error)),
             Err(error @ AskError::NoMaster { .. }) => return without_master(session, args, &error, shown.is_some()),
@@ -64,11 +66,10 @@ pub(in crate::cli) fn run(session: &mut Session, args: &StatusArgs) -> Result<u8
     }
 }
 
-fn ask(session: &Session, args: &StatusArgs) -> Result<Status, AskError> {
+fn ask(session: &Session, master: &Server) -> Result<Status, AskError> {
     let prompt = &session.config.prompt;
-    let (port, secret) =
-        (super::port(session, args.port), prompt.secret.as_ref().map(|secret| secret.reveal().to_owned()));
-    prompt_status::ask(&args.host, port, secret, session.config.client.reply_timeout)
+    let secret = prompt.secret.as_ref().map(|secret| secret.reveal().to_owned());
+    prompt_status::ask(master, secret, session.config.client.reply_timeout)
 }
 
 /// The folders still show the progress.

@@ -52,6 +52,9 @@ pub(in crate::cli) struct WorkerArgs {
     /// Number of workers; each is a process of its own
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
     jobs: u32,
+    /// The process that has started this worker with others, and whose end is its end
+    #[arg(long, hide = true, value_name = "PID")]
+    crew_of: Option<u32>,
     /// Pattern of a message that a limit is reached, instead of those of claude, codex and gemini; can be repeated
     #[arg(long, value_name = "REGEX")]
     limited_by: Vec<String>,
@@ -59,6 +62,9 @@ pub(in crate::cli) struct WorkerArgs {
     /// claude, codex or gemini]
     #[arg(long, value_name = "NAME", value_parser = gate)]
     gate: Option<String>,
+    /// Connect without the keys of this home: for an original master
+    #[arg(long)]
+    plain: bool,
     /// End after USAGE_LIMITED instead of joining again
     #[arg(long)]
     end_when_limited: bool,
@@ -80,6 +86,7 @@ pub(in crate::cli) fn run(session: &Session, args: WorkerArgs) -> Result<u8, Fai
             .map_err(|error| Failure::failed(format!("cannot run {} workers: {error}", args.jobs)));
     }
     logging::init(&config.log, None).map_err(Failure::failed)?;
+    args.crew_of.map(prompt_crew::end_with).transpose().map_err(Failure::failed)?;
     let section = &config.prompt_worker;
     let patience = args.patience.map_or(section.patience, |Patience(time)| time);
     let signs = Signs::new(&args.limited_by).map_err(|problem| Failure::usage(format!("--limited-by: {problem}")))?;
@@ -95,11 +102,13 @@ pub(in crate::cli) fn run(session: &Session, args: WorkerArgs) -> Result<u8, Fai
         kill_interval: section.kill_interval,
         straggler_grace: section.straggler_grace,
     };
-    let WorkerArgs { host, port, root_dir, command, .. } = args;
-    let (port, root) = (super::port(session, port), super::root(session, root_dir.as_deref()));
-    let master = format!("{host}:{port}");
+    let WorkerArgs { host, port, root_dir, command, plain, .. } = args;
+    let root = super::root(session, root_dir.as_deref());
+    let mut master = super::server(session, &host, port)?;
+    master.keys.take_if(|_| plain);
+    let name = format!("{host}:{}", master.port);
     let durable = config.controller.durability == Durability::Disk;
-    let work = Work { host, port, root, command, settings, durable, signs };
+    let work = Work { master, root, command, settings, durable, signs };
     let guard = GuardPlan::new(Session::program()?, session.config_file()).at_home(session.home.folder());
     let (end, Tally { all, failed }) = prompt_worker::run(work, guard).map_err(|error| match error {
         PromptWorkerError::Command(_)
@@ -110,7 +119,7 @@ pub(in crate::cli) fn run(session: &Session, args: WorkerArgs) -> Result<u8, Fai
     match end {
         End::MasterGone if patience != Some(Duration::ZERO) => {
             let sentence =
-                format!("gave up looking for the prompt master at {master}, which has not said that all is done");
+                format!("gave up looking for the prompt master at {name}, which has not said that all is done");
             Err(Failure::new(exit::NO_CONTROLLER, sentence))
         }
         End::Stopped | End::Completed | End::MasterGone if failed > 0 => {
@@ -118,11 +127,11 @@ pub(in crate::cli) fn run(session: &Session, args: WorkerArgs) -> Result<u8, Fai
         }
         End::Stopped | End::Completed | End::MasterGone => Ok(0),
         End::NoMaster(reason) => {
-            let sentence = format!("no prompt master answers at {master}: {reason}");
+            let sentence = format!("no prompt master answers at {name}: {reason}");
             Err(Failure::new(exit::NO_CONTROLLER, sentence))
         }
         End::Refused(reason) => {
-            Err(Failure::new(exit::REFUSED, format!("the prompt master at {master} refuses this worker: {reason}")))
+            Err(Failure::new(exit::REFUSED, format!("the prompt master at {name} refuses this worker: {reason}")))
         }
         End::Limited(pause) => {
             let sentence = format!("the service behind the command is limited for {} s", pause.as_secs_f64());

@@ -60,6 +60,11 @@ pub(super) fn list(session: &mut Session) -> Result<(), Failure> {
 
 /// Which agents can run a tool.
 fn agents(row: &ToolRow) -> String {
+    let able = able(row);
+    if row.is_damaged() { format!("{able}; damaged in the store: pack or push it again") } else { able }
+}
+
+fn able(row: &ToolRow) -> String {
     match (row.own(), row.fetching()) {
         (0, fetching) => format!("{fetching} fetch it"),
         (own, 0) => format!("{own} have it"),

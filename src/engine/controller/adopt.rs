@@ -4,8 +4,10 @@ use std::time::Duration;
 
 use super::Controller;
 use super::agent::{Liveness, Slot};
+use super::transition::TaskEvent;
 use crate::protocol::requests::{FromAgent, Sender};
-use crate::types::{AgentId, Assignment, Now, Phase, PhaseTimes, Round, RoundEnd, TaskId, TaskRecord};
+use crate::protocol::task;
+use crate::types::{AgentId, Assignment, Now, Phase, PhaseTimes, Round, RoundEnd, TaskId, TaskRecord, TaskState};
 
 impl Controller {
     /// Completes a message of a simple agent, which is busy without naming its task, or reports without a round: it means
@@ -78,27 +80,43 @@ impl Controller {
 
     /// An agent has a first round of a waiting task: an earlier controller handed it out and died before it could store
     /// that. The run continues, unless another agent has got the task meanwhile.
+    ///
+    /// An agent repeats its unconfirmed results behind the heartbeat that names its present run. So a result is taken beside
+    /// that run; it would otherwise be refused, and its task would run twice.
     pub(super) fn readopt(&mut self, now: Now, id: &AgentId, message: &FromAgent) {
         let Some((task, Round(0))) = spoken_of(message) else { return };
-        let busy = matches!(self.agents.slot_or_free(id), Slot::Busy(_));
-        if busy || !self.may_be_out(task) {
+        let is_busy = matches!(self.agents.slot_or_free(id), Slot::Busy(_));
+        if (is_busy && !is_result(message)) || !self.may_be_out(task) {
             return;
         }
         self.journal.info(format!("agent {id} already has task {task}"));
+        let run = Assignment {
+            agent: id.clone(),
+            dispatched_at: now.wall,
+            dispatched: None,
+            after_commit: false,
+            batch_delay: Duration::ZERO,
+            times: PhaseTimes::default(),
+            lease: self.lease(task, id),
+        };
+        if is_busy {
+            return self.tasks.change(now, task, TaskEvent::Dispatch(run));
+        }
         self.unpark(id);
-        self.give_run(
-            now,
-            task,
-            Assignment {
-                agent: id.clone(),
-                dispatched_at: now.wall,
-                dispatched: None,
-                after_commit: false,
-                batch_delay: Duration::ZERO,
-                times: PhaseTimes::default(),
-                lease: self.lease(task, id),
-            },
-        );
+        self.give_run(now, task, run);
+    }
+
+    /// Keeps a restored task from starting for as long as an agent may need to say that it has it, if it must not run twice:
+    /// a fetched program with a key, such as the run of a TDF task. Its dispatch was not stored first, because a commit for
+    /// each such run would cost more than a short program.
+    pub(super) fn await_claimants(&self, now: Now, record: &mut TaskRecord) {
+        let is_keyed_source = record.tool.is_source() && task::submit_key(record).is_some();
+        if let TaskState::Waiting { not_before } = &mut record.state
+            && is_keyed_source
+            && record.round == Round(0)
+        {
+            *not_before = Some(now.wall + self.silence_max()).max(*not_before);
+        }
     }
 
     /// Whether a waiting task may have been handed out by a controller that died before it could store that. Only the
@@ -107,6 +125,11 @@ impl Controller {
         let waits = |record: &TaskRecord| record.phase() == Phase::Waiting && record.round == Round(0);
         task <= self.restored_max && self.tasks.get(task).is_some_and(waits)
     }
+}
+
+/// Whether a message has the result of a run.
+fn is_result(message: &FromAgent) -> bool {
+    matches!(message, FromAgent::Report(report) if report.phase == Phase::Finished && report.result.is_some())
 }
 
 /// The run that a message names as current or ended.

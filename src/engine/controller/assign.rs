@@ -182,8 +182,8 @@ impl Controller {
     }
 
     /// Whether a run must be stored before its agent gets it. This holds for an exclusive task; for a submit with a key,
-    /// whose repetition would otherwise make another task; for a fetched program with a key; for a task that has waited for others; and for a simple agent, which could not tell the next controller
-    /// what it runs.
+    /// whose repetition would otherwise make another task; for a task that has waited for others; and for a simple agent, which could
+    /// not tell the next controller what it runs.
     fn is_told_after_commit(&self, task: TaskId, agent: &AgentId) -> bool {
         let is_simple =
             self.agents.get(agent).is_some_and(|agent| agent.liveness == Liveness::Session(Session::default()));
@@ -192,11 +192,8 @@ impl Controller {
         let has_waited = self.tasks.get(task).is_some_and(|record| !record.after().is_empty());
         // The next controller would start a task of a step anew that it does not find.
         let is_of_a_step = || self.tasks.get(task).is_some_and(|record| record.place().is_some());
-        // A run of a TDF task that the next controller does not know of would be given to another agent, although its round is the same.
-        let is_of_a_namespace =
-            || self.tasks.get(task).is_some_and(|record| record.tool.is_source()) && self.tasks.has_submit_key(task);
         let may_be_lost = task > self.stored_max && (self.tasks.has_submit_key(task) || is_of_a_step());
-        is_simple || is_exclusive || has_waited || may_be_lost || is_of_a_namespace()
+        is_simple || is_exclusive || has_waited || may_be_lost
     }
 
     pub(super) fn give_run(&mut self, now: Now, task: TaskId, assignment: Assignment) {

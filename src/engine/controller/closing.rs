@@ -15,7 +15,7 @@ impl Controller {
         for ticket in waits {
             self.answer_waiter(ticket);
         }
-        self.refuse_sought_graphs();
+        self.refuse_sought();
         self.refuse_postponed();
         self.stop_outputs();
         self.flush_graph_statuses();
@@ -30,11 +30,7 @@ impl Controller {
             self.waits.remove(*ticket);
             self.timers.clear(&Timer::QueryWait(*ticket));
         }
-        for ticket in self.sought_graphs.of(connection) {
-            self.sought_graphs.remove(ticket);
-            self.timers.clear(&Timer::SoughtGraph(ticket));
-            forgotten.push(ticket);
-        }
+        forgotten.extend(self.forget_sought(connection));
         forgotten.extend(self.forget_postponed(connection));
         forgotten.extend(self.scans.forget(connection));
         forgotten.extend(self.forget_outputs(connection));

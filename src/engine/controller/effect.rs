@@ -241,8 +241,8 @@ pub enum Timer {
     OutputWait(Ticket),
     /// A version of a tool that nothing needs has been kept long enough.
     ToolDiscard(ToolDigest),
-    /// The submit of a graph has waited for a look long enough.
-    SoughtGraph(Ticket),
+    /// A submit has waited for a look long enough.
+    SoughtTools(Ticket),
     /// Finished tasks may be old enough to be forgotten.
     Retention,
     /// The run of a task has reached its time limit.

@@ -3,11 +3,11 @@
 //!
 //! | a look | when |
 //! |---|---|
-//! | begins | a task or the submit of a graph waits whose tool no agent has, and no look is under way: one look serves all of them |
+//! | begins | a task or a submit ([`super::sought`]) waits whose tool no agent has, and no look is under way: one look serves all of them |
 //! | is requested | by a broadcast, which busy agents receive too, and again with each answer to a heartbeat |
 //! | continues | until each present agent that can be asked has reported that it has looked |
-//! | ends at once | if no agent can be asked, or only one agent is present and no graph waits: it looks anyway when it gets the task |
-//! | is given up | after two heartbeat intervals; by the submit of a graph, whose client waits for its answer, after a second |
+//! | ends at once | if no agent can be asked, or only one agent is present and no submit waits: it looks anyway when it gets the task |
+//! | is given up | after two heartbeat intervals; by a submit, whose client waits for its answer, after a second |
 //!
 //! A look costs a `stat` of a folder and a heartbeat for each agent. Tasks that come while a look is under way wait for the
 //! next one, so there is at most one at a time, however many tasks name a tool that does not exist.
@@ -45,6 +45,7 @@ impl Looks {
 impl Controller {
     /// Ends the current look when all have answered, and begins the next one if there is a reason.
     pub(super) fn look_for_tools(&mut self, now: Now) {
+        self.submit_found(now);
         while self.looks.awaited.is_empty() {
             if std::mem::take(&mut self.looks.is_under_way) {
                 self.tasks.queue_mut().end_look(now);
@@ -53,23 +54,21 @@ impl Controller {
                     // Agents that do not park may have asked in vain meanwhile.
                     self.inform();
                 }
-                for ticket in self.sought_graphs.before(&self.looks.number) {
-                    self.submit_sought_graph(now, ticket);
-                }
+                self.submit_looked_for(now, self.looks.number);
             }
-            let is_for_graphs = !self.sought_graphs.is_empty();
-            if !self.tasks.queue_mut().begin_look() && !is_for_graphs {
+            let is_for_submits = !self.sought.is_empty();
+            if !self.tasks.queue_mut().begin_look() && !is_for_submits {
                 return;
             }
-            self.begin_look(now, is_for_graphs);
+            self.begin_look(now, is_for_submits);
         }
     }
 
-    fn begin_look(&mut self, now: Now, is_for_graphs: bool) {
+    fn begin_look(&mut self, now: Now, is_for_submits: bool) {
         self.looks.number += 1;
         self.looks.is_under_way = true;
         let counts = self.agents.counts();
-        if is_for_graphs || counts.total - counts.lost > 1 {
+        if is_for_submits || counts.total - counts.lost > 1 {
             self.looks.awaited = self.agents.that_look().cloned().collect();
         }
         self.looks.is_asked_for = !self.looks.awaited.is_empty();

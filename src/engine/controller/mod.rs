@@ -9,7 +9,7 @@
 //! | a deadline | [`Controller::handle_timeout`] | an agent is lost; a wait ends; old tasks are forgotten |
 //!
 //! The parts: [`tasks`] has the records, their phases and indexes; [`queue`] the order of waiting tasks, with the
-//! [`gates`]; [`agents`] the slots, with the [`tools`] of each, and [`looks`] for tools that no agent has; [`catalog`] the tools that the controller holds, and [`tool_reads`] the parts that agents fetch; [`adopt`]
+//! [`gates`]; [`agents`] the slots, with the [`tools`] of each, [`looks`] for tools that no agent has, and the submits that name one ([`sought`]); [`catalog`] the tools that the controller holds, and [`tool_reads`] the parts that agents fetch; [`adopt`]
 //! handles runs that agents had before this start; [`outputs`] asks agents for the outputs of runs; [`leases`] waits for void
 //! runs; [`family`] knows which tasks end together, and [`relations`] what an end means for [`dependants`] and [`jobs`];
 //! [`graphs`] has the step graphs, [`steps`] makes tasks of their steps, and [`graph_status`] tells of their changes;
@@ -58,6 +58,7 @@ mod restore;
 mod retention;
 mod scan;
 mod sequencer;
+mod sought;
 mod steps;
 mod task_index;
 mod tasks;
@@ -176,8 +177,8 @@ pub struct Controller {
     scans: scan::Scans,
     /// Parked queries.
     waits: waits::Waits<waits::Subject, waits::Query>,
-    /// Submits of graphs, with the number of the last look that had begun before; see [`looks`].
-    sought_graphs: waits::Waits<u64, requests::SoughtGraph>,
+    /// Submits of tools that all agents look for.
+    sought: sought::SoughtSubmits,
     /// The work on the archives of tools.
     archives: requests::ArchiveWork,
     /// The ends of the jobs that clients read.
@@ -231,7 +232,7 @@ impl Controller {
             awaited: BTreeMap::new(),
             scans: scan::Scans::default(),
             waits: waits::Waits::default(),
-            sought_graphs: waits::Waits::default(),
+            sought: sought::SoughtSubmits::default(),
             archives: requests::ArchiveWork::default(),
             end_logs: end_logs::EndLogs::numbered_from(controller_id),
             end_lines: end_lines::EndLines::default(),
@@ -357,7 +358,7 @@ impl Controller {
                 Timer::QueryWait(ticket) => self.answer_waiter(ticket),
                 Timer::OutputWait(ticket) => self.end_output_wait(ticket),
                 Timer::ToolDiscard(digest) => self.discard_tool(digest),
-                Timer::SoughtGraph(ticket) => self.submit_sought_graph(now, ticket),
+                Timer::SoughtTools(ticket) => self.submit_sought(now, &[ticket]),
                 Timer::RunTime(task) => self.kill(now, task, &KillCause::TimedOut),
                 Timer::Calendar => self.look_at_calendar(now),
                 Timer::PushAgain(task) => self.push_again(now, task),

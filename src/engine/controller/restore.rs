@@ -108,6 +108,7 @@ impl Controller {
                 Some(run.agent.clone())
             }
         };
+        self.await_claimants(now, &mut record);
         let task = record.id;
         // Its agent will say how long it has run: the wall clock may have jumped.
         self.tasks.restore(now, record);

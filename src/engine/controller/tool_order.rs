@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use super::ticket::Ticket;
 use crate::protocol::Refusal;
+use crate::protocol::page::Page;
 use crate::protocol::requests::file::FilePut;
 use crate::protocol::requests::tool::{ToolFile, ToolLogRow, ToolPart, ToolPut};
 use crate::types::{HeldTool, ToolDigest, ToolName};
@@ -63,6 +64,8 @@ pub enum ToolOrder {
     Log(Ticket, ToolName),
     /// List the files of a version.
     List(Ticket, ToolName, ToolDigest),
+    /// Check that the store has these versions, for this page of the list of tools.
+    Verify(Ticket, Page, Vec<ToolDigest>),
     /// Remove a version from the store.
     Discard(ToolDigest),
 }
@@ -84,6 +87,8 @@ pub enum ToolOutcome {
     Logged(Ticket, Result<Vec<ToolLogRow>, Refusal>),
     /// The files of a version.
     Listed(Ticket, ToolName, ToolDigest, Result<Vec<ToolFile>, Refusal>),
+    /// Those of the versions that are missing or damaged.
+    Verified(Ticket, Page, Vec<ToolDigest>),
 }
 
 /// The state of a pushed archive.

@@ -128,6 +128,11 @@ impl ToolSets {
         names.filter(|tool| tool.is_archive()).chain(&self.held)
     }
 
+    /// Whether the controller holds this tool, or a present agent may have it.
+    pub(super) fn is_known(&self, tool: &ToolName) -> bool {
+        self.held.contains(tool) || self.with(tool).next().is_some()
+    }
+
     /// The sets of present agents that contain this tool.
     pub(super) fn with(&self, tool: &ToolName) -> impl Iterator<Item = SetId> {
         self.live.iter().copied().filter(move |id| self.has(*id, tool))

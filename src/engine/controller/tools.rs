@@ -69,7 +69,7 @@ impl Controller {
             self.tasks.queue_mut().leave_set(now, before.set);
             self.tasks.queue_mut().sets_mut().release(before.set);
         }
-        self.submit_found_graphs(now);
+        self.sought.note_news();
     }
 
     /// A lost agent is back, with its former tools.

@@ -25,7 +25,7 @@ pub enum Effect {
     Claim(FileName),
     /// Move this file out of `working/`; then call [`super::Master::handle_moved`].
     Move(FileName, Destination),
-    /// Scan `pending/`: call [`super::Master::handle_found`] for each new file, then [`super::Master::handle_scanned`].
+    /// Scan `pending/`: call [`super::Master::handle_room`], then [`super::Master::handle_found`] for each new file, then [`super::Master::handle_scanned`].
     Scan,
     /// Remember across restarts that this file of `pending/` or `working/` has failed this many times; 0 clears it.
     NoteFails(FileName, u32),
@@ -37,6 +37,9 @@ pub enum Effect {
     NotePause(Option<String>),
     /// Keep this part of the results of a run, until its file leaves `working/`.
     StorePart(Box<ResultPart>),
+    /// Put the answer of a run in its place for this file and destination, on the disk, if the worker has sent one; then call
+    /// [`super::Master::handle_answer_stored`].
+    StoreAnswer(RequestId, FileName, Destination),
     /// The master has ended.
     Exit,
 }

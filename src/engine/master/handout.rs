@@ -36,7 +36,7 @@ impl Master {
     /// all waiting ones.
     pub(super) fn may_claim(&self) -> bool {
         let has_room = self.peers.sending_bytes() < self.settings.sending_bytes_max;
-        let is_open = !self.stopping && self.paused.is_none();
+        let is_open = !self.stopping && self.paused.is_none() && self.full.is_none();
         is_open && self.claim.is_none() && has_room && !self.files.is_returning()
     }
 
@@ -212,6 +212,7 @@ impl Master {
         }
         if let Some(peer) = self.peers.get_mut(connection) {
             peer.is_quiet = false;
+            peer.answer = None;
             peer.owed.clear();
             for request in std::mem::take(&mut peer.outstanding).into_keys() {
                 self.timers.clear(&Timer::Acknowledge(connection, request));
@@ -248,14 +249,14 @@ impl Master {
         self.release(held, Destination::Pending);
     }
 
-    /// The worker of a prompt is lost. A prompt that ends its worker each time is given up.
+    /// The worker of a prompt is lost, or its command. A prompt that ends them each time is given up.
     pub(super) fn lose(&mut self, held: Held, why: &str) {
         let losses = self.losses.entry(held.file.clone()).or_default();
         *losses += 1;
         let losses = *losses;
         if self.settings.losses_max.is_some_and(|max| losses > max) {
             self.losses.remove(&held.file);
-            let reason = format!("{losses} workers were lost with this prompt (LOSSES_MAX); the last one: {why}");
+            let reason = format!("{losses} runs of this prompt were lost (LOSSES_MAX); the last one: {why}");
             self.journal.warn(format!("{} goes to failed/: {reason}", held.file));
             return self.release(held, Destination::Failed { reason: Some(reason) });
         }

@@ -3,14 +3,15 @@
 //! | event | enters by | what it may cause |
 //! |---|---|---|
 //! | a file appears | [`Master::handle_found`], [`Master::handle_scanned`] | it waits, and goes to an idle worker |
+//! | an answer was stored, or there is no room | [`Master::handle_answer_stored`], [`Master::handle_room`] | the prompt is done; or no prompt is handed out |
 //! | a file was moved, or not | [`Master::handle_claimed`], [`Master::handle_moved`] | the prompt is sent; or the next file is tried |
-//! | a connection comes or goes | [`Master::handle_connected`], [`Master::handle_closed`] | what its worker had waits again |
+//! | a connection comes or goes, or proves its key | [`Master::handle_connected`], [`Master::handle_closed`], [`Master::handle_authorised`] | what its worker had waits again |
 //! | a message, or an invalid one | [`Master::handle_message`], [`Master::handle_bad_message`] | the worker changes its state |
 //! | the master is told to stop | [`Master::handle_stop`] | every connection is closed |
 //! | a deadline | [`Master::handle_timeout`] | TIMER and TIMEOUT_CHECK of the document |
 //!
 //! The parts: [`files`] has the files that wait or leave, [`peers`] the connections and the states of their workers,
-//! [`gates`] the closed gates, [`rests`] limits, pauses and orders, [`leases`] the prompts of workers without a connection, [`refusals`]
+//! [`answers`] the reports that wait for their answer to be stored, [`gates`] the closed gates, [`rests`] limits, pauses and orders, [`leases`] the prompts of workers without a connection, [`refusals`]
 //! the log lines about refused connections, [`handout`] the way of a file to a worker and back, [`talk`] the messages that a worker
 //! may send in each state, [`pace`] when a message may be sent to it.
 //!
@@ -31,6 +32,7 @@
 //! its file before it is forgotten, and its later messages do not count. A report on a prompt counts only after the worker
 //! has acknowledged that prompt: a second DONE for the previous file never ends the next one.
 
+mod answers;
 mod effect;
 mod file;
 mod files;
@@ -129,6 +131,8 @@ pub struct Master {
     losses: BTreeMap<FileName, u32>,
     /// Why no prompt is handed out, if none is.
     paused: Option<String>,
+    /// Why answers cannot be stored, if they cannot: no prompt is handed out then.
+    full: Option<String>,
     is_draining: bool,
     /// Number of prompts handed out since the start, or since it was resumed.
     starts: u64,
@@ -166,6 +170,7 @@ impl Master {
             orphans: Orphans::new(),
             losses: BTreeMap::new(),
             paused: None,
+            full: None,
             is_draining: false,
             starts: 0,
             progress: Progress::default(),

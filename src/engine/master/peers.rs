@@ -51,11 +51,29 @@ pub(super) enum Asked {
     Check,
 }
 
+/// A report, as a worker has sent it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Report {
+    Done,
+    Failed(String),
+}
+
+/// A report that has not been carried out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Answer {
+    /// The answer is on its way to the disk.
+    Storing(Report),
+    /// It could not be stored, and is at its worker.
+    Unstored,
+}
+
 #[derive(Debug)]
 pub(super) struct Peer {
     /// Its own name for itself; `None` until it has joined.
     pub(super) label: Option<String>,
     pub(super) origin: Origin,
+    /// Whether it has proved that it has an authorised key.
+    pub(super) is_authorised: bool,
     pub(super) state: State,
     /// Start of the present state.
     pub(super) since: Mono,
@@ -69,6 +87,8 @@ pub(super) struct Peer {
     pub(super) gate: Option<String>,
     /// Why it rests, or has rested.
     pub(super) reason: Option<String>,
+    /// Its report on the present run, if that waits for its answer to be stored.
+    pub(super) answer: Option<Answer>,
     /// Whether it may not get a message yet, until its [`super::Timer::Speak`].
     pub(super) is_quiet: bool,
     /// Whether the last message to it, if it does not split the stream, was a CHECK: then it is a prompt's turn.
@@ -82,6 +102,7 @@ impl Peer {
         Self {
             label: None,
             origin,
+            is_authorised: false,
             state: State::Stranger,
             since,
             outstanding: BTreeMap::new(),
@@ -89,6 +110,7 @@ impl Peer {
             resumes: false,
             gate: None,
             reason: None,
+            answer: None,
             is_quiet: false,
             is_checked: false,
             owed: BTreeSet::new(),

@@ -48,7 +48,7 @@ impl Master {
             running_for: now.mono.since(self.started),
             workers: workers.collect(),
             pace: self.progress.pace(now, self.files.pending() + self.working()),
-            paused: self.paused.clone(),
+            paused: self.paused.clone().or_else(|| self.full.clone()),
             gates: gates.collect(),
             away: away.collect(),
         }

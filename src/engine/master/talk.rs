@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::files::Held;
 use super::handout::CLOSED;
-use super::peers::{Asked, Debt, Peer, State};
+use super::peers::{Asked, Debt, Peer, Report, State};
 use super::rests::Limit;
 use super::{Connection, Destination, Effect, Master, STRANGERS_MAX, Timer};
 use crate::config::is_secret;
@@ -35,6 +35,13 @@ impl Master {
         }
         self.peers.insert(connection, Peer::new(now.mono, origin));
         self.timers.set(Timer::Join(connection), now.mono + self.settings.join_timeout);
+    }
+
+    /// The peer has proved that it has an authorised key. It needs no secret.
+    pub fn handle_authorised(&mut self, connection: Connection) {
+        if let Some(peer) = self.peers.get_mut(connection) {
+            peer.is_authorised = true;
+        }
     }
 
     /// Drops one connection that has not joined or is being closed: the oldest of the address with the most such
@@ -89,8 +96,18 @@ impl Master {
             }
             (_, FromWorker::RequestAck(request)) => self.acknowledged(now, connection, &request, Asked::Request),
             (_, FromWorker::CheckAck(request)) => self.acknowledged(now, connection, &request, Asked::Check),
-            (State::Working(_), FromWorker::Done { .. }) => self.done(now, connection),
-            (State::Working(_), FromWorker::Failed { reason }) => self.failed(now, connection, &reason),
+            // Its report has come already, and waits.
+            (State::Working(_), FromWorker::Done { .. } | FromWorker::Failed { .. }) if peer.answer.is_some() => {
+                self.ignored += 1;
+            }
+            (State::Working(_), FromWorker::UsageLimited { .. } | FromWorker::Result(_)) if peer.answer.is_some() => {
+                self.ignored += 1;
+            }
+            (State::Working(_), FromWorker::Done { .. }) => self.reported(now, connection, Report::Done),
+            (State::Working(_), FromWorker::Failed { reason, is_loss: true }) => self.lost(now, connection, &reason),
+            (State::Working(_), FromWorker::Failed { reason, is_loss: false }) => {
+                self.reported(now, connection, Report::Failed(reason));
+            }
             (State::Working(_), FromWorker::UsageLimited { retry_after, is_local, reason }) => {
                 let reason = reason.chars().take(REASON_CHARS_MAX).collect();
                 self.usage_limited(now, connection, Limit { retry_after, is_local, reason });
@@ -140,7 +157,7 @@ impl Master {
         splits: bool,
         offer: &Offer,
     ) {
-        if !self.is_admitted(secret) {
+        if !self.is_admitted(connection, secret) {
             return self.refuse_secret(now, connection);
         }
         if self.peers.workers() >= self.settings.workers_max {
@@ -158,7 +175,10 @@ impl Master {
         }
     }
 
-    fn is_admitted(&self, shown: Option<&str>) -> bool {
+    fn is_admitted(&self, connection: Connection, shown: Option<&str>) -> bool {
+        if self.peers.get(connection).is_some_and(|peer| peer.is_authorised) {
+            return true;
+        }
         let Some(secret) = &self.settings.secret else { return true };
         is_secret(secret, shown.unwrap_or_default())
     }
@@ -171,7 +191,7 @@ impl Master {
 
     /// Whether the sender of a request has shown the secret. Otherwise it is refused.
     fn is_heard(&mut self, now: Now, connection: Connection, secret: Option<&str>) -> bool {
-        if !self.is_admitted(secret) {
+        if !self.is_admitted(connection, secret) {
             self.refuse_secret(now, connection);
             return false;
         }
@@ -229,7 +249,7 @@ impl Master {
         self.peers.get(connection).map(Peer::name).unwrap_or_default()
     }
 
-    fn done(&mut self, now: Now, connection: Connection) {
+    pub(super) fn done(&mut self, now: Now, connection: Connection) {
         let (name, took) = (self.name_of(connection), self.time_in_state(now, connection));
         if let Some(held) = self.end_run(now, connection) {
             self.progress.note(now, took);
@@ -241,7 +261,7 @@ impl Master {
         }
     }
 
-    fn failed(&mut self, now: Now, connection: Connection, reason: &str) {
+    pub(super) fn failed(&mut self, now: Now, connection: Connection, reason: &str) {
         let (name, took) = (self.name_of(connection), self.time_in_state(now, connection));
         if let Some(held) = self.end_run(now, connection) {
             self.progress.note(now, took);
@@ -250,6 +270,17 @@ impl Master {
             self.journal.info(format!("{} has failed at {name} after {seconds:.1} s: {reason}", held.file));
             let run = held.run.clone();
             self.fail(held, None);
+            self.acknowledge_report(connection, run);
+        }
+    }
+
+    /// The command of a worker was killed from outside: the prompt waits again, as if its worker were lost.
+    fn lost(&mut self, now: Now, connection: Connection, reason: &str) {
+        let name = self.name_of(connection);
+        if let Some(held) = self.end_run(now, connection) {
+            let reason: String = reason.chars().take(REASON_CHARS_MAX).collect();
+            let run = held.run.clone();
+            self.lose(held, &format!("its command at {name} was {reason}"));
             self.acknowledge_report(connection, run);
         }
     }
@@ -286,6 +317,9 @@ impl Master {
     /// The worker is idle again; returns its file.
     pub(super) fn end_run(&mut self, now: Now, connection: Connection) -> Option<Held> {
         self.timers.clear(&Timer::Run(connection));
+        if let Some(peer) = self.peers.get_mut(connection) {
+            peer.answer = None;
+        }
         let end = self.idle_state(connection);
         match self.peers.set(connection, end, now.mono)? {
             State::Working(held) => Some(*held),

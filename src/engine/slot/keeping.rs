@@ -15,15 +15,10 @@ impl Run {
 }
 
 impl Taken {
-    /// Whether its task names files that are to be kept.
-    pub(super) fn has_outputs(&self) -> bool {
-        self.job.files.as_ref().is_some_and(|files| !files.outputs.is_empty())
-    }
-
     /// No process of the run is left, or the rest is not waited for. The next effect keeps its files if its task names outputs, run.sh
     /// was started, and a result will be reported; otherwise it removes the folder.
     pub(super) fn close(&mut self, result: RunResult) -> Effect {
-        if self.has_outputs() && self.times.run.is_some() && self.fate == Fate::Reported {
+        if self.job.has_outputs && self.times.run.is_some() && self.fate == Fate::Reported {
             self.state = State::Keeping { result };
             Effect::Keep
         } else {

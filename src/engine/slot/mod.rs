@@ -363,7 +363,7 @@ impl Slot {
             Ok(until) => until,
             Err(BeyondLease) => return,
         };
-        self.run.start(now, job.clone());
+        self.run.start(now, &job);
         if let Some(until) = until {
             self.hold(until);
             // The lease continues only when the controller knows of the run.

@@ -116,7 +116,7 @@ impl Slot {
         let ended = self.run.has_ended();
         let Run::Taken(run) = &mut self.run else { return };
         // Only a task of a step knows what that means.
-        if ended || run.killed || run.job.step.is_none() || std::mem::replace(&mut run.told, true) {
+        if ended || run.killed || run.job.grace.is_none() || std::mem::replace(&mut run.told, true) {
             return;
         }
         match run.is_running() {
@@ -140,7 +140,7 @@ impl Slot {
     /// Tells a run.sh that runs.
     pub(super) fn tell_to_finish(&mut self, now: Now) {
         let Run::Taken(run) = &self.run else { return };
-        let grace = run.job.step.as_ref().map(|step| step.grace).unwrap_or_default();
+        let grace = run.job.grace.unwrap_or_default();
         // The file comes first: a run that gets the signal may look for it at once.
         self.effects.extend([Effect::TellToFinish, Effect::Signal(Signal::Terminate)]);
         self.timers.set(Timer::Grace, now.mono + grace);

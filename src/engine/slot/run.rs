@@ -41,7 +41,7 @@ pub(super) enum Run {
 
 #[derive(Debug)]
 pub(super) struct Taken {
-    pub(super) job: Job,
+    pub(super) job: RunOrder,
     pub(super) state: State,
     pub(super) times: PhaseTimes,
     /// Start of run.sh.
@@ -61,6 +61,21 @@ pub(super) struct Taken {
     pub(super) unended: bool,
     /// Whether that process keeps the slot after the run.
     pub(super) held: bool,
+}
+
+/// What the job says about its run. The rest of it is the concern of the shell.
+#[derive(Debug)]
+pub(super) struct RunOrder {
+    pub(super) task: TaskId,
+    pub(super) round: Round,
+    /// The longest delay of a report, except that of the end.
+    batch_delay: Duration,
+    /// The length of its lease, if the task is exclusive.
+    pub(super) lease: Option<Duration>,
+    /// The time that it gets to finish early, if it is one of a step.
+    pub(super) grace: Option<Duration>,
+    /// Whether its task names files that are to be kept.
+    pub(super) has_outputs: bool,
 }
 
 /// The fate of a finished run.
@@ -95,7 +110,17 @@ pub(super) enum State {
 }
 
 impl Run {
-    pub(super) fn start(&mut self, now: Now, job: Job) {
+    pub(super) fn start(&mut self, now: Now, job: &Job) {
+        let grace = job.step.as_ref().map(|step| step.grace);
+        let has_outputs = job.files.as_ref().is_some_and(|files| !files.outputs.is_empty());
+        let job = RunOrder {
+            task: job.task,
+            round: job.round,
+            batch_delay: job.batch_delay,
+            lease: job.lease,
+            grace,
+            has_outputs,
+        };
         let times = PhaseTimes { prepare: Some(now.wall), ..PhaseTimes::default() };
         let (state, fate) = (State::Preparing, Fate::Reported);
         let [killed, told, refused, unended, held] = [false; 5];
@@ -197,7 +222,7 @@ impl Run {
             State::Preparing | State::Starting { .. } => (Phase::Preparing, None),
             State::Run(RunMachine { end: None, .. }) => (Phase::Running, None),
             // A result without the files would count if the agent died meanwhile.
-            State::Run(_) | State::Keeping { .. } if run.has_outputs() => (Phase::Ended, None),
+            State::Run(_) | State::Keeping { .. } if run.job.has_outputs => (Phase::Ended, None),
             State::Run(RunMachine { end: Some(result), .. })
             | State::Keeping { result }
             | State::Removing { result } => (Phase::Ended, Some(result.clone())),

@@ -109,6 +109,18 @@ impl Worker {
         }
     }
 
+    /// The keys of one side are wrong. A worker with a run looks for a master that takes it again, for as long as its lease.
+    pub fn handle_denied(&mut self, now: Now, reason: &str) {
+        if let Link::Connecting(search) = self.link {
+            if self.run.is_free() {
+                self.exit(End::Refused(reason.to_owned()));
+            } else {
+                self.journal.warn(format!("the master refuses this worker: {reason}"));
+                self.search_on(now, search, reason);
+            }
+        }
+    }
+
     pub(super) fn joined(&mut self, now: Now, welcome: Option<Box<Welcome>>) {
         if !matches!(self.link, Link::Joining(_)) {
             return;

@@ -2,7 +2,7 @@
 //!
 //! | event | enters by |
 //! |---|---|
-//! | the connection is made, cannot be made, or has ended | [`Worker::handle_connected`], [`Worker::handle_unreachable`], [`Worker::handle_closed`] |
+//! | the connection is made, cannot be made, or has ended | [`Worker::handle_connected`], [`Worker::handle_unreachable`], [`Worker::handle_denied`], [`Worker::handle_closed`] |
 //! | a message of the master | [`Worker::handle_message`] |
 //! | the result of an effect | [`Worker::handle_started`], [`Worker::handle_tree`], [`Worker::handle_results_stored`] |
 //! | the command has ended | [`Worker::handle_exited`] |

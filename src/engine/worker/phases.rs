@@ -45,6 +45,8 @@ pub(super) enum Ending {
 pub(super) enum Verdict {
     Done,
     Failed(String),
+    /// The command was killed from outside, for this reason.
+    Lost(String),
     Overdue(String),
     /// The service behind the command is limited, for this long and for this reason.
     Limited(Duration, String),
@@ -112,7 +114,12 @@ pub(super) struct Report {
 }
 
 impl Report {
-    /// The report on a run with results.
+    /// Whether results belong to it.
+    pub(super) const fn has_results(&self) -> bool {
+        self.pause.is_none() && !matches!(self.message, FromWorker::Failed { is_loss: true, .. })
+    }
+
+    /// The report on a run without a pause after it.
     pub(super) const fn of(message: FromWorker) -> Self {
         Self { message, pause: None }
     }

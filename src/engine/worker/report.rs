@@ -70,7 +70,7 @@ impl Worker {
         let Run::Taken(run) = &self.run else { return };
         let State::Reporting(report) = &run.state else { return };
         match &self.welcome {
-            Some(welcome) if report.pause.is_none() => {
+            Some(welcome) if report.has_results() => {
                 self.effects.push_back(Effect::SendResults(run.request.clone(), welcome.clone()));
             }
             _ => self.effects.push_back(Effect::Send(report.message.clone())),
@@ -114,7 +114,7 @@ impl Worker {
     }
 
     const fn count(&mut self, report: &Report) {
-        if report.pause.is_none() {
+        if report.has_results() {
             self.tally.all += 1;
             self.tally.failed += matches!(report.message, FromWorker::Failed { .. }) as u64;
         }

@@ -16,6 +16,10 @@ use crate::engine::run::{RunMachine, Step, Terms};
 use crate::protocol::prompt::FromWorker;
 use crate::types::{ExitCode, Now};
 
+/// The end of a command that was killed by another process, or by the kernel for want of memory; of itself, or of a program for which
+/// it was the shell. That says nothing about its prompt.
+const KILLED: [ExitCode; 2] = [ExitCode(-9), ExitCode(128 + 9)];
+
 impl Worker {
     /// The command has been started, or could not be.
     pub fn handle_started(&mut self, now: Now, outcome: Result<(), StartError>) {
@@ -44,6 +48,8 @@ impl Worker {
         let Run::Taken(run) = &mut self.run else { return };
         let State::Run(machine @ RunMachine { end: None, .. }) = &mut run.state else { return };
         let (settings, brake) = (&self.settings, &mut self.brake);
+        // Any other master takes it for a failure, whose results a person looks for.
+        let takes_losses = self.welcome.is_some();
         let verdict = match (run.ending, exit, sign) {
             (Some(Ending::Void), ..) => Verdict::Void,
             (Some(Ending::Overdue), ..) => Verdict::Overdue(overdue_reason(run.limit)),
@@ -63,14 +69,15 @@ impl Worker {
                 Verdict::Done
             }
             (None, ExitCode(code), None) => {
-                let reason = if code < 0 {
-                    format!("ended by signal {}", code.unsigned_abs())
-                } else {
-                    format!("exit code {code}")
+                let reason = match code {
+                    ..0 => format!("ended by signal {}", code.unsigned_abs()),
+                    _ => format!("exit code {code}"),
                 };
                 if brake.failed(&settings.brake, now.mono.since(run.since)) {
                     let pause = brake.pause(&settings.brake, settings.limited_pause);
                     Verdict::Braked(pause, format!("{} failures in quick succession: {reason}", settings.brake.fails))
+                } else if KILLED.contains(&exit) && takes_losses {
+                    Verdict::Lost(format!("killed from outside: {reason}"))
                 } else {
                     Verdict::Failed(reason)
                 }
@@ -115,8 +122,13 @@ impl Worker {
         };
         let (folder, report) = match verdict {
             Verdict::Done => (ResultFolder::Done, FromWorker::Done { text: std::mem::take(&mut run.file) }),
-            Verdict::Overdue(reason) => (ResultFolder::Overdue, FromWorker::Failed { reason }),
-            Verdict::Failed(reason) => (ResultFolder::Failed, FromWorker::Failed { reason }),
+            Verdict::Overdue(reason) => (ResultFolder::Overdue, failed(reason)),
+            Verdict::Failed(reason) => (ResultFolder::Failed, failed(reason)),
+            Verdict::Lost(reason) => {
+                self.effects.push_back(Effect::Discard);
+                self.run = Run::Taken(run);
+                return self.conclude(now, Report::of(FromWorker::Failed { reason, is_loss: true }));
+            }
             Verdict::Limited(pause, reason) => return self.give_back(now, run, pause, reason, false),
             Verdict::Braked(pause, reason) => return self.give_back(now, run, pause, reason, true),
             Verdict::Void => {
@@ -190,6 +202,10 @@ impl Worker {
             _ => {}
         }
     }
+}
+
+const fn failed(reason: String) -> FromWorker {
+    FromWorker::Failed { reason, is_loss: false }
 }
 
 fn overdue_reason(limit: Option<Duration>) -> String {

@@ -123,7 +123,9 @@ fn shown(effect: &Effect) -> String {
             FromWorker::RequestAck(id) => format!("REQUEST_ACK {id}"),
             FromWorker::CheckAck(id) => format!("CHECK_ACK {id}"),
             FromWorker::Done { text } => format!("DONE {text}"),
-            FromWorker::Failed { reason } => format!("FAILED {reason}"),
+            FromWorker::Failed { reason, is_loss } => {
+                format!("FAILED {reason}{}", if *is_loss { " (lost)" } else { "" })
+            }
             FromWorker::UsageLimited { retry_after, is_local, .. } => {
                 format!("USAGE_LIMITED {retry_after:?}{}", if *is_local { " here" } else { "" })
             }
@@ -160,9 +162,20 @@ fn a_prompt_is_acknowledged_before_its_command_starts_and_reported_when_nothing_
 #[test]
 fn a_command_that_a_signal_ended_has_failed() {
     let mut story = Story::running(settings());
-    story.exits(-9);
+    story.exits(-11);
     story.tree(false);
-    story.does(&["keep Failed", "FAILED ended by signal 9"]);
+    story.does(&["keep Failed", "FAILED ended by signal 11"]);
+}
+
+#[test]
+fn a_killed_command_has_failed_for_an_original_master() {
+    for exit in [-9, 137] {
+        let mut story = Story::running(settings());
+        story.exits(exit);
+        story.tree(false);
+        let said = if exit < 0 { "FAILED ended by signal 9" } else { "FAILED exit code 137" };
+        story.does(&["keep Failed", said]);
+    }
 }
 
 #[test]

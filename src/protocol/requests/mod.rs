@@ -82,7 +82,8 @@ impl Message {
 }
 
 impl Request {
-    /// Calls `each` for the tools of the tasks that it submits, one several times if several tasks have it.
+    /// Calls `each` for the tools that it names: those of the tasks that it submits, one several times if several tasks have it, or
+    /// the one that it asks about.
     pub fn for_each_tool(&self, mut each: impl FnMut(&ToolName)) {
         let mut archive = |tool: &ToolName| {
             if tool.is_archive() {
@@ -93,6 +94,7 @@ impl Request {
             Self::Submit(submit) => archive(&submit.tool),
             Self::SubmitMany(many) => many.tasks.iter().for_each(|submit| archive(&submit.tool)),
             Self::GraphSubmit(submit) => submit.graph.steps.iter().flatten().for_each(|step| archive(&step.tool)),
+            Self::ToolShow(tool) => archive(tool),
             _ => {}
         }
     }

@@ -162,6 +162,8 @@ pub struct ToolView {
     pub fetching: usize,
     /// Number of unfinished tasks that have pinned any version of it.
     pub pinned: usize,
+    /// Whether the store has lost this version, or other bytes in its place.
+    pub is_damaged: bool,
     /// Its files, if they were asked for.
     pub files: Vec<ToolFile>,
 }
@@ -264,6 +266,9 @@ pub(in crate::protocol) fn write(view: &ToolView, writer: &mut ObjectWriter<'_>)
     writer.literal(words::OWN_AGENTS, view.own);
     writer.literal(words::FETCHING_AGENTS, view.fetching);
     writer.literal(words::PINNED, view.pinned);
+    if view.is_damaged {
+        writer.literal(words::DAMAGED, true);
+    }
     writer.maybe_text(words::MANIFEST, view.held.manifest.as_ref().map(|manifest| manifest.text.as_str()));
     if !view.files.is_empty() {
         let lines: Vec<String> = view.files.iter().map(|file| format!("{} {}", file.bytes, file.path)).collect();
@@ -352,6 +357,8 @@ view! {
         fetching: u64 = |fields| fields.count(words::FETCHING_AGENTS).unwrap_or_default();
         /// Number of unfinished tasks that have pinned any version of it.
         pinned: u64 = |fields| fields.count(words::PINNED).unwrap_or_default();
+        /// Whether the store of the controller has lost it, or has other bytes in its place.
+        is_damaged: bool = |fields| fields.flag(words::DAMAGED);
         /// The text of its `tool.toml`, or an empty text.
         manifest: &str = |fields| fields.text(words::MANIFEST).unwrap_or_default();
         /// Its files: a line for each, with its bytes and its path.

@@ -51,7 +51,7 @@ use crate::types::{FileName, ToolDigest, ToolName};
 /// How often a version is fetched whose bytes are wrong.
 const ATTEMPTS: usize = 3;
 
-/// The longest wait for a part. A request is lost with its connection, so this is also the pause after a restart of the controller.
+/// The longest wait for a part. A request that is lost with its connection is sent again on the next one.
 const PART_WAIT: Duration = Duration::from_secs(5);
 
 /// How often a lock is tried that another agent holds.
@@ -333,7 +333,7 @@ impl Fetcher {
                 connection.insert(transport::client(&self.config, &address).map_err(|error| unreachable(&error))?)
             }
         };
-        match requester.exchange(body, clock::now().mono + PART_WAIT, Some(self.stopped.as_fd())) {
+        match requester.exchange_repeatable(body, clock::now().mono + PART_WAIT, Some(self.stopped.as_fd())) {
             Outcome::Answer(mut frames) => Ok(frames.pop()),
             Outcome::Denied(denial) => Err(unreachable(&denial)),
             Outcome::Silence => Ok(None),

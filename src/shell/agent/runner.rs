@@ -4,7 +4,6 @@ mod inherited;
 mod preparing;
 mod removal;
 
-use std::fs::File;
 use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::PathBuf;
@@ -13,7 +12,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use super::AgentError;
-use super::command::{self, CommandStart, NotStarted};
+use super::command::{CommandStart, CommandStarter, NotStarted};
 use super::preparation::{Preparation, Prepared, Preparer, STDERR, STDOUT, failure};
 use super::serving::Serving;
 use super::sources::{Halt, SourceTools};
@@ -52,8 +51,7 @@ pub(super) struct Runner {
     ip: IpAddr,
     /// Environment of each run, before the variables of its task.
     environment: Environment,
-    /// `/dev/null`: the standard input of each run.
-    nothing: File,
+    starter: CommandStarter,
     agent: ProcessId,
     /// The mark by which all processes of its runs are recognised, whatever they do to their environment.
     brand: Option<Brand>,
@@ -113,7 +111,7 @@ impl Runner {
         };
         let preparer = Preparer::start(preparation)?;
         let agent = ProcessId::own().map_err(std::io::Error::from)?;
-        let nothing = File::open("/dev/null")?;
+        let starter = CommandStarter::open()?;
         let mut record = records.of(agent, Some(session))?;
         if lifetime == Lifetime::Lasting {
             record.set_owner(name.as_str());
@@ -144,7 +142,7 @@ impl Runner {
             controller,
             ip,
             environment,
-            nothing,
+            starter,
             agent,
             brand,
             not_after: None,
@@ -244,7 +242,7 @@ impl Runner {
     }
 
     /// Starts run.sh, or the command in its place.
-    fn start_child(&self) -> Result<RunningChild, NotStarted> {
+    fn start_child(&mut self) -> Result<RunningChild, NotStarted> {
         let failed = |error: &dyn std::fmt::Display| NotStarted::Failed(SpawnFailure::Failed(failure(error)));
         let Some(Run { job, folder: Some(Prepared { dir, streams, out, .. }), .. }) = &self.run else {
             return Err(failed(&"there is no work folder"));
@@ -255,7 +253,7 @@ impl Runner {
         }
         // Later, because a program must not be mistaken about its task.
         for (name, value) in info::environment(job, &self.controller, self.ip) {
-            environment.set(name, value).map_err(|error| failed(&error))?;
+            environment.set(&*name, &*value).map_err(|error| failed(&error))?;
         }
         if let Some(out) = out {
             environment.set(step_files::OUT_PATH, out.path()).map_err(|error| failed(&error))?;
@@ -268,12 +266,10 @@ impl Runner {
             job.source.as_ref().and_then(|source| Some(agents::command(job.tool.as_str(), source.input.as_ref()?)));
         let command = job.command.as_deref().map(|command| (command, &*working_directory));
         if let Some((command, folder)) = command.or_else(|| Some((started.as_ref()?, dir.path()))) {
-            let (nothing, streams) = (&self.nothing, streams.as_ref());
+            let (environment, streams) = (&mut environment, streams.as_ref());
             let (brand, not_after) = (self.brand, self.not_after);
-            return command::start(
-                command,
-                CommandStart { folder, environment, nothing, streams, stdout, stderr, brand, not_after },
-            );
+            let shared = CommandStart { folder, environment, streams, stdout, stderr, brand, not_after };
+            return self.starter.start(command, shared);
         }
         // Programs believe PWD: ours would name the folder of the agent.
         environment.set("PWD", working_directory).map_err(|error| failed(&error))?;
@@ -281,7 +277,7 @@ impl Runner {
         let plan = SpawnPlan {
             folder: folder.as_fd(),
             environment: &environment,
-            stdin: self.nothing.as_fd(),
+            stdin: self.starter.nothing.as_fd(),
             stdout: stdout.as_fd(),
             stderr: stderr.as_fd(),
             brand: self.brand,

@@ -4,11 +4,12 @@
 //! A name that the agent chose itself is used only once and needs none of this.
 
 use std::fs;
-use std::io;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use super::Name;
 use crate::shell::lock::{LockError, StateLock};
+use crate::shell::replace::{SHARED, replace};
 use crate::types::Session;
 
 /// The sessions of one name, for as long as this process uses it.
@@ -32,7 +33,7 @@ impl Sessions {
         let lock = StateLock::acquire(dir, name.as_str())?;
         let path = dir.join(format!("{name}.session"));
         let before = fs::read_to_string(&path).ok().and_then(|text| text.trim().parse().ok()).map(Session);
-        if let Err(error) = write(&path, present) {
+        if let Err(error) = replace(&path, SHARED, |file| writeln!(file, "{}", present.0)) {
             // Without the file, only a takeover after a crash is slower.
             log::error!("cannot write {}: {error}", path.display());
         }
@@ -45,10 +46,4 @@ impl Sessions {
             let _ = fs::remove_file(path);
         }
     }
-}
-
-fn write(path: &Path, session: Session) -> io::Result<()> {
-    let unfinished = path.with_extension("session-new");
-    fs::write(&unfinished, format!("{}\n", session.0))?;
-    fs::rename(unfinished, path)
 }

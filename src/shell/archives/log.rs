@@ -9,6 +9,7 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use crate::protocol::requests::tool::ToolLogRow;
+use crate::shell::replace::{PRIVATE, replace};
 use crate::types::{HeldTool, ToolName};
 
 /// Bytes of the file beyond which its older lines are dropped at the start: some ten thousand changes.
@@ -53,13 +54,7 @@ impl PushLog {
             let kept = rows.into_iter().enumerate().filter(|(number, row)| *number >= half || is_present(row));
             self.rows = kept.map(|(_, row)| row).collect();
         }
-        let new = self.path.with_extension("new");
-        let mut file = fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
-        for row in &self.rows {
-            writeln!(file, "{}", row.encode())?;
-        }
-        file.sync_all()?;
-        fs::rename(&new, &self.path)?;
+        replace(&self.path, PRIVATE, |file| self.rows.iter().try_for_each(|row| writeln!(file, "{}", row.encode())))?;
         self.sync_folder()
     }
 

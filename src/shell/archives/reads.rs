@@ -14,6 +14,9 @@ use crate::shell::file_stamp::FileStamp;
 use crate::shell::tools::survey;
 use crate::types::{ToolDigest, ToolName};
 
+/// Bytes that are read for one list of tools: a second of work on a slow machine, during which agents get no parts.
+const CHECKED_BYTES_MAX: u64 = 256 << 20;
+
 impl ArchiveStore {
     /// Whether a version is there with its own bytes. One with others is put aside.
     pub(super) fn is_right(&mut self, digest: &ToolDigest) -> io::Result<bool> {
@@ -36,6 +39,24 @@ impl ArchiveStore {
         log::error!("{} has other bytes than its name says; it is put aside as {}", path.display(), aside.display());
         fs::rename(&path, aside)?;
         Ok(false)
+    }
+
+    /// Those of these versions that are missing or damaged, as far as it can be told in the time that a client waits: the bytes
+    /// of at most [`CHECKED_BYTES_MAX`] are read, and each version is read once in a life of the controller.
+    pub(super) fn lost_of(&mut self, mut digests: Vec<ToolDigest>) -> Vec<ToolDigest> {
+        let mut left = CHECKED_BYTES_MAX;
+        digests.retain(|digest| {
+            let Ok(metadata) = fs::metadata(self.path(digest)) else { return true };
+            if self.verified.get(digest) == Some(&FileStamp::from(&metadata)) {
+                return false;
+            }
+            if metadata.len() > left {
+                return false;
+            }
+            left -= metadata.len();
+            matches!(self.is_right(digest), Ok(false))
+        });
+        digests
     }
 
     /// Reads a part.

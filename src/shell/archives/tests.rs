@@ -129,3 +129,38 @@ fn a_torn_line_of_the_log_is_no_change() {
     store.remove(&greet(), &"bob".into()).unwrap();
     assert_eq!(open(ground.path()).log.present().count(), 0);
 }
+
+/// A list of the tools tells it: a flipped byte is found without a task that needs the version.
+#[test]
+fn a_version_that_is_damaged_or_gone_is_found_by_a_check() {
+    let ground = tempfile::tempdir().unwrap();
+    let bytes = install(ground.path(), "hi");
+    let mut store = open(ground.path());
+    let held = store.take(&greet()).held.unwrap();
+    assert_eq!(store.lost_of(vec![held.digest]), []);
+    let mut wrong = bytes;
+    *wrong.last_mut().unwrap() ^= 1;
+    fs::write(store.path(&held.digest), wrong).unwrap();
+    let nowhere = ToolDigest::new([7; 32]);
+    assert_eq!(store.lost_of(vec![held.digest, nowhere]), [held.digest, nowhere]);
+    assert!(store.path(&held.digest).with_extension("damaged").exists());
+}
+
+#[test]
+fn the_whole_folder_is_looked_at_once_in_a_turn() {
+    let ground = tempfile::tempdir().unwrap();
+    install(ground.path(), "hi");
+    let mut watch = super::watch::Watch::new(ground.path().join("tools"));
+    fs::write(ground.path().join("tools/notes.txt"), "").unwrap();
+    let turn = crate::types::Mono::from_nanos(1);
+    assert_eq!(watch.changed(turn), [greet()]);
+    assert_eq!(watch.changed(turn), []);
+    let mut store = open(ground.path());
+    let mut seen = store.take(&greet()).seen.unwrap();
+    seen.is_settled = true;
+    assert!(watch.was_read(turn, &greet(), Some(seen)));
+    let next = crate::types::Mono::from_nanos(2);
+    assert_eq!(watch.changed(next), [], "it is as it was read");
+    fs::remove_file(ground.path().join("tools/greet.tar.gz")).unwrap();
+    assert_eq!(watch.changed(crate::types::Mono::from_nanos(3)), [greet()], "it is gone");
+}

@@ -59,6 +59,11 @@ impl Archives {
         self.watch.has_changed(turn, tool)
     }
 
+    /// The tools whose archives in the tools folder may have changed, come or gone. `turn` identifies the turn.
+    pub fn changed(&mut self, turn: Mono) -> Vec<ToolName> {
+        self.watch.changed(turn)
+    }
+
     /// The identity of the tools folder, once after it has appeared.
     pub fn take_folder(&mut self) -> Option<Arc<str>> {
         if self.has_folder {
@@ -116,6 +121,7 @@ fn carry_out(store: &mut ArchiveStore, order: ToolOrder) -> Option<(ToolOutcome,
             let files = store.list(&tool, &digest);
             ToolOutcome::Listed(ticket, tool, digest, files)
         }
+        ToolOrder::Verify(ticket, page, digests) => ToolOutcome::Verified(ticket, page, store.lost_of(digests)),
         ToolOrder::Discard(digest) => {
             store.discard(&digest);
             return None;

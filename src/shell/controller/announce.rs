@@ -6,7 +6,7 @@ use crate::config::{Config, Exposure};
 use crate::shell::http::Http;
 use crate::shell::port::Ports;
 use crate::shell::prompt::HostedMaster;
-use crate::shell::trust;
+use crate::shell::trust::{self, Part};
 
 /// Announces the addresses of a controller.
 pub(super) fn announce<'a>(
@@ -22,7 +22,7 @@ pub(super) fn announce<'a>(
             "{requests} is open to the network, and any client that reaches it can run tools: ALLOW_INSECURE is set"
         );
     }
-    for warning in trust::warnings(config) {
+    for warning in trust::warnings(config, Part::Controller) {
         log::warn!("{warning}");
     }
     let http = http.map_or_else(String::new, |http| format!(" http http://{}", http.address()));

@@ -9,6 +9,11 @@ impl Service {
     /// Tells the engine of the tools of a submit whose archives have changed in the controller's own folder.
     pub(super) fn look_at_archives(&mut self, now: Now, request: &Request) {
         let (archives, sequencer) = (&mut self.archives, &mut self.sequencer);
+        if matches!(request, Request::ToolList(_)) {
+            for tool in archives.changed(now.mono) {
+                sequencer.handle_archive_changed(now, &tool);
+            }
+        }
         request.for_each_tool(|tool| {
             if archives.has_changed(now.mono, tool) {
                 sequencer.handle_archive_changed(now, tool);

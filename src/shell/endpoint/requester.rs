@@ -45,6 +45,17 @@ impl Requester {
     /// Sends a request and waits for its answer, until the deadline or until `interrupt` is readable. An earlier request
     /// without an answer is dropped.
     pub fn exchange(&mut self, body: Vec<u8>, until: Mono, interrupt: Option<BorrowedFd<'_>>) -> Outcome {
+        self.ask(body, until, interrupt, false)
+    }
+
+    /// The same with a request that may be carried out more than once: a connection that opens while the answer is awaited gets it
+    /// again, because the one before has taken the request or its answer with it.
+    pub fn exchange_repeatable(&mut self, body: Vec<u8>, until: Mono, interrupt: Option<BorrowedFd<'_>>) -> Outcome {
+        self.ask(body, until, interrupt, true)
+    }
+
+    fn ask(&mut self, body: Vec<u8>, until: Mono, interrupt: Option<BorrowedFd<'_>>, is_repeatable: bool) -> Outcome {
+        let again = is_repeatable.then(|| body.clone());
         self.number = self.number.wrapping_add(1);
         self.waiting = Some(body);
         self.send();
@@ -54,7 +65,10 @@ impl Requester {
             let (ready, events) = self.redialer.wait(now, Some(until), &interrupts);
             for (_, event) in events {
                 match event {
-                    Event::Opened(_) => self.send(),
+                    Event::Opened(_) => {
+                        self.waiting = self.waiting.take().or_else(|| again.clone());
+                        self.send();
+                    }
                     Event::Message(parts) => {
                         if let Some(answer) = self.answer(parts) {
                             return Outcome::Answer(answer);

@@ -11,6 +11,7 @@
 
 pub mod questions;
 
+use std::cell::Cell;
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::sync::Arc;
@@ -23,7 +24,7 @@ use crate::protocol::envelope::ReplyTo;
 use crate::shell::background::Bell;
 use crate::shell::door::{Call, Change, Door};
 use crate::shell::port::Unsendable;
-use crate::types::{Caller, CallerPlace, Phase};
+use crate::types::{Caller, CallerPlace, Phase, TaskState};
 
 /// All requests come from one connection, which stays.
 const CONNECTION: u64 = 0;
@@ -45,6 +46,8 @@ pub struct Seam {
     requests: Sender<(u64, Vec<u8>)>,
     /// Wakes the controller.
     controller: Arc<Bell>,
+    /// Whether there are requests for which the bell has not rung.
+    is_unheard: Cell<bool>,
     /// What the controller has told; disconnected once the thread is to end.
     pub news: Receiver<News>,
     /// Wakes the thread.
@@ -54,11 +57,18 @@ pub struct Seam {
 }
 
 impl Seam {
-    /// Sends the request with this number, which its answer has.
+    /// Hands over the request with this number, which its answer has. [`Self::ring`] sends it.
     pub fn ask(&self, number: u64, request: Vec<u8>) {
         // A controller that has ended answers nothing.
         let _ = self.requests.send((number, request));
-        self.controller.ring();
+        self.is_unheard.set(true);
+    }
+
+    /// Wakes the controller for the requests since the last call, so that it gets all of them in one turn.
+    pub fn ring(&self) {
+        if self.is_unheard.take() {
+            self.controller.ring();
+        }
     }
 }
 
@@ -93,6 +103,7 @@ impl HostedDoor {
         let seam = Seam {
             requests: to_controller,
             controller: Arc::clone(&controller),
+            is_unheard: Cell::new(false),
             news: to_thread,
             bell: Arc::clone(&bell),
             wants_agents: Arc::clone(&wants_agents),
@@ -125,6 +136,16 @@ impl HostedDoor {
         {
             self.is_unheard = true;
         }
+    }
+}
+
+/// Whether a change tells a master anything: to a master a task waits, has started, or has finished.
+const fn is_news(state: &TaskState) -> bool {
+    match state {
+        TaskState::Waiting { .. } | TaskState::Preparing(_) | TaskState::Finished { .. } => true,
+        // An earlier controller may have told of its preparation.
+        TaskState::Running(run) => run.dispatched.is_none(),
+        TaskState::Dispatched(_) | TaskState::Ended { .. } => false,
     }
 }
 
@@ -172,7 +193,8 @@ impl Door for HostedDoor {
     fn publish(&mut self, _: &[u8]) {}
 
     fn show(&mut self, change: &Change<'_>) {
-        if change.record.membership().is_some_and(|member| member.name.as_str() == self.job) {
+        let is_of_job = || change.record.membership().is_some_and(|member| member.name.as_str() == self.job);
+        if is_news(&change.record.state) && is_of_job() {
             self.tell(News::Change(change.message().to_vec()));
         }
         if change.record.phase() == Phase::Finished {

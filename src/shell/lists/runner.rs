@@ -2,6 +2,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, Seek as _};
+use std::os::fd::AsFd as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -96,16 +97,15 @@ impl Runner {
     }
 
     fn spawn(&self, cmd: &str, outputs: &Outputs) -> Result<RunningChild, StartFailure> {
-        let worker = |error: io::Error| StartFailure::Worker(format!("cannot start a command: {error}"));
         let words = ["/bin/sh".into(), "-c".into(), cmd.into()];
         let command = Command::find(&words, None).map_err(|error| StartFailure::Worker(error.to_string()))?;
         let plan = CommandPlan {
             command: &command,
             folder: &self.here,
             environment: &self.environment,
-            stdin: self.null.try_clone().map_err(worker)?,
-            stdout: outputs.out.try_clone().map_err(worker)?,
-            stderr: outputs.err.try_clone().map_err(worker)?,
+            stdin: self.null.as_fd(),
+            stdout: outputs.out.as_fd(),
+            stderr: outputs.err.as_fd(),
             brand: self.brand,
         };
         process::spawn_command(&plan).map_err(|error| match error {

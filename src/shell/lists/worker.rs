@@ -15,6 +15,7 @@ use crate::engine::lists::worker::{Effect, End, Settings, Worker};
 use crate::protocol::lists::{FromServer, SERVER_FRAME_BYTES_MAX};
 use crate::shell::guard::{Guard, GuardError, GuardPlan};
 use crate::shell::json_connection::ServerLink;
+use crate::shell::json_dial::Server;
 use crate::shell::lock::{LockError, StateLock};
 use crate::shell::readable::PollSet;
 use crate::shell::runs::{Runs, RunsError};
@@ -105,7 +106,8 @@ pub fn run(work: Work, guard: GuardPlan) -> Result<End, ListWorkerError> {
         RunnerError::System(error) => ListWorkerError::System(error),
     })?;
     let worker = Worker::new(work.settings, clock::now());
-    let link = ServerLink::new(work.host, work.port, SERVER_FRAME_BYTES_MAX, OUT_BYTES_MAX);
+    let server = Server { host: work.host, port: work.port, keys: None };
+    let link = ServerLink::new(server, SERVER_FRAME_BYTES_MAX, OUT_BYTES_MAX);
     let mut turns = Loop { link, guard, worker, runner };
     let end = turns.serve(&mut signals);
     turns.guard.into_iter().for_each(Guard::release);
@@ -183,7 +185,7 @@ impl Loop {
     fn handle_link(&mut self) -> Option<End> {
         match self.link.dialled() {
             Some(Ok(_)) => self.worker.handle_connected(clock::now()),
-            Some(Err(reason)) => self.worker.handle_unreachable(clock::now(), &reason),
+            Some(Err(reason)) => self.worker.handle_unreachable(clock::now(), &reason.to_string()),
             None => return self.receive(),
         }
         None

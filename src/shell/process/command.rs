@@ -1,8 +1,7 @@
 //! Starting a command of the user, found as a shell would find it. Starting a run.sh is [`super::spawn()`]'s concern.
 
 use std::ffi::{CStr, CString, OsStr, OsString};
-use std::fs::File;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -37,11 +36,11 @@ pub struct CommandPlan<'a> {
     /// Its whole environment; no variable is added.
     pub environment: &'a Environment,
     /// Its standard input. A file needs no feeding, so a command that does not read blocks no other process.
-    pub stdin: File,
+    pub stdin: BorrowedFd<'a>,
     /// Its standard output.
-    pub stdout: File,
+    pub stdout: BorrowedFd<'a>,
     /// Its standard error.
-    pub stderr: File,
+    pub stderr: BorrowedFd<'a>,
     /// The mark of it and of all processes that it starts.
     pub brand: Option<Brand>,
 }
@@ -130,6 +129,18 @@ impl Command {
             .map_or_else(|| CommandError::NotFound { name: name.clone(), searched }, CommandError::NotExecutable))
     }
 
+    /// The same program with these words; `None` if they name another one.
+    #[must_use]
+    pub fn again(&self, words: &[OsString]) -> Option<Self> {
+        (self.words.first() == words.first()).then(|| Self { program: self.program.clone(), words: words.to_vec() })
+    }
+
+    /// Whether it was found in a folder of PATH: its place depends on nothing but its name.
+    #[must_use]
+    pub fn is_of_path(&self) -> bool {
+        self.words.first().is_some_and(|name| !name.as_bytes().contains(&b'/'))
+    }
+
     /// The words, for people.
     #[must_use]
     pub fn words(&self) -> Vec<String> {
@@ -192,7 +203,7 @@ fn launch(
         arguments: &words,
         environment: &environment,
         folder: folder.as_fd(),
-        stdio: [plan.stdin.as_fd(), plan.stdout.as_fd(), plan.stderr.as_fd()],
+        stdio: [plan.stdin, plan.stdout, plan.stderr],
         brand: plan.brand,
         umask,
         not_after,

@@ -4,6 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use crate::shell::curve_keys::KeyError;
 use crate::shell::lock::LockError;
 
 /// Why a prompt master cannot start or continue.
@@ -48,6 +49,9 @@ pub enum PromptError {
         /// Error of the system.
         source: io::Error,
     },
+    /// Its keys cannot be used.
+    #[error("cannot secure the prompt master: {0}")]
+    Keys(KeyError),
     /// The system refuses a basic resource.
     #[error("the prompt master cannot continue: {0}")]
     System(#[from] io::Error),

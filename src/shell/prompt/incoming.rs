@@ -1,21 +1,28 @@
-//! Results that workers of other roots send: `.tasks/.incoming/<run>/{out,err,json}` until their prompt leaves `working/`, then beside
-//! it, as if its worker had this root.
+//! Results that workers of other roots send: `.tasks/.incoming/<run>/{out,err,json}` until their run is reported, then beside the place
+//! where its prompt goes, as if its worker had this root. The worker is told that its report is carried out when they are on the disk
+//! there. A thread of its own waits for the disk.
 //!
-//! A worker sends the JSON file last, with the sizes of the other two. Results that are not whole are not used: a worker that
-//! was interrupted sends all of them again.
+//! A worker sends the JSON file last, with the sizes of the other two. If a part cannot be stored, the worker keeps the results and
+//! sends all of them again, as it does after an interrupted connection.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io::{self, Seek as _, SeekFrom, Write as _};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
 use crate::engine::master::{Destination, FileName};
 use crate::protocol::prompt::{RequestId, ResultFile, ResultPart};
+use crate::shell::background::Background;
 use crate::shell::prompt_results::{Placement, SIZES, read_json};
 use crate::shell::removal;
 
 const INCOMING: &str = ".incoming";
+
+/// Added to the name of a folder whose files are being put in place.
+const PLACING: &str = "placing";
 
 /// Bytes of a JSON file, whatever the limit of the outputs is.
 const JSON_BYTES_MAX: u64 = 8 << 20;
@@ -25,65 +32,149 @@ pub(super) struct Incoming {
     root: PathBuf,
     folder: PathBuf,
     bytes_max: u64,
+    /// The runs of which a part could not be stored, and why.
+    broken: BTreeMap<RequestId, String>,
+    /// The runs whose files are being put in place, and those whose files are there while their prompt is in `working/`.
+    placing: BTreeSet<RequestId>,
+    placed: BTreeSet<RequestId>,
+    placer: Background<Job, (RequestId, io::Result<()>)>,
+}
+
+/// The results of a run, and their place.
+#[derive(Debug)]
+struct Job {
+    root: PathBuf,
+    run: RequestId,
+    from: PathBuf,
+    file: FileName,
+    outcome: &'static str,
+    durable: bool,
 }
 
 impl Incoming {
     /// Removes the parts that an earlier master has received: their workers send them again.
-    pub(super) fn open(root: &Path, tasks: &Path, bytes_max: u64) -> Self {
-        let incoming = Self { root: root.to_owned(), folder: tasks.join(INCOMING), bytes_max };
-        incoming.remove(&incoming.folder);
-        incoming
+    ///
+    /// # Errors
+    /// When no thread can be started.
+    pub(super) fn open(root: &Path, tasks: &Path, bytes_max: u64) -> io::Result<Self> {
+        let folder = tasks.join(INCOMING);
+        remove(&folder);
+        let placer = Background::start("prompt-answers", |job: Job, report| report((job.run.clone(), job.put())))?;
+        let (broken, placing, placed) = (BTreeMap::new(), BTreeSet::new(), BTreeSet::new());
+        Ok(Self { root: root.to_owned(), folder, bytes_max, broken, placing, placed, placer })
     }
 
     /// Stores a part.
-    pub(super) fn store(&self, part: &ResultPart) {
+    ///
+    /// # Errors
+    /// The reason why it cannot be stored, once for each run.
+    pub(super) fn store(&mut self, part: &ResultPart) -> Result<(), String> {
+        if part.file == ResultFile::Out && part.offset == 0 {
+            self.broken.remove(&part.run);
+        }
         let bytes_max = if part.file == ResultFile::Json { JSON_BYTES_MAX } else { self.bytes_max };
         if part.offset.saturating_add(part.bytes.len() as u64) > bytes_max {
-            return log::warn!("a worker sends more than {bytes_max} bytes of an output (RESULT_BYTES_MAX)");
+            log::warn!("a worker sends more than {bytes_max} bytes of an output (RESULT_BYTES_MAX)");
+            return Ok(());
+        }
+        if self.broken.contains_key(&part.run) {
+            return Ok(());
         }
         let folder = self.folder_of(&part.run);
-        if let Err(error) = write(&folder, part) {
-            log::error!("cannot store a result in {}: {error}", folder.display());
-        }
+        write(&folder, part).map_err(|error| {
+            let reason = format!("cannot store an answer in {}: {error}", folder.display());
+            self.broken.insert(part.run.clone(), reason.clone());
+            // The rest of it only takes room.
+            remove(&folder);
+            reason
+        })
     }
 
-    /// Puts the results of a run beside its prompt, which is about to leave `working/`.
-    pub(super) fn place(&self, run: &RequestId, file: &FileName, destination: &Destination) {
+    /// Begins to put the results of a run where its prompt goes, if its worker has sent any. `None` if [`Self::next_placed`] tells the
+    /// outcome.
+    pub(super) fn place(
+        &mut self,
+        run: &RequestId,
+        file: &FileName,
+        destination: &Destination,
+        durable: bool,
+    ) -> Option<Result<(), String>> {
+        let outcome = if *destination == Destination::Done { "done" } else { "failed" };
         let folder = self.folder_of(run);
-        let Ok(_) = folder.metadata() else { return };
-        let json = read_json(&folder.join(ResultFile::Json.ending()));
-        let outcome = match destination {
-            Destination::Done => Some("done"),
-            Destination::Failed { .. } => Some("failed"),
-            // A failure after which it waits again. Without a report, the next run has results of its own.
-            Destination::Pending => json.as_ref().is_some_and(|json| json["outcome"] == "failed").then_some("failed"),
-        };
-        match (json.filter(|json| is_whole(&folder, json)), outcome) {
-            (Some(json), Some(outcome)) => {
-                let text = format!("{json:#}\n");
-                let placement =
-                    Placement { name: file, outcome, may_be_late: false, from: &folder, json: &text, durable: false };
-                if let Err(error) = placement.put(&self.root) {
-                    let worker = &json["worker"];
-                    log::error!("cannot store the results of {file}: {error}; they are at worker {worker}");
-                }
-            }
-            (None, Some(_)) => log::warn!("the results of {file} have not arrived as a whole; they are at its worker"),
-            (_, None) => {}
+        if let Some(reason) = self.broken.remove(run) {
+            return Some(Err(reason));
         }
-        self.remove(&folder);
+        if folder.symlink_metadata().is_err() {
+            // Its worker has the same root, or sends nothing.
+            return (!self.placing.contains(run)).then_some(Ok(()));
+        }
+        if self.placing.contains(run) || self.placed.contains(run) {
+            // It has sent them a second time, over another connection.
+            remove(&folder);
+            return self.placed.contains(run).then_some(Ok(()));
+        }
+        let from = folder.with_added_extension(PLACING);
+        if let Err(error) = fs::rename(&folder, &from) {
+            return Some(Err(format!("cannot rename {}: {error}", folder.display())));
+        }
+        self.placing.insert(run.clone());
+        let (root, run, file) = (self.root.clone(), run.clone(), file.clone());
+        self.placer.give(Job { root, run, from, file, outcome, durable });
+        None
+    }
+
+    /// The next run whose results are in their place, or why they are not.
+    pub(super) fn next_placed(&mut self) -> Option<(RequestId, Result<(), String>)> {
+        let (run, outcome) = self.placer.poll()?;
+        self.placing.remove(&run);
+        if outcome.is_ok() {
+            self.placed.insert(run.clone());
+        }
+        Some((run, outcome.map_err(|error| format!("cannot store an answer: {error}"))))
+    }
+
+    /// The prompt of a run leaves `working/`.
+    pub(super) fn forget(&mut self, run: &RequestId) {
+        self.placed.remove(run);
+        self.broken.remove(run);
+        remove(&self.folder_of(run));
     }
 
     fn folder_of(&self, run: &RequestId) -> PathBuf {
         self.folder.join(run.as_str())
     }
+}
 
-    fn remove(&self, folder: &Path) {
-        if folder.symlink_metadata().is_ok()
-            && let Err(error) = removal::remove(folder)
-        {
-            log::warn!("cannot remove {}: {error}", folder.display());
-        }
+/// Readable when [`Incoming::next_placed`] has something.
+impl AsFd for Incoming {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.placer.as_fd()
+    }
+}
+
+impl Job {
+    fn put(&self) -> io::Result<()> {
+        let Self { root, from, file, outcome, durable, .. } = self;
+        let placed = match read_json(&from.join(ResultFile::Json.ending())).filter(|json| is_whole(from, json)) {
+            Some(json) => {
+                let text = format!("{json:#}\n");
+                Placement { name: file, outcome, may_be_late: false, from, json: &text, durable: *durable }.put(root)
+            }
+            None => {
+                log::warn!("the results of {file} have not arrived as a whole; they are at its worker");
+                Ok(())
+            }
+        };
+        remove(from);
+        placed
+    }
+}
+
+fn remove(folder: &Path) {
+    if folder.symlink_metadata().is_ok()
+        && let Err(error) = removal::remove(folder)
+    {
+        log::warn!("cannot remove {}: {error}", folder.display());
     }
 }
 
@@ -107,6 +198,7 @@ fn is_whole(folder: &Path, json: &Value) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::shell::readable;
 
     fn part(file: ResultFile, offset: u64, text: &str) -> ResultPart {
         ResultPart { run: "r1".into(), file, offset, bytes: text.as_bytes().to_vec() }
@@ -120,10 +212,13 @@ mod tests {
     fn results(parts: &[ResultPart], destination: &Destination, folder: &str) -> Vec<(String, String)> {
         let root = tempfile::tempdir().unwrap();
         let tasks = root.path().join(".tasks");
-        let incoming = Incoming::open(root.path(), &tasks, 20);
-        parts.iter().for_each(|part| incoming.store(part));
-        incoming.place(&"r1".into(), &"a.txt".into(), destination);
-        assert!(!tasks.join(INCOMING).join("r1").exists());
+        let mut incoming = Incoming::open(root.path(), &tasks, 20).unwrap();
+        parts.iter().for_each(|part| incoming.store(part).unwrap());
+        if incoming.place(&"r1".into(), &"a.txt".into(), destination, true).is_none() {
+            assert!(readable::is_readable(&incoming, None));
+            assert_eq!(incoming.next_placed(), Some(("r1".into(), Ok(()))));
+        }
+        assert_eq!(fs::read_dir(tasks.join(INCOMING)).map_or(0, Iterator::count), 0);
         let entries = fs::read_dir(tasks.join(folder)).into_iter().flatten().flatten();
         let mut found: Vec<_> = entries
             .map(|entry| (entry.file_name().into_string().unwrap(), fs::read_to_string(entry.path()).unwrap()))
@@ -144,8 +239,6 @@ mod tests {
         let expected = [("a.txt.err".to_owned(), String::new()), ("a.txt.out".to_owned(), "answer 42".to_owned())];
         assert_eq!(results(&whole("done"), &Destination::Done, "done"), expected);
         assert_eq!(results(&whole("failed"), &Destination::Failed { reason: None }, "failed"), expected);
-        assert_eq!(results(&whole("failed"), &Destination::Pending, "failed"), expected);
-        assert_eq!(results(&whole("done"), &Destination::Pending, "done"), []);
         let mut torn = whole("done");
         torn.remove(2);
         assert_eq!(results(&torn, &Destination::Done, "done"), []);
@@ -161,5 +254,31 @@ mod tests {
             part(ResultFile::Json, 0, &json(21, "done")),
         ];
         assert_eq!(results(&parts, &Destination::Done, "done"), []);
+    }
+
+    #[test]
+    fn results_that_find_no_room_are_refused_until_they_are_sent_again() {
+        let root = tempfile::tempdir().unwrap();
+        let tasks = root.path().join(".tasks");
+        let mut incoming = Incoming::open(root.path(), &tasks, 20).unwrap();
+        // In place of a full disk.
+        fs::create_dir(&tasks).unwrap();
+        fs::write(tasks.join(INCOMING), "").unwrap();
+        let [first, rest] = [part(ResultFile::Out, 0, "answer "), part(ResultFile::Out, 7, "42")];
+        assert!(incoming.store(&first).unwrap_err().contains("cannot store an answer"));
+        fs::remove_file(tasks.join(INCOMING)).unwrap();
+        assert_eq!(incoming.store(&rest), Ok(()));
+        let (run, file) = ("r1".into(), "a.txt".into());
+        assert!(incoming.place(&run, &file, &Destination::Done, true).unwrap().is_err());
+        for part in [first, rest, part(ResultFile::Err, 0, ""), part(ResultFile::Json, 0, &json(9, "done"))] {
+            incoming.store(&part).unwrap();
+        }
+        assert_eq!(incoming.place(&run, &file, &Destination::Done, true), None);
+        // The same report again, over another connection.
+        assert_eq!(incoming.place(&run, &file, &Destination::Done, true), None);
+        assert!(readable::is_readable(&incoming, None));
+        assert_eq!(incoming.next_placed(), Some((run.clone(), Ok(()))));
+        assert_eq!(incoming.place(&run, &file, &Destination::Done, true), Some(Ok(())));
+        assert_eq!(fs::read_to_string(tasks.join("done/a.txt.out")).unwrap(), "answer 42");
     }
 }

@@ -5,6 +5,8 @@ use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
+use crate::shell::replace::{SHARED, replace};
+
 /// Lines beyond two for each fact after which the file is rewritten.
 pub(super) const SURPLUS_MAX: usize = 1000;
 
@@ -59,8 +61,6 @@ impl LineLog {
 
 /// Rewrites the file atomically, and opens it for appending.
 fn write(path: &Path, facts: &impl Facts) -> io::Result<File> {
-    let draft = path.with_added_extension("tmp");
-    fs::write(&draft, facts.text())?;
-    fs::rename(&draft, path)?;
+    replace(path, SHARED, |file| file.write_all(facts.text().as_bytes()))?;
     File::options().append(true).open(path)
 }

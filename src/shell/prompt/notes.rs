@@ -1,7 +1,7 @@
 //! What a restarted master knows besides the failures: which files are with workers that resume, which gates are closed, and
-//! whether it was paused: `master.notes` beside the four folders.
+//! whether it was paused, and the beginning and the successes of the whole run: `master.notes` beside the four folders.
 //!
-//! Each change is a line, `["run","task.txt","<request>"]`, `["gate","claude",<unix seconds>]` or `["paused","<reason>"]`, with null for
+//! Each change is a line, `["run","task.txt","<request>"]`, `["gate","claude",<unix seconds>]` or `["paused","<reason>"]`, `["since",<unix seconds>]` or `["done",<number>]`, with null for
 //! its end, appended by one write: a kill can only tear the last line, which is then ignored. No line waits for the disk: after a
 //! power failure a prompt may run once more.
 
@@ -21,6 +21,8 @@ const NAME: &str = "master.notes";
 const RUN: &str = "run";
 const GATE: &str = "gate";
 const PAUSED: &str = "paused";
+const SINCE: &str = "since";
+const DONE: &str = "done";
 
 #[derive(Debug)]
 pub(super) struct Notes {
@@ -34,6 +36,10 @@ pub(super) struct Noted {
     pub(super) runs: BTreeMap<FileName, RequestId>,
     pub(super) gates: BTreeMap<String, Wall>,
     pub(super) paused: Option<String>,
+    /// When the first master of this run was started. A run ends with a master that leaves no prompt.
+    pub(super) since: Option<Wall>,
+    /// Prompts of this run that are done.
+    pub(super) done: u64,
 }
 
 impl Notes {
@@ -82,6 +88,24 @@ impl Notes {
         self.note(&json!([PAUSED, reason]));
     }
 
+    /// A master is started; the run begins with it, unless an earlier one has left prompts.
+    pub(super) fn note_start(&mut self, now: Wall) {
+        if self.noted.since.is_none() {
+            self.note(&json!([SINCE, now.unix_seconds()]));
+        }
+    }
+
+    /// A prompt is done.
+    pub(super) fn note_done(&mut self) {
+        self.note(&json!([DONE, self.noted.done + 1]));
+    }
+
+    /// No prompt is left.
+    pub(super) fn end_batch(&mut self) {
+        self.note(&json!([SINCE, null]));
+        self.note(&json!([DONE, 0]));
+    }
+
     fn note(&mut self, line: &Value) {
         self.noted.read(line);
         if let Err(error) = self.log.append(&format!("{line}\n"), &self.noted) {
@@ -101,6 +125,8 @@ impl Noted {
                 Some(until) => drop(self.gates.insert(gate.to_owned(), until)),
                 None => drop(self.gates.remove(gate)),
             },
+            (Some(SINCE), _) => self.since = line[1].as_f64().and_then(Wall::from_unix_seconds),
+            (Some(DONE), _) => self.done = line[1].as_u64().unwrap_or_default(),
             (Some(PAUSED), reason) => self.paused = reason.map(str::to_owned),
             _ => {}
         }
@@ -109,14 +135,16 @@ impl Noted {
 
 impl Facts for Noted {
     fn len(&self) -> usize {
-        self.runs.len() + self.gates.len() + usize::from(self.paused.is_some())
+        self.runs.len() + self.gates.len() + usize::from(self.paused.is_some()) + 2
     }
 
     fn text(&self) -> String {
         let runs = self.runs.iter().map(|(file, run)| json!([RUN, file.as_text(), run.as_str()]));
         let gates = self.gates.iter().map(|(gate, until)| json!([GATE, gate, until.unix_seconds()]));
         let paused = self.paused.iter().map(|reason| json!([PAUSED, reason]));
-        runs.chain(gates).chain(paused).map(|line| format!("{line}\n")).collect()
+        let since = self.since.iter().map(|since| json!([SINCE, since.unix_seconds()]));
+        let done = (self.done > 0).then(|| json!([DONE, self.done]));
+        runs.chain(gates).chain(paused).chain(since).chain(done).map(|line| format!("{line}\n")).collect()
     }
 }
 
@@ -144,11 +172,17 @@ mod tests {
         notes.note_gate("codex", Some(until));
         notes.note_gate("codex", None);
         notes.note_pause(Some("by order"));
+        notes.note_start(until);
+        notes.note_start(Wall::from_unix_seconds(3e9).unwrap());
+        notes.note_done();
+        notes.note_done();
         drop(notes);
         let expected = Noted {
             runs: [("a".into(), "4".into())].into(),
             gates: [("claude".to_owned(), until)].into(),
             paused: Some("by order".to_owned()),
+            since: Some(until),
+            done: 2,
         };
         assert_eq!(noted(folder.path()), expected);
         let torn = format!("{}[\"paused\",nu", fs::read_to_string(folder.path().join(NAME)).unwrap());

@@ -72,7 +72,6 @@ impl Notices {
             "all": totals.all,
             "succeeded": totals.succeeded,
             "failed": totals.failed,
-            "failed_before": end.failed_before,
             "left": totals.left(),
         });
         let path = root.join(TASKS).join(SUMMARY);

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::io;
 use std::net::SocketAddr;
+use std::os::fd::{AsFd as _, AsRawFd as _};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -16,11 +17,13 @@ use super::incoming::Incoming;
 use super::notes::{Noted, Notes};
 use super::notices::Notices;
 use super::sync::Syncer;
-use super::{CONNECTIONS, LINK_LIMITS, LISTENER, Place, PromptError, PromptMaster, WAKER, WATCH};
+use super::{ANSWERS, CONNECTIONS, KEYS, LINK_LIMITS, LISTENER, Place, PromptError, PromptMaster, WAKER, WATCH};
 use crate::config::{Config, Durability, Secret};
 use crate::engine::master::{FileName, KeptRun, Master, Settings};
+use crate::shell::curve_keys::KeyFolder;
 use crate::shell::folder_watch::Watch;
 use crate::shell::json_server::JsonServer;
+use crate::shell::json_wire::PortKeys;
 use crate::shell::lock::{LockError, StateLock};
 use crate::shell::prompt_results::root_id;
 use crate::shell::{clock, limits};
@@ -43,15 +46,17 @@ impl PromptMaster {
         let address = SocketAddr::new(config.prompt.bind, place.port);
         let refused = |source| PromptError::Listen { address, source };
         let poll = Poll::new()?;
-        let server = JsonServer::listen(&poll, address, LISTENER, CONNECTIONS, LINK_LIMITS).map_err(refused)?;
+        let mut server = JsonServer::listen(&poll, address, LISTENER, CONNECTIONS, LINK_LIMITS).map_err(refused)?;
+        secure(&mut server, config)?;
         let address = server.address()?;
-        if config.prompt.is_open() {
+        if config.prompt.is_open() && (config.network.curve_server.is_none() || config.controller.allow_insecure) {
             log::warn!("the prompt master listens on {address}, which other machines can reach");
         }
         let waker = Arc::new(Waker::new(poll.registry(), WAKER)?);
         let watch = open_watch(&poll, &folders.pending);
         let failed = |source| PromptError::Folder { path: folders.tasks.clone(), source };
-        let notes = Notes::open(&folders.tasks, |file| folders.is_in_work(file)).map_err(failed)?;
+        let mut notes = Notes::open(&folders.tasks, |file| folders.is_in_work(file)).map_err(failed)?;
+        notes.note_start(clock::now().wall);
         let is_kept = |file: &FileName| !config.prompt.lease.is_zero() && notes.run_of(file).is_some();
         let left = folders.recover(is_kept)?;
         let root_id = root_id(&folders.tasks).map_err(failed)?;
@@ -61,10 +66,8 @@ impl PromptMaster {
         let (done, failed) = folders.counts()?;
         let fails = FailLog::open(&folders.tasks)
             .map_err(|source| PromptError::Folder { path: folders.tasks.clone(), source })?;
-        let syncer = match config.controller.durability {
-            Durability::Disk => Some(Syncer::start(folders.all().map(Path::to_owned).to_vec())?),
-            Durability::Process => None,
-        };
+        let durable = config.controller.durability == Durability::Disk;
+        let syncer = durable.then(|| Syncer::start(folders.all().map(Path::to_owned).to_vec())).transpose()?;
         if let Some(syncer) = &syncer {
             syncer.note();
         }
@@ -72,18 +75,20 @@ impl PromptMaster {
         let now = clock::now();
         let mut engine = Master::new(settings, rand::random(), now, done, failed).with_fails(fails.fails().clone());
         engine = engine.with_failed(folders.failed_names());
-        let Noted { runs, gates, paused } = notes.noted().clone();
+        let Noted { runs, gates, paused, done: done_before, .. } = notes.noted().clone();
         let runs = runs.into_iter().filter(|(file, _)| folders.is_in_work(file));
         let kept = runs.map(|(file, run)| KeptRun { front: folders.front_of_working(&file), file, run }).collect();
         engine.restore_runs(now, kept);
         engine.restore_rests(now, gates.into_iter().collect(), paused);
-        let incoming = Incoming::open(&folders.root, &folders.tasks, config.prompt.result_bytes_max);
+        let incoming = open_incoming(&poll, &folders, config.prompt.result_bytes_max)?;
         Ok(Self {
             engine,
             folders,
             fails,
             notes,
+            done_before,
             incoming,
+            durable,
             notices: Notices::new(place.audience.clone())?,
             results_seen: BTreeSet::new(),
             poll,
@@ -99,6 +104,20 @@ impl PromptMaster {
             _lock: lock,
         })
     }
+}
+
+fn open_incoming(poll: &Poll, folders: &Folders, bytes_max: u64) -> io::Result<Incoming> {
+    let incoming = Incoming::open(&folders.root, &folders.tasks, bytes_max)?;
+    poll.registry().register(&mut SourceFd(&incoming.as_fd().as_raw_fd()), ANSWERS, Interest::READABLE)?;
+    Ok(incoming)
+}
+
+/// With keys, the port takes CURVE, and plain connections of this machine.
+fn secure(server: &mut JsonServer, config: &Config) -> Result<(), PromptError> {
+    let Some(files) = &config.network.curve_server else { return Ok(()) };
+    let folder = KeyFolder::open(files).map_err(PromptError::Keys)?;
+    log::info!("{} keys may connect to the prompt master", folder.keys().authorised.len());
+    Ok(server.secure(PortKeys { folder, plain_from_anywhere: config.controller.allow_insecure }, KEYS)?)
 }
 
 fn lock(root: &Path, tasks: &Path) -> Result<StateLock, PromptError> {

@@ -2,8 +2,10 @@
 //! its results.
 
 use std::fs;
-use std::io;
+use std::io::{self, Write as _};
 use std::path::Path;
+
+use crate::shell::replace::{SHARED, replace};
 
 const ID: &str = "master.id";
 
@@ -12,11 +14,8 @@ pub(in crate::shell) fn root_id(tasks: &Path) -> io::Result<String> {
     if let Ok(id) = read_root_id(tasks) {
         return Ok(id);
     }
-    let path = tasks.join(ID);
     let id = format!("{:032x}", rand::random::<u128>());
-    let draft = path.with_extension("id.tmp");
-    fs::write(&draft, &id)?;
-    fs::rename(&draft, &path)?;
+    replace(&tasks.join(ID), SHARED, |file| file.write_all(id.as_bytes()))?;
     Ok(id)
 }
 

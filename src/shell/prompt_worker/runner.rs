@@ -12,6 +12,7 @@
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, Read as _};
+use std::os::fd::AsFd as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
@@ -164,13 +165,16 @@ impl Runner {
         for (name, value) in added {
             environment.set(name, value).map_err(|error| StartError::Command(error.to_string()))?;
         }
+        let stdin = File::open(&path).map_err(failed)?;
+        let stdout = File::create_new(folder.join(OUT)).map_err(failed)?;
+        let stderr = File::create_new(folder.join(ERR)).map_err(failed)?;
         let plan = CommandPlan {
             command: &self.command,
             folder: &self.root,
             environment: &environment,
-            stdin: File::open(&path).map_err(failed)?,
-            stdout: File::create_new(folder.join(OUT)).map_err(failed)?,
-            stderr: File::create_new(folder.join(ERR)).map_err(failed)?,
+            stdin: stdin.as_fd(),
+            stdout: stdout.as_fd(),
+            stderr: stderr.as_fd(),
             brand: self.brand,
         };
         process::spawn_command(&plan).map_err(|error| StartError::Command(error.to_string()))

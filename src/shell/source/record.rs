@@ -7,6 +7,8 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
+use crate::shell::replace::{SHARED, replace};
+
 /// What a server says of the bytes it has sent, by which it tells a change.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Validators {
@@ -76,8 +78,6 @@ impl Record {
 
     /// Whole at every instant.
     pub(super) fn write(&self, path: &Path) -> io::Result<()> {
-        let draft = path.with_extension("draft");
-        fs::write(&draft, serde_json::to_vec(self)?)?;
-        fs::rename(&draft, path)
+        replace(path, SHARED, |file| Ok(serde_json::to_writer(file, self)?))
     }
 }

@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::Read as _;
+use std::os::fd::AsFd as _;
 use std::path::Path;
 use std::time::Duration;
 
@@ -40,14 +41,15 @@ pub(super) fn fetch(
         Command::find(&words, std::env::var_os("PATH").as_deref()).map_err(|error| failed(error.to_string()))?;
     let complaints = into.with_extension("complaints");
     let unusable = |error: std::io::Error| failed(error.to_string());
-    let null = || File::options().read(true).write(true).open("/dev/null");
+    let null = File::options().read(true).write(true).open("/dev/null").map_err(unusable)?;
+    let stderr = File::create_new(&complaints).map_err(unusable)?;
     let child = spawn_command(&CommandPlan {
         command: &command,
         folder: means.folder,
         environment: means.environment,
-        stdin: null().map_err(unusable)?,
-        stdout: null().map_err(unusable)?,
-        stderr: File::create_new(&complaints).map_err(unusable)?,
+        stdin: null.as_fd(),
+        stdout: null.as_fd(),
+        stderr: stderr.as_fd(),
         brand: means.brand,
     });
     let exit = wait(child.map_err(|error| failed(error.to_string()))?, place, timeouts.fetch, means)?;
@@ -78,7 +80,6 @@ fn wait(mut child: RunningChild, place: &str, limit: Duration, means: &Means<'_>
         if left.is_zero() {
             break SourceError::TimedOut { place: place.to_owned(), limit };
         }
-        use std::os::fd::AsFd as _;
         readable::wait([pidfd.as_fd(), means.stop.as_fd()], Some(left));
     };
     // It is not reaped yet, so that its number still names its group.

@@ -100,7 +100,7 @@ pub fn supervise(config: &Config, options: &Options, report: impl FnMut(&Report)
             Vec::new()
         }
     };
-    let warnings = start::prepare(config);
+    let warnings = start::prepare(config, if options.elsewhere.is_some() { Part::Agent } else { Part::Supervisor });
     let lifeline = match options.ephemeral_dir {
         Some(_) => Some(Lines::new(Some(io::stdin().as_fd().try_clone_to_owned()?))?),
         None => None,

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Duration;
 
 use super::{
-    Answer, Code, Controller, Effect, Filter, Goal, Page, Query, Refusal, Reply, Request, Ticket, Timer, words,
+    Answer, Code, Controller, Effect, Filter, Goal, Page, Query, Refusal, Reply, Request, Ticket, answer_or_later,
+    words,
 };
 use crate::engine::controller::graphs::OwnedGraph;
 use crate::engine::controller::jobs::Job;
@@ -13,18 +13,7 @@ use crate::engine::graph::Graph;
 use crate::protocol::graph::AcceptedGraph;
 use crate::protocol::page::PageOf;
 use crate::protocol::requests::graph::{GraphSubmit, unknown_fields};
-use crate::types::{GraphEvent, GraphId, Mono, Now, Requirements, StepIndex, TaskRecord, ToolName, Wall, nearest};
-
-/// Time that agents have to look for the tools of a graph. A client waits longer for an answer (`ZMQ_RECV_TIMEOUT`), and an agent that
-/// is well needs milliseconds.
-const LOOK_TIME_MAX: Duration = Duration::from_secs(1);
-
-/// The submit of a graph that waits until all agents have looked for its tools; see [`super::super::looks`].
-#[derive(Debug)]
-pub(in crate::engine::controller) struct SoughtGraph {
-    submit: GraphSubmit,
-    plan: Arc<Graph>,
-}
+use crate::types::{GraphEvent, GraphId, Mono, Now, Requirements, StepIndex, TaskRecord, Wall};
 
 impl Controller {
     /// Handles the submit of a graph whose steps have been connected.
@@ -34,28 +23,31 @@ impl Controller {
             return self.postpone(ticket, request, Some(plan));
         }
         let Request::GraphSubmit(submit) = request else { unreachable!("it was made of the submit of a graph") };
-        let answer = self.submit_graph(now, ticket, *submit, Some(plan));
+        let answer = self.submit_graph(now, ticket, *submit, Some(plan), false);
         self.settle(now);
         answer
     }
 
-    /// Accepts a graph, once its tools are known to exist. `plan` are its connected steps, if that was done before.
+    /// Accepts a graph, or parks its submit until all agents have looked for its tools, unless they have (`is_sought`). `plan` are
+    /// its connected steps, if that was done before.
     pub(super) fn submit_graph(
         &mut self,
         now: Now,
         ticket: Ticket,
         submit: GraphSubmit,
         plan: Option<Arc<Graph>>,
+        is_sought: bool,
     ) -> Answer {
-        self.accept_or_park(now, ticket, submit, plan).unwrap_or_else(|refusal| Reply::Refused(refusal).into())
+        answer_or_later(self.submit_or_seek_graph(now, ticket, submit, plan, is_sought))
     }
 
-    fn accept_or_park(
+    fn submit_or_seek_graph(
         &mut self,
         now: Now,
         ticket: Ticket,
         submit: GraphSubmit,
         plan: Option<Arc<Graph>>,
+        is_sought: bool,
     ) -> Result<Answer, Refusal> {
         if let Some(reply) = self.check_graph(now, &submit)? {
             return Ok(reply.into());
@@ -64,54 +56,16 @@ impl Controller {
             Some(plan) => plan,
             None => Arc::new(Graph::new(&submit.graph.document)?),
         };
-        if self.missing_tool(&submit.graph).is_none() {
+        let steps = submit.graph.document.steps.iter().zip(&submit.graph.steps);
+        let mut tools = steps.filter_map(|(step, terms)| Some((&step.name, &terms.as_ref()?.tool)));
+        if !self.lacks_any(tools.clone().map(|(_, tool)| tool)) {
             return Ok(self.accept_graph(now, submit, plan).into());
         }
-        if let Some(obstacle) = self.sought_graphs.obstacle(ticket.connection, self.settings.parked_max) {
-            let message = format!("the agents cannot be asked for the tools of this graph: {obstacle}");
-            return Err(Refusal::new(Code::LimitReached, message));
+        if let Some((step, tool)) = tools.find(|(_, tool)| is_sought && self.is_unknown(tool)) {
+            return Err(self.missing_tool(tool, &format!("step {step}: "), "graph"));
         }
-        self.sought_graphs.park(ticket, self.looks.number(), SoughtGraph { submit, plan });
-        self.timers.set(Timer::SoughtGraph(ticket), now.mono + LOOK_TIME_MAX);
-        Ok(Answer::Later)
-    }
-
-    /// An agent has told its tools: graphs that waited only for these are accepted.
-    pub(in crate::engine::controller) fn submit_found_graphs(&mut self, now: Now) {
-        let found = |(ticket, sought): (Ticket, &SoughtGraph)| {
-            self.missing_tool(&sought.submit.graph).is_none().then_some(ticket)
-        };
-        for ticket in self.sought_graphs.entries().filter_map(found).collect::<Vec<_>>() {
-            self.submit_sought_graph(now, ticket);
-        }
-    }
-
-    /// All agents have looked for the tools of a graph, or its time has passed.
-    pub(in crate::engine::controller) fn submit_sought_graph(&mut self, now: Now, ticket: Ticket) {
-        let Some((_, SoughtGraph { submit, plan })) = self.sought_graphs.remove(ticket) else { return };
-        self.timers.clear(&Timer::SoughtGraph(ticket));
-        let reply = self.accept_or_refuse(now, submit, plan).unwrap_or_else(Reply::Refused);
-        self.tasks.effects.push_back(Effect::Reply(ticket, reply));
-    }
-
-    fn accept_or_refuse(&mut self, now: Now, submit: GraphSubmit, plan: Arc<Graph>) -> Result<Reply, Refusal> {
-        if let Some(reply) = self.check_graph(now, &submit)? {
-            return Ok(reply);
-        }
-        match self.missing_tool(&submit.graph) {
-            Some(refusal) => Err(refusal),
-            None => Ok(self.accept_graph(now, submit, plan)),
-        }
-    }
-
-    /// The service stops: no submit of a graph waits any more.
-    pub(in crate::engine::controller) fn refuse_sought_graphs(&mut self) {
-        let Err(refusal) = self.check_open() else { return };
-        for ticket in self.sought_graphs.before(&u64::MAX) {
-            self.sought_graphs.remove(ticket);
-            self.timers.clear(&Timer::SoughtGraph(ticket));
-            self.tasks.effects.push_back(Effect::Reply(ticket, Reply::Refused(refusal.clone())));
-        }
+        let bytes = submit.graph.bytes();
+        self.seek(now, ticket, Request::GraphSubmit(Box::new(submit)), Some(plan), bytes)
     }
 
     /// Whether a graph can be accepted now, as far as it does not concern its tools. A reply, if the same submit came before.
@@ -137,31 +91,6 @@ impl Controller {
         self.tasks.effects.push_back(Effect::Record(record));
         self.graphs.insert(graph);
         Reply::GraphSubmitted { graph: id, warning, duplicate: false }
-    }
-
-    /// The refusal of a graph with a step whose tool no present agent has, if each of them has told its tools.
-    fn missing_tool(&self, graph: &AcceptedGraph) -> Option<Refusal> {
-        let sets = self.tasks.queue().sets();
-        if !sets.are_all_told() {
-            return None;
-        }
-        let mut found: BTreeSet<&ToolName> = BTreeSet::new();
-        let steps = graph.document.steps.iter().zip(&graph.steps);
-        let tools = steps.filter_map(|(step, terms)| Some((&step.name, &terms.as_ref()?.tool)));
-        let (step, tool) = tools
-            .filter(|(_, tool)| tool.is_archive())
-            .find(|(_, tool)| found.insert(tool) && sets.with(tool).next().is_none())?;
-        let nearest = nearest(tool.as_str(), sets.names().map(ToolName::as_str));
-        let hint =
-            nearest.map(|nearest| format!("; the nearest tool that an agent has is {nearest}")).unwrap_or_default();
-        let silent = self.first_awaited().map(|agent| format!("; agent {agent} has not told its tools in time"));
-        let message = format!(
-            "step {step}: no agent has the tool {tool}{hint}{}; put {} into the tools folder of an agent, and submit the graph \
-             again",
-            silent.unwrap_or_default(),
-            tool.archive_name()
-        );
-        Some(Refusal::new(Code::BadOperation, message))
     }
 
     /// The graph that already belongs to this key, if it was submitted with the same document and fields.
@@ -198,7 +127,7 @@ impl Controller {
             ));
         }
         let bytes = tasks.saturating_mul(size_of::<TaskRecord>()).saturating_add(graph.bytes());
-        let sought: usize = self.sought_graphs.entries().map(|(_, sought)| sought.submit.graph.bytes()).sum();
+        let sought = self.sought.bytes();
         let (held, max) = (self.tasks.queue().bytes() + self.graphs.bytes() + sought, self.settings.waiting_bytes_max);
         if held.saturating_add(bytes) > max {
             return limit(format!(

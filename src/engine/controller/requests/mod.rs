@@ -26,7 +26,6 @@ mod step;
 mod submit;
 mod tool;
 
-pub(super) use graph::SoughtGraph;
 pub(super) use tool::ArchiveWork;
 
 use super::Controller;
@@ -59,8 +58,8 @@ impl Controller {
 
     fn answer_request(&mut self, now: Now, ticket: Ticket, request: Request) -> Answer {
         match request {
-            Request::Submit(submit) => answer(self.submit(now, *submit)),
-            Request::SubmitMany(many) => answer(self.submit_many(now, *many)),
+            Request::Submit(submit) => self.submit(now, ticket, *submit, false),
+            Request::SubmitMany(many) => self.submit_many(now, ticket, *many, false),
             Request::Kill(task, said) => self.kill_request(now, task, said).into(),
             Request::Query(filter, wait) => self.query(now, ticket, filter, wait.map(|wait| now.mono + wait)),
             Request::AgentQuery => self.count_agents().into(),
@@ -82,7 +81,7 @@ impl Controller {
             Request::JobResults(ask) => self.job_results(now, ticket, *ask),
             Request::JobDetails(page) => self.list_jobs(now, ticket, page),
             Request::JobOrder(name, order) => self.order_job(now, ticket, name, order),
-            Request::GraphSubmit(submit) => self.submit_graph(now, ticket, *submit, None),
+            Request::GraphSubmit(submit) => self.submit_graph(now, ticket, *submit, None, false),
             Request::GraphQuery(graph, wait) => self.query_graph(ticket, graph, wait.map(|wait| now.mono + wait)),
             Request::GraphDetails(graph, page) => self.list_graphs(now, ticket, graph, page),
             Request::GraphKill(graph, said) => answer(self.kill_graph(now, graph, said.as_ref()).map(|_| Reply::Done)),
@@ -91,7 +90,7 @@ impl Controller {
             Request::ToolPut(put) => self.put_tool(ticket, put),
             Request::FilePut(put) => self.put_file(ticket, put),
             Request::FileGet(get) => self.get_file(ticket, get),
-            Request::ToolList(page) => self.list_tools(page).into(),
+            Request::ToolList(page) => self.list_tools(ticket, page),
             Request::ToolShow(tool) => self.show_tool(ticket, &tool),
             Request::ToolRemove(tool, by) => self.remove_tool(ticket, tool, by),
             Request::ToolLog(tool) => self.order_tool(ToolOrder::Log(ticket, tool)),
@@ -140,4 +139,9 @@ impl Controller {
 
 fn answer(outcome: Result<Reply, Refusal>) -> Answer {
     outcome.unwrap_or_else(Reply::Refused).into()
+}
+
+/// The same of an outcome that may come later.
+fn answer_or_later(outcome: Result<Answer, Refusal>) -> Answer {
+    outcome.unwrap_or_else(|refusal| Reply::Refused(refusal).into())
 }

@@ -2,7 +2,7 @@
 //!
 //! | event | then |
 //! |---|---|
-//! | the archive of a name in the controller's folder has changed ([`Controller::handle_archive_changed`]) | it is read into the store; submits that name it wait for that, and so do later ones of the same connection |
+//! | the archive of a name in the controller's folder has changed ([`Controller::handle_archive_changed`]) | it is read into the store; submits that name it, and lists of tools, wait for that, and so do later submits of the same connection |
 //! | the archive was read | the name stands for it, and those submits are carried out in their order |
 //! | a part is pushed | it is written; with the last one the name stands for the archive |
 //! | an agent asks for a part | it is read in its turn ([`super::super::tool_reads`]) |
@@ -104,6 +104,17 @@ impl Controller {
                 let reply = files.and_then(|files| view(files).ok_or_else(|| self.unknown_tool(&tool)));
                 self.tell(ticket, reply);
             }
+            ToolOutcome::Verified(ticket, page, lost) => {
+                lost.iter().for_each(|digest| self.lose_tool(now, digest));
+                // An archive in the folder takes the place of a damaged version.
+                let reply = match self.tasks.catalog().has_stale() {
+                    true => self.postpone(ticket, Request::ToolList(page), None),
+                    false => self.page_of_tools(page).into(),
+                };
+                if let Answer::Now(reply) = reply {
+                    self.tell(ticket, Ok(reply));
+                }
+            }
         }
         self.settle(now);
     }
@@ -115,7 +126,7 @@ impl Controller {
     /// A name may stand for another version than before.
     fn offer_tool(&mut self, now: Now, tool: &ToolName) {
         self.tasks.refresh_offer(now, tool);
-        self.submit_found_graphs(now);
+        self.sought.note_news();
     }
 
     fn written(&mut self, now: Now, ticket: Ticket, written: Result<Written, Refusal>) {
@@ -168,7 +179,7 @@ impl Controller {
 
     /// Whether a request must wait: an archive that it names is being read, or an earlier request of its connection waits.
     pub(super) fn must_postpone(&self, ticket: Ticket, request: &Request) -> bool {
-        if !self.tasks.catalog().has_stale() && self.archives.postponed.is_empty() {
+        if !self.tasks.catalog().has_stale() && self.archives.postponed.is_empty() && self.sought.is_empty() {
             return false;
         }
         let mut is_submit = false;
@@ -178,7 +189,9 @@ impl Controller {
             is_stale |= self.tasks.catalog().is_stale(tool);
         });
         let waits = |postponed: &Postponed| postponed.ticket.connection == ticket.connection;
-        is_stale || is_submit && self.archives.postponed.iter().any(waits)
+        let is_behind = || self.archives.postponed.iter().any(waits) || self.is_behind_sought(ticket, request);
+        let is_list = matches!(request, Request::ToolList(_)) && self.tasks.catalog().has_stale();
+        is_list || is_stale || is_submit && is_behind()
     }
 
     pub(super) fn postpone(&mut self, ticket: Ticket, request: Request, plan: Option<Arc<Graph>>) -> Answer {
@@ -193,7 +206,7 @@ impl Controller {
     }
 
     /// Carries out the requests whose archives have been read, in their order.
-    fn resume_postponed(&mut self, now: Now) {
+    pub(in crate::engine::controller) fn resume_postponed(&mut self, now: Now) {
         let mut kept = Vec::new();
         for Postponed { ticket, request, plan } in std::mem::take(&mut self.archives.postponed) {
             let is_behind = kept.iter().any(|kept: &Postponed| kept.ticket.connection == ticket.connection);
@@ -201,17 +214,31 @@ impl Controller {
                 kept.push(Postponed { ticket, request, plan });
                 continue;
             }
-            let answer = match (request, plan) {
-                (Request::GraphSubmit(submit), Some(plan)) => self.submit_graph(now, ticket, *submit, Some(plan)),
-                (request, _) => self.answer_request(now, ticket, request),
-            };
-            match answer {
-                Answer::Now(reply) => self.tasks.effects.push_back(Effect::Reply(ticket, reply)),
-                Answer::Later => {}
-                Answer::NowAndLater(reply) => unreachable!("a submit has one answer: {reply:?}"),
-            }
+            self.submit_waited(now, ticket, request, plan, false);
         }
         self.archives.postponed = kept.into();
+    }
+
+    /// Carries out a request that has waited. `is_sought`: all agents have looked for its tools.
+    pub(in crate::engine::controller) fn submit_waited(
+        &mut self,
+        now: Now,
+        ticket: Ticket,
+        request: Request,
+        plan: Option<Arc<Graph>>,
+        is_sought: bool,
+    ) {
+        let answer = match request {
+            Request::GraphSubmit(submit) => self.submit_graph(now, ticket, *submit, plan, is_sought),
+            Request::Submit(submit) => self.submit(now, ticket, *submit, is_sought),
+            Request::SubmitMany(many) => self.submit_many(now, ticket, *many, is_sought),
+            request => self.answer_request(now, ticket, request),
+        };
+        match answer {
+            Answer::Now(reply) => self.tasks.effects.push_back(Effect::Reply(ticket, reply)),
+            Answer::Later => {}
+            Answer::NowAndLater(reply) => unreachable!("a submit has one answer: {reply:?}"),
+        }
     }
 
     pub(in crate::engine::controller) fn refuse_postponed(&mut self) {
@@ -280,7 +307,15 @@ impl Controller {
         Reply::Refused(refusal).into()
     }
 
-    pub(super) fn list_tools(&self, page: Page) -> Reply {
+    /// Has the versions of a page checked first: a damaged one is shown as such.
+    pub(super) fn list_tools(&mut self, ticket: Ticket, page: Page) -> Answer {
+        let limit = self.page_limit(page.limit);
+        let held = self.tasks.catalog().all().skip(page.offset).take(limit);
+        let digests = held.map(|held| held.digest).collect();
+        self.order_tool(ToolOrder::Verify(ticket, page, digests))
+    }
+
+    fn page_of_tools(&self, page: Page) -> Reply {
         let all = self.tasks.catalog().all();
         let total = all.len();
         let limit = self.page_limit(page.limit);
@@ -308,7 +343,8 @@ impl Controller {
         let own = present().filter(|set| sets.has_own(*set, tool)).count();
         let able = present().filter(|set| sets.has(*set, tool)).count();
         let pinned = self.tasks.catalog().pins_of(tool);
-        ToolView { held: Arc::clone(held), own, fetching: able - own, pinned, files: Vec::new() }
+        let is_damaged = self.tasks.catalog().size(&held.digest).is_none();
+        ToolView { held: Arc::clone(held), own, fetching: able - own, pinned, is_damaged, files: Vec::new() }
     }
 
     /// An agent asks for a part of a version.

@@ -2,6 +2,7 @@
 #![cfg(test)]
 
 use super::*;
+use crate::engine::controller::batch_delay;
 
 #[test]
 fn a_task_goes_through_all_phases_and_each_is_pushed_once() {
@@ -64,6 +65,12 @@ fn only_a_task_that_had_to_queue_has_a_batch_delay() {
         assert_eq!(batch_delay, expected);
     }
     assert_eq!(world.record(later).batch_delay(), Duration::ZERO, "nothing runs");
+    // A run of TDF.
+    let run = Fields::new().with(words::JOB, "j").with(words::OPERATION, "p").with(words::SOURCE, "http://x/run.sh");
+    let run = world.submitted(&run.with(words::SOURCE_UNCHECKED, true));
+    let since = Duration::from_millis(20);
+    let delay = batch_delay::after_queuing(world.now.wall + since, &world.record(run));
+    assert_eq!(delay, Duration::from_millis(5), "a quarter");
 }
 
 /// Promise 1: a promise comes after the records that it depends on.

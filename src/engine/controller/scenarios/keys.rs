@@ -169,21 +169,36 @@ fn a_submit_with_a_key_is_handed_out_after_its_commit() {
     assert_eq!(claim_of_reply(&reply), Claim::Nothing, "its submit is stored already");
 }
 
-/// A round of a TDF task runs once: the next controller must know of a run, also of a task that had waited for its agent.
+/// Its dispatch is not stored first, so the next controller gives its agent the time to name it.
 #[test]
-fn a_fetched_program_with_a_key_is_handed_out_after_its_commit() {
+fn a_fetched_program_with_a_key_waits_after_a_restart_for_an_agent_that_may_have_it() {
     use crate::protocol::requests::heartbeat::{Heartbeat, ToldTools};
     use crate::types::ToolSet;
+    let knows = |world: &mut World, agent: &str| {
+        let tools = ToldTools { generation: Some(1), set: Some(ToolSet::every().and_built_ins()), looked: None };
+        let _ = world.say(agent, FromAgent::Heartbeat(Heartbeat { tools: Some(tools), ..Heartbeat::default() }));
+    };
     let mut world = World::new();
-    let tools = ToldTools { generation: Some(1), set: Some(ToolSet::every().and_built_ins()), looked: None };
-    let _ = world.say("a", FromAgent::Heartbeat(Heartbeat { tools: Some(tools), ..Heartbeat::default() }));
     let source = |fields: Fields| fields.with(words::SOURCE, "http://x/run.sh").with(words::SOURCE_UNCHECKED, true);
-    for (fields, expected) in [(keyed("k"), Claim::Promise), (Fields::new(), Claim::Nothing)] {
-        let task = world.submitted(&source(fields));
-        world.controller.handle_committed(Some(task));
-        let (_, answer) = world.say("a", FromAgent::Apply(None));
-        let Answer::Now(reply @ Reply::Assigned(_, _)) = answer else { panic!("{answer:?}") };
-        assert_eq!(claim_of_reply(&reply), expected);
-        world.ends("a", task, Round(0), result(0));
-    }
+    knows(&mut world, "a");
+    let handed_out = world.submitted(&source(keyed("k")));
+    world.controller.handle_committed(Some(handed_out));
+    let before = world.stored.clone();
+    let (_, answer) = world.say("a", FromAgent::Apply(None));
+    let Answer::Now(reply @ Reply::Assigned(_, _)) = answer else { panic!("{answer:?}") };
+    assert_eq!(claim_of_reply(&reply), Claim::Nothing);
+    let (keyed, other) = (world.submitted(&source(keyed("l"))), world.submitted(&source(Fields::new())));
+    // The controller dies before it has stored the dispatch.
+    world.stored.extend(before);
+    world.restart();
+    knows(&mut world, "b");
+    assert_eq!(world.apply("b"), Some((other, Round(1))), "one that may run twice");
+    assert_eq!(world.ends("b", other, Round(1), result(0)), None);
+    assert_eq!(world.apply("b"), None, "the others may be out");
+    assert_eq!(world.beat("a", Some((handed_out, Round(0)))), Some(Directive::Run));
+    world.pass_with(INTERVAL * 2, &[("a", Some((handed_out, Round(0)))), ("b", None)]);
+    knows(&mut world, "b");
+    assert_eq!(world.apply("b"), Some((keyed, Round(1))), "no agent has named it");
+    assert_eq!(world.ends("a", handed_out, Round(0), result(0)), None);
+    assert_eq!(world.outcome(handed_out), Outcome::Succeeded);
 }

@@ -128,6 +128,25 @@ fn a_run_whose_dispatch_was_not_stored_goes_on() {
     assert_eq!((world.outcome(first), world.outcome(second)), (Outcome::Succeeded, Outcome::Succeeded));
 }
 
+/// Its heartbeat, which names the run that it has, comes before the results that were not confirmed. A refused result would mean
+/// that its task runs twice.
+#[test]
+fn results_of_earlier_runs_are_taken_beside_the_present_run() {
+    let mut world = World::new();
+    let (first, second, third) = (world.task(), world.task(), world.task());
+    world.restart();
+    assert_eq!(world.beat("a", Some((third, Round(0)))), Some(Directive::Run));
+    for done in [first, second] {
+        assert_eq!(world.report("a", done, Round(0), Phase::Running), Some(Code::NotAllowed), "it has one slot");
+        assert_eq!(world.report("a", done, Round(0), Phase::Finished), None);
+        assert_eq!((world.outcome(done), world.record(done).round), (Outcome::Succeeded, Round(0)));
+    }
+    assert_eq!(world.beat("a", Some((third, Round(0)))), Some(Directive::Run));
+    assert_eq!(world.apply("b"), None, "nothing runs twice");
+    assert_eq!(world.ends("a", third, Round(0), result(0)), None);
+    assert_eq!(world.outcome(third), Outcome::Succeeded);
+}
+
 /// Pushes that the earlier controller did not store: no number stands for two states, and no phase goes back.
 #[test]
 fn pushes_go_on_where_they_were() {

@@ -23,6 +23,14 @@ impl World {
         self.submitted(&Fields::new().with(words::OPERATION, tool))
     }
 
+    /// A task of a tool that vanishes after its submit: the only agent with it leaves.
+    fn of_vanished(&mut self, tool: &str) -> TaskId {
+        self.tells("ghost", 1, Some(tool));
+        let task = self.of(tool);
+        let _ = self.say("ghost", FromAgent::Exit);
+        task
+    }
+
     fn parks_with(&mut self, agent: &str, tools: &str) -> Ticket {
         self.tells(agent, 1, Some(tools));
         self.park(agent)
@@ -267,7 +275,7 @@ fn explain_says_what_is_known_of_the_tool() {
 #[test]
 fn explain_says_whose_look_is_awaited() {
     let (mut world, _) = World::with_lookers(["a", "b"]);
-    let task = world.of("x");
+    let task = world.of_vanished("x");
     let number = world.look();
     world.has_looked("a", number, "");
     let why = world.why(task);
@@ -354,14 +362,14 @@ fn sets_that_come_and_go_leave_every_task_where_it_can_be_run() {
 #[test]
 fn every_agent_looks_before_a_task_ends_for_its_tool() {
     let (mut world, [a, b]) = World::with_lookers(["a", "b"]);
-    let task = world.of("x");
+    let task = world.of_vanished("x");
     assert_eq!(world.assigned(), []);
     let look = world.look();
     assert_eq!(world.has_looked("a", look, ""), None);
     assert_eq!(world.assigned(), [], "b may have it");
     assert_eq!(world.has_looked("b", look, "x"), None);
     assert_eq!(world.assigned(), [(b, task)]);
-    let missing = world.of("y");
+    let missing = world.of_vanished("y");
     let look = world.look();
     world.has_looked("a", look, "");
     world.has_looked("b", look, "x");
@@ -378,7 +386,7 @@ fn a_busy_agent_looks_too_and_does_not_hold_up_the_end() {
     let long = world.of("z");
     assert_eq!(world.report("a", long, Round(0), Phase::Running), None);
     world.assigned();
-    let task = world.of("x");
+    let task = world.of_vanished("x");
     let look = world.look();
     world.has_looked("b", look, "");
     assert_eq!(world.assigned(), []);
@@ -409,11 +417,11 @@ fn agents_that_do_not_park_hear_of_the_end_of_a_look() {
 #[test]
 fn tasks_that_come_during_a_look_wait_for_the_next_one() {
     let (mut world, [a, b]) = World::with_lookers(["a", "b"]);
-    let first = world.of("x");
+    let first = world.of_vanished("x");
     let look = world.look();
     world.has_looked("a", look, "");
-    let second = world.of("y");
-    let third = world.of("x");
+    let second = world.of_vanished("y");
+    let third = world.of_vanished("z");
     assert!(world.looks().is_empty(), "one at a time");
     world.has_looked("b", look, "");
     assert_eq!(world.assigned(), [(a, first)]);
@@ -432,7 +440,7 @@ fn tasks_that_come_during_a_look_wait_for_the_next_one() {
 #[test]
 fn only_agents_that_are_here_and_can_be_asked_are_waited_for() {
     let (mut world, [a]) = World::with_lookers(["a"]);
-    let task = world.of("x");
+    let task = world.of_vanished("x");
     assert_eq!((world.assigned(), world.looks()), (vec![(a, task)], vec![]), "one agent");
     world.misses("a", task, 0);
     assert_eq!(world.outcome(task), Outcome::Failed);
@@ -440,14 +448,14 @@ fn only_agents_that_are_here_and_can_be_asked_are_waited_for() {
     let mut world = World::new();
     let old = world.parks_with("old", "");
     let other = world.parks_with("older", "");
-    let task = world.of("x");
+    let task = world.of_vanished("x");
     assert_eq!((world.assigned(), world.looks()), (vec![(old, task)], vec![]), "{other:?} cannot be asked, either");
     world.misses("old", task, 0);
     assert_eq!(world.outcome(task), Outcome::Failed);
 
     let (mut world, _) = World::with_lookers(["a", "b"]);
     world.pass(INTERVAL);
-    let task = world.of("x");
+    let task = world.of_vanished("x");
     let look = world.look();
     world.has_looked("b", look, "");
     assert_eq!(world.apply("b"), None);
@@ -455,7 +463,7 @@ fn only_agents_that_are_here_and_can_be_asked_are_waited_for() {
     assert_eq!(world.apply("b"), Some((task, Round(0))), "a is lost");
 
     let (mut world, [_, b]) = World::with_lookers(["a", "b"]);
-    let task = world.of("x");
+    let task = world.of_vanished("x");
     let look = world.look();
     world.has_looked("b", look, "");
     let _ = world.say("a", FromAgent::Exit);
@@ -466,7 +474,7 @@ fn only_agents_that_are_here_and_can_be_asked_are_waited_for() {
 #[test]
 fn a_look_is_asked_for_again_and_given_up_in_time() {
     let (mut world, _) = World::with_lookers(["a", "b"]);
-    let task = world.of("x");
+    let task = world.of_vanished("x");
     let look = world.look();
     assert_eq!(world.has_looked("a", 0, ""), Some(look), "with the answer to a heartbeat");
     assert_eq!(world.has_looked("a", look, ""), None);
@@ -500,7 +508,7 @@ fn the_others_look_when_a_tool_vanishes_from_the_last_agent() {
 #[test]
 fn a_task_does_not_go_to_and_fro_without_end() {
     let (mut world, _) = World::with_lookers(["a", "b"]);
-    let task = world.of("x");
+    let task = world.of_vanished("x");
     for round in 0..=u32::try_from(TaskRecord::PAST_ROUNDS_MAX).unwrap() {
         world.has_looked("a", 0, "x");
         world.has_looked("b", 0, "x");
@@ -517,13 +525,13 @@ fn a_task_does_not_go_to_and_fro_without_end() {
 #[test]
 fn a_look_for_another_controller_does_not_count() {
     let (mut world, _) = World::with_lookers(["a", "b"]);
-    world.of("x");
+    world.of_vanished("x");
     let before = world.look();
     world.restart();
     world.has_looked("a", before, "");
     world.has_looked("b", before, "");
     assert!(world.apply("a").is_some());
-    world.of("y");
+    world.of_vanished("y");
     let look = world.look();
     assert_ne!(look, before);
     assert_eq!(world.has_looked("b", before, ""), Some(look));
@@ -533,10 +541,13 @@ fn a_look_for_another_controller_does_not_count() {
 #[test]
 fn a_task_behind_a_refused_submit_goes_on_at_once() {
     let (mut world, [a, _]) = World::with_lookers(["a", "b"]);
+    world.tells("ghost", 1, Some("x"));
     let first = world.of("x");
-    let look = world.look();
     let urgent = Fields::new().with(words::OPERATION, "x").with(words::PRIORITY, 1);
-    let refused = world.submitted(&urgent);
+    let refused = world.submitted(&urgent.with(words::START_AFTER, world.moment(0.1)));
+    let _ = world.say("ghost", FromAgent::Exit);
+    let look = world.look();
+    world.pass(seconds(0.2));
     for agent in ["a", "b"] {
         world.has_looked(agent, look, "");
     }
@@ -556,17 +567,41 @@ impl World {
         let fields = Fields::new().with(words::TYPE, GRAPH_SUBMIT.word).with(words::GRAPH, document);
         let Ok((_, Message::Client(request))) = requests::parse(&json::to_vec(&fields), &rules()) else { panic!() };
         // Each on a connection of its own: one may only have a tenth of the waiting requests.
-        match self.ask_by(self.tickets + 1, request) {
+        self.ask_or_wait(self.tickets + 1, request)
+    }
+
+    /// A request of this connection; `None` if it is not answered at once.
+    fn ask_or_wait(&mut self, connection: u64, request: Request) -> (Ticket, Option<Reply>) {
+        match self.ask_by(connection, request) {
             (ticket, Answer::Now(reply)) => (ticket, Some(reply)),
             (ticket, Answer::Later) => (ticket, None),
             other => panic!("{other:?}"),
         }
     }
 
+    /// A submit on this connection that is not answered at once.
+    fn seeks(&mut self, connection: u64, body: &str) -> Ticket {
+        let Ok((_, Message::Client(request))) = requests::parse(body.as_bytes(), &rules()) else { panic!("{body}") };
+        let (ticket, reply) = self.ask_or_wait(connection, request);
+        assert_eq!(reply, None, "{body}");
+        ticket
+    }
+
+    /// The reply to a submit that was not answered at once.
+    fn later(&self, of: Ticket) -> Option<&Reply> {
+        self.replies.iter().find(|(ticket, _)| *ticket == of).map(|(_, reply)| reply)
+    }
+
+    fn refused_later(&self, of: Ticket) -> (Code, Option<usize>, String) {
+        match self.later(of) {
+            Some(Reply::Refused(refusal)) => (refusal.code, refusal.index, refusal.message.clone()),
+            other => panic!("{other:?}"),
+        }
+    }
+
     /// The replies to waiting submits since the last call: the graphs accepted, and the refusals.
     fn graph_replies(&mut self, of: Ticket) -> Option<Result<GraphId, (Code, String)>> {
-        let reply = self.replies.iter().find(|(ticket, _)| *ticket == of).map(|(_, reply)| reply)?;
-        Some(match reply {
+        Some(match self.later(of)? {
             Reply::GraphSubmitted { graph, .. } => Ok(*graph),
             Reply::Refused(refusal) => Err((refusal.code, refusal.message.clone())),
             other => panic!("{other:?}"),
@@ -597,7 +632,7 @@ fn a_graph_waits_until_all_agents_have_looked_for_its_tools() {
     let Some(Err((code, said))) = world.graph_replies(missing) else { panic!("no refusal") };
     assert_eq!(code, Code::BadOperation);
     assert!(
-        said.starts_with("step s1: no agent has the tool coutn; the nearest tool that an agent has is count;"),
+        said.starts_with("step s1: no agent has the tool coutn; did you mean count? If not, put coutn.tar.gz"),
         "{said}"
     );
     let second = world.look();
@@ -614,7 +649,7 @@ fn the_submit_of_a_graph_that_waits_for_a_look_is_answered_whatever_happens() {
     world.pass(seconds(1.0));
     let Some(Err((code, said))) = world.graph_replies(silent) else { panic!("its client does not wait for ever") };
     assert_eq!(code, Code::BadOperation);
-    assert!(said.contains("; agent a has not told its tools in time; put x.tar.gz"), "{said}");
+    assert!(said.contains("; agent a has not told its tools in time; did you mean y? If not, put x.tar.gz"), "{said}");
 
     world.has_looked("b", 0, "y");
     let (found, None) = world.graph_of(&["z"]) else { panic!("not asked") };
@@ -628,4 +663,166 @@ fn the_submit_of_a_graph_that_waits_for_a_look_is_answered_whatever_happens() {
     world.settle();
     let Some(Err((code, _))) = world.graph_replies(stopped) else { panic!("no refusal") };
     assert_eq!((code, world.graph_replies(gone)), (Code::Stopping, None));
+}
+
+fn submit_of(tool: &str) -> String {
+    format!(r#"{{"__TYPE__":"TASK/SUBMIT","__OPERATION__":"{tool}"}}"#)
+}
+
+fn submit_of_many(tasks: &[&str]) -> String {
+    format!(r#"{{"__TYPE__":"TASK/SUBMIT_MANY","__TASKS__":[{}]}}"#, tasks.join(","))
+}
+
+/// The only agent looks, too: otherwise its user would get an id and -129 for a mistyped name.
+#[test]
+fn a_tool_that_no_agent_has_is_refused_after_all_have_looked() {
+    let mut world = World::new();
+    world.has_looked("a", 0, "helloworld,y");
+    let missing = world.seeks(1, &submit_of("helloword"));
+    assert_eq!(world.later(missing), None);
+    let look = world.look();
+    world.has_looked("a", look, "helloworld,y");
+    let (code, index, said) = world.refused_later(missing);
+    assert_eq!((code, index), (Code::BadOperation, None));
+    let expected =
+        "no agent has the tool helloword; did you mean helloworld? If not, put helloword.tar.gz into the tools folder";
+    assert!(said.starts_with(expected), "{said}");
+    assert!(world.stored.is_empty(), "it has left a task");
+
+    world.has_looked("a", 0, "");
+    let only = world.seeks(1, &submit_of("x"));
+    let look = world.look();
+    world.has_looked("a", look, "");
+    let (_, _, said) = world.refused_later(only);
+    assert!(said.starts_with("no agent has the tool x; put x.tar.gz into the tools folder of an agent"), "{said}");
+}
+
+#[test]
+fn a_tool_that_came_just_before_its_submit_is_accepted() {
+    let (mut world, [_, b]) = World::with_lookers(["a", "b"]);
+    let added = world.seeks(1, &submit_of("x"));
+    let look = world.look();
+    world.has_looked("a", look, "");
+    assert_eq!(world.later(added), None, "b may have it");
+    world.has_looked("b", look, "x");
+    let Some(Reply::Submitted { task, .. }) = world.later(added) else { panic!("{:?}", world.replies) };
+    let task = *task;
+    assert_eq!(world.assigned(), [(b, task)]);
+
+    let told = world.seeks(1, &submit_of("y"));
+    world.has_looked("a", 0, "y");
+    assert!(matches!(world.later(told), Some(Reply::Submitted { .. })), "although b has not looked yet");
+}
+
+#[test]
+fn a_submit_is_answered_at_once_unless_it_is_certain_that_its_tool_is_nowhere() {
+    let mut world = World::new();
+    world.of("x");
+    world.has_looked("a", 0, "y");
+    world.of("y");
+    let shell = Fields::new().with(words::SHELL, "true");
+    assert!(matches!(world.send(TASK_SUBMIT, &shell), Reply::Submitted { .. }));
+    world.tells("simple", 1, Some("z"));
+    world.of("x");
+    assert_eq!(world.looks().len(), 1, "for the tasks of x: an agent that cannot be asked may have got the tool");
+}
+
+#[test]
+fn of_many_tasks_the_first_without_a_tool_is_named_and_none_is_accepted() {
+    let mut world = World::new();
+    world.has_looked("a", 0, "x");
+    let first = r#"{"__OPERATION__":"x","__SUBMIT_KEY__":"1"}"#;
+    world.send(TASK_SUBMIT, &Fields::new().with(words::OPERATION, "x").with(words::SUBMIT_KEY, "1"));
+    let tasks = world.stored.len();
+    let [y, z] = ["y", "z"].map(|tool| format!(r#"{{"__OPERATION__":"{tool}"}}"#));
+    let many = world.seeks(1, &submit_of_many(&[first, r#"{"__OPERATION__":"x"}"#, &z, &y, &z]));
+    let look = world.look();
+    world.has_looked("a", look, "x,y");
+    let (code, index, said) = world.refused_later(many);
+    assert_eq!((code, index, world.stored.len()), (Code::BadOperation, Some(2), tasks), "{said}");
+
+    let many = world.seeks(1, &submit_of_many(&[&z, first]));
+    let look = world.look();
+    world.has_looked("a", look, "x,z");
+    let Some(Reply::SubmittedMany { tasks, duplicates, .. }) = world.later(many) else { panic!("{:?}", world.replies) };
+    assert_eq!((tasks.len(), &duplicates[..]), (2, &[1][..]));
+}
+
+/// A key that was accepted is answered, whatever has become of its tool; a field that is refused is refused at once.
+#[test]
+fn only_a_submit_that_would_be_accepted_is_looked_for() {
+    let mut world = World::new();
+    world.has_looked("a", 0, "x");
+    let keyed = Fields::new().with(words::OPERATION, "x").with(words::SUBMIT_KEY, "1");
+    let before = world.submitted(&keyed);
+    world.has_looked("a", 0, "");
+    let again = world.submit(&keyed);
+    assert_eq!(again, Reply::Submitted { task: before, warning: None, duplicate: true });
+    let ended = Fields::new().with(words::OPERATION, "y").with(words::END_BEFORE, world.moment(-1.0));
+    assert_eq!(refused(&world.submit(&ended)), Code::BadField);
+}
+
+#[test]
+fn submits_of_a_connection_keep_their_order_behind_one_that_is_looked_for() {
+    let mut world = World::new();
+    world.has_looked("a", 0, "x");
+    let unknown = world.seeks(1, &submit_of("y"));
+    let known = world.seeks(1, &submit_of("x"));
+    let other = world.seeks(1, &submit_of("z"));
+    let Ok((_, Message::Client(request))) = requests::parse(submit_of("x").as_bytes(), &rules()) else { panic!() };
+    assert!(matches!(world.ask_or_wait(2, request), (_, Some(Reply::Submitted { .. }))), "another connection");
+    let look = world.look();
+    world.has_looked("a", look, "x,y");
+    let id = |world: &World, of| match world.later(of) {
+        Some(Reply::Submitted { task, .. }) => Some(*task),
+        _ => None,
+    };
+    let (first, second) = (id(&world, unknown), id(&world, known));
+    assert!(first.is_some() && first < second, "{first:?} {second:?}");
+    let look = world.look();
+    world.has_looked("a", look, "x,y");
+    assert_eq!(world.refused_later(other).0, Code::BadOperation);
+}
+
+#[test]
+fn a_submit_that_is_looked_for_is_answered_whatever_happens() {
+    let mut world = World::new();
+    world.has_looked("a", 0, "y");
+    let silent = world.seeks(1, &submit_of("x"));
+    world.pass(seconds(1.0));
+    let (code, _, said) = world.refused_later(silent);
+    assert!(code == Code::BadOperation && said.contains("agent a has not told its tools in time"), "{said}");
+
+    let gone = world.seeks(1, &submit_of("x"));
+    let behind = world.seeks(1, &submit_of("y"));
+    let mut forgotten = world.controller.handle_disconnected(gone.connection);
+    forgotten.sort_unstable();
+    assert_eq!(forgotten, [gone, behind]);
+    let left = world.seeks(2, &submit_of("x"));
+    let _ = world.say("a", FromAgent::Exit);
+    assert!(matches!(world.later(left), Some(Reply::Submitted { .. })), "no agent: nothing is known");
+    world.has_looked("a", 0, "y");
+    let stopped = world.seeks(2, &submit_of("z"));
+    world.controller.handle_stop();
+    world.settle();
+    assert_eq!(world.refused_later(stopped).0, Code::Stopping);
+}
+
+#[test]
+fn submits_that_are_looked_for_are_bounded_in_number_and_bytes() {
+    let mut world = World::new();
+    world.settings.waiting_bytes_max = 100_000;
+    world.restart();
+    world.has_looked("a", 0, "y");
+    let big = format!(r#"{{"__TYPE__":"TASK/SUBMIT","__OPERATION__":"x","p":"{}"}}"#, "x".repeat(60_000));
+    world.seeks(1, &big);
+    let Ok((_, Message::Client(request))) = requests::parse(big.as_bytes(), &rules()) else { panic!() };
+    let (_, Some(reply)) = world.ask_or_wait(2, request) else { panic!("it waits, too") };
+    assert_eq!(refused(&reply), Code::LimitReached);
+    let mut refusals = 0;
+    for _ in 0..=world.settings.parked_max {
+        let Ok((_, Message::Client(request))) = requests::parse(submit_of("x").as_bytes(), &rules()) else { panic!() };
+        refusals += usize::from(world.ask_or_wait(3, request).1.is_some());
+    }
+    assert!(refusals > 0);
 }

@@ -85,11 +85,14 @@ impl Chaos {
                 now.mono = now.mono + passed;
                 master.handle_timeout(*now);
             }
-            (65..67, _) => {
+            (65, _) => {
                 let file: FileName = format!("f{}", self.dice.random_range(0..FILES)).as_str().into();
                 if let Some(Content::Prompt(front, _)) = pending.get(&file) {
                     master.handle_found(*now, file, front);
                 }
+            }
+            (66, _) if self.dice.random_bool(0.3) => {
+                self.world.is_full = !self.world.is_full;
             }
             (67..69, _) => self.world.stuck = self.dice.random_bool(0.3),
             (69, _) if self.dice.random_bool(0.2) => self.vanish(),
@@ -105,7 +108,7 @@ impl Chaos {
             0..5 => FromWorker::RequestAck(id),
             5..7 => FromWorker::CheckAck(id),
             7 | 8 => FromWorker::Done { text: String::new() },
-            9 => FromWorker::Failed { reason: String::new() },
+            9 => FromWorker::Failed { reason: String::new(), is_loss: self.dice.random_bool(0.3) },
             10 => {
                 let retry_after = self.dice.random_bool(0.7).then(|| Duration::from_secs(5));
                 let is_local = self.dice.random_bool(0.3);
@@ -137,7 +140,9 @@ impl Chaos {
         self.world.master.sanity_check();
         while let Some(effect) = self.world.master.poll_effect() {
             match effect {
-                Effect::Claim(_) | Effect::Move(..) | Effect::Scan => self.waiting.push_back(effect),
+                Effect::Claim(_) | Effect::Move(..) | Effect::Scan | Effect::StoreAnswer(..) => {
+                    self.waiting.push_back(effect);
+                }
                 Effect::Close(connection) | Effect::Abort(connection) => {
                     if matches!(effect, Effect::Close(_)) && self.dice.random_bool(0.5) {
                         self.world.master.handle_closed(self.world.now, connection);
@@ -162,6 +167,7 @@ impl Chaos {
     /// A well-behaved worker comes and processes everything.
     fn finish(&mut self) {
         self.world.stuck = false;
+        self.world.is_full = false;
         for connection in std::mem::take(&mut self.open) {
             self.world.master.handle_closed(self.world.now, connection);
         }

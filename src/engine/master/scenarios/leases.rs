@@ -63,7 +63,7 @@ fn a_worker_that_comes_back_before_its_connection_is_missed_goes_on() {
     let (worker, welcome) = world.rejoin(Some(&run), None);
     assert_eq!(welcome.run, Some(run));
     // Its former connection counts for nothing any more.
-    world.says(former, FromWorker::Failed { reason: "late".into() });
+    world.says(former, FromWorker::Failed { reason: "late".into(), is_loss: false });
     assert_eq!(world.counts(), [0, 1, 0, 0]);
     world.done(worker);
     assert_eq!(world.counts(), [0, 0, 1, 0]);
@@ -170,7 +170,7 @@ fn a_prompt_that_ends_its_worker_each_time_is_given_up() {
     }
     assert_eq!(world.counts(), [0, 0, 0, 1]);
     let reason = world.reasons[&FileName::from("a")].clone().unwrap();
-    assert!(reason.starts_with("3 workers were lost"), "{reason}");
+    assert!(reason.starts_with("3 runs of this prompt were lost"), "{reason}");
 }
 
 #[test]
@@ -193,4 +193,20 @@ fn a_time_limit_holds_for_files_that_name_none() {
     let [one, other] = [world.join(), world.join()];
     assert_eq!(world.request(one).timeout, timeout);
     assert_eq!(world.request(other).timeout, Some(Duration::from_secs(5)));
+}
+
+#[test]
+fn a_prompt_whose_commands_are_killed_waits_again_as_often_as_it_may_lose_a_worker() {
+    let mut world = World::with(Settings { losses_max: Some(1), ..settings() }, &["a"]);
+    let (worker, _) = world.rejoin(None, None);
+    let lost = || FromWorker::Failed { reason: "killed".into(), is_loss: true };
+    let run = world.takes_as_run(worker);
+    world.says(worker, lost());
+    assert_eq!(world.counts(), [0, 1, 0, 0], "the same worker has it again");
+    let heard = world.heard(worker);
+    assert!(matches!(&heard[..], [FromMaster::ReportAck(id), FromMaster::Request(_)] if *id == run), "{heard:?}");
+    let FromMaster::Request(again) = &heard[1] else { unreachable!() };
+    world.says(worker, FromWorker::RequestAck(again.id.clone()));
+    world.says(worker, lost());
+    assert_eq!(world.counts(), [0, 0, 0, 1]);
 }

@@ -2,6 +2,7 @@
 //! step.
 #![cfg(test)]
 
+mod answers;
 mod chaos;
 mod checks;
 mod ends;
@@ -50,6 +51,10 @@ struct World {
     connections: u64,
     /// Whether moves out of `working/` fail.
     stuck: bool,
+    /// Whether no answer can be stored.
+    is_full: bool,
+    /// The runs whose answers are stored.
+    stored: BTreeSet<RequestId>,
     exited: bool,
 }
 
@@ -107,6 +112,8 @@ impl World {
             aborted: BTreeSet::new(),
             connections: 0,
             stuck: false,
+            is_full: false,
+            stored: BTreeSet::new(),
             exited: false,
         };
         for file in files {
@@ -185,7 +192,7 @@ impl World {
     }
 
     fn fails(&mut self, connection: Connection) {
-        self.says(connection, FromWorker::Failed { reason: "x".into() });
+        self.says(connection, FromWorker::Failed { reason: "x".into(), is_loss: false });
     }
 
     fn limited(&mut self, connection: Connection, seconds: Option<u64>) {
@@ -286,6 +293,10 @@ impl World {
         assert_eq!(names.len(), all, "a file is in two folders");
     }
 
+    fn room(&self) -> Result<(), String> {
+        if self.is_full { Err("the disk is full".to_owned()) } else { Ok(()) }
+    }
+
     fn apply(&mut self, effect: Effect) {
         match effect {
             Effect::Send(connection, message) => {
@@ -315,6 +326,7 @@ impl World {
                         self.master.handle_found(self.now, file.clone(), &front);
                     }
                 }
+                self.master.handle_room(self.now, self.room());
                 self.master.handle_scanned(self.now, &self.pending.keys().cloned().collect());
             }
             Effect::NoteFails(file, 0) => drop(self.fails.remove(&file)),
@@ -324,6 +336,13 @@ impl World {
             Effect::NoteGate(gate, None) => drop(self.gates.remove(&gate)),
             Effect::NotePause(reason) => self.paused = reason,
             Effect::StorePart(part) => self.parts.push(*part),
+            Effect::StoreAnswer(run, ..) => {
+                let outcome = self.room();
+                if outcome.is_ok() {
+                    self.stored.insert(run.clone());
+                }
+                self.master.handle_answer_stored(self.now, &run, outcome);
+            }
             Effect::Exit => self.exited = true,
         }
     }

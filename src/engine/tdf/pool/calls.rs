@@ -2,7 +2,7 @@
 
 use super::{
     Asked, Assignment, CLAIM_MAX, Claiming, Effect, FREE_PAUSE, Fence, Now, POLL_INTERVAL_MAX, Pool, Question,
-    RENEWAL_INTERVAL, RETRY_FIRST, RETRY_MAX, Run, RunNumber, State, Timer,
+    RENEWAL_INTERVAL, REPORT_DELAY_MAX, RETRY_FIRST, RETRY_MAX, RETURN_PAUSE, Run, RunNumber, State, Timer,
 };
 use crate::types::tdf::TaskId;
 
@@ -18,20 +18,9 @@ pub enum Unanswered {
 impl Pool {
     /// Makes all calls that are due and have no answer.
     pub(super) fn call(&mut self) {
-        match &mut self.claiming {
-            Claiming::Joining { is_calling: is_calling @ false } => {
-                *is_calling = true;
-                self.effects.push_back(Effect::Join);
-            }
-            Claiming::Calling { count, is_calling: is_calling @ false } => {
-                *is_calling = true;
-                self.is_woken = false;
-                self.effects.push_back(Effect::Claim(self.claim, *count));
-            }
-            _ => {}
-        }
         // Before it has joined, another process may have its name.
         if self.has_joined() {
+            self.timers.clear(&Timer::Report);
             for (number, run) in &mut self.runs {
                 match &mut run.state {
                     State::Reporting { is_calling: is_calling @ false } => {
@@ -46,9 +35,35 @@ impl Pool {
                 }
             }
         }
+        // Behind the reports, with which it shares a round trip.
+        match &mut self.claiming {
+            Claiming::Joining { is_calling: is_calling @ false } => {
+                *is_calling = true;
+                self.effects.push_back(Effect::Join);
+            }
+            Claiming::Calling { count, is_calling: is_calling @ false } => {
+                *is_calling = true;
+                self.is_woken = false;
+                self.effects.push_back(Effect::Claim(self.claim, *count));
+            }
+            _ => {}
+        }
     }
 
-    const fn has_joined(&self) -> bool {
+    /// Reports the results that have no answer: at once, or, while short programs queue in the namespace, soon, so that several share
+    /// a round trip, which costs Redis, this process and the server about as much as a report.
+    pub(super) fn report(&mut self, now: Now) {
+        if self.away.is_some() {
+            return;
+        }
+        if self.has_more && self.pace.ahead(1) > 0 {
+            self.timers.set_earlier(Timer::Report, now.mono + REPORT_DELAY_MAX);
+        } else {
+            self.call();
+        }
+    }
+
+    pub(super) const fn has_joined(&self) -> bool {
         !matches!(self.claiming, Claiming::Joining { .. })
     }
 
@@ -83,14 +98,14 @@ impl Pool {
         if self.claiming == Claiming::Resting && self.away.is_none() {
             self.timers.clear(&Timer::Poll);
             self.timers.clear(&Timer::Free);
-            self.claiming = Claiming::Counting;
+            self.claiming = Claiming::Counting { is_stale: false };
             self.ask(Asked::Free, Question::Free);
         }
     }
 
     /// Claims the next tasks before the last ones have an agent, if there may be more.
     pub(super) fn consider_more(&mut self) {
-        if self.wants_agents()
+        if self.lacks_agents()
             || (self.has_more && self.claiming == Claiming::Resting && self.waiting() * 2 <= self.wanted)
         {
             self.consider_claim();
@@ -103,9 +118,7 @@ impl Pool {
     }
 
     pub(super) fn free(&mut self, now: Now, free: usize, busy: usize) {
-        if self.claiming != Claiming::Counting {
-            return;
-        }
+        let Claiming::Counting { is_stale } = self.claiming else { return };
         self.wanted = (free + self.pace.ahead(free + busy)).min(free.max(CLAIM_MAX));
         let waiting = self.waiting();
         if self.wanted > free && waiting >= free && waiting * 2 > self.wanted {
@@ -116,7 +129,11 @@ impl Pool {
         let count = self.wanted.saturating_sub(waiting);
         if count == 0 {
             self.claiming = Claiming::Resting;
-            return self.timers.set(Timer::Free, now.mono + FREE_PAUSE);
+            self.timers.set(Timer::Free, now.mono + FREE_PAUSE);
+            if is_stale {
+                self.consider_claim();
+            }
+            return;
         }
         self.claim += 1;
         self.claiming = Claiming::Calling { count: count.min(CLAIM_MAX), is_calling: false };
@@ -181,7 +198,7 @@ impl Pool {
                 self.answered(now);
                 self.runs.remove(&run);
                 // What could not be run here shall have a chance elsewhere.
-                self.timers.set_earlier(Timer::Free, now.mono + FREE_PAUSE);
+                self.timers.set_earlier(Timer::Free, now.mono + RETURN_PAUSE);
             }
             Err(reason) => self.unanswered(now, reason),
         }

@@ -4,7 +4,8 @@
 //! |---|---|---|
 //! | Asking | accepted; accepted before, with the same key; refused for now; refused for good | Waiting; Looking; Refused; Reporting |
 //! | Refused | its timer | Asking |
-//! | Looking | the task as it is | Waiting, Started or the end |
+//! | Looking | the task as it is | Doubtful, Started or the end |
+//! | Doubtful | an agent has it; no agent has said so in time; it has finished | Started; Waiting; the end |
 //! | Waiting | an agent has it; none has taken it for [`PULL_AFTER`], so that it is pulled back; it has finished | Started; Returning; the end |
 //! | Started | its agent is lost; it has finished | Waiting; the end |
 //! | the end | the outputs are in the result, or are read from the agent ([`Reading`]) | Reporting; Returning, if its agents were lost |
@@ -15,7 +16,9 @@
 //! claimed, tasks go on, results are kept on the disk, and every call is made again until it is answered; each may be made twice.
 //!
 //! A controller that was killed gets its runs from Redis ([`Pool::handle_joined`]) and submits their tasks with the same keys, so that
-//! it finds those that it has. A task of the controller whose run is not ours any more is killed.
+//! it finds those that it has. One that seems to wait may have been handed out ([`State::Doubtful`]): until the agents have had the
+//! time to say so, it is not pulled back, and agents are not kept free for it.
+//! A task of the controller whose run is not ours any more is killed.
 
 mod ahead;
 mod calls;
@@ -44,11 +47,18 @@ pub use calls::Unanswered;
 /// within milliseconds.
 const PULL_AFTER: Duration = Duration::from_secs(1);
 
-/// Pause before the number of free agents is asked for again, if neither the end of a task nor an agent has shown one.
-const FREE_PAUSE: Duration = Duration::from_secs(1);
+/// Pause before the number of free agents is asked for again, if neither the end of a task nor the heartbeat of an agent has shown
+/// one. Heartbeats come every few seconds.
+const FREE_PAUSE: Duration = Duration::from_secs(300);
+
+/// Pause of the claims after a run was given back, so that it has a chance elsewhere.
+const RETURN_PAUSE: Duration = Duration::from_secs(1);
 
 /// Pause before a refused submit is repeated.
 const SUBMIT_PAUSE: Duration = Duration::from_secs(1);
+
+/// How long a result of a short program waits for others. A claim takes it along before that.
+const REPORT_DELAY_MAX: Duration = Duration::from_millis(10);
 
 /// Tasks of one claim, at most: the script keeps Redis from others.
 const CLAIM_MAX: usize = 64;
@@ -112,6 +122,8 @@ enum Timer {
     Renew,
     /// Calls that were not answered are due again.
     Retry,
+    /// Results have waited for others.
+    Report,
     /// A refused submit is repeated.
     Submit(RunNumber),
     /// No agent has taken it.
@@ -139,8 +151,10 @@ enum Claiming {
         is_calling: bool,
     },
     Resting,
-    /// The controller is asked for free agents.
-    Counting,
+    /// The controller is asked for free agents, of which one may have become free since then.
+    Counting {
+        is_stale: bool,
+    },
     /// With Redis, or to be sent again with the same token.
     Calling {
         count: usize,
@@ -161,11 +175,21 @@ enum State {
     Asking,
     Refused,
     Looking(TaskId),
-    Waiting { task: TaskId, pull: Option<Pull> },
+    /// The controller that got it first may have handed it out before it was killed.
+    Doubtful(TaskId),
+    Waiting {
+        task: TaskId,
+        pull: Option<Pull>,
+    },
     Started(TaskId),
     Reading(Box<Reading>),
-    Reporting { is_calling: bool },
-    Returning { is_loss: bool, is_calling: bool },
+    Reporting {
+        is_calling: bool,
+    },
+    Returning {
+        is_loss: bool,
+        is_calling: bool,
+    },
 }
 
 /// A task that is pulled back: it is held and looked at before it is killed, so that no program is ended by that.
@@ -181,6 +205,8 @@ enum Pull {
 pub struct Pool {
     /// Bytes of one output.
     output_bytes_max: u64,
+    /// How long an agent may be silent: within it, the agents of an earlier controller name their runs.
+    silence_max: Duration,
     runs: BTreeMap<RunNumber, Run>,
     /// The tasks at the controller, and their runs.
     tasks: BTreeMap<TaskId, RunNumber>,
@@ -212,9 +238,10 @@ pub struct Pool {
 impl Pool {
     /// A pool that begins with the results that an earlier process has left on the disk, each under the number of its place.
     #[must_use]
-    pub fn new(now: Now, output_bytes_max: u64, left: Vec<Fence>) -> Self {
+    pub fn new(now: Now, output_bytes_max: u64, silence_max: Duration, left: Vec<Fence>) -> Self {
         let mut pool = Self {
             output_bytes_max,
+            silence_max,
             runs: BTreeMap::new(),
             tasks: BTreeMap::new(),
             killed: BTreeSet::new(),
@@ -259,9 +286,15 @@ impl Pool {
         self.timers.next().map(|(at, _)| at)
     }
 
-    /// Whether it waits for a free agent: then [`Self::handle_freed`] says that there may be one.
+    /// Whether it wants to hear of a free agent: then [`Self::handle_freed`] says that there may be one.
     #[must_use]
     pub fn wants_agents(&self) -> bool {
+        // One that becomes free behind the answer is not in it.
+        self.lacks_agents() || matches!(self.claiming, Claiming::Counting { .. })
+    }
+
+    /// Whether it waits for a free agent.
+    fn lacks_agents(&self) -> bool {
         self.timers.is_set(&Timer::Free)
     }
 
@@ -271,9 +304,12 @@ impl Pool {
             match timer {
                 Timer::Poll | Timer::Free => self.consider_claim(),
                 Timer::Renew => self.renew(),
+                // Otherwise its retry reports.
+                Timer::Report if self.has_joined() && self.away.is_none() => self.call(),
+                Timer::Report => {}
                 Timer::Retry => self.call(),
                 Timer::Submit(run) => self.submit(now, run),
-                Timer::Pull(run) => self.pull(run),
+                Timer::Pull(run) => self.pull(now, run),
                 Timer::Output(run) => self.read_on(now, run),
                 Timer::Keep(run) => self.effects.push_back(Effect::Keep(run)),
             }
@@ -284,14 +320,18 @@ impl Pool {
     pub fn handle_woken(&mut self) {
         self.is_woken = true;
         // Without a free agent nothing is claimed.
-        if !self.wants_agents() {
+        if !self.lacks_agents() {
             self.consider_claim();
         }
     }
 
     /// An agent may have become free.
     pub fn handle_freed(&mut self) {
-        self.consider_claim();
+        if let Claiming::Counting { is_stale } = &mut self.claiming {
+            *is_stale = true;
+        } else if self.lacks_agents() {
+            self.consider_claim();
+        }
     }
 
     /// The answer to a question.

@@ -8,6 +8,8 @@ use crate::protocol::tdf::agents;
 use crate::types::tdf::{TaskId as TdfTask, WorkerName};
 use crate::types::{ExitCode, Outcome, OutputBytes, Wall};
 
+const SILENCE_MAX: Duration = Duration::from_secs(6);
+
 struct Story {
     pool: Pool,
     now: Now,
@@ -44,7 +46,7 @@ fn away<T>() -> Result<T, Unanswered> {
 impl Story {
     fn new() -> Self {
         let now = Now { mono: Mono::from_nanos(1_000_000_000_000), wall: Wall::from_micros(1) };
-        Self { pool: Pool::new(now, 4096, Vec::new()), now }
+        Self { pool: Pool::new(now, 4096, SILENCE_MAX, Vec::new()), now }
     }
 
     /// It has joined, and asks for free agents.
@@ -160,7 +162,7 @@ fn a_run_that_no_agent_takes_is_given_back_without_ending_a_program() {
     // The poll, and the deadline of the pull.
     while story.pool.timers.is_set(&Timer::Pull(2)) || story.effects().is_empty() {
         story.passes();
-        if story.pool.claiming == Claiming::Counting {
+        if matches!(story.pool.claiming, Claiming::Counting { .. }) {
             story.free(0);
         }
         if matches!(story.pool.runs.values().next().unwrap().state, State::Waiting { pull: Some(_), .. }) {
@@ -258,4 +260,73 @@ fn short_programs_are_claimed_before_an_agent_is_free() {
     let effects = story.effects();
     let [Effect::Claim(_, count)] = effects[..] else { panic!("{effects:?}") };
     assert!(count > 2, "they take no time: {count}");
+}
+
+/// The agent that becomes free behind the answer is not in it.
+#[test]
+fn an_agent_that_becomes_free_while_agents_are_counted_is_not_missed() {
+    let mut story = Story::joined();
+    assert!(story.pool.wants_agents());
+    story.pool.handle_freed();
+    story.free(0);
+    story.free(1);
+    assert_eq!(story.effects(), [Effect::Claim(1, 1)]);
+    assert!(!story.pool.wants_agents(), "nothing is asked of the controller");
+}
+
+/// An earlier controller may have handed it out and died: it runs, and its agent has not said so yet.
+#[test]
+fn a_task_of_an_earlier_controller_is_not_pulled_back_before_agents_could_name_it() {
+    let mut story = Story::new();
+    story.effects();
+    story.pool.handle_joined(story.now, Ok(vec![claimed(1)]));
+    let effects = story.effects();
+    let [Effect::Ask(number, Question::Submit(_)), Effect::Ask(count, Question::Free)] = effects[..] else {
+        panic!("{effects:?}")
+    };
+    story.pool.handle_answer(story.now, number, Answer::Submitted(task(1), true));
+    let waits = Sight { task: task(1), is_held: false, stage: Stage::Waiting };
+    assert_eq!(story.answers(Answer::Seen(waits)), Question::Look(task(1)));
+    story.pool.handle_answer(story.now, count, Answer::Agents { free: 1, busy: 0 });
+    assert_eq!(story.effects(), [Effect::Claim(1, 1)], "the agent is not kept free for it");
+    story.pool.handle_claimed(story.now, Ok(Vec::new()));
+    let began = story.now.mono;
+    while story.now.mono.since(began) < SILENCE_MAX {
+        assert!(!matches!(story.pool.runs[&1].state, State::Waiting { .. }));
+        story.passes();
+    }
+    assert!(matches!(story.pool.runs[&1].state, State::Waiting { pull: None, .. }), "from here on as any other");
+}
+
+#[test]
+fn results_of_short_programs_share_a_round_trip_while_more_of_them_queue() {
+    let mut story = Story::joined();
+    (0..16).for_each(|_| story.pool.pace.note(Duration::ZERO));
+    story.free(1);
+    let effects = story.effects();
+    let [Effect::Claim(1, count)] = effects[..] else { panic!("{effects:?}") };
+    story.pool.handle_claimed(story.now, Ok((1..=count as u64).map(claimed).collect()));
+    let mut answers: Vec<(u64, Answer)> = Vec::new();
+    let mut number = 0;
+    for effect in story.effects() {
+        match effect {
+            Effect::Ask(question, Question::Submit(_)) => {
+                number += 1;
+                answers.push((question, Answer::Submitted(task(number), false)));
+            }
+            Effect::Ask(question, Question::Free) => answers.push((question, Answer::Agents { free: 0, busy: 1 })),
+            other => panic!("{other:?}"),
+        }
+    }
+    answers.into_iter().for_each(|(question, answer)| story.pool.handle_answer(story.now, question, answer));
+    for number in 1..=2 {
+        let sight = Sight { task: task(number), is_held: false, stage: end(Outcome::Succeeded, None) };
+        story.pool.handle_change(story.now, sight, &agents::key(&claimed(number).fence));
+    }
+    let reports = |effects: &[Effect]| effects.iter().filter(|effect| matches!(effect, Effect::Report(_))).count();
+    assert_eq!(reports(&story.effects()), 0, "others may follow");
+    let began = story.now.mono;
+    story.passes();
+    assert!(story.now.mono.since(began) <= REPORT_DELAY_MAX);
+    assert_eq!(reports(&story.effects()), 2);
 }

@@ -20,7 +20,9 @@ impl State {
     /// Its task at the controller, as long as that may go on.
     const fn task(&self) -> Option<TaskId> {
         match self {
-            Self::Looking(task) | Self::Waiting { task, .. } | Self::Started(task) => Some(*task),
+            Self::Looking(task) | Self::Doubtful(task) | Self::Waiting { task, .. } | Self::Started(task) => {
+                Some(*task)
+            }
             _ => None,
         }
     }
@@ -145,14 +147,21 @@ impl Pool {
         let Some(state) = self.state(run) else { return };
         match (stage, &state) {
             (Stage::Waiting, State::Waiting { .. }) => {}
-            (Stage::Waiting, State::Looking(_) | State::Started(_)) => self.waits(now, run, task),
+            (Stage::Waiting, State::Looking(_)) => {
+                *state = State::Doubtful(task);
+                self.timers.set(Timer::Pull(run), now.mono + self.silence_max);
+            }
+            (Stage::Waiting, State::Started(_)) => self.waits(now, run, task),
             // An order to hold it is under way, which its answer takes back.
             (Stage::Started, State::Waiting { pull: Some(_), .. }) => {}
-            (Stage::Started, State::Looking(_) | State::Waiting { .. }) => {
+            (Stage::Started, State::Looking(_) | State::Doubtful(_) | State::Waiting { .. }) => {
                 *state = State::Started(task);
                 self.timers.clear(&Timer::Pull(run));
             }
-            (Stage::Finished(end), State::Looking(_) | State::Waiting { .. } | State::Started(_)) => {
+            (
+                Stage::Finished(end),
+                State::Looking(_) | State::Doubtful(_) | State::Waiting { .. } | State::Started(_),
+            ) => {
                 self.finished(now, run, task, end);
             }
             _ => {}
@@ -230,9 +239,7 @@ impl Pool {
         run.state = State::Reporting { is_calling: false };
         self.timers.set(Timer::Keep(number), now.mono + KEEP_AFTER);
         self.effects.push_back(Effect::Collect(number, Box::new(ended)));
-        if self.away.is_none() {
-            self.call();
-        }
+        self.report(now);
     }
 
     /// Lets the round of a run wait again.
@@ -256,11 +263,18 @@ impl Pool {
     }
 
     /// No agent has taken it.
-    pub(super) fn pull(&mut self, run: RunNumber) {
-        if let Some(State::Waiting { task, pull: pull @ None }) = self.state(run) {
-            *pull = Some(Pull::Holding);
-            let task = *task;
-            self.ask(Asked::Run(run), Question::Hold(task, true));
+    pub(super) fn pull(&mut self, now: Now, run: RunNumber) {
+        match self.state(run) {
+            Some(State::Doubtful(task)) => {
+                let task = *task;
+                self.waits(now, run, task);
+            }
+            Some(State::Waiting { task, pull: pull @ None }) => {
+                *pull = Some(Pull::Holding);
+                let task = *task;
+                self.ask(Asked::Run(run), Question::Hold(task, true));
+            }
+            _ => {}
         }
     }
 

@@ -240,3 +240,15 @@ fn a_full_disk_at_the_start_of_a_run_pauses_the_worker() {
     story.worker.handle_started(story.now, Err(StartError::Place("no space left".to_owned())));
     story.does(&["REQUEST_ACK r1", "start r1", "USAGE_LIMITED Some(60s) here"]);
 }
+
+#[test]
+fn a_command_that_was_killed_from_outside_is_no_verdict_on_its_prompt() {
+    for (exit, said) in [(-9, "ended by signal 9"), (137, "exit code 137")] {
+        let mut story = running();
+        ends(&mut story, exit);
+        let report = format!("FAILED killed from outside: {said} (lost)");
+        story.does(&["discard", &report]);
+        story.hears(FromMaster::ReportAck("r1".into()));
+        assert_eq!(story.worker.tally(), Tally::default());
+    }
+}

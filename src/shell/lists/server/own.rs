@@ -120,6 +120,7 @@ impl ListsServer {
         }
         if let Some(own) = &mut self.own {
             own.seam.wants_agents.store(own.agents.wants_agents(), Ordering::Relaxed);
+            own.seam.ring();
             logging::write(own.agents.take_log());
         }
     }

@@ -20,7 +20,7 @@ use crate::shell::supervisor::service::Endpoints;
 use crate::shell::supervisor::stop;
 use crate::shell::tools;
 use crate::shell::transport;
-use crate::shell::trust;
+use crate::shell::trust::{self, Part};
 
 /// The supervisor's log, in LOG_DIR.
 const LOG_FILE: &str = "supervisor.log";
@@ -178,10 +178,10 @@ fn endpoints(line: &str) -> Option<Endpoints> {
 }
 
 /// Packs the tools. Failures do not prevent the start: they are returned as warnings.
-pub(super) fn prepare(config: &Config) -> Vec<String> {
+pub(super) fn prepare(config: &Config, part: Part) -> Vec<String> {
     // Archives get the permissions of the starter's umask, as with `llts tool pack`.
     let mut warnings = as_started(|| pack_tools(config));
-    warnings.extend(trust::warnings(config));
+    warnings.extend(trust::warnings(config, part));
     warnings.extend(transport::warning(config));
     for warning in &warnings {
         log::warn!("{warning}");

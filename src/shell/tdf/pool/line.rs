@@ -43,33 +43,39 @@ pub(super) enum Answer {
     Left,
 }
 
-pub(super) struct Line(Background<Call, Answer>);
+pub(super) struct Line(Background<Vec<Call>, Vec<Answer>>);
 
 impl Line {
     pub(super) fn start(namespace: Namespace, worker: WorkerName, max_losses: u32) -> io::Result<Self> {
         let mut caller = Caller { namespace, worker, kind: WorkerKind::Controller, is_known: false };
-        let work = move |calls, answer: &dyn Fn(Answer)| serve(&mut caller, max_losses, calls, answer);
+        let work = move |calls: Vec<Vec<Call>>, answer: &dyn Fn(Vec<Answer>)| {
+            serve(&mut caller, max_losses, calls.into_iter().flatten().collect(), answer);
+        };
         Ok(Self(Background::start_batches("tdf-redis", BATCH_MAX, work)?))
     }
 
-    pub(super) fn ask(&self, call: Call) {
-        self.0.give(call);
+    /// Calls that are looked at together.
+    pub(super) fn ask(&self, calls: Vec<Call>) {
+        if !calls.is_empty() {
+            self.0.give(calls);
+        }
     }
 
-    pub(super) fn poll(&self) -> Option<Answer> {
+    /// The answers of one round trip.
+    pub(super) fn poll(&self) -> Option<Vec<Answer>> {
         self.0.poll()
     }
 
     /// Makes the calls that wait, and gives the name up; a Redis that is away is not waited for. The answers are returned.
     pub(super) fn leave(&self) -> Vec<Answer> {
-        self.ask(Call::Leave);
+        self.ask(vec![Call::Leave]);
         let mut answers = Vec::new();
         while readable::is_readable(&self.0, Some(LEAVE_MAX)) {
-            while let Some(answer) = self.poll() {
-                if matches!(answer, Answer::Left) {
+            while let Some(more) = self.poll() {
+                answers.extend(more);
+                if matches!(answers.last(), Some(Answer::Left)) {
                     return answers;
                 }
-                answers.push(answer);
             }
         }
         answers
@@ -82,7 +88,8 @@ impl AsFd for Line {
     }
 }
 
-fn serve(caller: &mut Caller, max_losses: u32, calls: Vec<Call>, answer: &dyn Fn(Answer)) {
+fn serve(caller: &mut Caller, max_losses: u32, calls: Vec<Call>, answer: &dyn Fn(Vec<Answer>)) {
+    let one = |only| answer(vec![only]);
     let mut reports: Vec<(RunNumber, Arc<Finished>)> = Vec::new();
     for call in calls {
         if let Call::Report(run, finished) = call {
@@ -100,23 +107,23 @@ fn serve(caller: &mut Caller, max_losses: u32, calls: Vec<Call>, answer: &dyn Fn
         }
         report(caller, &mut reports, None, answer);
         match call {
-            Call::Join => answer(Answer::Joined(caller.ask(Namespace::own_claims))),
+            Call::Join => one(Answer::Joined(caller.ask(Namespace::own_claims))),
             Call::Return(run, fence, true) => {
                 let lost = caller.ask(|namespace, worker| namespace.lose_own_runs(worker, max_losses, Some(&fence)));
-                answer(Answer::Returned(run, lost.map(drop)));
+                one(Answer::Returned(run, lost.map(drop)));
             }
             Call::Return(run, fence, false) => {
-                answer(Answer::Returned(run, caller.ask(|namespace, _| namespace.give_back(&fence))));
+                one(Answer::Returned(run, caller.ask(|namespace, _| namespace.give_back(&fence))));
             }
             Call::Renew(fences) => {
                 let renewed = caller.ask(|namespace, worker| namespace.renew(worker, &fences));
-                answer(Answer::Renewed(fences, renewed));
+                one(Answer::Renewed(fences, renewed));
             }
             Call::Leave => {
                 if let Err(error) = caller.namespace.leave(&caller.worker) {
                     log::debug!("{error}");
                 }
-                answer(Answer::Left);
+                one(Answer::Left);
             }
             Call::Report(..) | Call::Claim(..) => {}
         }
@@ -129,7 +136,7 @@ fn report(
     caller: &mut Caller,
     waiting: &mut Vec<(RunNumber, Arc<Finished>)>,
     claim: Option<(u64, u32)>,
-    answer: &dyn Fn(Answer),
+    answer: &dyn Fn(Vec<Answer>),
 ) {
     let waiting = std::mem::take(waiting);
     if waiting.is_empty() && claim.is_none() {
@@ -140,20 +147,15 @@ fn report(
         None => caller.ask(|namespace, _| namespace.report_all(&reports, None)),
         Some(claim) => caller.with_claim(claim, |namespace, claim| namespace.report_all(&reports, Some(claim))),
     };
-    match answers {
+    let runs = waiting.iter().map(|(run, _)| *run);
+    answer(match answers {
         Ok((reported, claimed)) => {
-            for ((run, _), reported) in waiting.iter().zip(reported) {
-                answer(Answer::Reported(*run, Ok(reported)));
-            }
-            if claim.is_some() {
-                answer(Answer::Claimed(Ok(claimed)));
-            }
+            let reported = runs.zip(reported).map(|(run, reported)| Answer::Reported(run, Ok(reported)));
+            reported.chain(claim.map(|_| Answer::Claimed(Ok(claimed)))).collect()
         }
         Err(error) => {
-            waiting.iter().for_each(|(run, _)| answer(Answer::Reported(*run, Err(error.clone()))));
-            if claim.is_some() {
-                answer(Answer::Claimed(Err(error)));
-            }
+            let reported = runs.map(|run| Answer::Reported(run, Err(error.clone())));
+            reported.chain(claim.map(|_| Answer::Claimed(Err(error.clone())))).collect()
         }
-    }
+    });
 }

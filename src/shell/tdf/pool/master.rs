@@ -55,8 +55,8 @@ impl Master {
             if !self.take_news() {
                 break;
             }
-            while let Some(answer) = line.poll() {
-                self.handle(answer);
+            while let Some(answers) = line.poll() {
+                answers.into_iter().for_each(|answer| self.handle(answer));
             }
             if !wake.take().is_empty() {
                 self.pool.handle_woken();
@@ -160,20 +160,21 @@ impl Master {
     }
 
     fn obey(&mut self, line: &Line, results: &Results) {
+        let mut calls = Vec::new();
         while let Some(effect) = self.pool.poll_effect() {
             match effect {
-                Effect::Join => line.ask(Call::Join),
+                Effect::Join => calls.push(Call::Join),
                 Effect::Claim(number, count) => {
-                    line.ask(Call::Claim(number, u32::try_from(count).unwrap_or(u32::MAX)));
+                    calls.push(Call::Claim(number, u32::try_from(count).unwrap_or(u32::MAX)));
                 }
-                Effect::Renew(fences) => line.ask(Call::Renew(fences)),
-                Effect::Return(run, fence, is_loss) => line.ask(Call::Return(run, fence, is_loss)),
+                Effect::Renew(fences) => calls.push(Call::Renew(fences)),
+                Effect::Return(run, fence, is_loss) => calls.push(Call::Return(run, fence, is_loss)),
                 Effect::Ask(number, question) => self.ask(number, &question),
                 Effect::Collect(run, ended) => {
                     self.finished.insert(run, Arc::new(finished(*ended)));
                 }
                 Effect::Report(run) => match self.result(run, results) {
-                    Some(finished) => line.ask(Call::Report(run, finished)),
+                    Some(finished) => calls.push(Call::Report(run, finished)),
                     // A user has removed it: the task waits again when its lease has ended.
                     None => self.pool.handle_reported(clock::now(), run, Ok(Some("without its result".to_owned()))),
                 },
@@ -194,6 +195,8 @@ impl Master {
                 }
             }
         }
+        line.ask(calls);
+        self.seam.ring();
     }
 }
 

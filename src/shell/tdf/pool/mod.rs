@@ -93,7 +93,8 @@ impl HostedPool {
         let line = Line::start(Namespace::unconnected(redis, namespace)?, name.clone(), config.tdf.max_losses)?;
         let wake = Wake::start(redis, namespace, &[Channel::Open])?;
         let (mut door, seam) = HostedDoor::new(JOB)?;
-        let engine = Pool::new(clock::now(), config.tdf_worker.output_bytes_max, left.clone());
+        let silence_max = config.agent.heartbeat_interval * 2;
+        let engine = Pool::new(clock::now(), config.tdf_worker.output_bytes_max, silence_max, left.clone());
         let server = HostedServer::start(config, pool, &name)?;
         let ready_line = format!("llts tdf worker ready: {name} for {namespace} of {}:{}", redis.host, redis.port);
         let namespace = namespace.clone();

@@ -3,6 +3,7 @@
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
+use std::os::fd::AsFd as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -147,13 +148,14 @@ impl Runner {
         let command = Command::find(&words, None).map_err(|error| StartFailure::Worker(error.to_string()))?;
         let mut environment = self.environment.clone();
         environment.set(MARK, id.folder()).map_err(|error| StartFailure::Worker(error.to_string()))?;
+        let null = File::open("/dev/null").map_err(worker)?;
         let plan = CommandPlan {
             command: &command,
             folder: &self.root,
             environment: &environment,
-            stdin: File::open("/dev/null").map_err(worker)?,
-            stdout: outputs.output.try_clone().map_err(worker)?,
-            stderr: outputs.error.try_clone().map_err(worker)?,
+            stdin: null.as_fd(),
+            stdout: outputs.output.as_fd(),
+            stderr: outputs.error.as_fd(),
             brand: self.brand,
         };
         process::spawn_command(&plan).map_err(|error| {

@@ -3,10 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Checked, Companions, Found};
-use crate::engine::controller::requests::{Code, Controller, Refusal, Reply, words};
+use crate::engine::controller::requests::{
+    Answer, Code, Controller, Refusal, Reply, Request, Ticket, answer_or_later, words,
+};
 use crate::protocol::requests::submit::Submit;
 use crate::protocol::requests::submit::many::SubmitMany;
-use crate::types::{Fields, Now, Requirements, TaskId, TaskRecord};
+use crate::types::{Fields, Now, Requirements, TaskId, TaskRecord, ToolName};
 
 /// The place of a task in the request.
 enum Place {
@@ -28,20 +30,54 @@ struct Batch {
     count: usize,
     bytes: usize,
     needs: BTreeSet<Requirements>,
+    /// The first task whose tool no agent has.
+    lacking: Option<(usize, ToolName)>,
 }
 
 impl Controller {
     pub(in crate::engine::controller::requests) fn submit_many(
         &mut self,
         now: Now,
-        SubmitMany { tasks }: SubmitMany,
-    ) -> Result<Reply, Refusal> {
+        ticket: Ticket,
+        many: SubmitMany,
+        is_sought: bool,
+    ) -> Answer {
+        answer_or_later(self.submit_or_seek_many(now, ticket, many, is_sought))
+    }
+
+    fn submit_or_seek_many(
+        &mut self,
+        now: Now,
+        ticket: Ticket,
+        many: SubmitMany,
+        is_sought: bool,
+    ) -> Result<Answer, Refusal> {
         self.check_open()?;
+        let lacking = self.lacks_any(many.tasks.iter().map(|submit| &submit.tool)).then(|| many.clone());
         let mut batch = Batch::default();
-        for (index, submit) in tasks.into_iter().enumerate() {
+        for (index, submit) in many.tasks.into_iter().enumerate() {
             let place = self.check_one(now, submit, index, &mut batch).map_err(|refusal| refusal.about(index))?;
+            if let (Some(_), Place::New(checked)) = (&lacking, &place)
+                && self.is_unknown(&checked.submit.tool)
+            {
+                batch.lacking.get_or_insert_with(|| (index, checked.submit.tool.clone()));
+            }
             batch.places.push(place);
         }
+        match (lacking, batch.lacking.take()) {
+            (Some(_), Some((index, tool))) if is_sought => {
+                return Err(self.missing_tool(&tool, "", "tasks").about(index));
+            }
+            (Some(many), Some(_)) => {
+                return self.seek(now, ticket, Request::SubmitMany(Box::new(many)), None, batch.bytes);
+            }
+            // Those whose tools no agent has were accepted before.
+            (_, None) | (None, _) => {}
+        }
+        Ok(self.accept_many(now, batch).into())
+    }
+
+    fn accept_many(&mut self, now: Now, batch: Batch) -> Reply {
         let (mut ids, mut duplicates, mut warnings) = (Vec::new(), Vec::new(), Vec::new());
         for (index, place) in batch.places.into_iter().enumerate() {
             ids.push(match place {
@@ -64,7 +100,7 @@ impl Controller {
             self.inform_if_waiting(*task);
         }
         let warning = (!warnings.is_empty()).then(|| warnings.join("; "));
-        Ok(Reply::SubmittedMany { tasks: ids, duplicates, warning })
+        Reply::SubmittedMany { tasks: ids, duplicates, warning }
     }
 
     /// Checks one task, after those before it.
