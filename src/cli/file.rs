@@ -1,6 +1,7 @@
 //! The files that a client sends with a task: `--in` and `--out` of `llts submit` and `llts run`.
 
 use std::fs::File;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -16,7 +17,7 @@ use crate::protocol::words;
 use crate::shell::archives::dir_in;
 use crate::shell::file_digest::digest_of;
 use crate::shell::file_sender;
-use crate::types::{FileName, FilePattern, ToolDigest};
+use crate::types::{FileName, FilePattern, TaskInput};
 
 /// How long the controller may check a complete file: it reads all of it.
 const CHECK_TIME: Duration = Duration::from_mins(1);
@@ -35,10 +36,9 @@ pub(super) struct FileArgs {
 
 /// A file of this machine that a task gets.
 pub(super) struct LocalFile {
-    name: FileName,
+    input: TaskInput,
     path: PathBuf,
     file: File,
-    digest: ToolDigest,
     bytes: u64,
 }
 
@@ -58,8 +58,8 @@ impl FileArgs {
         let mut files: Vec<LocalFile> = Vec::new();
         for input in &self.inputs {
             let file = read(input)?;
-            if let Some(other) = files.iter().find(|other| other.name == file.name) {
-                let (name, first, second) = (&file.name, other.path.display(), file.path.display());
+            if let Some(other) = files.iter().find(|other| other.input.name == file.input.name) {
+                let (name, first, second) = (&file.input.name, other.path.display(), file.path.display());
                 return Err(Failure::usage(format!(
                     "--in: {first} and {second} would both be {name}; name one of them: --in NAME={second}"
                 )));
@@ -67,8 +67,8 @@ impl FileArgs {
             files.push(file);
         }
         if !files.is_empty() {
-            let inputs = files.iter().map(|file| (&file.name, &file.digest));
-            submission = submission.with(words::IN, task_files::inputs_text(inputs));
+            let inputs = task_files::inputs_text(files.iter().map(|file| &file.input));
+            submission = submission.with(words::IN, inputs);
         }
         let pattern = |text: &String| {
             FilePattern::new(text).map_err(|why| Failure::usage(format!("--out {text:?}: the pattern {why}")))
@@ -101,14 +101,15 @@ fn read(input: &str) -> Result<LocalFile, Failure> {
         return Err(Failure::usage(format!("--in: {} {why}", path.display())));
     }
     let digest = digest_of(&file).map_err(unreadable)?;
-    Ok(LocalFile { name, path: path.to_owned(), file, digest, bytes: metadata.len() })
+    let input = TaskInput { name, digest, is_executable: metadata.mode() & 0o100 != 0 };
+    Ok(LocalFile { input, path: path.to_owned(), file, bytes: metadata.len() })
 }
 
 /// Sends the files that the controller lacks.
 pub(super) fn send(config: &Config, client: &Client, files: &[LocalFile]) -> Result<(), Failure> {
-    for LocalFile { path, file, digest, bytes, .. } in files {
+    for LocalFile { path, file, input, bytes } in files {
         let store = dir_in(&config.paths.state_dir);
-        let sent = file_sender::send(file, (*digest, *bytes), &store, |part| {
+        let sent = file_sender::send(file, (input.digest, *bytes), &store, |part| {
             client.ask_patiently(&file::put(part), CHECK_TIME)
         });
         sent.map_err(|error| match error {

@@ -182,12 +182,13 @@ fn decode_parts(row: &Row, rules: &Rules) -> Result<TaskRecord, &'static str> {
         log::warn!("task {id} is not pushed: {refusal}");
         None
     });
+    let files = task_files::stored(&submitted);
     Ok(TaskRecord {
         id,
-        policy: state.policy(&submitted, rules.defaults.of(&tool))?,
+        policy: task_files::require(state.policy(&submitted, rules.defaults.of(&tool))?, files.as_ref()),
         tool,
         pin: state.0.text(words::TOOL_DIGEST).map(str::parse).transpose().map_err(|_| "version of the tool")?,
-        files: task_files::stored(&submitted),
+        files,
         submitted: submitted_members.into(),
         address: address.map(Arc::new),
         parent: submitted.text(words::FATHER_ID).and_then(|text| text.parse().ok()),
@@ -365,9 +366,7 @@ mod tests {
             .with(words::PRIORITY, 7u32)
             .with(words::GATE, "g")
             .with(words::JOB, "j")
-            .with(words::AFTER, "job:k,any:job:j,failed:job:j")
-            .with(words::IN, format!(r#"{{"a":"{}"}}"#, "ab".repeat(32)))
-            .with(words::OUT, r#"["*.mp4"]"#);
+            .with(words::AFTER, "job:k,any:job:j,failed:job:j");
         let past = |round, end, result| PastRound {
             round: Round(round),
             at: Wall::from_micros(1_795_239_916_500_000),
@@ -380,7 +379,10 @@ mod tests {
             files: task_files::stored(&submitted),
             id: TaskId::new(Wall::from_micros(1_795_239_916_024_113), [7; 5]),
             tool: ToolName::new("t").unwrap(),
-            policy: policy::read(&submitted, &rules().defaults.tool).unwrap(),
+            policy: task_files::require(
+                policy::read(&submitted, &rules().defaults.tool).unwrap(),
+                task_files::stored(&submitted).as_ref(),
+            ),
             submitted: json::members(&submitted).into(),
             relations: relations::restore(&submitted, false).unwrap(),
             unmet: vec![0, 2],
@@ -492,6 +494,7 @@ mod tests {
                 gates: Labels::parse("a,b").unwrap(),
                 tags: Labels::parse("c").unwrap(),
                 exclusive: true,
+                files: false,
             },
             push_ack: true,
         });

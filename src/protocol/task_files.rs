@@ -2,7 +2,7 @@
 //!
 //! | field | value |
 //! |---|---|
-//! | `__IN__` | the files that a run finds in the folder in which it starts: an object of SHA-256 by name, as JSON in a text |
+//! | `__IN__` | the files that a run finds in the folder in which it starts: an object of SHA-256 by name, with `+x` behind it for an executable file, as JSON in a text |
 //! | `__OUT__` | the files that are kept when a run has ended: an array of glob patterns, as JSON in a text |
 //! | `__OUT_FILES__` | of a result: the kept files, an object of objects with `sha256` and `bytes` by name, as JSON in a text |
 //! | `__OUT_NOTE__` | of a result: which other files match, and why they are not kept |
@@ -17,10 +17,15 @@ use super::code::{Code, Refusal};
 use super::json::ObjectWriter;
 use super::typed::bad;
 use super::words;
-use crate::types::{Fields, FileName, FilePattern, KeptFile, KeptFiles, Scalar, TaskFiles, ToolDigest};
+use crate::types::{
+    Fields, FileName, FilePattern, KeptFile, KeptFiles, Policy, Scalar, TaskFiles, TaskInput, ToolDigest,
+};
 
 /// The fields of a submit that name files.
 pub(super) const WORDS: [&str; 2] = [words::IN, words::OUT];
+
+/// Stands behind the digest of an executable file.
+const EXECUTABLE: &str = "+x";
 
 /// An object of texts in which a name may stand twice.
 struct Pairs(Vec<(String, String)>);
@@ -70,24 +75,28 @@ pub fn read(fields: &Fields) -> Result<Option<Arc<TaskFiles>>, Refusal> {
     Ok(Some(Arc::new(TaskFiles { inputs, outputs })))
 }
 
-fn read_inputs(value: &Scalar) -> Result<Vec<(FileName, ToolDigest)>, Refusal> {
+fn read_inputs(value: &Scalar) -> Result<Vec<TaskInput>, Refusal> {
     let wanted = "a JSON object of SHA-256 by name, in a text: {\"a.txt\": \"64 hexadecimal digits\"}";
     let pairs = value.as_text().and_then(|text| serde_json::from_str::<Pairs>(text).ok());
     let Pairs(pairs) = pairs.ok_or_else(|| bad(words::IN, value, wanted))?;
     check_count(words::IN, pairs.len())?;
-    let mut inputs: Vec<(FileName, ToolDigest)> = Vec::new();
-    for (name, digest) in pairs {
+    let mut inputs: Vec<TaskInput> = Vec::new();
+    for (name, text) in pairs {
         let refused = |why: String| Refusal::new(Code::BadField, format!("{}: the name {name:?} {why}", words::IN));
         let place = FileName::new(&name).map_err(|why| refused(why.to_string()))?;
-        let digest = digest.parse::<ToolDigest>();
-        let digest = digest.map_err(|why| refused(format!("does not have the SHA-256 of a file: {why}")))?;
-        if inputs.iter().any(|(other, _)| *other == place) {
+        let (digest, is_executable) = text.strip_suffix(EXECUTABLE).map_or((&*text, false), |digest| (digest, true));
+        let digest = digest
+            .parse::<ToolDigest>()
+            .map_err(|why| refused(format!("does not have the SHA-256 of a file: {why}")))?;
+        if inputs.iter().any(|other| other.name == place) {
             return Err(refused("stands there twice".to_owned()));
         }
-        if let Some((other, _)) = inputs.iter().find(|(other, _)| other.is_below(&place) || place.is_below(other)) {
+        if let Some(other) =
+            inputs.iter().map(|input| &input.name).find(|other| other.is_below(&place) || place.is_below(other))
+        {
             return Err(refused(format!("and {:?} exclude one another: one is a folder of the other", other.as_str())));
         }
-        inputs.push((place, digest));
+        inputs.push(TaskInput { name: place, digest, is_executable });
     }
     Ok(inputs)
 }
@@ -118,10 +127,19 @@ pub(super) fn stored(submitted: &Fields) -> Option<Arc<TaskFiles>> {
     read(submitted).ok().flatten()
 }
 
+/// The policy of a task with these files: its agent must handle them.
+pub(super) fn require(mut policy: Arc<Policy>, files: Option<&Arc<TaskFiles>>) -> Arc<Policy> {
+    if files.is_some() {
+        Arc::make_mut(&mut policy).needs.files = true;
+    }
+    policy
+}
+
 /// `__IN__` for these files.
 #[must_use]
-pub fn inputs_text<'a>(inputs: impl Iterator<Item = (&'a FileName, &'a ToolDigest)>) -> String {
-    let inputs = inputs.map(|(name, digest)| (name.as_str().to_owned(), Value::from(digest.to_string())));
+pub fn inputs_text<'a>(inputs: impl Iterator<Item = &'a TaskInput>) -> String {
+    let value = |input: &TaskInput| format!("{}{}", input.digest, if input.is_executable { EXECUTABLE } else { "" });
+    let inputs = inputs.map(|input| (input.name.as_str().to_owned(), Value::from(value(input))));
     Value::Object(inputs.collect()).to_string()
 }
 
@@ -191,13 +209,15 @@ mod tests {
     #[test]
     fn inputs_and_patterns_are_read() {
         assert_eq!(read(&Fields::new().with("a", 1)), Ok(None));
-        let inputs = format!(r#"{{"a.mov": "{0}", "sub/cfg": "{0}"}}"#, digest());
+        let inputs = format!(r#"{{"a.mov": "{0}", "sub/cfg": "{0}+x"}}"#, digest());
         let fields = Fields::new().with("__IN__", inputs).with("__OUT__", r#"["*.mp4", "out/**"]"#);
         let files = read(&fields).unwrap().unwrap();
-        let names: Vec<_> = files.inputs.iter().map(|(name, _)| name.as_str()).collect();
+        let names: Vec<_> = files.inputs.iter().map(|input| input.name.as_str()).collect();
         assert_eq!(names, ["a.mov", "sub/cfg"]);
+        let executable: Vec<_> = files.inputs.iter().map(|input| input.is_executable).collect();
+        assert_eq!(executable, [false, true]);
         assert_eq!(outputs_text(&files.outputs), r#"["*.mp4","out/**"]"#);
-        let text = inputs_text(files.inputs.iter().map(|(name, digest)| (name, digest)));
+        let text = inputs_text(files.inputs.iter());
         let again = Fields::new().with("__IN__", text).with("__OUT__", outputs_text(&files.outputs));
         assert_eq!(read(&again).unwrap().unwrap(), files);
     }

@@ -133,6 +133,7 @@ pub(crate) const DOUBTED: &str = "__DOUBTED__";
 pub(crate) const COMPLETE: &str = "__COMPLETE__";
 pub(crate) const MANIFEST: &str = "__MANIFEST__";
 pub(crate) const FILES: &str = "__FILES__";
+pub(crate) const TASK_FILES: &str = "__TASK_FILES__";
 pub(crate) const IN: &str = "__IN__";
 pub(crate) const OUT: &str = "__OUT__";
 pub(crate) const OUT_FILES: &str = "__OUT_FILES__";

@@ -16,6 +16,9 @@ use crate::types::ToolDigest;
 /// How often the controller may answer that it has fewer bytes than before: another sender of the same file may interfere.
 const SETBACKS_MAX: usize = 100;
 
+/// How often all parts are sent whose bytes are wrong in the end: a line may flip one.
+const WRONG_MAX: usize = 3;
+
 /// Why a file is not in the store.
 #[derive(Debug, thiserror::Error)]
 pub enum SendError<E> {
@@ -25,6 +28,9 @@ pub enum SendError<E> {
     /// The controller does not take it.
     #[error("{0}")]
     Asked(E),
+    /// Its bytes are not those of its digest.
+    #[error("its bytes have arrived wrong {WRONG_MAX} times; if it is being written, wait until it is complete")]
+    Wrong,
     /// The controller forgets its parts.
     #[error("the controller does not keep its parts; try again")]
     Forgotten,
@@ -42,7 +48,7 @@ pub fn send<E>(
     mut ask: impl FnMut(&FilePut) -> Result<PutAnswer, E>,
 ) -> Result<u64, SendError<E>> {
     let mut put = FilePut { digest, total, offset: 0, data: Vec::new() };
-    let (mut sent, mut setbacks, mut is_placed) = (0, 0, false);
+    let (mut sent, mut setbacks, mut wrong, mut is_placed) = (0, 0, 0, false);
     loop {
         let answer = ask(&put).map_err(SendError::Asked)?;
         let part = put.data.len() as u64;
@@ -53,6 +59,12 @@ pub fn send<E>(
             sent += part;
         } else {
             setbacks += 1;
+        }
+        if answer.end() == 0 && total > 0 && put.offset + part == total {
+            wrong += 1;
+        }
+        if wrong == WRONG_MAX {
+            return Err(SendError::Wrong);
         }
         if setbacks > SETBACKS_MAX {
             return Err(SendError::Forgotten);

@@ -155,11 +155,22 @@ fn is_match<T>(pattern: &[T], items: &[T], is_any: impl Fn(&T) -> bool, is_equal
     pattern.iter().skip(at).all(is_any)
 }
 
+/// A file that a task gets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TaskInput {
+    /// Its place in the folder in which the run starts.
+    pub name: FileName,
+    /// The SHA-256 of its content.
+    pub digest: ToolDigest,
+    /// Whether its owner may execute it.
+    pub is_executable: bool,
+}
+
 /// The files that a submit names.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TaskFiles {
-    /// The files that its run finds in the folder in which it starts, each with its digest.
-    pub inputs: Vec<(FileName, ToolDigest)>,
+    /// The files that its run finds in the folder in which it starts.
+    pub inputs: Vec<TaskInput>,
     /// The files that are kept when a run has ended.
     pub outputs: Vec<FilePattern>,
 }

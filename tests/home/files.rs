@@ -1,8 +1,14 @@
 //! Files that travel: inputs to a machine that has none of them, and outputs back.
 
 use std::fs;
-use std::path::PathBuf;
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
+use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 use rustix::process::Signal;
 use sha2::{Digest as _, Sha256};
 
@@ -223,9 +229,133 @@ fn flipped_bytes_are_found_and_never_run() {
     machines.write("other", &other);
     let incoming = machines.in_a("state/archives/incoming").join(self::digest(&other));
     fs::write(&incoming, &wrong[..100_000]).unwrap();
-    let said = machines.try_submit("--in other", "true");
-    assert!(said.code == Some(4) && said.err.contains("other: the bytes that arrived are not those"), "{said:?}");
-    assert_eq!(machines.try_submit("--in other", "true").code, Some(0), "it begins anew");
+    machines.submit_sh("--in other", "true");
+    assert_eq!(fs::read(machines.stored(&self::digest(&other))).unwrap(), other, "it began anew");
+}
+
+#[test]
+fn an_executable_input_stays_executable() {
+    let machines = Machines::new();
+    machines.agents(1);
+    for (name, mode) in [("script", 0o755), ("data", 0o644)] {
+        machines.write(name, b"#!/bin/sh\necho hello\n");
+        fs::set_permissions(machines.in_a(name), fs::Permissions::from_mode(mode)).unwrap();
+    }
+    let task =
+        machines.submit_sh("--in script --in data", "./script; test -x data || echo plain; stat -c %a script data");
+    assert_eq!(machines.output(&task), "hello\nplain\n700\n600\n");
+}
+
+/// Passes bytes on, and flips one in the first large chunk in each direction; returns its address and whether it has.
+fn relay(controller: &str) -> (String, [Arc<AtomicBool>; 2]) {
+    let port = controller.rsplit(':').next().expect("a port").to_owned();
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let own = listener.local_addr().expect("an address").port().to_string();
+    let flipped: [Arc<AtomicBool>; 2] = Default::default();
+    let flags = flipped.clone();
+    std::thread::spawn(move || {
+        for from in listener.incoming() {
+            let from = from.expect("a connection");
+            let to = TcpStream::connect(format!("127.0.0.1:{port}")).expect("the controller");
+            let (back, forth) = (from.try_clone().expect("a copy"), to.try_clone().expect("a copy"));
+            let [one, other] = flags.clone();
+            std::thread::spawn(move || pass_on(from, to, &one));
+            std::thread::spawn(move || pass_on(forth, back, &other));
+        }
+    });
+    (controller.replace(controller.rsplit(':').next().expect("a port"), &own), flipped)
+}
+
+fn pass_on(mut from: TcpStream, mut to: TcpStream, flipped: &AtomicBool) {
+    let mut chunk = vec![0; 1 << 16];
+    while let Ok(bytes @ 1..) = from.read(&mut chunk) {
+        // Only the parts of files are so large, and base64 keeps its form.
+        let middle = &mut chunk[bytes / 2];
+        if bytes > 20_000 && middle.is_ascii_alphanumeric() && !flipped.swap(true, Ordering::Relaxed) {
+            *middle = if *middle == b'A' { b'B' } else { b'A' };
+        }
+        if to.write_all(&chunk[..bytes]).is_err() {
+            break;
+        }
+    }
+    let _ = to.shutdown(std::net::Shutdown::Both);
+}
+
+#[test]
+fn a_byte_that_flips_on_the_way_is_found_and_the_file_is_sent_again() {
+    let machines = Machines::new();
+    let (controller, flipped) = relay(&machines.controller);
+    machines.agents_through(1, &controller);
+    let bytes = noise(1 << 20);
+    machines.write("data", &bytes);
+    let task = machines.submit_sh("--in data --out back", "cat data data > back");
+    let fields = machines.ended(&task);
+    assert_eq!(fields["__OUTCOME__"], "SUCCEEDED", "{fields}");
+    assert!(flipped.iter().all(|flipped| flipped.load(Ordering::Relaxed)), "{flipped:?}");
+    assert!(machines.agent_logs().contains("of file data has arrived with wrong bytes"));
+    machines.user.ok("a", &format!("get {task} -o back"));
+    assert_eq!(fs::read(machines.in_a("back/back")).unwrap(), bytes.repeat(2));
+}
+
+/// A file system of one megabyte.
+struct Small(PathBuf);
+
+impl Small {
+    /// `None` for a user who may not mount one.
+    fn at(path: &Path) -> Option<Self> {
+        fs::create_dir_all(path).expect("made");
+        mount("llts", path, "tmpfs", MountFlags::empty(), c"size=1m,mode=700").ok()?;
+        Some(Self(path.to_owned()))
+    }
+
+    fn names(&self) -> Vec<std::ffi::OsString> {
+        fs::read_dir(&self.0).expect("listed").map(|entry| entry.expect("listed").file_name()).collect()
+    }
+}
+
+impl Drop for Small {
+    fn drop(&mut self) {
+        let _ = unmount(&self.0, UnmountFlags::DETACH);
+    }
+}
+
+#[test]
+fn a_full_disk_at_the_agent_ends_the_task_with_a_sentence_and_leaves_no_half_file() {
+    let machines = Machines::new();
+    let Some(disk) = Small::at(&machines.user.path("b/state/fetched")) else {
+        return println!("skipped: this user may not mount a tmpfs");
+    };
+    machines.agents(1);
+    machines.write("large", &noise(2 << 20));
+    machines.write("small", &noise(500_000));
+    let task = machines.submit_sh("--in large", "cksum < large");
+    let fields = machines.ended(&task);
+    let why = fields["__REASON__"].as_str().unwrap_or_default();
+    assert_eq!((&fields["__OUTCOME__"], &fields["__EXIT_CODE__"]), (&"FAILED".into(), &(-131).into()), "{fields}");
+    assert!(why.contains(&format!("the input large of task {task}: ")) && why.contains("No space left"), "{why}");
+    assert_eq!(disk.names(), Vec::<std::ffi::OsString>::new());
+    machines.output(&machines.submit_sh("--in small", "cksum < small"));
+}
+
+#[test]
+fn a_full_disk_at_the_controller_refuses_inputs_and_outputs_with_a_sentence() {
+    let machines = Machines::new();
+    machines.agents(1);
+    let Some(disk) = Small::at(&machines.in_a("state/archives")) else {
+        return println!("skipped: this user may not mount a tmpfs");
+    };
+    fs::create_dir(disk.0.join("incoming")).unwrap();
+    machines.write("large", &noise(2 << 20));
+    let said = machines.try_submit("--in large", "true");
+    assert!(said.code == Some(4) && said.err.contains("large: ") && said.err.contains("No space left"), "{said:?}");
+    let task = machines.submit_sh("--out *.out", "head -c 2000000 /dev/urandom > a.out; echo b > b.out");
+    let fields = machines.ended(&task);
+    let note = fields["__OUT_NOTE__"].as_str().unwrap_or_default();
+    assert!(note.contains("a.out was not kept: ") && note.contains("No space left"), "{fields}");
+    let got = machines.user.llts("a", &format!("get {task} -o back"));
+    assert!(got.out == "back/b.out 2 bytes\n" && got.err.contains("a.out was not kept"), "{got:?}");
+    assert_eq!(fs::read_dir(disk.0.join("incoming")).unwrap().count(), 0, "no part is left");
+    drop(machines);
 }
 
 #[test]

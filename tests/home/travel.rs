@@ -14,7 +14,7 @@ const LARGE: usize = 12 << 20;
 /// The homes `a`, with a controller and an agent that gets no tasks, and `b`, with agents alone.
 pub(crate) struct Machines {
     pub(crate) user: User,
-    controller: String,
+    pub(crate) controller: String,
     publisher: String,
 }
 
@@ -26,8 +26,10 @@ impl Machines {
     /// The controller has these lines in its configuration.
     pub(crate) fn with(config: &str) -> Self {
         let user = User::new();
-        fs::create_dir_all(user.path("a")).expect("written");
-        fs::write(user.path("a/config.toml"), config).expect("written");
+        if !config.is_empty() {
+            fs::create_dir_all(user.path("a")).expect("made");
+            fs::write(user.path("a/config.toml"), config).expect("written");
+        }
         let up = user.ok("elsewhere", &format!("--home {} up 1 --output json", user.path("a").display())).json();
         let controller = up["controller"].as_str().expect("a text").to_owned();
         let publisher = up["publisher"].as_str().expect("a text").rsplit(':').next().expect("a port").to_owned();
@@ -38,7 +40,12 @@ impl Machines {
 
     /// Starts the agents of `b`.
     pub(crate) fn agents(&self, count: usize) {
-        let (b, controller) = (self.user.path("b").display().to_string(), &self.controller);
+        self.agents_through(count, &self.controller);
+    }
+
+    /// The same, with another address of the controller.
+    pub(crate) fn agents_through(&self, count: usize, controller: &str) {
+        let b = self.user.path("b").display().to_string();
         let line = format!("--home {b} up --agents-only {count} --controller {controller}");
         let mut command = self.user.command("elsewhere", &line);
         let said = User::said(command.env("LLTS_CONTROLLER_PUB_PORT", &self.publisher).spawn().expect("started"));

@@ -43,8 +43,8 @@ pub enum ToolOrder {
     Take(ToolName),
     /// Write a part of a pushed archive.
     Write(Ticket, Box<ToolPut>),
-    /// Write a part of a file.
-    WriteFile(Ticket, Box<FilePut>),
+    /// Write a part of a file; the store has this number of bytes left.
+    WriteFile(Ticket, Box<FilePut>, u64),
     /// Read a part of a version, at most of this number of bytes, from this offset.
     Read {
         /// The request of the agent.

@@ -27,6 +27,7 @@ mod link;
 mod orders;
 mod outcome;
 mod run;
+mod run_order;
 mod serve;
 mod stop;
 mod tools;

@@ -15,6 +15,7 @@
 use std::time::Duration;
 
 use super::outcome::{killed_preparing, lease_over, told_preparing};
+use super::run_order::RunOrder;
 use super::{Effect, Exited, Failure, Hold, Slot, SpawnFailure, Timer};
 use crate::engine::run::{RunMachine, SWEEP_INTERVAL, Step, Terms};
 use crate::protocol::requests::apply::Job;
@@ -63,21 +64,6 @@ pub(super) struct Taken {
     pub(super) held: bool,
 }
 
-/// What the job says about its run. The rest of it is the concern of the shell.
-#[derive(Debug)]
-pub(super) struct RunOrder {
-    pub(super) task: TaskId,
-    pub(super) round: Round,
-    /// The longest delay of a report, except that of the end.
-    batch_delay: Duration,
-    /// The length of its lease, if the task is exclusive.
-    pub(super) lease: Option<Duration>,
-    /// The time that it gets to finish early, if it is one of a step.
-    pub(super) grace: Option<Duration>,
-    /// Whether its task names files that are to be kept.
-    pub(super) has_outputs: bool,
-}
-
 /// The fate of a finished run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fate {
@@ -111,16 +97,7 @@ pub(super) enum State {
 
 impl Run {
     pub(super) fn start(&mut self, now: Now, job: &Job) {
-        let grace = job.step.as_ref().map(|step| step.grace);
-        let has_outputs = job.files.as_ref().is_some_and(|files| !files.outputs.is_empty());
-        let job = RunOrder {
-            task: job.task,
-            round: job.round,
-            batch_delay: job.batch_delay,
-            lease: job.lease,
-            grace,
-            has_outputs,
-        };
+        let job = RunOrder::from(job);
         let times = PhaseTimes { prepare: Some(now.wall), ..PhaseTimes::default() };
         let (state, fate) = (State::Preparing, Fate::Reported);
         let [killed, told, refused, unended, held] = [false; 5];

@@ -224,6 +224,7 @@ fn apply() -> Effect {
 fn an_agent_says_hello_and_then_asks_for_a_task() {
     let mut host = Host::starting();
     let hello = Heartbeat {
+        files: true,
         busy: false,
         run: None,
         ip: Some("127.0.0.1".to_owned()),

@@ -1,9 +1,8 @@
-//! The messages to the controller (document, section 2; facts, 1.2): a file for each request of a client and each message
-//! of an agent.
+//! The messages to the controller (document, section 2; facts, 1.2): a file for each request of a client and each message of an agent.
 //!
-//! Such a file has the [`Kind`]s of the request, with their words and parsers; the parsed data, if it is more than a value
-//! or two; the constructor of the request; and its answer, written and read. `engine/controller/requests/` has a file of
-//! the same name that carries it out, and `cli/` one with its command.
+//! Such a file has the [`Kind`]s of the request, with their words and parsers; the parsed data, if it is more than a value or two; the
+//! constructor of the request; and its answer, written and read. `engine/controller/requests/` has a file of the same name that
+//! carries it out, and `cli/` one with its command.
 
 pub mod agents;
 pub mod apply;
@@ -182,7 +181,7 @@ said! {
         ToolRemove(ToolName, Arc<str>) = tool::TOOL_REMOVE;
         /// The changes of the name of a tool.
         ToolLog(ToolName) = tool::TOOL_LOG;
-        /// A part of a file for tasks.
+        /// A part of a file.
         FilePut(Box<file::FilePut>) = file::FILE_PUT;
         /// Ask for a part of a file of a task.
         FileGet(tool::ToolGet) = file::FILE_GET;

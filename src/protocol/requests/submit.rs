@@ -98,6 +98,7 @@ fn read(mut fields: Fields, rules: &Rules) -> Result<Submit, Refusal> {
     let policy = policy::read(&fields, rules.defaults.of(&tool))?;
     seconds(&fields, words::EXPECTED_DURATION)?;
     let files = task_files::read(&fields)?;
+    let policy = task_files::require(policy, files.as_ref());
     let relations = relations::read(&fields, rules.submits.terms_max)?;
     if let Some(key) = fields.get(words::SUBMIT_KEY).filter(|key| key.as_text().is_none_or(str::is_empty)) {
         return Err(bad(words::SUBMIT_KEY, key, "a non-empty text, different for each task"));

@@ -91,7 +91,7 @@ fn demands_arrive_as_a_policy() {
         defers_max: 4,
         retry_delay: Duration::from_millis(250),
         fail_on_stderr: true,
-        needs: Requirements { gates: names("api,db"), tags: names("gpu"), exclusive: true },
+        needs: Requirements { gates: names("api,db"), tags: names("gpu"), exclusive: true, files: false },
         push_ack: true,
     };
     assert_eq!(*submit.policy, expected);

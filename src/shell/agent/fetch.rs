@@ -297,7 +297,9 @@ impl Fetcher {
             match read_part(&frame) {
                 Ok((at, total, data)) if at == offset => {
                     if let Err(cause) = file.write_all(&data) {
-                        let _ = file.set_len(offset);
+                        // A part that nothing continues would keep a full disk full.
+                        let _ = file.set_len(0);
+                        let _ = fs::remove_file(part);
                         return Err(failed(cause));
                     }
                     // Bytes beyond the end are wrong too, which the digest tells.

@@ -14,7 +14,7 @@ use crate::protocol::requests::apply::Job;
 use crate::shell::file_sender::copy_into;
 use crate::shell::tools::ToolError;
 use crate::shell::workspace::TaskDir;
-use crate::types::{ExitCode, FileName, TaskFiles};
+use crate::types::{ExitCode, FileName, TaskFiles, TaskInput};
 
 /// Puts the inputs of a task into its folder.
 ///
@@ -32,7 +32,7 @@ pub(super) fn place(
     let folder = dir
         .tool_folder(&job.tool)
         .map_err(|error| Failure { exit_code: ExitCode::PREPARE_FAILED, error: error.to_string() })?;
-    for (name, digest) in &files.inputs {
+    for TaskInput { name, digest, is_executable } in &files.inputs {
         let failed = |exit_code, why: &dyn std::fmt::Display| Failure {
             exit_code,
             error: format!("the input {name} of task {}: {why}", job.task),
@@ -41,7 +41,7 @@ pub(super) fn place(
             ToolError::Stopped => failed(ExitCode::KILLED_PREPARING, &error),
             error => failed(ExitCode::PREPARE_FAILED, &error),
         })?;
-        let placed = create(&folder, name).and_then(|new| copy_into(&fetched, &new));
+        let placed = create(&folder, name, *is_executable).and_then(|new| copy_into(&fetched, &new));
         placed.map_err(|error| match error.kind() {
             io::ErrorKind::AlreadyExists => {
                 failed(ExitCode::PREPARE_FAILED, &"the tool has a file of this name; use another one: --in NAME=PATH")
@@ -54,8 +54,9 @@ pub(super) fn place(
     Ok(())
 }
 
-/// Makes a new file below a folder, with the folders on the way to it. No link of the tool is followed.
-fn create(folder: &impl AsFd, name: &FileName) -> io::Result<File> {
+/// Makes a new file below a folder, with the folders on the way to it. No link of the tool is followed. Only the agent's user can
+/// reach the folder, so the file has no rights for others.
+fn create(folder: &impl AsFd, name: &FileName, is_executable: bool) -> io::Result<File> {
     let mut parts = name.parts();
     let last = parts.next_back().unwrap_or_default();
     let mut below: Option<OwnedFd> = None;
@@ -70,5 +71,6 @@ fn create(folder: &impl AsFd, name: &FileName) -> io::Result<File> {
     }
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let from = below.as_ref().map_or(folder.as_fd(), AsFd::as_fd);
-    Ok(openat(from, last, flags, Mode::RUSR | Mode::WUSR).map(File::from)?)
+    let mode = if is_executable { Mode::RWXU } else { Mode::RUSR | Mode::WUSR };
+    Ok(openat(from, last, flags, mode).map(File::from)?)
 }

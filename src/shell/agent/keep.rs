@@ -100,7 +100,7 @@ impl Keeping<'_> {
             return Err(format!("it has {bytes} bytes, and {room} are left for this task (OUT_FILES_BYTES_MAX)"));
         }
         let digest = digest_of(&file).map_err(unreadable)?;
-        if self.files.inputs.iter().any(|input| *input == (name.clone(), digest)) {
+        if self.files.inputs.iter().any(|input| input.name == *name && input.digest == digest) {
             return Ok(None);
         }
         self.fetcher.send_file(&file, (digest, bytes), self.stop)?;

@@ -18,6 +18,7 @@ mod log;
 mod pushes;
 mod reads;
 mod thread;
+mod uploads;
 mod watch;
 
 use std::collections::BTreeMap;
@@ -56,6 +57,7 @@ struct ArchiveStore {
     /// The versions that were found right, with their files then.
     verified: BTreeMap<ToolDigest, FileStamp>,
     log: log::PushLog,
+    uploads: uploads::Uploads,
 }
 
 impl ArchiveStore {
@@ -64,7 +66,10 @@ impl ArchiveStore {
         let dir = dir_in(state_dir);
         DirBuilder::new().mode(0o700).recursive(true).create(dir.join(INCOMING))?;
         let log = log::PushLog::open(&dir)?;
-        Ok(Self { dir, tools_dir, limits, verified: BTreeMap::new(), log })
+        let (verified, uploads) = (BTreeMap::new(), BTreeMap::new());
+        let store = Self { dir, tools_dir, limits, verified, log, uploads };
+        store.remove_abandoned()?;
+        Ok(store)
     }
 
     /// The versions, the pushed names and the identity of the tools folder.

@@ -18,6 +18,7 @@
 //! | a task is accepted | its inputs are named until it is forgotten |
 //! | a task finishes | the files of its last run are named, until it is forgotten or runs again |
 //! | no task names a file any more | it is removed after [`DROP_DELAY`], when the end of the last one is stored |
+//! | files that arrive at the same time would together be beyond it | the later one is refused |
 //! | a file was put and no task has named it | it is removed after `TOOL_STORE_KEEP`, like the version of a tool |
 //!
 //! A file is named by its digest alone, so the same file of many tasks is there once. A file that is damaged in the store is put aside;
@@ -30,6 +31,7 @@ use crate::engine::controller::tool_order::{FileWritten, ToolOrder};
 use crate::protocol::requests::file::{FilePut, FileState};
 use crate::protocol::requests::submit::Submit;
 use crate::protocol::requests::tool::ToolGet;
+use crate::types::TaskInput;
 
 /// How long a file is kept that tasks have named. The store has committed that they are gone by then.
 pub(super) const DROP_DELAY: Duration = Duration::from_secs(1);
@@ -47,7 +49,8 @@ impl Controller {
             );
             return Reply::Refused(Refusal::new(Code::LimitReached, message)).into();
         }
-        self.order_tool(ToolOrder::WriteFile(ticket, put))
+        let room = max.saturating_sub(catalog.bytes());
+        self.order_tool(ToolOrder::WriteFile(ticket, put, room))
     }
 
     pub(super) fn file_written(&mut self, ticket: Ticket, written: Result<FileWritten, Refusal>) {
@@ -74,8 +77,8 @@ impl Controller {
     /// Whether the store has the inputs of a submit.
     pub(super) fn check_files(&self, submit: &Submit) -> Result<(), Refusal> {
         let Some(files) = &submit.files else { return Ok(()) };
-        let is_missing = |(_, digest): &&(_, _)| self.tasks.catalog().size(digest).is_none();
-        let Some((name, digest)) = files.inputs.iter().find(is_missing) else { return Ok(()) };
+        let is_missing = |input: &&TaskInput| self.tasks.catalog().size(&input.digest).is_none();
+        let Some(TaskInput { name, digest, .. }) = files.inputs.iter().find(is_missing) else { return Ok(()) };
         let message = format!(
             "{}: the controller does not hold the file {digest} for the name {:?}; send it with FILE/PUT first",
             words::IN,

@@ -31,12 +31,18 @@ impl World {
 
     /// The run of a task ends, and this file of it is kept.
     fn ends_with(&mut self, task: TaskId, n: u8) {
+        self.handles_files("a");
         let (given, round) = self.apply("a").unwrap();
         assert_eq!(given, task);
         self.is_put(n);
         let file = KeptFile { name: FileName::new("b").unwrap(), digest: version(n), bytes: 1000 };
         let files = Some(Box::new(KeptFiles { files: vec![file], note: String::new() }));
         self.ends("a", task, round, RunResult { files, ..result(0) });
+    }
+
+    /// An agent of this version reports its state.
+    fn handles_files(&mut self, agent: &str) {
+        let _ = self.say(agent, FromAgent::Heartbeat(Heartbeat { files: true, ..Heartbeat::default() }));
     }
 
     fn put(&mut self, n: u8, total: u64) -> Answer {
@@ -53,6 +59,25 @@ fn a_submit_needs_its_inputs_in_the_store() {
     assert!(refusal.message.contains(&version(1).to_string()) && refusal.message.contains("\"a\""), "{refusal}");
     world.is_put(1);
     world.task_with_input(1);
+}
+
+/// It would run without its inputs, and its outputs would be lost.
+#[test]
+fn an_agent_of_an_older_version_gets_no_task_with_files() {
+    let mut world = World::new();
+    let _ = world.say("old", FromAgent::Heartbeat(Heartbeat::default()));
+    world.park("old");
+    world.is_put(1);
+    world.replies.clear();
+    let task = world.task_with_input(1);
+    assert_eq!(world.replies, []);
+    let why = world.why(task);
+    assert!(why.contains("no agent here handles them") && why.contains("__TASK_FILES__"), "{why}");
+    world.restart();
+    let _ = world.say("old", FromAgent::Heartbeat(Heartbeat::default()));
+    assert_eq!(world.apply("old"), None, "also after a restart");
+    world.handles_files("new");
+    assert_eq!(world.apply("new"), Some((task, Round(0))));
 }
 
 #[test]

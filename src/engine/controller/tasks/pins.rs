@@ -62,7 +62,7 @@ pub(super) fn files_of(record: &TaskRecord) -> Vec<ToolDigest> {
     let Some(files) = &record.files else { return Vec::new() };
     let result = record.result().filter(|_| record.phase() == Phase::Finished);
     let kept = result.and_then(|result| result.files.as_ref()).into_iter().flat_map(|kept| &kept.files);
-    files.inputs.iter().map(|(_, digest)| *digest).chain(kept.map(|file| file.digest)).collect()
+    files.inputs.iter().map(|input| input.digest).chain(kept.map(|file| file.digest)).collect()
 }
 
 /// A task that is retried gets the present version of its tool, if its own one has not been kept.
