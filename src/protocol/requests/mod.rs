@@ -1,8 +1,7 @@
 //! The messages to the controller (document, section 2; facts, 1.2): a file for each request of a client and each message of an agent.
 //!
-//! Such a file has the [`Kind`]s of the request, with their words and parsers; the parsed data, if it is more than a value or two; the
-//! constructor of the request; and its answer, written and read. `engine/controller/requests/` has a file of the same name that
-//! carries it out, and `cli/` one with its command.
+//! Such a file has the [`Kind`]s of the request, its parsed data, its constructor, and its answer, written and read.
+//! `engine/controller/requests/` has a file of the same name that carries it out, and `cli/` one with its command.
 
 pub mod agents;
 pub mod apply;
