@@ -3,8 +3,7 @@
 //! | event | enters by |
 //! |---|---|
 //! | an answer of the controller | [`Slot::handle_answer`] |
-//! | a publication | [`Slot::handle_published`] |
-//! | a new connection | [`Slot::handle_connected`] |
+//! | a publication; a new connection | [`Slot::handle_published`]; [`Slot::handle_connected`] |
 //! | the result of an effect | [`Slot::handle_prepared`], [`Slot::handle_spawned`], [`Slot::handle_tree`], [`Slot::handle_refused`], [`Slot::handle_unended`], [`Slot::handle_kept`], [`Slot::handle_removed`] |
 //! | run.sh has ended | [`Slot::handle_exited`] |
 //! | a part of an output, or its growth | [`Slot::handle_served`] |
