@@ -96,6 +96,7 @@ fn a_task(bencher: divan::Bencher<'_, '_>) {
         slot.handle_answer(
             now,
             ToAgent::Job(Box::new(Job {
+                files: None,
                 pin: None,
                 task,
                 round,

@@ -5,7 +5,7 @@ use clap::{CommandFactory as _, Parser, Subcommand};
 use super::connect::Global;
 use super::later::Later;
 use super::{
-    agent, config, context, controller, down, drain, exit, explain, forget, gate, graph, guard, history, hold,
+    agent, config, context, controller, down, drain, exit, explain, forget, gate, get, graph, guard, history, hold,
     incidents, init, job, join, keys, kill, list, lists, logs, map, prompt, query, restart, retry, run, step, store,
     submit, supervise, tdf, tool, up, wait,
 };
@@ -49,6 +49,8 @@ pub(super) enum Command {
     Kill(Later<kill::KillArgs>),
     /// Run finished tasks again
     Retry(Later<retry::RetryArgs>),
+    /// Fetch the files that are kept with tasks
+    Get(Later<get::GetArgs>),
     /// Remove finished tasks before their time
     Forget(Later<forget::ForgetArgs>),
     /// Keep tasks from starting
@@ -149,6 +151,7 @@ impl Command {
             | Self::Gate(_)
             | Self::Agent(_)
             | Self::Info
+            | Self::Get(_)
             | Self::Forget(_)
             | Self::History(_)
             | Self::Incidents(_)

@@ -50,6 +50,11 @@ impl CommandArgs {
         Ok(submission.surrounded(&self.surroundings(is_elsewhere)?))
     }
 
+    /// Whether a working directory is named.
+    pub(super) const fn names_folder(&self) -> bool {
+        self.cwd.is_some()
+    }
+
     /// The line for sh, if there is one.
     pub(super) fn line(&self) -> Result<Option<String>, Failure> {
         self.shell.as_ref().map(|line| text("the line for sh", line)).transpose()

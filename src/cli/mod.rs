@@ -10,6 +10,7 @@ mod change;
 mod command;
 mod connect;
 mod exit;
+mod file;
 mod host;
 mod later;
 mod output;
@@ -35,6 +36,7 @@ mod drain;
 mod explain;
 mod forget;
 mod gate;
+mod get;
 mod graph;
 mod guard;
 mod history;
@@ -254,6 +256,7 @@ fn dispatch(session: &mut Session, command: Command) -> Result<u8, Failure> {
         Command::Kill(args) => kill::run(session, &args),
         Command::Retry(args) => retry::run(session, &args),
         Command::Forget(args) => forget::run(session, &args),
+        Command::Get(args) => get::run(session, &args),
         Command::Hold(args) => hold::run(session, &args),
         Command::Release(args) => hold::release(session, &args),
         Command::Query(args) => query::run(session, &args),

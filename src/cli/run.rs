@@ -7,6 +7,7 @@ use std::fs;
 use std::io::ErrorKind;
 use std::os::fd::AsFd as _;
 use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
 use std::time::Duration;
 
 use clap::Args;
@@ -16,6 +17,8 @@ use rustix::process::geteuid;
 use super::Session;
 use super::caller::caller;
 use super::exit::{self, Failure};
+use super::file;
+use super::get::{Getter, Target};
 use super::host::at_controller;
 use super::output::note;
 use super::submit::{TaskArgs, hand_over};
@@ -40,7 +43,8 @@ const SHORT_RUN: Duration = Duration::from_millis(30);
 #[command(after_help = "\
 Prints the output of the task as it comes: stdout to stdout, stderr to stderr, byte for byte. Its report log goes to stdout at \
 the end if it has printed nothing there, otherwise to stderr. If another round follows a failed one, the outputs of both are \
-printed. A note on stderr says so if something is missing. With --output json, the end of each output is part of the value.
+printed. A note on stderr says so if something is missing. What matches --out comes into this folder at the end; `llts get` \
+fetches it again. With --output json, the end of each output is part of the value.
 Ctrl-C ends the task and waits for its end; a second Ctrl-C leaves at once.
 If no controller answers where the configuration says, one is started for the time of the run.
 The options of Policy are explained by `llts submit --help`.")]
@@ -62,9 +66,11 @@ impl RunArgs {
 pub(super) fn run(session: &mut Session, args: &RunArgs) -> Result<u8, Failure> {
     // Before any thread is started.
     let mut signals = Signals::install(&STOP).map_err(Failure::failed)?;
-    let submission = submission(session, args)?;
+    let (submission, files) = args.task.with_files(submission(session, args)?)?;
     at_controller(session, &mut signals, None, |session, signals, place| {
-        run_at(session, signals, &place.endpoint, &submission)
+        let client = Client::secured(&session.config, &place.endpoint)?;
+        file::send(&session.config, &client, &files)?;
+        run_at(session, signals, &client, (&submission, args.task.has_outputs()))
     })
 }
 
@@ -85,12 +91,11 @@ fn submission(session: &Session, args: &RunArgs) -> Result<Submission, Failure> 
 fn run_at(
     session: &mut Session,
     signals: &mut Signals,
-    endpoint: &str,
-    submission: &Submission,
+    client: &Client,
+    (submission, has_outputs): (&Submission, bool),
 ) -> Result<u8, Failure> {
-    let client = Client::secured(&session.config, endpoint)?;
-    let submitted = hand_over(&client, submission)?;
-    let mut run = Run { client: &client, signals, id: &submitted.id, asked: false };
+    let submitted = hand_over(client, submission)?;
+    let mut run = Run { client, signals, id: &submitted.id, asked: false };
     let Some((task, failure)) = run.show(session)? else {
         return Err(Failure::new(exit::INTERRUPTED, format!("left {} before its end", submitted.id)));
     };
@@ -100,9 +105,19 @@ fn run_at(
         (_, of_task) => of_task,
     };
     if let Some(sentence) = sentence {
-        note(&(sentence + &nearest_tool(&client, &task)));
+        note(&(sentence + &nearest_tool(client, &task)));
     }
-    Ok(code)
+    if !has_outputs {
+        return Ok(code);
+    }
+    let target = Target { dir: Path::new(""), by: "", force: false };
+    match Getter::new(session, client, &target).get(&task, code == 0) {
+        Ok(()) => Ok(code),
+        Err(failure) => {
+            note(&failure.sentence);
+            Ok(if code == 0 { failure.exit } else { code })
+        }
+    }
 }
 
 /// For a missing tool: the name of the tool that was probably meant.

@@ -9,6 +9,7 @@ use serde_json::Value;
 use super::Session;
 use super::command::CommandArgs;
 use super::exit::Failure;
+use super::file::{self, FileArgs, LocalFile};
 use super::output::note;
 use super::parameter::{self, Parameter};
 use super::policy::{self, PolicyArgs};
@@ -63,6 +64,8 @@ pub(super) struct TaskArgs {
     input: Option<String>,
     #[command(flatten)]
     command: CommandArgs,
+    #[command(flatten)]
+    files: FileArgs,
     #[command(flatten)]
     relations: RelationArgs,
     #[command(flatten)]
@@ -125,6 +128,24 @@ impl TaskArgs {
         self.command.with_streams(self.submission(false)?, users, is_tty)
     }
 
+    /// Names the files of the task in its submission, and returns those that must be sent before it.
+    pub(super) fn with_files(&self, submission: Submission) -> Result<(Submission, Vec<LocalFile>), Failure> {
+        if self.files.is_empty() {
+            return Ok((submission, Vec::new()));
+        }
+        if self.command.names_folder() {
+            return Err(Failure::usage(
+                "--cwd excludes --in and --out: their files are in the folder of the task, where it starts",
+            ));
+        }
+        self.files.attach(submission)
+    }
+
+    /// Whether files are to be kept with the task.
+    pub(super) fn has_outputs(&self) -> bool {
+        self.files.has_outputs()
+    }
+
     fn key(&self) -> Result<Option<String>, Failure> {
         let key = self.address_key_file.as_deref().map(curve_keys::public).transpose();
         Ok(key.map_err(|error| Failure::usage(error.to_string()))?.map(|key| key.to_string()))
@@ -141,7 +162,10 @@ pub(super) fn hand_over(client: &Client, submission: &Submission) -> Result<Subm
 
 pub(super) fn run(session: &mut Session, args: &SubmitArgs) -> Result<u8, Failure> {
     let submission = args.task.submission(session.global.is_elsewhere()?)?;
-    let submitted = hand_over(&session.client()?, &submission)?;
+    let (submission, files) = args.task.with_files(submission)?;
+    let client = session.client()?;
+    file::send(&session.config, &client, &files)?;
+    let submitted = hand_over(&client, &submission)?;
     if session.out.is_json() {
         session.out.value(&serde_json::json!({
             "task": submitted.id,

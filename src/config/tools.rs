@@ -1,4 +1,4 @@
-//! The archives of tools that the controller holds and agents fetch.
+//! The archives of tools and the files of tasks that the controller holds and agents fetch.
 
 use std::time::Duration;
 
@@ -19,6 +19,10 @@ pub struct ToolsSection {
     pub part_bytes: u64,
     /// Maximum number of parts that are read at the same time.
     pub parts_max: usize,
+    /// Bytes in the store beyond which it accepts no file.
+    pub store_bytes_max: u64,
+    /// Bytes of the files of a run that are kept with its task.
+    pub out_files_bytes_max: u64,
 }
 
 impl ToolsSection {
@@ -28,6 +32,8 @@ impl ToolsSection {
             keep: reader.millis("TOOL_STORE_KEEP", 0..=365 * DAY)?,
             part_bytes: reader.number("TOOL_PART_BYTES", 1..=8 << 20, "bytes")?,
             parts_max: reader.size("TOOL_PARTS_MAX", 1..=1000, "parts")?,
+            store_bytes_max: reader.number("FILE_STORE_BYTES_MAX", 0..=1 << 50, "bytes")?,
+            out_files_bytes_max: reader.number("OUT_FILES_BYTES_MAX", 0..=1 << 50, "bytes")?,
         })
     }
 }

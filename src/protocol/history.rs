@@ -9,7 +9,8 @@ use super::json::ObjectWriter;
 use super::{result, words};
 use crate::types::{
     AgentId, Assignment, BlockedAgent, ExitCode, GateVerdict, Holdup, Kill, KillCause, PastRound, Phase, PhaseTimes,
-    Prior, RoundEnd, RunResult, Servers, TaskRecord, TaskState, Term, ToolDigest, ToolName, UNTIL_OPENED, Wall, Wanted,
+    Prior, Requirements, RoundEnd, RunResult, Servers, TaskRecord, TaskState, Term, ToolDigest, ToolName, UNTIL_OPENED,
+    Wall, Wanted,
 };
 
 /// Writes the rounds before the present one.
@@ -252,14 +253,13 @@ fn waits(record: &TaskRecord, holdup: &Holdup) -> String {
         Holdup::DiskFull => "no other agent here may run it".to_owned(),
         Holdup::NoSuchAgent if needs.tags.is_empty() => "no agent exists that may run it".to_owned(),
         Holdup::NoSuchAgent => format!("no agent has the tags {} that it requires", needs.tags),
+        Holdup::NoFiles => {
+            let what = format!("files travel with it ({}, {})", words::IN, words::OUT);
+            incapable(needs, &what, "handles them", words::TASK_FILES)
+        }
         Holdup::NoLease => {
-            let tags = if needs.tags.is_empty() { String::new() } else { format!(" with the tags {}", needs.tags) };
-            format!(
-                "it is exclusive ({}), and no agent here{tags} can hold a lease: their heartbeats have no {}; upgrade them, or \
-                 start an agent of this version",
-                words::EXCLUSIVE,
-                words::BEAT
-            )
+            let what = format!("it is exclusive ({})", words::EXCLUSIVE);
+            incapable(needs, &what, "can hold a lease", words::BEAT)
         }
         Holdup::NoTool => format!(
             "no agent has its tool {}; the next free agent looks for it again, and if it is still missing, the task ends with \
@@ -290,6 +290,14 @@ fn waits(record: &TaskRecord, holdup: &Holdup) -> String {
             agents(*before, *servers, *is_one_idle, blocked.as_deref(), &tool)
         }
     }
+}
+
+/// The agents are of an older version, whose heartbeats lack a word.
+fn incapable(needs: &Requirements, what: &str, can: &str, word: &str) -> String {
+    let tags = if needs.tags.is_empty() { String::new() } else { format!(" with the tags {}", needs.tags) };
+    format!(
+        "{what}, and no agent here{tags} {can}: their heartbeats have no {word}; upgrade them, or start an agent of this version"
+    )
 }
 
 fn no_sources() -> String {

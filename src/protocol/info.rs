@@ -192,6 +192,7 @@ mod tests {
     fn job(fields: Fields) -> Job {
         Job {
             pin: None,
+            files: None,
             task: "TASK_1480000000.120000_AZazA".parse().unwrap(),
             round: Round(0),
             tool: ToolName::new("test").unwrap(),

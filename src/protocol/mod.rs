@@ -10,6 +10,7 @@
 //! | [`rules`] | the limits of a message |
 //! | [`policy`] | the policy of a submit |
 //! | [`command`] | a plain command in the fields of a submit |
+//! | [`task_files`] | the files that travel with a task, in the fields of a submit and of a result |
 //! | [`history`] | the rounds of a task, and its log for people |
 //! | [`task`] | the record of a task as a flat object; matching a query against it |
 //! | [`publish`] | the messages of the PUB port |
@@ -54,6 +55,7 @@ pub mod rules;
 pub mod source;
 pub mod step_files;
 pub mod task;
+pub mod task_files;
 pub mod tdf;
 pub mod tool_manifest;
 mod typed;

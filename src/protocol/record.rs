@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::json::{self, FieldLimits, ObjectWriter};
 use super::rules::Rules;
-use super::{address, history, policy, relations, result, words};
+use super::{address, history, policy, relations, result, task_files, words};
 use crate::types::{
     Acknowledgement, AgentId, Assignment, Counts, Fields, Kill, KillCause, Lease, Outcome, PastRound, Phase,
     PhaseTimes, Policy, Relations, Round, RunResult, Session, TaskId, TaskRecord, TaskState, ToolName, Wall,
@@ -182,11 +182,13 @@ fn decode_parts(row: &Row, rules: &Rules) -> Result<TaskRecord, &'static str> {
         log::warn!("task {id} is not pushed: {refusal}");
         None
     });
+    let files = task_files::stored(&submitted);
     Ok(TaskRecord {
         id,
-        policy: state.policy(&submitted, rules.defaults.of(&tool))?,
+        policy: task_files::require(state.policy(&submitted, rules.defaults.of(&tool))?, files.as_ref()),
         tool,
         pin: state.0.text(words::TOOL_DIGEST).map(str::parse).transpose().map_err(|_| "version of the tool")?,
+        files,
         submitted: submitted_members.into(),
         address: address.map(Arc::new),
         parent: submitted.text(words::FATHER_ID).and_then(|text| text.parse().ok()),
@@ -340,7 +342,7 @@ impl State {
 mod tests {
     use super::*;
     use crate::protocol::rules::DefaultPolicies;
-    use crate::types::{Defer, ExitCode, Labels, OutputBytes, RoundEnd};
+    use crate::types::{Defer, ExitCode, FileName, KeptFile, KeptFiles, Labels, OutputBytes, RoundEnd};
 
     fn rules() -> Rules {
         Rules {
@@ -374,9 +376,13 @@ mod tests {
         };
         TaskRecord {
             pin: Some(crate::types::ToolDigest::new([7; 32])),
+            files: task_files::stored(&submitted),
             id: TaskId::new(Wall::from_micros(1_795_239_916_024_113), [7; 5]),
             tool: ToolName::new("t").unwrap(),
-            policy: policy::read(&submitted, &rules().defaults.tool).unwrap(),
+            policy: task_files::require(
+                policy::read(&submitted, &rules().defaults.tool).unwrap(),
+                task_files::stored(&submitted).as_ref(),
+            ),
             submitted: json::members(&submitted).into(),
             relations: relations::restore(&submitted, false).unwrap(),
             unmet: vec![0, 2],
@@ -435,6 +441,14 @@ mod tests {
                 retry_after: Some(std::time::Duration::from_millis(1500)),
                 until_released: true,
                 gates: Labels::parse("g").unwrap(),
+            })),
+            files: Some(Box::new(KeptFiles {
+                files: vec![KeptFile {
+                    name: FileName::new("out/a.mp4").unwrap(),
+                    digest: crate::types::ToolDigest::new([8; 32]),
+                    bytes: 3,
+                }],
+                note: "b.mp4 was not kept".to_owned(),
             })),
         })
     }
@@ -522,7 +536,7 @@ mod tests {
         let mut keyed = record(TaskState::Waiting { not_before: None });
         (keyed.policy, keyed.parent) = (rules().defaults.tool, None);
         keyed.submitted = json::members(&submitted).into();
-        (keyed.relations, keyed.unmet) = (None, vec![]);
+        (keyed.relations, keyed.unmet, keyed.files) = (None, vec![], None);
         keyed.address = address::read(&submitted, &rules()).unwrap().map(Arc::new);
         assert!(keyed.address.as_ref().unwrap().key().is_some());
         let row = encode(&keyed);

@@ -6,6 +6,7 @@ use super::code::{Code, Refusal};
 use super::json::ObjectWriter;
 use super::page::{PageBytes, PageOf};
 use super::requests::agents::{self, AgentView};
+use super::requests::file::{self, FileState};
 use super::requests::heartbeat::Heard;
 use super::requests::history::{self, HistoryAnswer};
 use super::requests::job::results::{self, Cursor, EndRow};
@@ -151,7 +152,9 @@ pub enum Reply {
         /// A warning about the name.
         warning: Option<String>,
     },
-    /// A part of a version of a tool.
+    /// A part of a file was written, or not.
+    FilePut(FileState),
+    /// A part of a version of a tool, or of a file.
     ToolPart(ToolPart),
     /// Some tools that the controller holds, in the order of their names.
     Tools {
@@ -212,6 +215,7 @@ fn write_body(reply: &Reply, page_bytes: PageBytes, writer: &mut ObjectWriter<'_
         Reply::ToolPut { end, is_whole, limit, warning } => {
             tool::write_put((*end, *is_whole), *limit, warning.as_deref(), writer);
         }
+        Reply::FilePut(state) => file::write_state(state, writer),
         Reply::ToolPart(part) => tool::write_part(part, writer),
         Reply::Tools { tools, page } => page.write(tools, "tools", page_bytes, writer, tool::write_row),
         Reply::Tool(view) => tool::write(view, writer),

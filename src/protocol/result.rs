@@ -3,7 +3,7 @@
 use super::code::Refusal;
 use super::json::ObjectWriter;
 use super::typed::{bad, labels, number, seconds, whole};
-use super::words;
+use super::{task_files, words};
 use crate::types::{Defer, ExitCode, Fields, OutputBytes, PhaseTimes, RunResult, Scalar};
 
 /// Writes the times of the phases of a run.
@@ -43,6 +43,9 @@ pub(super) fn write(result: &RunResult, writer: &mut ObjectWriter<'_>) {
     if result.told_to_finish {
         writer.literal(words::TOLD_TO_FINISH, true);
     }
+    if let Some(files) = &result.files {
+        task_files::write_kept(files, writer);
+    }
     if let Some(defer) = &result.defer {
         writer.maybe(words::RETRY_AFTER, defer.retry_after.map(|after| Scalar::from(after.as_secs_f64())));
         if defer.until_released {
@@ -73,6 +76,7 @@ pub(super) fn read(fields: &Fields) -> Result<Option<RunResult>, Refusal> {
         by_itself: fields.flag(words::BY_ITSELF),
         told_to_finish: fields.flag(words::TOLD_TO_FINISH),
         defer: defer(fields)?,
+        files: task_files::read_kept(fields)?,
     }))
 }
 

@@ -9,6 +9,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use super::json::{self, ObjectWriter};
+use super::task_files::kept_text;
 use super::words;
 use crate::types::{
     Acknowledgement, ExitCode, Fields, JobName, KillCause, Outcome, Scalar, TaskId, TaskRecord, TaskState, Wall,
@@ -194,7 +195,7 @@ impl Value<'_> {
 /// The number of [`FIELDS`] before the submitted ones: the id comes first so that a SUB can subscribe to one task.
 const HEAD_FIELDS: usize = 2;
 
-const FIELDS: [Field; 34] = [
+const FIELDS: [Field; 36] = [
     (words::TASK_ID, |task| Some(Value::Text(task.id.to_string().into()))),
     (words::STATUS, |task| Some(text(words::phase(task.phase())))),
     (words::ROUND, |task| Some(Value::Integer(task.round.0.into()))),
@@ -229,6 +230,8 @@ const FIELDS: [Field; 34] = [
     (words::REPORT_BYTES, |task| Some(count(task.result()?.output_bytes?.report))),
     (words::STDOUT_BYTES, |task| Some(count(task.result()?.output_bytes?.stdout))),
     (words::STDERR_BYTES, |task| Some(count(task.result()?.output_bytes?.stderr))),
+    (words::OUT_FILES, |task| Some(Value::Text(kept_text(task.result()?.files.as_ref()?).into()))),
+    (words::OUT_NOTE, |task| task.result()?.files.as_ref()?.said().map(text)),
     (words::CPU_SECONDS, |task| task.result().map(|result| Value::Decimal(result.cpu_seconds))),
     (words::MAX_RSS_KB, |task| task.result().map(|result| count(result.max_rss_kib))),
     (words::REAPED, |task| task.result().map(|result| Value::Integer(result.reaped.into()))),

@@ -8,6 +8,8 @@ mod ending;
 mod fetch;
 mod growth;
 mod guard_keeper;
+mod inputs;
+mod keep;
 mod leftovers;
 mod preparation;
 mod runner;

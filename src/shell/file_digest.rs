@@ -13,7 +13,10 @@ use crate::types::ToolDigest;
 const CHUNK_BYTES: usize = 1 << 17;
 
 /// The digest of a file from its first byte, without moving its cursor.
-pub(super) fn digest_of(file: &File) -> io::Result<ToolDigest> {
+///
+/// # Errors
+/// When it cannot be read.
+pub fn digest_of(file: &File) -> io::Result<ToolDigest> {
     digest_with(file, |_| Ok(()))
 }
 

@@ -13,6 +13,7 @@ pub mod endpoint;
 pub mod ephemeral;
 pub mod file_digest;
 mod file_part;
+pub mod file_sender;
 mod file_stamp;
 mod folder_watch;
 pub mod guard;

@@ -14,6 +14,8 @@ pub struct Requirements {
     pub tags: Labels,
     /// Whether the agent must be able to hold a lease, so that no other round runs beside this one: `__EXCLUSIVE__`.
     pub exclusive: bool,
+    /// Whether the agent must handle files that travel with a task: `__IN__` and `__OUT__`.
+    pub files: bool,
     /// Agents that must not get the task again ([`super::TaskRecord::needs`]); empty in a policy.
     pub avoided: BTreeSet<AgentId>,
 }
@@ -24,6 +26,14 @@ impl Requirements {
     pub fn allow(&self, agent: &AgentId) -> bool {
         self.avoided.is_empty() || !self.avoided.contains(agent)
     }
+
+    /// Parts of these requirements, each contained in the next one, with the reason that holds up a task if no agent meets the part.
+    #[must_use]
+    pub fn parts(&self) -> [(Self, Holdup); 3] {
+        let plain = Self { exclusive: false, files: false, ..self.clone() };
+        let with_files = Self { files: self.files, ..plain.clone() };
+        [(plain, Holdup::NoSuchAgent), (with_files, Holdup::NoFiles), (self.clone(), Holdup::NoLease)]
+    }
 }
 
 /// What an agent offers to tasks besides its tools.
@@ -33,13 +43,15 @@ pub struct Offer {
     pub tags: Labels,
     /// Whether it can hold a lease, which `__BEAT__` in its heartbeats shows.
     pub leases: bool,
+    /// Whether it handles files that travel with a task, which `__TASK_FILES__` in its heartbeats shows.
+    pub files: bool,
 }
 
 impl Offer {
     /// Whether an agent with this offer can run a task with these requirements.
     #[must_use]
     pub fn meets(&self, needs: &Requirements) -> bool {
-        needs.tags.are_within(&self.tags) && (self.leases || !needs.exclusive)
+        needs.tags.are_within(&self.tags) && (self.leases || !needs.exclusive) && (self.files || !needs.files)
     }
 }
 
@@ -115,6 +127,8 @@ pub enum Holdup {
     Lease(Wall),
     /// No agent has the required tags.
     NoSuchAgent,
+    /// Files travel with it, and no agent with its tags handles them.
+    NoFiles,
     /// It is exclusive, and no agent with its tags can hold a lease.
     NoLease,
     /// No agent has its tool; the next free agent looks for it again.

@@ -29,6 +29,7 @@ mod shell_word;
 mod source;
 mod step;
 mod task;
+mod task_files;
 pub mod tdf;
 mod term;
 mod time;
@@ -76,6 +77,7 @@ pub use source::{
 };
 pub use step::{Inputs, InvalidLocation, Provided, StepContext, StepRole, checked_location};
 pub use task::{Acknowledgement, Assignment, Kill, KillCause, PastRound, RoundEnd, TaskRecord, TaskState};
+pub use task_files::{FileName, FilePattern, InvalidFileName, KeptFile, KeptFiles, TaskFiles, TaskInput};
 pub use term::{Prior, Term, Wanted};
 pub use time::{Mono, Now, SECONDS_MAX, Wall};
 pub use tool::{InvalidToolName, ToolName};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{ExitCode, Labels, Wall};
+use super::{ExitCode, KeptFiles, Labels, Wall};
 
 /// The phase of a task (document, sections 2.3 and 2.5), in order. Only a new round moves a phase backwards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -94,13 +94,17 @@ pub struct RunResult {
     pub told_to_finish: bool,
     /// The request of a run that deferred.
     pub defer: Option<Box<Defer>>,
+    /// The files that are kept with the task, if it names any.
+    pub files: Option<Box<KeptFiles>>,
 }
 
 impl RunResult {
     /// Bytes of memory that this result costs.
     #[must_use]
-    pub const fn bytes(&self) -> usize {
-        size_of::<Self>() + self.error.len() + self.report_tail.len() + self.stdout_tail.len() + self.stderr_tail.len()
+    pub fn bytes(&self) -> usize {
+        let texts = [&self.error, &self.report_tail, &self.stdout_tail, &self.stderr_tail];
+        let files = self.files.as_ref().map_or(0, |files| files.bytes());
+        size_of::<Self>() + texts.map(String::len).iter().sum::<usize>() + files
     }
 
     /// A result that consists of an exit code and a reason.
@@ -119,6 +123,7 @@ impl RunResult {
             by_itself: false,
             told_to_finish: false,
             defer: None,
+            files: None,
         }
     }
 }

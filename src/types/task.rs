@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::{
     AgentId, Counts, Lease, Membership, Mono, Outcome, Phase, PhaseTimes, Policy, PushAddress, Relations, Requirements,
-    Round, RunResult, Session, StepPlace, TaskId, Term, ToolDigest, ToolName, Wall,
+    Round, RunResult, Session, StepPlace, TaskFiles, TaskId, Term, ToolDigest, ToolName, Wall,
 };
 
 /// All data about one task. Cloning is cheap: the large parts are shared.
@@ -19,6 +19,8 @@ pub struct TaskRecord {
     pub tool: ToolName,
     /// The version of the tool that its name stood for when the task was accepted, if the controller held one.
     pub pin: Option<ToolDigest>,
+    /// The files that travel with it, if it names any; part of its submitted fields.
+    pub files: Option<Arc<TaskFiles>>,
     /// The submitted fields, as the members of a JSON object without the braces: `"a":1,"b":"x"`.
     pub submitted: Arc<str>,
     /// Address that changes of its state are pushed to: `__ADDRESS__`.
@@ -64,6 +66,7 @@ impl TaskRecord {
             id,
             tool,
             pin: None,
+            files: None,
             submitted,
             address: None,
             parent: None,

@@ -38,6 +38,7 @@ pub(crate) const SHELL: &[(&str, &[&str])] = &[
     ("runs", &["process", "removal"]),
     ("tools", &["clock", "file_digest", "file_stamp", "removal", "trust"]),
     ("archives", &["background", "clock", "file_digest", "file_stamp", "replace", "tools"]),
+    ("file_sender", &["archives"]),
     ("incidents", &["clock"]),
     ("door", &["port"]),
     ("history", &["background", "clock", "door", "incidents", "logging"]),
@@ -154,6 +155,8 @@ pub(crate) const SHELL: &[(&str, &[&str])] = &[
             // A fetch of a tool has a connection of its own.
             "endpoint",
             "file_digest",
+            "file_sender",
+            "file_stamp",
             "guard",
             "limits",
             "lock",

@@ -4,6 +4,7 @@
 mod bad_input;
 mod contexts;
 mod elsewhere;
+mod files;
 mod fresh;
 mod init;
 mod join;

@@ -12,15 +12,24 @@ use crate::user::{User, eventually, signal};
 const LARGE: usize = 12 << 20;
 
 /// The homes `a`, with a controller and an agent that gets no tasks, and `b`, with agents alone.
-struct Machines {
-    user: User,
-    controller: String,
+pub(crate) struct Machines {
+    pub(crate) user: User,
+    pub(crate) controller: String,
     publisher: String,
 }
 
 impl Machines {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
+        Self::with("")
+    }
+
+    /// The controller has these lines in its configuration.
+    pub(crate) fn with(config: &str) -> Self {
         let user = User::new();
+        if !config.is_empty() {
+            fs::create_dir_all(user.path("a")).expect("made");
+            fs::write(user.path("a/config.toml"), config).expect("written");
+        }
         let up = user.ok("elsewhere", &format!("--home {} up 1 --output json", user.path("a").display())).json();
         let controller = up["controller"].as_str().expect("a text").to_owned();
         let publisher = up["publisher"].as_str().expect("a text").rsplit(':').next().expect("a port").to_owned();
@@ -30,8 +39,13 @@ impl Machines {
     }
 
     /// Starts the agents of `b`.
-    fn agents(&self, count: usize) {
-        let (b, controller) = (self.user.path("b").display().to_string(), &self.controller);
+    pub(crate) fn agents(&self, count: usize) {
+        self.agents_through(count, &self.controller);
+    }
+
+    /// The same, with another address of the controller.
+    pub(crate) fn agents_through(&self, count: usize, controller: &str) {
+        let b = self.user.path("b").display().to_string();
         let line = format!("--home {b} up --agents-only {count} --controller {controller}");
         let mut command = self.user.command("elsewhere", &line);
         let said = User::said(command.env("LLTS_CONTROLLER_PUB_PORT", &self.publisher).spawn().expect("started"));
@@ -65,22 +79,22 @@ impl Machines {
     }
 
     /// The output of a task that succeeds.
-    fn output(&self, task: &str) -> String {
+    pub(crate) fn output(&self, task: &str) -> String {
         let said = self.user.llts("a", &format!("wait {task} --timeout 60"));
         assert_eq!(said.code, Some(0), "{said:?}\n{}", self.user.llts("a", &format!("explain {task}")).out);
         self.user.ok("a", &format!("logs {task}")).out
     }
 
-    fn fetched(&self, name: &str) -> PathBuf {
+    pub(crate) fn fetched(&self, name: &str) -> PathBuf {
         self.user.path("b/state/fetched").join(name)
     }
 
-    fn process(&self, with: &str) -> Option<i32> {
+    pub(crate) fn process(&self, with: &str) -> Option<i32> {
         self.user.processes().into_iter().find(|(_, line)| line.contains(with)).map(|(pid, _)| pid)
     }
 
     /// All that the agents of `b` have written into their logs.
-    fn agent_logs(&self) -> String {
+    pub(crate) fn agent_logs(&self) -> String {
         let logs = self.user.all_below("b").into_iter().filter(|path| path.to_string_lossy().contains("log"));
         logs.filter_map(|path| fs::read_to_string(path).ok()).collect()
     }

@@ -147,7 +147,8 @@ impl Rules {
         let first = |other: &&TaskRecord| {
             let needs = &other.policy.needs;
             // The other tools of an agent become known to a new controller only with the next heartbeat.
-            let offer = Offer { tags: policy.needs.tags.clone(), leases: policy.needs.exclusive };
+            let offer =
+                Offer { tags: policy.needs.tags.clone(), leases: policy.needs.exclusive, files: policy.needs.files };
             let suits = *needs == policy.needs || needs.gates.is_empty() && offer.meets(needs);
             let earlier = (-i32::from(other.policy.priority), other.id) < (-i32::from(policy.priority), id);
             suits

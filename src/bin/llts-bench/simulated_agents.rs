@@ -96,6 +96,8 @@ impl SimulatedAgent {
                 // controller.
                 Effect::Signal(_)
                 | Effect::TellToFinish
+                | Effect::Keep
+                | Effect::AbortKeep
                 | Effect::Unended
                 | Effect::AbortPrepare
                 | Effect::Reconnect

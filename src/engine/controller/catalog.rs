@@ -7,6 +7,8 @@
 //! | that was pushed | the version that was pushed last |
 //! | of neither | no version: a task that names it pins nothing, and waits for an agent that has the tool |
 //!
+//! Files that travel with tasks are in the same store, by the same kind of digest; each is counted by the tasks that name it.
+//!
 //! A task pins the version that its tool's name stands for when the task is accepted. The store keeps a version as long as
 //! a name stands for it or an unfinished task has pinned it, and for a time after that. An agent that fetches tools can run
 //! each tool that has a name here, and each one that an unfinished task has pinned.
@@ -45,6 +47,12 @@ pub(super) struct Catalog {
     /// Versions that something has ceased to need since the last look.
     released: Vec<ToolDigest>,
     stale: usize,
+    /// Bytes of everything in the store.
+    bytes: u64,
+    /// Number of tasks that name each file.
+    files: BTreeMap<ToolDigest, usize>,
+    /// Files that no task names any more, since the last look.
+    dropped: Vec<ToolDigest>,
 }
 
 impl Catalog {
@@ -93,13 +101,47 @@ impl Catalog {
 
     /// A version is in the store.
     pub(super) fn hold(&mut self, digest: ToolDigest, size: u64) {
-        self.held.insert(digest, size);
+        self.keep(digest, size);
         self.released.push(digest);
+    }
+
+    fn keep(&mut self, digest: ToolDigest, size: u64) {
+        let before = self.held.insert(digest, size).unwrap_or_default();
+        self.bytes = (self.bytes - before).saturating_add(size);
+    }
+
+    /// Bytes of everything in the store.
+    pub(super) const fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// A task names this file.
+    pub(super) fn name_file(&mut self, digest: ToolDigest) {
+        *self.files.entry(digest).or_default() += 1;
+    }
+
+    /// A task does not name this file any more.
+    pub(super) fn unname_file(&mut self, digest: ToolDigest) {
+        let Some(count) = self.files.get_mut(&digest) else { unreachable!("no task names {digest:?}") };
+        *count -= 1;
+        if *count == 0 {
+            self.files.remove(&digest);
+            self.dropped.push(digest);
+        }
+    }
+
+    /// The files of the store that tasks have ceased to name since the last call, and that nothing needs.
+    pub(super) fn take_dropped(&mut self) -> Vec<ToolDigest> {
+        if self.dropped.is_empty() {
+            return Vec::new();
+        }
+        let dropped = std::mem::take(&mut self.dropped);
+        dropped.into_iter().filter(|digest| self.held.contains_key(digest) && !self.needs(digest)).collect()
     }
 
     /// A version is not in the store any more, or damaged there.
     pub(super) fn lose(&mut self, digest: &ToolDigest) -> Vec<ToolName> {
-        self.held.remove(digest);
+        self.bytes -= self.held.remove(digest).unwrap_or_default();
         let of_names = self.names.iter().filter(|(_, named)| named.versions().any(|version| version == *digest));
         let of_pins = self.pins.keys().filter(|(_, pinned)| pinned == digest).map(|(tool, _)| tool);
         of_names.map(|(tool, _)| tool).chain(of_pins).cloned().collect()
@@ -107,12 +149,12 @@ impl Catalog {
 
     /// The archive in the controller's folder is this one; `None` if there is none that an agent could run.
     pub(super) fn set_folder(&mut self, tool: &ToolName, held: Option<HeldTool>) {
+        if let Some(held) = &held {
+            self.keep(held.digest, held.size);
+        }
         let named = self.names.entry(tool.clone()).or_default();
         if std::mem::take(&mut named.is_stale) {
             self.stale -= 1;
-        }
-        if let Some(held) = &held {
-            self.held.insert(held.digest, held.size);
         }
         let before = std::mem::replace(&mut named.folder, held.map(Arc::new));
         self.released.extend(before.map(|before| before.digest));
@@ -122,7 +164,7 @@ impl Catalog {
     /// The name stands for a pushed version; `None` if it does not any more.
     pub(super) fn set_pushed(&mut self, tool: &ToolName, held: Option<HeldTool>) {
         if let Some(held) = &held {
-            self.held.insert(held.digest, held.size);
+            self.keep(held.digest, held.size);
         }
         let named = self.names.entry(tool.clone()).or_default();
         let before = std::mem::replace(&mut named.pushed, held.map(Arc::new));
@@ -174,10 +216,10 @@ impl Catalog {
         was_last
     }
 
-    /// Whether a name stands for this version or an unfinished task has pinned it.
+    /// Whether a name stands for this version, an unfinished task has pinned it, or a task names it as a file.
     pub(super) fn needs(&self, digest: &ToolDigest) -> bool {
         let is_named = || self.names.values().flat_map(Named::versions).any(|version| version == *digest);
-        self.pins.keys().any(|(_, pinned)| pinned == digest) || is_named()
+        self.files.contains_key(digest) || self.pins.keys().any(|(_, pinned)| pinned == digest) || is_named()
     }
 
     /// The versions of the store that something has ceased to need since the last call, and that nothing needs.
@@ -189,8 +231,16 @@ impl Catalog {
         released.into_iter().filter(|digest| self.held.contains_key(digest) && !self.needs(digest)).collect()
     }
 
-    /// Checks the pins against those of the unfinished tasks.
-    pub(super) fn sanity_check(&self, pins: impl Iterator<Item = (ToolName, ToolDigest)>) {
+    /// Checks the pins against those of the unfinished tasks, and the files against those of all tasks.
+    pub(super) fn sanity_check(
+        &self,
+        pins: impl Iterator<Item = (ToolName, ToolDigest)>,
+        files: impl Iterator<Item = ToolDigest>,
+    ) {
+        let mut named = BTreeMap::new();
+        files.for_each(|file| *named.entry(file).or_insert(0) += 1);
+        assert_eq!(named, self.files, "the named files");
+        assert_eq!(self.bytes, self.held.values().sum::<u64>(), "the bytes of the store");
         let mut counts = BTreeMap::new();
         pins.for_each(|pin| *counts.entry(pin).or_insert(0) += 1);
         assert_eq!(counts, self.pins, "the pinned versions of tools");

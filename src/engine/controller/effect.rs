@@ -161,9 +161,12 @@ pub(super) fn claim_of_reply(reply: &Reply) -> Claim {
             }
         }
         // The thread of the archives answers after its own sync.
-        Reply::ToolPut { .. } | Reply::ToolPart(_) | Reply::Tools { .. } | Reply::Tool(_) | Reply::ToolLog(_) => {
-            Claim::Nothing
-        }
+        Reply::FilePut(_)
+        | Reply::ToolPut { .. }
+        | Reply::ToolPart(_)
+        | Reply::Tools { .. }
+        | Reply::Tool(_)
+        | Reply::ToolLog(_) => Claim::Nothing,
         // The history has only what is stored.
         Reply::Wanted(_) | Reply::History(_) => Claim::Nothing,
         // Momentary counts, without ids: a client that checks whether the service is alive must not wait for a disk.

@@ -302,11 +302,8 @@ impl Queue {
             return Holdup::Gate(gate, verdict);
         }
         let needs = &*record.needs();
-        if !agents_with(&Requirements { exclusive: false, ..needs.clone() }, None) {
-            return Holdup::NoSuchAgent;
-        }
-        if !agents_with(needs, None) {
-            return Holdup::NoLease;
+        if let Some((_, why)) = needs.parts().into_iter().find(|(part, _)| !agents_with(part, None)) {
+            return why;
         }
         if self.sets.with(&record.tool).next().is_none() {
             return Holdup::without(&record.tool);

@@ -192,4 +192,6 @@ pub struct StoredTools {
     pub pushed: Vec<HeldTool>,
     /// The identity of the controller's own tools folder on its machine, if it is there.
     pub folder: Option<Arc<str>>,
+    /// The identity of the folder of the store on its machine.
+    pub store: Option<Arc<str>>,
 }

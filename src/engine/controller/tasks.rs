@@ -13,6 +13,7 @@ use super::task_index::TaskIndex;
 use super::transition::{self, TaskEvent};
 use crate::protocol::task;
 use crate::types::{Now, Phase, TaskId, TaskRecord, TaskState, Wall};
+use pins::files_of;
 
 #[derive(Debug, Default)]
 pub(super) struct Tasks {
@@ -120,6 +121,9 @@ impl Tasks {
         if let Some(digest) = record.pin.filter(|_| record.phase() < Phase::Finished) {
             self.pin(now, &record.tool, digest);
         }
+        if record.files.is_some() {
+            self.rename_files(&[], &files_of(&record));
+        }
         match record.phase() {
             Phase::Waiting => {
                 self.queue.enter(now, &record);
@@ -142,6 +146,7 @@ impl Tasks {
     pub(super) fn change(&mut self, now: Now, id: TaskId, event: TaskEvent) {
         let Some(record) = self.records.get_mut(&id) else { unreachable!("task {id} changes, but does not exist") };
         let (before, round) = (record.phase(), record.round);
+        let named = files_of(record);
         let stood = record.membership().map(|_| Standing::of(record));
         if before == Phase::Waiting {
             self.queue.leave(now, record);
@@ -197,7 +202,9 @@ impl Tasks {
         self.changed.push(id);
         if before == Phase::Finished || after == Phase::Finished {
             let pin = record.pin.map(|digest| (record.tool.clone(), digest));
+            let names = files_of(record);
             self.move_pin(now, pin, before, after);
+            self.rename_files(&named, &names);
         }
     }
 
@@ -307,6 +314,9 @@ impl Tasks {
         if let Some(digest) = record.pin.filter(|_| record.phase() < Phase::Finished) {
             self.unpin(now, &record.tool, digest);
         }
+        if record.files.is_some() {
+            self.rename_files(&files_of(&record), &[]);
+        }
         self.counts[record.phase() as usize] -= 1;
         self.given_ids.remove(id);
         self.submit_keys.remove(id);
@@ -330,7 +340,8 @@ impl Tasks {
         self.dependants.sanity_check(self.newest_before(None).filter(|record| record.phase() == Phase::Waiting));
         self.check_gates();
         let unfinished = self.newest_before(None).filter(|record| record.phase() < Phase::Finished);
-        self.catalog.sanity_check(unfinished.filter_map(|record| Some((record.tool.clone(), record.pin?))));
+        let pins = unfinished.filter_map(|record| Some((record.tool.clone(), record.pin?)));
+        self.catalog.sanity_check(pins, self.newest_before(None).flat_map(files_of));
         for (at, id) in &self.end_before {
             let lives = self.records.get(id).is_some_and(|task| task.phase() < Phase::Finished);
             assert!(lives, "task {id} is still to end at {at}");

@@ -9,6 +9,7 @@ use std::time::Duration;
 use super::ticket::Ticket;
 use crate::protocol::Refusal;
 use crate::protocol::page::Page;
+use crate::protocol::requests::file::FilePut;
 use crate::protocol::requests::tool::{ToolFile, ToolLogRow, ToolPart, ToolPut};
 use crate::types::{HeldTool, ToolDigest, ToolName};
 
@@ -23,13 +24,15 @@ pub struct ToolSettings {
     pub part_bytes: u64,
     /// Maximum number of parts that are read at the same time: `TOOL_PARTS_MAX`.
     pub parts_max: usize,
+    /// Bytes in the store beyond which no file is accepted: `FILE_STORE_BYTES_MAX`.
+    pub store_bytes_max: u64,
 }
 
 /// The default values of the configuration.
 impl Default for ToolSettings {
     fn default() -> Self {
         let keep = Duration::from_hours(24);
-        Self { keep, archive_bytes_max: 256 << 20, part_bytes: 256 << 10, parts_max: 2 }
+        Self { keep, archive_bytes_max: 256 << 20, part_bytes: 256 << 10, parts_max: 2, store_bytes_max: 64 << 30 }
     }
 }
 
@@ -40,6 +43,8 @@ pub enum ToolOrder {
     Take(ToolName),
     /// Write a part of a pushed archive.
     Write(Ticket, Box<ToolPut>),
+    /// Write a part of a file; the store has this number of bytes left.
+    WriteFile(Ticket, Box<FilePut>, u64),
     /// Read a part of a version, at most of this number of bytes, from this offset.
     Read {
         /// The request of the agent.
@@ -72,6 +77,8 @@ pub enum ToolOutcome {
     Taken(ToolName, Option<HeldTool>),
     /// A part was written.
     Written(Ticket, Result<Written, Refusal>),
+    /// A part of a file was written.
+    FileWritten(Ticket, Result<FileWritten, Refusal>),
     /// A part was read.
     Read(Ticket, Result<ToolPart, ReadFailure>),
     /// The name stands for nothing any more.
@@ -91,6 +98,17 @@ pub enum Written {
     Part(u64),
     /// It is complete, and its name stands for it.
     Whole(Box<HeldTool>),
+}
+
+/// The state of a file that is put.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileWritten {
+    /// The file.
+    pub digest: ToolDigest,
+    /// Number of bytes that are there.
+    pub end: u64,
+    /// Whether it is complete, with the right bytes.
+    pub is_whole: bool,
 }
 
 /// Why a part cannot be read.

@@ -1,4 +1,4 @@
-//! The parts of archives that agents have asked for. A few are read and sent at a time, so that agents that fetch tools share
+//! The parts of archives and files that agents and clients have asked for. A few are read and sent at a time, so that agents that fetch tools share
 //! the loop fairly with all others, however many they are.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -26,10 +26,12 @@ pub(super) struct ToolReads {
 }
 
 impl ToolReads {
-    /// Queues a request.
-    pub(super) fn add(&mut self, ticket: Ticket, agent: &AgentId, get: ToolGet, total: u64) {
+    /// Queues a request of an agent, or of a client.
+    pub(super) fn add(&mut self, ticket: Ticket, agent: Option<&AgentId>, get: ToolGet, total: u64) {
         self.waiting.push_back((ticket, get));
-        self.fetching.insert(agent.clone(), Fetching { digest: get.digest, offset: get.offset, total });
+        if let Some(agent) = agent {
+            self.fetching.insert(agent.clone(), Fetching { digest: get.digest, offset: get.offset, total });
+        }
     }
 
     /// The next request, if fewer than `max` are being read.

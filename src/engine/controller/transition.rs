@@ -136,7 +136,7 @@ fn shorten_texts(result: Arc<RunResult>) -> Arc<RunResult> {
         text[start..].to_owned()
     };
     let [error, report_tail, stdout_tail, stderr_tail] = texts.map(tail);
-    Arc::new(RunResult { error, report_tail, stdout_tail, stderr_tail, ..RunResult::clone(&result) })
+    Arc::new(RunResult { error, report_tail, stdout_tail, stderr_tail, files: None, ..RunResult::clone(&result) })
 }
 
 /// Adds the times in a report to the known ones.

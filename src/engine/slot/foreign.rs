@@ -13,7 +13,7 @@
 use std::time::Duration;
 
 use super::run::{Run, State, Taken};
-use super::{Effect, Exited, Slot, Timer};
+use super::{Exited, Slot, Timer};
 use crate::engine::run::RunMachine;
 use crate::types::Now;
 
@@ -87,11 +87,11 @@ impl Slot {
         let Taken { state: State::Run(RunMachine { end: Some(result), .. }), job, .. } = &**run else { return };
         self.journal.warn(format!("task {}: {}; this agent takes no task until it has ended", job.task, result.error));
         let result = result.clone();
-        run.state = State::Removing { result };
+        let close = run.close(result);
         run.held = !self.stopping;
         self.timers.clear(&Timer::Hold);
         self.timers.clear(&Timer::Signal);
-        self.effects.push_back(Effect::Remove);
+        self.effects.push_back(close);
     }
 
     /// A stopping agent does not wait for a process that it cannot end.

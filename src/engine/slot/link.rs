@@ -99,7 +99,7 @@ impl Link {
         }
         let beat = Some(Beat { number: self.beat, kill_budget: Some(settings.kill_budget()) });
         let (ip, tags) = (Some(settings.ip.clone()), settings.tags.clone());
-        Heartbeat { busy, run, ip, tags, replaces, tools, beat, version: Some(Version::ours()) }
+        Heartbeat { busy, run, ip, tags, replaces, tools, beat, files: true, version: Some(Version::ours()) }
     }
 
     /// The send time of the heartbeat with this number, which the controller has received.
@@ -232,5 +232,12 @@ impl Slot {
         let heartbeat = self.link.sign_of_life(now.mono, &self.settings, busy, run, self.tools.poll_told());
         self.effects.push_back(Effect::Send(FromAgent::Heartbeat(heartbeat)));
         self.timers.set(Timer::Heartbeat, now.mono + self.settings.heartbeat_interval);
+    }
+}
+
+impl super::Slot {
+    /// Short enough that a lost APPLY is soon repeated.
+    pub(super) fn apply_wait(&self) -> Duration {
+        self.settings.heartbeat_interval * 2
     }
 }

@@ -3,9 +3,8 @@
 //! | event | enters by |
 //! |---|---|
 //! | an answer of the controller | [`Slot::handle_answer`] |
-//! | a publication | [`Slot::handle_published`] |
-//! | a new connection | [`Slot::handle_connected`] |
-//! | the result of an effect | [`Slot::handle_prepared`], [`Slot::handle_spawned`], [`Slot::handle_tree`], [`Slot::handle_refused`], [`Slot::handle_unended`], [`Slot::handle_removed`] |
+//! | a publication; a new connection | [`Slot::handle_published`]; [`Slot::handle_connected`] |
+//! | the result of an effect | [`Slot::handle_prepared`], [`Slot::handle_spawned`], [`Slot::handle_tree`], [`Slot::handle_refused`], [`Slot::handle_unended`], [`Slot::handle_kept`], [`Slot::handle_removed`] |
 //! | run.sh has ended | [`Slot::handle_exited`] |
 //! | a part of an output, or its growth | [`Slot::handle_served`] |
 //! | a look at the tools folder | [`Slot::handle_tools`], [`Slot::handle_looked`] |
@@ -22,10 +21,12 @@
 
 mod foreign;
 mod hold;
+mod keeping;
 mod link;
 mod orders;
 mod outcome;
 mod run;
+mod run_order;
 mod serve;
 mod stop;
 mod tools;
@@ -117,6 +118,10 @@ pub enum Effect {
     Unended,
     /// Check whether run.sh has left processes behind; then [`Slot::handle_tree`].
     CheckTree,
+    /// Keep the files of the run that match a pattern of its task; then [`Slot::handle_kept`].
+    Keep,
+    /// Stop keeping files as soon as possible; [`Slot::handle_kept`] still comes.
+    AbortKeep,
     /// Remove the work folder; then [`Slot::handle_removed`].
     Remove,
     /// The end of the lease of the run, or no lease. The guard or supervisor must know it before the run starts.
@@ -334,11 +339,6 @@ impl Slot {
             self.link.apply(now.mono);
             self.effects.push_back(Effect::Send(FromAgent::Apply(Some(self.apply_wait()))));
         }
-    }
-
-    /// Short enough that a lost APPLY is soon repeated.
-    fn apply_wait(&self) -> Duration {
-        self.settings.heartbeat_interval * 2
     }
 
     fn take(&mut self, now: Now, job: Job) {

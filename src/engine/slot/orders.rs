@@ -100,6 +100,9 @@ impl Slot {
     /// Begins to end the run; the remaining steps follow by time.
     pub(super) fn kill(&mut self, now: Now) {
         let ended = self.run.has_ended();
+        if self.run.is_keeping() {
+            self.effects.push_back(Effect::AbortKeep);
+        }
         let Run::Taken(run) = &mut self.run else { return };
         if ended || std::mem::replace(&mut run.killed, true) {
             return;

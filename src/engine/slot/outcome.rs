@@ -112,6 +112,7 @@ impl Exited {
             by_itself,
             told_to_finish: false,
             defer: self.defer,
+            files: None,
         }
     }
 }

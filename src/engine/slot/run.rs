@@ -6,7 +6,8 @@
 //! | Preparing | prepared | Starting, or Ended if it failed or is to be killed |
 //! | Starting | started; did not start | Running; Ended: both are [`State::Run`] |
 //! | Running | run.sh has ended, or cannot be ended ([`super::foreign`]) | Ended |
-//! | Ended | no process of the tree is left | Removing |
+//! | Ended | no process of the tree is left | Keeping if its task names outputs, otherwise Removing |
+//! | Keeping | its files are kept | Removing |
 //! | Removing | the folder is gone | Finished |
 //! | Finished | reported, or no report is wanted | Free, or Held |
 //! | Held | no process of the tree is left | Free |
@@ -14,6 +15,7 @@
 use std::time::Duration;
 
 use super::outcome::{killed_preparing, lease_over, told_preparing};
+use super::run_order::RunOrder;
 use super::{Effect, Exited, Failure, Hold, Slot, SpawnFailure, Timer};
 use crate::engine::run::{RunMachine, SWEEP_INTERVAL, Step, Terms};
 use crate::protocol::requests::apply::Job;
@@ -42,7 +44,7 @@ pub(super) enum Run {
 pub(super) struct Taken {
     pub(super) job: RunOrder,
     pub(super) state: State,
-    times: PhaseTimes,
+    pub(super) times: PhaseTimes,
     /// Start of run.sh.
     since: Option<Mono>,
     /// Whether it must end, or had to when it ended.
@@ -51,7 +53,7 @@ pub(super) struct Taken {
     pub(super) told: bool,
     /// The locations that it provides, once it has ended.
     provided: Option<Box<Provided>>,
-    fate: Fate,
+    pub(super) fate: Fate,
     /// How long an exclusive run may continue; `None` for other runs, and when no process of it is left.
     hold: Option<Hold>,
     /// Whether a process of it could not be signalled.
@@ -60,19 +62,6 @@ pub(super) struct Taken {
     pub(super) unended: bool,
     /// Whether that process keeps the slot after the run.
     pub(super) held: bool,
-}
-
-/// What the job says about its run. The rest of it is the concern of the shell.
-#[derive(Debug)]
-pub(super) struct RunOrder {
-    pub(super) task: TaskId,
-    pub(super) round: Round,
-    /// The longest delay of a report, except that of the end.
-    batch_delay: Duration,
-    /// The length of its lease, if the task is exclusive.
-    pub(super) lease: Option<Duration>,
-    /// The time that it gets to finish early, if it is one of a step.
-    pub(super) grace: Option<Duration>,
 }
 
 /// The fate of a finished run.
@@ -94,6 +83,10 @@ pub(super) enum State {
     },
     /// run.sh is running, or has ended and may have left processes behind.
     Run(RunMachine<RunResult>),
+    /// Files of the run are kept with its task.
+    Keeping {
+        result: RunResult,
+    },
     Removing {
         result: RunResult,
     },
@@ -104,8 +97,7 @@ pub(super) enum State {
 
 impl Run {
     pub(super) fn start(&mut self, now: Now, job: &Job) {
-        let grace = job.step.as_ref().map(|step| step.grace);
-        let job = RunOrder { task: job.task, round: job.round, batch_delay: job.batch_delay, lease: job.lease, grace };
+        let job = RunOrder::from(job);
         let times = PhaseTimes { prepare: Some(now.wall), ..PhaseTimes::default() };
         let (state, fate) = (State::Preparing, Fate::Reported);
         let [killed, told, refused, unended, held] = [false; 5];
@@ -127,7 +119,7 @@ impl Run {
         self.taken().is_some_and(|run| matches!(run.state, State::Finished { .. }))
     }
 
-    fn taken(&self) -> Option<&Taken> {
+    pub(super) fn taken(&self) -> Option<&Taken> {
         match self {
             Self::Free | Self::Held => None,
             Self::Taken(run) => Some(run),
@@ -191,7 +183,8 @@ impl Run {
 
     /// It gives way to a stop: unless its result is known already, another agent will run the task.
     pub(super) fn give_way(&mut self) {
-        if !self.has_ended() {
+        // Without its files, a result is not complete.
+        if !self.has_ended() || self.is_keeping() {
             self.unwanted();
         }
     }
@@ -205,9 +198,11 @@ impl Run {
             _ if run.fate == Fate::GivenUp => return None,
             State::Preparing | State::Starting { .. } => (Phase::Preparing, None),
             State::Run(RunMachine { end: None, .. }) => (Phase::Running, None),
-            State::Run(RunMachine { end: Some(result), .. }) | State::Removing { result } => {
-                (Phase::Ended, Some(result.clone()))
-            }
+            // A result without the files would count if the agent died meanwhile.
+            State::Run(_) | State::Keeping { .. } if run.job.has_outputs => (Phase::Ended, None),
+            State::Run(RunMachine { end: Some(result), .. })
+            | State::Keeping { result }
+            | State::Removing { result } => (Phase::Ended, Some(result.clone())),
             State::Finished { result } => (Phase::Finished, Some(result.clone())),
         };
         let (task, round) = (run.job.task, Some(run.job.round));
@@ -355,11 +350,9 @@ impl Slot {
             Step::Signal(signal) => self.effects.push_back(Effect::Signal(signal)),
             Step::Sweep(signal) => self.effects.extend([Effect::Signal(signal), Effect::CheckTree]),
             Step::Over | Step::Withstood => {
-                if let Some(result) = machine.end.take() {
-                    run.state = State::Removing { result };
-                }
+                let close = machine.end.take().map(|result| run.close(result));
                 self.release_lease();
-                self.effects.push_back(Effect::Remove);
+                self.effects.push_back(close.unwrap_or(Effect::Remove));
             }
         }
     }

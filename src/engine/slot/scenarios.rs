@@ -1,6 +1,7 @@
 //! Scenarios of an agent, on virtual time, with a shell that does what each scenario says.
 #![cfg(test)]
 
+mod files;
 mod finish;
 mod lease;
 mod retire;
@@ -174,6 +175,7 @@ fn heard(controller: u64) -> ToAgent {
 
 fn job(number: u64) -> Job {
     Job {
+        files: None,
         task: TaskId::new(Wall::from_micros(number), [0; 5]),
         round: Round(0),
         tool: ToolName::new("t").unwrap(),
@@ -222,6 +224,7 @@ fn apply() -> Effect {
 fn an_agent_says_hello_and_then_asks_for_a_task() {
     let mut host = Host::starting();
     let hello = Heartbeat {
+        files: true,
         busy: false,
         run: None,
         ip: Some("127.0.0.1".to_owned()),

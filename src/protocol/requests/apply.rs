@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use super::{FromAgent, Kind, words};
 use crate::protocol::json::{self, ObjectWriter};
-use crate::protocol::{command, locations, source, task};
+use crate::protocol::{command, locations, source, task, task_files};
 use crate::types::{
-    Fields, PortName, Round, StepContext, StepName, StepRole, TaskCommand, TaskId, TaskRecord, TaskSource, ToolDigest,
-    ToolName,
+    Fields, PortName, Round, StepContext, StepName, StepRole, TaskCommand, TaskFiles, TaskId, TaskRecord, TaskSource,
+    ToolDigest, ToolName,
 };
 
 /// Requests a task.
@@ -32,6 +32,8 @@ pub struct Job {
     pub command: Option<Box<TaskCommand>>,
     /// The source of its program, if the agent fetches it.
     pub source: Option<Box<TaskSource>>,
+    /// The files that travel with it, if it names any.
+    pub files: Option<Arc<TaskFiles>>,
     /// The submitted fields.
     pub fields: Fields,
     /// The maximum delay of every report except that of the end.
@@ -107,8 +109,9 @@ impl Job {
             None => None,
         };
         let pin = fields.text(words::TOOL_DIGEST).and_then(|text| text.parse().ok());
+        let files = task_files::read(&fields).ok()?;
         fields.retain(|name, _| !task::is_ours(name));
-        Some(Self { task, round, tool, pin, command, source, fields, batch_delay, lease, step })
+        Some(Self { task, round, tool, pin, command, source, files, fields, batch_delay, lease, step })
     }
 }
 

@@ -33,6 +33,8 @@ pub struct Heartbeat {
     pub tools: Option<ToldTools>,
     /// The data for leases; `None` from an agent that does not support them.
     pub beat: Option<Beat>,
+    /// Whether it handles files that travel with a task. An agent that does not would ignore them.
+    pub files: bool,
     /// Its version, if it reports that.
     pub version: Option<Version>,
 }
@@ -140,6 +142,7 @@ impl Reader<'_> {
             replaces,
             tools: self.tools()?,
             beat: self.beat()?,
+            files: truth(&self.fields, words::TASK_FILES)? == Some(true),
             version: Version::read(&self.fields)?,
         })
     }
@@ -179,6 +182,9 @@ pub(in crate::protocol) fn write(heartbeat: &Heartbeat, writer: &mut ObjectWrite
     if let Some(Beat { number, kill_budget }) = heartbeat.beat {
         writer.literal(words::BEAT, number);
         writer.maybe(words::KILL_BUDGET, kill_budget.map(|budget| budget.as_millis()));
+    }
+    if heartbeat.files {
+        writer.literal(words::TASK_FILES, true);
     }
     if let Some(version) = &heartbeat.version {
         version.write(writer);

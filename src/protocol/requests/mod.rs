@@ -1,9 +1,7 @@
-//! The messages to the controller (document, section 2; facts, 1.2): a file for each request of a client and each message
-//! of an agent.
+//! The messages to the controller (document, section 2; facts, 1.2): a file for each request of a client and each message of an agent.
 //!
-//! Such a file has the [`Kind`]s of the request, with their words and parsers; the parsed data, if it is more than a value
-//! or two; the constructor of the request; and its answer, written and read. `engine/controller/requests/` has a file of
-//! the same name that carries it out, and `cli/` one with its command.
+//! Such a file has the [`Kind`]s of the request, its parsed data, its constructor, and its answer, written and read.
+//! `engine/controller/requests/` has a file of the same name that carries it out, and `cli/` one with its command.
 
 pub mod agents;
 pub mod apply;
@@ -11,6 +9,7 @@ pub mod down;
 pub mod drain;
 pub mod exit;
 pub mod explain;
+pub mod file;
 pub mod forget;
 pub mod gate;
 pub mod graph;
@@ -182,6 +181,10 @@ said! {
         ToolRemove(ToolName, Arc<str>) = tool::TOOL_REMOVE;
         /// The changes of the name of a tool.
         ToolLog(ToolName) = tool::TOOL_LOG;
+        /// A part of a file.
+        FilePut(Box<file::FilePut>) = file::FILE_PUT;
+        /// Ask for a part of a file of a task.
+        FileGet(tool::ToolGet) = file::FILE_GET;
         /// A location for the steps downstream of a running task.
         StepProviding(Box<step::Providing>) = step::STEP_PROVIDING;
         /// The early end of a step.

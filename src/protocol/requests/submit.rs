@@ -8,8 +8,8 @@ use super::{Ask, Code, Kind, Refusal, Request, Rules, json, words};
 use crate::protocol::command::Surroundings;
 use crate::protocol::json::ObjectWriter;
 use crate::protocol::typed::{bad, seconds};
-use crate::protocol::{address, command, policy, relations, source, task};
-use crate::types::{Fields, Policy, PolicyField, PushAddress, Relations, Scalar, TaskId, ToolName};
+use crate::protocol::{address, command, policy, relations, source, task, task_files};
+use crate::types::{Fields, Policy, PolicyField, PushAddress, Relations, Scalar, TaskFiles, TaskId, ToolName};
 
 /// Submits a task.
 pub const TASK_SUBMIT: Kind =
@@ -30,6 +30,8 @@ pub struct Submit {
     pub policy: Arc<Policy>,
     /// Its job and its dependencies, if it has any.
     pub relations: Option<Arc<Relations>>,
+    /// The files that travel with it, if it names any.
+    pub files: Option<Arc<TaskFiles>>,
     /// The submitted names that the service sets itself.
     pub ignored: Vec<String>,
     /// The names that look like fields of the service but are unknown: fields of a newer version, or mistyped. They become
@@ -95,12 +97,14 @@ fn read(mut fields: Fields, rules: &Rules) -> Result<Submit, Refusal> {
     });
     let policy = policy::read(&fields, rules.defaults.of(&tool))?;
     seconds(&fields, words::EXPECTED_DURATION)?;
+    let files = task_files::read(&fields)?;
+    let policy = task_files::require(policy, files.as_ref());
     let relations = relations::read(&fields, rules.submits.terms_max)?;
     if let Some(key) = fields.get(words::SUBMIT_KEY).filter(|key| key.as_text().is_none_or(str::is_empty)) {
         return Err(bad(words::SUBMIT_KEY, key, "a non-empty text, different for each task"));
     }
     let unknown = fields.iter().map(|(name, _)| name).filter(|name| is_unknown(name)).map(str::to_owned).collect();
-    Ok(Submit { tool, fields, address, parent, policy, relations, ignored, unknown })
+    Ok(Submit { tool, fields, address, parent, policy, relations, files, ignored, unknown })
 }
 
 /// The work of a task: its tool, or the built-in operation for commands.
@@ -147,6 +151,7 @@ fn is_unknown(name: &str) -> bool {
         || KNOWN.contains(&name)
         || command::WORDS.contains(&name)
         || source::WORDS.contains(&name)
+        || task_files::WORDS.contains(&name)
         || policy::field(name).is_some();
     of_our_form && !is_known
 }

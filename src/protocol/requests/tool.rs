@@ -175,7 +175,7 @@ impl Reader<'_> {
         ToolName::new(name).map_err(|error| Refusal::new(Code::BadOperation, format!("__OPERATION__ {error}")))
     }
 
-    fn digest(&self) -> Result<ToolDigest, Refusal> {
+    pub(super) fn digest(&self) -> Result<ToolDigest, Refusal> {
         let value = self.fields.get(words::TOOL_DIGEST).unwrap_or(&Scalar::Null);
         let digest = value.as_text().and_then(|text| text.parse().ok());
         digest.ok_or_else(|| bad(words::TOOL_DIGEST, value, "a SHA-256 of 64 hexadecimal digits in lower case"))
@@ -186,7 +186,8 @@ impl Reader<'_> {
         said.chars().map(|c| if c.is_control() { ' ' } else { c }).take(PERSON_BYTES_MAX).collect::<String>().into()
     }
 
-    fn tool_put(&self) -> Result<ToolPut, Refusal> {
+    /// A part that is put: the bytes of the whole, the place of the part in it, and its bytes.
+    pub(super) fn part(&self) -> Result<(u64, u64, Vec<u8>), Refusal> {
         let total = self.number(words::TOTAL)?.unwrap_or_default();
         let unreadable = || bad(words::BASE64, &Scalar::Text(String::new()), "bytes in base 64");
         let data = match self.fields.get(words::BASE64) {
@@ -196,12 +197,17 @@ impl Reader<'_> {
         let offset = self.number(words::OFFSET)?.unwrap_or_default();
         if offset.checked_add(data.len() as u64).is_none_or(|end| end > total) {
             let shown = Scalar::from(offset);
-            return Err(bad(words::OFFSET, &shown, "a place within the archive, whose bytes are in __TOTAL__"));
+            return Err(bad(words::OFFSET, &shown, "a place within the whole, whose bytes are in __TOTAL__"));
         }
+        Ok((total, offset, data))
+    }
+
+    fn tool_put(&self) -> Result<ToolPut, Refusal> {
+        let (total, offset, data) = self.part()?;
         Ok(ToolPut { tool: self.tool()?, digest: self.digest()?, total, offset, data, by: self.person() })
     }
 
-    fn tool_get(&self) -> Result<ToolGet, Refusal> {
+    pub(super) fn tool_get(&self) -> Result<ToolGet, Refusal> {
         let offset = self.number(words::OFFSET)?.unwrap_or_default();
         let is_doubted = truth(&self.fields, words::DOUBTED)?.unwrap_or_default();
         Ok(ToolGet { digest: self.digest()?, offset, is_doubted })
@@ -325,6 +331,8 @@ view! {
         limit: u64 = |fields| fields.count(words::LIMIT).unwrap_or_default();
         /// Whether the archive is complete.
         is_complete: bool = |fields| fields.flag(words::COMPLETE);
+        /// The identity of the folder of the store, or an empty text; for a file.
+        store: &str = |fields| fields.text(words::STORE).unwrap_or_default();
         /// A warning, or an empty text.
         warning: &str = |fields| fields.text(words::WARNING).unwrap_or_default();
     }

@@ -1,8 +1,8 @@
-//! Versions of tools that this machine lacks, fetched from the controller into `STATE_DIR/fetched/`.
+//! Versions of tools and inputs of tasks that this machine lacks, fetched from the controller into `STATE_DIR/fetched/`.
 //!
 //! | name | content |
 //! |---|---|
-//! | `<sha-256>` | a version whose bytes were found right |
+//! | `<sha-256>` | a version or a file whose bytes were found right |
 //! | `<sha-256>.part` | its first bytes; the process that fetches them holds the lock on this file |
 //! | `<sha-256>.used` | empty; its time is that of the last use |
 //!
@@ -13,10 +13,12 @@
 //! | the agent is killed | the next one continues behind the bytes that are there |
 //! | the complete bytes are wrong | they are dropped and fetched again, [`ATTEMPTS`] times in all |
 //!
+//! Files that are kept of a run go the other way ([`super::keep`]), also over that connection.
+//!
 //! This happens on the thread that prepares a run, over a connection of its own, which lasts as long as the fetch: heartbeats and
 //! leases of the agent continue meanwhile.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, Write as _};
 use std::os::fd::AsFd as _;
@@ -33,15 +35,18 @@ use super::AgentError;
 use crate::config::Config;
 use crate::protocol::agent;
 use crate::protocol::client::ReplyError;
+use crate::protocol::requests::file;
 use crate::protocol::requests::tool::{ToolGet, read_part};
 use crate::protocol::requests::{FromAgent, Sender};
 use crate::shell::archives::dir_in;
 use crate::shell::background::Bell;
 use crate::shell::endpoint::{Address, Outcome, Requester};
-use crate::shell::file_digest::digest_at;
+use crate::shell::file_digest::{digest_at, digest_of};
+use crate::shell::file_sender;
+use crate::shell::file_stamp::FileStamp;
 use crate::shell::tools::{Limits, ToolCache, ToolError, used_mark};
 use crate::shell::{clock, transport};
-use crate::types::{ToolDigest, ToolName};
+use crate::types::{FileName, ToolDigest, ToolName};
 
 /// How often a version is fetched whose bytes are wrong.
 const ATTEMPTS: usize = 3;
@@ -65,15 +70,32 @@ pub(super) fn tools(config: &Config, sender: Sender, tools_dir: PathBuf) -> Resu
     Ok((cache.with_fetched(fetched, dir_in(state_dir)), fetcher))
 }
 
-/// Fetches versions for one agent.
+/// A subject of a fetch.
+pub(super) enum Subject<'a> {
+    /// The archive of a tool.
+    Tool(&'a ToolName),
+    /// An input of a task.
+    File(&'a FileName),
+}
+
+impl std::fmt::Display for Subject<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Tool(tool) => write!(f, "tool {tool}"),
+            Self::File(name) => write!(f, "file {name}"),
+        }
+    }
+}
+
+/// Fetches versions and files for one agent, and sends files.
 pub(super) struct Fetcher {
     config: Config,
     sender: Sender,
     dir: PathBuf,
     /// The store of a controller of the same home.
     store: PathBuf,
-    /// The versions of that store that were found right.
-    right: Mutex<BTreeSet<ToolDigest>>,
+    /// The versions and files that were found right, with their stamps then.
+    right: Mutex<BTreeMap<ToolDigest, FileStamp>>,
     /// The differences that the log tells already.
     told: Mutex<BTreeSet<(ToolName, ToolDigest, ToolDigest)>>,
     stopped: Bell,
@@ -112,7 +134,7 @@ impl Fetcher {
     ///
     /// # Errors
     /// When the controller does not hand it out, or it cannot be written.
-    pub(super) fn fetch(&self, tool: &ToolName, digest: &ToolDigest, stop: &AtomicBool) -> Result<(), ToolError> {
+    pub(super) fn fetch(&self, what: &Subject<'_>, digest: &ToolDigest, stop: &AtomicBool) -> Result<(), ToolError> {
         self.stopped.take();
         if self.dir.join(digest.to_string()).exists() || self.is_in_store(digest) {
             return Ok(());
@@ -122,33 +144,108 @@ impl Fetcher {
         let Some(file) = self.lock(&part, digest, stop)? else { return Ok(()) };
         let mut connection = None;
         for attempt in 0..ATTEMPTS {
-            self.receive(&mut connection, (tool, digest), (&file, &part), attempt > 0, stop)?;
+            self.receive(&mut connection, (what, digest), (&file, &part), attempt > 0, stop)?;
             if digest_at(&part).map_err(failed)? == *digest {
                 File::create(used_mark(&self.dir, digest)).map_err(failed)?;
                 fs::rename(&part, self.dir.join(digest.to_string())).map_err(failed)?;
-                log::info!("fetched version {} of tool {tool}", digest.short());
+                log::info!("fetched version {} of {what}", digest.short());
                 self.make_room(digest);
                 return Ok(());
             }
-            log::warn!("version {} of tool {tool} has arrived with wrong bytes", digest.short());
+            log::warn!("version {} of {what} has arrived with wrong bytes", digest.short());
             file.set_len(0).map_err(failed)?;
         }
         let why = format!("version {} has arrived with wrong bytes {ATTEMPTS} times", digest.short());
-        Err(ToolError::NotFetched { tool: tool.clone(), why })
+        Err(ToolError::NotFetched { what: what.to_string(), why })
+    }
+
+    /// Opens an input of a task, after fetching it if necessary. A file on this machine whose bytes have changed is fetched again.
+    ///
+    /// # Errors
+    /// As [`Self::fetch`].
+    pub(super) fn open_file(&self, name: &FileName, digest: &ToolDigest, stop: &AtomicBool) -> Result<File, ToolError> {
+        let failed = |cause: io::Error| ToolError::io("read", &self.dir, cause);
+        for _ in 0..ATTEMPTS {
+            if let Some(file) = self.open_right(digest).map_err(failed)? {
+                return Ok(file);
+            }
+            self.fetch(&Subject::File(name), digest, stop)?;
+        }
+        if let Some(file) = self.open_right(digest).map_err(failed)? {
+            return Ok(file);
+        }
+        let why = format!("{} does not stay on this machine with its own bytes", digest.short());
+        Err(ToolError::NotFetched { what: Subject::File(name).to_string(), why })
+    }
+
+    fn open_right(&self, digest: &ToolDigest) -> io::Result<Option<File>> {
+        for (folder, is_own) in [(&self.dir, true), (&self.store, false)] {
+            let path = folder.join(digest.to_string());
+            let file = match File::open(&path) {
+                Ok(file) => file,
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                Err(error) => return Err(error),
+            };
+            if self.is_right(&file, digest)? {
+                if is_own {
+                    File::create(used_mark(&self.dir, digest))?;
+                }
+                return Ok(Some(file));
+            }
+            log::warn!("{} has other bytes than its name says", path.display());
+            if is_own {
+                fs::remove_file(&path)?;
+            }
+        }
+        Ok(None)
+    }
+
+    /// Whether a file has its own bytes. It is read once in each life of the agent, and again when it has changed.
+    fn is_right(&self, file: &File, digest: &ToolDigest) -> io::Result<bool> {
+        let stamp = FileStamp::from(&file.metadata()?);
+        let mut right = self.right.lock().unwrap_or_else(PoisonError::into_inner);
+        if right.get(digest) == Some(&stamp) {
+            return Ok(true);
+        }
+        let is_right = digest_of(file)? == *digest;
+        if is_right {
+            right.insert(*digest, stamp);
+        }
+        Ok(is_right)
+    }
+
+    /// Puts a file into the store of the controller.
+    ///
+    /// # Errors
+    /// When the controller does not take it, or the run was stopped, with a sentence.
+    pub(super) fn send_file(
+        &self,
+        file: &File,
+        (digest, bytes): (ToolDigest, u64),
+        stop: &AtomicBool,
+    ) -> Result<(), String> {
+        self.stopped.take();
+        let mut connection = None;
+        let sent = file_sender::send(file, (digest, bytes), &self.store, |put| {
+            let ask = file::put(put);
+            loop {
+                let frame = self.ask(&mut connection, ask.encode(), stop).map_err(|error| match error {
+                    ToolError::Stopped => "the run was ended before that".to_owned(),
+                    error => error.to_string(),
+                })?;
+                // A controller that does not answer is asked again, with the same part.
+                if let Some(frame) = frame {
+                    return ask.decode(&frame).map_err(|error| error.to_string());
+                }
+            }
+        });
+        sent.map(drop).map_err(|error| error.to_string())
     }
 
     /// Whether the controller of the same home has the version: it is read from its store then.
     fn is_in_store(&self, digest: &ToolDigest) -> bool {
         let path = self.store.join(digest.to_string());
-        if !path.exists() {
-            return false;
-        }
-        let mut right = self.right.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_right = right.contains(digest) || digest_at(&path).is_ok_and(|found| found == *digest);
-        if is_right {
-            right.insert(*digest);
-        }
-        is_right
+        File::open(&path).and_then(|file| self.is_right(&file, digest)).unwrap_or_default()
     }
 
     /// The locked file for the first bytes; `None` if the version has arrived meanwhile.
@@ -184,22 +281,25 @@ impl Fetcher {
     fn receive(
         &self,
         connection: &mut Option<Requester>,
-        (tool, digest): (&ToolName, &ToolDigest),
+        (what, digest): (&Subject<'_>, &ToolDigest),
         (mut file, part): (&File, &Path),
         is_doubted: bool,
         stop: &AtomicBool,
     ) -> Result<(), ToolError> {
         let failed = |cause: io::Error| ToolError::io("write", part, cause);
-        let refused = |why: String| ToolError::NotFetched { tool: tool.clone(), why };
+        let refused = |why: String| ToolError::NotFetched { what: what.to_string(), why };
         loop {
             let offset = file.metadata().map_err(failed)?.len();
             // Only the first part of another attempt has the controller check its version.
             let get = ToolGet { digest: *digest, offset, is_doubted: is_doubted && offset == 0 };
-            let Some(frame) = self.ask(connection, get, stop)? else { continue };
+            let body = agent::encode(&self.sender, &FromAgent::ToolGet(get));
+            let Some(frame) = self.ask(connection, body, stop)? else { continue };
             match read_part(&frame) {
                 Ok((at, total, data)) if at == offset => {
                     if let Err(cause) = file.write_all(&data) {
-                        let _ = file.set_len(offset);
+                        // A part that nothing continues would keep a full disk full.
+                        let _ = file.set_len(0);
+                        let _ = fs::remove_file(part);
                         return Err(failed(cause));
                     }
                     // Bytes beyond the end are wrong too, which the digest tells.
@@ -214,11 +314,11 @@ impl Fetcher {
         }
     }
 
-    /// Asks for a part; `None` if there is no answer in time.
+    /// Sends a request; `None` if there is no answer in time.
     fn ask(
         &self,
         connection: &mut Option<Requester>,
-        get: ToolGet,
+        body: Vec<u8>,
         stop: &AtomicBool,
     ) -> Result<Option<Vec<u8>>, ToolError> {
         if stop.load(Ordering::Relaxed) {
@@ -226,7 +326,7 @@ impl Fetcher {
         }
         let endpoint = transport::agent_endpoint(&self.config);
         let unreachable = |cause: &dyn std::fmt::Display| {
-            ToolError::io("fetch a tool from", Path::new(&endpoint), io::Error::other(cause.to_string()))
+            ToolError::io("exchange files with", Path::new(&endpoint), io::Error::other(cause.to_string()))
         };
         let requester = match connection {
             Some(requester) => requester,
@@ -235,7 +335,6 @@ impl Fetcher {
                 connection.insert(transport::client(&self.config, &address).map_err(|error| unreachable(&error))?)
             }
         };
-        let body = agent::encode(&self.sender, &FromAgent::ToolGet(get));
         match requester.exchange_repeatable(body, clock::now().mono + PART_WAIT, Some(self.stopped.as_fd())) {
             Outcome::Answer(mut frames) => Ok(frames.pop()),
             Outcome::Denied(denial) => Err(unreachable(&denial)),

@@ -3,18 +3,19 @@
 //! A run of a small tool gets the restored folder of an earlier run, if there is a spare one. Otherwise a known and small
 //! tool is placed on the loop itself, because a thread would cost more than the copy. A thread does everything else, and
 //! the first unpacking of a tool in any case, so that a kill is obeyed meanwhile. A program that the agent fetches is a tool
-//! as soon as it is there ([`super::sources`]).
+//! as soon as it is there ([`super::sources`]). The same thread keeps the files of a run that has ended ([`super::keep`]).
 
 use std::error::Error;
 use std::io;
 use std::net::IpAddr;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::fetch::Fetcher;
+use super::fetch::{Fetcher, Subject};
 use super::sources::{self, Halt, SourceTools};
+use super::{inputs, keep};
 use crate::engine::slot::Failure;
 use crate::protocol::info;
 use crate::protocol::requests::apply::Job;
@@ -23,7 +24,7 @@ use crate::shell::background::Background;
 use crate::shell::stdio::{self, Streams};
 use crate::shell::tools::{ToolCache, ToolError, ToolSnapshot, ToolVersion};
 use crate::shell::workspace::{DirPool, OutFolder, Remover, TaskDir, TrashRemainder, Workspace, WorkspaceError};
-use crate::types::{ExitCode, TaskCommand, TaskId};
+use crate::types::{ExitCode, KeptFiles, TaskCommand, TaskId};
 
 /// Limits for copying on the loop: less than a millisecond's worth.
 const INLINE_ENTRIES_MAX: u64 = 32;
@@ -60,11 +61,13 @@ pub(super) struct Preparation {
     pub(super) no_tool: Arc<ToolSnapshot>,
     pub(super) controller: String,
     pub(super) ip: IpAddr,
+    /// Bytes of the files of one run that are kept.
+    pub(super) out_files_bytes_max: u64,
 }
 
 impl Preparation {
     fn is_quick(&self, job: &Job) -> bool {
-        if has_large_inputs(job) {
+        if has_large_inputs(job) || job.files.is_some() {
             return false;
         }
         if job.command.is_some() {
@@ -132,7 +135,7 @@ impl Preparation {
         loop {
             let version = self.version(job, u64::MAX)?;
             if let Some(digest) = &version.fetched {
-                self.fetcher.fetch(&version.tool, digest, stop)?;
+                self.fetcher.fetch(&Subject::Tool(&version.tool), digest, stop)?;
             }
             match self.cache.place(&version, into, stop) {
                 // It was removed to make room for another one, or was damaged.
@@ -166,6 +169,10 @@ impl Preparation {
         if job.step.is_some() {
             dir.make_step_folders().map_err(|error| unprepared(&error))?;
         }
+        if let Some(files) = &job.files {
+            // The folder of a task with files is not kept for another task.
+            return inputs::place(&self.fetcher, (job, files), dir, halt.flag());
+        }
         if let Some(tool) = self.snapshot(job) {
             dir.keep_for(&tool, job.step.is_some());
         }
@@ -186,6 +193,11 @@ impl Preparation {
         };
         let placed = tools.place(&job.tool, dir.path(), halt.flag()).map(drop).map_err(failed);
         placed.map_err(|failure| Failure { exit_code: sources::exit_code(failure.exit_code), ..failure })
+    }
+
+    fn keep(&self, job: &Job, folder: &OwnedFd, halt: &Halt) -> KeptFiles {
+        let Some(files) = &job.files else { return KeptFiles::default() };
+        keep::keep(&self.fetcher, (job, files), folder, self.out_files_bytes_max, halt.flag())
     }
 
     /// Makes what only this task of a step has. It comes last: a folder that is kept for the next task does not contain it.
@@ -252,6 +264,18 @@ fn is_full(error: &(dyn Error + 'static)) -> bool {
     error.downcast_ref::<io::Error>().is_some_and(full) || error.source().is_some_and(is_full)
 }
 
+/// Work for the thread. An agent has one run, which is never prepared and kept at once.
+enum Work {
+    Prepare(Job, Arc<Halt>),
+    Keep(Job, OwnedFd, Arc<Halt>),
+}
+
+/// The result of the thread.
+pub(super) enum Done {
+    Prepared(Box<Outcome>),
+    Kept(TaskId, KeptFiles),
+}
+
 /// The result of a preparation.
 pub(super) struct Outcome {
     pub(super) task: TaskId,
@@ -262,7 +286,7 @@ pub(super) struct Outcome {
 /// Prepares runs: quick ones at once, others on a thread of its own.
 pub(super) struct Preparer {
     preparation: Arc<Preparation>,
-    thread: Background<(Job, Arc<Halt>), Outcome>,
+    thread: Background<Work, Done>,
 }
 
 impl Preparer {
@@ -271,8 +295,11 @@ impl Preparer {
     pub(super) fn start(preparation: Preparation) -> std::io::Result<Self> {
         let preparation = Arc::new(preparation);
         let its_preparation = Arc::clone(&preparation);
-        let thread = Background::start("prepare", move |(job, halt): (Job, Arc<Halt>), done| {
-            done(its_preparation.prepare(&job, &halt, None));
+        let thread = Background::start("prepare", move |work, done| {
+            done(match work {
+                Work::Prepare(job, halt) => Done::Prepared(Box::new(its_preparation.prepare(&job, &halt, None))),
+                Work::Keep(job, folder, halt) => Done::Kept(job.task, its_preparation.keep(&job, &folder, &halt)),
+            });
         })?;
         Ok(Self { preparation, thread })
     }
@@ -286,7 +313,7 @@ impl Preparer {
     ) -> Option<Outcome> {
         // Its client may be stopped, and the loop would wait for it.
         let is_waiting = awaited_streams(job).is_some();
-        let mut dir_pool = dir_pool.filter(|_| !is_waiting && !has_large_inputs(job));
+        let mut dir_pool = dir_pool.filter(|_| !is_waiting && !has_large_inputs(job) && job.files.is_none());
         if let Some((dir_pool, remover)) = &mut dir_pool
             && let Some(outcome) = self.preparation.reuse(job, dir_pool, remover)
         {
@@ -295,11 +322,16 @@ impl Preparer {
         if !is_waiting && self.preparation.is_quick(job) {
             return Some(self.preparation.prepare(job, halt, dir_pool.map(|(dir_pool, _)| dir_pool)));
         }
-        self.thread.give((job.clone(), Arc::clone(halt)));
+        self.thread.give(Work::Prepare(job.clone(), Arc::clone(halt)));
         None
     }
 
-    /// Wakes a preparation that waits, after its stop was set.
+    /// Keeps the files of a run whose processes have ended, which starts in this folder. The outcome comes later.
+    pub(super) fn keep(&self, job: &Job, folder: OwnedFd, halt: &Arc<Halt>) {
+        self.thread.give(Work::Keep(job.clone(), folder, Arc::clone(halt)));
+    }
+
+    /// Wakes work that waits, after its stop was set.
     pub(super) fn interrupt(&self) {
         self.preparation.fetcher.interrupt();
     }
@@ -311,7 +343,7 @@ impl Preparer {
     }
 
     /// The result of the thread.
-    pub(super) fn poll_outcome(&self) -> Option<Outcome> {
+    pub(super) fn poll_done(&self) -> Option<Done> {
         self.thread.poll()
     }
 }

@@ -1,6 +1,7 @@
 //! The system's side of an agent's one run: folder, process, remains. The engine decides, this obeys.
 
 mod inherited;
+mod preparing;
 mod removal;
 
 use std::net::IpAddr;
@@ -12,7 +13,7 @@ use std::time::Duration;
 
 use super::AgentError;
 use super::command::{CommandStart, CommandStarter, NotStarted};
-use super::preparation::{Outcome, Preparation, Prepared, Preparer, STDERR, STDOUT, failure, unprepared};
+use super::preparation::{Preparation, Prepared, Preparer, STDERR, STDOUT, failure};
 use super::serving::Serving;
 use super::sources::{Halt, SourceTools};
 use super::{ending, fetch, leftovers};
@@ -106,6 +107,7 @@ impl Runner {
             no_tool: Arc::new(ToolSnapshot::empty(ToolName::command())),
             controller: controller.clone(),
             ip,
+            out_files_bytes_max: config.tools.out_files_bytes_max,
         };
         let preparer = Preparer::start(preparation)?;
         let agent = ProcessId::own().map_err(std::io::Error::from)?;
@@ -171,7 +173,7 @@ impl Runner {
     pub(super) fn run(&mut self, now: Now, effect: Effect, slot: &mut Slot) {
         match effect {
             Effect::Prepare(job) => self.prepare(*job, slot),
-            Effect::AbortPrepare => {
+            Effect::AbortPrepare | Effect::AbortKeep => {
                 if let Some(run) = &self.run {
                     run.halt.set();
                     self.preparer.interrupt();
@@ -192,6 +194,7 @@ impl Runner {
                 let Rest { left, reaped } = self.processes.look();
                 slot.handle_tree(now, left, reaped);
             }
+            Effect::Keep => self.keep(slot),
             Effect::Remove => {
                 self.remove();
                 slot.handle_removed(clock::now_with_suspend());
@@ -214,46 +217,6 @@ impl Runner {
                 unreachable!("{effect:?} does not concern the run")
             }
         }
-    }
-
-    fn prepare(&mut self, job: Job, slot: &mut Slot) {
-        // The record is written before the folder is made. Otherwise an agent could die and leave an unknown folder, or
-        // another agent could take the folder for that of a dead agent.
-        let record = self.record_of(&job, None);
-        let recorded = self.record.write(&record).map_err(|error| unprepared(&error));
-        let halt = Halt::new(job.source.is_some()).map(Arc::new);
-        let (halt, recorded) = match halt {
-            Ok(halt) => (halt, recorded),
-            Err(error) => (Arc::default(), Err(failure(&error))),
-        };
-        let dir_pool = self.dir_pool.as_mut().map(|dir_pool| (dir_pool, &self.remover));
-        let outcome = match recorded {
-            Ok(()) => self.preparer.begin(&job, &halt, dir_pool),
-            Err(failure) => Some(Outcome { task: job.task, prepared: None, outcome: Err(failure) }),
-        };
-        self.run = Some(Run { job, halt, is_prepared: false, folder: None });
-        if let Some(outcome) = outcome {
-            self.take(outcome, slot);
-        }
-    }
-
-    /// Takes the result of the preparing thread.
-    pub(super) fn prepared(&mut self, slot: &mut Slot) {
-        while let Some(outcome) = self.preparer.poll_outcome() {
-            self.take(outcome, slot);
-        }
-    }
-
-    fn take(&mut self, outcome: Outcome, slot: &mut Slot) {
-        let Some(run) = self.run.as_mut().filter(|run| run.job.task == outcome.task) else {
-            unreachable!("a preparation of task {} without its run", outcome.task)
-        };
-        run.folder = outcome.prepared;
-        run.is_prepared = true;
-        if outcome.outcome.as_ref().is_err_and(|failure| failure.exit_code == ExitCode::TOOL_MISSING) {
-            self.missed = Some(run.job.tool.clone());
-        }
-        slot.handle_prepared(clock::now_with_suspend(), outcome.outcome);
     }
 
     /// The tool that a run has not found since the last call.

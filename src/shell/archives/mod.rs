@@ -1,9 +1,10 @@
-//! The archives of tools that the controller holds: `STATE_DIR/archives/`.
+//! The archives of tools, and the files of tasks, that the controller holds: `STATE_DIR/archives/`.
 //!
 //! | name | content |
 //! |---|---|
-//! | `<sha-256>` | a version: complete, synced, and only ever replaced by the same bytes |
-//! | `incoming/<sha-256>` | the first part of a pushed version |
+//! | `<sha-256>` | a version, or a file: complete, synced, and only ever replaced by the same bytes |
+//! | `incoming/<sha-256>` | the first part of a pushed version, or of a file that is put |
+//! | `incoming/<sha-256>.<process>` | a file that a process of the same machine puts there itself; it is renamed when it is complete |
 //! | `<sha-256>.damaged` | a version whose bytes have changed; it is never served |
 //! | `log` | the pushed names: a line for each change, appended and synced |
 //! | `.new` | a version that is being copied from the tools folder |
@@ -17,6 +18,7 @@ mod log;
 mod pushes;
 mod reads;
 mod thread;
+mod uploads;
 mod watch;
 
 use std::collections::BTreeMap;
@@ -37,7 +39,8 @@ use crate::protocol::code::Code;
 use crate::protocol::{Refusal, tool_manifest};
 use crate::types::{ToolDigest, ToolManifest, ToolName};
 
-const INCOMING: &str = "incoming";
+/// Where a version or a file is while it is incomplete.
+pub(in crate::shell) const INCOMING: &str = "incoming";
 
 /// The folder of the store in a state folder.
 #[must_use]
@@ -54,6 +57,7 @@ struct ArchiveStore {
     /// The versions that were found right, with their files then.
     verified: BTreeMap<ToolDigest, FileStamp>,
     log: log::PushLog,
+    uploads: uploads::Uploads,
 }
 
 impl ArchiveStore {
@@ -62,12 +66,19 @@ impl ArchiveStore {
         let dir = dir_in(state_dir);
         DirBuilder::new().mode(0o700).recursive(true).create(dir.join(INCOMING))?;
         let log = log::PushLog::open(&dir)?;
-        Ok(Self { dir, tools_dir, limits, verified: BTreeMap::new(), log })
+        let (verified, uploads) = (BTreeMap::new(), BTreeMap::new());
+        let store = Self { dir, tools_dir, limits, verified, log, uploads };
+        store.remove_abandoned()?;
+        Ok(store)
     }
 
     /// The versions, the pushed names and the identity of the tools folder.
     fn stored(&self) -> io::Result<StoredTools> {
-        let mut stored = StoredTools { folder: folder_identity(&self.tools_dir), ..StoredTools::default() };
+        let mut stored = StoredTools {
+            folder: folder_identity(&self.tools_dir),
+            store: folder_identity(&self.dir),
+            ..StoredTools::default()
+        };
         for entry in fs::read_dir(&self.dir)? {
             let entry = entry?;
             let digest = entry.file_name().to_str().and_then(|name| name.parse::<ToolDigest>().ok());

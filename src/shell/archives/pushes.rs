@@ -1,20 +1,16 @@
-//! Pushed archives: parts of them are appended until the archive is complete.
+//! Pushed archives: parts of them are appended until they are complete ([`super::uploads`]).
 
 use std::fs::{self, File};
-use std::io::{self, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
-use std::path::PathBuf;
+use std::io;
 
-use super::{ArchiveStore, INCOMING, digest_of, refused};
+use super::uploads::append;
+use super::{ArchiveStore, digest_of, refused};
 use crate::engine::controller::Written;
 use crate::protocol::Refusal;
 use crate::protocol::code::Code;
 use crate::protocol::requests::tool::{ToolLogRow, ToolPut};
 use crate::shell::clock;
 use crate::types::{HeldTool, ToolName};
-
-/// Archives that may be incomplete at the same time; the one that has waited longest for its next part makes room.
-const INCOMING_MAX: usize = 16;
 
 impl ArchiveStore {
     /// Writes a part, unless it does not begin where the earlier ones end.
@@ -26,12 +22,12 @@ impl ArchiveStore {
         if self.is_right(&put.digest).map_err(failed)? {
             return self.name(put);
         }
-        let path = self.dir.join(INCOMING).join(put.digest.to_string());
-        let end = self.append(&path, put).map_err(failed)?;
+        let path = self.incoming(&put.digest);
+        self.reserve(&put.digest, put.total, u64::MAX)?;
+        let (file, _, end) = append(&path, (put.total, put.offset), &put.data).map_err(failed)?;
         if end < put.total {
             return Ok(Written::Part(end));
         }
-        let file = File::open(&path).map_err(failed)?;
         if digest_of(&file).map_err(failed)? != put.digest {
             fs::remove_file(&path).map_err(failed)?;
             let message = format!(
@@ -48,41 +44,6 @@ impl ArchiveStore {
         }
         self.publish(&path, &put.digest).map_err(failed)?;
         self.name(put)
-    }
-
-    /// Number of bytes that are there after this part.
-    fn append(&self, path: &PathBuf, put: &ToolPut) -> io::Result<u64> {
-        if !path.exists() {
-            self.make_room()?;
-        }
-        let mut file = fs::OpenOptions::new().append(true).create(true).mode(0o600).open(path)?;
-        let end = file.metadata()?.len();
-        if end > put.total {
-            file.set_len(0)?;
-            return Ok(0);
-        }
-        if end != put.offset || put.data.is_empty() {
-            return Ok(end);
-        }
-        if let Err(error) = file.write_all(&put.data) {
-            file.set_len(end)?;
-            return Err(error);
-        }
-        Ok(end + put.data.len() as u64)
-    }
-
-    fn make_room(&self) -> io::Result<()> {
-        let entries = fs::read_dir(self.dir.join(INCOMING))?;
-        let aged = entries.filter_map(|entry| {
-            let entry = entry.ok()?;
-            Some((entry.metadata().ok()?.modified().ok()?, entry.path()))
-        });
-        let mut aged: Vec<_> = aged.collect();
-        aged.sort();
-        for (_, path) in aged.iter().take((aged.len() + 1).saturating_sub(INCOMING_MAX)) {
-            fs::remove_file(path)?;
-        }
-        Ok(())
     }
 
     /// The name stands for the archive from here on.

@@ -74,11 +74,9 @@ impl ArchiveStore {
             is_lost,
             refusal: Refusal::new(Code::NotAllowed, message),
         };
-        let failed =
-            |error: io::Error| failure(false, format!("the controller cannot read the archive {digest}: {error}"));
+        let failed = |error: io::Error| failure(false, format!("the controller cannot read {digest}: {error}"));
         if !self.is_right(&digest).map_err(failed)? {
-            let message =
-                format!("the archive {digest} of a tool is missing in the store of the controller, or damaged");
+            let message = format!("{digest} is missing in the store of the controller, or damaged there");
             return Err(failure(true, message));
         }
         let file = File::open(self.path(&digest)).map_err(failed)?;

@@ -108,6 +108,7 @@ fn carry_out(store: &mut ArchiveStore, order: ToolOrder) -> Option<(ToolOutcome,
             return Some((ToolOutcome::Taken(tool, taken.held), taken.seen));
         }
         ToolOrder::Write(ticket, put) => ToolOutcome::Written(ticket, store.write(&put)),
+        ToolOrder::WriteFile(ticket, put, room) => ToolOutcome::FileWritten(ticket, store.write_file(&put, room)),
         ToolOrder::Read { ticket, digest, offset, limit, is_doubted } => {
             ToolOutcome::Read(ticket, store.read((digest, offset), limit, is_doubted))
         }

@@ -101,6 +101,7 @@ pub(super) fn engine(config: &Config) -> Settings {
             archive_bytes_max: config.archive.packed_bytes_max,
             part_bytes: config.tools.part_bytes,
             parts_max: config.tools.parts_max,
+            store_bytes_max: config.tools.store_bytes_max,
         },
     }
 }

@@ -4,7 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::archive::{ArchiveError, Fault};
-use crate::types::{ExitCode, ToolName};
+use crate::types::ExitCode;
 
 /// A tool that could not be placed. The text names the file and the cause; [`ToolError::exit_code`] is what the client
 /// sees.
@@ -44,11 +44,11 @@ pub enum ToolError {
         /// The archive.
         archive: PathBuf,
     },
-    /// The controller does not hand out the version that the task has pinned.
-    #[error("tool {tool} cannot be fetched from the controller: {why}")]
+    /// The controller does not hand out the version that the task has pinned, or a file.
+    #[error("{what} cannot be fetched from the controller: {why}")]
     NotFetched {
-        /// The tool.
-        tool: ToolName,
+        /// The tool or the file.
+        what: String,
         /// The reason, as a sentence without a full stop.
         why: String,
     },

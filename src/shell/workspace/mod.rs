@@ -39,6 +39,7 @@ use rustix::io::Errno;
 pub use dir_pool::DirPool;
 pub use out_folders::{OutFolder, OutKeeper, OutLimits};
 pub use remover::{Remover, TrashRemainder};
+pub(in crate::shell) use tail::open_regular;
 use tail::tail_of;
 pub use tail::{Tail, TailLimit};
 
@@ -91,6 +92,23 @@ pub enum ToolFolder<'a> {
     Kept(BorrowedFd<'a>),
     /// Opened for one start.
     Opened(OwnedFd),
+}
+
+impl ToolFolder<'_> {
+    /// The folder, for a thread.
+    ///
+    /// # Errors
+    /// When descriptors have run out.
+    pub fn into_owned(self) -> Result<OwnedFd, WorkspaceError> {
+        match self {
+            Self::Opened(folder) => Ok(folder),
+            Self::Kept(folder) => folder.try_clone_to_owned().map_err(|source| WorkspaceError {
+                action: "open",
+                path: PathBuf::from("the folder of a tool"),
+                source,
+            }),
+        }
+    }
 }
 
 impl AsFd for ToolFolder<'_> {

@@ -30,7 +30,7 @@ pub struct Tail {
 ///
 /// A file with a second name is refused as well. A hard link, like a symbolic one, can lead to another file's content: the
 /// kernel's own protection against that is a setting, and does not apply to root.
-pub(super) fn open_regular(folder: BorrowedFd<'_>, folders: &[&str], name: &str) -> Result<File> {
+pub(in crate::shell) fn open_regular(folder: BorrowedFd<'_>, folders: &[&str], name: &str) -> Result<File> {
     // NONBLOCK: opening a named pipe would wait for a writer.
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let path = [folders, &[name]].concat().join("/");

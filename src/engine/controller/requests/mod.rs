@@ -6,6 +6,7 @@ mod down;
 mod drain;
 mod exit;
 mod explain;
+mod file;
 mod forget;
 mod gate;
 mod graph;
@@ -86,6 +87,8 @@ impl Controller {
             Request::StepProviding(providing) => answer(self.provide(now, *providing)),
             Request::StepComplete(graph, step) => answer(self.complete_step(now, graph, &step)),
             Request::ToolPut(put) => self.put_tool(ticket, put),
+            Request::FilePut(put) => self.put_file(ticket, put),
+            Request::FileGet(get) => self.get_file(ticket, get),
             Request::ToolList(page) => self.list_tools(ticket, page),
             Request::ToolShow(tool) => self.show_tool(ticket, &tool),
             Request::ToolRemove(tool, by) => self.remove_tool(ticket, tool, by),

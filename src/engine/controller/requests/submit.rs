@@ -83,6 +83,7 @@ impl Controller {
             let message = format!("{} is {at}, which has passed; use a later moment", words::END_BEFORE);
             return Err(Refusal::new(Code::BadField, message));
         }
+        self.check_files(&submit)?;
         if !submit.ignored.is_empty() {
             warnings.push(format!("the service sets {} itself; ignored", submit.ignored.join(", ")));
         }
@@ -105,6 +106,7 @@ impl Controller {
             parent,
             unmet: (0..).take(terms).collect(),
             relations: submit.relations,
+            files: submit.files,
             ..TaskRecord::accepted(id, submit.tool, submitted, submit.policy, now.wall)
         };
         if let Some(parent) = parent {

@@ -11,6 +11,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use super::file::DROP_DELAY;
 use super::{Answer, Code, Controller, Effect, Page, Refusal, Reply, Request, Ticket, Timer};
 use crate::engine::controller::StoredTools;
 use crate::engine::controller::effect::ConnectionId;
@@ -40,6 +41,8 @@ pub(in crate::engine::controller) struct ArchiveWork {
     pub(in crate::engine::controller) reads: ToolReads,
     /// The identity of the controller's own tools folder, for agents.
     pub(in crate::engine::controller) folder: Option<Arc<str>>,
+    /// The identity of the folder of the store, for those that have files to put there.
+    pub(super) store: Option<Arc<str>>,
 }
 
 impl Controller {
@@ -52,6 +55,7 @@ impl Controller {
     /// Takes the archives back that an earlier controller has stored.
     pub(in crate::engine::controller) fn restore_catalog(&mut self, now: Now, stored: StoredTools) {
         self.archives.folder = stored.folder;
+        self.archives.store = stored.store;
         for (digest, size) in stored.held {
             self.tasks.catalog_mut().hold(digest, size);
         }
@@ -84,6 +88,7 @@ impl Controller {
                 self.resume_postponed(now);
             }
             ToolOutcome::Written(ticket, written) => self.written(now, ticket, written),
+            ToolOutcome::FileWritten(ticket, written) => self.file_written(ticket, written),
             ToolOutcome::Read(ticket, read) => self.read(now, ticket, read),
             ToolOutcome::Removed(ticket, tool, removed) => {
                 if removed.is_ok() {
@@ -114,7 +119,7 @@ impl Controller {
         self.settle(now);
     }
 
-    fn tell(&mut self, ticket: Ticket, reply: Result<Reply, Refusal>) {
+    pub(super) fn tell(&mut self, ticket: Ticket, reply: Result<Reply, Refusal>) {
         self.tasks.effects.push_back(Effect::Reply(ticket, reply.unwrap_or_else(Reply::Refused)));
     }
 
@@ -161,7 +166,8 @@ impl Controller {
 
     /// A version is missing in the store, or damaged there.
     fn lose_tool(&mut self, now: Now, digest: &ToolDigest) {
-        self.journal.warn(format!("the archive {digest} of a tool is missing in the store, or damaged there"));
+        self.journal
+            .warn(format!("{digest}, a file or the archive of a tool, is missing in the store, or damaged there"));
         for tool in self.tasks.catalog_mut().lose(digest) {
             // The folder may still have it.
             if self.tasks.catalog().is_in_folder(&tool) && self.tasks.catalog_mut().set_stale(&tool) {
@@ -344,15 +350,15 @@ impl Controller {
     /// An agent asks for a part of a version.
     pub(super) fn get_tool(&mut self, ticket: Ticket, agent: &AgentId, get: ToolGet) -> Answer {
         let Some(total) = self.tasks.catalog().size(&get.digest) else {
-            let message = format!("the controller does not hold the archive {} of a tool any more", get.digest);
+            let message = format!("the controller does not hold {} any more", get.digest);
             return Reply::Refused(Refusal::new(Code::NotAllowed, message)).into();
         };
-        self.archives.reads.add(ticket, agent, get, total);
+        self.archives.reads.add(ticket, Some(agent), get, total);
         self.read_next();
         Answer::Later
     }
 
-    fn read_next(&mut self) {
+    pub(super) fn read_next(&mut self) {
         while let Some((ticket, ToolGet { digest, offset, is_doubted })) =
             self.archives.reads.next(self.settings.tools.parts_max)
         {
@@ -364,6 +370,9 @@ impl Controller {
 
     /// Sets the time at which versions are removed that nothing needs any more.
     pub(in crate::engine::controller) fn plan_discards(&mut self, now: Now) {
+        for digest in self.tasks.catalog_mut().take_dropped() {
+            self.timers.set(Timer::ToolDiscard(digest), now.mono + DROP_DELAY);
+        }
         for digest in self.tasks.catalog_mut().take_unneeded() {
             self.timers.set(Timer::ToolDiscard(digest), now.mono + self.settings.tools.keep);
         }

@@ -12,7 +12,7 @@ fn tool(name: &str) -> ToolName {
 }
 
 /// Version number `n` of any tool.
-fn version(n: u8) -> ToolDigest {
+pub(super) fn version(n: u8) -> ToolDigest {
     ToolDigest::new([n; 32])
 }
 
@@ -28,7 +28,7 @@ impl World {
         }
     }
 
-    fn carried_out(&mut self, outcome: ToolOutcome) {
+    pub(super) fn carried_out(&mut self, outcome: ToolOutcome) {
         self.controller.handle_tool(self.now, outcome);
         self.settle();
     }
@@ -76,7 +76,7 @@ impl World {
         }
     }
 
-    fn orders(&mut self) -> Vec<ToolOrder> {
+    pub(super) fn orders(&mut self) -> Vec<ToolOrder> {
         std::mem::take(&mut self.tool_orders)
     }
 }

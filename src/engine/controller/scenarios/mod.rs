@@ -9,6 +9,7 @@ mod dispatch;
 mod down;
 mod explain;
 mod family;
+mod files;
 mod forget;
 mod full_disks;
 mod gates;
@@ -244,7 +245,12 @@ impl World {
 
     /// The archives that the shell would find in its store.
     fn stored_tools(&self) -> StoredTools {
-        StoredTools { held: self.archives.clone().into_iter().collect(), pushed: self.pushed.clone(), folder: None }
+        StoredTools {
+            held: self.archives.clone().into_iter().collect(),
+            pushed: self.pushed.clone(),
+            folder: None,
+            store: None,
+        }
     }
 
     fn stored_graph(&self, graph: GraphId, row: &GraphRow) -> StoredGraph {

@@ -105,6 +105,7 @@ fn a_search_goes_slice_by_slice() {
             address: None,
             parent: None,
             relations: None,
+            files: None,
             policy: Arc::default(),
             ignored: Vec::new(),
             unknown: Vec::new(),

@@ -1,4 +1,4 @@
-//! The versions of tools that unfinished tasks have pinned.
+//! The versions of tools that unfinished tasks have pinned, and the files that tasks name.
 
 use super::{Catalog, Tasks};
 use crate::types::{Now, Phase, TaskId, TaskRecord, ToolDigest, ToolName};
@@ -38,6 +38,13 @@ impl Tasks {
         self.pin(now, &tool, digest);
     }
 
+    /// A task names other files than before.
+    pub(super) fn rename_files(&mut self, before: &[ToolDigest], after: &[ToolDigest]) {
+        // In this order, so that a file that stays is not taken for one that none names.
+        after.iter().for_each(|digest| self.catalog.name_file(*digest));
+        before.iter().for_each(|digest| self.catalog.unname_file(*digest));
+    }
+
     /// A task with this pin has changed its phase.
     pub(super) fn move_pin(&mut self, now: Now, pin: Option<(ToolName, ToolDigest)>, before: Phase, after: Phase) {
         let Some((tool, digest)) = pin else { return };
@@ -48,6 +55,14 @@ impl Tasks {
             _ => {}
         }
     }
+}
+
+/// The files that a task names: its inputs, and those that are kept of its last run if it has finished.
+pub(super) fn files_of(record: &TaskRecord) -> Vec<ToolDigest> {
+    let Some(files) = &record.files else { return Vec::new() };
+    let result = record.result().filter(|_| record.phase() == Phase::Finished);
+    let kept = result.and_then(|result| result.files.as_ref()).into_iter().flat_map(|kept| &kept.files);
+    files.inputs.iter().map(|input| input.digest).chain(kept.map(|file| file.digest)).collect()
 }
 
 /// A task that is retried gets the present version of its tool, if its own one has not been kept.

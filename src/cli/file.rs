@@ -1,0 +1,125 @@
+//! The files that a client sends with a task: `--in` and `--out` of `llts submit` and `llts run`.
+
+use std::fs::File;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::Args;
+
+use super::exit::Failure;
+use crate::client::{Client, ClientError};
+use crate::config::Config;
+use crate::protocol::requests::file;
+use crate::protocol::requests::submit::Submission;
+use crate::protocol::task_files;
+use crate::protocol::words;
+use crate::shell::archives::dir_in;
+use crate::shell::file_digest::digest_of;
+use crate::shell::file_sender;
+use crate::types::{FileName, FilePattern, TaskInput};
+
+/// How long the controller may check a complete file: it reads all of it.
+const CHECK_TIME: Duration = Duration::from_mins(1);
+
+/// The files of a task.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Files")]
+pub(super) struct FileArgs {
+    /// A file for the task, which finds it in the folder in which it starts; may be repeated [default NAME: that of the file]
+    #[arg(long = "in", id = "in", value_name = "[NAME=]PATH")]
+    inputs: Vec<String>,
+    /// Files that are kept with the task when it ends, for `llts get`: a pattern with * and ?, and ** for any folders; may be repeated
+    #[arg(long = "out", id = "out", value_name = "PATTERN")]
+    outputs: Vec<String>,
+}
+
+/// A file of this machine that a task gets.
+pub(super) struct LocalFile {
+    input: TaskInput,
+    path: PathBuf,
+    file: File,
+    bytes: u64,
+}
+
+impl FileArgs {
+    /// Whether no file is named.
+    pub(super) fn is_empty(&self) -> bool {
+        self.inputs.is_empty() && self.outputs.is_empty()
+    }
+
+    /// Whether files are to be kept.
+    pub(super) fn has_outputs(&self) -> bool {
+        !self.outputs.is_empty()
+    }
+
+    /// Names the files in a submission, and returns those that must be sent before it.
+    pub(super) fn attach(&self, mut submission: Submission) -> Result<(Submission, Vec<LocalFile>), Failure> {
+        let mut files: Vec<LocalFile> = Vec::new();
+        for input in &self.inputs {
+            let file = read(input)?;
+            if let Some(other) = files.iter().find(|other| other.input.name == file.input.name) {
+                let (name, first, second) = (&file.input.name, other.path.display(), file.path.display());
+                return Err(Failure::usage(format!(
+                    "--in: {first} and {second} would both be {name}; name one of them: --in NAME={second}"
+                )));
+            }
+            files.push(file);
+        }
+        if !files.is_empty() {
+            let inputs = task_files::inputs_text(files.iter().map(|file| &file.input));
+            submission = submission.with(words::IN, inputs);
+        }
+        let pattern = |text: &String| {
+            FilePattern::new(text).map_err(|why| Failure::usage(format!("--out {text:?}: the pattern {why}")))
+        };
+        let patterns = self.outputs.iter().map(pattern).collect::<Result<Vec<_>, _>>()?;
+        if !patterns.is_empty() {
+            submission = submission.with(words::OUT, task_files::outputs_text(&patterns));
+        }
+        // Its files are in the folder of the task, so it starts there.
+        submission.parameters.remove(words::CWD);
+        Ok((submission, files))
+    }
+}
+
+fn read(input: &str) -> Result<LocalFile, Failure> {
+    let (name, path) = match input.split_once('=') {
+        Some((name, path)) => (name, Path::new(path)),
+        None => {
+            let path = Path::new(input);
+            (path.file_name().and_then(|name| name.to_str()).unwrap_or_default(), path)
+        }
+    };
+    let name = FileName::new(name)
+        .map_err(|why| Failure::usage(format!("--in {input:?}: the name {name:?} {why}; use --in NAME=PATH")))?;
+    let unreadable = |error: std::io::Error| Failure::failed(format!("cannot read {}: {error}", path.display()));
+    let file = File::open(path).map_err(unreadable)?;
+    let metadata = file.metadata().map_err(unreadable)?;
+    if !metadata.is_file() {
+        let why = "is not a regular file; pack a folder first, for example with tar";
+        return Err(Failure::usage(format!("--in: {} {why}", path.display())));
+    }
+    let digest = digest_of(&file).map_err(unreadable)?;
+    let input = TaskInput { name, digest, is_executable: metadata.mode() & 0o100 != 0 };
+    Ok(LocalFile { input, path: path.to_owned(), file, bytes: metadata.len() })
+}
+
+/// Sends the files that the controller lacks.
+pub(super) fn send(config: &Config, client: &Client, files: &[LocalFile]) -> Result<(), Failure> {
+    for LocalFile { path, file, input, bytes } in files {
+        let store = dir_in(&config.paths.state_dir);
+        let sent = file_sender::send(file, (input.digest, *bytes), &store, |part| {
+            client.ask_patiently(&file::put(part), CHECK_TIME)
+        });
+        sent.map_err(|error| match error {
+            file_sender::SendError::Asked(error @ ClientError::Reply(_)) => {
+                let failure = Failure::from(error);
+                Failure { sentence: format!("{}: {}", path.display(), failure.sentence), ..failure }
+            }
+            file_sender::SendError::Asked(error) => error.into(),
+            other => Failure::failed(format!("{}: {other}", path.display())),
+        })?;
+    }
+    Ok(())
+}

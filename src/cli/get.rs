@@ -1,0 +1,252 @@
+//! `llts get`: fetch the files that are kept with tasks.
+//!
+//! A file is written beside its place and renamed when its digest is right, so that no name stands for a part of it.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use serde_json::{Value, json};
+
+use super::Session;
+use super::exit::{self, Failure};
+use super::output::note;
+use super::selection::{Scope, Selection};
+use crate::client::Client;
+use crate::protocol::client::{Selector, TaskView};
+use crate::protocol::requests::file;
+use crate::protocol::requests::query::query;
+use crate::protocol::requests::tool::ToolGet;
+use crate::protocol::task_files::kept_files;
+use crate::protocol::words;
+use crate::shell::archives::dir_in;
+use crate::shell::file_digest::digest_at;
+use crate::shell::file_sender;
+use crate::types::{FileName, KeptFile, Outcome, ToolDigest};
+
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Fetches what matched the --out of each task when its last run ended. A file that is there with the same content is left as it is; one \
+with another content is not overwritten without --force.
+In --by, {id}, {given-id}, {tool} and {job} stand for those of each task; a slash in them becomes _.")]
+pub(super) struct GetArgs {
+    #[command(flatten)]
+    selection: Selection,
+    /// The folder that gets the files, made if it is missing [default: this one]
+    #[arg(long = "dir", short = 'o', value_name = "DIR")]
+    dir: Option<PathBuf>,
+    /// A text before the name of each file, for example '{given-id}/'
+    #[arg(long, value_name = "TEMPLATE", default_value = "", hide_default_value = true)]
+    by: String,
+    /// Overwrite files with another content
+    #[arg(long)]
+    force: bool,
+}
+
+/// Where files are written.
+pub(super) struct Target<'a> {
+    pub(super) dir: &'a Path,
+    pub(super) by: &'a str,
+    pub(super) force: bool,
+}
+
+/// A file that is in its place.
+pub(super) struct Got {
+    task: String,
+    file: KeptFile,
+    path: PathBuf,
+    /// Whether it was not there before.
+    is_new: bool,
+}
+
+pub(super) fn run(session: &mut Session, args: &GetArgs) -> Result<u8, Failure> {
+    if !args.selection.is_given() {
+        return Err(Failure::usage(
+            "name the tasks whose files to get: ids, --job NAME, or all; see `llts get --help`",
+        ));
+    }
+    let client = session.client()?;
+    let target = Target { dir: args.dir.as_deref().unwrap_or(Path::new("")), by: &args.by, force: args.force };
+    let mut getter = Getter::new(session, &client, &target);
+    let mut worst = 0;
+    for chosen in args.selection.resolve(&client, Scope::Ended(&Outcome::ALL))? {
+        let got = match chosen.state {
+            Ok(_) => client
+                .ask(&query(&Selector::task(&chosen.id), None))
+                .map_err(Failure::from)
+                .and_then(|task| getter.get(&task, args.selection.is_by_ids())),
+            Err(unknown) => Err(unknown),
+        };
+        if let Err(failure) = got {
+            note(&format!("{}: {}", chosen.id, failure.sentence));
+            worst = worst.max(failure.exit);
+        }
+    }
+    let got = getter.got;
+    show(session, &got);
+    Ok(worst)
+}
+
+fn show(session: &mut Session, got: &[Got]) {
+    if session.out.is_json() {
+        let value = |got: &Got| {
+            json!({
+                "task": got.task,
+                "name": got.file.name.as_str(),
+                "path": got.path,
+                "bytes": got.file.bytes,
+                "sha256": got.file.digest.to_string(),
+                "new": got.is_new,
+            })
+        };
+        return session.out.value(&Value::Array(got.iter().map(value).collect()));
+    }
+    for Got { file, path, is_new, .. } in got {
+        let there = if *is_new { "" } else { " (was there already)" };
+        session.out.line(format_args!("{} {} bytes{there}", path.display(), file.bytes));
+    }
+}
+
+/// Fetches the files of tasks, one after the other.
+pub(super) struct Getter<'a> {
+    client: &'a Client,
+    target: &'a Target<'a>,
+    /// The store of a controller of the same home.
+    store: PathBuf,
+    pub(super) got: Vec<Got>,
+    /// The places that this call has filled, each with its task.
+    filled: BTreeMap<PathBuf, (String, ToolDigest)>,
+}
+
+impl<'a> Getter<'a> {
+    pub(super) fn new(session: &Session, client: &'a Client, target: &'a Target<'a>) -> Self {
+        let store = dir_in(&session.config.paths.state_dir);
+        Self { client, target, store, got: Vec::new(), filled: BTreeMap::new() }
+    }
+
+    /// Fetches the files of a task. Without any, that is an error if the task `must_have` some.
+    pub(super) fn get(&mut self, task: &TaskView, must_have: bool) -> Result<(), Failure> {
+        let fields = task.fields();
+        if !task.is_finished() {
+            return Err(Failure::failed(format!("it has not finished; wait for it: llts wait {}", task.id())));
+        }
+        let Some(text) = fields.text(words::OUT_FILES) else {
+            let why = if fields.get(words::OUT).is_none() {
+                "it was submitted without --out, so no file is kept with it"
+            } else {
+                "its last run has no result, so no file is kept with it"
+            };
+            return if must_have { Err(Failure::failed(why)) } else { Ok(()) };
+        };
+        let files =
+            kept_files(text).ok_or_else(|| Failure::failed(format!("{} cannot be read: {text}", words::OUT_FILES)))?;
+        for file in files {
+            let name = file.name.clone();
+            self.get_one(task, file)
+                .map_err(|failure| Failure { sentence: format!("{name}: {}", failure.sentence), ..failure })?;
+        }
+        // The files that are there are in their places.
+        fields.text(words::OUT_NOTE).map_or(Ok(()), |why| Err(Failure::failed(why)))
+    }
+
+    fn get_one(&mut self, task: &TaskView, file: KeptFile) -> Result<(), Failure> {
+        let place = format!("{}{}", prefix(self.target.by, task)?, file.name);
+        let place =
+            FileName::new(&place).map_err(|why| Failure::usage(format!("--by makes {place:?} of it, which {why}")))?;
+        let path = self.target.dir.join(place.as_str());
+        let failed = |error: io::Error| Failure::failed(format!("cannot write {}: {error}", path.display()));
+        if let Some((other, digest)) = self.filled.get(&path).filter(|(_, digest)| *digest != file.digest) {
+            return Err(Failure::failed(format!(
+                "{} has just been written with other content ({}) for task {other}; use --by '{{id}}/'",
+                path.display(),
+                digest.short()
+            )));
+        }
+        let is_there = fs::symlink_metadata(&path).is_ok();
+        let is_new = !is_there || !digest_at(&path).is_ok_and(|there| there == file.digest);
+        if is_new && is_there && !self.target.force {
+            return Err(Failure::failed(format!(
+                "{} is there with other content; use --force to overwrite it, or -o for another folder",
+                path.display()
+            )));
+        }
+        if is_new {
+            let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+            fs::create_dir_all(folder).map_err(failed)?;
+            let draft = folder.join(format!(".llts-get.{:016x}", rand::random::<u64>()));
+            let written = self.write(&file, &draft).and_then(|()| fs::rename(&draft, &path).map_err(failed));
+            written.inspect_err(|_| drop(fs::remove_file(&draft)))?;
+        }
+        self.filled.insert(path.clone(), (task.id().to_owned(), file.digest));
+        self.got.push(Got { task: task.id().to_owned(), file, path, is_new });
+        Ok(())
+    }
+
+    /// Writes a file with the right bytes: a copy, if the store is on this machine.
+    fn write(&self, file: &KeptFile, draft: &Path) -> Result<(), Failure> {
+        let failed = |error: io::Error| Failure::failed(format!("cannot write {}: {error}", draft.display()));
+        if let Ok(stored) = File::open(self.store.join(file.digest.to_string())) {
+            let copied = file_sender::copy_to(&stored, draft).and_then(|()| digest_at(draft));
+            if copied.is_ok_and(|digest| digest == file.digest) {
+                return open_to_its_umask(draft).map_err(failed);
+            }
+            let _ = fs::remove_file(draft);
+        }
+        for is_doubted in [false, true] {
+            let mut new = File::create(draft).map_err(failed)?;
+            let mut offset = 0;
+            loop {
+                let get = ToolGet { digest: file.digest, offset, is_doubted: is_doubted && offset == 0 };
+                let (at, total, data) = self.client.ask(&file::get(&get))?;
+                if at != offset || data.is_empty() && offset < total {
+                    return Err(Failure::failed("an answer of the controller has another part of it"));
+                }
+                new.write_all(&data).map_err(failed)?;
+                offset += data.len() as u64;
+                if offset >= total {
+                    break;
+                }
+            }
+            new.sync_all().map_err(failed)?;
+            if digest_at(draft).map_err(failed)? == file.digest {
+                return Ok(());
+            }
+        }
+        Err(Failure::new(exit::FAILED, "it has arrived with wrong bytes twice; try again"))
+    }
+}
+
+/// A copy is for its owner only, other than a new file of a user.
+fn open_to_its_umask(draft: &Path) -> io::Result<()> {
+    use std::os::unix::fs::PermissionsExt as _;
+    let mode = 0o666 & !crate::shell::privacy::umask_at_start();
+    fs::set_permissions(draft, fs::Permissions::from_mode(mode))
+}
+
+/// The text before the names of the files of a task.
+fn prefix(template: &str, task: &TaskView) -> Result<String, Failure> {
+    let mut text = String::new();
+    let mut rest = template;
+    while let Some((before, (name, after))) =
+        rest.split_once('{').and_then(|(before, behind)| Some((before, behind.split_once('}')?)))
+    {
+        let value = match name {
+            "id" => Some(task.id()),
+            "given-id" => task.fields().text(words::GIVEN_ID),
+            "tool" => Some(task.tool()),
+            "job" => task.fields().text(words::JOB),
+            _ => {
+                let known = "{id}, {given-id}, {tool} and {job}";
+                return Err(Failure::usage(format!("--by: {{{name}}} is unknown; the known ones are {known}")));
+            }
+        };
+        let value = value.ok_or_else(|| Failure::failed(format!("the task has no {name}, which --by names")))?;
+        text.push_str(before);
+        text.push_str(&value.replace('/', "_"));
+        rest = after;
+    }
+    text.push_str(rest);
+    Ok(text)
+}

@@ -1,0 +1,89 @@
+//! FILE/PUT and FILE/GET: files that travel with tasks.
+//!
+//! # The way of a file
+//!
+//! | owner | does |
+//! |---|---|
+//! | the client (`cli/file.rs`) | names inputs by digest (`__IN__`) and patterns of outputs (`__OUT__`), and puts what the controller lacks before it submits |
+//! | the controller (here, and the `files` of the catalog) | refuses a submit whose inputs it does not hold, counts the tasks that name each file, and removes files that none names |
+//! | the thread of the archives (`shell/archives`) | has the files, beside the archives of tools: by digest, checked before they count |
+//! | the agent (`shell/agent/inputs.rs`) | fetches each input once per machine, as an archive of a tool, and puts a copy into the folder of the run |
+//! | the agent (`shell/agent/keep.rs`) | puts what matches a pattern when no process of the run is left, and then reports the result, which names it |
+//! | the client (`cli/get.rs`) | gets the files that a result names |
+//!
+//! | event | then |
+//! |---|---|
+//! | a part of a file is put | it is written; with the last one, its digest is checked and the store holds the file |
+//! | the store would have more than `FILE_STORE_BYTES_MAX` | the part is refused |
+//! | a task is accepted | its inputs are named until it is forgotten |
+//! | a task finishes | the files of its last run are named, until it is forgotten or runs again |
+//! | no task names a file any more | it is removed after [`DROP_DELAY`], when the end of the last one is stored |
+//! | files that arrive at the same time would together be beyond it | the later one is refused |
+//! | a file was put and no task has named it | it is removed after `TOOL_STORE_KEEP`, like the version of a tool |
+//!
+//! A file is named by its digest alone, so the same file of many tasks is there once. A file that is damaged in the store is put aside;
+//! its tasks fail in their preparation with a sentence that names it, and a client that submits it again puts it again.
+
+use std::time::Duration;
+
+use super::{Answer, Code, Controller, Refusal, Reply, Ticket, words};
+use crate::engine::controller::tool_order::{FileWritten, ToolOrder};
+use crate::protocol::requests::file::{FilePut, FileState};
+use crate::protocol::requests::submit::Submit;
+use crate::protocol::requests::tool::ToolGet;
+use crate::types::TaskInput;
+
+/// How long a file is kept that tasks have named. The store has committed that they are gone by then.
+pub(super) const DROP_DELAY: Duration = Duration::from_secs(1);
+
+impl Controller {
+    pub(super) fn put_file(&mut self, ticket: Ticket, put: Box<FilePut>) -> Answer {
+        let (catalog, max) = (self.tasks.catalog(), self.settings.tools.store_bytes_max);
+        if catalog.size(&put.digest).is_none() && catalog.bytes().saturating_add(put.total) > max {
+            let message = format!(
+                "the file {} has {} bytes, and the store of the controller has {} of at most {max} (FILE_STORE_BYTES_MAX); forget \
+                 tasks that have ended, or raise the limit",
+                put.digest.short(),
+                put.total,
+                catalog.bytes()
+            );
+            return Reply::Refused(Refusal::new(Code::LimitReached, message)).into();
+        }
+        let room = max.saturating_sub(catalog.bytes());
+        self.order_tool(ToolOrder::WriteFile(ticket, put, room))
+    }
+
+    pub(super) fn file_written(&mut self, ticket: Ticket, written: Result<FileWritten, Refusal>) {
+        let limit = self.settings.part_bytes_max;
+        let reply = written.map(|FileWritten { digest, end, is_whole }| {
+            if is_whole {
+                self.tasks.catalog_mut().hold(digest, end);
+            }
+            Reply::FilePut(FileState { end, is_whole, limit, store: self.archives.store.clone() })
+        });
+        self.tell(ticket, reply);
+    }
+
+    pub(super) fn get_file(&mut self, ticket: Ticket, get: ToolGet) -> Answer {
+        let Some(total) = self.tasks.catalog().size(&get.digest) else {
+            let message = format!("the controller does not hold the file {}", get.digest);
+            return Reply::Refused(Refusal::new(Code::NotAllowed, message)).into();
+        };
+        self.archives.reads.add(ticket, None, get, total);
+        self.read_next();
+        Answer::Later
+    }
+
+    /// Whether the store has the inputs of a submit.
+    pub(super) fn check_files(&self, submit: &Submit) -> Result<(), Refusal> {
+        let Some(files) = &submit.files else { return Ok(()) };
+        let is_missing = |input: &&TaskInput| self.tasks.catalog().size(&input.digest).is_none();
+        let Some(TaskInput { name, digest, .. }) = files.inputs.iter().find(is_missing) else { return Ok(()) };
+        let message = format!(
+            "{}: the controller does not hold the file {digest} for the name {:?}; send it with FILE/PUT first",
+            words::IN,
+            name.as_str()
+        );
+        Err(Refusal::new(Code::BadField, message))
+    }
+}

@@ -1,0 +1,136 @@
+//! Scenarios of files that travel with tasks: which the store must have, and how long it has them.
+#![cfg(test)]
+
+use super::archives::version;
+use super::*;
+use crate::protocol::requests::file::FilePut;
+use crate::protocol::requests::forget::TASK_FORGET;
+use crate::types::{FileName, KeptFile, KeptFiles};
+
+impl World {
+    /// A file of 1,000 bytes is in the store.
+    fn is_put(&mut self, n: u8) {
+        self.archives.insert(version(n), 1000);
+        let ticket = self.ticket();
+        let written = FileWritten { digest: version(n), end: 1000, is_whole: true };
+        self.carried_out(ToolOutcome::FileWritten(ticket, Ok(written)));
+    }
+
+    /// A task with this input, whose outputs are kept.
+    fn with_input(&mut self, n: u8) -> Reply {
+        let inputs = format!(r#"{{"a": "{}"}}"#, version(n));
+        self.submit(&Fields::new().with(words::IN, inputs).with(words::OUT, r#"["*"]"#))
+    }
+
+    fn task_with_input(&mut self, n: u8) -> TaskId {
+        match self.with_input(n) {
+            Reply::Submitted { task, .. } => task,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// The run of a task ends, and this file of it is kept.
+    fn ends_with(&mut self, task: TaskId, n: u8) {
+        self.handles_files("a");
+        let (given, round) = self.apply("a").unwrap();
+        assert_eq!(given, task);
+        self.is_put(n);
+        let file = KeptFile { name: FileName::new("b").unwrap(), digest: version(n), bytes: 1000 };
+        let files = Some(Box::new(KeptFiles { files: vec![file], note: String::new() }));
+        self.ends("a", task, round, RunResult { files, ..result(0) });
+    }
+
+    /// An agent of this version reports its state.
+    fn handles_files(&mut self, agent: &str) {
+        let _ = self.say(agent, FromAgent::Heartbeat(Heartbeat { files: true, ..Heartbeat::default() }));
+    }
+
+    fn put(&mut self, n: u8, total: u64) -> Answer {
+        let put = FilePut { digest: version(n), total, offset: 0, data: Vec::new() };
+        self.ask_later(Request::FilePut(Box::new(put))).1
+    }
+}
+
+#[test]
+fn a_submit_needs_its_inputs_in_the_store() {
+    let mut world = World::new();
+    let Reply::Refused(refusal) = world.with_input(1) else { panic!("the controller does not hold it") };
+    assert_eq!(refusal.code, Code::BadField);
+    assert!(refusal.message.contains(&version(1).to_string()) && refusal.message.contains("\"a\""), "{refusal}");
+    world.is_put(1);
+    world.task_with_input(1);
+}
+
+/// It would run without its inputs, and its outputs would be lost.
+#[test]
+fn an_agent_of_an_older_version_gets_no_task_with_files() {
+    let mut world = World::new();
+    let _ = world.say("old", FromAgent::Heartbeat(Heartbeat::default()));
+    world.park("old");
+    world.is_put(1);
+    world.replies.clear();
+    let task = world.task_with_input(1);
+    assert_eq!(world.replies, []);
+    let why = world.why(task);
+    assert!(why.contains("no agent here handles them") && why.contains("__TASK_FILES__"), "{why}");
+    world.restart();
+    let _ = world.say("old", FromAgent::Heartbeat(Heartbeat::default()));
+    assert_eq!(world.apply("old"), None, "also after a restart");
+    world.handles_files("new");
+    assert_eq!(world.apply("new").map(|(given, _)| given), Some(task));
+}
+
+#[test]
+fn a_file_lives_as_long_as_a_task_names_it() {
+    let mut world = World::new();
+    world.is_put(1);
+    let (first, second) = (world.task_with_input(1), world.task_with_input(1));
+    world.ends_with(first, 2);
+    world.restart();
+    world.pass(Duration::from_mins(1));
+    assert_eq!(world.do_to(TASK_FORGET, first), Reply::Done);
+    world.pass(Duration::from_secs(2));
+    assert_eq!(world.orders(), [ToolOrder::Discard(version(2))], "the second task names the input");
+    world.archives.remove(&version(2));
+    world.ends_with(second, 3);
+    assert_eq!(world.do_to(TASK_FORGET, second), Reply::Done);
+    assert_eq!(world.orders(), [], "the store has not committed that it is gone");
+    world.pass(Duration::from_secs(2));
+    assert_eq!(world.orders(), [1, 3].map(|n| ToolOrder::Discard(version(n))));
+}
+
+/// Its inputs stay; the files of its last run are replaced by those of the next one.
+#[test]
+fn a_retried_task_keeps_its_inputs() {
+    let mut world = World::new();
+    world.is_put(1);
+    let task = world.task_with_input(1);
+    world.ends_with(task, 2);
+    world.ask(Request::Retry(task));
+    world.pass(Duration::from_secs(2));
+    assert_eq!(world.orders(), [ToolOrder::Discard(version(2))]);
+    world.ends_with(task, 3);
+    world.pass(Duration::from_secs(2));
+    assert_eq!(world.orders(), []);
+}
+
+#[test]
+fn a_file_that_no_task_ever_named_is_removed_after_a_while() {
+    let mut world = World::with(|settings| settings.tools.keep = Duration::from_secs(10));
+    world.is_put(1);
+    world.pass(Duration::from_secs(9));
+    assert_eq!(world.orders(), []);
+    world.pass(Duration::from_secs(2));
+    assert_eq!(world.orders(), [ToolOrder::Discard(version(1))]);
+}
+
+#[test]
+fn the_bytes_of_the_store_have_a_limit() {
+    let mut world = World::with(|settings| settings.tools.store_bytes_max = 2500);
+    world.is_put(1);
+    world.is_put(2);
+    let Answer::Now(Reply::Refused(refusal)) = world.put(3, 501) else { panic!("it is full") };
+    assert!(refusal.code == Code::LimitReached && refusal.message.contains("FILE_STORE_BYTES_MAX"), "{refusal}");
+    assert_eq!(world.put(3, 500), Answer::Later);
+    assert_eq!(world.put(1, 1000), Answer::Later, "the store has it already");
+}

@@ -1,0 +1,74 @@
+//! FILE/PUT and FILE/GET: the files that travel with tasks, on their way into the store of the controller and out of it.
+//!
+//! A file has no name in the store but its SHA-256. It is put in parts, as the archive of a tool is ([`super::tool`]): the first request
+//! carries no bytes and asks where to begin, so that a file that the controller holds is not sent. The answer also says which folder
+//! the store is: a sender that has the same folder puts the file there itself, complete, and asks again.
+
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
+use super::tool::{PutAnswer, ToolGet};
+use super::{Ask, Kind, Request, words};
+use crate::protocol::json::ObjectWriter;
+use crate::types::ToolDigest;
+
+/// Puts a part of a file.
+pub const FILE_PUT: Kind = Kind::order("FILE/PUT", |reader| {
+    let (total, offset, data) = reader.part()?;
+    Ok(Request::FilePut(Box::new(FilePut { digest: reader.digest()?, total, offset, data })))
+});
+
+/// Asks for a part of a file.
+pub const FILE_GET: Kind = Kind::question("FILE/GET", |reader| Ok(Request::FileGet(reader.tool_get()?)));
+
+/// A part of a file that is put.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FilePut {
+    /// The digest of the whole file.
+    pub digest: ToolDigest,
+    /// Bytes of the whole file.
+    pub total: u64,
+    /// The place of the part in it.
+    pub offset: u64,
+    /// The part. Without bytes, the request asks where to begin.
+    pub data: Vec<u8>,
+}
+
+/// The state of a file that is put.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileState {
+    /// Number of bytes that are there.
+    pub end: u64,
+    /// Whether the file is complete, and its bytes are right.
+    pub is_whole: bool,
+    /// The largest part, in bytes.
+    pub limit: u64,
+    /// The identity of the folder of the store.
+    pub store: Option<Arc<str>>,
+}
+
+/// Writes the answer to a part that was put.
+pub(in crate::protocol) fn write_state(state: &FileState, writer: &mut ObjectWriter<'_>) {
+    writer.literal(words::OFFSET, state.end);
+    writer.literal(words::LIMIT, state.limit);
+    writer.literal(words::COMPLETE, state.is_whole);
+    writer.maybe_text(words::STORE, state.store.as_deref());
+}
+
+/// Puts a part.
+#[must_use]
+pub fn put(put: &FilePut) -> Ask<PutAnswer> {
+    let ask = FILE_PUT.ask().with(words::TOOL_DIGEST, put.digest.to_string()).with(words::TOTAL, put.total);
+    let ask = ask.with(words::OFFSET, put.offset);
+    if put.data.is_empty() { ask } else { ask.with(words::BASE64, STANDARD.encode(&put.data)) }
+}
+
+/// Asks for a part: its offset, the bytes of the whole file, and its bytes.
+#[must_use]
+pub fn get(get: &ToolGet) -> Ask<(u64, u64, Vec<u8>)> {
+    let ask = Ask::new(FILE_GET.word, super::tool::read_part);
+    let ask = ask.with(words::TOOL_DIGEST, get.digest.to_string()).with(words::OFFSET, get.offset);
+    if get.is_doubted { ask.with(words::DOUBTED, true) } else { ask }
+}
