@@ -149,8 +149,8 @@ impl ArchiveStore {
 
     /// Removes files that nothing continues.
     pub(super) fn remove_abandoned(&self) -> io::Result<()> {
-        let abandoned = self.arriving()?.into_iter().filter(|(idle, ..)| *idle > AGE_MAX);
-        abandoned.map(|(.., path)| fs::remove_file(path)).collect()
+        let mut abandoned = self.arriving()?.into_iter().filter(|(idle, ..)| *idle > AGE_MAX);
+        abandoned.try_for_each(|(.., path)| fs::remove_file(path))
     }
 }
 
@@ -235,7 +235,8 @@ mod tests {
     /// A file had its last part this long ago.
     fn age(store: &ArchiveStore, bytes: &[u8], age: Duration) {
         let file = fs::OpenOptions::new().append(true).open(store.incoming(&put(bytes, 0, &[]).digest)).unwrap();
-        file.set_modified(SystemTime::now() - age).unwrap();
+        let now = Duration::from_micros(clock::now().wall.micros());
+        file.set_modified(SystemTime::UNIX_EPOCH + now - age).unwrap();
     }
 
     /// A restart forgets the hash; the bytes on the disk count, not those of a part that is repeated.
