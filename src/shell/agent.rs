@@ -5,6 +5,7 @@
 
 mod command;
 mod ending;
+mod failure;
 mod fetch;
 mod growth;
 mod guard_keeper;

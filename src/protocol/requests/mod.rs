@@ -393,8 +393,7 @@ impl Reader<'_> {
 
     /// The requested page. Its fields are removed: the others select the tasks.
     fn page(&mut self) -> Result<Page, Refusal> {
-        let offset = self.number(words::OFFSET)?.unwrap_or_default();
-        let limit = self.number(words::LIMIT)?;
+        let (offset, limit) = (self.number(words::OFFSET)?.unwrap_or_default(), self.number(words::LIMIT)?);
         self.fields.remove(words::OFFSET);
         self.fields.remove(words::LIMIT);
         let size = |number| usize::try_from(number).unwrap_or(usize::MAX);

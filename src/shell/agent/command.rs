@@ -11,7 +11,7 @@ use std::time::Duration;
 use rustix::fs::{MemfdFlags, Mode, memfd_create};
 use rustix::io::Errno;
 
-use super::preparation::failure;
+use super::failure::failure;
 use crate::engine::slot::SpawnFailure;
 use crate::shell::clock;
 use crate::shell::process::{self, Brand, Command, CommandError, CommandPlan, Environment, RunningChild};

@@ -8,6 +8,7 @@ use std::sync::atomic::AtomicBool;
 use rustix::fs::{Mode, OFlags, mkdirat, openat};
 use rustix::io::Errno;
 
+use super::failure::unprepared;
 use super::fetch::Fetcher;
 use crate::engine::slot::Failure;
 use crate::protocol::requests::apply::Job;
@@ -29,9 +30,7 @@ pub(super) fn place(
     if files.inputs.is_empty() {
         return Ok(());
     }
-    let folder = dir
-        .tool_folder(&job.tool)
-        .map_err(|error| Failure { exit_code: ExitCode::PREPARE_FAILED, error: error.to_string() })?;
+    let folder = dir.tool_folder(&job.tool).map_err(|error| unprepared(&error))?;
     for TaskInput { name, digest, is_executable } in &files.inputs {
         let failed = |exit_code, why: &dyn std::fmt::Display| Failure {
             exit_code,
@@ -39,16 +38,17 @@ pub(super) fn place(
         };
         let fetched = fetcher.open_file(name, digest, stop).map_err(|error| match error {
             ToolError::Stopped => failed(ExitCode::KILLED_PREPARING, &error),
-            error => failed(ExitCode::PREPARE_FAILED, &error),
+            error => failed(unprepared(&error).exit_code, &error),
         })?;
         let placed = create(&folder, name, *is_executable).and_then(|new| copy_into(&fetched, &new));
         placed.map_err(|error| match error.kind() {
             io::ErrorKind::AlreadyExists => {
                 failed(ExitCode::PREPARE_FAILED, &"the tool has a file of this name; use another one: --in NAME=PATH")
             }
-            _ => {
-                failed(ExitCode::PREPARE_FAILED, &format!("it cannot be written into the folder of the task: {error}"))
-            }
+            _ => failed(
+                unprepared(&error).exit_code,
+                &format!("it cannot be written into the folder of the task: {error}"),
+            ),
         })?;
     }
     Ok(())

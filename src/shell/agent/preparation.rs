@@ -5,14 +5,13 @@
 //! the first unpacking of a tool in any case, so that a kill is obeyed meanwhile. A program that the agent fetches is a tool
 //! as soon as it is there ([`super::sources`]). The same thread keeps the files of a run that has ended ([`super::keep`]).
 
-use std::error::Error;
-use std::io;
 use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use super::failure::unprepared;
 use super::fetch::{Fetcher, Subject};
 use super::sources::{self, Halt, SourceTools};
 use super::{inputs, keep};
@@ -245,23 +244,6 @@ fn streams(job: &Job) -> Result<Option<Streams>, Failure> {
 
 fn awaited_streams(job: &Job) -> Option<&str> {
     job.command.as_ref()?.streams.as_deref()
-}
-
-/// A failure other than a missing or a broken archive (document, section 2.7).
-pub(super) fn failure(error: &dyn std::fmt::Display) -> Failure {
-    Failure { exit_code: ExitCode::PREPARE_FAILED, error: error.to_string() }
-}
-
-/// The same, unless the cause is a full disk: another agent may have room.
-pub(super) fn unprepared(error: &(dyn Error + 'static)) -> Failure {
-    let exit_code = if is_full(error) { ExitCode::DISK_FULL } else { ExitCode::PREPARE_FAILED };
-    Failure { exit_code, error: error.to_string() }
-}
-
-/// Whether an error comes from a disk without room, or from a quota.
-fn is_full(error: &(dyn Error + 'static)) -> bool {
-    let full = |error: &io::Error| matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded);
-    error.downcast_ref::<io::Error>().is_some_and(full) || error.source().is_some_and(is_full)
 }
 
 /// Work for the thread. An agent has one run, which is never prepared and kept at once.

@@ -13,7 +13,8 @@ use std::time::Duration;
 
 use super::AgentError;
 use super::command::{CommandStart, CommandStarter, NotStarted};
-use super::preparation::{Preparation, Prepared, Preparer, STDERR, STDOUT, failure};
+use super::failure::failure;
+use super::preparation::{Preparation, Prepared, Preparer, STDERR, STDOUT};
 use super::serving::Serving;
 use super::sources::{Halt, SourceTools};
 use super::{ending, fetch, leftovers};

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use super::super::preparation::{Done, Outcome, Prepared, failure, unprepared};
+use super::super::failure::{failure, unprepared};
+use super::super::preparation::{Done, Outcome, Prepared};
 use super::super::sources::Halt;
 use super::{Run, Runner};
 use crate::engine::slot::Slot;
