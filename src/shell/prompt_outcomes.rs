@@ -1,8 +1,11 @@
 //! The finished prompts below a root, with what their runs have left beside them, and another try for those that failed. Works on
 //! the folders alone, with or without a running master, which notices a file that waits again at once.
 
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{self, BufRead as _, BufReader};
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
@@ -88,7 +91,10 @@ pub fn outcomes(root: &Path) -> io::Result<Vec<Outcome>> {
     let tasks = root.join(TASKS);
     fs::read_dir(&tasks)?;
     let [pending, working, done, failed] = FOLDERS.map(|folder| list(&tasks.join(folder)));
-    let [_, _, done, failed] = prompts_among(&[pending?, working?, done?, failed?]);
+    let folders = [pending?, working?, done?, failed?];
+    let odd: Vec<FileName> = odd_prompts(&folders[3], &tasks.join(FOLDERS[3])).collect();
+    let [_, _, done, mut failed] = prompts_among(&folders);
+    failed.extend(odd);
     let mut found = Vec::new();
     for (is_failed, names, folder) in [(false, done, tasks.join(FOLDERS[2])), (true, failed, tasks.join(FOLDERS[3]))] {
         found.extend(names.into_iter().map(|name| {
@@ -98,6 +104,14 @@ pub fn outcomes(root: &Path) -> io::Result<Vec<Outcome>> {
     }
     found.sort_by(|one, other| one.name.cmp(&other.name));
     Ok(found)
+}
+
+/// The entries that are no files, such as links and folders, which have failed for that reason.
+fn odd_prompts<'a>(names: &'a BTreeSet<FileName>, folder: &'a Path) -> impl Iterator<Item = FileName> + 'a {
+    let ending = format!(".{REASON_ENDING}");
+    let named = names.iter().filter_map(move |name| name.as_os_str().as_bytes().strip_suffix(ending.as_bytes()));
+    let is_odd = |name: &&OsStr| folder.join(name).symlink_metadata().is_ok_and(|metadata| !metadata.is_file());
+    named.map(OsStr::from_bytes).filter(is_odd).map(|name| FileName::new(name.to_owned()))
 }
 
 /// Moves a prompt from `failed/` to `pending/`. Its results stay where they are.
@@ -148,5 +162,20 @@ mod tests {
         assert!(failed.join("a.txt.out").exists());
         assert_eq!(outcomes(root.path()).unwrap().len(), 2);
         assert!(retry(root.path(), &"a.txt".into()).is_err());
+    }
+
+    #[test]
+    fn a_link_and_a_folder_have_failed_too() {
+        let root = tempfile::tempdir().unwrap();
+        let failed = root.path().join(".tasks/failed");
+        fs::create_dir_all(failed.join("folder.txt")).unwrap();
+        std::os::unix::fs::symlink("/nowhere", failed.join("link.txt")).unwrap();
+        for name in ["folder.txt", "link.txt", "gone.txt"] {
+            fs::write(failed.join(format!("{name}.reason")), "it is no regular file\n").unwrap();
+        }
+        let found = outcomes(root.path()).unwrap();
+        let names: Vec<_> = found.iter().map(|outcome| outcome.name.to_string()).collect();
+        assert_eq!(names, ["folder.txt", "link.txt"]);
+        assert!(found.iter().all(|outcome| outcome.last_line().as_deref() == Some("it is no regular file")));
     }
 }

@@ -75,6 +75,8 @@ pub(in crate::shell) struct Results {
     pub(super) durable: bool,
     /// The git branch with the changes of the run.
     pub(super) branch: Option<String>,
+    /// The folder that it worked in, if that has something that git could not keep.
+    pub(super) workdir: Option<PathBuf>,
     /// What the run has cost, if its output says so.
     pub(super) cost: Option<Usd>,
     /// Whether it was ended because its time was up.
@@ -126,6 +128,9 @@ impl Results {
         });
         if let Some(branch) = &self.branch {
             value["branch"] = branch.as_str().into();
+        }
+        if let Some(folder) = &self.workdir {
+            value["workdir"] = folder.to_string_lossy().into();
         }
         if let Some(cost) = self.cost {
             value["cost_usd"] = cost.dollars().into();
@@ -404,6 +409,7 @@ mod tests {
                 end: Wall::from_micros(3_500_000),
                 durable: true,
                 branch: None,
+                workdir: None,
                 cost: None,
                 timed_out: false,
             };
@@ -473,6 +479,7 @@ mod tests {
             end: Wall::from_micros(0),
             durable: false,
             branch: None,
+            workdir: None,
             cost: None,
             timed_out: false,
         };

@@ -8,6 +8,7 @@
 //! <realm>/<pid>-*.run      the run record, with which the guard, or the next worker, ends the run of a dead worker
 //! <realm>/<id>/            the files of a run, if its worker keeps any
 //! <realm>/unkept-<id>/     the same files of a run whose results could not be stored; never removed
+//! <realm>/unkept-work-<id>/ the folder that a run worked in, if git could not keep everything in it; never removed
 //! ```
 //!
 //! A record identifies processes by their numbers, which are valid in one realm only: one boot of one host, and one PID

@@ -15,3 +15,4 @@ mod status;
 mod tail;
 mod trouble;
 mod workdir;
+mod workdir_kept;

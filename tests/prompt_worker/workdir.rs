@@ -12,7 +12,7 @@ use crate::sandbox::{Sandbox, eventually, names, signal};
 
 /// Runs git in the sandbox; its output.
 #[track_caller]
-fn git(sandbox: &Sandbox, words: &[&str]) -> String {
+pub(crate) fn git(sandbox: &Sandbox, words: &[&str]) -> String {
     let mut command = Command::new("git");
     command.args(["-c", "user.name=test", "-c", "user.email=test@localhost"]).args(words);
     let output = command.current_dir(sandbox.path("")).output().expect("git");
@@ -21,7 +21,7 @@ fn git(sandbox: &Sandbox, words: &[&str]) -> String {
 }
 
 /// A sandbox that is a repository with one file, and a worker's folder below its top.
-fn repository() -> Sandbox {
+pub(crate) fn repository() -> Sandbox {
     let sandbox = Sandbox::new();
     fs::create_dir(sandbox.path("below")).expect("a folder of ours");
     fs::write(sandbox.path("below/notes"), "first\n").expect("a file of ours");
@@ -31,12 +31,12 @@ fn repository() -> Sandbox {
     sandbox
 }
 
-fn branches(sandbox: &Sandbox) -> Vec<String> {
+pub(crate) fn branches(sandbox: &Sandbox) -> Vec<String> {
     let list = git(sandbox, &["branch", "--format", "%(refname:short)", "--list", "llts/*"]);
     list.lines().map(str::to_owned).collect()
 }
 
-fn worktrees(sandbox: &Sandbox) -> usize {
+pub(crate) fn worktrees(sandbox: &Sandbox) -> usize {
     git(sandbox, &["worktree", "list"]).lines().count()
 }
 

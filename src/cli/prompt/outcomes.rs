@@ -127,6 +127,7 @@ fn value(outcome: &Outcome) -> Value {
         "timed_out": outcome.is_timed_out(),
         "cost_usd": run["cost_usd"],
         "branch": run["branch"],
+        "workdir": run["workdir"],
         "last_line": outcome.last_line(),
     })
 }

@@ -29,12 +29,16 @@ const LINE_CHARS_MAX: usize = 600;
 /// Characters of a line that are repeated for people.
 const TEXT_CHARS_MAX: usize = 200;
 
+/// The subtype of a result of claude that has ended because of its own number of turns, with a part of an answer.
+const MAX_TURNS: &str = "error_max_turns";
+
 /// A reached limit, as the command lines of the known services word it.
-pub const LIMITS: [&str; 16] = [
+pub const LIMITS: [&str; 18] = [
     // claude
     r"(?i)^(\W|error\b)*claude (ai )?usage limit reached",
     r"(?i)^(\W|error\b)*(5-hour|session|weekly|daily|hourly|opus|sonnet|usage) limit reached",
     r"(?i)^(\W|error\b)*you( ha|.{0,2})ve (hit|reached) your\b.{0,40}\blimit",
+    r"(?i)^(\W|error\b)*you( a|.{0,2})re out of extra usage\b",
     r"(?i)^(\W|api\b|error\b)*rate limit (reached|exceeded)\b",
     r"(?i)^(\W|error\b)*http(/[0-9.]+)? 429\b",
     r"(?i)\blimit reached\b.{1,5}\bresets\b",
@@ -50,15 +54,17 @@ pub const LIMITS: [&str; 16] = [
     r"(?i)\bquota exceeded for\b",
     r"(?i)\bexhausted your (capacity|daily quota)",
     r"(?i)\bquota will reset after\b",
+    r"(?i)^(\W|error\b|message\b|429\b)*you exceeded your current quota\b.*\bretry in\b",
 ];
 
 /// A state in which no run can succeed before a person has done something.
-pub const TROUBLES: [&str; 9] = [
+pub const TROUBLES: [&str; 10] = [
     r"(?i)\bplease run /login\b",
     r"(?i)\binvalid api key\b|\bAPI_KEY_INVALID\b|\bAPI key not valid\b",
     r"(?i)\btoken (has |is )?expired\b",
     r"\bauthentication_error\b",
     r"(?i)\bcredit balance is too low\b|\binsufficient_quota\b",
+    r"(?i)\bquota exceeded\. check your plan and billing\b",
     r"(?i)\bnot logged in\b",
     r"(?i)\bplease set an auth method\b",
     r"(?i)\bno space left on device\b",
@@ -185,7 +191,7 @@ fn in_known_form(object: &Value) -> Option<Message> {
 /// The error message in a JSON object of a run that has failed: also `error` with `message`, as gemini and codex write it, and the event
 /// `error`.
 fn in_json(object: &Value) -> Option<Message> {
-    if object["is_error"] == false {
+    if object["is_error"] == false || object["subtype"] == MAX_TURNS {
         return None;
     }
     let error = &object["error"];
@@ -199,7 +205,10 @@ fn in_json(object: &Value) -> Option<Message> {
     ];
     let text = found.into_iter().flatten().next()?.to_owned();
     // An answer may be beside the message.
-    let whole = if is_error { format!("{text} {}", object["subtype"]) } else { format!("{text} {error}") };
+    let mut whole = if is_error { format!("{text} {}", object["subtype"]) } else { format!("{text} {error}") };
+    if error["code"] == 429 {
+        whole.push_str(" status 429");
+    }
     Some(Message { text, whole })
 }
 
@@ -212,7 +221,9 @@ pub fn cost(out: &str) -> Option<Usd> {
 
 /// Whether an output is an answer in JSON.
 fn is_answer(text: &str) -> bool {
-    last_object(text).is_some_and(|object| object["is_error"] == false || object["response"].is_string())
+    last_object(text).is_some_and(|object| {
+        object["is_error"] == false || object["subtype"] == MAX_TURNS || object["response"].is_string()
+    })
 }
 
 /// The JSON object that an output is, or the last one of several.

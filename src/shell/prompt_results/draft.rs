@@ -84,6 +84,7 @@ mod tests {
             end: Wall::from_micros(0),
             durable: true,
             branch: None,
+            workdir: None,
             cost: None,
             timed_out: false,
         }

@@ -25,7 +25,7 @@ pub(super) use tail::Answer;
 use super::PromptWorkerError;
 use super::outbox::{Outbox, Outputs};
 use super::tails;
-use super::workdir::{Place, Workplace};
+use super::workdir::{Left, Place, Workplace};
 use crate::engine::worker::command_line::CommandLine;
 use crate::engine::worker::signs::{RETRY_AFTER_MAX, Signs};
 use crate::engine::worker::{ResultFolder, Sign, Signal, StartError, USAGE_LIMITED, Worker};
@@ -218,6 +218,7 @@ impl Runner {
             end,
             durable: self.durable,
             branch: None,
+            workdir: None,
             cost: run.cost,
             timed_out: folder == ResultFolder::Overdue,
         };
@@ -330,9 +331,10 @@ impl Runner {
     }
 }
 
-/// Removes the folder that a run worked in, and puts its results in place.
+/// Removes or keeps the folder that a run worked in, and puts its results in place.
 fn keep(mut results: Results, place: Option<Place>, root: &Path) -> Result<Option<Outputs>, String> {
-    results.branch = place.map(Place::finish).transpose()?.flatten();
+    let Left { branch, folder } = place.map(Place::finish).transpose()?.unwrap_or_default();
+    (results.branch, results.workdir) = (branch, folder);
     let outputs = Outputs::open(&results.from, results.json());
     if let Err(error) = &outputs {
         log::warn!("the results of {} cannot be sent: {error}", results.name);

@@ -16,6 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use crate::shell::runs::remove_folder;
 use crate::types::Wall;
 
+pub(super) use git::Left;
 use git::{Repository, Worktree};
 
 /// The name in the folder of a run.
@@ -62,7 +63,7 @@ pub(super) struct Place {
 enum Extra {
     None,
     Copy(PathBuf),
-    Worktree(Worktree),
+    Worktree(Box<Worktree>),
 }
 
 impl Workplace {
@@ -100,7 +101,7 @@ impl Workplace {
         match (&self.repository, self.kind) {
             (Some(repository), _) => {
                 let worktree = repository.add(&work, name, start, letters)?;
-                Ok(Place { folder: worktree.folder(), extra: Extra::Worktree(worktree) })
+                Ok(Place { folder: worktree.folder(), extra: Extra::Worktree(Box::new(worktree)) })
             }
             (None, Workdir::Copy) => match copy::copy(&self.root, &work, &self.stop) {
                 Ok(()) => Ok(Place { folder: work.clone(), extra: Extra::Copy(work) }),
@@ -125,16 +126,16 @@ impl Place {
         !matches!(self.extra, Extra::None)
     }
 
-    /// Removes the folder of a run that has ended; returns the branch with its changes, if git has any.
+    /// Removes the folder of a run that has ended, unless that would lose work of a run that should be kept; returns what is left.
     ///
     /// # Errors
-    /// One sentence, when changes cannot be committed; then the folder is still there.
-    pub(super) fn finish(self) -> Result<Option<String>, String> {
+    /// One sentence, when such a folder cannot be kept elsewhere; then it is still there.
+    pub(super) fn finish(self) -> Result<Left, String> {
         match self.extra {
-            Extra::None => Ok(None),
+            Extra::None => Ok(Left::default()),
             Extra::Copy(folder) => {
                 remove_folder(&folder);
-                Ok(None)
+                Ok(Left::default())
             }
             Extra::Worktree(worktree) => worktree.finish(),
         }

@@ -87,6 +87,43 @@ fn a_limit_in_the_known_json_form_is_seen_whatever_the_exit_code() {
 }
 
 #[test]
+fn a_used_up_quota_is_a_limit_if_it_comes_back_by_itself() {
+    let text = "You exceeded your current quota, please check your plan and billing details. Please retry in 53.2s.";
+    let json = |text: &str, code: u16| {
+        format!(r#"{{"session_id":"x","error":{{"type":"Error","message":"{text}","code":{code}}}}}"#)
+    };
+    let soon = Some(Duration::from_secs_f64(53.2));
+    let tagged = format!("[429] {text}");
+    for (out, err, after) in [
+        (json(text, 429), String::new(), soon),
+        (String::new(), json(&tagged, 429), soon),
+        (String::new(), json(&tagged, 1), soon),
+        (String::new(), format!("Error: {text}"), soon),
+        (json("slow down", 429), String::new(), None),
+        (
+            "You're out of extra usage · resets 5pm (UTC)".to_owned(),
+            String::new(),
+            Some(Duration::from_secs(18 * 3600 + 1800)),
+        ),
+    ] {
+        let Some(Sign::Limited { retry_after, .. }) = read(1, &out, &err) else { panic!("{out}{err}") };
+        assert_eq!(retry_after, after, "{out}{err}");
+    }
+    let codex = "ERROR: Quota exceeded. Check your plan and billing details.";
+    assert_eq!(read(1, "", codex), Some(Sign::Trouble(codex.to_owned())));
+    assert_eq!(read(1, &json("slow down", 500), ""), None);
+}
+
+#[test]
+fn a_part_of_an_answer_that_mentions_a_limit_is_no_limit() {
+    let turns = r#"{"type":"result","subtype":"error_max_turns","is_error":true,"result":"Claude AI usage limit reached|1768086000"}"#;
+    let pretty = turns.replace(',', ",\n");
+    for out in [turns, &format!("[{turns}]"), &pretty] {
+        assert_eq!((read(0, out, ""), read(1, out, "")), (None, None), "{out}");
+    }
+}
+
+#[test]
 fn an_answer_about_limits_is_an_answer() {
     let limit = "Claude AI usage limit reached|1768086000\n";
     assert_eq!(read(0, limit, limit), None, "it has succeeded");
