@@ -1,11 +1,12 @@
 //! The files that a client sends with a task: `--in` and `--out` of `llts submit` and `llts run`.
 
 use std::fs::File;
-use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
+use nix::libc;
 
 use super::exit::Failure;
 use crate::client::{Client, ClientError};
@@ -94,7 +95,8 @@ fn read(input: &str) -> Result<LocalFile, Failure> {
     let name = FileName::new(name)
         .map_err(|why| Failure::usage(format!("--in {input:?}: the name {name:?} {why}; use --in NAME=PATH")))?;
     let unreadable = |error: std::io::Error| Failure::failed(format!("cannot read {}: {error}", path.display()));
-    let file = File::open(path).map_err(unreadable)?;
+    // Otherwise a FIFO without a writer would never be opened.
+    let file = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path).map_err(unreadable)?;
     let metadata = file.metadata().map_err(unreadable)?;
     if !metadata.is_file() {
         let why = "is not a regular file; pack a folder first, for example with tar";

@@ -53,7 +53,7 @@ fn each_line_is_a_task_whose_output_is_whole_and_in_order_on_request() {
     let script = "[ $1 = 1 ] && sleep 0.3; seq -f \"$1 %.0f\" 3000; echo \"bad $1\" >&2";
     let said = map(&sandbox, &["-k", "--", "sh", "-c", script, "_", "{}"], "1\n2\n3");
     let wanted: String = (1..=3).flat_map(|task| (1..=3000).map(move |n| format!("{task} {n}\n"))).collect();
-    assert_eq!(said.code, Some(0));
+    assert_eq!(said.code, Some(0), "{}", said.err);
     assert!(said.out == wanted && said.err == "bad 1\nbad 2\nbad 3\n", "{} {:?}", said.out.len(), said.err);
 
     let said = map(&sandbox, &["--", "sh", "-c", script, "_"], "1\n2\n3");

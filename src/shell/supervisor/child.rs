@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
-use rustix::process::{Pid, Signal, WaitOptions, WaitStatus};
+use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions, WaitStatus, pidfd_open};
 
 use crate::shell::privacy::as_started;
 use crate::shell::signals::with_clean_mask;
@@ -20,6 +20,8 @@ const LOOK_BYTES_MAX: usize = 64 * 1024;
 #[derive(Debug)]
 pub(super) struct ChildProcess {
     pid: Pid,
+    /// Readable from its end until it is reaped. SIGCHLD alone would be one chance to notice that.
+    end: OwnedFd,
     pub(super) out: Lines,
     pub(super) err: Lines,
     /// The last line on stderr: usually the reason of its end.
@@ -37,7 +39,13 @@ impl ChildProcess {
 
     /// A child of this process, which was started by the program before this one, and its output pipes.
     pub(super) fn adopt(pid: Pid, out: Option<OwnedFd>, err: Option<OwnedFd>) -> io::Result<Self> {
-        Ok(Self { pid, out: Lines::new(out)?, err: Lines::new(err)?, last_words: None })
+        let end = pidfd_open(pid, PidfdFlags::empty())?;
+        Ok(Self { pid, end, out: Lines::new(out)?, err: Lines::new(err)?, last_words: None })
+    }
+
+    /// The descriptors that are readable when it has said something or has ended.
+    pub(super) fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        [Some(self.end.as_fd()), self.out.fd(), self.err.fd()].into_iter().flatten()
     }
 
     pub(super) const fn pid(&self) -> Pid {

@@ -255,10 +255,10 @@ impl<F: FnMut(&Report)> Supervisor<'_, F> {
     /// Sleeps until an event or a deadline.
     fn wait(&self) {
         let due = self.plan.poll_timeout().map(|(due, _)| due.since(clock::now().mono));
-        let pipes = self.children.values().flat_map(|child| [child.out.fd(), child.err.fd()]).flatten();
+        let children = self.children.values().flat_map(ChildProcess::descriptors);
         let lifeline = self.lifeline.as_ref().and_then(Lines::fd);
         // Whatever it returns, each descriptor is checked.
-        readable::wait(std::iter::once(self.signals.as_fd()).chain(lifeline).chain(pipes), due);
+        readable::wait(std::iter::once(self.signals.as_fd()).chain(lifeline).chain(children), due);
     }
 
     fn hear_signals(&mut self) {
