@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use nix::libc::{O_NOCTTY, O_NONBLOCK};
 use zeroize::Zeroizing;
 
+use super::rename::rename_new;
 use super::trust::quoted;
 use crate::config::{CurveClientFiles, CurveServerFiles};
 use crate::engine::zmtp::{BadKey, ClientKeys, KeyPair, PublicKey};
@@ -163,8 +164,14 @@ pub fn write_public(path: &Path, key: PublicKey) -> Result<(), KeyError> {
 }
 
 fn write(path: &Path, key: &str, mode: u32) -> Result<(), KeyError> {
-    let opened = fs::OpenOptions::new().write(true).create_new(true).mode(mode).open(path);
-    let written = opened.and_then(|mut file| writeln!(file, "{key}").and_then(|()| file.sync_all()));
+    // A reader of the folder finds the whole key or no file. The draft begins with a dot, as no key does.
+    let draft = path.with_file_name(format!(".draft-{:016x}", rand::random::<u64>()));
+    let opened = fs::OpenOptions::new().write(true).create_new(true).mode(mode).open(&draft);
+    let written = opened.and_then(|mut file| {
+        let placed = writeln!(file, "{key}").and_then(|()| file.sync_all()).and_then(|()| rename_new(&draft, path));
+        // The draft was made here.
+        placed.inspect_err(|_| drop(fs::remove_file(&draft)))
+    });
     written.map_err(|source| match source.kind() {
         io::ErrorKind::AlreadyExists => KeyError::Exists(path.to_owned()),
         _ => KeyError::Write { path: path.to_owned(), source },

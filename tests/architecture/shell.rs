@@ -21,7 +21,7 @@ pub(crate) const SHELL: &[(&str, &[&str])] = &[
     ("trust", &[]),
     ("state_file", &["replace"]),
     ("contexts", &["replace"]),
-    ("curve_keys", &["file_stamp", "trust"]),
+    ("curve_keys", &["file_stamp", "rename", "trust"]),
     ("json_wire", &["clock", "curve_keys"]),
     ("json_link", &["json_wire"]),
     ("json_server", &["clock", "json_link", "json_wire"]),
