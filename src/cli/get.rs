@@ -22,8 +22,8 @@ use crate::protocol::requests::tool::ToolGet;
 use crate::protocol::task_files::kept_files;
 use crate::protocol::words;
 use crate::shell::archives::dir_in;
+use crate::shell::file_copy;
 use crate::shell::file_digest::digest_at;
-use crate::shell::file_sender;
 use crate::types::{FileName, KeptFile, Outcome, ToolDigest};
 
 #[derive(Args, Debug)]
@@ -188,7 +188,7 @@ impl<'a> Getter<'a> {
     fn write(&self, file: &KeptFile, draft: &Path) -> Result<(), Failure> {
         let failed = |error: io::Error| Failure::failed(format!("cannot write {}: {error}", draft.display()));
         if let Ok(stored) = File::open(self.store.join(file.digest.to_string())) {
-            let copied = file_sender::copy_to(&stored, draft).and_then(|()| digest_at(draft));
+            let copied = file_copy::copy_to(&stored, draft).and_then(|()| digest_at(draft));
             if copied.is_ok_and(|digest| digest == file.digest) {
                 return open_to_its_umask(draft).map_err(failed);
             }

@@ -17,11 +17,6 @@ const CHUNK_BYTES: usize = 1 << 17;
 /// # Errors
 /// When it cannot be read.
 pub fn digest_of(file: &File) -> io::Result<ToolDigest> {
-    digest_with(file, |_| Ok(()))
-}
-
-/// The same, with each chunk given to `each`.
-pub(super) fn digest_with(file: &File, mut each: impl FnMut(&[u8]) -> io::Result<()>) -> io::Result<ToolDigest> {
     let (mut hash, mut chunk, mut at) = (Sha256::new(), vec![0; CHUNK_BYTES], 0);
     loop {
         let bytes = match file.read_at(&mut chunk, at) {
@@ -32,7 +27,6 @@ pub(super) fn digest_with(file: &File, mut each: impl FnMut(&[u8]) -> io::Result
         };
         at += bytes as u64;
         hash.update(&chunk[..bytes]);
-        each(&chunk[..bytes])?;
     }
 }
 

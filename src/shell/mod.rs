@@ -11,6 +11,7 @@ mod disk_room;
 pub mod door;
 pub mod endpoint;
 pub mod ephemeral;
+pub mod file_copy;
 pub mod file_digest;
 mod file_part;
 pub mod file_sender;

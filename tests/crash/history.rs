@@ -5,7 +5,7 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use crate::client::id_of;
+use crate::client::{UNFINISHED, id_of};
 use crate::killer::kill_and_see_another;
 use crate::sandbox::eventually;
 use crate::service::Service;
@@ -46,15 +46,13 @@ fn each_round_is_there_once(config: &str, are_kept: bool) {
     }
     for _ in 0..KILLS {
         kill_and_see_another(&service, " controller");
-        let open = ["WAITING", "DISPATCHED", "PREPARING", "RUNNING", "ENDED"];
-        let before = client.count(&open);
-        eventually("some tasks have ended", || client.count(&open) <= before.saturating_sub(30));
+        let before = client.count(&UNFINISHED);
+        eventually("some tasks have ended", || client.count(&UNFINISHED) <= before.saturating_sub(30));
     }
-    let open = ["WAITING", "DISPATCHED", "PREPARING", "RUNNING", "ENDED"];
     // The counts do not wait for the disk, and the history has only what is stored.
     let mut rows = Vec::new();
     eventually("all tasks have ended, and are in the history", || {
-        client.count(&open) == 0 && {
+        client.count(&UNFINISHED) == 0 && {
             rows = rounds(&service);
             let found: BTreeSet<_> = rows.iter().map(|round| round["__TASK_ID__"].as_str().expect("an id")).collect();
             found.into_iter().eq(accepted.iter())

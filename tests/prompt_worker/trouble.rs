@@ -1,4 +1,4 @@
-//! A real master and real workers in trouble: a full disk at the master, killed processes, a drained master; and who is told.
+//! A real master and real workers in trouble: a full disk at the master, killed processes, a drained master, and notices of the end.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};

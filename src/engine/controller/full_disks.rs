@@ -8,10 +8,7 @@
 //! Such a round draws on no budget of the task, and its agent does not get the task again ([`TaskRecord::needs`]), unless a client
 //! asks for another round. So each agent has a task at most once for this. A client never sees -134.
 
-use std::sync::Arc;
-
 use super::Controller;
-use super::transition::Again;
 use crate::protocol::requests::report::Report;
 use crate::types::{AgentId, ExitCode, Now, Phase, RoundEnd, RunResult, TaskRecord};
 
@@ -44,11 +41,7 @@ impl Controller {
             }
             return false;
         }
-        if report.phase == Phase::Finished {
-            let (end, times) = (RoundEnd::DiskFull, report.times.up_to(Phase::Finished, now.wall));
-            let result = report.result.clone().map(Arc::new);
-            self.again(now, report.task, Again { at: now.wall, end, times, result, not_before: None });
-        }
+        self.go_elsewhere(now, report, RoundEnd::DiskFull);
         true
     }
 }

@@ -103,7 +103,8 @@ impl Controller {
         is_second && !self.request_lacks_any(request)
     }
 
-    /// The refusal of a submit of this tool, which no agent has. `place` names the step, `subject` what is to be submitted again.
+    /// The refusal of a submit whose tool no agent has. `place` names the step; `subject` is a graph or a task, which the sentence says
+    /// to submit again.
     pub(super) fn missing_tool(&self, tool: &ToolName, place: &str, subject: &str) -> Refusal {
         let known = self.tasks.queue().sets().names().map(ToolName::as_str);
         let silent = self.first_awaited().map(|agent| format!("; agent {agent} has not told its tools in time"));

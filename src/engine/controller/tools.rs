@@ -140,12 +140,17 @@ impl Controller {
         if is_killed || is_tried || !is_elsewhere {
             return false;
         }
+        self.go_elsewhere(now, report, RoundEnd::NoTool);
+        true
+    }
+
+    /// Ends a round that draws on no budget, for another agent, when the agent of the report has finished with it.
+    pub(super) fn go_elsewhere(&mut self, now: Now, report: &Report, end: RoundEnd) {
         if report.phase == Phase::Finished {
-            let (end, times) = (RoundEnd::NoTool, report.times.up_to(Phase::Finished, now.wall));
+            let times = report.times.up_to(Phase::Finished, now.wall);
             let result = report.result.clone().map(Arc::new);
             self.again(now, report.task, Again { at: now.wall, end, times, result, not_before: None });
         }
-        true
     }
 
     /// Whether agents other than this one, which has not found its tool, may find it if they look again.

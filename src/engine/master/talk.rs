@@ -107,7 +107,7 @@ impl Master {
             }
             (_, FromWorker::RequestAck(request)) => self.acknowledged(now, connection, &request, Asked::Request),
             (_, FromWorker::CheckAck(request)) => self.acknowledged(now, connection, &request, Asked::Check),
-            // Its report has come already, and waits.
+            // An earlier report waits until its answer is stored.
             (State::Working(_), FromWorker::Done { .. } | FromWorker::Failed { .. }) if peer.answer.is_some() => {
                 self.ignored += 1;
             }

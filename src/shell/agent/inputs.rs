@@ -12,7 +12,7 @@ use super::failure::unprepared;
 use super::fetch::Fetcher;
 use crate::engine::slot::Failure;
 use crate::protocol::requests::apply::Job;
-use crate::shell::file_sender::copy_into;
+use crate::shell::file_copy::copy_into;
 use crate::shell::tools::ToolError;
 use crate::shell::workspace::TaskDir;
 use crate::types::{ExitCode, FileName, TaskFiles, TaskInput};

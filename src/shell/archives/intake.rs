@@ -1,12 +1,11 @@
 //! An archive of the controller's own tools folder on its way into the store.
 
 use std::fs::{self, File};
-use std::io::{self, Write as _};
+use std::io;
 use std::os::unix::fs::OpenOptionsExt as _;
 
-use rustix::fs::ioctl_ficlone;
-
-use super::{ArchiveStore, digest_of, digest_with};
+use super::{ArchiveStore, digest_of};
+use crate::shell::file_copy::copy_into;
 use crate::shell::file_stamp::{FileStamp, wall};
 use crate::shell::tools::{ToolError, open_archive};
 use crate::types::{HeldTool, ToolName};
@@ -109,11 +108,8 @@ impl From<ToolError> for Defect {
     }
 }
 
-/// Copies a file: without reading it, where the file system can share its blocks.
+/// Copies a file over an earlier copy.
 fn copy(from: &File, to: &std::path::Path) -> io::Result<()> {
-    let mut file = fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(to)?;
-    if ioctl_ficlone(&file, from).is_err() {
-        digest_with(from, |chunk| file.write_all(chunk))?;
-    }
-    Ok(())
+    let file = fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(to)?;
+    copy_into(from, &file)
 }

@@ -31,7 +31,7 @@ use std::sync::atomic::AtomicBool;
 
 pub use thread::{Archives, ArchivesError};
 
-use super::file_digest::{digest_of, digest_with};
+use super::file_digest::digest_of;
 use super::file_stamp::FileStamp;
 use super::tools::{Limits, survey};
 use crate::engine::controller::StoredTools;

@@ -126,7 +126,7 @@ impl Place {
         !matches!(self.extra, Extra::None)
     }
 
-    /// Removes the folder of a run that has ended, unless that would lose work of a run that should be kept; returns what is left.
+    /// Removes the folder of an ended run, unless work of the run would be lost with it. Returns the branch or the folder that remains.
     ///
     /// # Errors
     /// One sentence, when such a folder cannot be kept elsewhere; then it is still there.
