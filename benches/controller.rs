@@ -147,7 +147,7 @@ impl World {
     fn report(&mut self, (task, round): (TaskId, llts::types::Round), phase: Phase) {
         let result = (phase == Phase::Finished).then(|| RunResult::of(ExitCode(0), String::new()));
         let times = PhaseTimes::default();
-        let report = Report { task, round: Some(round), phase, times, ran: None, result, provided: None, wait: None };
+        let report = Report { task, round: Some(round), phase, times, ran: None, result, provided: None, let_go: None, wait: None };
         self.say(&FromAgent::Report(Box::new(report)));
     }
 }
@@ -160,6 +160,8 @@ fn settings() -> Settings {
         waiting_bytes_max: usize::MAX,
         needs_max: 1000,
         gates_max: 1000,
+        list_time_max: Duration::from_millis(50),
+        list_tasks_max: 8,
         defer_delay: Duration::from_secs(10),
         retry_delay_max: Duration::from_secs(60),
         push_again_interval: Duration::from_secs(1),

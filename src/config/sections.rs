@@ -66,6 +66,10 @@ pub struct ControllerSection {
     pub job_receivers_max: usize,
     /// The time that a run gets to finish when its step ends early.
     pub step_grace: Duration,
+    /// The time in which an agent starts the tasks of a list; zero for no lists.
+    pub list_time_max: Duration,
+    /// Maximum number of tasks in a list.
+    pub list_tasks_max: usize,
     /// Maximum number of known gates.
     pub gates_max: usize,
     /// The longest time that a request may be parked.
@@ -85,6 +89,9 @@ pub struct ControllerSection {
     /// Days that the history is kept; 0 for no history.
     pub history_keep_days: u32,
 }
+
+/// An agent remembers as many orders about tasks that it has not started.
+const LIST_TASKS_MAX: u64 = 64;
 
 impl ControllerSection {
     pub(super) fn read(reader: &mut Reader) -> Result<Self, ConfigError> {
@@ -108,6 +115,8 @@ impl ControllerSection {
             after_terms_max: reader.size("AFTER_TERMS_MAX", 1..=65_535, "terms")?,
             job_receivers_max: reader.size("JOB_RECEIVERS_MAX", 1..=10_000, "addresses")?,
             step_grace: reader.millis("STEP_GRACE", 0..=HOUR)?,
+            list_time_max: reader.millis("LIST_TIME_MAX", 0..=10_000)?,
+            list_tasks_max: reader.size("LIST_TASKS_MAX", 1..=LIST_TASKS_MAX, "tasks")?,
             waiting_needs_max: reader.size("WAITING_NEEDS_MAX", 1..=100_000, "combinations")?,
             gates_max: reader.size("GATES_MAX", 1..=100_000, "gates")?,
             wait_max: reader.millis("WAIT_MAX", 1..=DAY)?,

@@ -1,7 +1,7 @@
 //! The agent's side of the conversation: its messages, and the answers that it understands.
 
-use super::json::{self, FieldLimits, ObjectWriter};
-use super::requests::apply::{self, Job, TASK_APPLY};
+use super::json::{self, FieldLimits, List, ObjectWriter};
+use super::requests::apply::{self, Job, JobList, LIST_TASKS_MAX, TASK_APPLY};
 use super::requests::exit::AGENT_EXIT;
 use super::requests::heartbeat::{self, AGENT_HEARTBEAT, Heard};
 use super::requests::report::{self, TASK_REPORT};
@@ -18,6 +18,8 @@ pub enum ToAgent {
     Heard(Heard),
     /// A task.
     Job(Box<Job>),
+    /// Several tasks, to be run one after the other.
+    List(Box<JobList>),
     /// There is no task.
     NoJob,
     /// The answer to a report. If the report is refused, reports on that run are not wanted any more.
@@ -73,13 +75,11 @@ pub fn encode(sender: &Sender, message: &FromAgent) -> Vec<u8> {
 /// Reads an answer; `None` for a message that a controller does not send.
 #[must_use]
 pub fn decode(frame: &[u8]) -> Option<ToAgent> {
-    let fields = json::parse(frame, &FieldLimits::TRUSTED).ok()?;
+    let mut ahead = List::named(words::AHEAD, LIST_TASKS_MAX);
+    let fields = json::parse_with_list(frame, &FieldLimits::TRUSTED, &mut ahead).ok()?;
     let code = fields.get(words::CODE)?.as_i64()?;
     let kind = fields.text(words::TYPE)?;
-    let run = || {
-        let round = u32::try_from(fields.count(words::ROUND)?).ok()?;
-        Some((fields.text(words::TASK_ID)?.parse().ok()?, Round(round)))
-    };
+    let run = || apply::run(&fields);
     if kind == TASK_REPORT.word {
         let (task, round) = run()?;
         let finished = fields.text(words::STATUS) == Some(words::phase(Phase::Finished));
@@ -100,7 +100,15 @@ pub fn decode(frame: &[u8]) -> Option<ToAgent> {
         _ if kind == AGENT_EXIT.word => Some(ToAgent::Left),
         _ if kind == TASK_APPLY.word => {
             let run = run()?;
-            Some(ToAgent::Job(Box::new(Job::read(fields, run)?)))
+            let list = JobList::read(&fields, ahead);
+            let job = Job::read(fields, run)?;
+            Some(match list {
+                None => ToAgent::Job(Box::new(job)),
+                Some((terms, mut jobs)) => {
+                    jobs.push_front(job);
+                    ToAgent::List(Box::new(JobList { jobs, terms }))
+                }
+            })
         }
         _ => None,
     }
@@ -159,7 +167,7 @@ mod tests {
         let task = "TASK_1480000000.120000_AZazA".parse().unwrap();
         let times = PhaseTimes::default();
         let (phase, ran, wait) = (Phase::Running, Some(Duration::from_micros(1_500_001)), Some(long));
-        let report = Report { task, round: None, phase, times, ran, result: None, provided: None, wait };
+        let report = Report { task, round: None, phase, times, ran, result: None, provided: None, let_go: None, wait };
         let report = FromAgent::Report(Box::new(report));
         assert_eq!(understood(report.clone()), report);
     }
@@ -183,6 +191,7 @@ mod tests {
             ran: None,
             result: Some(RunResult { told_to_finish: true, ..RunResult::of(ExitCode(-15), String::new()) }),
             provided: Some(Box::new([(PortName::new("out").unwrap(), locations)].into())),
+            let_go: None,
             wait: None,
         }))
     }

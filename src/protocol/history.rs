@@ -153,6 +153,14 @@ pub fn why(record: &TaskRecord, holdup: Option<&Holdup>) -> String {
                 None => format!("it ended as {}", words::outcome(*outcome)),
             },
         },
+        (TaskState::Dispatched(run), None) if run.is_ahead => match &record.kill {
+            Some(kill) => format!("agent {} has it in a list and is told not to start it: {}", run.agent, kill.cause),
+            None => format!(
+                "agent {} has it in a list of short tasks, and starts it when those before it have ended; if that takes \
+                 longer than LIST_TIME_MAX, it waits again for any agent",
+                run.agent
+            ),
+        },
         (_, Some(Holdup::Lease(until))) => lease(record, *until),
         (_, Some(Holdup::Fetching { digest, offset, total })) => fetching(record, digest, *offset, *total),
         (_, _) => {

@@ -121,6 +121,9 @@ fn write_state(record: &TaskRecord, writer: &mut ObjectWriter<'_>) {
     }
     if let Some(run) = record.last_run() {
         history::write_run(run, writer);
+        if run.is_ahead {
+            writer.literal(words::AHEAD, true);
+        }
     }
     if let Some(lease) = record.lease() {
         writer.literal(words::LEASE, lease.term.as_millis());
@@ -324,6 +327,7 @@ impl State {
             batch_delay: Duration::ZERO,
             times,
             lease: self.lease().map(Box::new),
+            is_ahead: self.0.get(words::AHEAD).is_some(),
         }))
     }
 
@@ -413,6 +417,7 @@ mod tests {
             batch_delay: Duration::ZERO,
             times,
             lease: None,
+            is_ahead: false,
         })
     }
 
@@ -461,6 +466,7 @@ mod tests {
             TaskState::Waiting { not_before: Some(at) },
             TaskState::Dispatched(assignment()),
             TaskState::Dispatched(leased()),
+            TaskState::Dispatched(Box::new(Assignment { is_ahead: true, ..*assignment() })),
             TaskState::Preparing(assignment()),
             TaskState::Running(assignment()),
             TaskState::Ended { assignment: assignment(), result: Some(result()) },

@@ -6,6 +6,7 @@ use super::code::{Code, Refusal};
 use super::json::ObjectWriter;
 use super::page::{PageBytes, PageOf};
 use super::requests::agents::{self, AgentView};
+use super::requests::apply::{self, ListTerms};
 use super::requests::file::{self, FileState};
 use super::requests::heartbeat::Heard;
 use super::requests::history::{self, HistoryAnswer};
@@ -14,7 +15,7 @@ use super::requests::logs::{self, OutputPart};
 use super::requests::serve::Wanted;
 use super::requests::stats::{AgentCounts, TaskCounts};
 use super::requests::tool::{self, ToolLogRow, ToolPart, ToolView};
-use super::requests::{apply, explain, gate, graph, job, list, query, report, submit};
+use super::requests::{explain, gate, graph, job, list, query, report, submit};
 use super::words;
 use crate::types::{
     GateView, GraphId, GraphView, Holdup, JobView, Phase, Round, StepContext, StepView, TaskId, TaskRecord,
@@ -72,6 +73,8 @@ pub enum Reply {
     Heartbeat(Heard),
     /// A task for an agent, with its place in its graph.
     Assigned(Box<TaskRecord>, Option<Arc<StepContext>>),
+    /// Several tasks for an agent, which starts them in this order.
+    AssignedList(Vec<TaskRecord>, ListTerms),
     /// The answer to a report.
     Reported {
         /// The task.
@@ -236,6 +239,7 @@ fn write_body(reply: &Reply, page_bytes: PageBytes, writer: &mut ObjectWriter<'_
         Reply::AgentCounts(counts) => counts.write(writer),
         Reply::Agents { agents, page } => page.write(agents, "agents", page_bytes, writer, agents::write),
         Reply::Heartbeat(heard) => heard.write(writer),
+        Reply::AssignedList(tasks, terms) => apply::write_list(tasks, *terms, writer),
         Reply::Assigned(record, step) => apply::write_answer(record, step.as_deref(), writer),
         Reply::Reported { task, round, phase, .. } => report::write_answer(*task, *round, *phase, writer),
     }

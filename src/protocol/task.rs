@@ -7,6 +7,7 @@ mod end;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use super::json::{self, ObjectWriter};
 use super::task_files::kept_text;
@@ -58,6 +59,13 @@ pub fn is_ours(name: &str) -> bool {
 #[must_use]
 pub fn given_id(record: &TaskRecord) -> Option<&str> {
     json::member(&record.submitted, words::GIVEN_ID).and_then(json::value_of)
+}
+
+/// How long the submitter expects the run of a task to take: `__EXPECTED_DURATION__`.
+#[must_use]
+pub fn expected_duration(record: &TaskRecord) -> Option<Duration> {
+    let seconds = json::member(&record.submitted, words::EXPECTED_DURATION).and_then(json::value_of)?;
+    Duration::try_from_secs_f64(seconds.parse().ok()?).ok()
 }
 
 /// The submit key of a task, as JSON.
@@ -238,13 +246,16 @@ const FIELDS: [Field; 36] = [
 ];
 
 /// Fields of other messages: a submitter that sends one of them would confuse the readers of those.
-const OF_OTHER_MESSAGES: [&str; 20] = [
+const OF_OTHER_MESSAGES: [&str; 23] = [
     words::ALLOWED_SOURCES,
     words::GRAPH,
     words::SESSION,
     words::WANTED,
     words::PARKED,
     words::SLACK,
+    words::LIST,
+    words::LIST_TIME,
+    words::AHEAD,
     words::LEASE,
     words::BEAT,
     words::KILL_BUDGET,

@@ -48,6 +48,12 @@ impl Distribution {
         Some(RunTimes { p50: self.quantile(50), p90: self.quantile(90), max })
     }
 
+    /// Number of the runs.
+    #[must_use]
+    pub const fn len(&self) -> u64 {
+        self.len
+    }
+
     /// The time that so many percent of the runs did not exceed; zero without a run.
     #[must_use]
     pub fn quantile(&self, percent: u64) -> Duration {

@@ -257,6 +257,8 @@ pub struct Assignment {
     pub times: PhaseTimes,
     /// The lease of an exclusive run. Boxed, because most runs have none.
     pub lease: Option<Box<Lease>>,
+    /// Whether its agent has it in a list, behind a task that has not ended.
+    pub is_ahead: bool,
 }
 
 impl Assignment {

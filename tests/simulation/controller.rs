@@ -139,6 +139,8 @@ fn settings() -> Settings {
         tools: ToolSettings::default(),
         needs_max: 1000,
         gates_max: 1000,
+        list_time_max: Duration::from_millis(50),
+        list_tasks_max: 8,
         defer_delay: Duration::from_millis(300),
         retry_delay_max: Duration::from_secs(3),
         push_again_interval: Duration::from_millis(200),

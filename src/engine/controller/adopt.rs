@@ -98,6 +98,7 @@ impl Controller {
             batch_delay: Duration::ZERO,
             times: PhaseTimes::default(),
             lease: self.lease(task, id),
+            is_ahead: false,
         };
         if is_busy {
             return self.tasks.change(now, task, TaskEvent::Dispatch(run));

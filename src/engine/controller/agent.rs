@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::effect::{ConnectionId, Ticket};
+use super::lists::List;
 use super::tool_sets::SetId;
 use crate::protocol::requests::agents::AgentState;
 use crate::protocol::version::Version;
@@ -58,6 +59,10 @@ pub(super) struct Agent {
     pub(super) looks: bool,
     /// Whether it got its task only after all agents had looked for the task's tool in vain.
     pub(super) is_last_resort: bool,
+    /// Whether it takes a list of tasks.
+    pub(super) takes_lists: bool,
+    /// Its list, which has the task of its slot and those behind it.
+    pub(super) list: Option<Box<List>>,
     /// Whether it was sent its task more than once.
     pub(super) told_again: bool,
     /// The run that it got last, until it has reported the end of it or asks for another one.

@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::agent::{Agent, Dispensable, Liveness, Slot, Tools, state};
 use super::effect::{ConnectionId, Ticket};
 use super::parked::Parked;
+use super::lists::List;
 use super::tool_sets::SetId;
 use crate::protocol::requests::agents::{AgentState, AgentView};
 use crate::protocol::requests::stats::AgentCounts;
@@ -66,6 +67,8 @@ impl Agents {
             slot: Slot::Free,
             looks: false,
             is_last_resort: false,
+            takes_lists: false,
+            list: None,
             told_again: false,
             given: None,
             left: None,
@@ -115,6 +118,32 @@ impl Agents {
                 agent.left = None;
             }
         }
+    }
+
+    /// Sets whether an agent takes a list of tasks.
+    pub(super) fn set_takes_lists(&mut self, id: &AgentId, takes_lists: bool) {
+        if let Some(agent) = self.agents.get_mut(id) {
+            agent.takes_lists = takes_lists;
+        }
+    }
+
+    /// Sets the list of an agent.
+    pub(super) fn set_list(&mut self, id: &AgentId, list: Option<List>) {
+        if let Some(agent) = self.agents.get_mut(id) {
+            agent.list = list.map(Box::new);
+        }
+    }
+
+    pub(super) fn list_mut(&mut self, id: &AgentId) -> Option<&mut List> {
+        self.agents.get_mut(id)?.list.as_deref_mut()
+    }
+
+    pub(super) fn take_list(&mut self, id: &AgentId) -> Option<Box<List>> {
+        self.agents.get_mut(id)?.list.take()
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&AgentId, &Agent)> {
+        self.agents.iter()
     }
 
     /// Sets the remains of an agent's last run.

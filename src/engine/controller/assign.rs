@@ -32,15 +32,8 @@ impl Controller {
             return;
         }
         self.agents.set_slot(&agent, Slot::Free);
-        let Some(record) = self.tasks.get(task) else { return };
-        match record.kill.as_ref().map(|kill| kill.cause.clone()) {
-            Some(cause) if cause.ends_the_task() => self.close(now, task, cause.outcome()),
-            _ => {
-                self.tasks.change(now, task, TaskEvent::Return);
-                // Its job may have been stopped while the assignment waited for the store.
-                self.skip_if_stopped(now, task);
-            }
-        }
+        self.void_list(now, &agent);
+        self.take_back_unstarted(now, task);
         self.settle(now);
     }
 
@@ -81,6 +74,7 @@ impl Controller {
             if let Slot::Busy(task) = slot {
                 // It did not say good-bye. A task that crashes every agent must not run forever (HAZARDS row A9).
                 self.agents.set_slot(id, Slot::Free);
+                self.void_list(now, id);
                 self.void_round(now, task, RoundEnd::Lost, Remains::Gone);
             }
             self.leave(now, id);
@@ -143,6 +137,7 @@ impl Controller {
         self.incidents.push((IncidentKind::AgentLost, line));
         self.unpark(&id);
         if let Slot::Busy(task) = self.agents.slot_or_free(&id) {
+            self.void_list(now, &id);
             self.void_round(now, task, RoundEnd::Lost, Remains::Unknown(heard));
         }
         self.tools_are_lost(now, &id);
@@ -197,6 +192,7 @@ impl Controller {
                 batch_delay,
                 times: PhaseTimes::default(),
                 lease: self.lease(task, agent),
+                is_ahead: false,
             },
         );
         self.agents.set_last_resort(agent, !is_stocked);

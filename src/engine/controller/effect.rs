@@ -136,6 +136,8 @@ pub(super) fn claim_of_reply(reply: &Reply) -> Claim {
             let after_commit = record.last_run().is_some_and(|run| run.after_commit);
             Claim::promise_if(record.round > Round(0) || after_commit)
         }
+        // Only tasks of a first round that need no commit.
+        Reply::AssignedList(..) => Claim::Nothing,
         // The answer makes an agent forget a run.
         Reply::Reported { phase, refusal, .. } => Claim::promise_if(*phase >= Phase::Ended || refusal.is_some()),
         Reply::Heartbeat(Heard { wanted, .. }) => Claim::promise_if(matches!(wanted, Some((.., Directive::Drop)))),

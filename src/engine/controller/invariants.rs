@@ -28,6 +28,7 @@ impl Controller {
         self.check_job_statuses();
         self.check_graphs();
         self.check_end_logs();
+        self.check_lists();
         if let Some((task, agent)) = self.next_match() {
             panic!("task {task} waits while agent {agent} is parked");
         }
@@ -59,6 +60,11 @@ impl Controller {
             };
             if self.expiring.contains_key(&record.id) {
                 assert!(self.timers.is_set(&Timer::Lease(record.id)), "the lease of {} is awaited forever", record.id);
+                continue;
+            }
+            let agent = self.agents.get(&run.agent);
+            let list = agent.and_then(|agent| agent.list.as_deref());
+            if list.is_some_and(|list| list.ahead().any(|task| task == record.id)) {
                 continue;
             }
             let slot = self.agents.slot(&run.agent);

@@ -130,6 +130,11 @@ impl Job {
         self.memo.stopped.is_none() && self.memo.fails_max.is_some_and(|max| self.fails >= max)
     }
 
+    /// The time that so many percent of the runs did not exceed, if there were enough of them.
+    pub(super) fn usual_run_time(&self, runs_min: u64, percent: u64) -> Option<Duration> {
+        (self.run_times.len() >= runs_min).then(|| self.run_times.quantile(percent))
+    }
+
     pub(super) const fn fails(&self) -> u32 {
         self.fails
     }

@@ -10,7 +10,7 @@
 //!
 //! The parts: [`tasks`] has the records, their phases and indexes; [`queue`] the order of waiting tasks, with the
 //! [`gates`]; [`agents`] the slots, with the [`tools`] of each, [`looks`] for tools that no agent has, and the submits that name one ([`sought`]); [`catalog`] the tools that the controller holds, and [`tool_reads`] the parts that agents fetch; [`adopt`]
-//! handles runs that agents had before this start; [`outputs`] asks agents for the outputs of runs; [`leases`] waits for void
+//! handles runs that agents had before this start; [`outputs`] asks agents for the outputs of runs; [`lists`] gives an agent several short tasks at once; [`leases`] waits for void
 //! runs; [`family`] knows which tasks end together, and [`relations`] what an end means for [`dependants`] and [`jobs`];
 //! [`graphs`] has the step graphs, [`steps`] makes tasks of their steps, and [`graph_status`] tells of their changes;
 //! [`retention`] decides how long finished tasks are kept; the [`sequencer`], around the [`Controller`], decides
@@ -48,6 +48,7 @@ mod job_status;
 mod jobs;
 mod lanes;
 mod leases;
+mod lists;
 mod looks;
 mod orders;
 mod outputs;
@@ -141,6 +142,10 @@ pub struct Settings {
     pub part_bytes_max: u64,
     /// The time that a run gets to finish when its step ends early: `STEP_GRACE`.
     pub step_grace: Duration,
+    /// The time in which an agent starts the tasks of a list, and the longest sum of their expected runs: `LIST_TIME_MAX`.
+    pub list_time_max: Duration,
+    /// Maximum number of tasks in a list: `LIST_TASKS_MAX`.
+    pub list_tasks_max: usize,
     /// The limits of the archives of tools.
     pub tools: ToolSettings,
 }
@@ -153,6 +158,8 @@ pub struct Controller {
     controller_id: u64,
     random: Xoshiro256PlusPlus,
     last_id: TaskId,
+    /// The number of the last list.
+    last_list: u64,
     /// Tasks up to this id are older than this start of the controller.
     restored_max: TaskId,
     /// The submits of tasks up to this id are stored.
@@ -218,6 +225,8 @@ impl Controller {
             looks: looks::Looks::numbered_from(controller_id),
             random,
             last_id: TaskId::MIN,
+            // Different for each start, as far as possible, so that an agent that was here before means no list of this one.
+            last_list: controller_id / 2,
             restored_max: TaskId::MIN,
             stored_max: TaskId::MIN,
             tasks: tasks::Tasks::new(settings.keeps_history),

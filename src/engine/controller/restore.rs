@@ -98,6 +98,7 @@ impl Controller {
         }
         self.take_back_place(&record);
         self.note_starts(now, &record);
+        let is_ahead = matches!(&record.state, TaskState::Dispatched(run) if run.is_ahead);
         let agent = match &mut record.state {
             TaskState::Waiting { .. } | TaskState::Finished { .. } => None,
             TaskState::Dispatched(run)
@@ -112,7 +113,10 @@ impl Controller {
         let task = record.id;
         // Its agent will say how long it has run: the wall clock may have jumped.
         self.tasks.restore(now, record);
-        if let Some(agent) = agent {
+        if is_ahead {
+            // It was in the list of an agent that had not started it: the next round fences off what the agent does with it.
+            self.void_round(now, task, RoundEnd::Returned, Remains::Gone);
+        } else if let Some(agent) = agent {
             self.take_back_agent(now, agent, task);
         }
     }

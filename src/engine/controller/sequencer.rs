@@ -137,6 +137,11 @@ impl<R: Clone> Sequencer<R> {
         if let Reply::Assigned(record, _) = reply {
             self.controller.handle_undelivered(now, record.id, record.round);
         }
+        if let Reply::AssignedList(records, _) = reply
+            && let Some(first) = records.first()
+        {
+            self.controller.handle_undelivered(now, first.id, first.round);
+        }
         if let Reply::Wanted(wanted) = reply {
             self.controller.handle_unasked(wanted.ask);
         }

@@ -187,7 +187,9 @@ impl Tasks {
             record.pushes += 1;
             self.effects.push_back(Effect::Push(record.clone()));
         }
-        if is_stored(after) {
+        // A task ahead waits, as far as the store is concerned.
+        let is_ahead = matches!(&record.state, TaskState::Dispatched(run) if run.is_ahead);
+        if is_stored(after) && !is_ahead {
             self.effects.push_back(Effect::Record(Record::Put(record.clone())));
         }
         let has_ended = before != Phase::Finished && (after == Phase::Finished || record.round != round);

@@ -99,7 +99,7 @@ impl Link {
         }
         let beat = Some(Beat { number: self.beat, kill_budget: Some(settings.kill_budget()) });
         let (ip, tags) = (Some(settings.ip.clone()), settings.tags.clone());
-        Heartbeat { busy, run, ip, tags, replaces, tools, beat, files: true, version: Some(Version::ours()) }
+        Heartbeat { busy, run, ip, tags, replaces, tools, beat, files: true, lists: true, version: Some(Version::ours()) }
     }
 
     /// The send time of the heartbeat with this number, which the controller has received.
@@ -135,6 +135,11 @@ impl Link {
 
     pub(super) const fn has_applied(&self) -> bool {
         self.applied.is_some()
+    }
+
+    /// When the pending APPLY was sent.
+    pub(super) fn applied_at(&self) -> Option<Mono> {
+        self.applied.map(|applied| applied.at)
     }
 
     /// An APPLY is about to be sent, alone or with a report.
@@ -208,6 +213,7 @@ impl Slot {
     /// sent at once, and its answer triggers the repetition of the rest.
     pub fn handle_connected(&mut self, now: Now) {
         self.link.connected();
+        self.drop_list();
         if self.timers.is_set(&Timer::Farewell) {
             return self.effects.push_back(Effect::Send(FromAgent::Exit));
         }

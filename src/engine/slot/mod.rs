@@ -13,12 +13,13 @@
 //!
 //! The parts: [`run`] has the phases of the task and its kill ladder, [`orders`] the orders about it, [`link`] the reports to the controller and their
 //! confirmations, [`hold`] how long a run may continue without contact to the controller, [`foreign`] processes of a run
-//! that may not be ended, [`tools`] the known tools, [`serve`] the outputs of runs, [`stop`] the way out. They meet here.
+//! that may not be ended, [`ahead`] the tasks of a list, [`tools`] the known tools, [`serve`] the outputs of runs, [`stop`] the way out. They meet here.
 //!
 //! Reports are states, not changes: each contains everything that is known of the run, and is made only when no other
 //! effect is left. So all phases of a short task in one turn cost one message, and the next report makes up for a lost one.
 //! A report may be delayed for batching if the run allows it; the final one never is.
 
+mod ahead;
 mod foreign;
 mod hold;
 mod keeping;
@@ -48,6 +49,7 @@ use crate::protocol::requests::report::Report;
 use crate::protocol::requests::serve::Wanted;
 use crate::types::{AgentId, Labels, Mono, Now, Round, Session, TaskId, ToolSet, lease};
 
+use ahead::Ahead;
 use hold::BeyondLease;
 use link::Link;
 use orders::EarlyOrders;
@@ -153,6 +155,8 @@ pub enum Timer {
     Hold,
     /// run.sh was busy and may have become free.
     Respawn,
+    /// The time of the list is over.
+    List,
     /// A long output of the run may have grown.
     Trim,
     /// The batch delay of a report has passed.
@@ -170,6 +174,7 @@ pub enum Timer {
 pub struct Slot {
     settings: Settings,
     run: Run,
+    ahead: Ahead,
     link: Link,
     tools: Telling,
     timers: crate::engine::timers::Timers<Timer>,
@@ -191,6 +196,7 @@ impl Slot {
             tools: Telling::new(settings.tools.clone()),
             settings,
             run: Run::default(),
+            ahead: Ahead::default(),
             link: Link::default(),
             timers: crate::engine::timers::Timers::default(),
             effects: VecDeque::new(),
@@ -245,6 +251,7 @@ impl Slot {
                 Timer::Signal | Timer::Hold | Timer::Respawn => self.run_timer(now, timer),
                 // The report is the next effect.
                 Timer::BatchDelay => {}
+                Timer::List => self.end_list(now),
                 Timer::Lease => self.end_lease(now),
                 Timer::Grace => self.end_grace(now),
                 Timer::Patience => self.give_up_results(now),
@@ -272,6 +279,7 @@ impl Slot {
                 self.offer_outputs(serving);
             }
             ToAgent::Job(job) => self.take(now, *job),
+            ToAgent::List(list) => self.take_list(now, *list),
             ToAgent::NoJob => {
                 // An early one answers an APPLY that was replaced. Applying again would go on endlessly.
                 if self.link.forget_apply(now.mono, self.apply_wait()) {
@@ -281,6 +289,7 @@ impl Slot {
             ToAgent::Reported { task, round, finished, accepted } => {
                 self.link.confirmed(task, round, finished || !accepted);
                 if !accepted {
+                    self.drop_list();
                     self.drop_run(now, task, round);
                 }
                 self.tell_tools(now);
@@ -365,6 +374,11 @@ impl Slot {
             // The lease continues only when the controller knows of the run.
             self.heartbeat(now);
         }
+        self.prepare(now, job);
+    }
+
+    /// The run of a task begins.
+    fn prepare(&mut self, now: Now, job: Job) {
         self.effects.push_back(Effect::Prepare(Box::new(job)));
         self.report_soon(now);
         self.obey_early_orders(now);
@@ -380,11 +394,16 @@ impl Slot {
     fn report(&mut self, now: Now) -> Option<FromAgent> {
         let mut report: Report = self.run.report(now)?;
         if !self.run.is_finished() {
+            report.let_go = self.ahead.let_go();
             return Some(FromAgent::Report(Box::new(report)));
         }
         self.run.clear();
+        let has_started = self.start_next(now);
+        report.let_go = self.ahead.let_go();
         self.link.keep_report(report.clone());
-        if self.stopping {
+        if has_started {
+            // The next report asks for more.
+        } else if self.stopping {
             self.leave_if_done(now);
         } else if !self.retiring && !self.link.has_applied() && self.run.is_free() {
             self.link.apply(now.mono);

@@ -84,6 +84,7 @@ impl Slot {
     /// The result of this run is not wanted any more.
     pub(super) fn drop_run(&mut self, now: Now, task: TaskId, round: Round) {
         if self.run.id() == Some((task, round)) {
+            self.drop_list();
             self.journal.warn(format!("round {round} of task {task} is not wanted any more; ending it"));
             if self.run.is_leased() {
                 return self.give_up(now);

@@ -209,7 +209,7 @@ impl Run {
         // A run that has ended has no time limit any more.
         let provided = if phase == Phase::Finished { run.provided.clone() } else { None };
         let ran = run.since.filter(|_| phase == Phase::Running).map(|since| now.mono.since(since));
-        Some(Report { task, round, phase, times: run.times, ran, result, provided, wait: None })
+        Some(Report { task, round, phase, times: run.times, ran, result, provided, let_go: None, wait: None })
     }
 }
 

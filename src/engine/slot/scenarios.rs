@@ -225,6 +225,7 @@ fn an_agent_says_hello_and_then_asks_for_a_task() {
     let mut host = Host::starting();
     let hello = Heartbeat {
         files: true,
+        lists: true,
         busy: false,
         run: None,
         ip: Some("127.0.0.1".to_owned()),

@@ -22,6 +22,7 @@ impl Slot {
         if std::mem::replace(&mut self.stopping, true) {
             return;
         }
+        self.drop_list();
         self.run.give_way();
         self.stop_waiting();
         self.kill(now);

@@ -1,10 +1,11 @@
 //! TASK/INTERNAL/APPLY (facts, 1.2): an agent asks for a task, and gets one.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{FromAgent, Kind, words};
-use crate::protocol::json::{self, ObjectWriter};
+use super::{FromAgent, Kind, Refusal, words};
+use crate::protocol::json::{self, List, ObjectWriter};
 use crate::protocol::{command, locations, source, task, task_files};
 use crate::types::{
     Fields, PortName, Round, StepContext, StepName, StepRole, TaskCommand, TaskFiles, TaskId, TaskRecord, TaskSource,
@@ -44,6 +45,27 @@ pub struct Job {
     pub step: Option<Arc<StepContext>>,
 }
 
+/// Several short tasks for an agent, which runs them one after the other.
+#[derive(Clone, Debug, PartialEq)]
+pub struct JobList {
+    /// The tasks, in the order in which they start.
+    pub jobs: VecDeque<Job>,
+    /// What the controller says about all of them.
+    pub terms: ListTerms,
+}
+
+/// The terms of a list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ListTerms {
+    /// Its number, different for each list of one start of the controller.
+    pub number: u64,
+    /// The time after the APPLY in which the agent may start a task of it; the first one it may always start.
+    pub time: Duration,
+}
+
+/// Most tasks of one list. The orders about tasks that have not started must fit into the memory of an agent.
+pub const LIST_TASKS_MAX: usize = 64;
+
 /// Writes the longest time that an agent would wait for a task.
 pub(in crate::protocol) fn write(wait: Option<Duration>, writer: &mut ObjectWriter<'_>) {
     writer.maybe(words::WAIT, wait.map(|wait| wait.as_millis()));
@@ -68,6 +90,15 @@ pub(in crate::protocol) fn write_answer(
     }
 }
 
+/// Writes a list of tasks: the first one as if it were alone.
+pub(in crate::protocol) fn write_list(tasks: &[TaskRecord], terms: ListTerms, writer: &mut ObjectWriter<'_>) {
+    let Some((first, ahead)) = tasks.split_first() else { return };
+    write_answer(first, None, writer);
+    writer.literal(words::LIST, terms.number);
+    writer.literal(words::LIST_TIME, terms.time.as_micros());
+    writer.objects(words::AHEAD, ahead, |task, writer| write_answer(task, None, writer));
+}
+
 /// Writes the place of a task in its graph. Names that its record shows already are left out.
 fn write_step(step: &StepContext, record: &TaskRecord, writer: &mut ObjectWriter<'_>) {
     let mut fields = step_fields(step);
@@ -88,6 +119,29 @@ pub(in crate::protocol) fn step_fields(step: &StepContext) -> Fields {
     let fields = fields.with(words::ROLE, role);
     let fields = port.into_iter().fold(fields, |fields, port| fields.with(words::PORT, port.as_str()));
     fields.with(words::PARTITION, step.partition)
+}
+
+impl JobList {
+    /// Reads the part of a list behind its first task, as written by [`write_list`]; `None` for another answer, and for a list with
+    /// an invalid task.
+    pub(in crate::protocol) fn read(fields: &Fields, ahead: List) -> Option<(ListTerms, VecDeque<Job>)> {
+        let terms = ListTerms {
+            number: fields.count(words::LIST)?,
+            time: Duration::from_micros(fields.count(words::LIST_TIME)?),
+        };
+        let job = |fields: Result<Fields, Refusal>| {
+            let fields = fields.ok()?;
+            let run = run(&fields)?;
+            Job::read(fields, run)
+        };
+        Some((terms, ahead.items.into_iter().map(job).collect::<Option<_>>()?))
+    }
+}
+
+/// The run that an answer names.
+pub(in crate::protocol) fn run(fields: &Fields) -> Option<(TaskId, Round)> {
+    let round = u32::try_from(fields.count(words::ROUND)?).ok()?;
+    Some((fields.text(words::TASK_ID)?.parse().ok()?, Round(round)))
 }
 
 impl Job {

@@ -35,6 +35,8 @@ pub struct Heartbeat {
     pub beat: Option<Beat>,
     /// Whether it handles files that travel with a task. An agent that does not would ignore them.
     pub files: bool,
+    /// Whether it takes a list of tasks.
+    pub lists: bool,
     /// Its version, if it reports that.
     pub version: Option<Version>,
 }
@@ -143,6 +145,7 @@ impl Reader<'_> {
             tools: self.tools()?,
             beat: self.beat()?,
             files: truth(&self.fields, words::TASK_FILES)? == Some(true),
+            lists: truth(&self.fields, words::LISTS)? == Some(true),
             version: Version::read(&self.fields)?,
         })
     }
@@ -185,6 +188,9 @@ pub(in crate::protocol) fn write(heartbeat: &Heartbeat, writer: &mut ObjectWrite
     }
     if heartbeat.files {
         writer.literal(words::TASK_FILES, true);
+    }
+    if heartbeat.lists {
+        writer.literal(words::LISTS, true);
     }
     if let Some(version) = &heartbeat.version {
         version.write(writer);

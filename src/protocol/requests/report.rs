@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{FromAgent, Kind, Reader, Refusal, words};
 use crate::protocol::json::ObjectWriter;
-use crate::protocol::typed::{bad, field, moment, seconds};
+use crate::protocol::typed::{bad, field, moment, seconds, whole};
 use crate::protocol::{locations, result};
 use crate::types::{Phase, PhaseTimes, Provided, Round, RunResult, Scalar, StepContext, TaskId};
 
@@ -29,8 +29,19 @@ pub struct Report {
     pub result: Option<RunResult>,
     /// The locations that the run of a step provides, in FINISHED, if it has succeeded or was told to finish early.
     pub provided: Option<Box<Provided>>,
+    /// The list whose other tasks the agent will not start, if it has such a list.
+    pub let_go: Option<LetGo>,
     /// The longest time that the agent waits for its next task: an APPLY in the same message.
     pub wait: Option<Duration>,
+}
+
+/// The end of a list: the agent has started some of its tasks, in order, and starts no other one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LetGo {
+    /// Number of the list.
+    pub list: u64,
+    /// Number of its tasks that have been started.
+    pub started: u32,
 }
 
 /// Most bytes of a report, if other messages have at most `message_bytes`. The text of [`Report::provided`] has no control
@@ -59,7 +70,10 @@ impl Reader<'_> {
                 locations::read_provided(value.as_text()?)
             })?;
         let provided = provided.filter(|_| phase == Phase::Finished).map(Box::new);
-        Ok(Report { task, round: self.round()?, phase, times, ran, result, provided, wait: self.wait()? })
+        let list = self.number(words::LIST)?;
+        let started = whole(&self.fields, words::LIST_STARTED, u32::MAX)?;
+        let let_go = list.zip(started).map(|(list, started)| LetGo { list, started });
+        Ok(Report { task, round: self.round()?, phase, times, ran, result, provided, let_go, wait: self.wait()? })
     }
 }
 
@@ -74,6 +88,10 @@ pub(in crate::protocol) fn write(report: &Report, writer: &mut ObjectWriter<'_>)
         result::write(result, writer);
     }
     writer.maybe_text(words::PROVIDED, report.provided.as_ref().map(|provided| locations::to_text(provided)));
+    if let Some(LetGo { list, started }) = report.let_go {
+        writer.literal(words::LIST, list);
+        writer.literal(words::LIST_STARTED, started);
+    }
     writer.maybe(words::WAIT, report.wait.map(|wait| wait.as_millis()));
 }
 

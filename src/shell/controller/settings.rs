@@ -95,6 +95,8 @@ pub(super) fn engine(config: &Config) -> Settings {
         scans_max: config.controller.searches_max,
         part_bytes_max: part_bytes_max(config),
         step_grace: config.controller.step_grace,
+        list_time_max: config.controller.list_time_max,
+        list_tasks_max: config.controller.list_tasks_max,
         job_receivers_max: config.controller.job_receivers_max,
         tools: ToolSettings {
             keep: config.tools.keep,

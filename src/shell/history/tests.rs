@@ -39,6 +39,7 @@ fn finished(ended: u64, ran: u64, tool: &str, outcome: Outcome, is_second: bool)
         batch_delay: Duration::ZERO,
         times,
         lease: None,
+        is_ahead: false,
     };
     let result = Arc::new(RunResult::of(ExitCode(i32::from(outcome != Outcome::Succeeded)), String::new()));
     let mut record =

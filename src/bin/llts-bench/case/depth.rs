@@ -103,6 +103,7 @@ impl Dispatcher {
             ran: None,
             result: Some(RunResult::of(ExitCode(0), String::new())),
             provided: None,
+            let_go: None,
             wait: None,
         };
         match self.say(&FromAgent::Report(Box::new(report)), signals)? {

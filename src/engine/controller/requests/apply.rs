@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Answer, Controller, Effect, Remains, Reply, Slot, Ticket, Timer};
+use super::{Answer, Controller, Effect, Remains, Slot, Ticket, Timer};
 use crate::engine::controller::batch_delay;
 use crate::protocol::reply;
 use crate::types::{AgentId, Now, RoundEnd, TaskId, TaskState};
@@ -14,18 +14,21 @@ impl Controller {
             if let Some(record) = self.tasks.get(task).filter(|task| matches!(task.state, TaskState::Dispatched(_))) {
                 // The agent has not seen the answer to its last APPLY (HAZARDS row A5).
                 let record = Box::new(record.clone());
+                let reply = self.answer_again(now, id, record);
                 self.agents.tell_again(id);
-                return Reply::Assigned(record, self.step_context(task)).into();
+                return reply.into();
             }
             self.journal.warn(format!("agent {id} asks for a task although it has {task}: it has lost track of it"));
             self.void_round(now, task, RoundEnd::Lost, Remains::Unknown(now.mono));
         }
         self.agents.set_slot(id, Slot::Free);
         self.agents.set_given(id, None);
+        self.void_list(now, id);
         if let Some(task) = self.task_for(now, id) {
             let batch_delay =
                 self.tasks.get(task).map(|record| batch_delay::after_queuing(now.wall, record)).unwrap_or_default();
-            return self.assign(now, task, id, batch_delay).into();
+            let reply = self.assign(now, task, id, batch_delay);
+            return self.with_list(now, id, reply).into();
         }
         match wait {
             None => reply::no_task().into(),

@@ -16,6 +16,7 @@ impl Controller {
         self.journal.info(format!("agent {id} has left"));
         self.unpark(id);
         if let Slot::Busy(task) = self.agents.slot_or_free(id) {
+            self.void_list(now, id);
             self.void_round(now, task, RoundEnd::Returned, Remains::Gone);
         }
         self.forget_tools(now, id);

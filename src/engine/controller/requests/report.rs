@@ -13,6 +13,9 @@ impl Controller {
     pub(super) fn report(&mut self, now: Now, ticket: Ticket, sender: &Sender, mut report: Report) -> Answer {
         let (task, phase, wait) = (report.task, report.phase, report.wait);
         let round = report.round.or_else(|| self.tasks.get(task).map(|record| record.round)).unwrap_or_default();
+        if let Some(let_go) = report.let_go {
+            self.take_back_list(now, &sender.agent, let_go);
+        }
         let refusal = self.check_report(sender, &report).err();
         let left = left(&report);
         match &refusal {
@@ -29,6 +32,9 @@ impl Controller {
         let free = phase == Phase::Finished && self.slot_is_free(sender, task, refusal.is_none());
         if let Some(left) = left.filter(|_| free) {
             self.agents.set_left(&sender.agent, task, left);
+        }
+        if free && wait.is_none() {
+            self.continue_list(now, &sender.agent);
         }
         let reply = Reply::Reported { task, round, phase, refusal };
         match wait.filter(|_| free) {

@@ -36,6 +36,7 @@ fn one_report_may_carry_all_phases_and_the_next_apply() {
         ran: None,
         result: Some(result(7)),
         provided: None,
+        let_go: None,
         wait,
     };
     let (ticket, answer) = world.say("a", FromAgent::Report(Box::new(report)));
@@ -201,6 +202,7 @@ fn a_simple_agent_is_understood() {
             ran: None,
             result,
             provided: None,
+            let_go: None,
             wait: None,
         }))
     };

@@ -87,6 +87,7 @@ impl World {
             ran: None,
             result: Some(result),
             provided: locations.map(of),
+            let_go: None,
             wait: None,
         };
         match self.say(agent, FromAgent::Report(Box::new(report))).1 {

@@ -129,6 +129,8 @@ impl World {
             tools: ToolSettings::default(),
             needs_max: 5,
             gates_max: 5,
+            list_time_max: Duration::from_millis(50),
+            list_tasks_max: 8,
             defer_delay: Duration::from_secs(10),
             retry_delay_max: Duration::from_secs(60),
             push_again_interval: Duration::from_secs(1),
@@ -523,7 +525,7 @@ fn filter(name: &str, value: &str) -> Filter {
 /// An agent's report of a run, without times.
 fn report_of(task: TaskId, round: Round, phase: Phase, result: Option<RunResult>) -> Report {
     let times = PhaseTimes::default();
-    Report { task, round: Some(round), phase, times, ran: None, result, provided: None, wait: None }
+    Report { task, round: Some(round), phase, times, ran: None, result, provided: None, let_go: None, wait: None }
 }
 
 fn result(exit_code: i32) -> RunResult {

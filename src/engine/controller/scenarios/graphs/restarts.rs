@@ -13,6 +13,7 @@ fn is_in_one_turn(world: &mut World, agent: &str, task: TaskId) -> Vec<&'static 
         ran: None,
         result: Some(result(0)),
         provided: None,
+        let_go: None,
         wait: None,
     };
     let (ticket, sender) = (world.ticket(), Sender { agent: AgentId::new(agent).unwrap(), session: Session(1) });

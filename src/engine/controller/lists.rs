@@ -1,0 +1,263 @@
+//! Lists: an agent that asks for a task gets several short ones, and runs them without asking in between.
+//!
+//! | a task of a list | is |
+//! |---|---|
+//! | the first one that has not ended | the agent's task, as if it had got that one alone |
+//! | a later one | DISPATCHED and [`Assignment::is_ahead`]; a store that has it so means that it has not started |
+//!
+//! The next task becomes the agent's task with the last report on the one before: the agent starts it without waiting for the answer.
+//! Until then nothing is stored for it, as for a waiting task.
+//!
+//! Only a task goes ahead whose run is plain and expected to be short. A list has no more than half of the agent's share
+//! of the waiting tasks, so that the lists become shorter as the queue does, and no agent ends long after the others. The time of a list
+//! (`LIST_TIME_MAX`) bounds the sum of its expected runs. It is also the time in which the agent may start its tasks: after
+//! that it lets the list go. So a task that takes longer than expected does not hold up those behind it, and a task of a higher priority
+//! waits for no more than that time and the run that follows.
+//!
+//! Tasks that have not started come back in the same round if the agent says so ([`LetGo`]), because it will not start
+//! them. If the agent is lost, left, or has forgotten the list, they get the next round, which fences off what it might still do; that
+//! is no loss of them.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use super::agent::Slot;
+use super::leases::Remains;
+use super::transition::TaskEvent;
+use super::{Controller, batch_delay};
+use crate::protocol::reply::Reply;
+use crate::protocol::requests::apply::{LIST_TASKS_MAX, ListTerms};
+use crate::protocol::requests::report::LetGo;
+use crate::protocol::task;
+use crate::types::{AgentId, Assignment, Now, Phase, PhaseTimes, Round, RoundEnd, TaskId, TaskRecord, TaskState};
+
+/// Bytes of the fields of a task that goes ahead. A long text costs more than a message does.
+const TASK_BYTES_MAX: usize = 4096;
+
+/// Runs of a job after which their times tell how long the next ones take.
+const RUNS_MIN: u64 = 8;
+
+/// Percent of the runs of a job that were not longer than what is expected of the next one.
+const EXPECTED_PERCENT: u64 = 90;
+
+/// What a run costs beside its run.sh, so that a list of tasks without any duration is bounded, too.
+const RUN_COST: Duration = Duration::from_micros(500);
+
+/// The list of an agent.
+#[derive(Clone, Debug)]
+pub(super) struct List {
+    terms: ListTerms,
+    /// The place of the agent's task in it.
+    running: u32,
+    /// The tasks behind that one, each with its place.
+    ahead: VecDeque<(u32, TaskId)>,
+}
+
+impl List {
+    /// The tasks behind the agent's task.
+    pub(super) fn ahead(&self) -> impl Iterator<Item = TaskId> {
+        self.ahead.iter().map(|(_, task)| *task)
+    }
+}
+
+impl Controller {
+    /// Extends the answer to an agent that has just got a task by those that it gets with it.
+    pub(super) fn with_list(&mut self, now: Now, id: &AgentId, reply: Reply) -> Reply {
+        let share = self.tasks.queue().len() / (2 * self.agents.len().max(1));
+        let max = share.min(self.settings.list_tasks_max).min(LIST_TASKS_MAX);
+        if max < 2 || !self.agents.get(id).is_some_and(|agent| agent.takes_lists) {
+            return reply;
+        }
+        let Reply::Assigned(first, None) = reply else { return reply };
+        let learnt = self.learnt_duration(&first);
+        let Some(mut sum) = expected(&first, learnt).filter(|_| self.may_be_in_list(&first)) else {
+            return Reply::Assigned(first, None);
+        };
+        let mut tasks = vec![*first];
+        while tasks.len() < max {
+            let Some(next) = self.next_of_list(id, &tasks[0]) else { break };
+            let Some(duration) = expected(next, learnt) else { break };
+            sum += duration;
+            if sum > self.settings.list_time_max {
+                break;
+            }
+            let task = next.id;
+            tasks.push(self.hand_ahead(now, task, id));
+        }
+        if tasks.len() < 2 {
+            return Reply::Assigned(Box::new(tasks.remove(0)), None);
+        }
+        self.last_list += 1;
+        let terms = ListTerms { number: self.last_list, time: self.settings.list_time_max };
+        let ahead = (1..).zip(tasks.iter().skip(1).map(|record| record.id)).collect();
+        self.agents.set_list(id, Some(List { terms, running: 0, ahead }));
+        Reply::AssignedList(tasks, terms)
+    }
+
+    /// The next task for this agent, if it may follow the first one of its list.
+    fn next_of_list(&self, id: &AgentId, first: &TaskRecord) -> Option<&TaskRecord> {
+        let agent = self.agents.get(id)?;
+        let queue = self.tasks.queue();
+        let next = self.tasks.get(queue.best_for(agent.tools?.set, &agent.offer, id)?)?;
+        let is_alike = next.policy.priority == first.policy.priority
+            && next.membership().map(|member| &member.name) == first.membership().map(|member| &member.name);
+        (is_alike && self.may_be_in_list(next) && queue.is_stocked(next)).then_some(next)
+    }
+
+    /// Whether a task can be a part of a list: a run that waits for nothing, and that needs no commit first.
+    fn may_be_in_list(&self, record: &TaskRecord) -> bool {
+        let needs = &record.policy.needs;
+        let must_be_stored = record.id > self.stored_max && self.tasks.has_submit_key(record.id);
+        let may_stop = |name| self.tasks.jobs().get(name).is_some_and(|job| job.memo.fails_max.is_some());
+        record.round == Round(0)
+            && !self.may_be_out(record.id)
+            && !must_be_stored
+            && !needs.exclusive
+            && needs.gates.is_empty()
+            && record.after().is_empty()
+            && record.place().is_none()
+            && record.files.is_none()
+            && record.kill.is_none()
+            && !record.tool.is_source()
+            && record.submitted.len() <= TASK_BYTES_MAX
+            && record.membership().is_none_or(|member| !may_stop(&member.name))
+    }
+
+    /// How long the runs of a task's job usually take.
+    fn learnt_duration(&self, record: &TaskRecord) -> Option<Duration> {
+        let job = self.tasks.jobs().get(&record.membership()?.name)?;
+        job.usual_run_time(RUNS_MIN, EXPECTED_PERCENT)
+    }
+
+    /// An agent gets a task that it starts later.
+    fn hand_ahead(&mut self, now: Now, task: TaskId, id: &AgentId) -> TaskRecord {
+        let batch_delay =
+            self.tasks.get(task).map(|record| batch_delay::after_queuing(now.wall, record)).unwrap_or_default();
+        self.pin_for(now, task, id);
+        let run = Assignment {
+            agent: id.clone(),
+            dispatched_at: now.wall,
+            dispatched: Some(now.mono),
+            after_commit: false,
+            batch_delay,
+            times: PhaseTimes::default(),
+            lease: None,
+            is_ahead: true,
+        };
+        self.tasks.change(now, task, TaskEvent::Dispatch(run));
+        let Some(record) = self.tasks.get(task) else { unreachable!("task {task} was dispatched and is gone") };
+        record.clone()
+    }
+
+    /// The agent's task has ended, and the agent goes on with its list.
+    pub(super) fn continue_list(&mut self, now: Now, id: &AgentId) {
+        while let Some((place, task)) = self.agents.list_mut(id).and_then(|list| list.ahead.pop_front()) {
+            let Some(round) = self.tasks.get(task).filter(|record| is_ahead(record, id)).map(|record| record.round)
+            else {
+                // Its report has overtaken that on the task before.
+                continue;
+            };
+            if let Some(list) = self.agents.list_mut(id) {
+                list.running = place;
+            }
+            self.agents.set_slot(id, Slot::Busy(task));
+            self.agents.set_given(id, Some((task, round)));
+            return self.tasks.update(task, |record| {
+                if let TaskState::Dispatched(run) = &mut record.state {
+                    (run.is_ahead, run.dispatched_at, run.dispatched) = (false, now.wall, Some(now.mono));
+                }
+            });
+        }
+        self.agents.set_list(id, None);
+    }
+
+    /// An agent will not start the tasks of its list from this place on.
+    pub(super) fn take_back_list(&mut self, now: Now, id: &AgentId, let_go: LetGo) {
+        let Some(list) = self.agents.list_mut(id).filter(|list| list.terms.number == let_go.list) else { return };
+        let first = list.ahead.partition_point(|(place, _)| *place < let_go.started);
+        let mut tasks: Vec<_> = list.ahead.drain(first..).map(|(_, task)| task).collect();
+        let has_started_its_own = list.running < let_go.started;
+        if let (false, Some(Slot::Busy(task))) = (has_started_its_own, self.agents.slot(id))
+            && self.tasks.get(task).is_some_and(|record| record.phase() == Phase::Dispatched)
+        {
+            self.agents.set_slot(id, Slot::Free);
+            self.agents.set_given(id, None);
+            tasks.push(task);
+        }
+        for task in tasks {
+            let of_it = |record: &&TaskRecord| matches!(&record.state, TaskState::Dispatched(run) if run.agent == *id);
+            if self.tasks.get(task).filter(of_it).is_some() {
+                self.take_back_unstarted(now, task);
+            }
+        }
+    }
+
+    /// An agent has lost its list, or is lost itself: the tasks behind its own get the next round.
+    pub(super) fn void_list(&mut self, now: Now, id: &AgentId) {
+        let Some(list) = self.agents.take_list(id) else { return };
+        for task in list.ahead() {
+            let Some(record) = self.tasks.get(task) else { continue };
+            if is_ahead(record, id) {
+                self.void_round(now, task, RoundEnd::Returned, Remains::Gone);
+            } else if record.assignment().is_some_and(|run| run.agent == *id) {
+                // Its report has overtaken that on the task before.
+                self.void_round(now, task, RoundEnd::Lost, Remains::Unknown(now.mono));
+            }
+        }
+    }
+
+    /// The answer to an agent that has not seen the answer with its task.
+    pub(super) fn answer_again(&mut self, now: Now, id: &AgentId, record: Box<TaskRecord>) -> Reply {
+        let list = self.agents.get(id).and_then(|agent| agent.list.as_deref()).filter(|list| list.running == 0);
+        match list {
+            Some(list) if !list.ahead.is_empty() => {
+                let ahead = list.ahead().filter_map(|task| self.tasks.get(task).cloned());
+                Reply::AssignedList(std::iter::once(*record).chain(ahead).collect(), list.terms)
+            }
+            Some(_) | None => {
+                self.void_list(now, id);
+                let step = self.step_context(record.id);
+                Reply::Assigned(record, step)
+            }
+        }
+    }
+
+    /// A task was handed out and has not started, and its agent will not start it: it waits again, in the same round.
+    pub(super) fn take_back_unstarted(&mut self, now: Now, task: TaskId) {
+        let Some(record) = self.tasks.get(task) else { return };
+        match record.kill.as_ref().map(|kill| kill.cause.clone()) {
+            Some(cause) if cause.ends_the_task() => self.close(now, task, cause.outcome()),
+            _ => {
+                self.tasks.change(now, task, TaskEvent::Return);
+                // Its job may have been stopped meanwhile.
+                self.skip_if_stopped(now, task);
+            }
+        }
+    }
+}
+
+/// Whether a task is in the list of this agent, and has not started as far as the controller knows.
+fn is_ahead(record: &TaskRecord, id: &AgentId) -> bool {
+    matches!(&record.state, TaskState::Dispatched(run) if run.is_ahead && run.agent == *id)
+}
+
+/// How long the run of a task is expected to take, if that is known.
+fn expected(record: &TaskRecord, learnt: Option<Duration>) -> Option<Duration> {
+    Some(task::expected_duration(record).or(learnt)? + RUN_COST)
+}
+
+impl Controller {
+    /// Every task ahead is in the list of its agent, whose own task it follows.
+    pub(super) fn check_lists(&self) {
+        for (id, agent) in self.agents.iter() {
+            let Some(list) = &agent.list else { continue };
+            let is_busy = matches!(agent.slot, Slot::Busy(_));
+            assert!(is_busy || list.ahead.is_empty(), "agent {id} is {:?} and has a list: {list:?}", agent.slot);
+            for task in list.ahead() {
+                let run = self.tasks.get(task).filter(|record| record.phase() < Phase::Finished);
+                let run = run.and_then(TaskRecord::assignment);
+                assert!(run.is_none_or(|run| run.agent == *id), "{task} is in the list of {id} and with another agent");
+            }
+        }
+    }
+}

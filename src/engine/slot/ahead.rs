@@ -1,0 +1,99 @@
+//! The tasks that the agent has in a list, behind the one that runs.
+//!
+//! | event | the list |
+//! |---|---|
+//! | a run has ended, and its report has been sent | the next task starts, without an answer of the controller |
+//! | the time of the list is over, also because the running task turned out to be long | is let go |
+//! | a new connection, a refused report, an order to drop a run; the agent stops or retires; the slot stays occupied | is let go |
+//!
+//! A list that is let go starts no other task. Each further report says so, with the number of its tasks that have started, until
+//! another list comes: thus the controller knows which tasks it can hand out again in the same round, even if it misses
+//! some of the reports. A task starts only while the controller counts on the agent: the time of a list is counted
+//! from the APPLY and is at most half a heartbeat interval, and a silent agent is lost after two.
+
+use std::collections::VecDeque;
+
+use super::{Slot, Timer};
+use crate::protocol::requests::apply::{Job, JobList};
+use crate::protocol::requests::report::LetGo;
+use crate::types::{Mono, Now};
+
+#[derive(Debug, Default)]
+pub(super) struct Ahead {
+    /// The tasks that have not started, in order.
+    jobs: VecDeque<Job>,
+    /// The number of the list, and of its tasks that have started; `None` before the first list.
+    list: Option<LetGo>,
+    is_let_go: bool,
+    /// No task of the list starts from this moment on.
+    until: Mono,
+}
+
+impl Ahead {
+    /// The end of the list, if it was let go.
+    pub(super) fn let_go(&self) -> Option<LetGo> {
+        self.list.filter(|_| self.is_let_go)
+    }
+
+    fn drop_jobs(&mut self) {
+        self.jobs.clear();
+        self.is_let_go = true;
+    }
+}
+
+impl Slot {
+    /// Takes the first task of a list, and keeps the others.
+    pub(super) fn take_list(&mut self, now: Now, list: JobList) {
+        let JobList { mut jobs, terms } = list;
+        let asked = self.link.applied_at();
+        let Some(first) = jobs.pop_front() else { return };
+        let run = Some((first.task, first.round));
+        if self.run.id() == run {
+            // An APPLY was sent twice, and both were answered with this list.
+            return;
+        }
+        self.take(now, first);
+        if self.run.id() != run {
+            return;
+        }
+        let time = terms.time.min(self.settings.heartbeat_interval / 2);
+        let until = asked.map_or(now.mono, |asked| asked + time);
+        self.ahead =
+            Ahead { jobs, list: Some(LetGo { list: terms.number, started: 1 }), is_let_go: false, until };
+        self.timers.set(Timer::List, until);
+    }
+
+    /// The next task of the list starts, if there is one and it may: true. Otherwise the list is let go.
+    pub(super) fn start_next(&mut self, now: Now) -> bool {
+        let may_start = !self.stopping && !self.retiring && self.run.is_free() && now.mono < self.ahead.until;
+        if !may_start {
+            self.drop_list();
+        }
+        let Some(job) = self.ahead.jobs.pop_front() else { return false };
+        if let Some(list) = &mut self.ahead.list {
+            list.started += 1;
+        }
+        if self.ahead.jobs.is_empty() {
+            self.timers.clear(&Timer::List);
+        }
+        self.run.start(now, &job);
+        self.prepare(now, job);
+        true
+    }
+
+    /// The other tasks of the list will not start.
+    pub(super) fn drop_list(&mut self) {
+        if !self.ahead.jobs.is_empty() {
+            self.ahead.drop_jobs();
+            self.timers.clear(&Timer::List);
+        }
+    }
+
+    /// The time of the list is over: the controller is told at once, so that another agent gets the tasks.
+    pub(super) fn end_list(&mut self, now: Now) {
+        if !self.ahead.jobs.is_empty() {
+            self.drop_list();
+            self.report_by = Some(now.mono).filter(|_| self.run.taken().is_some());
+        }
+    }
+}
