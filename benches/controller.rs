@@ -147,7 +147,17 @@ impl World {
     fn report(&mut self, (task, round): (TaskId, llts::types::Round), phase: Phase) {
         let result = (phase == Phase::Finished).then(|| RunResult::of(ExitCode(0), String::new()));
         let times = PhaseTimes::default();
-        let report = Report { task, round: Some(round), phase, times, ran: None, result, provided: None, let_go: None, wait: None };
+        let report = Report {
+            task,
+            round: Some(round),
+            phase,
+            times,
+            ran: None,
+            result,
+            provided: None,
+            let_go: None,
+            wait: None,
+        };
         self.say(&FromAgent::Report(Box::new(report)));
     }
 }

@@ -24,6 +24,9 @@
 //! A short task of a small tool also creates and removes no file: it gets the folder of an earlier task, which was compared
 //! with the tool byte by byte and restored after that run ([`shell::workspace`]). Its run record is rewritten in place.
 //!
+//! An agent that asks while many short tasks wait gets several at once, and starts each without waiting for an answer. Those
+//! that have not started are still waiting, for the store and for clients; `engine/controller/lists.rs` says how they come back.
+//!
 //! # Layers
 //!
 //! An item imports only from layers to its left; `tests/architecture.rs` holds the code to it.

@@ -205,7 +205,7 @@ const HEAD_FIELDS: usize = 2;
 
 const FIELDS: [Field; 36] = [
     (words::TASK_ID, |task| Some(Value::Text(task.id.to_string().into()))),
-    (words::STATUS, |task| Some(text(words::phase(task.phase())))),
+    (words::STATUS, |task| Some(text(words::phase(task.shown_phase())))),
     (words::ROUND, |task| Some(Value::Integer(task.round.0.into()))),
     (words::SEQ, |task| Some(Value::Integer(task.pushes.into()))),
     (words::TOOL_DIGEST, |task| task.pin.map(|pin| Value::Text(pin.to_string().into()))),

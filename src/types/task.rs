@@ -129,6 +129,15 @@ impl TaskRecord {
         self.relations.as_deref()?.step.as_ref()
     }
 
+    /// The phase that clients see: a task that has not started in the list of an agent waits.
+    #[must_use]
+    pub fn shown_phase(&self) -> Phase {
+        match &self.state {
+            TaskState::Dispatched(run) if run.is_ahead => Phase::Waiting,
+            _ => self.phase(),
+        }
+    }
+
     /// The terms that it was submitted with.
     #[must_use]
     pub fn after(&self) -> &[Term] {

@@ -10,6 +10,7 @@ mod graph_runs;
 mod history;
 mod jobs;
 mod keys;
+mod lists;
 mod map;
 mod mounts;
 mod plain;

@@ -91,6 +91,7 @@ impl World {
                 if let FromAgent::Heartbeat(heartbeat) = &mut message {
                     heartbeat.run = heartbeat.run.filter(|_| !host.plain);
                     heartbeat.beat = heartbeat.beat.filter(|_| !host.old);
+                    heartbeat.lists &= !host.old && !host.plain;
                 }
                 if self.defect == Some(Defect::HastyAgents)
                     && let FromAgent::Report(report) = &mut message

@@ -110,6 +110,9 @@ impl World {
         if let Some(losses_max) = task.losses_max {
             body += &format!(r#","__MAX_LOSSES__":{losses_max}"#);
         }
+        if task.is_expected_short {
+            body += r#","__EXPECTED_DURATION__":0.001"#;
+        }
         if task.pushed {
             body += &format!(r#","__ADDRESS__":"{ADDRESS}""#);
         }

@@ -106,6 +106,7 @@ impl StepPlan {
             awaited: false,
             policy_fields: PolicyFields::default(),
             relations: RelationsPlan::default(),
+            is_expected_short: false,
             tool,
         };
         let number = tasks.len();

@@ -12,6 +12,7 @@
 //! | [`tools`] | which agent has which tools |
 //! | [`policy_fields`] | what submitters demand, and what operators do |
 //! | [`relations`] | jobs and dependencies, with their rules |
+//! | [`lists`] | which tasks say that they are short |
 //! | [`graphs`] | step graphs, with their rules |
 //! | [`faults`] | what goes wrong |
 //! | [`model`], [`runs`] | what was promised and what really ran, checked after every event |
@@ -31,6 +32,7 @@ mod event;
 mod faults;
 mod graphs;
 mod host;
+mod lists;
 mod model;
 mod network;
 mod plan;

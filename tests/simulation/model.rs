@@ -226,7 +226,7 @@ impl Model {
 
     /// A state shown by a query is never undone, whatever dies.
     pub(crate) fn shown(&mut self, record: &TaskRecord) {
-        let (task, shown) = (record.id, (record.round, record.phase()));
+        let (task, shown) = (record.id, (record.round, record.shown_phase()));
         let never_sent = |(round, phase)| phase == Phase::Dispatched && self.never_sent.contains(&(task, round));
         let before = self.shown.insert(task, shown).filter(|before| !never_sent(*before));
         assert!(

@@ -7,6 +7,7 @@ use llts::types::lease;
 use crate::dice::{Dice, MILLI, Nanos, SECOND};
 use crate::faults::Weather;
 use crate::graphs::{self, GraphPlan};
+use crate::lists;
 use crate::policy_fields::{Deed, Fashion, PolicyFields};
 use crate::relations::{self, RelationsPlan};
 use crate::tools::ToolsPlan;
@@ -121,6 +122,8 @@ pub(crate) struct TaskPlan {
     pub(crate) policy_fields: PolicyFields,
     pub(crate) relations: RelationsPlan,
     pub(crate) tool: usize,
+    /// Whether its submit says that its run takes a millisecond.
+    pub(crate) is_expected_short: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -189,6 +192,7 @@ impl Plan {
         let plain = (0..agents).map(|_| dice.chance(250)).collect();
         let old = (0..agents).map(|_| dice.chance(150)).collect();
         let told = dice.chance(700);
+        lists::plan(lengths, &mut tasks, calm);
         let graphs = graphs::plan(lengths, &mut tasks, calm);
         Self {
             agents,
@@ -332,6 +336,7 @@ impl TaskPlan {
             policy_fields,
             relations: RelationsPlan::default(),
             tool: 0,
+            is_expected_short: false,
         }
     }
 }

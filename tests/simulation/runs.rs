@@ -41,6 +41,12 @@ impl Model {
                 self.fenced.remove(&(agent, job.task, job.round));
                 return;
             }
+            ToAgent::List(list) => {
+                for job in &list.jobs {
+                    self.fenced.remove(&(agent, job.task, job.round));
+                }
+                return;
+            }
             ToAgent::Reported { task, round, finished: true, accepted: true } => {
                 if self.given_up.contains(&(*task, *round)) {
                     return;

@@ -116,6 +116,7 @@ impl World {
         let (clock, at) = (self.clock(self.server.clock_offset), self.now);
         let Self { server, model, hosts, .. } = self;
         let life = server.life.as_mut().expect("the controller runs");
+        model.rules.ahead(life.sequencer.controller().ahead().collect());
         life.sequencer.poll_departure_with(now, |record| {
             model.rules.decided(clock, record, has_its_tool(hosts, at, record));
             model.check_timeout(at, record);
@@ -148,6 +149,16 @@ impl World {
             }
             if !sent {
                 self.model.never_sent(record.id, record.round);
+            }
+        }
+        if let Reply::AssignedList(records, terms) = reply {
+            let ids: Vec<_> = records.iter().map(|record| record.id).collect();
+            note!(self, "list {} of {ids:?} is sent to {:?}: {sent}", terms.number, route.to);
+            self.life().ahead.extend(
+                records.iter().filter_map(|record| Some((record.id, record.round, record.assignment()?.agent.clone()))),
+            );
+            if !sent {
+                records.iter().for_each(|record| self.model.never_sent(record.id, record.round));
             }
         }
         if !sent {

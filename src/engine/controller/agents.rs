@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use super::agent::{Agent, Dispensable, Liveness, Slot, Tools, state};
 use super::effect::{ConnectionId, Ticket};
-use super::parked::Parked;
 use super::lists::List;
+use super::parked::Parked;
 use super::tool_sets::SetId;
 use crate::protocol::requests::agents::{AgentState, AgentView};
 use crate::protocol::requests::stats::AgentCounts;

@@ -33,6 +33,13 @@ impl Gates {
         self.gates.get(name).map(|entry| entry.gate.settings().clone()).unwrap_or_default()
     }
 
+    /// Whether no gate of these requirements has any limit.
+    pub(super) fn are_unlimited(&self, needs: &Requirements) -> bool {
+        let limited =
+            |name| self.gates.get(name).is_some_and(|entry| *entry.gate.settings() != GateSettings::default());
+        !needs.gates.iter().any(limited)
+    }
+
     /// Number of known gates.
     pub(super) fn len(&self) -> usize {
         self.gates.len()

@@ -14,6 +14,9 @@
 //! that it lets the list go. So a task that takes longer than expected does not hold up those behind it, and a task of a higher priority
 //! waits for no more than that time and the run that follows.
 //!
+//! A gate with any limit lets no task go ahead. One that gets a limit holds up what waits, not what an agent has in its list: for no
+//! more than the time of the list.
+//!
 //! Tasks that have not started come back in the same round if the agent says so ([`LetGo`]), because it will not start
 //! them. If the agent is lost, left, or has forgotten the list, they get the next round, which fences off what it might still do; that
 //! is no loss of them.
@@ -61,6 +64,11 @@ impl List {
 }
 
 impl Controller {
+    /// The tasks that have not started in the lists of agents.
+    pub fn ahead(&self) -> impl Iterator<Item = TaskId> {
+        self.agents.iter().filter_map(|(_, agent)| agent.list.as_deref()).flat_map(List::ahead)
+    }
+
     /// Extends the answer to an agent that has just got a task by those that it gets with it.
     pub(super) fn with_list(&mut self, now: Now, id: &AgentId, reply: Reply) -> Reply {
         let share = self.tasks.queue().len() / (2 * self.agents.len().max(1));
@@ -107,13 +115,15 @@ impl Controller {
     /// Whether a task can be a part of a list: a run that waits for nothing, and that needs no commit first.
     fn may_be_in_list(&self, record: &TaskRecord) -> bool {
         let needs = &record.policy.needs;
+        let is_told_after_commit = record.last_run().is_some_and(|run| run.after_commit);
         let must_be_stored = record.id > self.stored_max && self.tasks.has_submit_key(record.id);
         let may_stop = |name| self.tasks.jobs().get(name).is_some_and(|job| job.memo.fails_max.is_some());
         record.round == Round(0)
             && !self.may_be_out(record.id)
             && !must_be_stored
+            && !is_told_after_commit
             && !needs.exclusive
-            && needs.gates.is_empty()
+            && self.tasks.queue().gates.are_unlimited(needs)
             && record.after().is_empty()
             && record.place().is_none()
             && record.files.is_none()

@@ -16,7 +16,7 @@ use std::collections::VecDeque;
 use super::{Slot, Timer};
 use crate::protocol::requests::apply::{Job, JobList};
 use crate::protocol::requests::report::LetGo;
-use crate::types::{Mono, Now};
+use crate::types::{Mono, Now, Round, TaskId};
 
 #[derive(Debug, Default)]
 pub(super) struct Ahead {
@@ -25,6 +25,8 @@ pub(super) struct Ahead {
     /// The number of the list, and of its tasks that have started; `None` before the first list.
     list: Option<LetGo>,
     is_let_go: bool,
+    /// The tasks of the list that are to be killed when they start.
+    killed: Vec<(TaskId, Round)>,
     /// No task of the list starts from this moment on.
     until: Mono,
 }
@@ -33,6 +35,15 @@ impl Ahead {
     /// The end of the list, if it was let go.
     pub(super) fn let_go(&self) -> Option<LetGo> {
         self.list.filter(|_| self.is_let_go)
+    }
+
+    /// Kills a task that has not started; false if it is not in the list.
+    pub(super) fn kill(&mut self, run: (TaskId, Round)) -> bool {
+        let is_here = self.jobs.iter().any(|job| (job.task, job.round) == run);
+        if is_here {
+            self.killed.push(run);
+        }
+        is_here
     }
 
     fn drop_jobs(&mut self) {
@@ -58,8 +69,8 @@ impl Slot {
         }
         let time = terms.time.min(self.settings.heartbeat_interval / 2);
         let until = asked.map_or(now.mono, |asked| asked + time);
-        self.ahead =
-            Ahead { jobs, list: Some(LetGo { list: terms.number, started: 1 }), is_let_go: false, until };
+        let list = Some(LetGo { list: terms.number, started: 1 });
+        self.ahead = Ahead { jobs, list, is_let_go: false, killed: Vec::new(), until };
         self.timers.set(Timer::List, until);
     }
 
@@ -76,8 +87,12 @@ impl Slot {
         if self.ahead.jobs.is_empty() {
             self.timers.clear(&Timer::List);
         }
+        let is_killed = self.ahead.killed.contains(&(job.task, job.round));
         self.run.start(now, &job);
         self.prepare(now, job);
+        if is_killed {
+            self.kill(now);
+        }
         true
     }
 

@@ -99,7 +99,18 @@ impl Link {
         }
         let beat = Some(Beat { number: self.beat, kill_budget: Some(settings.kill_budget()) });
         let (ip, tags) = (Some(settings.ip.clone()), settings.tags.clone());
-        Heartbeat { busy, run, ip, tags, replaces, tools, beat, files: true, lists: true, version: Some(Version::ours()) }
+        Heartbeat {
+            busy,
+            run,
+            ip,
+            tags,
+            replaces,
+            tools,
+            beat,
+            files: true,
+            lists: true,
+            version: Some(Version::ours()),
+        }
     }
 
     /// The send time of the heartbeat with this number, which the controller has received.

@@ -62,7 +62,7 @@ impl Slot {
     fn obey(&mut self, now: Now, (task, round): (TaskId, Round), order: Order) {
         if self.run.id() == Some((task, round)) {
             self.carry_out(now, order);
-        } else {
+        } else if order != Order::Kill || !self.ahead.kill((task, round)) {
             self.early_orders.add(task, round, order);
         }
     }

@@ -4,6 +4,7 @@
 mod files;
 mod finish;
 mod lease;
+mod lists;
 mod retire;
 
 use std::time::Duration;

@@ -19,7 +19,7 @@ pub fn explain(task: &str) -> Ask<Explanation> {
 /// Writes the explanation of the present state of a task, and its log.
 pub(in crate::protocol) fn write(record: &TaskRecord, holdup: Option<&Holdup>, writer: &mut ObjectWriter<'_>) {
     writer.text(words::TASK_ID, &record.id.to_string());
-    writer.text(words::STATUS, words::phase(record.phase()));
+    writer.text(words::STATUS, words::phase(record.shown_phase()));
     writer.text(words::WHY, &history::why(record, holdup));
     writer.text(words::LOG, &history::log(record));
 }

@@ -185,8 +185,17 @@ fn what_an_agent_tells_of_an_end_later_counts() {
         for (result, is_named) in [(result(0), false), (foreign, true)] {
             let (phase, times) = (Phase::Ended, PhaseTimes::default());
             let result = Some(result);
-            let report =
-                Report { task, round: Some(Round(0)), phase, times, ran: None, result, provided: None, let_go: None, wait: None };
+            let report = Report {
+                task,
+                round: Some(Round(0)),
+                phase,
+                times,
+                ran: None,
+                result,
+                provided: None,
+                let_go: None,
+                wait: None,
+            };
             let _ = world.say("a", FromAgent::Report(Box::new(report)));
             assert_eq!(world.why(task).contains("process 7 of user 0"), is_named, "{}", world.why(task));
         }
@@ -210,8 +219,17 @@ fn what_keeps_an_agent_from_the_next_task_is_named() {
         assert_eq!(world.why(next).contains(&named), phase == Phase::Finished, "{}", world.why(next));
         let times = PhaseTimes { run: Some(world.now.wall), ..PhaseTimes::default() };
         let result = Some(foreign.clone());
-        let report =
-            Report { task, round: Some(Round(0)), phase, times, ran: None, result, provided: None, let_go: None, wait: None };
+        let report = Report {
+            task,
+            round: Some(Round(0)),
+            phase,
+            times,
+            ran: None,
+            result,
+            provided: None,
+            let_go: None,
+            wait: None,
+        };
         let _ = world.say("a", FromAgent::Report(Box::new(report)));
     }
     world.busy("a");

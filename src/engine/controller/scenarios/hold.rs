@@ -60,8 +60,17 @@ fn a_task_is_held_in_each_phase() {
         world.apply("a");
         if phase > Phase::Dispatched {
             let (times, result) = (PhaseTimes::default(), (phase == Phase::Ended).then(|| result(1)));
-            let report =
-                Report { task, round: Some(Round(0)), phase, times, ran: None, result, provided: None, let_go: None, wait: None };
+            let report = Report {
+                task,
+                round: Some(Round(0)),
+                phase,
+                times,
+                ran: None,
+                result,
+                provided: None,
+                let_go: None,
+                wait: None,
+            };
             let _ = world.say("a", FromAgent::Report(Box::new(report)));
         }
         assert_eq!(world.do_to(TASK_HOLD, task), Reply::Done);

@@ -20,6 +20,7 @@ mod jobs;
 mod keys;
 mod lease;
 mod limits;
+mod lists;
 mod loss;
 mod many;
 mod outputs;

@@ -247,7 +247,8 @@ fn a_busy_agent_is_told_that_its_run_is_void() {
     assert_eq!(world.busy("a"), Some((task, Round(0), Directive::Drop)));
     assert_eq!(world.counts(), AgentCounts { total: 2, free: 0, busy: 2, lost: 0 });
     let (phase, times, result) = (Phase::Finished, PhaseTimes::default(), Some(result(0)));
-    let report = Report { task, round: None, phase, times, ran: None, result, provided: None, let_go: None, wait: None };
+    let report =
+        Report { task, round: None, phase, times, ran: None, result, provided: None, let_go: None, wait: None };
     let (_, answer) = world.say("a", FromAgent::Report(Box::new(report)));
     let Answer::Now(Reply::Reported { refusal: Some(refusal), round: Round(0), .. }) = answer else {
         panic!("{answer:?}")
@@ -263,7 +264,8 @@ fn the_report_of_a_simple_agent_finds_its_run() {
     let task = world.task();
     world.restart();
     let (phase, times) = (Phase::Running, PhaseTimes::default());
-    let report = Report { task, round: None, phase, times, ran: None, result: None, provided: None, let_go: None, wait: None };
+    let report =
+        Report { task, round: None, phase, times, ran: None, result: None, provided: None, let_go: None, wait: None };
     let (_, answer) = world.say("a", FromAgent::Report(Box::new(report)));
     assert!(matches!(answer, Answer::Now(Reply::Reported { refusal: None, .. })), "{answer:?}");
     assert_eq!(world.apply("b"), None);

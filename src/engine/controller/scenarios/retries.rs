@@ -297,8 +297,17 @@ fn a_kill_after_the_end_of_a_run_is_the_end_of_the_task() {
             world.runs(agent, task, Round(0));
             let (phase, times) = (Phase::Ended, PhaseTimes::default());
             let result = Some(result(exit_code));
-            let report =
-                Report { task, round: Some(Round(0)), phase, times, ran: None, result, provided: None, let_go: None, wait: None };
+            let report = Report {
+                task,
+                round: Some(Round(0)),
+                phase,
+                times,
+                ran: None,
+                result,
+                provided: None,
+                let_go: None,
+                wait: None,
+            };
             let _ = world.say(agent, FromAgent::Report(Box::new(report)));
         }
         assert_eq!(world.kill(task), Reply::Done);

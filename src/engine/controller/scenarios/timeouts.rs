@@ -102,8 +102,17 @@ fn the_time_of_a_run_goes_on_over_a_restart() {
         let times = PhaseTimes { run: Some(began), ..PhaseTimes::default() };
         let phase = Phase::Running;
         let ran = Some(world.now.wall.since(began));
-        let report =
-            Report { task, round: Some(Round(0)), phase, times, ran, result: None, provided: None, let_go: None, wait: None };
+        let report = Report {
+            task,
+            round: Some(Round(0)),
+            phase,
+            times,
+            ran,
+            result: None,
+            provided: None,
+            let_go: None,
+            wait: None,
+        };
         let _ = world.say("a", FromAgent::Report(Box::new(report)));
     };
     running(&mut world);
@@ -154,8 +163,17 @@ fn no_clock_shortens_a_run() {
         let micros = world.now.wall.micros().saturating_add_signed(offset * 1_000_000);
         let times = PhaseTimes { run: Some(Wall::from_micros(micros)), ..PhaseTimes::default() };
         let phase = Phase::Running;
-        let report =
-            Report { task, round: Some(Round(0)), phase, times, ran: None, result: None, provided: None, let_go: None, wait: None };
+        let report = Report {
+            task,
+            round: Some(Round(0)),
+            phase,
+            times,
+            ran: None,
+            result: None,
+            provided: None,
+            let_go: None,
+            wait: None,
+        };
         let _ = world.say("a", FromAgent::Report(Box::new(report)));
         world.pass_with(seconds(4.9), &[("a", Some((task, Round(0))))]);
         assert_eq!(kills(&world, task), 0, "an agent whose clock is {offset} s off");
@@ -176,7 +194,8 @@ fn no_clock_that_jumps_before_a_restart_ends_a_run() {
         let times = PhaseTimes { run: Some(world.now.wall), ..PhaseTimes::default() };
         let running = |world: &mut World, ran: Option<Duration>| {
             let (phase, round, ran) = (Phase::Running, Some(Round(0)), ran.filter(|_| says_how_long));
-            let report = Report { task, round, phase, times, ran, result: None, provided: None, let_go: None, wait: None };
+            let report =
+                Report { task, round, phase, times, ran, result: None, provided: None, let_go: None, wait: None };
             let _ = world.say("a", FromAgent::Report(Box::new(report)));
         };
         running(&mut world, Some(Duration::ZERO));
