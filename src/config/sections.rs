@@ -90,9 +90,6 @@ pub struct ControllerSection {
     pub history_keep_days: u32,
 }
 
-/// An agent remembers as many orders about tasks that it has not started.
-const LIST_TASKS_MAX: u64 = 64;
-
 impl ControllerSection {
     pub(super) fn read(reader: &mut Reader) -> Result<Self, ConfigError> {
         let ip = reader.address_or_none("CONTROLLER_IP")?;
@@ -116,7 +113,7 @@ impl ControllerSection {
             job_receivers_max: reader.size("JOB_RECEIVERS_MAX", 1..=10_000, "addresses")?,
             step_grace: reader.millis("STEP_GRACE", 0..=HOUR)?,
             list_time_max: reader.millis("LIST_TIME_MAX", 0..=10_000)?,
-            list_tasks_max: reader.size("LIST_TASKS_MAX", 1..=LIST_TASKS_MAX, "tasks")?,
+            list_tasks_max: reader.size("LIST_TASKS_MAX", 1..=64, "tasks")?,
             waiting_needs_max: reader.size("WAITING_NEEDS_MAX", 1..=100_000, "combinations")?,
             gates_max: reader.size("GATES_MAX", 1..=100_000, "gates")?,
             wait_max: reader.millis("WAIT_MAX", 1..=DAY)?,

@@ -359,21 +359,6 @@ impl<'a> ObjectWriter<'a> {
         self.out.push(b']');
     }
 
-    /// Writes a list of objects.
-    pub fn objects<T>(&mut self, name: &str, items: &[T], write: impl Fn(&T, &mut ObjectWriter<'_>)) {
-        self.name(name);
-        self.out.push(b'[');
-        for (number, item) in items.iter().enumerate() {
-            if number > 0 {
-                self.out.push(b',');
-            }
-            let mut inner = ObjectWriter::new(self.out);
-            write(item, &mut inner);
-            inner.end();
-        }
-        self.out.push(b']');
-    }
-
     /// The number of bytes in the buffer.
     #[must_use]
     pub const fn bytes(&self) -> usize {

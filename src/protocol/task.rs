@@ -7,7 +7,6 @@ mod end;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use super::json::{self, ObjectWriter};
 use super::task_files::kept_text;
@@ -52,20 +51,16 @@ pub fn is_ours(name: &str) -> bool {
     let of_a_reply =
         [words::TYPE, words::CODE, words::ERROR_MSG, words::WARNING, words::MATCHES, words::WAIT, words::TOTAL];
     let ours = of_a_reply.contains(&name) || FIELDS.iter().any(|(ours, _)| *ours == name);
-    ours || OF_OTHER_MESSAGES.contains(&name) || words::OF_STEPS.contains(&name) || words::is_of_a_round(name)
+    ours || OF_OTHER_MESSAGES.contains(&name)
+        || words::OF_LISTS.contains(&name)
+        || words::OF_STEPS.contains(&name)
+        || words::is_of_a_round(name)
 }
 
 /// The given id of a task as JSON, as in [`Filter::given_id`].
 #[must_use]
 pub fn given_id(record: &TaskRecord) -> Option<&str> {
     json::member(&record.submitted, words::GIVEN_ID).and_then(json::value_of)
-}
-
-/// How long the submitter expects the run of a task to take: `__EXPECTED_DURATION__`.
-#[must_use]
-pub fn expected_duration(record: &TaskRecord) -> Option<Duration> {
-    let seconds = json::member(&record.submitted, words::EXPECTED_DURATION).and_then(json::value_of)?;
-    Duration::try_from_secs_f64(seconds.parse().ok()?).ok()
 }
 
 /// The submit key of a task, as JSON.
@@ -246,16 +241,13 @@ const FIELDS: [Field; 36] = [
 ];
 
 /// Fields of other messages: a submitter that sends one of them would confuse the readers of those.
-const OF_OTHER_MESSAGES: [&str; 23] = [
+const OF_OTHER_MESSAGES: [&str; 20] = [
     words::ALLOWED_SOURCES,
     words::GRAPH,
     words::SESSION,
     words::WANTED,
     words::PARKED,
     words::SLACK,
-    words::LIST,
-    words::LIST_TIME,
-    words::AHEAD,
     words::LEASE,
     words::BEAT,
     words::KILL_BUDGET,

@@ -159,6 +159,8 @@ pub(crate) const LIST: &str = "__LIST__";
 pub(crate) const LIST_TIME: &str = "__LIST_TIME__";
 pub(crate) const LIST_STARTED: &str = "__LIST_STARTED__";
 pub(crate) const AHEAD: &str = "__AHEAD__";
+/// The fields of the answer with a list.
+pub(crate) const OF_LISTS: [&str; 3] = [LIST, LIST_TIME, AHEAD];
 pub(crate) const MATCHES: &str = "__MATCHES__";
 pub(crate) const OFFSET: &str = "__OFFSET__";
 pub(crate) const LIMIT: &str = "__LIMIT__";

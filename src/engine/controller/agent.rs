@@ -1,11 +1,12 @@
 //! The data about one agent. The registry of agents, and the order in which they wait, are [`super::agents`]'s concern.
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use super::effect::{ConnectionId, Ticket};
-use super::lists::List;
 use super::tool_sets::SetId;
 use crate::protocol::requests::agents::AgentState;
+use crate::protocol::requests::apply::ListTerms;
 use crate::protocol::version::Version;
 use crate::types::{Mono, Offer, Round, Session, TaskId, Wall};
 
@@ -88,6 +89,23 @@ pub(super) struct Agent {
     pub(super) connection: Option<ConnectionId>,
     /// The time that it needs to end a run, if it reports that.
     pub(super) kill_budget: Option<Duration>,
+}
+
+/// The list of an agent.
+#[derive(Clone, Debug)]
+pub(super) struct List {
+    pub(super) terms: ListTerms,
+    /// The place of the agent's task in it.
+    pub(super) running: u32,
+    /// The tasks behind that one, each with its place.
+    pub(super) ahead: VecDeque<(u32, TaskId)>,
+}
+
+impl List {
+    /// The tasks behind the agent's task.
+    pub(super) fn ahead(&self) -> impl Iterator<Item = TaskId> {
+        self.ahead.iter().map(|(_, task)| *task)
+    }
 }
 
 /// The tools of an agent.

@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use super::agent::{Agent, Dispensable, Liveness, Slot, Tools, state};
 use super::effect::{ConnectionId, Ticket};
-use super::lists::List;
 use super::parked::Parked;
 use super::tool_sets::SetId;
 use crate::protocol::requests::agents::{AgentState, AgentView};
@@ -120,26 +119,9 @@ impl Agents {
         }
     }
 
-    /// Sets whether an agent takes a list of tasks.
-    pub(super) fn set_takes_lists(&mut self, id: &AgentId, takes_lists: bool) {
-        if let Some(agent) = self.agents.get_mut(id) {
-            agent.takes_lists = takes_lists;
-        }
-    }
-
-    /// Sets the list of an agent.
-    pub(super) fn set_list(&mut self, id: &AgentId, list: Option<List>) {
-        if let Some(agent) = self.agents.get_mut(id) {
-            agent.list = list.map(Box::new);
-        }
-    }
-
-    pub(super) fn list_mut(&mut self, id: &AgentId) -> Option<&mut List> {
-        self.agents.get_mut(id)?.list.as_deref_mut()
-    }
-
-    pub(super) fn take_list(&mut self, id: &AgentId) -> Option<Box<List>> {
-        self.agents.get_mut(id)?.list.take()
+    /// An agent, for a change that moves it between no lists of agents: that of its list of tasks.
+    pub(super) fn get_mut(&mut self, id: &AgentId) -> Option<&mut Agent> {
+        self.agents.get_mut(id)
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = (&AgentId, &Agent)> {

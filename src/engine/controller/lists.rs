@@ -21,17 +21,15 @@
 //! them. If the agent is lost, left, or has forgotten the list, they get the next round, which fences off what it might still do; that
 //! is no loss of them.
 
-use std::collections::VecDeque;
 use std::time::Duration;
 
-use super::agent::Slot;
+use super::agent::{List, Slot};
 use super::leases::Remains;
 use super::transition::TaskEvent;
 use super::{Controller, batch_delay};
 use crate::protocol::reply::Reply;
-use crate::protocol::requests::apply::{LIST_TASKS_MAX, ListTerms};
+use crate::protocol::requests::apply::{self, LIST_TASKS_MAX, ListTerms};
 use crate::protocol::requests::report::LetGo;
-use crate::protocol::task;
 use crate::types::{AgentId, Assignment, Now, Phase, PhaseTimes, Round, RoundEnd, TaskId, TaskRecord, TaskState};
 
 /// Bytes of the fields of a task that goes ahead. A long text costs more than a message does.
@@ -46,23 +44,6 @@ const EXPECTED_PERCENT: u64 = 90;
 /// What a run costs beside its run.sh, so that a list of tasks without any duration is bounded, too.
 const RUN_COST: Duration = Duration::from_micros(500);
 
-/// The list of an agent.
-#[derive(Clone, Debug)]
-pub(super) struct List {
-    terms: ListTerms,
-    /// The place of the agent's task in it.
-    running: u32,
-    /// The tasks behind that one, each with its place.
-    ahead: VecDeque<(u32, TaskId)>,
-}
-
-impl List {
-    /// The tasks behind the agent's task.
-    pub(super) fn ahead(&self) -> impl Iterator<Item = TaskId> {
-        self.ahead.iter().map(|(_, task)| *task)
-    }
-}
-
 impl Controller {
     /// The tasks that have not started in the lists of agents.
     pub fn ahead(&self) -> impl Iterator<Item = TaskId> {
@@ -71,7 +52,8 @@ impl Controller {
 
     /// Extends the answer to an agent that has just got a task by those that it gets with it.
     pub(super) fn with_list(&mut self, now: Now, id: &AgentId, reply: Reply) -> Reply {
-        let share = self.tasks.queue().len() / (2 * self.agents.len().max(1));
+        let counts = self.agents.counts();
+        let share = self.tasks.queue().len() / (2 * (counts.total - counts.lost).max(1));
         let max = share.min(self.settings.list_tasks_max).min(LIST_TASKS_MAX);
         if max < 2 || !self.agents.get(id).is_some_and(|agent| agent.takes_lists) {
             return reply;
@@ -98,8 +80,18 @@ impl Controller {
         self.last_list += 1;
         let terms = ListTerms { number: self.last_list, time: self.settings.list_time_max };
         let ahead = (1..).zip(tasks.iter().skip(1).map(|record| record.id)).collect();
-        self.agents.set_list(id, Some(List { terms, running: 0, ahead }));
+        self.set_list(id, Some(Box::new(List { terms, running: 0, ahead })));
         Reply::AssignedList(tasks, terms)
+    }
+
+    fn set_list(&mut self, id: &AgentId, list: Option<Box<List>>) {
+        if let Some(agent) = self.agents.get_mut(id) {
+            agent.list = list;
+        }
+    }
+
+    fn list_mut(&mut self, id: &AgentId) -> Option<&mut List> {
+        self.agents.get_mut(id)?.list.as_deref_mut()
     }
 
     /// The next task for this agent, if it may follow the first one of its list.
@@ -161,13 +153,13 @@ impl Controller {
 
     /// The agent's task has ended, and the agent goes on with its list.
     pub(super) fn continue_list(&mut self, now: Now, id: &AgentId) {
-        while let Some((place, task)) = self.agents.list_mut(id).and_then(|list| list.ahead.pop_front()) {
+        while let Some((place, task)) = self.list_mut(id).and_then(|list| list.ahead.pop_front()) {
             let Some(round) = self.tasks.get(task).filter(|record| is_ahead(record, id)).map(|record| record.round)
             else {
                 // Its report has overtaken that on the task before.
                 continue;
             };
-            if let Some(list) = self.agents.list_mut(id) {
+            if let Some(list) = self.list_mut(id) {
                 list.running = place;
             }
             self.agents.set_slot(id, Slot::Busy(task));
@@ -178,12 +170,12 @@ impl Controller {
                 }
             });
         }
-        self.agents.set_list(id, None);
+        self.set_list(id, None);
     }
 
     /// An agent will not start the tasks of its list from this place on.
     pub(super) fn take_back_list(&mut self, now: Now, id: &AgentId, let_go: LetGo) {
-        let Some(list) = self.agents.list_mut(id).filter(|list| list.terms.number == let_go.list) else { return };
+        let Some(list) = self.list_mut(id).filter(|list| list.terms.number == let_go.list) else { return };
         let first = list.ahead.partition_point(|(place, _)| *place < let_go.started);
         let mut tasks: Vec<_> = list.ahead.drain(first..).map(|(_, task)| task).collect();
         let has_started_its_own = list.running < let_go.started;
@@ -204,7 +196,7 @@ impl Controller {
 
     /// An agent has lost its list, or is lost itself: the tasks behind its own get the next round.
     pub(super) fn void_list(&mut self, now: Now, id: &AgentId) {
-        let Some(list) = self.agents.take_list(id) else { return };
+        let Some(list) = self.agents.get_mut(id).and_then(|agent| agent.list.take()) else { return };
         for task in list.ahead() {
             let Some(record) = self.tasks.get(task) else { continue };
             if is_ahead(record, id) {
@@ -253,7 +245,7 @@ fn is_ahead(record: &TaskRecord, id: &AgentId) -> bool {
 
 /// How long the run of a task is expected to take, if that is known.
 fn expected(record: &TaskRecord, learnt: Option<Duration>) -> Option<Duration> {
-    Some(task::expected_duration(record).or(learnt)? + RUN_COST)
+    Some(apply::expected_duration(record).or(learnt)? + RUN_COST)
 }
 
 impl Controller {

@@ -1,9 +1,9 @@
-//! The tasks that the agent has in a list, behind the one that runs.
+//! The arrival of tasks, and those that the agent has in a list, behind the one that runs.
 //!
 //! | event | the list |
 //! |---|---|
 //! | a run has ended, and its report has been sent | the next task starts, without an answer of the controller |
-//! | the time of the list is over, also because the running task turned out to be long | is let go |
+//! | the time of the list has passed, also because the running task turned out to be long | is let go |
 //! | a new connection, a refused report, an order to drop a run; the agent stops or retires; the slot stays occupied | is let go |
 //!
 //! A list that is let go starts no other task. Each further report says so, with the number of its tasks that have started, until
@@ -13,7 +13,9 @@
 
 use std::collections::VecDeque;
 
-use super::{Slot, Timer};
+use super::hold::BeyondLease;
+use super::{Effect, Slot, Timer};
+use crate::protocol::requests::FromAgent;
 use crate::protocol::requests::apply::{Job, JobList};
 use crate::protocol::requests::report::LetGo;
 use crate::types::{Mono, Now, Round, TaskId};
@@ -53,6 +55,41 @@ impl Ahead {
 }
 
 impl Slot {
+    /// Takes a task, if the slot is free.
+    pub(super) fn take(&mut self, now: Now, job: Job) {
+        self.link.answered();
+        if !self.run.is_free() || self.stopping {
+            // The controller hands it out again with the next APPLY, or to another agent after the exit.
+            self.journal.warn(format!("task {} arrives while the slot is occupied", job.task));
+            return;
+        }
+        if let Some(report) = self.link.unconfirmed(job.task, job.round) {
+            // An APPLY was answered twice, or the controller has started again: it will get the result, not another run.
+            let mut report = report.clone();
+            self.link.apply(now.mono);
+            report.wait = Some(self.apply_wait());
+            return self.effects.push_back(Effect::Send(FromAgent::Report(Box::new(report))));
+        }
+        let until = match self.grant(now, &job) {
+            Ok(until) => until,
+            Err(BeyondLease) => return,
+        };
+        self.run.start(now, &job);
+        if let Some(until) = until {
+            self.hold(until);
+            // The lease continues only when the controller knows of the run.
+            self.heartbeat(now);
+        }
+        self.prepare(now, job);
+    }
+
+    /// The run of a task begins.
+    fn prepare(&mut self, now: Now, job: Job) {
+        self.effects.push_back(Effect::Prepare(Box::new(job)));
+        self.report_soon(now);
+        self.obey_early_orders(now);
+    }
+
     /// Takes the first task of a list, and keeps the others.
     pub(super) fn take_list(&mut self, now: Now, list: JobList) {
         let JobList { mut jobs, terms } = list;
@@ -104,7 +141,7 @@ impl Slot {
         }
     }
 
-    /// The time of the list is over: the controller is told at once, so that another agent gets the tasks.
+    /// The time of the list has passed: the controller is told at once, so that another agent gets the tasks.
     pub(super) fn end_list(&mut self, now: Now) {
         if !self.ahead.jobs.is_empty() {
             self.drop_list();

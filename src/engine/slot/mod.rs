@@ -50,7 +50,6 @@ use crate::protocol::requests::serve::Wanted;
 use crate::types::{AgentId, Labels, Mono, Now, Round, Session, TaskId, ToolSet, lease};
 
 use ahead::Ahead;
-use hold::BeyondLease;
 use link::Link;
 use orders::EarlyOrders;
 pub use outcome::{Ending, Exited, Failure, Hold, ProvideFolder, SpawnFailure};
@@ -155,7 +154,7 @@ pub enum Timer {
     Hold,
     /// run.sh was busy and may have become free.
     Respawn,
-    /// The time of the list is over.
+    /// The time of the list has passed.
     List,
     /// A long output of the run may have grown.
     Trim,
@@ -348,40 +347,6 @@ impl Slot {
             self.link.apply(now.mono);
             self.effects.push_back(Effect::Send(FromAgent::Apply(Some(self.apply_wait()))));
         }
-    }
-
-    fn take(&mut self, now: Now, job: Job) {
-        self.link.answered();
-        if !self.run.is_free() || self.stopping {
-            // The controller hands it out again with the next APPLY, or to another agent after the exit.
-            self.journal.warn(format!("task {} arrives while the slot is occupied", job.task));
-            return;
-        }
-        if let Some(report) = self.link.unconfirmed(job.task, job.round) {
-            // An APPLY was answered twice, or the controller has started again: it will get the result, not another run.
-            let mut report = report.clone();
-            self.link.apply(now.mono);
-            report.wait = Some(self.apply_wait());
-            return self.effects.push_back(Effect::Send(FromAgent::Report(Box::new(report))));
-        }
-        let until = match self.grant(now, &job) {
-            Ok(until) => until,
-            Err(BeyondLease) => return,
-        };
-        self.run.start(now, &job);
-        if let Some(until) = until {
-            self.hold(until);
-            // The lease continues only when the controller knows of the run.
-            self.heartbeat(now);
-        }
-        self.prepare(now, job);
-    }
-
-    /// The run of a task begins.
-    fn prepare(&mut self, now: Now, job: Job) {
-        self.effects.push_back(Effect::Prepare(Box::new(job)));
-        self.report_soon(now);
-        self.obey_early_orders(now);
     }
 
     fn report_soon(&mut self, now: Now) {

@@ -66,6 +66,13 @@ pub struct ListTerms {
 /// Most tasks of one list. The orders about tasks that have not started must fit into the memory of an agent.
 pub const LIST_TASKS_MAX: usize = 64;
 
+/// How long the submitter expects the run of a task to take: `__EXPECTED_DURATION__`.
+#[must_use]
+pub fn expected_duration(record: &TaskRecord) -> Option<Duration> {
+    let seconds = json::member(&record.submitted, words::EXPECTED_DURATION).and_then(json::value_of)?;
+    Duration::try_from_secs_f64(seconds.parse().ok()?).ok()
+}
+
 /// Writes the longest time that an agent would wait for a task.
 pub(in crate::protocol) fn write(wait: Option<Duration>, writer: &mut ObjectWriter<'_>) {
     writer.maybe(words::WAIT, wait.map(|wait| wait.as_millis()));

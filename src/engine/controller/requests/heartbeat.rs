@@ -15,7 +15,9 @@ impl Controller {
         self.agents.set_version(id, heartbeat.version);
         self.agents
             .set_offer(id, Offer { tags: heartbeat.tags, leases: heartbeat.beat.is_some(), files: heartbeat.files });
-        self.agents.set_takes_lists(id, heartbeat.lists);
+        if let Some(agent) = self.agents.get_mut(id) {
+            agent.takes_lists = heartbeat.lists;
+        }
         self.agents.set_kill_budget(id, heartbeat.beat.and_then(|beat| beat.kill_budget));
         self.has_looked(id, heartbeat.tools.and_then(|told| told.looked));
         let beat = heartbeat.beat.map(|beat| beat.number);
