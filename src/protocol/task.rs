@@ -51,10 +51,8 @@ pub fn is_ours(name: &str) -> bool {
     let of_a_reply =
         [words::TYPE, words::CODE, words::ERROR_MSG, words::WARNING, words::MATCHES, words::WAIT, words::TOTAL];
     let ours = of_a_reply.contains(&name) || FIELDS.iter().any(|(ours, _)| *ours == name);
-    ours || OF_OTHER_MESSAGES.contains(&name)
-        || words::OF_LISTS.contains(&name)
-        || words::OF_STEPS.contains(&name)
-        || words::is_of_a_round(name)
+    let of_others = OF_OTHER_MESSAGES.contains(&name) || words::OF_LISTS.contains(&name);
+    ours || of_others || words::OF_STEPS.contains(&name) || words::is_of_a_round(name)
 }
 
 /// The given id of a task as JSON, as in [`Filter::given_id`].

@@ -31,6 +31,8 @@ pub(crate) struct Rules {
     doubtful: BTreeSet<TaskId>,
     /// The tasks that are in the lists of agents, and have not started.
     ahead: BTreeSet<TaskId>,
+    /// The same before this turn, in which some of them may have started.
+    were_ahead: BTreeSet<TaskId>,
     /// Those that have been.
     handed_ahead: BTreeSet<TaskId>,
     /// The agents by the numbers in their names: whether they are special.
@@ -70,7 +72,7 @@ impl Rules {
     /// The tasks that are in the lists of agents from this turn on.
     pub(crate) fn ahead(&mut self, ahead: BTreeSet<TaskId>) {
         self.handed_ahead.extend(&ahead);
-        self.ahead = ahead;
+        self.were_ahead = std::mem::replace(&mut self.ahead, ahead);
     }
 
     /// Stored data will be there after a crash.
@@ -170,7 +172,8 @@ impl Rules {
                 && other.unmet.is_empty()
                 && not_before(other).is_none_or(|at| at <= now.wall)
         };
-        let waits = |other: &&TaskRecord| other.phase() == Phase::Waiting && !self.ahead.contains(&other.id);
+        let is_ahead = |task| self.ahead.contains(task) || self.were_ahead.contains(task);
+        let waits = |other: &&TaskRecord| other.phase() == Phase::Waiting && !is_ahead(&other.id);
         let waiting = self.tasks.values().filter(waits);
         if let Some(other) = waiting.into_iter().find(first) {
             panic!("{id} starts before its turn: {} waits, too", other.id);
