@@ -50,7 +50,7 @@ impl Distribution {
 
     /// Number of the runs.
     #[must_use]
-    pub const fn len(&self) -> u64 {
+    pub const fn runs(&self) -> u64 {
         self.len
     }
 

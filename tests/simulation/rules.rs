@@ -172,7 +172,7 @@ impl Rules {
                 && other.unmet.is_empty()
                 && not_before(other).is_none_or(|at| at <= now.wall)
         };
-        let is_ahead = |task| self.ahead.contains(task) || self.were_ahead.contains(task);
+        let is_ahead = |task: &TaskId| self.ahead.contains(task) || self.were_ahead.contains(task);
         let waits = |other: &&TaskRecord| other.phase() == Phase::Waiting && !is_ahead(&other.id);
         let waiting = self.tasks.values().filter(waits);
         if let Some(other) = waiting.into_iter().find(first) {

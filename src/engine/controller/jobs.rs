@@ -132,7 +132,7 @@ impl Job {
 
     /// The time that so many percent of the runs did not exceed, if there were enough of them.
     pub(super) fn usual_run_time(&self, runs_min: u64, percent: u64) -> Option<Duration> {
-        (self.run_times.len() >= runs_min).then(|| self.run_times.quantile(percent))
+        (self.run_times.runs() >= runs_min).then(|| self.run_times.quantile(percent))
     }
 
     pub(super) const fn fails(&self) -> u32 {
