@@ -24,6 +24,7 @@
 use std::time::Duration;
 
 use super::agent::{List, Slot};
+use super::effect::BATCH_DELAY_MAX;
 use super::leases::Remains;
 use super::transition::TaskEvent;
 use super::{Controller, batch_delay};
@@ -222,6 +223,14 @@ impl Controller {
                 Reply::Assigned(record, step)
             }
         }
+    }
+
+    /// How long the confirmation of an end may wait for a commit: the agent goes on with its list meanwhile.
+    pub(super) fn list_confirmation_delay(&self, reply: &Reply) -> Duration {
+        let Reply::Reported { task, phase: Phase::Finished, refusal: None, .. } = reply else { return Duration::ZERO };
+        let run = self.tasks.get(*task).and_then(TaskRecord::last_run);
+        let agent = run.and_then(|run| self.agents.get(&run.agent));
+        if agent.is_some_and(|agent| agent.list.is_some()) { BATCH_DELAY_MAX } else { Duration::ZERO }
     }
 
     /// A task was handed out and has not started, and its agent will not start it: it waits again, in the same round.

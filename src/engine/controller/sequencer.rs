@@ -92,7 +92,10 @@ impl<R: Clone> Sequencer<R> {
     /// Sends the answer to a request, or keeps its route until there is one.
     fn route(&mut self, now: Now, ticket: Ticket, route: Route<R>, answer: Answer) {
         match answer {
-            Answer::Now(reply) => self.answer(now.mono, route, claim_of_reply(&reply), reply),
+            Answer::Now(reply) => {
+                let by = now.mono + self.controller.list_confirmation_delay(&reply);
+                self.answer(by, route, claim_of_reply(&reply), reply);
+            }
             Answer::Later => drop(self.routes.insert(ticket, route)),
             Answer::NowAndLater(reply) => {
                 // The agent continues with the next task; it can learn later that the end of the last one is stored.
