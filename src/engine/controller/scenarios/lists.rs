@@ -65,7 +65,7 @@ fn an_agent_gets_its_share_of_short_tasks_and_goes_on_without_asking() {
     assert_eq!((&mine[..], number > 0), (&tasks[..2], true));
     assert_eq!(world.rounds(&mine), [(Phase::Dispatched, 0), WAITS]);
     assert!(world.why(mine[1]).contains("agent a has it in a list"), "{}", world.why(mine[1]));
-    assert!(!world.stored[&mine[1]].assignment().is_some(), "nothing is stored for it");
+    assert!(world.stored[&mine[1]].assignment().is_none(), "nothing is stored for it");
     assert_eq!(world.done("a", mine[0], None), None);
     assert_eq!(world.rounds(&mine), [(Phase::Finished, 0), (Phase::Dispatched, 0)]);
     assert!(world.stored[&mine[1]].assignment().is_some_and(|run| !run.is_ahead), "it has its turn, and is stored");
