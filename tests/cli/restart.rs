@@ -2,9 +2,12 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use rustix::process::Signal;
 use serde_json::{Value, json};
@@ -172,6 +175,38 @@ fn clients_in_the_middle_of_requests_get_their_answers_and_each_task_runs_once()
     assert!(ran.iter().all(|task| submitted.contains(task)), "a task has another id");
     assert_eq!(ran.iter().collect::<BTreeSet<_>>().len(), tasks.len(), "each has run");
     assert_eq!(ran.len(), tasks.len(), "none ran twice");
+}
+
+/// Both sides of NULL: the greeting and the READY of a DEALER.
+const OPENING: &[u8] = b"\
+    \xFF\0\0\0\0\0\0\0\x01\x7F\x03\x01NULL\
+    \0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\
+    \x04\x1c\x05READY\x0bSocket-Type\0\0\0\x06DEALER";
+
+#[test]
+fn a_client_in_the_middle_of_its_handshake_gets_its_answer() {
+    let sandbox = Sandbox::new();
+    sandbox.ok("up 1");
+    let endpoint = service(&sandbox)["controller"].as_str().expect("an address").to_owned();
+    let mut stream = TcpStream::connect(endpoint.trim_start_matches("tcp://")).expect("a controller");
+    stream.set_read_timeout(Some(Duration::from_secs(60))).expect("an option");
+    // The controller sends the rest of its greeting when it has read the beginning of ours.
+    stream.write_all(&OPENING[..10]).expect("written");
+    stream.read_exact(&mut [0; 64]).expect("a greeting");
+    restart(&sandbox, Path::new(env!("CARGO_BIN_EXE_llts")), &[]);
+    stream.write_all(&OPENING[10..]).expect("written");
+    let request = br#"{"__TYPE__":"AGENT/QUERY"}"#;
+    stream
+        .write_all(&[&[1, 0, 0, u8::try_from(request.len()).expect("short")], &request[..]].concat())
+        .expect("written");
+    let mut heard = Vec::new();
+    while !heard.ends_with(b"}") {
+        let mut bytes = [0; 4096];
+        let count = stream.read(&mut bytes).expect("an answer");
+        assert_ne!(count, 0, "the connection is closed after {:?}", String::from_utf8_lossy(&heard));
+        heard.extend(&bytes[..count]);
+    }
+    assert!(String::from_utf8_lossy(&heard).contains("\"__CODE__\":0"), "{:?}", String::from_utf8_lossy(&heard));
 }
 
 #[test]

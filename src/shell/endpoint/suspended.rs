@@ -1,4 +1,4 @@
-//! The listeners and the open connections of the controller's ports as data, with which another version of the program in the
+//! The listeners and the connections of the controller's ports as data, with which another version of the program in the
 //! same process continues them. No connection is refused meanwhile, and none is closed: a client that has sent a request gets its
 //! answer from the new program.
 //!
@@ -101,12 +101,14 @@ impl Endpoint {
             Listener::Tcp(_) => Stream::Tcp(TcpStream::from(fd)),
             Listener::Ipc(..) => Stream::Ipc(UnixStream::from(fd)),
         };
-        let connection = Connection::resume(self.now, settings, suspended.connection)?;
+        let connection = Connection::resume(self.now, settings, suspended.connection, rand::random())?;
         if connection.peer().is_some_and(|other| !self.accepting.is_welcome(&other)) {
             return None;
         }
         let mut peer = Peer::new(self.now, stream, connection, tag, suspended.address);
-        peer.info.opened(self.now, peer.connection.subscribes());
+        if peer.connection.peer().is_some() {
+            peer.info.opened(self.now, peer.connection.subscribes());
+        }
         let id = self.insert(peer).ok()?;
         self.accepting.admission.enter(id, &self.peers[id].info);
         // At most one has unread bytes; they fit, as this program or an earlier one has read them at once.
