@@ -319,25 +319,33 @@ fn open(path: &Path) -> io::Result<File> {
     File::options().read(true).custom_flags(flags).open(path)
 }
 
+/// Opens an output. Its command may have put anything in its place.
+///
+/// # Errors
+/// The error of the system; or when it is no regular file.
+pub(super) fn open_output(path: &Path) -> io::Result<File> {
+    let file = open(path)?;
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
+    }
+    Ok(file)
+}
+
 /// A part of an output from this position, and whether the file ends with it.
 ///
 /// # Errors
 /// The error of the system; or when it is no regular file.
 pub(super) fn read_output(path: &Path, offset: u64) -> io::Result<(Vec<u8>, bool)> {
-    read_open_output(&open(path)?, offset)
+    read_open_output(&open_output(path)?, offset)
 }
 
 /// The same of an open file.
 ///
 /// # Errors
-/// As [`read_output`].
+/// The error of the system.
 pub(super) fn read_open_output(file: &File, offset: u64) -> io::Result<(Vec<u8>, bool)> {
-    let metadata = file.metadata()?;
-    if !metadata.is_file() {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
-    }
     let bytes = read_part(file, offset, RESULT_PART_BYTES_MAX as u64)?;
-    let ends = offset.saturating_add(bytes.len() as u64) >= metadata.len();
+    let ends = offset.saturating_add(bytes.len() as u64) >= file.metadata()?.len();
     Ok((bytes, ends))
 }
 

@@ -55,7 +55,9 @@ impl PromptMaster {
         let waker = Arc::new(Waker::new(poll.registry(), WAKER)?);
         let watch = open_watch(&poll, &folders.pending);
         let failed = |source| PromptError::Folder { path: folders.tasks.clone(), source };
-        let mut notes = Notes::open(&folders.tasks, |file| folders.is_in_work(file)).map_err(failed)?;
+        let mut notes =
+            Notes::open(&folders.tasks, |file| folders.is_in_work(file), |file| folders.look(file).is_some())
+                .map_err(failed)?;
         notes.note_start(clock::now().wall);
         let is_kept = |file: &FileName| !config.prompt.lease.is_zero() && notes.run_of(file).is_some();
         let left = folders.recover(is_kept)?;
@@ -75,12 +77,16 @@ impl PromptMaster {
         let now = clock::now();
         let mut engine = Master::new(settings, rand::random(), now, done, failed).with_fails(fails.fails().clone());
         engine = engine.with_failed(folders.failed_names());
-        let Noted { runs, gates, paused, cost, cost_max, done: done_before, .. } = notes.noted().clone();
+        let Noted { runs, losses, gates, paused, cost, usual_cost, cost_max, done: done_before, .. } =
+            notes.noted().clone();
         let runs = runs.into_iter().filter(|(file, _)| folders.is_in_work(file));
-        let kept = runs.map(|(file, run)| KeptRun { front: folders.front_of_working(&file), file, run }).collect();
+        let kept = runs
+            .map(|(file, (run, away))| KeptRun { front: folders.front_of_working(&file), file, run, away })
+            .collect();
+        engine.restore_losses(losses);
         engine.restore_runs(now, kept);
         engine.restore_rests(now, gates.into_iter().collect(), paused);
-        engine.restore_costs(cost, cost_max);
+        engine.restore_costs(cost, usual_cost, cost_max);
         let incoming = open_incoming(&poll, &folders, config.prompt.result_bytes_max)?;
         Ok(Self {
             engine,
@@ -90,7 +96,7 @@ impl PromptMaster {
             done_before,
             incoming,
             durable,
-            notices: Notices::new(place.audience.clone())?,
+            notices: Notices::new(place.audience.clone(), config.prompt.notice_timeout)?,
             results_seen: BTreeSet::new(),
             poll,
             server,

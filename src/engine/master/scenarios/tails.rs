@@ -103,3 +103,37 @@ fn a_cost_counts_once_with_the_report_and_stops_at_the_bound() {
     let status = world.master.status(world.now);
     assert_eq!((status.paused, status.cost_max, status.working), (None, Some(usd(2.0)), 1));
 }
+
+#[test]
+fn no_prompt_is_handed_out_while_the_running_ones_are_expected_to_reach_the_bound() {
+    let usd = |dollars| Usd::from_dollars(dollars).unwrap();
+    let mut world = World::with(Settings { cost_max: Some(usd(1.0)), ..settings() }, &["a", "b", "c", "d", "e", "f"]);
+    let ends = |world: &mut World, worker: Connection, cost: f64| {
+        let run = match world.heard(worker).pop() {
+            Some(FromMaster::Request(request)) => request.id,
+            other => panic!("{other:?}"),
+        };
+        world.says(worker, FromWorker::RequestAck(run.clone()));
+        world.says(worker, FromWorker::Cost { run, cost: usd(cost) });
+        world.done(worker);
+    };
+    let (one, _) = world.rejoin(None, None);
+    ends(&mut world, one, 0.3);
+    // 0.3 are spent, and the worker has the next prompt.
+    let [(two, _), (three, _)] = [world.rejoin(None, None), world.rejoin(None, None)];
+    assert_eq!((world.state(two), world.state(three)), (Some(WorkerState::Requesting), Some(WorkerState::Requesting)));
+    let (four, _) = world.rejoin(None, None);
+    assert_eq!(world.state(four), Some(WorkerState::Idle), "0.3 and three times 0.3 reach the bound");
+    let why = world.master.status(world.now).paused.unwrap();
+    assert!(
+        why.starts_with("waiting for the cost of 3 running prompts: with about 0.90 USD for them and 0.30 USD already"),
+        "{why}"
+    );
+    // One was cheaper: there is room for another one.
+    ends(&mut world, two, 0.0);
+    assert_eq!(world.state(four), Some(WorkerState::Requesting));
+    ends(&mut world, one, 0.3);
+    ends(&mut world, three, 0.3);
+    assert_eq!(world.master.status(world.now).cost, Some(usd(0.9)));
+    assert!(world.master.status(world.now).working <= 1, "no more than one goes beyond the bound");
+}
