@@ -36,7 +36,7 @@ const NAMES_MAX: u32 = 10_000;
 
 /// The outputs of a run. The JSON file comes last: if it exists, the outputs do too.
 const OUTPUTS: [&str; 2] = ["out", "err"];
-const JSON: &str = "json";
+pub(super) const JSON: &str = "json";
 const ENDINGS: [&str; 3] = ["out", "err", JSON];
 
 /// Bytes of a JSON file that are read: a command line may be long.
@@ -45,6 +45,9 @@ const JSON_BYTES_MAX: u64 = 8 << 20;
 /// Members that only a JSON file of ours has.
 const OUTCOME: &str = "outcome";
 const WORKER: &str = "worker";
+
+/// The member with the label of the run.
+pub(super) const RUN: &str = "run";
 
 /// The folder for the output of runs without results, beside the folders of prompts.
 pub(super) const ATTEMPTS: &str = "attempts";
@@ -59,6 +62,8 @@ pub(in crate::shell) struct Results {
     pub(super) name: String,
     /// The master's name for it.
     pub(super) said: Option<String>,
+    /// The label of the run.
+    pub(super) run: String,
     /// `done` or `failed`: the name of the folder.
     pub(super) outcome: &'static str,
     /// Whether the prompt's file may be there already.
@@ -124,6 +129,7 @@ impl Results {
             "end": self.end.unix_seconds(),
             "seconds": self.end.since(self.start).as_secs_f64(),
             WORKER: self.worker,
+            RUN: self.run,
             "command": self.command,
         });
         if let Some(branch) = &self.branch {
@@ -407,6 +413,7 @@ mod tests {
             let results = Results {
                 name: name.to_owned(),
                 said: None,
+                run: String::new(),
                 outcome: "done",
                 may_be_late,
                 from: self.0.path().to_owned(),
@@ -477,6 +484,7 @@ mod tests {
         let results = Results {
             name: "a".to_owned(),
             said: None,
+            run: String::new(),
             outcome: "done",
             may_be_late: false,
             from: run.clone(),

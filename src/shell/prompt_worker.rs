@@ -43,7 +43,8 @@ use tailing::Tailing;
 pub use workdir::Workdir;
 use workdir::Workplace;
 
-const RUNS: &str = ".runs";
+/// The folder of runs, beside those of prompts.
+pub(super) const RUNS: &str = ".runs";
 
 /// Maximum bytes queued for a master that does not read. A worker sends only a few lines.
 const OUT_BYTES_MAX: usize = 1 << 20;

@@ -224,7 +224,7 @@ fn commands_that_hang_do_not_keep_the_master_from_ending() {
     assert_eq!(worker(&sandbox, &[], "false").said().code, Some(1));
     let said = master.said();
     assert_eq!(said.code, Some(1), "{said:?}");
-    assert!(sandbox.text("on-fail").starts_with("failed a.txt\n") && sandbox.text("on-end") == "end \n", "{said:?}");
+    assert!(sandbox.text("on-fail").starts_with("failed a.txt\n") && sandbox.text("on-end") == "end\n", "{said:?}");
     assert!(
         said.err.contains("sleep 1000; echo never >>on-end\" has not ended within 0.5 s and was killed"),
         "{said:?}"

@@ -395,6 +395,27 @@ fn a_result_that_is_kept_after_the_end_of_the_connection_is_not_reported_on_the_
 }
 
 #[test]
+fn a_worker_whose_key_is_refused_says_so_once_and_has_its_patience() {
+    let mut story = Story::joined(Settings { patience: Some(60 * SECOND), ..settings() });
+    story.worker.handle_closed(story.now, "closed");
+    story.worker.take_log();
+    let mut said = Vec::new();
+    let mut ended = false;
+    for _ in 0..100 {
+        story.passes(3 * SECOND);
+        story.worker.handle_denied(story.now, "unknown key");
+        said.extend(story.worker.take_log());
+        ended |= story.did().last().is_some_and(|last| last.contains("Refused"));
+    }
+    let said: Vec<_> =
+        said.iter().map(|line| line.text.clone()).filter(|text| text.contains("unknown key; trying again")).collect();
+    assert_eq!((said.len(), ended), (1, true), "{said:?}");
+    let mut story = Story::new(Settings { patience: None, ..settings() });
+    story.worker.handle_denied(story.now, "unknown key");
+    assert!(story.did().last().is_some_and(|last| last.contains("Refused")), "one that was never taken ends at once");
+}
+
+#[test]
 fn a_stop_without_a_prompt_leaves_at_once() {
     let mut story = Story::joined(settings());
     story.worker.handle_stop(story.now);

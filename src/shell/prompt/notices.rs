@@ -146,7 +146,7 @@ impl Notice {
             }
             match status(&mut shell, timeout) {
                 Ok(None) => log::warn!(
-                    "the command {command:?} has not ended within {} s and was killed (NOTICE_TIMEOUT)",
+                    "the command {command:?} has not ended within {:.1} s and was killed (NOTICE_TIMEOUT)",
                     timeout.as_secs_f64()
                 ),
                 Ok(Some(status)) if status.success() => {}

@@ -215,6 +215,7 @@ impl Runner {
         let results = Results {
             name: run.name.clone(),
             said: run.said.clone(),
+            run: run.request.label(),
             outcome,
             may_be_late: folder == ResultFolder::Overdue,
             from: run.folder.clone(),
