@@ -27,6 +27,7 @@ use crate::shell::json_wire::PortKeys;
 use crate::shell::lock::{LockError, StateLock};
 use crate::shell::prompt_results::root_id;
 use crate::shell::{clock, limits};
+use crate::types::Now;
 
 impl PromptMaster {
     /// Opens the folders and the port; puts back the files that a dead master has left in `working/`.
@@ -77,16 +78,8 @@ impl PromptMaster {
         let now = clock::now();
         let mut engine = Master::new(settings, rand::random(), now, done, failed).with_fails(fails.fails().clone());
         engine = engine.with_failed(folders.failed_names());
-        let Noted { runs, losses, gates, paused, cost, usual_cost, cost_max, done: done_before, .. } =
-            notes.noted().clone();
-        let runs = runs.into_iter().filter(|(file, _)| folders.is_in_work(file));
-        let kept = runs
-            .map(|(file, (run, away))| KeptRun { front: folders.front_of_working(&file), file, run, away })
-            .collect();
-        engine.restore_losses(losses);
-        engine.restore_runs(now, kept);
-        engine.restore_rests(now, gates.into_iter().collect(), paused);
-        engine.restore_costs(cost, usual_cost, cost_max);
+        let done_before = notes.noted().done;
+        restore(&mut engine, now, notes.noted().clone(), &folders);
         let incoming = open_incoming(&poll, &folders, config.prompt.result_bytes_max)?;
         Ok(Self {
             engine,
@@ -111,6 +104,17 @@ impl PromptMaster {
             _lock: lock,
         })
     }
+}
+
+/// Gives the engine the facts that an earlier master has noted.
+fn restore(engine: &mut Master, now: Now, noted: Noted, folders: &Folders) {
+    let Noted { runs, losses, gates, paused, cost, usual_cost, cost_max, .. } = noted;
+    let runs = runs.into_iter().filter(|(file, _)| folders.is_in_work(file));
+    let kept = runs.map(|(file, (run, away))| KeptRun { front: folders.front_of_working(&file), file, run, away });
+    engine.restore_losses(losses);
+    engine.restore_runs(now, kept.collect());
+    engine.restore_rests(now, gates.into_iter().collect(), paused);
+    engine.restore_costs(cost, usual_cost, cost_max);
 }
 
 fn open_incoming(poll: &Poll, folders: &Folders, bytes_max: u64) -> io::Result<Incoming> {
