@@ -160,7 +160,7 @@ fn a_client_of_a_run_without_a_result_waits_for_the_next_one() {
     let heard = world.heard(client);
     assert!(matches!(&heard[..], [FromMaster::TailPart(part)] if part.ended && part.again), "{heard:?}");
     world.says(client, next(&run));
-    assert_eq!(world.heard(client), []);
+    assert_eq!((world.heard(client), world.heard(worker)), (vec![], vec![]), "the kept output is not asked for again");
     let (other, _) = world.rejoin(None, None);
     let again = world.takes_as_run(other);
     let orders = world.heard(other);
