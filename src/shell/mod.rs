@@ -43,6 +43,7 @@ pub mod process;
 pub mod prompt;
 pub mod prompt_create;
 pub mod prompt_crew;
+pub mod prompt_kept;
 pub mod prompt_outcomes;
 mod prompt_results;
 pub mod prompt_status;

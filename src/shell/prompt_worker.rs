@@ -7,6 +7,7 @@
 //! It has a guard ([`super::guard`]): a worker that is killed leaves no command running, which would work on a prompt that
 //! another worker has by then. A worker whose guard is killed stops.
 
+mod memory;
 mod outbox;
 mod runner;
 mod sending;
@@ -26,7 +27,7 @@ use super::guard::{Guard, GuardError, GuardPlan};
 use super::json_connection::ServerLink;
 use super::json_dial::{DialError, Server};
 use crate::engine::worker::signs::Signs;
-use crate::engine::worker::{Effect, End, ResultFolder, Settings, Tally, Worker};
+use crate::engine::worker::{Effect, End, ResultFolder, Settings, StoreError, Tally, Worker};
 use crate::protocol::prompt::{FromMaster, MASTER_FRAME_BYTES_MAX, MessageError};
 use crate::shell::clock;
 use crate::shell::logging;
@@ -42,7 +43,8 @@ use tailing::Tailing;
 pub use workdir::Workdir;
 use workdir::Workplace;
 
-const RUNS: &str = ".runs";
+/// The folder of runs, beside those of prompts.
+pub(super) const RUNS: &str = ".runs";
 
 /// Maximum bytes queued for a master that does not read. A worker sends only a few lines.
 const OUT_BYTES_MAX: usize = 1 << 20;
@@ -278,7 +280,7 @@ impl Loop {
     fn store_results(&mut self, folder: ResultFolder) {
         match self.runner.store_results(folder, &self.name) {
             Ok(keeping) => self.keeping = Some(keeping),
-            Err(error) => self.results_stored(Err(error.to_string())),
+            Err(error) => self.results_stored(Err(StoreError::Place(error.to_string()))),
         }
     }
 
@@ -293,10 +295,11 @@ impl Loop {
 
     fn finish_keeping(&mut self) {
         let Some(keeping) = self.keeping.take() else { return };
-        self.results_stored(keeping.outcome().unwrap_or_else(|| Err("the thread that keeps them has died".to_owned())));
+        let died = || StoreError::Place("the thread that keeps them has died".to_owned());
+        self.results_stored(keeping.outcome().unwrap_or_else(|| Err(died())));
     }
 
-    fn results_stored(&mut self, outcome: Result<Option<Outputs>, String>) {
+    fn results_stored(&mut self, outcome: Result<Outputs, StoreError>) {
         let outcome = self.runner.finish(outcome);
         self.worker.handle_results_stored(clock::now(), outcome);
     }

@@ -68,6 +68,7 @@ pub(crate) const SHELL: &[(&str, &[&str])] = &[
             "logging",
             "prompt_create",
             "prompt_results",
+            "readable",
             "removal",
             "rename",
             "replace",
@@ -76,7 +77,7 @@ pub(crate) const SHELL: &[(&str, &[&str])] = &[
     ),
     ("prompt_talk", &["clock", "json_dial", "json_wire"]),
     ("prompt_status", &["clock", "json_dial", "prompt_create", "prompt_talk", "readable"]),
-    ("prompt_tail", &["json_dial", "prompt_talk"]),
+    ("prompt_tail", &["clock", "json_dial", "prompt_talk"]),
     ("prompt_crew", &["readable", "signals"]),
     ("prompt_outcomes", &["prompt_create", "prompt_results", "prompt_status", "rename"]),
     (
@@ -97,6 +98,7 @@ pub(crate) const SHELL: &[(&str, &[&str])] = &[
             "signals",
         ],
     ),
+    ("prompt_kept", &["clock", "file_stamp", "prompt_create", "prompt_results", "prompt_worker", "removal", "runs"]),
     (
         "lists",
         &[

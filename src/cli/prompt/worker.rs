@@ -83,7 +83,7 @@ pub(in crate::cli) struct WorkerArgs {
 
 /// The longest absence of a master; `None` is without limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Patience(Option<Duration>);
+pub(super) struct Patience(pub(super) Option<Duration>);
 
 pub(in crate::cli) fn run(session: &Session, args: WorkerArgs) -> Result<u8, Failure> {
     let config = &session.config;
@@ -187,7 +187,7 @@ fn gate(text: &str) -> Result<String, String> {
     if (1..=64).contains(&text.len()) { Ok(text.to_owned()) } else { Err("it must have 1 to 64 bytes".to_owned()) }
 }
 
-fn patience(text: &str) -> Result<Patience, String> {
+pub(super) fn patience(text: &str) -> Result<Patience, String> {
     if text == "forever" {
         return Ok(Patience(None));
     }
