@@ -112,7 +112,11 @@ impl Log {
 
     fn end(&mut self, run: &Assignment, result: Option<&RunResult>) {
         match (run.times.end, result) {
-            (Some(at), Some(result)) => self.line(at, &format!("ENDED: {}", exit(result))),
+            (Some(at), Some(result)) => {
+                self.line(at, &format!("ENDED: {}", exit(result)));
+                let files = result.files.iter().flat_map(|files| [&files.note, &files.idle]);
+                files.filter(|said| !said.is_empty()).for_each(|said| self.line(at, &format!("its files: {said}")));
+            }
             (Some(at), None) => self.line(at, words::phase(Phase::Ended)),
             (None, _) => {}
         }

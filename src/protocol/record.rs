@@ -447,8 +447,10 @@ mod tests {
                     name: FileName::new("out/a.mp4").unwrap(),
                     digest: crate::types::ToolDigest::new([8; 32]),
                     bytes: 3,
+                    is_executable: true,
                 }],
                 note: "b.mp4 was not kept".to_owned(),
+                idle: "no file matches".to_owned(),
             })),
         })
     }

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `<sha-256>` | a version, or a file: complete, synced, and only ever replaced by the same bytes |
 //! | `incoming/<sha-256>` | the first part of a pushed version, or of a file that is put |
-//! | `incoming/<sha-256>.<process>` | a file that a process of the same machine puts there itself; it is renamed when it is complete |
+//! | `incoming/<sha-256>.<digits>` | a file that a process of the same machine puts there itself; it is renamed when it is complete. On most file systems it has no name before that |
 //! | `<sha-256>.damaged` | a version whose bytes have changed; it is never served |
 //! | `log` | the pushed names: a line for each change, appended and synced |
 //! | `.new` | a version that is being copied from the tools folder |
