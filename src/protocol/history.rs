@@ -180,7 +180,8 @@ fn full_disk(record: &TaskRecord) -> String {
     let needs = record.needs();
     let agents: Vec<_> = needs.avoided.iter().map(AgentId::as_str).collect();
     let why = last.result.as_ref().map_or("its disk is full", |result| result.error.as_str());
-    format!("; it has been with {} and does not go there again: {why}", agents.join(", "))
+    let until = record.disk_trial().unwrap_or(last.at);
+    format!("; it has been with {} and does not go there again before {until}: {why}", agents.join(", "))
 }
 
 fn lease(record: &TaskRecord, until: Wall) -> String {
@@ -254,7 +255,14 @@ fn waits(record: &TaskRecord, holdup: &Holdup) -> String {
         }
         Holdup::Gate(gate, GateVerdict::Open) => format!("its gate {gate} is open; it starts at once"),
         Holdup::Lease(until) => lease(record, *until),
-        Holdup::DiskFull => "no other agent here may run it".to_owned(),
+        Holdup::DiskFull(drained) if drained.is_empty() => "no other agent here may run it".to_owned(),
+        Holdup::DiskFull(drained) => {
+            let agents: Vec<_> = drained.iter().map(AgentId::as_str).collect();
+            let (named, listed) = (agents.join(", "), agents.join(" "));
+            format!(
+                "the other agents that could run it are drained: {named}; `llts drain {listed} --undo` gives them tasks again"
+            )
+        }
         Holdup::NoSuchAgent if needs.tags.is_empty() => "no agent exists that may run it".to_owned(),
         Holdup::NoSuchAgent => format!("no agent has the tags {} that it requires", needs.tags),
         Holdup::NoFiles => {

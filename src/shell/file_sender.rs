@@ -96,5 +96,7 @@ fn place(file: &File, digest: &ToolDigest, store: &Path) -> io::Result<()> {
     let incoming = store.join(INCOMING);
     let draft = Draft::new(&incoming, &digest.to_string())?;
     copy_into(file, draft.file())?;
+    // Otherwise the controller, which syncs it at the end, would have others wait for that.
+    draft.file().sync_data()?;
     draft.publish(&incoming.join(digest.to_string()))
 }

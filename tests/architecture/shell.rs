@@ -39,7 +39,7 @@ pub(crate) const SHELL: &[(&str, &[&str])] = &[
     ("takeover", &["process", "state_file"]),
     ("runs", &["process", "removal"]),
     ("tools", &["clock", "file_digest", "file_stamp", "removal", "trust"]),
-    ("archives", &["background", "clock", "file_copy", "file_digest", "file_stamp", "replace", "tools"]),
+    ("archives", &["background", "clock", "disk_room", "file_copy", "file_digest", "file_stamp", "replace", "tools"]),
     ("file_sender", &["archives", "draft", "file_copy"]),
     ("incidents", &["clock"]),
     ("door", &["port"]),

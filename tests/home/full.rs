@@ -1,6 +1,8 @@
 //! Files that find no room: on the disk of an agent or of the controller, or in its store.
 
 use std::fs;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
@@ -32,7 +34,7 @@ impl Drop for Small {
 }
 
 #[test]
-fn a_full_disk_at_the_agent_ends_the_task_with_a_sentence_and_leaves_no_half_file() {
+fn a_full_disk_at_the_agent_sends_the_task_elsewhere_and_leaves_no_half_file() {
     let machines = Machines::new();
     let Some(disk) = Small::at(&machines.user.path("b/state/fetched")) else {
         return println!("skipped: this user may not mount a tmpfs");
@@ -41,12 +43,49 @@ fn a_full_disk_at_the_agent_ends_the_task_with_a_sentence_and_leaves_no_half_fil
     machines.write("large", &noise(2 << 20));
     machines.write("small", &noise(500_000));
     let task = machines.submit_sh("--in large", "cksum < large");
-    let fields = machines.ended(&task);
-    let why = fields["__REASON__"].as_str().unwrap_or_default();
-    assert_eq!((&fields["__OUTCOME__"], &fields["__EXIT_CODE__"]), (&"FAILED".into(), &(-131).into()), "{fields}");
-    assert!(why.contains(&format!("the input large of task {task}: ")) && why.contains("No space left"), "{why}");
+    let why = || machines.user.ok("a", &format!("explain {task}")).out;
+    eventually("its agent has no room", || why().contains("are drained"));
+    assert!(
+        why().contains(&format!("the input large of task {task}: ")) && why().contains("No space left"),
+        "{}",
+        why()
+    );
     assert_eq!(disk.names(), Vec::<std::ffi::OsString>::new());
     machines.output(&machines.submit_sh("--in small", "cksum < small"));
+    // A drained agent has room.
+    machines.undrain();
+    machines.output(&task);
+}
+
+/// A download is no reason to fail either. Only the other agent has room for it.
+#[test]
+fn a_full_disk_at_the_agent_sends_a_task_with_a_source_to_another_agent() {
+    let machines = Machines::with("[source]\nALLOW_SCHEMES = [\"http\"]\nALLOW_HOSTS = [\"127.0.0.1\"]\n");
+    let Some(disk) = Small::at(&machines.user.path("b/state/sources")) else {
+        return println!("skipped: this user may not mount a tmpfs");
+    };
+    machines.agents(1);
+    let mut script = b"#!/bin/sh\necho here\nexit\n".to_vec();
+    script.extend(noise(2 << 20));
+    machines.write("run.sh", &script);
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/run.sh", listener.local_addr().unwrap());
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            let mut lines = BufReader::new(stream.try_clone().unwrap()).lines();
+            while lines.next().is_some_and(|line| line.is_ok_and(|line| !line.is_empty())) {}
+            let head = format!("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: {}\r\n\r\n", script.len());
+            let _ = stream.write_all(&[head.as_bytes(), &script].concat());
+        }
+    });
+    let submitted = machines.user.ok("a", &format!("submit program --source {url}"));
+    let task = submitted.out.trim();
+    let why = || machines.user.ok("a", &format!("explain {task}")).out;
+    eventually("its agent has no room", || why().contains("are drained"));
+    assert!(why().contains("No space left"), "{}", why());
+    assert_eq!(fs::read_dir(disk.0.join("fetching")).unwrap().count(), 0, "nothing of it is left");
+    machines.undrain();
+    assert_eq!(machines.output(task), "here\n");
 }
 
 #[test]
