@@ -255,14 +255,7 @@ fn waits(record: &TaskRecord, holdup: &Holdup) -> String {
         }
         Holdup::Gate(gate, GateVerdict::Open) => format!("its gate {gate} is open; it starts at once"),
         Holdup::Lease(until) => lease(record, *until),
-        Holdup::DiskFull(drained) if drained.is_empty() => "no other agent here may run it".to_owned(),
-        Holdup::DiskFull(drained) => {
-            let agents: Vec<_> = drained.iter().map(AgentId::as_str).collect();
-            let (named, listed) = (agents.join(", "), agents.join(" "));
-            format!(
-                "the other agents that could run it are drained: {named}; `llts drain {listed} --undo` gives them tasks again"
-            )
-        }
+        Holdup::DiskFull(drained) => no_other(drained),
         Holdup::NoSuchAgent if needs.tags.is_empty() => "no agent exists that may run it".to_owned(),
         Holdup::NoSuchAgent => format!("no agent has the tags {} that it requires", needs.tags),
         Holdup::NoFiles => {
@@ -309,6 +302,18 @@ fn incapable(needs: &Requirements, what: &str, can: &str, word: &str) -> String 
     let tags = if needs.tags.is_empty() { String::new() } else { format!(" with the tags {}", needs.tags) };
     format!(
         "{what}, and no agent here{tags} {can}: their heartbeats have no {word}; upgrade them, or start an agent of this version"
+    )
+}
+
+/// The disks of the agents that take tasks are full.
+fn no_other(drained: &[AgentId]) -> String {
+    if drained.is_empty() {
+        return "no other agent here may run it".to_owned();
+    }
+    let agents: Vec<_> = drained.iter().map(AgentId::as_str).collect();
+    let (named, listed) = (agents.join(", "), agents.join(" "));
+    format!(
+        "the other agents that could run it are drained: {named}; `llts drain {listed} --undo` gives them tasks again"
     )
 }
 

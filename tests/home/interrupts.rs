@@ -30,7 +30,7 @@ fn end(mut child: Child, with: Signal) -> ExitStatus {
 
 /// A hole costs no room, and to read it takes long.
 fn endless(path: &Path) {
-    fs::File::create(path).unwrap().set_len(1 << 40).unwrap();
+    fs::File::create(path).expect("made").set_len(1 << 40).expect("a size");
 }
 
 #[test]
