@@ -112,7 +112,11 @@ impl Log {
 
     fn end(&mut self, run: &Assignment, result: Option<&RunResult>) {
         match (run.times.end, result) {
-            (Some(at), Some(result)) => self.line(at, &format!("ENDED: {}", exit(result))),
+            (Some(at), Some(result)) => {
+                self.line(at, &format!("ENDED: {}", exit(result)));
+                let files = result.files.iter().flat_map(|files| [&files.note, &files.idle]);
+                files.filter(|said| !said.is_empty()).for_each(|said| self.line(at, &format!("its files: {said}")));
+            }
             (Some(at), None) => self.line(at, words::phase(Phase::Ended)),
             (None, _) => {}
         }
@@ -176,7 +180,8 @@ fn full_disk(record: &TaskRecord) -> String {
     let needs = record.needs();
     let agents: Vec<_> = needs.avoided.iter().map(AgentId::as_str).collect();
     let why = last.result.as_ref().map_or("its disk is full", |result| result.error.as_str());
-    format!("; it has been with {} and does not go there again: {why}", agents.join(", "))
+    let until = record.disk_trial().unwrap_or(last.at);
+    format!("; it has been with {} and does not go there again before {until}: {why}", agents.join(", "))
 }
 
 fn lease(record: &TaskRecord, until: Wall) -> String {
@@ -250,7 +255,7 @@ fn waits(record: &TaskRecord, holdup: &Holdup) -> String {
         }
         Holdup::Gate(gate, GateVerdict::Open) => format!("its gate {gate} is open; it starts at once"),
         Holdup::Lease(until) => lease(record, *until),
-        Holdup::DiskFull => "no other agent here may run it".to_owned(),
+        Holdup::DiskFull(drained) => no_other(drained),
         Holdup::NoSuchAgent if needs.tags.is_empty() => "no agent exists that may run it".to_owned(),
         Holdup::NoSuchAgent => format!("no agent has the tags {} that it requires", needs.tags),
         Holdup::NoFiles => {
@@ -297,6 +302,18 @@ fn incapable(needs: &Requirements, what: &str, can: &str, word: &str) -> String 
     let tags = if needs.tags.is_empty() { String::new() } else { format!(" with the tags {}", needs.tags) };
     format!(
         "{what}, and no agent here{tags} {can}: their heartbeats have no {word}; upgrade them, or start an agent of this version"
+    )
+}
+
+/// The disks of the agents that take tasks are full.
+fn no_other(drained: &[AgentId]) -> String {
+    if drained.is_empty() {
+        return "no other agent here may run it".to_owned();
+    }
+    let agents: Vec<_> = drained.iter().map(AgentId::as_str).collect();
+    let (named, listed) = (agents.join(", "), agents.join(" "));
+    format!(
+        "the other agents that could run it are drained: {named}; `llts drain {listed} --undo` gives them tasks again"
     )
 }
 

@@ -208,6 +208,7 @@ fn decode_parts(row: &Row, rules: &Rules) -> Result<TaskRecord, &'static str> {
         held: state.0.moment(words::HELD_TIME),
         acknowledgement: state.acknowledgement(),
         past: state.past()?,
+        disks_trusted: Wall::default(),
         state: state.state(words::phase_of(&row.status).ok_or("status")?)?,
     })
 }
@@ -375,6 +376,7 @@ mod tests {
             result,
         };
         TaskRecord {
+            disks_trusted: Wall::default(),
             pin: Some(crate::types::ToolDigest::new([7; 32])),
             files: task_files::stored(&submitted),
             id: TaskId::new(Wall::from_micros(1_795_239_916_024_113), [7; 5]),
@@ -447,10 +449,35 @@ mod tests {
                     name: FileName::new("out/a.mp4").unwrap(),
                     digest: crate::types::ToolDigest::new([8; 32]),
                     bytes: 3,
+                    is_executable: true,
                 }],
                 note: "b.mp4 was not kept".to_owned(),
+                idle: "no file matches".to_owned(),
             })),
         })
+    }
+
+    /// The submitted fields hold the files, so nothing else may change them on the way.
+    #[test]
+    fn the_files_of_a_task_read_back_as_themselves() {
+        let digest = "ab".repeat(32);
+        let inputs = format!(r#"{{"sub/a b": "{digest}+x", "\u00e4\"": "{digest}"}}"#);
+        let fields = Fields::new().with(words::IN, inputs.as_str()).with(words::OUT, r#"["*.mp4", "out/**"]"#);
+        let old = record(TaskState::Waiting { not_before: None });
+        let files = task_files::read(&fields).unwrap();
+        let mut submitted = old.submitted.to_string();
+        for word in [words::IN, words::OUT] {
+            let text = serde_json::to_string(fields.text(word).unwrap()).unwrap();
+            submitted = format!("{submitted},\"{word}\":{text}");
+        }
+        let policy = task_files::require(Arc::clone(&old.policy), files.as_ref());
+        let old = TaskRecord { submitted: submitted.into(), files: files.clone(), policy, ..old };
+        let read = decode(&encode(&old), &rules()).unwrap();
+        assert_eq!(read.files, files);
+        let inputs: Vec<_> = files.iter().flat_map(|files| &files.inputs).collect();
+        assert_eq!(inputs.iter().map(|input| input.name.as_str()).collect::<Vec<_>>(), ["sub/a b", "\u{e4}\""]);
+        assert_eq!(inputs.iter().map(|input| input.is_executable).collect::<Vec<_>>(), [true, false]);
+        assert_eq!(read, old);
     }
 
     #[test]

@@ -195,7 +195,7 @@ impl Value<'_> {
 /// The number of [`FIELDS`] before the submitted ones: the id comes first so that a SUB can subscribe to one task.
 const HEAD_FIELDS: usize = 2;
 
-const FIELDS: [Field; 36] = [
+const FIELDS: [Field; 37] = [
     (words::TASK_ID, |task| Some(Value::Text(task.id.to_string().into()))),
     (words::STATUS, |task| Some(text(words::phase(task.phase())))),
     (words::ROUND, |task| Some(Value::Integer(task.round.0.into()))),
@@ -232,6 +232,7 @@ const FIELDS: [Field; 36] = [
     (words::STDERR_BYTES, |task| Some(count(task.result()?.output_bytes?.stderr))),
     (words::OUT_FILES, |task| Some(Value::Text(kept_text(task.result()?.files.as_ref()?).into()))),
     (words::OUT_NOTE, |task| task.result()?.files.as_ref()?.said().map(text)),
+    (words::OUT_IDLE, |task| Some(&*task.result()?.files.as_ref()?.idle).filter(|idle| !idle.is_empty()).map(text)),
     (words::CPU_SECONDS, |task| task.result().map(|result| Value::Decimal(result.cpu_seconds))),
     (words::MAX_RSS_KB, |task| task.result().map(|result| count(result.max_rss_kib))),
     (words::REAPED, |task| task.result().map(|result| Value::Integer(result.reaped.into()))),

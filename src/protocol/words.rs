@@ -138,6 +138,7 @@ pub(crate) const IN: &str = "__IN__";
 pub(crate) const OUT: &str = "__OUT__";
 pub(crate) const OUT_FILES: &str = "__OUT_FILES__";
 pub(crate) const OUT_NOTE: &str = "__OUT_NOTE__";
+pub(crate) const OUT_IDLE: &str = "__OUT_IDLE__";
 pub(crate) const STORE: &str = "__STORE__";
 pub(crate) const OWN_AGENTS: &str = "__OWN_AGENTS__";
 pub(crate) const FETCHING_AGENTS: &str = "__FETCHING_AGENTS__";

@@ -9,6 +9,7 @@ pub mod controller;
 pub mod curve_keys;
 mod disk_room;
 pub mod door;
+pub mod draft;
 pub mod endpoint;
 pub mod ephemeral;
 pub mod file_copy;

@@ -10,6 +10,7 @@ mod distribution;
 mod exit;
 mod fields;
 mod finished_round;
+mod full_disks;
 mod gate;
 mod graph;
 mod graph_event;

@@ -16,6 +16,8 @@ pub(crate) struct Machines {
     pub(crate) user: User,
     pub(crate) controller: String,
     publisher: String,
+    /// The agent of `a`.
+    drained: String,
 }
 
 impl Machines {
@@ -34,8 +36,20 @@ impl Machines {
         let controller = up["controller"].as_str().expect("a text").to_owned();
         let publisher = up["publisher"].as_str().expect("a text").rsplit(':').next().expect("a port").to_owned();
         let agents = user.ok("a", "agents --output json").json();
-        user.ok("a", &format!("drain {}", agents["agents"][0]["__AGENT_ID__"].as_str().expect("a text")));
-        Self { user, controller, publisher }
+        let drained = agents["agents"][0]["__AGENT_ID__"].as_str().expect("a text").to_owned();
+        let machines = Self { user, controller, publisher, drained };
+        machines.drain();
+        machines
+    }
+
+    /// The agent of `a` gets no tasks.
+    pub(crate) fn drain(&self) {
+        self.user.ok("a", &format!("drain {}", self.drained));
+    }
+
+    /// The agent of `a` gets tasks.
+    pub(crate) fn undrain(&self) {
+        self.user.ok("a", &format!("drain {} --undo", self.drained));
     }
 
     /// Starts the agents of `b`.

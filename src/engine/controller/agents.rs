@@ -300,8 +300,17 @@ impl Agents {
         needs: &Requirements,
         has: impl Fn(SetId) -> bool,
     ) -> impl Iterator<Item = (&AgentId, &Agent)> {
+        self.all_drained_or_with(needs, has).filter(|(_, agent)| !agent.drained)
+    }
+
+    /// The same, with those that are drained.
+    pub(super) fn all_drained_or_with(
+        &self,
+        needs: &Requirements,
+        has: impl Fn(SetId) -> bool,
+    ) -> impl Iterator<Item = (&AgentId, &Agent)> {
         self.agents.iter().filter(move |(id, agent)| {
-            let here = !agent.drained && agent.slot != Slot::Lost && needs.allow(id);
+            let here = agent.slot != Slot::Lost && needs.allow(id);
             here && agent.offer.meets(needs) && agent.tools.is_none_or(|tools| has(tools.set))
         })
     }

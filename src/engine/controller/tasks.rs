@@ -272,11 +272,19 @@ impl Tasks {
         }
     }
 
-    /// Makes the tasks ready whose moment has come.
+    /// Makes the tasks ready whose moment has come, or lets them go to agents again whose disk was full.
     pub(super) fn release_due(&mut self, now: Now) {
         while let Some(id) = self.queue.pop_due(now.wall) {
-            let Some(record) = self.records.get(&id) else { unreachable!("task {id} is delayed, but does not exist") };
-            self.queue.make_ready(now, record);
+            let Some(record) = self.records.get_mut(&id) else {
+                unreachable!("task {id} is delayed and does not exist")
+            };
+            if record.disk_trial().is_some_and(|at| at <= now.wall) {
+                self.queue.leave(now, record);
+                record.trust_disks();
+                self.queue.enter(now, record);
+            } else {
+                self.queue.make_ready(now, record);
+            }
         }
     }
 

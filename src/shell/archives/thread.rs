@@ -24,9 +24,17 @@ pub struct ArchivesError {
     source: io::Error,
 }
 
+/// What the thread has done.
+enum Done {
+    /// An order. For an archive of the tools folder, with its file.
+    Outcome(ToolOutcome, Option<Seen>),
+    /// A part of this order: the rest comes after the others that wait.
+    Again(ToolOrder),
+}
+
 /// The store of a running controller.
 pub struct Archives {
-    thread: Background<ToolOrder, (ToolOutcome, Option<Seen>)>,
+    thread: Background<ToolOrder, Done>,
     watch: Watch,
     tools_dir: PathBuf,
     /// Whether the identity of the tools folder was told.
@@ -82,7 +90,13 @@ impl Archives {
     /// The next outcome. An archive that has changed since it was read is read again first.
     pub fn poll(&mut self, turn: Mono) -> Option<ToolOutcome> {
         loop {
-            let (outcome, seen) = self.thread.poll()?;
+            let (outcome, seen) = match self.thread.poll()? {
+                Done::Outcome(outcome, seen) => (outcome, seen),
+                Done::Again(order) => {
+                    self.thread.give(order);
+                    continue;
+                }
+            };
             if let ToolOutcome::Taken(tool, _) = &outcome
                 && !self.watch.was_read(turn, tool, seen)
             {
@@ -101,16 +115,20 @@ impl AsFd for Archives {
     }
 }
 
-fn carry_out(store: &mut ArchiveStore, order: ToolOrder) -> Option<(ToolOutcome, Option<Seen>)> {
+fn carry_out(store: &mut ArchiveStore, order: ToolOrder) -> Option<Done> {
     let outcome = match order {
         ToolOrder::Take(tool) => {
             let taken = store.take(&tool);
-            return Some((ToolOutcome::Taken(tool, taken.held), taken.seen));
+            return Some(Done::Outcome(ToolOutcome::Taken(tool, taken.held), taken.seen));
         }
         ToolOrder::Write(ticket, put) => ToolOutcome::Written(ticket, store.write(&put)),
         ToolOrder::WriteFile(ticket, put, room) => ToolOutcome::FileWritten(ticket, store.write_file(&put, room)),
         ToolOrder::Read { ticket, digest, offset, limit, is_doubted } => {
-            ToolOutcome::Read(ticket, store.read((digest, offset), limit, is_doubted))
+            match store.read((digest, offset), limit, is_doubted).transpose() {
+                Some(part) => ToolOutcome::Read(ticket, part),
+                // The check has begun, so the doubt is settled by its end.
+                None => return Some(Done::Again(ToolOrder::Read { ticket, digest, offset, limit, is_doubted: false })),
+            }
         }
         ToolOrder::Remove(ticket, tool, by) => {
             let removed = store.remove(&tool, &by);
@@ -127,5 +145,5 @@ fn carry_out(store: &mut ArchiveStore, order: ToolOrder) -> Option<(ToolOutcome,
             return None;
         }
     };
-    Some((outcome, None))
+    Some(Done::Outcome(outcome, None))
 }

@@ -320,7 +320,7 @@ impl Programs {
                 let mut file = File::create_new(&path).map_err(failed)?;
                 let checking = means.allowed.map(|allowed| http::agent(&self.timeouts, Some(allowed)));
                 let agent = checking.as_ref().unwrap_or(&self.agent);
-                http::fetch(agent, source, known, &mut file, bytes_max, means)
+                http::fetch(agent, source, known, (&mut file, &path), bytes_max, means)
             }
             SourceScheme::Rsync => {
                 rsync::fetch(source.rsync_path(), &path, bytes_max, &self.timeouts, means)?;
