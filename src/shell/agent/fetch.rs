@@ -25,11 +25,11 @@ use std::os::fd::AsFd as _;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::Duration;
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
 
 use super::AgentError;
 use crate::config::Config;
@@ -45,7 +45,7 @@ use crate::shell::file_digest::{digest_at, digest_of};
 use crate::shell::file_sender;
 use crate::shell::file_stamp::FileStamp;
 use crate::shell::tools::{Limits, ToolCache, ToolError, used_mark};
-use crate::shell::{clock, transport};
+use crate::shell::{clock, readable, transport};
 use crate::types::{FileName, ToolDigest, ToolName};
 
 /// How often a version is fetched whose bytes are wrong.
@@ -53,9 +53,6 @@ const ATTEMPTS: usize = 3;
 
 /// The longest wait for a part. A request that is lost with its connection is sent again on the next one.
 const PART_WAIT: Duration = Duration::from_secs(5);
-
-/// How often a lock is tried that another agent holds.
-const LOCK_INTERVAL: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
 
 /// The unpacked tools of a machine, and the fetcher of those that it lacks.
 ///
@@ -254,15 +251,7 @@ impl Fetcher {
         let identity = |metadata: fs::Metadata| (metadata.dev(), metadata.ino());
         loop {
             let file = fs::OpenOptions::new().append(true).create(true).mode(0o600).open(part).map_err(failed)?;
-            while let Err(error) = flock(&file, FlockOperation::NonBlockingLockExclusive) {
-                if error != rustix::io::Errno::WOULDBLOCK {
-                    return Err(failed(error.into()));
-                }
-                let _ = poll(&mut [PollFd::new(&self.stopped, PollFlags::IN)], Some(&LOCK_INTERVAL));
-                if stop.load(Ordering::Relaxed) {
-                    return Err(ToolError::Stopped);
-                }
-            }
+            let Some(file) = self.locked(file, stop).map_err(failed)? else { return Err(ToolError::Stopped) };
             // The holder before may have completed it under its own name.
             let there = fs::metadata(part).map(identity).ok();
             if self.dir.join(digest.to_string()).exists() {
@@ -273,6 +262,33 @@ impl Fetcher {
             }
             if there == Some(identity(file.metadata().map_err(failed)?)) {
                 return Ok(Some(file));
+            }
+        }
+    }
+
+    /// Waits until another agent has released a file; `None` if the run was stopped. A thread waits for the kernel. One that is left
+    /// behind by a stop lasts no longer than the fetch of the other agent, and closes the file then.
+    fn locked(&self, file: File, stop: &AtomicBool) -> io::Result<Option<File>> {
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => return Ok(Some(file)),
+            Err(Errno::WOULDBLOCK) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let (bell, (sender, locked)) = (Arc::new(Bell::new()?), mpsc::channel());
+        let ring = Arc::clone(&bell);
+        std::thread::Builder::new().name("fetch-lock".to_owned()).spawn(move || {
+            let result = rustix::io::retry_on_intr(|| flock(&file, FlockOperation::LockExclusive));
+            let _ = sender.send(result.map(|()| file));
+            ring.ring();
+        })?;
+        loop {
+            readable::wait([bell.as_fd(), self.stopped.as_fd()], None);
+            self.stopped.take();
+            if stop.load(Ordering::Relaxed) {
+                return Ok(None);
+            }
+            if let Ok(result) = locked.try_recv() {
+                return Ok(Some(result?));
             }
         }
     }
