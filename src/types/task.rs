@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -240,6 +241,15 @@ pub enum TaskState {
     },
 }
 
+/// The address of a machine.
+pub type HostAddress = IpAddr;
+
+/// The address in a text, if it is one of another machine.
+#[must_use]
+pub fn address_elsewhere(text: &str) -> Option<HostAddress> {
+    text.parse().ok().filter(|address: &HostAddress| !address.to_canonical().is_loopback())
+}
+
 /// One round of a task on one agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Assignment {
@@ -257,6 +267,8 @@ pub struct Assignment {
     pub times: PhaseTimes,
     /// The lease of an exclusive run. Boxed, because most runs have none.
     pub lease: Option<Box<Lease>>,
+    /// The address of the machine of its agent, if that is another one than the controller's.
+    pub host: Option<HostAddress>,
 }
 
 impl Assignment {

@@ -18,7 +18,7 @@
 //! This happens on the thread that prepares a run, over a connection of its own, which lasts as long as the fetch: heartbeats and
 //! leases of the agent continue meanwhile.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, Write as _};
 use std::os::fd::AsFd as _;
@@ -32,6 +32,7 @@ use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 
 use super::AgentError;
+use super::own_tools::OwnTools;
 use crate::config::Config;
 use crate::protocol::agent;
 use crate::protocol::client::ReplyError;
@@ -93,8 +94,8 @@ pub(super) struct Fetcher {
     store: PathBuf,
     /// The versions and files that were found right, with their stamps then.
     right: Mutex<BTreeMap<ToolDigest, FileStamp>>,
-    /// The differences that the log tells already.
-    told: Mutex<BTreeSet<(ToolName, ToolDigest, ToolDigest)>>,
+    /// The archives of this machine that differ from those of the controller.
+    pub(super) own: OwnTools,
     stopped: Bell,
 }
 
@@ -104,27 +105,20 @@ impl Fetcher {
     fn new(config: Config, sender: Sender, dir: PathBuf) -> io::Result<Self> {
         DirBuilder::new().mode(0o700).recursive(true).create(&dir)?;
         let store = dir_in(&config.paths.state_dir);
-        let (right, told) = (Mutex::default(), Mutex::default());
-        Ok(Self { config, sender, dir, store, right, told, stopped: Bell::new()? })
+        Ok(Self {
+            config,
+            sender,
+            dir,
+            store,
+            right: Mutex::default(),
+            own: OwnTools::default(),
+            stopped: Bell::new()?,
+        })
     }
 
     /// Wakes a fetch that waits, after its stop was set.
     pub(super) fn interrupt(&self) {
         self.stopped.ring();
-    }
-
-    /// The archive of this machine goes before the version that a task has pinned.
-    pub(super) fn note_difference(&self, tool: &ToolName, own: ToolDigest, pin: ToolDigest) {
-        /// Differences that the log tells; more of them tell nothing new.
-        const TOLD_MAX: usize = 1000;
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        if told.len() < TOLD_MAX && told.insert((tool.clone(), own, pin)) {
-            log::warn!(
-                "tool {tool}: AGENT_TOOLS_DIR of this machine has version {}, which goes before version {} of the controller",
-                own.short(),
-                pin.short()
-            );
-        }
     }
 
     /// Makes sure that a version is on this machine.
