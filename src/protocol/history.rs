@@ -34,6 +34,7 @@ fn write_past(past: &PastRound, out: &mut ObjectWriter<'_>) {
 /// Writes the agent of a run, and the times of its phases.
 pub(super) fn write_run(run: &Assignment, out: &mut ObjectWriter<'_>) {
     out.text(words::AGENT_ID, run.agent.as_str());
+    out.maybe_text(words::AGENT_IP, run.host.map(|host| host.to_string()));
     out.literal(words::DISPATCH_TIME, run.dispatched_at);
     result::write_times(run.times, out);
 }
@@ -102,7 +103,8 @@ impl Log {
 
     fn start(&mut self, run: &Assignment) {
         let PhaseTimes { prepare, run: running, .. } = run.times;
-        self.line(run.dispatched_at, &format!("DISPATCHED: to agent {}", run.agent));
+        let host = run.host.map_or_else(String::new, |host| format!(" on {host}"));
+        self.line(run.dispatched_at, &format!("DISPATCHED: to agent {}{host}", run.agent));
         for (at, phase) in [(prepare, Phase::Preparing), (running, Phase::Running)] {
             if let Some(at) = at {
                 self.line(at, words::phase(phase));
@@ -172,6 +174,18 @@ pub fn why(record: &TaskRecord, holdup: Option<&Holdup>) -> String {
             }
         }
     }
+}
+
+/// That the agent of the last run has another version of the tool than the one that the task has pinned.
+pub(super) fn own_version(record: &TaskRecord, own: ToolDigest) -> String {
+    let agent = record.last_run().map_or("", |run| run.agent.as_str());
+    let pin = record.pin.map(|pin| format!(", which goes before version {} of the controller", pin.short()));
+    format!(
+        "; AGENT_TOOLS_DIR of agent {agent} has version {} of tool {}{}",
+        own.short(),
+        record.tool,
+        pin.unwrap_or_default()
+    )
 }
 
 /// Why some agents do not get the task.

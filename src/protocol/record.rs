@@ -325,6 +325,7 @@ impl State {
             batch_delay: Duration::ZERO,
             times,
             lease: self.lease().map(Box::new),
+            host: self.0.text(words::AGENT_IP).and_then(|host| host.parse().ok()),
         }))
     }
 
@@ -415,6 +416,7 @@ mod tests {
             batch_delay: Duration::ZERO,
             times,
             lease: None,
+            host: Some(std::net::Ipv4Addr::new(192, 0, 2, 1).into()),
         })
     }
 

@@ -203,6 +203,7 @@ const FIELDS: [Field; 37] = [
     (words::TOOL_DIGEST, |task| task.pin.map(|pin| Value::Text(pin.to_string().into()))),
     (words::SUBMIT_TIME, |task| Some(Value::Moment(task.submitted_at))),
     (words::AGENT_ID, |task| task.last_run().map(|run| text(run.agent.as_str()))),
+    (words::AGENT_IP, |task| task.last_run().and_then(|run| run.host).map(|host| Value::Text(host.to_string().into()))),
     (words::DISPATCH_TIME, |task| task.last_run().map(|run| Value::Moment(run.dispatched_at))),
     (words::PREPARE_TIME, |task| task.last_run()?.times.prepare.map(Value::Moment)),
     (words::RUN_TIME, |task| task.last_run()?.times.run.map(Value::Moment)),

@@ -124,6 +124,7 @@ pub(crate) const AGENT_ID: &str = "__AGENT_ID__";
 pub(crate) const AGENT_STATUS: &str = "__AGENT_STATUS__";
 pub(crate) const AGENT_IP: &str = "__AGENT_IP__";
 pub(crate) const TOOLS: &str = "__TOOLS__";
+pub(crate) const OWN_VERSIONS: &str = "__OWN_VERSIONS__";
 pub(crate) const FETCHES: &str = "__FETCHES__";
 pub(crate) const COMMANDS: &str = "__COMMANDS__";
 pub(crate) const TOOL_DIGEST: &str = "__TOOL_DIGEST__";

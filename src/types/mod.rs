@@ -77,7 +77,10 @@ pub use source::{
     TaskSource,
 };
 pub use step::{Inputs, InvalidLocation, Provided, StepContext, StepRole, checked_location};
-pub use task::{Acknowledgement, Assignment, Kill, KillCause, PastRound, RoundEnd, TaskRecord, TaskState};
+pub use task::{
+    Acknowledgement, Assignment, HostAddress, Kill, KillCause, PastRound, RoundEnd, TaskRecord, TaskState,
+    address_elsewhere,
+};
 pub use task_files::{FileName, FilePattern, InvalidFileName, KeptFile, KeptFiles, TaskFiles, TaskInput};
 pub use term::{Prior, Term, Wanted};
 pub use time::{Mono, Now, SECONDS_MAX, Wall};

@@ -1,6 +1,7 @@
 //! The record of a task: what the controller knows, stores and shows.
 
 use std::fmt;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -224,6 +225,15 @@ pub enum TaskState {
     },
 }
 
+/// The address of a machine.
+pub type HostAddress = IpAddr;
+
+/// The address in a text, if it is one of another machine.
+#[must_use]
+pub fn address_elsewhere(text: &str) -> Option<HostAddress> {
+    text.parse().ok().filter(|address: &HostAddress| !address.to_canonical().is_loopback())
+}
+
 /// One round of a task on one agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Assignment {
@@ -241,6 +251,8 @@ pub struct Assignment {
     pub times: PhaseTimes,
     /// The lease of an exclusive run. Boxed, because most runs have none.
     pub lease: Option<Box<Lease>>,
+    /// The address of the machine of its agent, if that is another one than the controller's.
+    pub host: Option<HostAddress>,
 }
 
 impl Assignment {

@@ -213,6 +213,7 @@ pub(crate) const SHELL: &[(&str, &[&str])] = &[
         &[
             "agent",
             "clock",
+            "file_copy",
             "folder_watch",
             "home",
             "limits",

@@ -132,7 +132,15 @@ fn a_tool_of_the_controllers_folder_runs_on_the_other_machine() {
     let own = machines.user.path("b/testTools");
     fs::create_dir_all(&own).unwrap();
     machines.user.ok("b", &format!("tool pack {}", machines.source("greet", "own", 10).display()));
-    assert_eq!(machines.output(&machines.submit("greet")), "own\n");
+    let task = machines.submit("greet");
+    assert_eq!(machines.output(&task), "own\n");
+    let says = "goes before version";
+    eventually("its agent has told it", || machines.user.ok("a", &format!("explain {task}")).out.contains(says));
+    let agents = machines.user.ok("a", "agents").out;
+    assert!(
+        agents.contains(" has greet ") && agents.contains("which goes before the version of the controller"),
+        "{agents}"
+    );
     assert!(machines.agent_logs().contains("which goes before version"), "{}", machines.agent_logs());
 }
 

@@ -98,6 +98,7 @@ impl Controller {
             batch_delay: Duration::ZERO,
             times: PhaseTimes::default(),
             lease: self.lease(task, id),
+            host: self.agents.host(id),
         };
         if is_busy {
             return self.tasks.change(now, task, TaskEvent::Dispatch(run));

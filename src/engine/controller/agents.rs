@@ -9,9 +9,12 @@ use super::effect::{ConnectionId, Ticket};
 use super::parked::Parked;
 use super::tool_sets::SetId;
 use crate::protocol::requests::agents::{AgentState, AgentView};
+use crate::protocol::requests::heartbeat::OwnVersions;
 use crate::protocol::requests::stats::AgentCounts;
 use crate::protocol::version::Version;
-use crate::types::{AgentId, Now, Offer, Requirements, Round, Session, TaskId, ToolSet};
+use crate::types::{
+    AgentId, HostAddress, Now, Offer, Requirements, Round, Session, TaskId, ToolSet, address_elsewhere,
+};
 
 #[derive(Debug, Default)]
 pub(super) struct Agents {
@@ -74,7 +77,9 @@ impl Agents {
             heard: now.mono,
             heard_wall: now.wall,
             ip: None,
+            host: None,
             version: None,
+            own_versions: None,
             offer: Offer::default(),
             tools: None,
             drained: self.drained.contains(&id),
@@ -141,13 +146,19 @@ impl Agents {
 
     pub(super) fn set_ip(&mut self, id: &AgentId, ip: Option<String>) {
         if let Some(agent) = self.agents.get_mut(id) {
+            agent.host = ip.as_deref().and_then(address_elsewhere);
             agent.ip = ip;
         }
     }
 
-    pub(super) fn set_version(&mut self, id: &AgentId, version: Option<Version>) {
+    /// The address of the machine of an agent, if that is another one than this.
+    pub(super) fn host(&self, id: &AgentId) -> Option<HostAddress> {
+        self.agents.get(id)?.host
+    }
+
+    pub(super) fn set_version(&mut self, id: &AgentId, version: Option<Version>, own: Option<Arc<OwnVersions>>) {
         if let Some(agent) = self.agents.get_mut(id) {
-            agent.version = version;
+            (agent.version, agent.own_versions) = (version, own);
         }
     }
 
@@ -333,6 +344,7 @@ impl Agents {
             task: if let Slot::Busy(task) = agent.slot { Some(task) } else { None },
             ip: agent.ip.clone(),
             version: agent.version.as_ref().map(|version| version.program.clone()),
+            own_versions: agent.own_versions.clone(),
             tags: agent.offer.tags.clone(),
             tools: agent.tools.and_then(|known| tools(known.set)),
             drained: agent.drained,

@@ -197,6 +197,7 @@ impl Controller {
                 batch_delay,
                 times: PhaseTimes::default(),
                 lease: self.lease(task, agent),
+                host: self.agents.host(agent),
             },
         );
         self.agents.set_last_resort(agent, !is_stocked);

@@ -36,7 +36,7 @@ impl Controller {
         }
         let mut finished = Vec::new();
         for stored in stored.graphs {
-            controller.take_back_graph(stored, &mut finished);
+            controller.take_back_graph(now, stored, &mut finished);
         }
         for record in stored.tasks {
             if let TaskState::Finished { at, .. } = record.state {
@@ -64,7 +64,7 @@ impl Controller {
     }
 
     /// Takes a graph back before its tasks. `finished` gets its end.
-    fn take_back_graph(&mut self, stored: StoredGraph, finished: &mut Vec<(TaskId, Wall)>) {
+    fn take_back_graph(&mut self, now: Now, stored: StoredGraph, finished: &mut Vec<(TaskId, Wall)>) {
         let id = stored.id;
         self.last_id = self.last_id.max(root(id));
         match OwnedGraph::restore(stored) {
@@ -73,6 +73,9 @@ impl Controller {
                 if let Some(at) = steps::ended_at(&graph) {
                     graph.has_ended = true;
                     finished.push((root(id), at));
+                }
+                if !graph.has_ended {
+                    self.tasks.pin_all(now, &graph.accepted.pins);
                 }
                 self.graphs.insert(graph);
             }

@@ -12,7 +12,7 @@ use super::queue::Queue;
 use super::task_index::TaskIndex;
 use super::transition::{self, TaskEvent};
 use crate::protocol::task;
-use crate::types::{Now, Phase, TaskId, TaskRecord, TaskState, Wall};
+use crate::types::{Now, Phase, TaskId, TaskRecord, TaskState, ToolDigest, ToolName, Wall};
 use pins::files_of;
 
 #[derive(Debug, Default)]
@@ -103,9 +103,12 @@ impl Tasks {
         self.submit_keys.get(key, None).find_map(|id| self.get(id))
     }
 
-    /// Adds a new task. It pins the version that the name of its tool stands for.
+    /// Adds a new task. It pins the version that the name of its tool stands for, unless it has another one that is held: that of
+    /// its graph.
     pub(super) fn insert(&mut self, now: Now, mut record: TaskRecord) {
-        record.pin = self.catalog.present(&record.tool).map(|held| held.digest);
+        let is_held = |pin: &ToolDigest| self.catalog.size(pin).is_some();
+        let present = || self.catalog.present(&record.tool).map(|held| held.digest);
+        record.pin = record.pin.filter(is_held).or_else(present);
         self.put(&record);
         self.restore(now, record);
     }
@@ -337,7 +340,8 @@ impl Tasks {
         self.effects.push_back(Effect::Record(Record::Put(Box::new(record.clone()))));
     }
 
-    pub(super) fn sanity_check(&self) {
+    /// Checks every invariant. `graphs` are the pins of graphs that have not ended.
+    pub(super) fn sanity_check<'a>(&self, graphs: impl Iterator<Item = (&'a ToolName, &'a ToolDigest)>) {
         let mut counts = [0; Phase::ALL.len()];
         for record in self.records.values() {
             counts[record.phase() as usize] += 1;
@@ -349,6 +353,7 @@ impl Tasks {
         self.check_gates();
         let unfinished = self.newest_before(None).filter(|record| record.phase() < Phase::Finished);
         let pins = unfinished.filter_map(|record| Some((record.tool.clone(), record.pin?)));
+        let pins = pins.chain(graphs.map(|(tool, digest)| (tool.clone(), *digest)));
         self.catalog.sanity_check(pins, self.newest_before(None).flat_map(files_of));
         for (at, id) in &self.end_before {
             let lives = self.records.get(id).is_some_and(|task| task.phase() < Phase::Finished);

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use super::heartbeat::{self, OwnVersions};
 use super::{Ask, Kind, Listing, Request, words};
 use crate::protocol::client::view;
 use crate::protocol::json::ObjectWriter;
@@ -34,6 +35,8 @@ pub struct AgentView {
     pub tags: Labels,
     /// Its tools, as soon as it has reported them.
     pub tools: Option<Arc<ToolSet>>,
+    /// Versions of tools in its own folder that went before those of the controller.
+    pub own_versions: Option<Arc<OwnVersions>>,
     /// Whether it is excluded from new tasks.
     pub drained: bool,
     /// The time of its last message.
@@ -76,6 +79,7 @@ fn write_fields(agent: &AgentView, writer: &mut ObjectWriter<'_>) {
         writer.text(words::TAGS, &agent.tags.to_string());
     }
     writer.maybe_text(words::TOOLS, agent.tools.as_ref().map(ToString::to_string));
+    writer.maybe_text(words::OWN_VERSIONS, agent.own_versions.as_deref().map(heartbeat::own_versions));
     if agent.drained {
         writer.literal(words::DRAINED, true);
     }
@@ -99,6 +103,8 @@ view! {
         ip: &str = |fields| fields.text(words::AGENT_IP).unwrap_or_default();
         /// The version of its program, or an empty text.
         version: &str = |fields| fields.text(words::PROGRAM_VERSION).unwrap_or_default();
+        /// The versions of tools in its own folder that went before those of the controller, `TOOL=SHA-256` separated by commas.
+        own_versions: &str = |fields| fields.text(words::OWN_VERSIONS).unwrap_or_default();
         /// The time of its last message.
         heard_at: Option<Wall> = |fields| fields.moment(words::HEARD_TIME);
     }

@@ -19,6 +19,7 @@ use super::sources::{self, Halt, SourceTools};
 use crate::engine::slot::Failure;
 use crate::protocol::info;
 use crate::protocol::requests::apply::Job;
+use crate::protocol::requests::heartbeat::OwnVersions;
 use crate::shell::archives::folder_identity;
 use crate::shell::background::Background;
 use crate::shell::stdio::{self, Streams};
@@ -125,11 +126,14 @@ impl Preparation {
         let Some(pin) = job.pin else { return Ok(own) };
         let is_own = match self.cache.own_digest(&job.tool, bytes_max)? {
             None => false,
-            Some(digest) if digest == pin => true,
+            Some(digest) if digest == pin => {
+                self.fetcher.own.note_agreement(&job.tool);
+                true
+            }
             Some(digest) => {
                 let goes_first = !self.is_controllers_folder.load(Ordering::Relaxed);
                 if goes_first {
-                    self.fetcher.note_difference(&job.tool, digest, pin);
+                    self.fetcher.own.note_difference(&job.tool, digest, pin);
                 }
                 goes_first
             }
@@ -328,6 +332,11 @@ impl Preparer {
     /// Keeps the files of a run whose processes have ended, which started in this folder. The outcome comes later.
     pub(super) fn keep(&self, job: &Job, folder: (OwnedFd, Arc<Before>), halt: &Arc<Halt>) {
         self.thread.give(Work::Keep(job.clone(), folder, Arc::clone(halt)));
+    }
+
+    /// The versions of this machine that have gone before those of the controller, if they have changed since the last call.
+    pub(super) fn take_own_versions(&self) -> Option<OwnVersions> {
+        self.preparation.fetcher.own.take_new()
     }
 
     /// Wakes work that waits, after its stop was set.

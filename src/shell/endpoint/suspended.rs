@@ -6,7 +6,7 @@
 //! to ask again.
 
 use std::io;
-use std::net::TcpStream;
+use std::net::{TcpListener, TcpStream};
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 use std::os::unix::net::UnixStream;
 
@@ -80,6 +80,11 @@ impl SuspendedPorts {
             (is_it && listener.kind == kind.name()).then_some((number, address, listener.fd))
         })?;
         Some((number, descriptor(fd).and_then(|fd| Ok((Listener::adopt(fd, &found)?, found)))))
+    }
+
+    /// Continues the listener of the HTTP door, if there is one.
+    pub(in crate::shell) fn take_http(&mut self) -> Option<TcpListener> {
+        self.http.take().and_then(|fd| descriptor(fd).ok()).map(TcpListener::from)
     }
 
     /// The connections: each with the number of its old listener.

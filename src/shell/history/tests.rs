@@ -39,6 +39,7 @@ fn finished(ended: u64, ran: u64, tool: &str, outcome: Outcome, is_second: bool)
         batch_delay: Duration::ZERO,
         times,
         lease: None,
+        host: None,
     };
     let result = Arc::new(RunResult::of(ExitCode(i32::from(outcome != Outcome::Succeeded)), String::new()));
     let mut record =
@@ -235,9 +236,37 @@ fn a_damaged_block_is_named_and_added_again() {
     assert!(sentence.starts_with(&format!("{} is damaged at byte ", path.display())), "{sentence}");
     assert!(sentence.ends_with("; 10 rows in 1 damaged block(s) are left out"), "{sentence}");
     assert_eq!(answer.page.total, 20);
+    // The task of one row is forgotten.
+    let mut kept = records;
+    kept.remove(15);
+    for _ in 0..2 {
+        world.restart(at(DAY + 100), &kept);
+        world.flush(at(DAY + 100));
+        let answer = list(&world);
+        assert_eq!(answer.page.total, 29);
+        let sentence = answer.damaged.unwrap();
+        assert!(sentence.ends_with("; 1 rows in 1 damaged block(s) are left out"), "{sentence}");
+    }
+}
+
+#[test]
+fn damage_that_cost_no_row_is_not_told_any_more() {
+    let mut world = World::new();
+    let records = [finished(DAY, 0, "t", Outcome::Failed, false), finished(DAY + 1, 0, "t", Outcome::Failed, false)];
+    for record in &records {
+        world.rounds(at(DAY), &[(Round(0), record.clone())]);
+        world.flush(at(DAY));
+    }
+    let path = Folder::of(world.folder.path()).path_of(Day::of(at(DAY).wall));
+    let mut bytes = std::fs::read(&path).unwrap();
+    bytes[50] ^= 1;
+    std::fs::write(&path, bytes).unwrap();
+    let ask = |world: &World| world.ask(all(), What::Rounds { sort: SortKey::Ended, is_reversed: false, page: PAGE });
+    assert!(ask(&world).damaged.is_some());
     world.restart(at(DAY + 100), &records);
     world.flush(at(DAY + 100));
-    assert_eq!(list(&world).page.total, 30);
+    let answer = ask(&world);
+    assert_eq!((answer.page.total, answer.damaged), (2, None));
 }
 
 /// Damage elsewhere in the file is not that of the answer.

@@ -58,7 +58,11 @@ impl Controller {
             }
             Some(_) | None => {}
         }
-        Ok(Reply::Explained { record: Box::new(record.clone()), holdup })
+        // A task without a run, and one whose agent has gone, have none.
+        let agent = record.last_run().and_then(|run| self.agents.get(&run.agent));
+        let own = agent.and_then(|agent| agent.own_versions.as_ref()?.get(&record.tool).copied());
+        let own = own.filter(|own| record.pin.is_some_and(|pin| pin != *own));
+        Ok(Reply::Explained { record: Box::new(record.clone()), holdup, own })
     }
 
     /// What keeps an agent busy after the end of its run, as far as it has reported that.

@@ -68,6 +68,9 @@ impl Runner {
         if outcome.outcome.as_ref().is_err_and(|failure| failure.exit_code == ExitCode::TOOL_MISSING) {
             self.missed = Some(run.job.tool.clone());
         }
+        if let Some(versions) = self.preparer.take_own_versions() {
+            slot.handle_own_versions(versions);
+        }
         slot.handle_prepared(clock::now_with_suspend(), outcome.outcome);
     }
 }
