@@ -17,6 +17,7 @@ use crate::shell::logging;
 use crate::shell::prompt_crew;
 use crate::shell::prompt_worker::{self, PromptWorkerError, Work, Workdir};
 use crate::shell::runs::RunsError;
+use crate::shell::worker::WorkerStartError;
 
 const COMMAND: &str = "\
 The command runs in DIR, once for each prompt. It finds the prompt on its standard input
@@ -125,7 +126,9 @@ pub(in crate::cli) fn run(session: &Session, args: WorkerArgs) -> Result<u8, Fai
         PromptWorkerError::Command(_)
         | PromptWorkerError::Root { .. }
         | PromptWorkerError::Workdir(_)
-        | PromptWorkerError::Runs(RunsError::Folder { .. }) => Failure::usage(error.to_string()),
+        | PromptWorkerError::Start(WorkerStartError::Runs(RunsError::Folder { .. })) => {
+            Failure::usage(error.to_string())
+        }
         error => Failure::failed(error),
     })?;
     match end {
