@@ -5,7 +5,6 @@ use clap::Args;
 use super::super::Session;
 use super::super::exit::{self, Failure};
 use crate::engine::lists::worker::{End, Settings};
-use crate::shell::guard::GuardPlan;
 use crate::shell::lists::worker::{self, Work};
 use crate::shell::logging;
 use crate::types::tdf::WorkerName;
@@ -55,8 +54,7 @@ pub(super) fn run(session: &Session, args: &WorkerArgs) -> Result<u8, Failure> {
         straggler_grace: lists.straggler_grace,
     };
     let work = Work { host, port, folder, work_dir: lists.work_dir.clone(), settings };
-    let guard = GuardPlan::new(Session::program()?, session.config_file()).at_home(session.home.folder());
-    match worker::run(work, guard).map_err(Failure::failed)? {
+    match worker::run(work, session.guard()?).map_err(Failure::failed)? {
         End::Stopped => Ok(0),
         End::Undelivered(count) => {
             Err(Failure::failed(format!("{count} results could not be delivered to {server}; their tasks run again")))
