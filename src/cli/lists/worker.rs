@@ -47,7 +47,7 @@ pub(super) fn run(session: &Session, args: &WorkerArgs) -> Result<u8, Failure> {
         .map_err(|error| Failure::failed(format!("the current folder cannot be named: {error}")))?;
     let settings = Settings {
         name: args.name.clone(),
-        secret: lists.secret.clone(),
+        secret: lists.server.secret.clone(),
         patience: lists.patience,
         reconnect_interval_max: lists.reconnect_interval_max,
         kill_interval: lists.kill_interval,
