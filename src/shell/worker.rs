@@ -1,5 +1,5 @@
 //! What the workers of prompts, TDF and task lists have in common as processes: why they cannot start, the guard and the signals, and
-//! the commands that are lines of the shell ([`commands`]).
+//! the commands that are lines of the shell (`worker/commands.rs`).
 
 pub(super) mod commands;
 
