@@ -69,5 +69,6 @@ pub mod tdf;
 pub mod tools;
 pub mod transport;
 pub mod trust;
+pub mod worker;
 pub mod workspace;
 pub mod zmq;

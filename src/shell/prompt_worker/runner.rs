@@ -39,6 +39,7 @@ use crate::shell::process::{
 use crate::shell::prompt_create::TASKS;
 use crate::shell::prompt_results::{ATTEMPTS, Results};
 use crate::shell::runs::{Runs, WorkerRun};
+use crate::shell::worker::WorkerStartError;
 use crate::types::{ExitCode, Usd, Wall};
 
 const PROMPT: &str = "prompt.txt";
@@ -137,7 +138,7 @@ impl Runner {
         signs: Signs,
         workplace: Workplace,
     ) -> Result<Self, PromptWorkerError> {
-        let own = ProcessId::own().map_err(io::Error::from)?;
+        let own = ProcessId::own().map_err(|error| WorkerStartError::System(error.into()))?;
         runs.sweep();
         runs.sweep_former();
         runs.remove_strays();

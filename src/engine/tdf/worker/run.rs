@@ -1,18 +1,9 @@
 //! The run of a program, from the claim to what has come of it, with the signals that end it.
 
 use super::{Assignment, Effect, Outcome, Phase, Timer, Worker};
-use crate::engine::run::{RunMachine, Step, Terms};
+use crate::engine::run::{RunMachine, StartFailure, Step, Terms};
 use crate::types::Now;
 use crate::types::tdf::Fence;
-
-/// Why a program was not started.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum StartFailure {
-    /// This task cannot be run, for this reason.
-    Task(String),
-    /// Nothing can be run here, for this reason: another worker may fare better.
-    Worker(String),
-}
 
 #[derive(Debug)]
 pub(super) struct Run {
