@@ -15,7 +15,8 @@ use std::time::Duration;
 use rustix::process::{Pid, PidfdFlags, getpid, pidfd_open};
 
 use super::service::Service;
-use crate::shell::file_copy::copy_to;
+use crate::shell::draft::Draft;
+use crate::shell::file_copy::copy_into;
 use crate::shell::readable;
 use crate::shell::signals::with_clean_mask;
 
@@ -43,7 +44,7 @@ pub(super) fn lasting_program(path: &Path, state_dir: &Path) -> PathBuf {
         return path.to_owned();
     }
     let copy = program_before_restart(state_dir);
-    match copy_running(&copy) {
+    match copy_running(state_dir, &copy) {
         Ok(()) => copy,
         Err(error) => {
             log::warn!("{} was replaced, and cannot be copied to {}: {error}", path.display(), copy.display());
@@ -53,14 +54,11 @@ pub(super) fn lasting_program(path: &Path, state_dir: &Path) -> PathBuf {
     }
 }
 
-fn copy_running(copy: &Path) -> io::Result<()> {
-    // An earlier one may be running.
-    match fs::remove_file(copy) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
-    copy_to(&File::open(RUNNING)?, copy)?;
-    fs::set_permissions(copy, fs::Permissions::from_mode(0o700))
+fn copy_running(folder: &Path, copy: &Path) -> io::Result<()> {
+    let draft = Draft::new(folder, COPY)?;
+    copy_into(&File::open(RUNNING)?, draft.file())?;
+    draft.file().set_permissions(fs::Permissions::from_mode(0o700))?;
+    draft.publish(copy)
 }
 
 /// Starts the standby of this process; [`is_needed`] is what it waits for.
