@@ -20,6 +20,7 @@ use std::sync::Arc;
 use nix::sys::signal::Signal;
 
 use super::fetch::{Fetch, Fetcher, Preparation};
+use super::outage::patiently;
 use super::results::{Finished, Results};
 use super::{Channel, Namespace, RedisError, Reported, Wake, WakeError, WorkerKind};
 use crate::config::WorkerConfig;
@@ -127,7 +128,7 @@ pub fn run(work: Work, guard: GuardPlan) -> Result<End, TdfWorkerError> {
     let place = Place::open(&work.root, &work.name)?;
     let runs = runs(&place.root)?;
     let mut namespace = Namespace::connect(redis, name)?;
-    namespace.register(&work.name, WorkerKind::Worker)?;
+    patiently(RedisError::is_away, || namespace.register(&work.name, WorkerKind::Worker))?;
     // The kernel ends everything in a pid namespace whose first process ends. Before the worker adopts what detaches from it.
     let guard = (std::process::id() != 1).then(|| guard.of_tdf(place.root.clone()).start()).transpose()?;
     process::become_subreaper()?;
