@@ -73,8 +73,8 @@ pub use public_key::{BadKey, PublicKey};
 pub use run::{Defer, OutputBytes, Phase, PhaseTimes, RunResult};
 pub use shell_word::{ARGUMENT_BYTES_MAX, quoted};
 pub use source::{
-    AllowedHost, AllowedSources, InvalidAllowedHost, InvalidSource, Source, SourceForm, SourceRefusal, SourceScheme,
-    TaskSource,
+    AllowedHost, AllowedSources, InvalidAllowedHost, InvalidProgramName, InvalidSource, ProgramName, Source,
+    SourceForm, SourceRefusal, SourceScheme, TaskSource,
 };
 pub use step::{Inputs, InvalidLocation, Provided, StepContext, StepRole, checked_location};
 pub use task::{

@@ -217,6 +217,7 @@ pub(crate) const SHELL: &[(&str, &[&str])] = &[
         &[
             "agent",
             "clock",
+            "draft",
             "file_copy",
             "folder_watch",
             "home",

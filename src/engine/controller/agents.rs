@@ -1,5 +1,7 @@
 //! The registry of agents: free, parked, busy or lost. Choosing a task for an agent is [`super::assign`]'s concern.
 
+mod capable;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,9 +14,7 @@ use crate::protocol::requests::agents::{AgentState, AgentView};
 use crate::protocol::requests::heartbeat::OwnVersions;
 use crate::protocol::requests::stats::AgentCounts;
 use crate::protocol::version::Version;
-use crate::types::{
-    AgentId, HostAddress, Now, Offer, Requirements, Round, Session, TaskId, ToolSet, address_elsewhere,
-};
+use crate::types::{AgentId, HostAddress, Now, Offer, Round, Session, TaskId, ToolSet, address_elsewhere};
 
 #[derive(Debug, Default)]
 pub(super) struct Agents {
@@ -188,21 +188,11 @@ impl Agents {
         }
     }
 
-    /// The present agents that can be asked to look for tools.
-    pub(super) fn that_look(&self) -> impl Iterator<Item = &AgentId> {
-        self.agents.iter().filter(|(_, agent)| agent.looks && agent.slot != Slot::Lost).map(|(id, _)| id)
-    }
-
     /// Sets whether an agent gets a task whose tool all agents have looked for in vain.
     pub(super) fn set_last_resort(&mut self, id: &AgentId, is_last_resort: bool) {
         if let Some(agent) = self.agents.get_mut(id) {
             agent.is_last_resort = is_last_resort;
         }
-    }
-
-    /// The tool set of every agent with a known one, and whether the agent is present.
-    pub(super) fn tools(&self) -> impl Iterator<Item = (SetId, bool)> {
-        self.agents.values().filter_map(|agent| Some((agent.tools?.set, agent.slot != Slot::Lost)))
     }
 
     /// Sets whether an agent gets no more tasks. It need not be registered.
@@ -298,32 +288,6 @@ impl Agents {
     /// The agents that wait for a task and may get one.
     pub(super) const fn parked(&self) -> &Parked {
         &self.parked
-    }
-
-    /// Whether any agent is not lost, may get tasks, meets these requirements and has the tool according to `has`.
-    pub(super) fn any_with(&self, needs: &Requirements, has: impl Fn(SetId) -> bool) -> bool {
-        self.all_with(needs, has).next().is_some()
-    }
-
-    /// The agents that are not lost, may get tasks, meet these requirements and have the tool according to `has`.
-    pub(super) fn all_with(
-        &self,
-        needs: &Requirements,
-        has: impl Fn(SetId) -> bool,
-    ) -> impl Iterator<Item = (&AgentId, &Agent)> {
-        self.all_drained_or_with(needs, has).filter(|(_, agent)| !agent.drained)
-    }
-
-    /// The same, with those that are drained.
-    pub(super) fn all_drained_or_with(
-        &self,
-        needs: &Requirements,
-        has: impl Fn(SetId) -> bool,
-    ) -> impl Iterator<Item = (&AgentId, &Agent)> {
-        self.agents.iter().filter(move |(id, agent)| {
-            let here = agent.slot != Slot::Lost && needs.allow(id);
-            here && agent.offer.meets(needs) && agent.tools.is_none_or(|tools| has(tools.set))
-        })
     }
 
     /// Document, section 2.4.

@@ -1,5 +1,6 @@
 //! The table of tasks with its indexes. Every change of a task goes through here, so that no index is missed.
 
+mod invariants;
 mod pins;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -12,7 +13,7 @@ use super::queue::Queue;
 use super::task_index::TaskIndex;
 use super::transition::{self, TaskEvent};
 use crate::protocol::task;
-use crate::types::{Now, Phase, TaskId, TaskRecord, TaskState, ToolDigest, ToolName, Wall};
+use crate::types::{Now, Phase, TaskId, TaskRecord, TaskState, ToolDigest, Wall};
 use pins::files_of;
 
 #[derive(Debug, Default)]
@@ -338,44 +339,6 @@ impl Tasks {
 
     fn put(&mut self, record: &TaskRecord) {
         self.effects.push_back(Effect::Record(Record::Put(Box::new(record.clone()))));
-    }
-
-    /// Checks every invariant. `graphs` are the pins of graphs that have not ended.
-    pub(super) fn sanity_check<'a>(&self, graphs: impl Iterator<Item = (&'a ToolName, &'a ToolDigest)>) {
-        let mut counts = [0; Phase::ALL.len()];
-        for record in self.records.values() {
-            counts[record.phase() as usize] += 1;
-        }
-        assert_eq!(counts, self.counts, "the counts of the phases have drifted");
-        self.queue.sanity_check(self.newest_before(None).filter(|record| record.phase() == Phase::Waiting));
-        self.jobs.sanity_check(self.newest_before(None));
-        self.dependants.sanity_check(self.newest_before(None).filter(|record| record.phase() == Phase::Waiting));
-        self.check_gates();
-        let unfinished = self.newest_before(None).filter(|record| record.phase() < Phase::Finished);
-        let pins = unfinished.filter_map(|record| Some((record.tool.clone(), record.pin?)));
-        let pins = pins.chain(graphs.map(|(tool, digest)| (tool.clone(), *digest)));
-        self.catalog.sanity_check(pins, self.newest_before(None).flat_map(files_of));
-        for (at, id) in &self.end_before {
-            let lives = self.records.get(id).is_some_and(|task| task.phase() < Phase::Finished);
-            assert!(lives, "task {id} is still to end at {at}");
-        }
-        for names in [&self.given_ids, &self.submit_keys] {
-            names.sanity_check(|id| self.records.contains_key(&id));
-        }
-    }
-
-    /// A gate counts exactly the tasks that have passed it and are with agents.
-    fn check_gates(&self) {
-        let mut running = BTreeMap::new();
-        for record in self.records.values().filter(|record| is_active(record.phase())) {
-            for gate in record.policy.needs.gates.iter() {
-                *running.entry(gate).or_insert(0) += 1;
-            }
-        }
-        for (gate, count) in self.queue.gates.running() {
-            assert_eq!(count, running.remove(gate).unwrap_or(0), "tasks beyond gate {gate}");
-        }
-        assert!(running.is_empty(), "gates that are not known: {running:?}");
     }
 }
 

@@ -20,7 +20,6 @@ mod error;
 mod eviction;
 mod http;
 mod install;
-mod name;
 mod record;
 mod redirect;
 mod rsync;
@@ -43,8 +42,8 @@ use crate::shell::tools::archive::Limits;
 use crate::shell::tools::scratch::{Scratch, remove_abandoned};
 use crate::types::{AllowedSources, Source, SourceScheme, ToolName};
 
+pub use crate::types::{InvalidProgramName, ProgramName};
 pub use error::SourceError;
-pub use name::{InvalidProgramName, ProgramName};
 pub use stop::Stop;
 
 use http::Answer;

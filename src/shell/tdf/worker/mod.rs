@@ -18,6 +18,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::fetch::{Fetch, Fetcher, Preparation};
+use super::outage::patiently;
 use super::results::{Finished, Results};
 use super::{Channel, Namespace, RedisError, Reported, Wake, WakeError, WorkerKind};
 use crate::config::WorkerConfig;
@@ -96,7 +97,7 @@ pub fn run(work: Work, guard: GuardPlan) -> Result<End, TdfWorkerError> {
     let place = Place::open(&work.root, &work.name)?;
     let runs = runs(&place.root).map_err(WorkerStartError::from)?;
     let mut namespace = Namespace::connect(redis, name)?;
-    namespace.register(&work.name, WorkerKind::Worker)?;
+    patiently(RedisError::is_away, || namespace.register(&work.name, WorkerKind::Worker))?;
     let watch = Watch::start(&guard.of_tdf(place.root.clone()))?;
     let runner = Runner::start(place.root.clone(), templates, work.output_bytes_max, runs)?;
     let programs =
