@@ -178,6 +178,25 @@ fn clients_in_the_middle_of_requests_get_their_answers_and_each_task_runs_once()
     assert_eq!(ran.len(), tasks.len(), "none ran twice");
 }
 
+#[test]
+fn an_interrupted_restart_says_so_and_the_next_one_is_not_lost() {
+    let sandbox = Sandbox::new();
+    sandbox.ok("up 1");
+    let next = another_version(&sandbox);
+    let first = sandbox.spawn(sandbox.program(next.to_str().expect("text")).arg("restart"));
+    let is_next = |(pid, line): &(i32, String)| line.contains("controller") && program(*pid) == next;
+    eventually("the controller is tried", || sandbox.processes().iter().any(is_next));
+    signal(i32::try_from(first.id()).expect("a pid"), Signal::INT);
+    let said = sandbox.said(first);
+    assert_eq!((said.code, said.out.as_str()), (Some(130), ""), "{said:?}");
+    assert!(said.err.contains("it goes on"), "{said:?}");
+    let said = restart(&sandbox, Path::new(env!("CARGO_BIN_EXE_llts")), &[]);
+    assert!(said.contains(&format!("restarted as version {THIS} ")), "{said}");
+    eventually("the agent is of the last request", || versions(&sandbox) == [THIS.to_owned()].into());
+    sandbox.ok("down");
+    sandbox.is_clean();
+}
+
 /// Both sides of NULL: the greeting and the READY of a DEALER.
 const OPENING: &[u8] = b"\
     \xFF\0\0\0\0\0\0\0\x01\x7F\x03\x01NULL\

@@ -22,7 +22,7 @@ use crate::shell::takeover::{self, Successor};
 const RENEW_LOCK: &str = "service-restart";
 
 /// How long the start of a service with the earlier program is awaited.
-const RETURN_MAX: Duration = Duration::from_secs(60);
+const RETURN_MAX: Duration = Duration::from_secs(20);
 
 /// Why a service was not restarted.
 #[derive(Debug, thiserror::Error)]
@@ -62,13 +62,16 @@ pub enum RenewError {
         /// The log of the service.
         log: PathBuf,
     },
+    /// A signal has come first.
+    #[error("left before the restart was done; it goes on, and `llts agents` shows the version of each process")]
+    Left,
     /// Another request came later.
     #[error("another restart was requested meanwhile")]
     Overtaken,
 }
 
 /// Restarts the service with the program at `program`. Returns when the controller is a new process, or with `wait` when all
-/// agents are, too; a signal ends the wait earlier, but not the restart. The service that is returned says how far it is.
+/// agents are, too; a signal ends the wait for them earlier, but not the restart. The service that is returned says how far it is.
 ///
 /// # Errors
 /// [`RenewError`]
@@ -110,24 +113,35 @@ pub fn renew(
     if wait && followed.is_some() {
         followed = follow(state_dir, &id, &pidfd, &mut watch, true, signals)?;
     }
-    followed.ok_or_else(|| match returned(state_dir, pid, &mut watch) {
-        Some(pid) => RenewError::Returned { pid, log: log() },
-        None => ended(),
-    })
+    match followed {
+        Some(service) => Ok(service),
+        None => Err(match returned(state_dir, pid, &mut watch, signals)? {
+            Some(pid) => RenewError::Returned { pid, log: log() },
+            None => ended(),
+        }),
+    }
 }
 
 /// Waits until the service runs again after the end of the supervisor with this number; returns the number of the next one, if
 /// the service was not stopped.
-fn returned(state_dir: &Path, before: u32, watch: &mut Watch) -> Option<u32> {
+fn returned(
+    state_dir: &Path,
+    before: u32,
+    watch: &mut Watch,
+    signals: &mut Signals,
+) -> Result<Option<u32>, RenewError> {
     let until = clock::now().mono + RETURN_MAX;
     loop {
-        let service = Service::read(state_dir)?;
+        let Some(service) = Service::read(state_dir) else { return Ok(None) };
         let left = until.since(clock::now().mono);
         if service.pid != before || left.is_zero() {
-            return Some(service.pid).filter(|pid| *pid != before);
+            return Ok(Some(service.pid).filter(|pid| *pid != before));
         }
-        readable::wait([watch.as_fd()], Some(left));
+        readable::wait([watch.as_fd(), signals.as_fd()], Some(left));
         while watch.read().is_some() {}
+        if !signals.read().is_empty() {
+            return Err(RenewError::Left);
+        }
     }
 }
 
@@ -163,7 +177,8 @@ fn follow(
             return Ok(None);
         }
         if signalled && !signals.read().is_empty() {
-            return Ok(Service::read(state_dir));
+            // The controller is new when all that is awaited are agents.
+            return if wait { Ok(Service::read(state_dir)) } else { Err(RenewError::Left) };
         }
     }
 }

@@ -277,7 +277,7 @@ impl<F: FnMut(&Report)> Supervisor<'_, F> {
         }
         for signal in signals.iter().filter(|signal| **signal != Signal::SIGCHLD) {
             if *signal == RETIRE {
-                // A trial ends first; its request is not lost by a second one, which is refused by the lock of its command.
+                // A trial ends first; a request that comes meanwhile waits in its file.
                 self.succession.get_or_insert(Succession::Wanted);
                 continue;
             }

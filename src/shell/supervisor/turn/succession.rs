@@ -49,6 +49,8 @@ impl<F: FnMut(&Report)> Supervisor<'_, F> {
     fn begin_succession(&mut self) {
         let successor = match Successor::take(&self.config.paths.state_dir, takeover::SUPERVISOR) {
             Ok(successor) => successor,
+            // It was taken up before its signal came.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return,
             Err(error) => return log::error!("cannot read the request for a restart: {error}"),
         };
         log::info!("restart with {}", successor.program.display());
@@ -92,10 +94,19 @@ impl<F: FnMut(&Report)> Supervisor<'_, F> {
         }
     }
 
-    fn refuse(&self, successor: Successor, why: String) {
+    fn refuse(&mut self, successor: Successor, why: String) {
         log::error!("cannot restart: {why}");
         let renewal = Renewal { request: successor.id, controller: false, agents_left: 0, failure: Some(why) };
         self.write_renewal(renewal);
+        self.take_up_next();
+    }
+
+    /// Takes up a request that came during the one that has just ended: its command was the only one that waited, as the command of
+    /// the first one was killed.
+    fn take_up_next(&mut self) {
+        if Successor::is_left(&self.config.paths.state_dir, takeover::SUPERVISOR) {
+            self.succession.get_or_insert(Succession::Wanted);
+        }
     }
 
     /// The processes, and what is known of them.
@@ -139,6 +150,10 @@ impl<F: FnMut(&Report)> Supervisor<'_, F> {
 
     /// Takes over the children of the program before this one in this process.
     pub(super) fn adopt(&mut self, adopted: Vec<Adopted>, is_proven: bool) -> io::Result<()> {
+        // A new service does not obey a request to one before it.
+        if !adopted.is_empty() {
+            self.take_up_next();
+        }
         for Adopted { living, pid, out, err } in adopted {
             self.children.insert(living.role, ChildProcess::adopt(pid, out, err)?);
         }
