@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::io;
 
 use super::folder::{Folder, Replaced};
-use super::frames::Frame;
+use super::frames::{Damage, Frame};
 use super::reader::frames_of;
 use crate::engine::history::{Day, WriteKind};
 use crate::protocol::rounds::block::{Block, Span, read_incidents};
@@ -16,7 +16,7 @@ use crate::types::{IncidentKind, Round, TaskId, TaskRecord, Wall};
 pub(super) struct Missing<'a> {
     /// The rounds of the stored tasks that no file has, in the order of their ends.
     pub(super) rounds: Vec<(&'a TaskRecord, Round)>,
-    /// The damaged blocks of which some of these were rows.
+    /// The damaged blocks of which some of these were rows, and which stay in their files.
     pub(super) replaced: Vec<Replaced>,
 }
 
@@ -40,9 +40,10 @@ pub(super) fn missing<'a>(folder: &Folder, stored: &'a [TaskRecord]) -> io::Resu
         frames_of(&file, WriteKind::Rounds, first, until, |found| {
             let (frame, bytes) = match found {
                 Ok(found) => found,
-                // Its rows are added again.
-                Err(damage) => {
-                    damaged.extend(damage.header.map(|block| (*day, block)));
+                // Its rows are added again. A torn block is cut off before that: another block begins at its place then, whose
+                // header must stay.
+                Err(Damage { header, is_torn, .. }) => {
+                    damaged.extend(header.filter(|_| !is_torn).map(|block| (*day, block)));
                     return Ok(());
                 }
             };

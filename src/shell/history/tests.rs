@@ -249,6 +249,51 @@ fn a_damaged_block_is_named_and_added_again() {
     }
 }
 
+/// The next start adds the rounds of the store that were behind the cut, and no other. Nothing is damaged after it.
+#[test]
+fn a_file_that_is_cut_anywhere_has_every_round_once_after_the_next_start() {
+    let mut world = World::new();
+    let days = [DAY, 2 * DAY];
+    let mut records = Vec::new();
+    for begin in days {
+        for block in 0..3 {
+            let incident = Incident { at: at(begin).wall, kind: IncidentKind::AgentLost, text: block.to_string() };
+            world.writer.take(at(begin), Job::Incident(incident));
+            // Blocks of different lengths, so that an old header does not fit a new block.
+            for number in 0..=block {
+                let record = finished(begin + block * 10 + number, 0, "t", Outcome::Failed, false);
+                world.rounds(at(begin), &[(Round(0), record.clone())]);
+                records.push(record);
+            }
+            world.flush(at(begin));
+        }
+    }
+    let mut expected: Vec<_> = records.iter().map(|record| record.id).collect();
+    expected.reverse();
+    let folder = Folder::of(world.folder.path());
+    let now = at(2 * DAY + 100);
+    let files = days.map(|begin| folder.path_of(Day::of(at(begin).wall)));
+    let whole = files.clone().map(|path| std::fs::read(path).unwrap());
+    for (cut, bytes) in files.iter().zip(&whole) {
+        for len in 0..bytes.len() {
+            for (path, bytes) in files.iter().zip(&whole) {
+                std::fs::write(path, bytes).unwrap();
+            }
+            std::fs::write(cut, &bytes[..len]).unwrap();
+            let kept = world.kinds().len();
+            for start in 1..=2 {
+                world.restart(now, &records);
+                world.flush(now);
+                let case = format!("{} of {len} bytes, start {start}", cut.display());
+                assert_eq!(world.list(all(), SortKey::Ended, PAGE), (expected.len(), expected.clone()), "{case}");
+                let answer = world.ask(all(), What::Rounds { sort: SortKey::Ended, is_reversed: false, page: PAGE });
+                assert_eq!(answer.damaged, None, "{case}");
+                assert_eq!(world.kinds().len(), kept + start, "{case}");
+            }
+        }
+    }
+}
+
 #[test]
 fn damage_that_cost_no_row_is_not_told_any_more() {
     let mut world = World::new();
