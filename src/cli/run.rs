@@ -137,6 +137,10 @@ fn nearest_tool(client: &Client, task: &TaskView) -> String {
     let mut names: BTreeSet<_> = agents.iter().filter_map(AgentRow::tools).flat_map(names_of).collect();
     let held = super::tool::held::collect(client).unwrap_or_default();
     names.extend(held.iter().filter_map(|row| ToolName::new(row.name()).ok()));
+    // A tool that is known, and cannot be fetched, was meant.
+    if names.iter().any(|name| name.as_str() == task.tool()) {
+        return String::new();
+    }
     match nearest(task.tool(), names.iter().map(ToolName::as_str)) {
         Some(name) => format!("; the nearest tool is {name}"),
         None => String::new(),

@@ -174,6 +174,48 @@ fn a_pushed_tool_is_listed_shown_and_removed() {
     assert!(log.lines().count() == 3 && log.contains("removed"), "{log}");
 }
 
+/// The log has each change of what the name stands for once, whether a push or the folder made it, and whether the controller ran.
+#[test]
+fn the_log_of_a_tool_has_the_versions_of_the_folder_too() {
+    let machines = Machines::new();
+    let user = &machines.user;
+    let pack = |says| {
+        user.ok("a", &format!("tool pack {}", machines.source("greet", says, 10).display()));
+        user.ok("a", "tool show greet --output json").json()["__TOOL_DIGEST__"].as_str().unwrap().to_owned()
+    };
+    let log = || -> Vec<(String, bool)> {
+        let log = user.ok("a", "tool log greet --output json").json();
+        let text = |row: &serde_json::Value, key| row[key].as_str().unwrap_or("removed").to_owned();
+        let rows = log["changes"].as_array().unwrap().iter();
+        rows.map(|row| (text(row, "__TOOL_DIGEST__"), text(row, "__BY__") == "AGENT_TOOLS_DIR")).collect()
+    };
+    let first = machines.push("greet", "first", 10);
+    let second = machines.push("greet", "second", 10);
+    let third = pack("third");
+    machines.submit("greet");
+    let mut expected = vec![(first, false), (second.clone(), false), (third, true)];
+    assert_eq!(log(), expected);
+    // A start, a submit and a list are no changes.
+    user.ok("a", "down --now");
+    user.ok("a", "up 1");
+    machines.submit("greet");
+    user.ok("a", "tool list");
+    assert_eq!(log(), expected);
+    // No other command has named the tool since.
+    let archive = user.path("a/testTools/greet.tar.gz");
+    fs::remove_file(&archive).unwrap();
+    expected.push(("removed".to_owned(), true));
+    assert_eq!(log(), expected);
+    let fourth = pack("fourth");
+    user.ok("a", "down --now");
+    fs::remove_file(&archive).unwrap();
+    user.ok("a", "up 1");
+    expected.extend([(fourth, true), ("removed".to_owned(), true)]);
+    assert_eq!(log(), expected);
+    let list = user.ok("a", "tool show greet --output json").json();
+    assert_eq!(list["__TOOL_DIGEST__"], second, "the last push");
+}
+
 /// Nothing was submitted: the folder itself is looked at. A version that is damaged in the store is named.
 #[test]
 fn tools_of_the_folder_are_listed_at_once_and_damaged_ones_are_named() {
@@ -251,6 +293,11 @@ fn a_damaged_version_is_refused_with_a_sentence() {
     let why = machines.user.ok("a", &format!("explain {task}")).out;
     assert!(why.contains(&digest) && why.contains("missing in the store of the controller, or damaged"), "{why}");
     assert!(!machines.fetched(&digest).exists());
+    // A name that is right is no reason to name another one.
+    machines.push("greet", "hi", 1000);
+    fs::write(&held, &bytes).unwrap();
+    let said = machines.user.llts("a", "run greet");
+    assert!(said.err.contains("cannot be fetched") && !said.err.contains("nearest"), "{said:?}");
     // The same archive can be pushed again.
     machines.push("greet", "hi", 1000);
     assert_eq!(machines.output(&machines.submit("greet")), "hi\n");

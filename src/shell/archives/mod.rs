@@ -6,7 +6,7 @@
 //! | `incoming/<sha-256>` | the first part of a pushed version, or of a file that is put |
 //! | `incoming/<sha-256>.<digits>` | a file that a process of the same machine puts there itself; it is renamed when it is complete. On most file systems it has no name before that |
 //! | `<sha-256>.damaged` | a version whose bytes have changed; it is never served |
-//! | `log` | the pushed names: a line for each change, appended and synced |
+//! | `log` | the pushed names, and those of the tools folder: a line for each change, appended and synced |
 //! | `.new` | a version that is being copied from the tools folder |
 //!
 //! A version appears under its name by one rename, after its digest was found right. Before the first byte of it is sent, it
@@ -69,8 +69,9 @@ impl ArchiveStore {
         DirBuilder::new().mode(0o700).recursive(true).create(dir.join(INCOMING))?;
         let log = log::PushLog::open(&dir)?;
         let (verified, checking, uploads) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
-        let store = Self { dir, tools_dir, limits, verified, checking, log, uploads };
+        let mut store = Self { dir, tools_dir, limits, verified, checking, log, uploads };
         store.remove_abandoned()?;
+        store.note_gone();
         Ok(store)
     }
 
