@@ -42,13 +42,12 @@ pub(super) fn run(session: &mut Session) -> Result<u8, Failure> {
         ]);
     }
     session.out.table(&table);
-    for agent in agents.iter().filter(|agent| !agent.own_versions().is_empty()) {
-        // Twelve digits name a version elsewhere.
-        let one = |text: &str| {
-            let (tool, digest) = text.split_once('=')?;
-            Some(format!("{tool} {}", digest.chars().take(12).collect::<String>()))
-        };
-        let versions: Vec<_> = agent.own_versions().split(',').filter_map(one).collect();
+    for agent in agents {
+        let versions: Vec<_> =
+            agent.own_versions().iter().map(|(tool, digest)| format!("{tool} {}", digest.short())).collect();
+        if versions.is_empty() {
+            continue;
+        }
         let (id, versions) = (agent.id(), versions.join(", "));
         session.out.line(format_args!(
             "AGENT_TOOLS_DIR of {id} has {versions}, which goes before the version of the controller"

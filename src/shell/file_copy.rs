@@ -28,7 +28,7 @@ pub fn copy_into(file: &File, new: &File) -> io::Result<()> {
     }
 }
 
-/// Copies what is not a hole: `copy_file_range` and a copy through memory would both fill the holes.
+/// Copies the data between the holes: `copy_file_range` and a copy through memory would both fill these.
 fn copy_data(file: &File, new: &File, size: u64) -> io::Result<()> {
     let mut at = 0;
     loop {

@@ -121,7 +121,7 @@ impl Queue {
         }
     }
 
-    /// The next task whose moment has come, if any; the caller then calls [`Self::make_ready`], or moves it to its next line.
+    /// The next task that is due, if any; the caller then calls [`Self::make_ready`], or moves it to its next line.
     pub(super) fn pop_due(&mut self, wall: Wall) -> Option<TaskId> {
         self.delayed.first().filter(|(at, _)| *at <= wall)?;
         self.delayed.pop_first().map(|(_, task)| task)

@@ -276,7 +276,7 @@ impl Tasks {
         }
     }
 
-    /// Makes the tasks ready whose moment has come, or lets them go to agents again whose disk was full.
+    /// Makes the tasks that are due ready, or lets them go to agents again whose disk was full.
     pub(super) fn release_due(&mut self, now: Now) {
         while let Some(id) = self.queue.pop_due(now.wall) {
             let Some(record) = self.records.get_mut(&id) else {

@@ -103,14 +103,18 @@ view! {
         ip: &str = |fields| fields.text(words::AGENT_IP).unwrap_or_default();
         /// The version of its program, or an empty text.
         version: &str = |fields| fields.text(words::PROGRAM_VERSION).unwrap_or_default();
-        /// The versions of tools in its own folder that went before those of the controller, `TOOL=SHA-256` separated by commas.
-        own_versions: &str = |fields| fields.text(words::OWN_VERSIONS).unwrap_or_default();
         /// The time of its last message.
         heard_at: Option<Wall> = |fields| fields.moment(words::HEARD_TIME);
     }
 }
 
 impl AgentRow {
+    /// The versions of tools in its own folder that went before those of the controller.
+    #[must_use]
+    pub fn own_versions(&self) -> OwnVersions {
+        self.0.text(words::OWN_VERSIONS).and_then(heartbeat::read_own_versions).unwrap_or_default()
+    }
+
     /// Its tools; `None` for an agent that has not been heard since the start of the controller.
     #[must_use]
     pub fn tools(&self) -> Option<ToolSet> {

@@ -159,12 +159,7 @@ impl Reader<'_> {
 
     fn own_versions(&self) -> Result<Option<Arc<OwnVersions>>, Refusal> {
         let Some(value) = self.fields.get(words::OWN_VERSIONS) else { return Ok(None) };
-        let one = |text: &str| {
-            let (tool, digest) = text.split_once('=')?;
-            ToolName::new(tool).ok().zip(digest.parse().ok())
-        };
-        let all = |text: &str| text.split(',').take(OWN_VERSIONS_MAX).map(one).collect::<Option<OwnVersions>>();
-        let versions = value.as_text().and_then(all);
+        let versions = value.as_text().and_then(read_own_versions);
         let versions = versions.ok_or_else(|| bad(words::OWN_VERSIONS, value, "TOOL=SHA-256, separated by commas"))?;
         Ok(Some(Arc::new(versions)))
     }
@@ -194,6 +189,15 @@ impl Reader<'_> {
 pub(in crate::protocol) fn own_versions(versions: &OwnVersions) -> String {
     let one = |(tool, digest): (&ToolName, &ToolDigest)| format!("{tool}={digest}");
     versions.iter().take(OWN_VERSIONS_MAX).map(one).collect::<Vec<_>>().join(",")
+}
+
+/// The versions in a text as [`own_versions`] writes it; `None` for another one.
+pub(super) fn read_own_versions(text: &str) -> Option<OwnVersions> {
+    let one = |text: &str| {
+        let (tool, digest) = text.split_once('=')?;
+        ToolName::new(tool).ok().zip(digest.parse().ok())
+    };
+    text.split(',').take(OWN_VERSIONS_MAX).map(one).collect()
 }
 
 /// Writes a heartbeat.

@@ -62,7 +62,7 @@ pub enum RenewError {
         /// The log of the service.
         log: PathBuf,
     },
-    /// A signal has come first.
+    /// A signal ended the wait before the controller was new.
     #[error("left before the restart was done; it goes on, and `llts agents` shows the version of each process")]
     Left,
     /// Another request came later.

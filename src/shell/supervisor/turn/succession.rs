@@ -101,8 +101,7 @@ impl<F: FnMut(&Report)> Supervisor<'_, F> {
         self.take_up_next();
     }
 
-    /// Takes up a request that came during the one that has just ended: its command was the only one that waited, as the command of
-    /// the first one was killed.
+    /// Takes up a request that arrived during another one. Its signal was ignored then; its file is still there.
     fn take_up_next(&mut self) {
         if Successor::is_left(&self.config.paths.state_dir, takeover::SUPERVISOR) {
             self.succession.get_or_insert(Succession::Wanted);

@@ -53,8 +53,8 @@ impl Heir {
     }
 }
 
-/// Runs a line of a shell. Notes whether a signal has come meanwhile, however the command ends: the first one ends all of its processes
-/// politely, the second one at once.
+/// Runs a line of a shell. The first signal meanwhile sends SIGTERM to all processes of the command, the second one SIGKILL;
+/// `is_stopping` is set then, however the command ends.
 ///
 /// # Errors
 /// When it cannot be started, or has not exited with 0.
