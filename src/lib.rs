@@ -170,7 +170,7 @@
 //! ([`shell::prompt`]), and a worker runs any command for each ([`shell::prompt_worker`]). Only the master moves the files,
 //! and a worker's report on a file counts only while the worker has it. So each prompt ends once, whichever process is
 //! killed at whatever time. A command ends as a run.sh does ([`engine::run`]), and a worker has a guard as an agent has
-//! one.
+//! one. What the processes of all kinds of workers share is in [`shell::worker`].
 //!
 //! What llts adds to the document is announced in JOIN and accepted in JOIN_ACK ([`protocol::prompt::Offer`],
 //! [`protocol::prompt::Welcome`]), so that originals see none of it: a run goes on for the time of a lease while its worker has no

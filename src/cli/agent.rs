@@ -6,7 +6,6 @@ use super::Session;
 use super::controller::logged;
 use super::exit::{self, Failure};
 use crate::shell::agent::{self, AgentError, Name};
-use crate::shell::guard::GuardPlan;
 use crate::shell::logging::{self, LogError};
 use crate::shell::privacy;
 use crate::shell::supervised::is_supervised;
@@ -48,10 +47,7 @@ pub(super) fn run(session: &Session, args: &AgentArgs) -> Result<u8, Failure> {
         Err(error) => return Err(Failure::failed(error)),
     }
     // The remains of a killed agent are ended by its supervisor, or otherwise by its guard.
-    let guard = match is_supervised() {
-        true => None,
-        false => Some(GuardPlan::new(Session::program()?, session.config_file()).at_home(session.home.folder())),
-    };
+    let guard = if is_supervised() { None } else { Some(session.guard()?) };
     agent::run(config, &name, guard).map_err(|error| {
         let exit = match &error {
             AgentError::Denied { .. } => exit::REFUSED,

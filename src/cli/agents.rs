@@ -42,6 +42,17 @@ pub(super) fn run(session: &mut Session) -> Result<u8, Failure> {
         ]);
     }
     session.out.table(&table);
+    for agent in agents {
+        let versions: Vec<_> =
+            agent.own_versions().iter().map(|(tool, digest)| format!("{tool} {}", digest.short())).collect();
+        if versions.is_empty() {
+            continue;
+        }
+        let (id, versions) = (agent.id(), versions.join(", "));
+        session.out.line(format_args!(
+            "AGENT_TOOLS_DIR of {id} has {versions}, which goes before the version of the controller"
+        ));
+    }
     Ok(0)
 }
 

@@ -16,7 +16,7 @@ use crate::protocol::requests::submit::Submission;
 use crate::protocol::task_files;
 use crate::protocol::words;
 use crate::shell::archives::dir_in;
-use crate::shell::file_digest::digest_of;
+use crate::shell::file_digest::digest_of_size;
 use crate::shell::file_sender;
 use crate::types::{FileName, FilePattern, TaskInput};
 
@@ -54,8 +54,8 @@ impl FileArgs {
         !self.outputs.is_empty()
     }
 
-    /// Names the files in a submission, and returns those that must be sent before it.
-    pub(super) fn attach(&self, mut submission: Submission) -> Result<(Submission, Vec<LocalFile>), Failure> {
+    /// Reads the inputs, which takes as long as their bytes do.
+    pub(super) fn read(&self) -> Result<Vec<LocalFile>, Failure> {
         let mut files: Vec<LocalFile> = Vec::new();
         for input in &self.inputs {
             let file = read(input)?;
@@ -67,6 +67,11 @@ impl FileArgs {
             }
             files.push(file);
         }
+        Ok(files)
+    }
+
+    /// Names the files in a submission.
+    pub(super) fn attach(&self, mut submission: Submission, files: &[LocalFile]) -> Result<Submission, Failure> {
         if !files.is_empty() {
             let inputs = task_files::inputs_text(files.iter().map(|file| &file.input));
             submission = submission.with(words::IN, inputs);
@@ -80,7 +85,7 @@ impl FileArgs {
         }
         // Its files are in the folder of the task, so it starts there.
         submission.parameters.remove(words::CWD);
-        Ok((submission, files))
+        Ok(submission)
     }
 }
 
@@ -102,9 +107,16 @@ fn read(input: &str) -> Result<LocalFile, Failure> {
         let why = "is not a regular file; pack a folder first, for example with tar";
         return Err(Failure::usage(format!("--in: {} {why}", path.display())));
     }
-    let digest = digest_of(&file).map_err(unreadable)?;
+    let bytes = metadata.len();
+    let digest = digest_of_size(&file, bytes).map_err(unreadable)?.ok_or_else(|| {
+        let path = path.display();
+        Failure::failed(format!(
+            "--in: {path} does not have the {bytes} bytes of its size: it is being written, or is made as it is read, as files of /proc \
+             are; send a copy of it: cat {path} > copy"
+        ))
+    })?;
     let input = TaskInput { name, digest, is_executable: metadata.mode() & 0o100 != 0 };
-    Ok(LocalFile { input, path: path.to_owned(), file, bytes: metadata.len() })
+    Ok(LocalFile { input, path: path.to_owned(), file, bytes })
 }
 
 /// Sends the files that the controller lacks.

@@ -1,10 +1,10 @@
 //! `llts get`: fetch the files that are kept with tasks.
 //!
-//! A file is written beside its place and renamed when its digest is right, so that no name stands for a part of it.
+//! A file gets its name when its digest is right, so that no name stands for a part of it.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::io::{self, Write as _};
+use std::io::{self, Seek as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -22,8 +22,9 @@ use crate::protocol::requests::tool::ToolGet;
 use crate::protocol::task_files::kept_files;
 use crate::protocol::words;
 use crate::shell::archives::dir_in;
-use crate::shell::file_copy;
-use crate::shell::file_digest::digest_at;
+use crate::shell::draft::Draft;
+use crate::shell::file_copy::copy_into;
+use crate::shell::file_digest::{digest_at, digest_of};
 use crate::types::{FileName, KeptFile, Outcome, ToolDigest};
 
 #[derive(Args, Debug)]
@@ -98,6 +99,7 @@ fn show(session: &mut Session, got: &[Got]) {
                 "path": got.path,
                 "bytes": got.file.bytes,
                 "sha256": got.file.digest.to_string(),
+                "executable": got.file.is_executable,
                 "new": got.is_new,
             })
         };
@@ -107,6 +109,12 @@ fn show(session: &mut Session, got: &[Got]) {
         let there = if *is_new { "" } else { " (was there already)" };
         session.out.line(format_args!("{} {} bytes{there}", path.display(), file.bytes));
     }
+}
+
+/// Reports which files of a finished task are not kept with it.
+pub(super) fn note_files(task: &TaskView) {
+    let said = [words::OUT_NOTE, words::OUT_IDLE].into_iter().filter_map(|word| task.fields().text(word));
+    said.for_each(|said| note(&format!("{}: {said}", task.id())));
 }
 
 /// Fetches the files of tasks, one after the other.
@@ -147,6 +155,7 @@ impl<'a> Getter<'a> {
             self.get_one(task, file)
                 .map_err(|failure| Failure { sentence: format!("{name}: {}", failure.sentence), ..failure })?;
         }
+        fields.text(words::OUT_IDLE).into_iter().for_each(|idle| note(&format!("{}: {idle}", task.id())));
         // The files that are there are in their places.
         fields.text(words::OUT_NOTE).map_or(Ok(()), |why| Err(Failure::failed(why)))
     }
@@ -175,27 +184,27 @@ impl<'a> Getter<'a> {
         if is_new {
             let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
             fs::create_dir_all(folder).map_err(failed)?;
-            let draft = folder.join(format!(".llts-get.{:016x}", rand::random::<u64>()));
-            let written = self.write(&file, &draft).and_then(|()| fs::rename(&draft, &path).map_err(failed));
-            written.inspect_err(|_| drop(fs::remove_file(&draft)))?;
+            let draft = Draft::new(folder, ".llts-get").map_err(failed)?;
+            self.write(&file, draft.file(), &path)?;
+            open_to_its_umask(draft.file(), file.is_executable).map_err(failed)?;
+            draft.publish(&path).map_err(failed)?;
         }
         self.filled.insert(path.clone(), (task.id().to_owned(), file.digest));
         self.got.push(Got { task: task.id().to_owned(), file, path, is_new });
         Ok(())
     }
 
-    /// Writes a file with the right bytes: a copy, if the store is on this machine.
-    fn write(&self, file: &KeptFile, draft: &Path) -> Result<(), Failure> {
-        let failed = |error: io::Error| Failure::failed(format!("cannot write {}: {error}", draft.display()));
+    /// Writes the bytes of a file into an empty one: a copy, if the store is on this machine.
+    fn write(&self, file: &KeptFile, mut new: &File, path: &Path) -> Result<(), Failure> {
+        let failed = |error: io::Error| Failure::failed(format!("cannot write {}: {error}", path.display()));
         if let Ok(stored) = File::open(self.store.join(file.digest.to_string())) {
-            let copied = file_copy::copy_to(&stored, draft).and_then(|()| digest_at(draft));
+            let copied = copy_into(&stored, new).and_then(|()| digest_of(new));
             if copied.is_ok_and(|digest| digest == file.digest) {
-                return open_to_its_umask(draft).map_err(failed);
+                return Ok(());
             }
-            let _ = fs::remove_file(draft);
         }
         for is_doubted in [false, true] {
-            let mut new = File::create(draft).map_err(failed)?;
+            new.set_len(0).and_then(|()| new.rewind()).map_err(failed)?;
             let mut offset = 0;
             loop {
                 let get = ToolGet { digest: file.digest, offset, is_doubted: is_doubted && offset == 0 };
@@ -210,7 +219,7 @@ impl<'a> Getter<'a> {
                 }
             }
             new.sync_all().map_err(failed)?;
-            if digest_at(draft).map_err(failed)? == file.digest {
+            if digest_of(new).map_err(failed)? == file.digest {
                 return Ok(());
             }
         }
@@ -218,11 +227,11 @@ impl<'a> Getter<'a> {
     }
 }
 
-/// A copy is for its owner only, other than a new file of a user.
-fn open_to_its_umask(draft: &Path) -> io::Result<()> {
+/// A draft is for its owner only, other than a new file of a user.
+fn open_to_its_umask(draft: &File, is_executable: bool) -> io::Result<()> {
     use std::os::unix::fs::PermissionsExt as _;
-    let mode = 0o666 & !crate::shell::privacy::umask_at_start();
-    fs::set_permissions(draft, fs::Permissions::from_mode(mode))
+    let mode = if is_executable { 0o777 } else { 0o666 };
+    draft.set_permissions(fs::Permissions::from_mode(mode & !crate::shell::privacy::umask_at_start()))
 }
 
 /// The text before the names of the files of a task.

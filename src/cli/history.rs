@@ -102,7 +102,10 @@ fn shown(key: GroupKey, value: &str) -> String {
         || value.parse::<u64>().ok().map(|seconds| times::local(Wall::from_micros(seconds.saturating_mul(1_000_000))));
     match key {
         GroupKey::Hour => at().unwrap_or_default(),
-        GroupKey::Day | GroupKey::Tool | GroupKey::Outcome | GroupKey::Job | GroupKey::Agent => value.to_owned(),
+        GroupKey::Host if value.is_empty() => "here".to_owned(),
+        GroupKey::Host | GroupKey::Day | GroupKey::Tool | GroupKey::Outcome | GroupKey::Job | GroupKey::Agent => {
+            value.to_owned()
+        }
     }
 }
 

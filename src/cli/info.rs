@@ -82,6 +82,7 @@ fn place(session: &Session, facts: &mut Map<String, Value>) {
         "running": holder.is_some(),
         "pid": holder.and_then(|holder| holder.pid),
         "uptime_seconds": uptime,
+        "service_version": service.as_ref().map(|service| service.version.clone()).filter(|version| !version.is_empty()),
         "home": home.folder(),
         "home_is": home.by().sentence(),
         "config": sources.file().map(shown),
@@ -139,7 +140,7 @@ fn table(facts: &Map<String, Value>) -> Table {
         };
         table.row(["service", &service]);
     }
-    table.row(["version", &text("version")]);
+    table.row(["version", &versions(facts.get("service_version").and_then(Value::as_str), &text("version"))]);
     let controller = match facts["controller"].as_str() {
         Some(endpoint) => [Some(endpoint), facts.get("tcp").and_then(Value::as_str)]
             .into_iter()
@@ -173,6 +174,15 @@ fn table(facts: &Map<String, Value>) -> Table {
         table.row(["tasks", &counts(tasks)]);
     }
     table
+}
+
+/// The version of the running service, and that of this program where it is another one.
+fn versions(service: Option<&str>, program: &str) -> String {
+    match service {
+        Some(service) if service == program => service.to_owned(),
+        Some(service) => format!("{service} (this llts is version {program}; `llts restart` gives it to the service)"),
+        None => format!("{program} (this llts)"),
+    }
 }
 
 /// The text of a value in a sentence.

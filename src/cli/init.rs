@@ -11,7 +11,6 @@ use serde_json::json;
 
 use super::Session;
 use super::exit::Failure;
-use crate::config::is_loopback;
 use crate::engine::zmtp::PublicKey;
 use crate::shell::curve_keys;
 use crate::shell::home::Home;
@@ -60,7 +59,8 @@ pub(super) fn run(session: &mut Session, args: &InitArgs) -> Result<u8, Failure>
     home.mark()?;
     make_folder(&folder.join("log"), 0o700)?;
     tools::unpack_samples(&folder.join("tools"), Some(tools::FIRST_SAMPLE)).map_err(Failure::failed)?;
-    let listen = args.listen.filter(|ip| !is_loopback(*ip));
+    // Also for 127.0.0.1: every user of the machine reaches that.
+    let listen = args.listen;
     let key = listen.map(|_| make_keys(&folder.join("keys"))).transpose()?;
     let text = match listen {
         Some(ip) => format!("{CONFIG}\nCONTROLLER_IP = \"{ip}\"\n{KEYS}"),

@@ -90,7 +90,11 @@ pub(super) fn run(session: &mut Session, args: &InviteArgs) -> Result<u8, Failur
 pub(super) fn server_files(session: &Session) -> Result<CurveServerFiles, Failure> {
     session.config.network.curve_server.clone().ok_or_else(|| {
         let sentence = "this home has no keys of a controller (CURVE_SERVER_SECRET_KEY_FILE); `llts init DIR --listen IP` makes \
-                        one that has";
+                        another home, with keys. To add them to this one, run in it: mkdir -p keys/authorised && llts keys new \
+                        keys/server.key keys/own.key && cp keys/own.key.pub keys/authorised/this-machine; then set in its \
+                        config.toml CONTROLLER_IP = \"IP\", CURVE_SERVER_SECRET_KEY_FILE = \"keys/server.key\", \
+                        CURVE_AUTHORISED_KEYS_DIR = \"keys/authorised\", CURVE_SECRET_KEY_FILE = \"keys/own.key\" and \
+                        CURVE_SERVER_PUBLIC_KEY_FILE = \"keys/server.key.pub\", and start its service again";
         Failure::usage(sentence)
     })
 }

@@ -77,6 +77,7 @@ use clap::Parser;
 use crate::client::Client;
 use crate::config::{Config, Sources};
 use crate::shell::contexts::Contexts;
+use crate::shell::guard::GuardPlan;
 use crate::shell::home::{Home, HomeError};
 use crate::shell::supervised::is_supervised;
 use crate::shell::supervisor::{self, Abandoned};
@@ -107,6 +108,11 @@ impl Session {
     /// The path of this program, for processes that run it again.
     fn program() -> Result<PathBuf, Failure> {
         std::env::current_exe().map_err(|error| Failure::failed(format!("cannot find this program: {error}")))
+    }
+
+    /// How to start a guard of this process, with the same configuration.
+    fn guard(&self) -> Result<GuardPlan, Failure> {
+        Ok(GuardPlan::new(Self::program()?, self.config_file()).at_home(self.home.folder()))
     }
 
     /// Refuses to start a part of a service with a transport that this program lacks.

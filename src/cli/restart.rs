@@ -3,10 +3,10 @@
 use clap::Args;
 
 use super::Session;
-use super::exit::Failure;
+use super::exit::{Failure, INTERRUPTED};
 use super::output::note;
 use crate::shell::signals::{STOP, Signals};
-use crate::shell::supervisor::renew;
+use crate::shell::supervisor::{RenewError, renew};
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -24,7 +24,10 @@ pub(super) fn run(session: &mut Session, args: &RestartArgs) -> Result<u8, Failu
     session.check_start()?;
     let program = Session::program()?;
     let restarted = renew(&session.config, program, rand::random(), args.wait, &mut signals);
-    let service = restarted.map_err(Failure::failed)?;
+    let service = restarted.map_err(|error| match error {
+        RenewError::Left => Failure::new(INTERRUPTED, error.to_string()),
+        error => Failure::failed(error),
+    })?;
     if session.out.is_json() {
         session.out.value(&serde_json::json!(service));
         return Ok(0);

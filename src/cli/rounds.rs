@@ -102,7 +102,7 @@ pub(super) fn list(
         session.out.value(&json!({ "total": total, "rounds": rounds }));
         return Ok(0);
     }
-    let head = ["TASK", "TOOL", "ROUND", "OUTCOME", "EXIT", "WAITED", "RAN", "ENDED", "AGENT", "REASON"];
+    let head = ["TASK", "TOOL", "ROUND", "OUTCOME", "EXIT", "WAITED", "RAN", "ENDED", "AGENT", "HOST", "REASON"];
     let mut table = Table::new(&head);
     for round in &rows {
         table.row(cells(round));
@@ -112,7 +112,7 @@ pub(super) fn list(
     Ok(0)
 }
 
-fn cells(round: &RoundRow) -> [String; 10] {
+fn cells(round: &RoundRow) -> [String; 11] {
     [
         round.task().to_owned(),
         round.work().to_owned(),
@@ -123,6 +123,10 @@ fn cells(round: &RoundRow) -> [String; 10] {
         round.ran().map(times::seconds).unwrap_or_default(),
         round.ended_at().map(times::local).unwrap_or_default(),
         round.agent().to_owned(),
+        match round.host() {
+            "" if !round.agent().is_empty() => "here".to_owned(),
+            host => host.to_owned(),
+        },
         times::readable(round.reason()),
     ]
 }

@@ -64,17 +64,22 @@ impl RunArgs {
 }
 
 pub(super) fn run(session: &mut Session, args: &RunArgs) -> Result<u8, Failure> {
+    // A signal still ends this program: no task is there that it could end.
+    let files = args.task.read_files()?;
     // Before any thread is started.
     let mut signals = Signals::install(&STOP).map_err(Failure::failed)?;
-    let (submission, files) = args.task.with_files(submission(session, args)?)?;
+    let submission = args.task.with_files(submission(session, args, &signals)?, &files)?;
     at_controller(session, &mut signals, None, |session, signals, place| {
         let client = Client::secured(&session.config, &place.endpoint)?;
-        file::send(&session.config, &client, &files)?;
+        if !files.is_empty() {
+            let sent = signals.let_end(|| file::send(&session.config, &client, &files));
+            sent.map_err(Failure::failed)??;
+        }
         run_at(session, signals, &client, (&submission, args.task.has_outputs()))
     })
 }
 
-fn submission(session: &Session, args: &RunArgs) -> Result<Submission, Failure> {
+fn submission(session: &Session, args: &RunArgs, signals: &Signals) -> Result<Submission, Failure> {
     if !session.global.is_elsewhere()? {
         let owner = fs::metadata(&session.config.paths.state_dir).map(|folder| folder.uid());
         let users = [Ok(geteuid().as_raw()), Ok(0), owner].into_iter().flatten().collect();
@@ -85,7 +90,8 @@ fn submission(session: &Session, args: &RunArgs) -> Result<Submission, Failure> 
             "--tty needs a controller of this machine: a terminal cannot be given to another one",
         ));
     }
-    args.task.submission_with_stdin()
+    // The writer of its standard input may take its time.
+    signals.let_end(|| args.task.submission_with_stdin()).map_err(Failure::failed)?
 }
 
 fn run_at(
@@ -111,7 +117,9 @@ fn run_at(
         return Ok(code);
     }
     let target = Target { dir: Path::new(""), by: "", force: false };
-    match Getter::new(session, client, &target).get(&task, code == 0) {
+    let mut getter = Getter::new(session, client, &target);
+    let got = signals.let_end(|| getter.get(&task, code == 0)).map_err(Failure::failed)?;
+    match got {
         Ok(()) => Ok(code),
         Err(failure) => {
             note(&failure.sentence);
@@ -129,6 +137,10 @@ fn nearest_tool(client: &Client, task: &TaskView) -> String {
     let mut names: BTreeSet<_> = agents.iter().filter_map(AgentRow::tools).flat_map(names_of).collect();
     let held = super::tool::held::collect(client).unwrap_or_default();
     names.extend(held.iter().filter_map(|row| ToolName::new(row.name()).ok()));
+    // A tool that is known, and cannot be fetched, was meant.
+    if names.iter().any(|name| name.as_str() == task.tool()) {
+        return String::new();
+    }
     match nearest(task.tool(), names.iter().map(ToolName::as_str)) {
         Some(name) => format!("; the nearest tool is {name}"),
         None => String::new(),

@@ -128,17 +128,19 @@ impl TaskArgs {
         self.command.with_streams(self.submission(false)?, users, is_tty)
     }
 
-    /// Names the files of the task in its submission, and returns those that must be sent before it.
-    pub(super) fn with_files(&self, submission: Submission) -> Result<(Submission, Vec<LocalFile>), Failure> {
-        if self.files.is_empty() {
-            return Ok((submission, Vec::new()));
-        }
-        if self.command.names_folder() {
+    /// Reads the files that the task gets.
+    pub(super) fn read_files(&self) -> Result<Vec<LocalFile>, Failure> {
+        if !self.files.is_empty() && self.command.names_folder() {
             return Err(Failure::usage(
                 "--cwd excludes --in and --out: their files are in the folder of the task, where it starts",
             ));
         }
-        self.files.attach(submission)
+        self.files.read()
+    }
+
+    /// Names the files of the task in its submission.
+    pub(super) fn with_files(&self, submission: Submission, files: &[LocalFile]) -> Result<Submission, Failure> {
+        if self.files.is_empty() { Ok(submission) } else { self.files.attach(submission, files) }
     }
 
     /// Whether files are to be kept with the task.
@@ -162,7 +164,8 @@ pub(super) fn hand_over(client: &Client, submission: &Submission) -> Result<Subm
 
 pub(super) fn run(session: &mut Session, args: &SubmitArgs) -> Result<u8, Failure> {
     let submission = args.task.submission(session.global.is_elsewhere()?)?;
-    let (submission, files) = args.task.with_files(submission)?;
+    let files = args.task.read_files()?;
+    let submission = args.task.with_files(submission, &files)?;
     let client = session.client()?;
     file::send(&session.config, &client, &files)?;
     let submitted = hand_over(&client, &submission)?;

@@ -2,6 +2,7 @@
 //! line.
 
 use std::io;
+use std::os::fd::AsFd as _;
 use std::path::PathBuf;
 
 use clap::Args;
@@ -10,7 +11,7 @@ use clap::builder::RangedU64ValueParser;
 use super::Session;
 use super::exit::Failure;
 use crate::shell::privacy;
-use crate::shell::supervisor::{AGENTS_MAX, Options, READINESS, Report, check_readiness, supervise};
+use crate::shell::supervisor::{AGENTS_MAX, Options, READINESS, Report, check_readiness, is_needed, supervise};
 
 #[derive(Args, Debug)]
 pub(super) struct SuperviseArgs {
@@ -29,6 +30,9 @@ pub(super) struct SuperviseArgs {
     /// Only say whether this program can take over the service; with --handover 0, from the state on stdin
     #[arg(long)]
     probe: bool,
+    /// Begin only if this supervisor, of which stdin is a pidfd, ends early
+    #[arg(long, value_name = "PID", conflicts_with_all = ["handover", "guest"])]
+    standby: Option<u32>,
     /// End when stdin does, and remove this folder
     #[arg(long, value_name = "FOLDER")]
     guest: Option<PathBuf>,
@@ -36,15 +40,27 @@ pub(super) struct SuperviseArgs {
 
 pub(super) fn run(session: &mut Session, args: SuperviseArgs) -> Result<u8, Failure> {
     privacy::keep_files_private();
-    let SuperviseArgs { agents, of: elsewhere, detached, handover, probe, guest } = args;
+    let SuperviseArgs { agents, of: elsewhere, detached, handover, probe, standby, guest } = args;
     if probe {
         session.check_start()?;
         check_readiness(&session.config, handover.map(|_| io::stdin())).map_err(Failure::failed)?;
         session.out.line(READINESS);
         return Ok(0);
     }
-    let options =
-        Options { config: session.config_file(), agents, elsewhere, detached, handover, ephemeral_dir: guest };
+    if let Some(supervisor) = standby
+        && !is_needed(&session.config.paths.state_dir, supervisor, io::stdin().as_fd())
+    {
+        return Ok(0);
+    }
+    let options = Options {
+        config: session.config_file(),
+        agents,
+        elsewhere,
+        detached,
+        handover,
+        is_standby: standby.is_some(),
+        ephemeral_dir: guest,
+    };
     let Session { config, out, .. } = session;
     supervise(config, &options, |report| out.value(&serde_json::json!(report))).map_err(|error| {
         let sentence = error.to_string();

@@ -58,7 +58,7 @@ enum ToolCommand {
         /// Name of the tool
         tool: String,
     },
-    /// List the versions that were pushed under a name
+    /// List the versions that a name stood for: the pushed ones, and those of the tools folder of the controller
     Log {
         /// Name of the tool
         tool: String,

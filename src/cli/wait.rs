@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use super::Session;
 use super::change::about;
 use super::exit::{self, Failure};
+use super::get::note_files;
 use super::graph;
 use super::job;
 use super::output::{note, to_value};
@@ -64,6 +65,7 @@ pub(super) fn run(session: &mut Session, args: &WaitArgs) -> Result<u8, Failure>
             note(&sentence);
         }
         if let End::Finished(task) | End::Expired(task) = end {
+            note_files(task);
             let exit = task.exit_code().map(|code| code.to_string()).unwrap_or_default();
             table.row([task.id(), task.outcome().unwrap_or(task.status()), &exit]);
             values.push(to_value(task.fields()));

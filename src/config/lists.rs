@@ -23,22 +23,8 @@ pub struct ListsSection {
     pub port: u16,
     /// The address that the server listens on.
     pub bind: IpAddr,
-    /// Secret that a worker must send.
-    pub secret: Option<Secret>,
-    /// Pause before a wrong secret is answered.
-    pub refusal_pause: Duration,
-    /// Maximum number of workers.
-    pub workers_max: usize,
-    /// Tasks of one list.
-    pub list_tasks_max: usize,
-    /// Seconds that the tasks of one list are expected to run.
-    pub list_seconds_max: u64,
-    /// Time that a task waits for others.
-    pub list_age_max: Duration,
-    /// Silence after which a worker is lost.
-    pub lost_after: Duration,
-    /// Bytes of one output of a task.
-    pub output_bytes_max: usize,
+    /// The decisions of the server.
+    pub server: ListServerSection,
     /// The folder for the outputs of running commands.
     pub work_dir: PathBuf,
     /// How long a worker tries to reach its first server.
@@ -51,21 +37,44 @@ pub struct ListsSection {
     pub straggler_grace: Duration,
 }
 
+/// How a server forms lists, and which workers it takes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListServerSection {
+    /// Tasks of one list: `LIST_TASKS_MAX`.
+    pub list_tasks_max: usize,
+    /// Seconds that its tasks are expected to run: `LIST_SECONDS_MAX`.
+    pub list_seconds_max: u64,
+    /// Time that a task waits for others: `LIST_AGE_MAX`.
+    pub list_age_max: Duration,
+    /// Silence after which a worker is lost: `LOST_AFTER`.
+    pub lost_after: Duration,
+    /// Bytes of one output: `OUTPUT_BYTES_MAX`.
+    pub output_bytes_max: usize,
+    /// Secret of the workers: `SECRET`.
+    pub secret: Option<Secret>,
+    /// Pause before a wrong secret is answered: `REFUSAL_PAUSE`.
+    pub refusal_pause: Duration,
+    /// Maximum number of connections: `WORKERS_MAX`.
+    pub workers_max: usize,
+}
+
 impl ListsSection {
     pub(super) fn read(reader: &mut Reader) -> Result<Self, ConfigError> {
         Ok(Self {
             dir: reader.path_or_none("lists.DIR")?,
             port: reader.port("lists.PORT")?,
             bind: reader.address("lists.BIND")?,
-            secret: reader.parsed("lists.SECRET", "\"\" or a text of up to 1024 bytes", secret)?,
-            refusal_pause: reader.millis("lists.REFUSAL_PAUSE", 0..=HOUR)?,
-            workers_max: reader.size("lists.WORKERS_MAX", 1..=100_000, "workers")?,
-            list_tasks_max: reader.size("lists.LIST_TASKS_MAX", 1..=10_000, "tasks")?,
-            list_seconds_max: reader.number("lists.LIST_SECONDS_MAX", 1..=365 * 86_400, "seconds")?,
-            list_age_max: reader.millis("lists.LIST_AGE_MAX", 0..=DAY)?,
-            // Workers report three times in it.
-            lost_after: reader.millis("lists.LOST_AFTER", 100..=DAY)?,
-            output_bytes_max: reader.size("lists.OUTPUT_BYTES_MAX", 1024..=OUTPUT_BYTES_MAX, "bytes")?,
+            server: ListServerSection {
+                secret: reader.parsed("lists.SECRET", "\"\" or a text of up to 1024 bytes", secret)?,
+                refusal_pause: reader.millis("lists.REFUSAL_PAUSE", 0..=HOUR)?,
+                workers_max: reader.size("lists.WORKERS_MAX", 1..=100_000, "workers")?,
+                list_tasks_max: reader.size("lists.LIST_TASKS_MAX", 1..=10_000, "tasks")?,
+                list_seconds_max: reader.number("lists.LIST_SECONDS_MAX", 1..=365 * 86_400, "seconds")?,
+                list_age_max: reader.millis("lists.LIST_AGE_MAX", 0..=DAY)?,
+                // Workers report three times in it.
+                lost_after: reader.millis("lists.LOST_AFTER", 100..=DAY)?,
+                output_bytes_max: reader.size("lists.OUTPUT_BYTES_MAX", 1024..=OUTPUT_BYTES_MAX, "bytes")?,
+            },
             work_dir: reader.path("lists.WORK_DIR")?,
             patience: reader.millis("lists.PATIENCE", 0..=DAY)?,
             // The first pause is 100 ms.

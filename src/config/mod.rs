@@ -37,7 +37,7 @@ pub use error::{ConfigError, Origin};
 pub use home::is_configured;
 pub use http::HttpSection;
 pub use layers::TOOL_VARIABLE_PREFIX;
-pub use lists::ListsSection;
+pub use lists::{ListServerSection, ListsSection};
 pub use log::{LogFormat, LogPart, LogPiece, LogSection};
 pub use network::{CurveClientFiles, CurveServerFiles, Exposure, LocalSocket, NetworkSection, Transport, is_loopback};
 pub use prompt::{PromptSection, Secret, is_secret};

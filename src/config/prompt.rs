@@ -99,6 +99,8 @@ pub struct PromptSection {
     pub lease: Duration,
     /// Bytes of each output that a worker may send; 0 takes no results.
     pub result_bytes_max: u64,
+    /// Time limit for a command of `--on-end` or `--on-fail`.
+    pub notice_timeout: Duration,
 }
 
 impl PromptSection {
@@ -123,6 +125,7 @@ impl PromptSection {
             losses_max: reader.count("prompt.LOSSES_MAX")?,
             lease: reader.millis("prompt.LEASE", 0..=DAY)?,
             result_bytes_max: reader.number("prompt.RESULT_BYTES_MAX", 0..=16 * GIB, "bytes")?,
+            notice_timeout: reader.millis("prompt.NOTICE_TIMEOUT", 1..=DAY)?,
         })
     }
 

@@ -61,7 +61,7 @@ fn open_prompts(config: &Config) -> Option<String> {
 
 fn open_lists(config: &Config) -> Option<String> {
     let lists = &config.lists;
-    let is_guarded = lists.secret.is_some() || config.controller.allow_insecure;
+    let is_guarded = lists.server.secret.is_some() || config.controller.allow_insecure;
     (!is_loopback(lists.bind) && !is_guarded).then(|| {
         format!(
             "lists.BIND is {}, which other machines can reach, and any client that reaches the port can take tasks and report \

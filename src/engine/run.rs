@@ -28,6 +28,15 @@ pub enum Signal {
     Kill,
 }
 
+/// Why the program or command of a task was not started.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StartFailure {
+    /// This one cannot be started, for this reason: the same would happen everywhere.
+    Task(String),
+    /// Nothing can be started here, for this reason: another worker may succeed.
+    Worker(String),
+}
+
 /// The time that a run gets to end.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Terms {

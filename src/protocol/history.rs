@@ -34,6 +34,7 @@ fn write_past(past: &PastRound, out: &mut ObjectWriter<'_>) {
 /// Writes the agent of a run, and the times of its phases.
 pub(super) fn write_run(run: &Assignment, out: &mut ObjectWriter<'_>) {
     out.text(words::AGENT_ID, run.agent.as_str());
+    out.maybe_text(words::AGENT_IP, run.host.map(|host| host.to_string()));
     out.literal(words::DISPATCH_TIME, run.dispatched_at);
     result::write_times(run.times, out);
 }
@@ -102,7 +103,8 @@ impl Log {
 
     fn start(&mut self, run: &Assignment) {
         let PhaseTimes { prepare, run: running, .. } = run.times;
-        self.line(run.dispatched_at, &format!("DISPATCHED: to agent {}", run.agent));
+        let host = run.host.map_or_else(String::new, |host| format!(" on {host}"));
+        self.line(run.dispatched_at, &format!("DISPATCHED: to agent {}{host}", run.agent));
         for (at, phase) in [(prepare, Phase::Preparing), (running, Phase::Running)] {
             if let Some(at) = at {
                 self.line(at, words::phase(phase));
@@ -112,7 +114,11 @@ impl Log {
 
     fn end(&mut self, run: &Assignment, result: Option<&RunResult>) {
         match (run.times.end, result) {
-            (Some(at), Some(result)) => self.line(at, &format!("ENDED: {}", exit(result))),
+            (Some(at), Some(result)) => {
+                self.line(at, &format!("ENDED: {}", exit(result)));
+                let files = result.files.iter().flat_map(|files| [&files.note, &files.idle]);
+                files.filter(|said| !said.is_empty()).for_each(|said| self.line(at, &format!("its files: {said}")));
+            }
             (Some(at), None) => self.line(at, words::phase(Phase::Ended)),
             (None, _) => {}
         }
@@ -153,7 +159,7 @@ pub fn why(record: &TaskRecord, holdup: Option<&Holdup>) -> String {
                 None => format!("it ended as {}", words::outcome(*outcome)),
             },
         },
-        (TaskState::Dispatched(run), None) if run.is_ahead => match &record.kill {
+        (TaskState::Dispatched(run), None) if run.ahead.is_some() => match &record.kill {
             Some(kill) => format!("agent {} has it in a list and is told not to start it: {}", run.agent, kill.cause),
             None => format!(
                 "agent {} has it in a list of short tasks, and starts it when those before it have ended; if that takes \
@@ -178,13 +184,26 @@ pub fn why(record: &TaskRecord, holdup: Option<&Holdup>) -> String {
     }
 }
 
+/// That the agent of the last run has another version of the tool than the one that the task has pinned.
+pub(super) fn own_version(record: &TaskRecord, own: ToolDigest) -> String {
+    let agent = record.last_run().map_or("", |run| run.agent.as_str());
+    let pin = record.pin.map(|pin| format!(", which goes before version {} of the controller", pin.short()));
+    format!(
+        "; AGENT_TOOLS_DIR of agent {agent} has version {} of tool {}{}",
+        own.short(),
+        record.tool,
+        pin.unwrap_or_default()
+    )
+}
+
 /// Why some agents do not get the task.
 fn full_disk(record: &TaskRecord) -> String {
     let Some(last) = record.full_rounds().next() else { return String::new() };
     let needs = record.needs();
     let agents: Vec<_> = needs.avoided.iter().map(AgentId::as_str).collect();
     let why = last.result.as_ref().map_or("its disk is full", |result| result.error.as_str());
-    format!("; it has been with {} and does not go there again: {why}", agents.join(", "))
+    let until = record.disk_trial().unwrap_or(last.at);
+    format!("; it has been with {} and does not go there again before {until}: {why}", agents.join(", "))
 }
 
 fn lease(record: &TaskRecord, until: Wall) -> String {
@@ -258,7 +277,7 @@ fn waits(record: &TaskRecord, holdup: &Holdup) -> String {
         }
         Holdup::Gate(gate, GateVerdict::Open) => format!("its gate {gate} is open; it starts at once"),
         Holdup::Lease(until) => lease(record, *until),
-        Holdup::DiskFull => "no other agent here may run it".to_owned(),
+        Holdup::DiskFull(drained) => no_other(drained),
         Holdup::NoSuchAgent if needs.tags.is_empty() => "no agent exists that may run it".to_owned(),
         Holdup::NoSuchAgent => format!("no agent has the tags {} that it requires", needs.tags),
         Holdup::NoFiles => {
@@ -305,6 +324,18 @@ fn incapable(needs: &Requirements, what: &str, can: &str, word: &str) -> String 
     let tags = if needs.tags.is_empty() { String::new() } else { format!(" with the tags {}", needs.tags) };
     format!(
         "{what}, and no agent here{tags} {can}: their heartbeats have no {word}; upgrade them, or start an agent of this version"
+    )
+}
+
+/// The disks of the agents that take tasks are full.
+fn no_other(drained: &[AgentId]) -> String {
+    if drained.is_empty() {
+        return "no other agent here may run it".to_owned();
+    }
+    let agents: Vec<_> = drained.iter().map(AgentId::as_str).collect();
+    let (named, listed) = (agents.join(", "), agents.join(" "));
+    format!(
+        "the other agents that could run it are drained: {named}; `llts drain {listed} --undo` gives them tasks again"
     )
 }
 

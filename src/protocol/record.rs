@@ -10,7 +10,7 @@ use super::json::{self, FieldLimits, ObjectWriter};
 use super::rules::Rules;
 use super::{address, history, policy, relations, result, task_files, words};
 use crate::types::{
-    Acknowledgement, AgentId, Assignment, Counts, Fields, Kill, KillCause, Lease, Outcome, PastRound, Phase,
+    Acknowledgement, AgentId, Assignment, Counts, Fields, Kill, KillCause, Lease, ListPlace, Outcome, PastRound, Phase,
     PhaseTimes, Policy, Relations, Round, RunResult, Session, TaskId, TaskRecord, TaskState, ToolName, Wall,
 };
 
@@ -121,8 +121,9 @@ fn write_state(record: &TaskRecord, writer: &mut ObjectWriter<'_>) {
     }
     if let Some(run) = record.last_run() {
         history::write_run(run, writer);
-        if run.is_ahead {
-            writer.literal(words::AHEAD, true);
+        if let Some(ListPlace { list, place }) = run.ahead.as_deref() {
+            writer.literal(words::LIST, list);
+            writer.literal(words::AHEAD, place);
         }
     }
     if let Some(lease) = record.lease() {
@@ -211,6 +212,7 @@ fn decode_parts(row: &Row, rules: &Rules) -> Result<TaskRecord, &'static str> {
         held: state.0.moment(words::HELD_TIME),
         acknowledgement: state.acknowledgement(),
         past: state.past()?,
+        disks_trusted: Wall::default(),
         state: state.state(words::phase_of(&row.status).ok_or("status")?)?,
     })
 }
@@ -327,8 +329,14 @@ impl State {
             batch_delay: Duration::ZERO,
             times,
             lease: self.lease().map(Box::new),
-            is_ahead: self.0.get(words::AHEAD).is_some(),
+            ahead: self.place_ahead().map(Box::new),
+            host: self.0.text(words::AGENT_IP).and_then(|host| host.parse().ok()),
         }))
+    }
+
+    fn place_ahead(&self) -> Option<ListPlace> {
+        let place = u32::try_from(self.0.count(words::AHEAD)?).ok()?;
+        Some(ListPlace { list: self.0.count(words::LIST)?, place })
     }
 
     fn lease(&self) -> Option<Lease> {
@@ -379,6 +387,7 @@ mod tests {
             result,
         };
         TaskRecord {
+            disks_trusted: Wall::default(),
             pin: Some(crate::types::ToolDigest::new([7; 32])),
             files: task_files::stored(&submitted),
             id: TaskId::new(Wall::from_micros(1_795_239_916_024_113), [7; 5]),
@@ -417,7 +426,8 @@ mod tests {
             batch_delay: Duration::ZERO,
             times,
             lease: None,
-            is_ahead: false,
+            ahead: None,
+            host: Some(std::net::Ipv4Addr::new(192, 0, 2, 1).into()),
         })
     }
 
@@ -452,10 +462,35 @@ mod tests {
                     name: FileName::new("out/a.mp4").unwrap(),
                     digest: crate::types::ToolDigest::new([8; 32]),
                     bytes: 3,
+                    is_executable: true,
                 }],
                 note: "b.mp4 was not kept".to_owned(),
+                idle: "no file matches".to_owned(),
             })),
         })
+    }
+
+    /// The submitted fields hold the files, so nothing else may change them on the way.
+    #[test]
+    fn the_files_of_a_task_read_back_as_themselves() {
+        let digest = "ab".repeat(32);
+        let inputs = format!(r#"{{"sub/a b": "{digest}+x", "\u00e4\"": "{digest}"}}"#);
+        let fields = Fields::new().with(words::IN, inputs.as_str()).with(words::OUT, r#"["*.mp4", "out/**"]"#);
+        let old = record(TaskState::Waiting { not_before: None });
+        let files = task_files::read(&fields).unwrap();
+        let mut submitted = old.submitted.to_string();
+        for word in [words::IN, words::OUT] {
+            let text = serde_json::to_string(fields.text(word).unwrap()).unwrap();
+            submitted = format!("{submitted},\"{word}\":{text}");
+        }
+        let policy = task_files::require(Arc::clone(&old.policy), files.as_ref());
+        let old = TaskRecord { submitted: submitted.into(), files: files.clone(), policy, ..old };
+        let read = decode(&encode(&old), &rules()).unwrap();
+        assert_eq!(read.files, files);
+        let inputs: Vec<_> = files.iter().flat_map(|files| &files.inputs).collect();
+        assert_eq!(inputs.iter().map(|input| input.name.as_str()).collect::<Vec<_>>(), ["sub/a b", "\u{e4}\""]);
+        assert_eq!(inputs.iter().map(|input| input.is_executable).collect::<Vec<_>>(), [true, false]);
+        assert_eq!(read, old);
     }
 
     #[test]
@@ -466,7 +501,10 @@ mod tests {
             TaskState::Waiting { not_before: Some(at) },
             TaskState::Dispatched(assignment()),
             TaskState::Dispatched(leased()),
-            TaskState::Dispatched(Box::new(Assignment { is_ahead: true, ..*assignment() })),
+            TaskState::Dispatched(Box::new(Assignment {
+                ahead: Some(Box::new(ListPlace { list: 7, place: 2 })),
+                ..*assignment()
+            })),
             TaskState::Preparing(assignment()),
             TaskState::Running(assignment()),
             TaskState::Ended { assignment: assignment(), result: Some(result()) },

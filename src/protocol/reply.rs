@@ -18,7 +18,7 @@ use super::requests::tool::{self, ToolLogRow, ToolPart, ToolView};
 use super::requests::{explain, gate, graph, job, list, query, report, submit};
 use super::words;
 use crate::types::{
-    GateView, GraphId, GraphView, Holdup, JobView, Phase, Round, StepContext, StepView, TaskId, TaskRecord,
+    GateView, GraphId, GraphView, Holdup, JobView, Phase, Round, StepContext, StepView, TaskId, TaskRecord, ToolDigest,
 };
 
 /// One answer. Each request gets exactly one.
@@ -92,6 +92,8 @@ pub enum Reply {
         record: Box<TaskRecord>,
         /// The cause of the delay, if it waits.
         holdup: Option<Holdup>,
+        /// The version of its tool that its agent has itself, and that goes before the pinned one.
+        own: Option<ToolDigest>,
     },
     /// A part of an output.
     Output(Box<OutputPart>),
@@ -225,7 +227,7 @@ fn write_body(reply: &Reply, page_bytes: PageBytes, writer: &mut ObjectWriter<'_
         Reply::ToolLog(rows) => tool::write_log(rows, writer),
         Reply::Concerned { count, warning } => job::write_concerned(*count, warning.as_deref(), writer),
         Reply::Task { record, matches } => query::write(record, *matches, writer),
-        Reply::Explained { record, holdup } => explain::write(record, holdup.as_ref(), writer),
+        Reply::Explained { record, holdup, own } => explain::write(record, holdup.as_ref(), *own, writer),
         Reply::Output(part) => logs::write(part, writer),
         Reply::History(answer) => history::write(answer, page_bytes, writer),
         Reply::Wanted(wanted) => wanted.write(writer),

@@ -4,6 +4,7 @@
 //! fields that a filter can match, and the names that a submitter cannot use (HAZARDS row W12).
 
 mod end;
+mod filter;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -11,11 +12,10 @@ use std::collections::BTreeMap;
 use super::json::{self, ObjectWriter};
 use super::task_files::kept_text;
 use super::words;
-use crate::types::{
-    Acknowledgement, ExitCode, Fields, JobName, KillCause, Outcome, Scalar, TaskId, TaskRecord, TaskState, Wall,
-};
+use crate::types::{Acknowledgement, ExitCode, Fields, KillCause, Outcome, Scalar, TaskRecord, TaskState, Wall};
 
 pub(super) use end::write_end;
+pub use filter::Filter;
 
 /// Writes the known data of a task into an open object, its id and its phase first.
 pub fn write(record: &TaskRecord, out: &mut ObjectWriter<'_>) {
@@ -80,83 +80,6 @@ pub fn is_submitted_as(record: &TaskRecord, fields: &Fields) -> bool {
     stored.is_ok_and(|stored| members(&stored) == members(fields))
 }
 
-/// The fields by which tasks are selected: all must be equal in type and value (document, section 2.3).
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Filter {
-    fields: Vec<FilterField>,
-}
-
-#[derive(Clone, Debug, PartialEq)]
-struct FilterField {
-    name: String,
-    value: Scalar,
-    /// The field as a member of canonical JSON, for comparison with the submitted fields.
-    member: String,
-}
-
-impl Filter {
-    /// A filter with all these fields.
-    #[must_use]
-    pub fn new(fields: &Fields) -> Self {
-        let wanted = |(name, value): (&str, &Scalar)| FilterField {
-            name: name.to_owned(),
-            value: value.clone(),
-            member: json::members(&Fields::new().with(name, value.clone())),
-        };
-        Self { fields: fields.iter().map(wanted).collect() }
-    }
-
-    /// Whether every task matches.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.fields.is_empty()
-    }
-
-    /// The only id that can match: `None` when the filter has no id, `Some(None)` when it has one that no task can have.
-    #[must_use]
-    pub fn task_id(&self) -> Option<Option<TaskId>> {
-        let wanted = self.fields.iter().find(|wanted| wanted.name == words::TASK_ID)?;
-        Some(wanted.value.as_text().and_then(|text| text.parse().ok()))
-    }
-
-    /// The id or given id that a match must have, for people: as it was sent.
-    #[must_use]
-    pub fn shown_id(&self) -> String {
-        let named = |name| self.fields.iter().find(|wanted| wanted.name == name);
-        let wanted = named(words::TASK_ID).or_else(|| named(words::GIVEN_ID));
-        wanted.map(|wanted| wanted.value.to_string()).unwrap_or_default()
-    }
-
-    /// The given id that a match must have, as JSON.
-    #[must_use]
-    pub fn given_id(&self) -> Option<&str> {
-        let wanted = self.fields.iter().find(|wanted| wanted.name == words::GIVEN_ID)?;
-        json::value_of(&wanted.member)
-    }
-
-    /// Whether a match must belong to a job.
-    #[must_use]
-    pub fn has_job(&self) -> bool {
-        self.fields.iter().any(|wanted| wanted.name == words::JOB)
-    }
-
-    /// The job that a match must belong to; `None` for a name that no job can have.
-    #[must_use]
-    pub fn job(&self) -> Option<JobName> {
-        let wanted = self.fields.iter().find(|wanted| wanted.name == words::JOB)?;
-        JobName::new(wanted.value.as_text()?).ok()
-    }
-
-    /// Whether this task matches.
-    #[must_use]
-    pub fn matches(&self, record: &TaskRecord) -> bool {
-        self.fields.iter().all(|wanted| match FIELDS.iter().find(|(name, _)| *name == wanted.name) {
-            Some((_, value)) => value(record).is_some_and(|value| value.equals(&wanted.value)),
-            None => json::has_member(&record.submitted, &wanted.member),
-        })
-    }
-}
-
 type Field = (&'static str, fn(&TaskRecord) -> Option<Value<'_>>);
 
 enum Value<'a> {
@@ -196,7 +119,7 @@ impl Value<'_> {
 /// The number of [`FIELDS`] before the submitted ones: the id comes first so that a SUB can subscribe to one task.
 const HEAD_FIELDS: usize = 2;
 
-const FIELDS: [Field; 36] = [
+const FIELDS: [Field; 38] = [
     (words::TASK_ID, |task| Some(Value::Text(task.id.to_string().into()))),
     (words::STATUS, |task| Some(text(words::phase(task.shown_phase())))),
     (words::ROUND, |task| Some(Value::Integer(task.round.0.into()))),
@@ -204,6 +127,7 @@ const FIELDS: [Field; 36] = [
     (words::TOOL_DIGEST, |task| task.pin.map(|pin| Value::Text(pin.to_string().into()))),
     (words::SUBMIT_TIME, |task| Some(Value::Moment(task.submitted_at))),
     (words::AGENT_ID, |task| task.last_run().map(|run| text(run.agent.as_str()))),
+    (words::AGENT_IP, |task| task.last_run().and_then(|run| run.host).map(|host| Value::Text(host.to_string().into()))),
     (words::DISPATCH_TIME, |task| task.last_run().map(|run| Value::Moment(run.dispatched_at))),
     (words::PREPARE_TIME, |task| task.last_run()?.times.prepare.map(Value::Moment)),
     (words::RUN_TIME, |task| task.last_run()?.times.run.map(Value::Moment)),
@@ -233,6 +157,7 @@ const FIELDS: [Field; 36] = [
     (words::STDERR_BYTES, |task| Some(count(task.result()?.output_bytes?.stderr))),
     (words::OUT_FILES, |task| Some(Value::Text(kept_text(task.result()?.files.as_ref()?).into()))),
     (words::OUT_NOTE, |task| task.result()?.files.as_ref()?.said().map(text)),
+    (words::OUT_IDLE, |task| Some(&*task.result()?.files.as_ref()?.idle).filter(|idle| !idle.is_empty()).map(text)),
     (words::CPU_SECONDS, |task| task.result().map(|result| Value::Decimal(result.cpu_seconds))),
     (words::MAX_RSS_KB, |task| task.result().map(|result| count(result.max_rss_kib))),
     (words::REAPED, |task| task.result().map(|result| Value::Integer(result.reaped.into()))),

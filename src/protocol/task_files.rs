@@ -4,8 +4,9 @@
 //! |---|---|
 //! | `__IN__` | the files that a run finds in the folder in which it starts: an object of SHA-256 by name, with `+x` behind it for an executable file, as JSON in a text |
 //! | `__OUT__` | the files that are kept when a run has ended: an array of glob patterns, as JSON in a text |
-//! | `__OUT_FILES__` | of a result: the kept files, an object of objects with `sha256` and `bytes` by name, as JSON in a text |
+//! | `__OUT_FILES__` | of a result: the kept files, an object of objects with `sha256` and `bytes` by name, and `executable` true for an executable file, as JSON in a text |
 //! | `__OUT_NOTE__` | of a result: which other files match, and why they are not kept |
+//! | `__OUT_IDLE__` | of a result: which patterns match no file that the run has made or changed |
 
 use std::fmt;
 use std::sync::Arc;
@@ -26,6 +27,9 @@ pub(super) const WORDS: [&str; 2] = [words::IN, words::OUT];
 
 /// Stands behind the digest of an executable file.
 const EXECUTABLE: &str = "+x";
+
+/// The key of an executable kept file, beside its digest. Others do not have it.
+const EXECUTABLE_KEY: &str = "executable";
 
 /// An object of texts in which a name may stand twice.
 struct Pairs(Vec<(String, String)>);
@@ -152,7 +156,11 @@ pub fn outputs_text(patterns: &[FilePattern]) -> String {
 /// The value of `__OUT_FILES__`.
 pub(super) fn kept_text(kept: &KeptFiles) -> String {
     let entry = |file: &KeptFile| {
-        (file.name.as_str().to_owned(), json!({ "sha256": file.digest.to_string(), "bytes": file.bytes }))
+        let mut value = json!({ "sha256": file.digest.to_string(), "bytes": file.bytes });
+        if file.is_executable {
+            value[EXECUTABLE_KEY] = true.into();
+        }
+        (file.name.as_str().to_owned(), value)
     };
     Value::Object(kept.files.iter().map(entry).collect()).to_string()
 }
@@ -162,6 +170,9 @@ pub(super) fn write_kept(kept: &KeptFiles, writer: &mut ObjectWriter<'_>) {
     writer.text(words::OUT_FILES, &kept_text(kept));
     if !kept.note.is_empty() {
         writer.text(words::OUT_NOTE, &kept.note);
+    }
+    if !kept.idle.is_empty() {
+        writer.text(words::OUT_IDLE, &kept.idle);
     }
 }
 
@@ -174,7 +185,9 @@ pub(super) fn read_kept(fields: &Fields) -> Result<Option<Box<KeptFiles>>, Refus
     let files = value.as_text().and_then(kept_files);
     let wanted = "a JSON object of objects with sha256 and bytes by name, in a text";
     let files = files.ok_or_else(|| bad(words::OUT_FILES, value, wanted))?;
-    let mut kept = KeptFiles { files, note: String::new() };
+    let mut kept = KeptFiles { files, ..KeptFiles::default() };
+    let idle = fields.text(words::OUT_IDLE).unwrap_or_default();
+    idle.get(..idle.len().min(KeptFiles::NOTE_BYTES_MAX)).unwrap_or_default().clone_into(&mut kept.idle);
     if let Some(note) = fields.text(words::OUT_NOTE) {
         kept.add_note(note);
     }
@@ -187,7 +200,8 @@ pub fn kept_files(text: &str) -> Option<Vec<KeptFile>> {
     let entries: Map<String, Value> = serde_json::from_str(text).ok()?;
     let entry = |(name, value): (String, Value)| {
         let digest = value.get("sha256")?.as_str()?.parse().ok()?;
-        Some(KeptFile { name: FileName::new(&name).ok()?, digest, bytes: value.get("bytes")?.as_u64()? })
+        let is_executable = value.get(EXECUTABLE_KEY).and_then(Value::as_bool).unwrap_or_default();
+        Some(KeptFile { name: FileName::new(&name).ok()?, digest, bytes: value.get("bytes")?.as_u64()?, is_executable })
     };
     let files: Vec<KeptFile> = entries.into_iter().map(entry).collect::<Option<_>>()?;
     let names = files.iter().map(|file| file.name.as_str().len()).sum::<usize>();
@@ -263,13 +277,19 @@ mod tests {
             name: FileName::new(name).unwrap(),
             digest: digest().parse().unwrap(),
             bytes,
+            is_executable: bytes > 0,
         };
-        let kept = KeptFiles { files: vec![file("a \"x\"", 0), file("b/c", u64::MAX)], note: "too large".to_owned() };
+        let kept = KeptFiles {
+            files: vec![file("a \"x\"", 0), file("b/c", u64::MAX)],
+            note: "too large".to_owned(),
+            idle: "none".to_owned(),
+        };
         let fields = Fields::new().with("__OUT_FILES__", kept_text(&kept)).with("__OUT_NOTE__", "too large");
+        let fields = fields.with("__OUT_IDLE__", "none");
         assert_eq!(read_kept(&fields), Ok(Some(Box::new(kept))));
         assert_eq!(read_kept(&Fields::new()), Ok(None));
         let many = (0..=KeptFiles::FILES_MAX).map(|number| file(&number.to_string(), 1)).collect();
-        assert_eq!(kept_files(&kept_text(&KeptFiles { files: many, note: String::new() })), None);
+        assert_eq!(kept_files(&kept_text(&KeptFiles { files: many, ..KeptFiles::default() })), None);
         assert_eq!(kept_files(r#"{"../a":{"sha256":"ab","bytes":1}}"#), None);
     }
 }

@@ -12,6 +12,7 @@ mod guard_keeper;
 mod inputs;
 mod keep;
 mod leftovers;
+mod own_tools;
 mod preparation;
 mod runner;
 mod serving;

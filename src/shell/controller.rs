@@ -67,10 +67,11 @@ pub fn run(config: &Config, handover: Option<i32>) -> Result<(), ControllerError
     // This comes before any thread is started, so that all of them leave these signals to the loop.
     let mut signals = Signals::install(&[Signal::SIGTERM, Signal::SIGINT, RETIRE])?;
     trust::check(config, Part::Controller)?;
-    let (lock, before) = succession::begin(&config.paths.state_dir, handover)?;
+    let (lock, mut before) = succession::begin(&config.paths.state_dir, handover)?;
     let mut store = Store::open(&config.paths.state_dir, config.controller.durability)?;
     let descriptors = super::limits::raise_descriptor_limit()?;
     let watchable = publish::prefix(kind::TASK_STATUS);
+    let http_before = before.take_http();
     let ports = transport::bind(config, watchable, descriptors, before)?;
     let rules = settings::rules(config, &[ports.requests(), ports.broadcasts()]);
     let mut pusher = Pusher::start(settings::push(config, &rules), transport::push_keys(config)?)?;
@@ -86,7 +87,7 @@ pub fn run(config: &Config, handover: Option<i32>) -> Result<(), ControllerError
     let prompts = config.prompt.hosted.then(|| HostedMaster::start(config)).transpose()?;
     // What only a scrape shows is measured only where there can be one.
     let metrics = config.http.enabled.then(|| Arc::new(Metrics::new(&pusher.measure())));
-    let http = metrics.as_ref().map(|metrics| Http::start(config, rules.limits, metrics)).transpose()?;
+    let http = metrics.as_ref().map(|metrics| Http::start(config, rules.limits, metrics, http_before)).transpose()?;
     let here = std::env::current_dir()?;
     let lists = config.lists.dir.as_ref().map(|dir| HostedLists::start(config, dir, &here)).transpose()?;
     let pool = config.tdf.pool.as_ref().map(|pool| HostedPool::start(config, pool)).transpose()?;

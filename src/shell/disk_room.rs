@@ -1,10 +1,17 @@
-//! Whether the end of an output may be missing because the disk is full.
+//! Whether a disk is full: before an output is believed, and as the cause of an error.
 
+use std::error::Error;
 use std::io;
 use std::path::Path;
 
 /// With less free space than this the disk counts as full: few commands notice that their last output was not written.
 const ROOM_BYTES_MIN: u64 = 64 << 10;
+
+/// Whether an error comes from a disk without room, or from a quota.
+pub(super) fn is_full(error: &(dyn Error + 'static)) -> bool {
+    let full = |error: &io::Error| matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded);
+    error.downcast_ref::<io::Error>().is_some_and(full) || error.source().is_some_and(is_full)
+}
 
 /// Checks the free space: an output that was truncated by a full disk looks like any other.
 ///
@@ -20,4 +27,21 @@ pub(super) fn check_room(folder: &Path) -> io::Result<()> {
         return Err(io::Error::new(io::ErrorKind::StorageFull, problem));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::io::Errno;
+
+    use super::*;
+
+    #[test]
+    fn a_full_disk_and_a_quota_are_found_behind_other_errors() {
+        #[derive(Debug, thiserror::Error)]
+        #[error("outer")]
+        struct Outer(#[source] io::Error);
+        let full = |errno: Errno| is_full(&Outer(errno.into())) && is_full(&io::Error::from(errno));
+        assert!(full(Errno::NOSPC) && full(Errno::DQUOT));
+        assert!(!is_full(&Outer(Errno::ACCESS.into())));
+    }
 }

@@ -7,7 +7,8 @@ use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::Path;
 
 use super::archives::{INCOMING, folder_identity};
-use super::file_copy::copy_to;
+use super::draft::Draft;
+use super::file_copy::copy_into;
 use crate::protocol::requests::file::FilePut;
 use crate::protocol::requests::tool::PutAnswer;
 use crate::types::ToolDigest;
@@ -93,7 +94,9 @@ fn is_same_folder(store: &Path, identity: &str) -> bool {
 /// Puts a complete copy where the parts of the file would be.
 fn place(file: &File, digest: &ToolDigest, store: &Path) -> io::Result<()> {
     let incoming = store.join(INCOMING);
-    let draft = incoming.join(format!("{digest}.{:016x}", rand::random::<u64>()));
-    let placed = copy_to(file, &draft).and_then(|()| fs::rename(&draft, incoming.join(digest.to_string())));
-    placed.inspect_err(|_| drop(fs::remove_file(&draft)))
+    let draft = Draft::new(&incoming, &digest.to_string())?;
+    copy_into(file, draft.file())?;
+    // Otherwise the controller, which syncs it at the end, would have others wait for that.
+    draft.file().sync_data()?;
+    draft.publish(&incoming.join(digest.to_string()))
 }

@@ -307,10 +307,11 @@ impl PromptMaster {
                 }
                 Effect::Scan => self.scan(now),
                 Effect::NoteFails(file, fails) => self.fails.note(&file, fails),
-                Effect::NoteRun(file, run) => self.notes.note_run(&file, &run),
+                Effect::NoteRun(file, run, away) => self.notes.note_run(&file, &run, away),
+                Effect::NoteLosses(file, losses) => self.notes.note_losses(&file, losses),
                 Effect::NoteGate(gate, until) => self.notes.note_gate(&gate, until),
                 Effect::NotePause(reason) => self.notes.note_pause(reason.as_deref()),
-                Effect::NoteCost(sum) => self.notes.note_cost(sum),
+                Effect::NoteCost(sum, usual) => self.notes.note_cost(sum, usual),
                 Effect::NoteCostMax(max) => self.notes.note_cost_max(max),
                 Effect::StorePart(part) => {
                     if let Err(reason) = self.incoming.store(&part) {

@@ -1,7 +1,8 @@
 //! The finished prompts below a root, with what their runs have left beside them, and another try for those that failed. Works on
 //! the folders alone, with or without a running master, which notices a file that waits again at once.
 
-use std::collections::BTreeSet;
+use std::cell::LazyCell;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{self, BufRead as _, BufReader};
@@ -11,7 +12,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use super::prompt_create::{FOLDERS, TASKS};
-use super::prompt_results::read_json;
+use super::prompt_results::{JSON, read_json};
 use super::prompt_status::list;
 use super::rename::rename_new;
 use crate::engine::master::{FileName, REASON_ENDING, TIME_UP, prompts_among};
@@ -30,6 +31,8 @@ pub struct Outcome {
     pub run: Option<Value>,
     /// The folder that it is in.
     folder: PathBuf,
+    /// The name of its results, which a worker has changed if it cannot be part of a file name.
+    results: FileName,
 }
 
 impl Outcome {
@@ -73,7 +76,7 @@ impl Outcome {
     }
 
     fn beside(&self, ending: &str) -> PathBuf {
-        self.folder.join(self.name.with_ending(ending).as_os_str())
+        self.folder.join(self.results.with_ending(ending).as_os_str())
     }
 }
 
@@ -96,14 +99,36 @@ pub fn outcomes(root: &Path) -> io::Result<Vec<Outcome>> {
     let [_, _, done, mut failed] = prompts_among(&folders);
     failed.extend(odd);
     let mut found = Vec::new();
-    for (is_failed, names, folder) in [(false, done, tasks.join(FOLDERS[2])), (true, failed, tasks.join(FOLDERS[3]))] {
+    for (is_failed, names, at) in [(false, done, 2), (true, failed, 3)] {
+        let folder = tasks.join(FOLDERS[at]);
+        let renamed = LazyCell::new(|| renamed_results(&folders[at], &folder));
         found.extend(names.into_iter().map(|name| {
-            let run = read_json(&folder.join(name.with_ending("json").as_os_str()));
-            Outcome { name, is_failed, run, folder: folder.clone() }
+            let run = read_json(&folder.join(name.with_ending(JSON).as_os_str()));
+            let (results, run) = match run {
+                None => name.as_text().and_then(|text| renamed.get(text)).cloned().unzip(),
+                run => (None, run),
+            };
+            Outcome { results: results.unwrap_or_else(|| name.clone()), name, is_failed, run, folder: folder.clone() }
         }));
     }
     found.sort_by(|one, other| one.name.cmp(&other.name));
     Ok(found)
+}
+
+/// The results beside which there is no prompt of their name, by the name of the prompt that they are of; of several, the last ones.
+fn renamed_results(names: &BTreeSet<FileName>, folder: &Path) -> BTreeMap<String, (FileName, Value)> {
+    let mut found: BTreeMap<String, (FileName, Value)> = BTreeMap::new();
+    for name in names {
+        let stem = name.as_text().and_then(|name| name.strip_suffix(JSON)?.strip_suffix('.')).map(FileName::from);
+        let Some(stem) = stem.filter(|stem| !names.contains(stem)) else { continue };
+        let Some(run) = read_json(&folder.join(name.as_os_str())) else { continue };
+        let Some(file) = run["file"].as_str().filter(|file| stem.as_text() != Some(file)) else { continue };
+        let start = |run: &Value| run["start"].as_f64().unwrap_or_default();
+        if found.get(file).is_none_or(|(_, other)| start(other) < start(&run)) {
+            found.insert(file.to_owned(), (stem, run.clone()));
+        }
+    }
+    found
 }
 
 /// The entries that are no files, such as links and folders, which have failed for that reason.
@@ -162,6 +187,29 @@ mod tests {
         assert!(failed.join("a.txt.out").exists());
         assert_eq!(outcomes(root.path()).unwrap().len(), 2);
         assert!(retry(root.path(), &"a.txt".into()).is_err());
+    }
+
+    #[test]
+    fn results_that_a_worker_has_stored_under_another_name_are_those_of_their_prompt() {
+        let root = tempfile::tempdir().unwrap();
+        let done = root.path().join(".tasks/done");
+        fs::create_dir_all(&done).unwrap();
+        let json =
+            |start: u8| format!("{{\"outcome\":\"done\",\"worker\":\"w\",\"file\":\"a\\nb\",\"start\":{start}}}");
+        for (name, text) in [
+            ("a\nb", "prompt"),
+            ("task_1.json", &*json(1)),
+            ("task_1.out", "old"),
+            ("task_2.json", &*json(2)),
+            ("task_2.out", "new"),
+            ("none", "prompt"),
+        ] {
+            fs::write(done.join(name), text).unwrap();
+        }
+        let found = outcomes(root.path()).unwrap();
+        let outputs: Vec<_> = found.iter().map(|outcome| outcome.output("out").unwrap()).collect();
+        assert_eq!(outputs, [Some("new".to_owned()), None]);
+        assert_eq!(found.iter().map(|outcome| outcome.name.to_string()).collect::<Vec<_>>(), ["a\nb", "none"]);
     }
 
     #[test]

@@ -36,7 +36,7 @@ const NAMES_MAX: u32 = 10_000;
 
 /// The outputs of a run. The JSON file comes last: if it exists, the outputs do too.
 const OUTPUTS: [&str; 2] = ["out", "err"];
-const JSON: &str = "json";
+pub(super) const JSON: &str = "json";
 const ENDINGS: [&str; 3] = ["out", "err", JSON];
 
 /// Bytes of a JSON file that are read: a command line may be long.
@@ -45,6 +45,9 @@ const JSON_BYTES_MAX: u64 = 8 << 20;
 /// Members that only a JSON file of ours has.
 const OUTCOME: &str = "outcome";
 const WORKER: &str = "worker";
+
+/// The member with the label of the run.
+pub(super) const RUN: &str = "run";
 
 /// The folder for the output of runs without results, beside the folders of prompts.
 pub(super) const ATTEMPTS: &str = "attempts";
@@ -59,6 +62,8 @@ pub(in crate::shell) struct Results {
     pub(super) name: String,
     /// The master's name for it.
     pub(super) said: Option<String>,
+    /// The label of the run.
+    pub(super) run: String,
     /// `done` or `failed`: the name of the folder.
     pub(super) outcome: &'static str,
     /// Whether the prompt's file may be there already.
@@ -124,6 +129,7 @@ impl Results {
             "end": self.end.unix_seconds(),
             "seconds": self.end.since(self.start).as_secs_f64(),
             WORKER: self.worker,
+            RUN: self.run,
             "command": self.command,
         });
         if let Some(branch) = &self.branch {
@@ -319,25 +325,33 @@ fn open(path: &Path) -> io::Result<File> {
     File::options().read(true).custom_flags(flags).open(path)
 }
 
+/// Opens an output. Its command may have put anything in its place.
+///
+/// # Errors
+/// The error of the system; or when it is no regular file.
+pub(super) fn open_output(path: &Path) -> io::Result<File> {
+    let file = open(path)?;
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
+    }
+    Ok(file)
+}
+
 /// A part of an output from this position, and whether the file ends with it.
 ///
 /// # Errors
 /// The error of the system; or when it is no regular file.
 pub(super) fn read_output(path: &Path, offset: u64) -> io::Result<(Vec<u8>, bool)> {
-    read_open_output(&open(path)?, offset)
+    read_open_output(&open_output(path)?, offset)
 }
 
 /// The same of an open file.
 ///
 /// # Errors
-/// As [`read_output`].
+/// The error of the system.
 pub(super) fn read_open_output(file: &File, offset: u64) -> io::Result<(Vec<u8>, bool)> {
-    let metadata = file.metadata()?;
-    if !metadata.is_file() {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
-    }
     let bytes = read_part(file, offset, RESULT_PART_BYTES_MAX as u64)?;
-    let ends = offset.saturating_add(bytes.len() as u64) >= metadata.len();
+    let ends = offset.saturating_add(bytes.len() as u64) >= file.metadata()?.len();
     Ok((bytes, ends))
 }
 
@@ -399,6 +413,7 @@ mod tests {
             let results = Results {
                 name: name.to_owned(),
                 said: None,
+                run: String::new(),
                 outcome: "done",
                 may_be_late,
                 from: self.0.path().to_owned(),
@@ -469,6 +484,7 @@ mod tests {
         let results = Results {
             name: "a".to_owned(),
             said: None,
+            run: String::new(),
             outcome: "done",
             may_be_late: false,
             from: run.clone(),

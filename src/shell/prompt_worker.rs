@@ -7,6 +7,7 @@
 //! It has a guard ([`super::guard`]): a worker that is killed leaves no command running, which would work on a prompt that
 //! another worker has by then. A worker whose guard is killed stops.
 
+mod memory;
 mod outbox;
 mod runner;
 mod sending;
@@ -20,21 +21,19 @@ use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use nix::sys::signal::Signal;
-
-use super::guard::{Guard, GuardError, GuardPlan};
+use super::guard::GuardPlan;
 use super::json_connection::ServerLink;
 use super::json_dial::{DialError, Server};
 use crate::engine::worker::signs::Signs;
-use crate::engine::worker::{Effect, End, ResultFolder, Settings, Tally, Worker};
+use crate::engine::worker::{Effect, End, ResultFolder, Settings, StoreError, Tally, Worker};
 use crate::protocol::prompt::{FromMaster, MASTER_FRAME_BYTES_MAX, MessageError};
 use crate::shell::clock;
 use crate::shell::logging;
-use crate::shell::process::{self, Command, CommandError, RecordError};
+use crate::shell::process::{Command, CommandError};
 use crate::shell::prompt_create::TASKS;
 use crate::shell::readable::PollSet;
 use crate::shell::runs::{Runs, RunsError, host};
-use crate::shell::signals::{STOP, Signals};
+use crate::shell::worker::{Watch, Woken, WorkerEvent, WorkerStartError};
 
 use outbox::{Outbox, Outputs};
 use runner::{Begun, Keeping, Preparation, Runner};
@@ -42,7 +41,8 @@ use tailing::Tailing;
 pub use workdir::Workdir;
 use workdir::Workplace;
 
-const RUNS: &str = ".runs";
+/// The folder of runs, beside those of prompts.
+pub(super) const RUNS: &str = ".runs";
 
 /// Maximum bytes queued for a master that does not read. A worker sends only a few lines.
 const OUT_BYTES_MAX: usize = 1 << 20;
@@ -83,18 +83,9 @@ pub enum PromptWorkerError {
     /// Runs cannot have folders of the chosen kind.
     #[error("{0}")]
     Workdir(String),
-    /// The folders of runs cannot be made.
+    /// As for any worker.
     #[error(transparent)]
-    Runs(#[from] RunsError),
-    /// The run record cannot be written.
-    #[error(transparent)]
-    Record(#[from] RecordError),
-    /// The guard cannot be started, so the command would survive a kill of the worker.
-    #[error(transparent)]
-    Guard(#[from] GuardError),
-    /// The system refuses a basic resource.
-    #[error("cannot start: {0}")]
-    System(#[from] io::Error),
+    Start(#[from] WorkerStartError),
 }
 
 /// The runs of all prompt workers of this host below a root, for a worker and for its guard.
@@ -116,13 +107,8 @@ pub fn run(work: Work, guard: GuardPlan) -> Result<(End, Tally), PromptWorkerErr
     let root = work.root.canonicalize().map_err(unusable)?;
     let workplace = Workplace::open(work.workdir, &root).map_err(PromptWorkerError::Workdir)?;
     let host = host();
-    let runs = runs(&root)?;
-    // In a pid namespace, the end of the first process makes the kernel end all others, so that needs no guard. The guard
-    // is started before the worker adopts detached processes.
-    let guard = (std::process::id() != 1).then(|| guard.of_prompts(root.clone()).start()).transpose()?;
-    process::become_subreaper()?;
-    // This comes before any thread is started, so that all of them leave these signals to the loop.
-    let mut signals = Signals::install(&[&STOP[..], &[Signal::SIGCHLD]].concat())?;
+    let runs = runs(&root).map_err(WorkerStartError::from)?;
+    let watch = Watch::start(&guard.of_prompts(root.clone()))?;
     let runner = Runner::start(&root, command, runs, work.durable, work.signs, workplace)?;
     let worker = Worker::new(work.settings, clock::now());
     let name = host.clone();
@@ -132,7 +118,7 @@ pub fn run(work: Work, guard: GuardPlan) -> Result<(End, Tally), PromptWorkerErr
         link,
         host,
         name,
-        guard,
+        watch,
         worker,
         runner,
         tasks,
@@ -141,9 +127,9 @@ pub fn run(work: Work, guard: GuardPlan) -> Result<(End, Tally), PromptWorkerErr
         tailing: Tailing::default(),
         outbox: None,
     };
-    let ended = turns.serve(&mut signals);
+    let ended = turns.serve();
     turns.runner.end();
-    turns.guard.into_iter().for_each(Guard::release);
+    turns.watch.release();
     Ok(ended)
 }
 
@@ -152,8 +138,7 @@ struct Loop {
     host: String,
     /// Our name on the present connection, or on the last one.
     name: String,
-    /// `None` after its death, and for a worker that needs none.
-    guard: Option<Guard>,
+    watch: Watch,
     worker: Worker,
     runner: Runner,
     /// The folder with the results.
@@ -170,8 +155,7 @@ struct Loop {
 
 /// The events that woke the loop.
 struct Ready {
-    signals: bool,
-    guard: bool,
+    watch: Woken,
     prepared: bool,
     results_stored: bool,
     output_grown: bool,
@@ -180,19 +164,18 @@ struct Ready {
 }
 
 impl Loop {
-    fn serve(&mut self, signals: &mut Signals) -> (End, Tally) {
+    fn serve(&mut self) -> (End, Tally) {
         loop {
             if let Some(end) = self.obey() {
                 return (end, self.worker.tally());
             }
-            let ready = self.wait(signals);
-            if ready.signals {
-                self.handle_signals(signals);
-            }
-            if ready.guard {
-                self.guard = None;
-                log::error!("the guard was killed: stopping");
-                self.stop();
+            let ready = self.wait();
+            for event in self.watch.events(ready.watch) {
+                match event {
+                    WorkerEvent::Stop => self.stop(),
+                    WorkerEvent::Child if self.has_helpers() => {}
+                    WorkerEvent::Child => self.runner.reap(&mut self.worker),
+                }
             }
             if ready.prepared {
                 self.launch();
@@ -217,10 +200,9 @@ impl Loop {
         }
     }
 
-    fn wait(&self, signals: &Signals) -> Ready {
+    fn wait(&self) -> Ready {
         let mut set = PollSet::default();
-        let signals = set.add(signals.as_fd());
-        let guard = self.guard.as_ref().map(|guard| set.add(guard.as_fd()));
+        let watch = self.watch.add_to(&mut set);
         let preparing = self.preparing.as_ref().map(|preparing| set.add(preparing.as_fd()));
         let keeping = self.keeping.as_ref().map(|keeping| set.add(keeping.as_fd()));
         let growth = self.tailing.fd().map(|fd| set.add(fd));
@@ -229,24 +211,12 @@ impl Loop {
         let is_sending = self.outbox.is_some() && self.link.is_flushed();
         set.wait(if is_sending { Some(Duration::ZERO) } else { timeout });
         Ready {
-            signals: set.is_readable(Some(signals)),
-            guard: set.is_readable(guard),
+            watch: watch.woken(&set),
             prepared: set.is_readable(preparing),
             results_stored: set.is_readable(keeping),
             output_grown: set.is_readable(growth),
             readable: set.is_readable(link),
             writable: set.is_writable(link),
-        }
-    }
-
-    fn handle_signals(&mut self, signals: &mut Signals) {
-        for signal in signals.read() {
-            if signal != Signal::SIGCHLD {
-                log::info!("{signal}: stopping");
-                self.stop();
-            } else if !self.has_helpers() {
-                self.runner.reap(&mut self.worker);
-            }
         }
     }
 
@@ -278,7 +248,7 @@ impl Loop {
     fn store_results(&mut self, folder: ResultFolder) {
         match self.runner.store_results(folder, &self.name) {
             Ok(keeping) => self.keeping = Some(keeping),
-            Err(error) => self.results_stored(Err(error.to_string())),
+            Err(error) => self.results_stored(Err(StoreError::Place(error.to_string()))),
         }
     }
 
@@ -293,10 +263,11 @@ impl Loop {
 
     fn finish_keeping(&mut self) {
         let Some(keeping) = self.keeping.take() else { return };
-        self.results_stored(keeping.outcome().unwrap_or_else(|| Err("the thread that keeps them has died".to_owned())));
+        let died = || StoreError::Place("the thread that keeps them has died".to_owned());
+        self.results_stored(keeping.outcome().unwrap_or_else(|| Err(died())));
     }
 
-    fn results_stored(&mut self, outcome: Result<Option<Outputs>, String>) {
+    fn results_stored(&mut self, outcome: Result<Outputs, StoreError>) {
         let outcome = self.runner.finish(outcome);
         self.worker.handle_results_stored(clock::now(), outcome);
     }

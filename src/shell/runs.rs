@@ -30,7 +30,10 @@ use crate::shell::removal;
 use crate::types::{Round, Wall};
 
 /// The prefix of the folder of a run whose results could not be stored.
-const UNKEPT: &str = "unkept-";
+pub(in crate::shell) const UNKEPT: &str = "unkept-";
+
+/// The prefix of the folder that a run worked in, if git could not keep everything in it.
+pub(in crate::shell) const UNKEPT_WORK: &str = "unkept-work-";
 
 /// Why runs cannot be kept.
 #[derive(Debug, thiserror::Error)]

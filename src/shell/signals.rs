@@ -38,6 +38,8 @@ static MISSED: AtomicU64 = AtomicU64::new(0);
 #[derive(Debug)]
 pub struct Signals {
     fd: SignalFd,
+    /// The signals that it has blocked.
+    mask: SigSet,
 }
 
 impl Signals {
@@ -57,7 +59,24 @@ impl Signals {
         }
         mask.thread_block()?;
         let fd = SignalFd::with_flags(&mask, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC)?;
-        Ok(Self { fd })
+        Ok(Self { fd, mask })
+    }
+
+    /// Does work during which a signal ends the process, as if nothing were installed: one that is pending does so at once. Call
+    /// it in the thread that has installed them.
+    ///
+    /// # Errors
+    /// The error of the system.
+    pub fn let_end<T>(&self, work: impl FnOnce() -> T) -> io::Result<T> {
+        let default = SigAction::new(SigHandler::SigDfl, SaFlags::empty(), SigSet::empty());
+        let mut restore = RestoreActions { mask: self.mask, actions: Vec::new() };
+        for signal in self.mask.iter() {
+            #[expect(unsafe_code, reason = "the default action runs no code of this process")]
+            let old = unsafe { sigaction(signal, &default) }?;
+            restore.actions.push((signal, old));
+        }
+        self.mask.thread_unblock()?;
+        Ok(work())
     }
 
     /// The signals since the last call; does not wait. Several of one kind may be merged.
@@ -117,6 +136,24 @@ impl Drop for Restore {
         let missed = MISSED.swap(0, Ordering::SeqCst);
         for signal in Signal::iterator().filter(|signal| missed & bit(*signal as c_int) != 0) {
             let _ = kill(Pid::this(), signal);
+        }
+    }
+}
+
+/// Blocks signals again, and restores their actions, also if the work panics.
+struct RestoreActions {
+    mask: SigSet,
+    actions: Vec<(Signal, SigAction)>,
+}
+
+impl Drop for RestoreActions {
+    fn drop(&mut self) {
+        // Neither can fail: mask and actions came from the kernel. The mask comes first, so that no signal meets the handler, which
+        // would swallow it.
+        let _ = self.mask.thread_block();
+        for (signal, action) in &self.actions {
+            #[expect(unsafe_code, reason = "restores what was there")]
+            let _ = unsafe { sigaction(*signal, action) };
         }
     }
 }

@@ -39,6 +39,11 @@ impl Successor {
         state_file::replace(&file(state_dir, part), self)
     }
 
+    /// Whether one was left for this part.
+    pub(super) fn is_left(state_dir: &Path, part: &str) -> bool {
+        file(state_dir, part).exists()
+    }
+
     /// Reads and removes the one that was left for this part.
     pub(super) fn take(state_dir: &Path, part: &str) -> io::Result<Self> {
         let path = file(state_dir, part);

@@ -78,6 +78,8 @@ pub struct FinishedRound<'a> {
     pub given_id: Cow<'a, str>,
     /// The agent that had it.
     pub agent: Cow<'a, str>,
+    /// The address of the machine of that agent; empty for the machine of the controller.
+    pub host: Cow<'a, str>,
     /// Moment of acceptance of the task.
     pub submitted_at: Wall,
     /// Time from the submit, or the end of the round before, until an agent got it, or until its end if none did.
@@ -113,6 +115,7 @@ impl FinishedRound<'_> {
             job: own(self.job),
             given_id: own(self.given_id),
             agent: own(self.agent),
+            host: own(self.host),
             submitted_at: self.submitted_at,
             waited: self.waited,
             started_at: self.started_at,

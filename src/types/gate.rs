@@ -139,8 +139,8 @@ pub enum Holdup {
     NoSources,
     /// No agent is known to have its tool. At least this agent has not answered yet whether it has.
     Look(AgentId),
-    /// The disks of all agents here that could run it were too full for it.
-    DiskFull,
+    /// The disks of all agents here that could run it were too full for it, but for these, which are drained.
+    DiskFull(Vec<AgentId>),
     /// An agent has its tool, but may not run the task.
     ToolElsewhere,
     /// Its agent fetches this version of its tool from the controller.

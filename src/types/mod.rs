@@ -10,6 +10,7 @@ mod distribution;
 mod exit;
 mod fields;
 mod finished_round;
+mod full_disks;
 mod gate;
 mod graph;
 mod graph_event;
@@ -72,11 +73,14 @@ pub use public_key::{BadKey, PublicKey};
 pub use run::{Defer, OutputBytes, Phase, PhaseTimes, RunResult};
 pub use shell_word::{ARGUMENT_BYTES_MAX, quoted};
 pub use source::{
-    AllowedHost, AllowedSources, InvalidAllowedHost, InvalidSource, Source, SourceForm, SourceRefusal, SourceScheme,
-    TaskSource,
+    AllowedHost, AllowedSources, InvalidAllowedHost, InvalidProgramName, InvalidSource, ProgramName, Source,
+    SourceForm, SourceRefusal, SourceScheme, TaskSource,
 };
 pub use step::{Inputs, InvalidLocation, Provided, StepContext, StepRole, checked_location};
-pub use task::{Acknowledgement, Assignment, Kill, KillCause, PastRound, RoundEnd, TaskRecord, TaskState};
+pub use task::{
+    Acknowledgement, Assignment, HostAddress, Kill, KillCause, ListPlace, PastRound, RoundEnd, TaskRecord, TaskState,
+    address_elsewhere,
+};
 pub use task_files::{FileName, FilePattern, InvalidFileName, KeptFile, KeptFiles, TaskFiles, TaskInput};
 pub use term::{Prior, Term, Wanted};
 pub use time::{Mono, Now, SECONDS_MAX, Wall};

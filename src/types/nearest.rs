@@ -4,9 +4,9 @@
 const COMPARED_CHARS_MAX: usize = 64;
 
 /// The element of `known` that takes the fewest edits to become `name`; the earliest of equals. Case is ignored. A name
-/// with a table is also compared without it, which finds a key in the wrong table.
+/// with a table is also compared without it, which finds a key in the wrong table. Never `name` itself.
 pub(crate) fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    known.into_iter().min_by_key(|candidate| {
+    known.into_iter().filter(|candidate| *candidate != name).min_by_key(|candidate| {
         let whole = distance(name, candidate);
         let leaves = distance(leaf(name), leaf(candidate));
         (whole.min(leaves), whole)
@@ -39,5 +39,6 @@ mod tests {
         assert_eq!(nearest("MAX_LOSES", known), Some("task_defaults.MAX_LOSSES"));
         assert_eq!(nearest("task_defaults.CONTROLLER_IP", known), Some("CONTROLLER_IP"));
         assert_eq!(nearest("X", []), None);
+        assert_eq!(nearest("X", ["X"]), None);
     }
 }

@@ -2,9 +2,11 @@
 //! sources that the owner of a service allows: `[source] ALLOW_SCHEMES` and `ALLOW_HOSTS`.
 
 mod allowed;
+mod name;
 
 use super::ToolName;
 pub use allowed::{AllowedHost, AllowedSources, InvalidAllowedHost, SourceRefusal};
+pub use name::{InvalidProgramName, ProgramName};
 
 /// The endings, for people.
 const ENDINGS: &str = ".zip, .tar, .tar.gz, .tar.bz, .tar.bz2, /run.sh or :run.sh";

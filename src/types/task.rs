@@ -1,13 +1,13 @@
 //! The record of a task: what the controller knows, stores and shows.
 
-use std::borrow::Cow;
 use std::fmt;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::{
-    AgentId, Counts, Lease, Membership, Mono, Outcome, Phase, PhaseTimes, Policy, PushAddress, Relations, Requirements,
-    Round, RunResult, Session, StepPlace, TaskFiles, TaskId, Term, ToolDigest, ToolName, Wall,
+    AgentId, Counts, Lease, Membership, Mono, Outcome, Phase, PhaseTimes, Policy, PushAddress, Relations, Round,
+    RunResult, Session, StepPlace, TaskFiles, TaskId, Term, ToolDigest, ToolName, Wall,
 };
 
 /// All data about one task. Cloning is cheap: the large parts are shared.
@@ -51,6 +51,8 @@ pub struct TaskRecord {
     pub acknowledgement: Acknowledgement,
     /// The earlier rounds, oldest first; at most [`TaskRecord::PAST_ROUNDS_MAX`].
     pub past: Vec<PastRound>,
+    /// Rounds that ended by then because of a full disk do not keep it from their agents. Not stored: it follows from their times.
+    pub disks_trusted: Wall,
     /// Its phase, with the data of that phase.
     pub state: TaskState,
 }
@@ -83,25 +85,8 @@ impl TaskRecord {
             held: None,
             acknowledgement: Acknowledgement::None,
             past: Vec::new(),
+            disks_trusted: Wall::default(),
         }
-    }
-
-    /// The past rounds that ended because the disk of their agent was full, since a client last asked for another round. Their
-    /// agents do not get the task again.
-    pub fn full_rounds(&self) -> impl Iterator<Item = &PastRound> {
-        let since = self.past.iter().rev().take_while(|past| past.end != RoundEnd::Retried);
-        since.filter(|past| past.end == RoundEnd::DiskFull)
-    }
-
-    /// The requirements for its next start: those of its policy, without the agents whose disk was full.
-    #[must_use]
-    pub fn needs(&self) -> Cow<'_, Requirements> {
-        let needs = &self.policy.needs;
-        if self.past.is_empty() || self.full_rounds().next().is_none() {
-            return Cow::Borrowed(needs);
-        }
-        let full = self.full_rounds().filter_map(|past| Some(past.assignment.as_ref()?.agent.clone()));
-        Cow::Owned(Requirements { avoided: full.collect(), ..needs.clone() })
     }
 
     /// The phase of the task.
@@ -133,7 +118,7 @@ impl TaskRecord {
     #[must_use]
     pub fn shown_phase(&self) -> Phase {
         match &self.state {
-            TaskState::Dispatched(run) if run.is_ahead => Phase::Waiting,
+            TaskState::Dispatched(run) if run.ahead.is_some() => Phase::Waiting,
             _ => self.phase(),
         }
     }
@@ -249,6 +234,15 @@ pub enum TaskState {
     },
 }
 
+/// The address of a machine.
+pub type HostAddress = IpAddr;
+
+/// The address in a text, if it is one of another machine.
+#[must_use]
+pub fn address_elsewhere(text: &str) -> Option<HostAddress> {
+    text.parse().ok().filter(|address: &HostAddress| !address.to_canonical().is_loopback())
+}
+
 /// One round of a task on one agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Assignment {
@@ -266,8 +260,19 @@ pub struct Assignment {
     pub times: PhaseTimes,
     /// The lease of an exclusive run. Boxed, because most runs have none.
     pub lease: Option<Box<Lease>>,
-    /// Whether its agent has it in a list, behind a task that has not ended.
-    pub is_ahead: bool,
+    /// Its place in a list of its agent, behind a task that has not ended.
+    pub ahead: Option<Box<ListPlace>>,
+    /// The address of the machine of its agent, if that is another one than the controller's.
+    pub host: Option<HostAddress>,
+}
+
+/// The place of a task in a list of its agent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ListPlace {
+    /// The number of the list.
+    pub list: u64,
+    /// The number of tasks before it in the list.
+    pub place: u32,
 }
 
 impl Assignment {

@@ -121,7 +121,13 @@ impl FilePattern {
     /// Whether it matches the place of a file.
     #[must_use]
     pub fn matches(&self, name: &FileName) -> bool {
-        let (patterns, parts): (Vec<_>, Vec<_>) = (self.0.parts().collect(), name.parts().collect());
+        self.matches_text(name.as_str())
+    }
+
+    /// Whether it matches a path, which may be no name of a file that travels.
+    #[must_use]
+    pub fn matches_text(&self, path: &str) -> bool {
+        let (patterns, parts): (Vec<_>, Vec<_>) = (self.0.parts().collect(), path.split('/').collect());
         is_match(
             &patterns,
             &parts,
@@ -187,6 +193,8 @@ pub struct KeptFiles {
     pub files: Vec<KeptFile>,
     /// Which other files match and why they are not kept, as sentences; or empty.
     pub note: String,
+    /// Which patterns match no file that the run has made or changed, as a sentence; or empty.
+    pub idle: String,
 }
 
 /// A kept file.
@@ -198,6 +206,8 @@ pub struct KeptFile {
     pub digest: ToolDigest,
     /// Bytes of its content.
     pub bytes: u64,
+    /// Whether its owner may execute it.
+    pub is_executable: bool,
 }
 
 impl KeptFiles {
@@ -205,6 +215,8 @@ impl KeptFiles {
     pub const FILES_MAX: usize = 100;
     /// Most bytes of the names of all these files.
     pub const NAMES_BYTES_MAX: usize = 8192;
+    /// Most bytes of the patterns that are named as idle.
+    pub const IDLE_BYTES_MAX: usize = 1000;
     /// Most bytes of the note.
     pub const NOTE_BYTES_MAX: usize = 2000;
 
@@ -212,13 +224,32 @@ impl KeptFiles {
     #[must_use]
     pub fn bytes(&self) -> usize {
         let names = self.files.iter().map(|file| size_of::<KeptFile>() + file.name.as_str().len());
-        size_of::<Self>() + self.note.len() + names.sum::<usize>()
+        size_of::<Self>() + self.note.len() + self.idle.len() + names.sum::<usize>()
     }
 
     /// The note, if there is one.
     #[must_use]
     pub fn said(&self) -> Option<&str> {
         Some(self.note.as_str()).filter(|note| !note.is_empty())
+    }
+
+    /// Says that these patterns match no file that the run has made or changed. Those beyond a limit are counted.
+    pub fn add_idle<'a>(&mut self, patterns: impl Iterator<Item = &'a FilePattern>) {
+        let (mut named, mut bytes, mut others) = (Vec::new(), 0, 0);
+        for pattern in patterns {
+            bytes += pattern.as_str().len();
+            if bytes > Self::IDLE_BYTES_MAX {
+                others += 1;
+            } else {
+                named.push(format!("'{}'", pattern.as_str()));
+            }
+        }
+        if others > 0 {
+            named.push(format!("{others} other patterns"));
+        }
+        if !named.is_empty() {
+            self.idle = format!("the run has made or changed no file that matches --out {}", named.join(", "));
+        }
     }
 
     /// Adds a sentence to the note. Those beyond its limit are replaced by one that says so.

@@ -29,14 +29,18 @@ impl ToolName {
     /// Longest name: more than any sensible one, and short enough for every file system with `.tar.gz` appended.
     pub const BYTES_MAX: usize = 128;
 
+    /// Whether a name may have this byte. The names of programs have the same ones.
+    pub(super) fn is_letter(byte: u8) -> bool {
+        byte.is_ascii_alphanumeric() || b"._+-".contains(&byte)
+    }
+
     /// Checks a text and makes it a tool name.
     ///
     /// # Errors
     /// When the text is empty, too long, begins with `.` or `-`, or holds a character outside the allowed set.
     pub fn new(text: &str) -> Result<Self, InvalidToolName> {
-        let allowed = |b: u8| b.is_ascii_alphanumeric() || b"._+-".contains(&b);
         let fits = (1..=Self::BYTES_MAX).contains(&text.len()) && !text.starts_with(['.', '-']);
-        if fits && text.bytes().all(allowed) {
+        if fits && text.bytes().all(Self::is_letter) {
             return Ok(Self(text.into()));
         }
         Err(InvalidToolName(text.chars().take(Self::BYTES_MAX).collect()))

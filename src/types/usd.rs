@@ -21,6 +21,12 @@ impl Usd {
         self.0 as f64 / 1e6
     }
 
+    /// The amount this many times.
+    #[must_use]
+    pub const fn times(self, count: u64) -> Self {
+        Self(self.0.saturating_mul(count))
+    }
+
     /// The sum of both.
     #[must_use]
     pub const fn plus(self, other: Self) -> Self {

@@ -2,9 +2,13 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
+use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use rustix::process::Signal;
 use serde_json::{Value, json};
@@ -175,6 +179,169 @@ fn clients_in_the_middle_of_requests_get_their_answers_and_each_task_runs_once()
 }
 
 #[test]
+fn an_interrupted_restart_says_so_and_the_next_one_is_not_lost() {
+    let sandbox = Sandbox::new();
+    sandbox.ok("up 1");
+    let next = another_version(&sandbox);
+    let first = sandbox.spawn(sandbox.program(next.to_str().expect("text")).arg("restart"));
+    let is_next = |(pid, line): &(i32, String)| line.contains("controller") && program(*pid) == next;
+    eventually("the controller is tried", || sandbox.processes().iter().any(is_next));
+    signal(i32::try_from(first.id()).expect("a pid"), Signal::INT);
+    let said = sandbox.said(first);
+    assert_eq!((said.code, said.out.as_str()), (Some(130), ""), "{said:?}");
+    assert!(said.err.contains("it goes on"), "{said:?}");
+    let said = restart(&sandbox, Path::new(env!("CARGO_BIN_EXE_llts")), &[]);
+    assert!(said.contains(&format!("restarted as version {THIS} ")), "{said}");
+    eventually("the agent is of the last request", || versions(&sandbox) == [THIS.to_owned()].into());
+    sandbox.ok("down");
+    sandbox.is_clean();
+}
+
+/// Both sides of NULL: the greeting and the READY of a DEALER.
+const OPENING: &[u8] = b"\
+    \xFF\0\0\0\0\0\0\0\x01\x7F\x03\x01NULL\
+    \0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\
+    \x04\x1c\x05READY\x0bSocket-Type\0\0\0\x06DEALER";
+
+#[test]
+fn a_client_in_the_middle_of_its_handshake_gets_its_answer() {
+    let sandbox = Sandbox::new();
+    sandbox.ok("up 1");
+    let endpoint = service(&sandbox)["controller"].as_str().expect("an address").to_owned();
+    let mut stream = TcpStream::connect(endpoint.trim_start_matches("tcp://")).expect("a controller");
+    stream.set_read_timeout(Some(Duration::from_secs(60))).expect("an option");
+    // The controller sends the rest of its greeting when it has read the beginning of ours.
+    stream.write_all(&OPENING[..10]).expect("written");
+    stream.read_exact(&mut [0; 64]).expect("a greeting");
+    let next = another_version(&sandbox);
+    let restarting = sandbox.spawn(sandbox.program(next.to_str().expect("text")).arg("restart"));
+    // The handshake has a limit, and a restart ends when the new program has lived for a while.
+    let is_next = |(pid, line): &(i32, String)| line.contains("controller") && program(*pid) == next;
+    eventually("the controller is the new program", || sandbox.processes().iter().any(is_next));
+    stream.write_all(&OPENING[10..]).expect("written");
+    let request = br#"{"__TYPE__":"AGENT/QUERY"}"#;
+    stream
+        .write_all(&[&[1, 0, 0, u8::try_from(request.len()).expect("short")], &request[..]].concat())
+        .expect("written");
+    let mut heard = Vec::new();
+    while !heard.ends_with(b"}") {
+        let mut bytes = [0; 4096];
+        let count = stream.read(&mut bytes).expect("an answer");
+        assert_ne!(count, 0, "the connection is closed after {:?}", String::from_utf8_lossy(&heard));
+        heard.extend(&bytes[..count]);
+    }
+    assert!(String::from_utf8_lossy(&heard).contains("\"__CODE__\":0"), "{:?}", String::from_utf8_lossy(&heard));
+    let said = sandbox.said(restarting);
+    assert_eq!(said.code, Some(0), "{said:?}");
+}
+
+/// A client of the HTTP door that keeps its connection as long as the door does.
+struct HttpClient {
+    address: String,
+    token: String,
+    connection: Option<BufReader<TcpStream>>,
+}
+
+impl HttpClient {
+    /// The answer to a submit; `None` if there is none: then nothing was done.
+    fn submit(&mut self, name: &str) -> Option<Value> {
+        let body = json!({ "__TYPE__": "TASK/SUBMIT", "__OPERATION__": "note", "name": name }).to_string();
+        let request = format!(
+            "POST /api HTTP/1.1\r\nHost: {}\r\nContent-Type: application/json\r\nAuthorization: Bearer {}\r\nContent-Length: {}\r\n\r\n{body}",
+            self.address,
+            self.token,
+            body.len()
+        );
+        let mut connection = match self.connection.take() {
+            Some(connection) => connection,
+            None => BufReader::new(TcpStream::connect(&self.address).expect("the listener stays open")),
+        };
+        connection.get_ref().write_all(request.as_bytes()).ok()?;
+        let mut head = Vec::new();
+        loop {
+            let mut line = String::new();
+            match connection.read_line(&mut line) {
+                Ok(0) | Err(_) if head.is_empty() => return None,
+                read => assert!(read.expect("the rest of an answer") > 0, "half an answer: {head:?}"),
+            }
+            if line.trim_end().is_empty() {
+                break;
+            }
+            head.push(line.trim_end().to_lowercase());
+        }
+        let length =
+            head.iter().find_map(|line| line.strip_prefix("content-length: ")?.parse().ok()).expect("a length");
+        let mut answer = vec![0; length];
+        connection.read_exact(&mut answer).expect("a whole answer");
+        let answer = serde_json::from_slice(&answer).expect("JSON");
+        if !head.iter().any(|line| line == "connection: close") {
+            self.connection = Some(connection);
+        }
+        match head[0].split(' ').nth(1) {
+            Some("200") => Some(answer),
+            Some("503") => None,
+            _ => panic!("{head:?} {answer}"),
+        }
+    }
+
+    /// Submits until it may end; returns the number of tasks.
+    fn run(&mut self, number: usize, ends: &AtomicBool) -> usize {
+        let mut count = 0;
+        while !ends.load(Ordering::Relaxed) {
+            let name = format!("{number}-{count}");
+            let answer = std::iter::repeat_with(|| self.submit(&name)).take(100).flatten().next();
+            let answer = answer.unwrap_or_else(|| panic!("{name} was turned away again and again"));
+            assert_eq!(answer["__CODE__"], 0, "{answer}");
+            count += 1;
+        }
+        count
+    }
+}
+
+#[test]
+fn a_client_of_http_gets_its_answer_or_nothing_was_done() {
+    let sandbox = Sandbox::new();
+    sandbox.tool("note", "echo \"$PARAM_name\" >> $PLACE/notes");
+    let config = fs::read_to_string(sandbox.path("config.toml")).expect("text");
+    let config = format!("{config}[http]\nENABLED = true\nPORT = 0\n");
+    fs::write(sandbox.path("config.toml"), config).expect("written");
+    sandbox.ok("up 2");
+    let http = service(&sandbox)["http"].clone();
+    let address = http.as_str().and_then(|http| http.strip_prefix("http://")).expect("an address").to_owned();
+    let token = fs::read_to_string(sandbox.path("state/http.token")).expect("text").trim().to_owned();
+    let (this, next) = (Path::new(env!("CARGO_BIN_EXE_llts")), another_version(&sandbox));
+    let ends = AtomicBool::new(false);
+    let counts: Vec<usize> = std::thread::scope(|scope| {
+        let clients: Vec<_> = (0..CLIENTS)
+            .map(|number| {
+                let mut client = HttpClient { address: address.clone(), token: token.clone(), connection: None };
+                let ends = &ends;
+                scope.spawn(move || client.run(number, ends))
+            })
+            .collect();
+        let stop = Stop(&ends);
+        for program in [&*next, this, &next] {
+            restart(&sandbox, program, &[]);
+            assert_eq!(service(&sandbox)["http"], http, "its port stays");
+        }
+        drop(stop);
+        clients.into_iter().map(|client| client.join().expect("it gets every answer")).collect()
+    });
+    let total = counts.iter().sum::<usize>();
+    assert_eq!(sandbox.ok("list --limit 1 --output json").json()["total"], total, "accepted, and told so");
+    eventually("every task has run", || {
+        sandbox.ok("list --where __STATUS__=FINISHED --limit 1 --output json").json()["total"] == total
+    });
+    let notes = fs::read_to_string(sandbox.path("notes")).expect("written");
+    let mut ran: Vec<&str> = notes.lines().collect();
+    ran.sort_unstable();
+    let mut submitted: Vec<String> =
+        (0..CLIENTS).flat_map(|client| (0..counts[client]).map(move |task| format!("{client}-{task}"))).collect();
+    submitted.sort_unstable();
+    assert_eq!(ran, submitted, "each ran once");
+}
+
+#[test]
 fn a_program_that_cannot_take_over_changes_nothing() {
     let sandbox = Sandbox::new();
     let said = sandbox.llts("restart");
@@ -206,6 +373,83 @@ fn a_program_that_cannot_take_over_changes_nothing() {
     signal(sandbox.process(" controller"), Signal::USR2);
     assert_eq!(sandbox.ok("run -- echo on").out, "on\n");
     assert_eq!(sandbox.processes(), before);
+}
+
+/// A program that is like this one, but for what a script does with some of its command lines.
+fn broken(sandbox: &Sandbox, name: &str, cases: &str) -> PathBuf {
+    let this = env!("CARGO_BIN_EXE_llts");
+    let path = sandbox.path(name);
+    let script = format!("#!/bin/sh\nthis={this}\ncase \"$*\" in\n*--probe*) ;;\n{cases}\nesac\nexec $this \"$@\"\n");
+    fs::write(&path, script).expect("written");
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("its own file");
+    path
+}
+
+/// Asks the supervisor to become a program, as `llts restart` of that program does; returns why it did not.
+fn failed_restart(sandbox: &Sandbox, id: &str, program: &Path) -> String {
+    let request = json!({ "id": id, "program": program });
+    fs::write(sandbox.path("state/restart-supervisor.json"), request.to_string()).expect("written");
+    signal(service(sandbox)["pid"].as_i64().and_then(|pid| i32::try_from(pid).ok()).expect("a number"), Signal::USR2);
+    let renewal = || service(sandbox)["renewal"].clone();
+    eventually("it answers", || renewal()["request"] == id);
+    renewal()["failure"].as_str().expect("a sentence").to_owned()
+}
+
+#[test]
+fn a_program_that_fails_as_the_controller_is_given_up_and_a_task_runs_on() {
+    let sandbox = Sandbox::new();
+    sandbox.tool("patient", PATIENT);
+    // The file of the running program is replaced, as an installation does it.
+    let installed = another_version(&sandbox);
+    let mut up = sandbox.program(installed.to_str().expect("text"));
+    assert_eq!(sandbox.said(sandbox.spawn(up.args(["up", "1"]))).code, Some(0));
+    let supervisor = sandbox.process("--agents 1");
+    let task = sandbox.ok("submit patient").line().to_owned();
+    eventually("it runs", || sandbox.path("runs").exists());
+    let agent = sandbox.process("agent --name agent-1");
+    fs::remove_file(&installed).expect("its own file");
+    let dies = broken(&sandbox, "dies", "*controller*) echo 'llts: no such thing' >&2; exit 3;;");
+    fs::rename(&dies, &installed).expect("its own file");
+    let why = failed_restart(&sandbox, "1", &installed);
+    assert!(why.contains("was tried, but its controller failed: no such thing"), "{why}");
+    assert_eq!(sandbox.ok("query TASK".replace("TASK", &task).as_str()).code, Some(0));
+    let soon = broken(&sandbox, "soon", "*controller*) (sleep 1; kill -9 $$) & ;;");
+    let why = failed_restart(&sandbox, "2", &soon);
+    assert!(why.contains("was ready, but soon ended: it was ended by signal 9"), "{why}");
+    assert!(sandbox.path("log/supervisor.log").exists());
+    eventually("the earlier program serves", || sandbox.llts(&format!("query {task}")).code == Some(0));
+    assert_eq!((sandbox.process("--agents 1"), sandbox.process("agent --name agent-1")), (supervisor, agent));
+    eventually("its agent is of it", || versions(&sandbox) == [OTHER.to_owned()].into());
+    fs::write(sandbox.path("end"), "").expect("written");
+    assert_eq!(sandbox.llts(&format!("wait {task}")).code, Some(7));
+    assert_eq!(fs::read_to_string(sandbox.path("ended")).expect("written"), "run\n", "it ran once");
+    // A good one follows as ever.
+    restart(&sandbox, Path::new(env!("CARGO_BIN_EXE_llts")), &["--wait"]);
+    eventually("its agent is new", || versions(&sandbox) == [THIS.to_owned()].into());
+    sandbox.ok("down");
+    sandbox.is_clean();
+}
+
+#[test]
+fn a_program_that_fails_as_the_supervisor_is_followed_by_the_one_before_it() {
+    let sandbox = Sandbox::new();
+    sandbox.ok("up 1");
+    let supervisor = sandbox.process("--agents 1");
+    let task = sandbox.ok("submit --start-after +1h -- echo kept").line().to_owned();
+    // The path that a program whose file was removed has for itself.
+    let next = another_version(&sandbox);
+    let file = fs::File::open(&next).expect("its own file");
+    fs::remove_file(&next).expect("its own file");
+    broken(&sandbox, "llts-next (deleted)", "*supervise*--handover*) exit 3;;");
+    let mut command = sandbox.program(&format!("/proc/self/fd/{}", file.as_raw_fd()));
+    let said = sandbox.said(sandbox.spawn(command.arg("restart")));
+    assert_eq!(said.code, Some(1), "{said:?}");
+    assert!(said.err.contains("started again with the earlier one"), "{said:?}");
+    assert_ne!(service(&sandbox)["pid"], supervisor);
+    assert_eq!(sandbox.ok("run -- echo on").out, "on\n");
+    assert!(sandbox.ok(&format!("query {task}")).out.contains("WAITING"));
+    sandbox.ok("down");
+    sandbox.is_clean();
 }
 
 /// It would be silent for ever, and its operator would look for it in `llts agents`.

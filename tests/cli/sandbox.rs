@@ -140,6 +140,9 @@ impl Sandbox {
     /// Whether nothing that was started here is left: neither a process nor a folder.
     #[track_caller]
     pub(crate) fn is_clean(&self) {
+        // It waits for the end of the supervisor, and ends after it.
+        let is_standby = |(_, line): &(i32, String)| line.contains(" --standby ");
+        eventually("the standby of a restart ends", || !self.processes().iter().any(is_standby));
         assert_eq!(self.processes(), []);
         assert_eq!(names(&self.path("tmp")), [""; 0]);
         let work = names(&self.path("work"));

@@ -22,6 +22,16 @@ fn an_installed_binary_runs_its_sample_from_every_folder_and_leaves_nothing_else
     let pid = info["pid"].as_u64().unwrap();
     let shown = user.ok("elsewhere", "info").out;
     assert!(shown.starts_with(&format!("service     running, process {pid}, up ")), "{shown}");
+    // The service is of another version than this program.
+    let file = home.join("state/service.json");
+    let text = fs::read_to_string(&file).unwrap();
+    let ours = format!("\"version\": \"{}\"", env!("CARGO_PKG_VERSION"));
+    assert!(text.contains(&ours) && !shown.contains("this llts"), "{text} {shown}");
+    fs::write(&file, text.replace(&ours, "\"version\": \"0.0.9\"")).unwrap();
+    let shown = user.ok("elsewhere", "info").out;
+    let expected = format!("\nversion     0.0.9 (this llts is version {};", env!("CARGO_PKG_VERSION"));
+    assert!(shown.contains(&expected), "{shown}");
+    fs::write(&file, text).unwrap();
 
     let said = user.llts("elsewhere", "up 1");
     assert_eq!(said.code, Some(1));

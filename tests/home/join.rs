@@ -208,3 +208,28 @@ fn only_a_controller_with_keys_invites() {
     assert!(said.code == Some(1) && said.err.contains("has no TCP port yet"), "{said:?}");
     assert_eq!(user.llts("a", "keys invite --yes --valid 2d").code, Some(2));
 }
+
+/// The sentence about a home without keys leads to one with keys: by the command that it names, and by hand.
+#[test]
+fn a_home_without_keys_gets_them_as_it_is_told() {
+    let user = User::new();
+    user.ok("elsewhere", "init ../a --listen 127.0.0.1");
+    assert!(user.path("a/keys/server.key").exists());
+    user.ok("elsewhere", "init ../b");
+    let said = user.llts("b", "keys invite --yes");
+    assert!(said.code == Some(2) && said.err.contains("llts keys new keys/server.key keys/own.key"), "{said:?}");
+    fs::create_dir_all(user.path("b/keys/authorised")).expect("a folder");
+    user.ok("b", "keys new keys/server.key keys/own.key");
+    fs::copy(user.path("b/keys/own.key.pub"), user.path("b/keys/authorised/this-machine")).expect("copied");
+    let config = user.path("b/config.toml");
+    let lines = fs::read_to_string(user.path("a/config.toml")).expect("text");
+    for line in lines.lines().filter(|line| line.starts_with("CURVE_")) {
+        assert!(said.err.contains(line), "{line}: {said:?}");
+    }
+    fs::write(&config, lines).expect("written");
+    user.ok("b", "up 1");
+    assert_eq!(user.ok("b", "run helloworld name=x").out, "hello, x\n");
+    let said = user.llts("b", "keys invite --valid 1ms");
+    assert!(said.code == Some(124) && said.err.contains("no machine has come"), "{said:?}");
+    user.ok("b", "down");
+}

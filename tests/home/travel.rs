@@ -16,6 +16,8 @@ pub(crate) struct Machines {
     pub(crate) user: User,
     pub(crate) controller: String,
     publisher: String,
+    /// The agent of `a`.
+    drained: String,
 }
 
 impl Machines {
@@ -34,8 +36,20 @@ impl Machines {
         let controller = up["controller"].as_str().expect("a text").to_owned();
         let publisher = up["publisher"].as_str().expect("a text").rsplit(':').next().expect("a port").to_owned();
         let agents = user.ok("a", "agents --output json").json();
-        user.ok("a", &format!("drain {}", agents["agents"][0]["__AGENT_ID__"].as_str().expect("a text")));
-        Self { user, controller, publisher }
+        let drained = agents["agents"][0]["__AGENT_ID__"].as_str().expect("a text").to_owned();
+        let machines = Self { user, controller, publisher, drained };
+        machines.drain();
+        machines
+    }
+
+    /// The agent of `a` gets no tasks.
+    pub(crate) fn drain(&self) {
+        self.user.ok("a", &format!("drain {}", self.drained));
+    }
+
+    /// The agent of `a` gets tasks.
+    pub(crate) fn undrain(&self) {
+        self.user.ok("a", &format!("drain {} --undo", self.drained));
     }
 
     /// Starts the agents of `b`.
@@ -118,7 +132,15 @@ fn a_tool_of_the_controllers_folder_runs_on_the_other_machine() {
     let own = machines.user.path("b/testTools");
     fs::create_dir_all(&own).unwrap();
     machines.user.ok("b", &format!("tool pack {}", machines.source("greet", "own", 10).display()));
-    assert_eq!(machines.output(&machines.submit("greet")), "own\n");
+    let task = machines.submit("greet");
+    assert_eq!(machines.output(&task), "own\n");
+    let says = "goes before version";
+    eventually("its agent has told it", || machines.user.ok("a", &format!("explain {task}")).out.contains(says));
+    let agents = machines.user.ok("a", "agents").out;
+    assert!(
+        agents.contains(" has greet ") && agents.contains("which goes before the version of the controller"),
+        "{agents}"
+    );
     assert!(machines.agent_logs().contains("which goes before version"), "{}", machines.agent_logs());
 }
 
@@ -150,6 +172,48 @@ fn a_pushed_tool_is_listed_shown_and_removed() {
     assert!(said.code != Some(0) && said.err.contains("holds no tool greet"), "{said:?}");
     let log = user.ok("a", "tool log greet").out;
     assert!(log.lines().count() == 3 && log.contains("removed"), "{log}");
+}
+
+/// The log has each change of what the name stands for once, whether a push or the folder made it, and whether the controller ran.
+#[test]
+fn the_log_of_a_tool_has_the_versions_of_the_folder_too() {
+    let machines = Machines::new();
+    let user = &machines.user;
+    let pack = |says| {
+        user.ok("a", &format!("tool pack {}", machines.source("greet", says, 10).display()));
+        user.ok("a", "tool show greet --output json").json()["__TOOL_DIGEST__"].as_str().unwrap().to_owned()
+    };
+    let log = || -> Vec<(String, bool)> {
+        let log = user.ok("a", "tool log greet --output json").json();
+        let text = |row: &serde_json::Value, key| row[key].as_str().unwrap_or("removed").to_owned();
+        let rows = log["changes"].as_array().unwrap().iter();
+        rows.map(|row| (text(row, "__TOOL_DIGEST__"), text(row, "__BY__") == "AGENT_TOOLS_DIR")).collect()
+    };
+    let first = machines.push("greet", "first", 10);
+    let second = machines.push("greet", "second", 10);
+    let third = pack("third");
+    machines.submit("greet");
+    let mut expected = vec![(first, false), (second.clone(), false), (third, true)];
+    assert_eq!(log(), expected);
+    // A start, a submit and a list are no changes.
+    user.ok("a", "down --now");
+    user.ok("a", "up 1");
+    machines.submit("greet");
+    user.ok("a", "tool list");
+    assert_eq!(log(), expected);
+    // No other command has named the tool since.
+    let archive = user.path("a/testTools/greet.tar.gz");
+    fs::remove_file(&archive).unwrap();
+    expected.push(("removed".to_owned(), true));
+    assert_eq!(log(), expected);
+    let fourth = pack("fourth");
+    user.ok("a", "down --now");
+    fs::remove_file(&archive).unwrap();
+    user.ok("a", "up 1");
+    expected.extend([(fourth, true), ("removed".to_owned(), true)]);
+    assert_eq!(log(), expected);
+    let list = user.ok("a", "tool show greet --output json").json();
+    assert_eq!(list["__TOOL_DIGEST__"], second, "the last push");
 }
 
 /// Nothing was submitted: the folder itself is looked at. A version that is damaged in the store is named.
@@ -229,6 +293,11 @@ fn a_damaged_version_is_refused_with_a_sentence() {
     let why = machines.user.ok("a", &format!("explain {task}")).out;
     assert!(why.contains(&digest) && why.contains("missing in the store of the controller, or damaged"), "{why}");
     assert!(!machines.fetched(&digest).exists());
+    // A name that is right is no reason to name another one.
+    machines.push("greet", "hi", 1000);
+    fs::write(&held, &bytes).unwrap();
+    let said = machines.user.llts("a", "run greet");
+    assert!(said.err.contains("cannot be fetched") && !said.err.contains("nearest"), "{said:?}");
     // The same archive can be pushed again.
     machines.push("greet", "hi", 1000);
     assert_eq!(machines.output(&machines.submit("greet")), "hi\n");

@@ -178,7 +178,8 @@ fn a_name_is_for_one_worker() {
     sandbox.ended(&id);
     let said = sandbox.worker("w", &server).said();
     assert_eq!(said.code, Some(1), "{said:?}");
-    assert!(said.err.contains(&format!("a worker w already runs here (process {})", first.child.id())), "{said:?}");
+    let holder = format!(" (process {}); use another name", first.child.id());
+    assert!(said.err.contains("a worker w already runs in /") && said.err.contains(&holder), "{said:?}");
 }
 
 #[test]

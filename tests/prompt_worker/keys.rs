@@ -1,7 +1,7 @@
 //! A master with keys, workers of another home, and a relay between them that listens in.
 
 use std::fs;
-use std::io::{Read as _, Write as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -145,6 +145,33 @@ fn a_wrong_key_is_refused_with_a_sentence_at_both_ends() {
     drop(at_home(&sandbox, &farm, "drain", PORT, &[]).said());
     let said = master.said();
     assert!(said.err.contains("is refused: its public key") && said.err.contains("authorises it"), "{said:?}");
+}
+
+#[test]
+fn a_worker_whose_key_is_removed_says_so_once_and_goes_on_when_it_is_put_back() {
+    let sandbox = Sandbox::new();
+    let farm = farm(&sandbox);
+    let (home, key) = joined(&sandbox, "other", &farm.join("keys/server.key.pub"));
+    let authorised = farm.join("keys/authorised/other");
+    fs::copy(&key, &authorised).expect("a key");
+    let master = master(&sandbox, &farm);
+    eventually("the master", || TcpStream::connect(at(PORT)).is_ok());
+    let mut worker = at_home(&sandbox, &home, "worker", PORT, &["--root-dir", "other", "--", "cat"]);
+    let mut log = BufReader::new(worker.0.stderr.take().expect("a pipe"));
+    let status = || at_home(&sandbox, &farm, "status", PORT, &["--output", "json"]).said().out;
+    eventually("the worker", || status().contains("\"state\":\"idle\""));
+    fs::remove_file(&authorised).expect("a key");
+    let (mut said, word) =
+        (String::new(), "refuses this worker, which it has taken before: it does not authorise the public key");
+    while !said.contains(word) {
+        assert!(log.read_line(&mut said).expect("text") > 0, "{said}");
+    }
+    fs::write(sandbox.path(".tasks/pending/a.txt"), "question").expect("a file of ours");
+    fs::copy(&key, &authorised).expect("a key");
+    log.read_to_string(&mut said).expect("text");
+    assert_eq!(worker.0.wait().expect("a child").code(), Some(0), "{said}");
+    assert_eq!(said.matches(word).count(), 1, "{said}");
+    assert_eq!((master.said().code, sandbox.text(".tasks/done/a.txt.out")), (Some(0), "question".to_owned()));
 }
 
 #[test]

@@ -95,6 +95,8 @@ fn the_output_of_a_limited_run_is_read_from_the_machine_of_its_worker() {
     let script = "seq 20000; echo retry_after=600 > $PROMPT_DEFER_FILE; exit 75";
     let _worker = worker(&workers, &["--gate", "x"], script);
     eventually("the kept output", || workers.path(".tasks/attempts/a.txt.out").exists());
+    // A client of the run itself would wait for the next one.
+    eventually("the report", || sandbox.path(".tasks/pending/a.txt").exists());
     let said = tail_of_known(&sandbox, "a.txt");
     assert!(said.out == workers.text(".tasks/attempts/a.txt.out") && said.out.len() > 100_000, "{}", said.out.len());
     assert!(said.err.contains("a.txt waits again; this is the output of a run without a result"), "{}", said.err);
@@ -136,17 +138,46 @@ fn a_prompt_is_followed_over_a_restart_of_its_master() {
     let mut first = master(&sandbox, &[]);
     let _worker = worker(&workers, &[], TWO_LINES);
     eventually("a command", || !workers.commands().is_empty());
-    let following = tail(&sandbox, "a.txt", &[]);
+    let mut following = tail(&sandbox, "a.txt", &[]);
+    let impatient = tail(&sandbox, "a.txt", &["--patience", "0"]);
+    let mut out = BufReader::new(following.0.stdout.take().expect("a pipe"));
+    let mut line = String::new();
+    out.read_line(&mut line).expect("a line");
     first.0.kill().unwrap();
     first.0.wait().unwrap();
-    let said = following.said();
+    let said = impatient.said();
     assert!(said.code == Some(3) && said.err.contains("no prompt master answers"), "{said:?}");
     // It would end with the prompt, perhaps before it is asked.
     let _second = master(&sandbox, &["--keep-alive"]);
     eventually("a master", || TcpStream::connect((host(), 34567)).is_ok());
-    let following = tail(&sandbox, "a.txt", &[]);
-    eventually("a worker", || !workers.commands().is_empty());
     fs::write(workers.path("go"), "").unwrap();
-    let said = following.said();
-    assert_eq!((said.code, said.out.as_str()), (Some(0), "one\ntwo\n"), "{said:?}");
+    out.read_to_string(&mut line).expect("text");
+    let mut err = String::new();
+    following.0.stderr.take().expect("a pipe").read_to_string(&mut err).expect("text");
+    assert_eq!((following.0.wait().unwrap().code(), line.as_str()), (Some(0), "one\ntwo\n"), "{err}");
+    assert!(err.contains("trying again") && err.contains("the prompt master is there again"), "{err}");
+}
+
+#[test]
+fn a_prompt_whose_worker_is_killed_is_followed_in_its_next_run() {
+    let (sandbox, workers, others) = (Sandbox::new(), Sandbox::new(), Sandbox::new());
+    prompts(&sandbox, &["a.txt"]);
+    let environment = [("LLTS_PROMPT_BIND", &*host()), ("LLTS_PROMPT_LEASE", "300")];
+    let _master = sandbox.start_with(&environment, &["master", PORT, "--keep-alive"]);
+    let mut lost = worker(&workers, &[], "echo lost; sleep 1000");
+    eventually("a command", || !workers.commands().is_empty());
+    let mut following = tail(&sandbox, "a.txt", &[]);
+    let mut out = BufReader::new(following.0.stdout.take().expect("a pipe"));
+    let mut line = String::new();
+    out.read_line(&mut line).expect("a line");
+    lost.0.kill().unwrap();
+    lost.0.wait().unwrap();
+    let _next = worker(&others, &[], TWO_LINES);
+    eventually("another run", || !others.commands().is_empty());
+    fs::write(others.path("go"), "").unwrap();
+    out.read_to_string(&mut line).expect("text");
+    let mut err = String::new();
+    following.0.stderr.take().expect("a pipe").read_to_string(&mut err).expect("text");
+    assert_eq!((following.0.wait().unwrap().code(), line.as_str()), (Some(0), "lost\none\ntwo\n"), "{err}");
+    assert!(err.contains("without a result") && err.contains("waiting for the output of the next run"), "{err}");
 }

@@ -105,6 +105,50 @@ fn a_killed_command_has_not_failed() {
 }
 
 #[test]
+fn a_prompt_whose_answer_is_gone_at_its_end_is_not_done() {
+    let sandbox = Sandbox::new();
+    prompts(&sandbox, &["a.txt"]);
+    fs::create_dir_all(sandbox.path("other")).expect("a folder of ours");
+    let master = master(&sandbox, &[]);
+    // The first run is lost, the second one makes the worker pause, the third one leaves its output alone.
+    let script = "echo run >>../started; test $(wc -l <../started) = 3 || rm ${PROMPT_FILE%/*}/out; cat";
+    let words = ["worker", &host(), PORT, "--root-dir", "other", "--", "sh", "-c", script];
+    let worker = sandbox.start_with(&[("LLTS_PROMPT_WORKER_LIMITED_PAUSE", "300")], &words).said();
+    let master = master.said();
+    assert_eq!((worker.code, master.code), (Some(0), Some(0)), "{worker:?} {master:?}");
+    assert_eq!(sandbox.text(".tasks/done/a.txt.out"), "do a.txt");
+    assert_eq!(sandbox.text("started"), "run\n".repeat(3));
+    let why = "its output cannot be read at its end: out: No such file or directory";
+    assert!(worker.err.contains(&format!("pausing for 0 s: {why}")), "{worker:?}");
+    assert!(master.err.contains("a.txt waits again: its run at ") && master.err.contains(why), "{master:?}");
+}
+
+#[test]
+fn a_prompt_whose_commands_are_killed_is_given_up_also_if_its_master_is_killed_each_time() {
+    let sandbox = Sandbox::new();
+    prompts(&sandbox, &["a.txt"]);
+    let start = || {
+        let environment = [("LLTS_PROMPT_BIND", &*host()), ("LLTS_PROMPT_LOSSES_MAX", "2")];
+        sandbox.start_with(&environment, &["master", PORT, "--max-starts", "1"])
+    };
+    let _worker = worker(&sandbox, &[], "kill -9 $$");
+    for round in 0..3 {
+        let mut master = start();
+        let is_back = |status: &Value| status["paused"].is_string() && status["working"] == 0;
+        if round < 2 {
+            eventually("the loss", || is_back(&order(&sandbox, "status")));
+            master.0.kill().expect("a child");
+            master.0.wait().expect("a child");
+        } else {
+            assert_eq!(master.said().code, Some(1));
+        }
+    }
+    let reason = sandbox.text(".tasks/failed/a.txt.reason");
+    assert!(reason.starts_with("3 runs of this prompt were lost (LOSSES_MAX); the last one: its run at "), "{reason}");
+    assert!(reason.contains("the command was killed from outside: ended by signal 9"), "{reason}");
+}
+
+#[test]
 fn a_drained_master_ends_with_its_runs_and_the_next_one_sums_up_both() {
     let sandbox = Sandbox::new();
     prompts(&sandbox, &["a.txt", "b.txt"]);
@@ -166,6 +210,26 @@ fn a_webhook_is_told_of_each_failure_and_of_the_end() {
         (&end["event"], &end["all"], &end["failed"], &end["left"]),
         (&json!("end"), &json!(2), &json!(1), &json!(0))
     );
+}
+
+#[test]
+fn commands_that_hang_do_not_keep_the_master_from_ending() {
+    let sandbox = Sandbox::new();
+    prompts(&sandbox, &["a.txt", "b.txt", "c.txt"]);
+    let environment = [("LLTS_PROMPT_BIND", &*host()), ("LLTS_PROMPT_NOTICE_TIMEOUT", "500")];
+    let hang = |name: &str| format!("echo $PROMPT_EVENT $PROMPT_PROMPT >>{name}; sleep 1000; echo never >>{name}");
+    let [fail, end] = ["on-fail", "on-end"].map(hang);
+    let words = ["master", PORT, "--on-fail", &fail, "--on-end", &end];
+    let master = sandbox.start_with(&environment, &words);
+    assert_eq!(worker(&sandbox, &[], "false").said().code, Some(1));
+    let said = master.said();
+    assert_eq!(said.code, Some(1), "{said:?}");
+    assert!(sandbox.text("on-fail").starts_with("failed a.txt\n") && sandbox.text("on-end") == "end\n", "{said:?}");
+    assert!(
+        said.err.contains("sleep 1000; echo never >>on-end\" has not ended within 0.5 s and was killed"),
+        "{said:?}"
+    );
+    eventually("the end of the commands", || sandbox.commands().is_empty());
 }
 
 /// The words behind `llts` in the ExecStart of a unit, for a folder and a host of ours.

@@ -113,6 +113,29 @@ fn work_that_git_cannot_keep_stays_in_its_folder_and_the_worker_goes_on() {
     peer.request("next.txt", "x");
     peer.hears("DONE");
     assert!(folders.iter().all(|folder| folder.join("new").exists()), "a later start keeps them");
+    let clean = |options: &[&str]| {
+        let said = sandbox.start(&[&["clean", "--output", "json"], options].concat()).said();
+        serde_json::from_str::<Value>(&said.out).unwrap_or_else(|error| panic!("{error}: {said:?}"))
+    };
+    let listed = clean(&[]);
+    let mut named: Vec<_> = listed
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|one| (one["folder"].as_str().unwrap(), one["prompt"].as_str().unwrap(), one["outcome"].as_str().unwrap()))
+        .collect();
+    named.sort_by_key(|(folder, ..)| folders.iter().position(|path| path.to_str() == Some(folder)));
+    assert_eq!(named.len(), folders.len(), "{listed}");
+    assert_eq!((named[0].1, named[0].2, named[4].1, named[4].2), ("lock.txt", "failed", "main.txt", "done"));
+    assert_eq!(clean(&["--older-than", "1", "--remove"]), Value::Array(Vec::new()));
+    assert!(folders.iter().all(|folder| folder.exists()), "they are too young");
+    assert!(
+        clean(&["--remove"])
+            .as_array()
+            .is_some_and(|all| all.len() == 5 && all.iter().all(|one| one["removed"] == true))
+    );
+    assert!(!folders.iter().any(|folder| folder.exists()));
+    assert_eq!(own(&sandbox), before);
 }
 
 #[test]

@@ -55,8 +55,6 @@ pub(crate) struct Life {
     pub(crate) number: u64,
     /// The messages to agents since the last commit began.
     pub(crate) told: Told,
-    /// The tasks in lists: the store has them as waiting until they begin.
-    pub(crate) ahead: Vec<(TaskId, Round, AgentId)>,
     /// The data that the store is about to commit.
     pub(crate) commits: VecDeque<Commit>,
     /// The result of the last commit, before the controller has seen it.
@@ -225,7 +223,6 @@ impl World {
             inbox: VecDeque::new(),
             number: self.server.lives,
             told: Told::default(),
-            ahead: Vec::new(),
             commits: VecDeque::new(),
             outcome: None,
             in_trouble: false,
@@ -315,7 +312,6 @@ impl World {
         while self.poll_departure(now).is_some() {}
         let Some(life) = self.server.life.take() else { unreachable!("it was up a moment ago") };
         let mut told = life.told;
-        told.dispatches.extend(life.ahead);
         for commit in life.commits {
             let stored = self.dice.chance(500);
             note!(self, "{} records of a commit under way are stored: {stored}", commit.records.len());
@@ -356,10 +352,8 @@ impl World {
                 assert!(self.life().sequencer.is_at_rest());
                 self.life().sequencer.sanity_check();
                 // Data that a full disk has refused is lost.
-                if let Some(Life { mut told, ahead, .. }) = self.server.life.take() {
-                    told.dispatches.extend(ahead);
-                    self.model.unrecorded(told);
-                }
+                let told = self.server.life.take().map(|life| life.told);
+                self.model.unrecorded(told.unwrap_or_default());
                 self.controller_is_gone();
             }
         }

@@ -154,9 +154,6 @@ impl World {
         if let Reply::AssignedList(records, terms) = reply {
             let ids: Vec<_> = records.iter().map(|record| record.id).collect();
             note!(self, "list {} of {ids:?} is sent to {:?}: {sent}", terms.number, route.to);
-            self.life().ahead.extend(
-                records.iter().filter_map(|record| Some((record.id, record.round, record.assignment()?.agent.clone()))),
-            );
             if !sent {
                 records.iter().for_each(|record| self.model.never_sent(record.id, record.round));
             }

@@ -75,10 +75,41 @@ fn an_open_whose_reply_is_lost_opens_once() {
     // The script is known before, so that its reply is the one that is lost.
     ours.open(&order, &config.task_defaults, 6, || 0.5).unwrap();
     proxy.lose("");
-    assert!(open(&mut ours).is_err());
     assert_eq!(open(&mut ours).unwrap()[0].0, 2);
+    // The token of the nonce still says so.
+    assert_eq!(open(&mut ours).unwrap()[0].0, 2);
+    assert_eq!(proxy.lost(), 1);
     let open: u64 = place.original.redis.zcard("MyProgram:open").unwrap();
     assert_eq!(open, 2);
+}
+
+/// The first answer of each connection, the answer to a script that is not known yet, and that of the script itself.
+#[test]
+fn a_command_and_a_component_that_starts_ask_again_when_an_answer_is_lost() {
+    let mut place = Place::new();
+    let proxy = Proxy::to(place.redis.address());
+    let cfg = |name: &str, rest: &str| {
+        let path = place.redis.folder().join(name);
+        std::fs::write(path, config(proxy.address(), NAMESPACE, rest)).unwrap();
+    };
+    cfg("manager.cfg", "[manager]\n[task_defaults]\n");
+    cfg("server.cfg", "[server]\nround_duration=0.05\n");
+    ["PING", "EVALSHA", "\r\nEVAL\r\n"].iter().for_each(|mark| proxy.lose(mark));
+    let output = place.run(&["open", "manager.cfg", "p", "s", "x"]);
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!((output.stdout.as_slice(), proxy.lost()), (&b"1\n"[..], 3));
+    let open: u64 = place.original.redis.zcard("MyProgram:open").unwrap();
+    assert_eq!(open, 1);
+    for command in [&["stats", "manager.cfg"][..], &["list", "manager.cfg"], &["show", "manager.cfg", "1"]] {
+        let lost = proxy.lost();
+        proxy.lose("EVAL");
+        let output = place.run(command);
+        assert!(output.status.success(), "{output:?}");
+        assert_eq!(proxy.lost(), lost + 1);
+    }
+    proxy.lose("PING");
+    place.start(&["server", "s", "server.cfg"]).stop();
+    assert_eq!(proxy.lost(), 7);
 }
 
 #[test]

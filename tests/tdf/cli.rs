@@ -292,3 +292,43 @@ fn an_encrypted_connection_is_made_to_whom_the_configuration_trusts() {
     assert_eq!((stranger.status.code(), stderr(&stranger).contains("is not trusted")), (Some(4), true), "{stranger:?}");
     assert_eq!(with("", "").status.code(), Some(3));
 }
+
+/// A shell that is killed leaves what it has started, unless the whole group is meant.
+#[test]
+fn the_processes_of_a_callback_end_with_the_manager() {
+    for (with, command) in [
+        (Signal::SIGTERM, "sleep 600 & echo $! >pid; wait"),
+        (Signal::SIGTERM, "sh -c 'trap : TERM; echo $$ >pid; while :; do sleep 0.1; done'; true"),
+        (Signal::SIGKILL, "sleep 600 & echo $! >pid; wait"),
+    ] {
+        let mut place = Place::new();
+        place.configs();
+        let mut manager = place.start(&["manage", "manager.cfg", "--on-succeeded", command]);
+        let id = place.original.open(&Order::default());
+        assert!(place.original.r#move(id, "open", "succeeded", 0, &[("0:output", ""), ("0:error", "")]));
+        let pid = || std::fs::read_to_string(place.redis.folder().join("pid")).ok()?.trim().parse::<i32>().ok();
+        eventually("the callback runs", || pid().is_some());
+        let process = Pid::from_raw(pid().unwrap());
+        manager.signal(with);
+        manager.child.wait().unwrap();
+        eventually("its processes are gone", || kill(process, None).is_err());
+        let said = manager.rest.take().unwrap().join().unwrap();
+        assert!(!said.contains("has failed"), "{said}");
+        assert_eq!(place.sets(id), ["succeeded"]);
+    }
+}
+
+#[test]
+fn an_input_is_any_bytes_and_a_bad_option_is_named() {
+    use std::os::unix::ffi::OsStrExt as _;
+    let mut place = Place::new();
+    place.configs();
+    let mut open = place.command(&["open", "manager.cfg", "p", "s"]);
+    assert!(open.arg(std::ffi::OsStr::from_bytes(b"a\xffb")).status().unwrap().success());
+    let input: Vec<u8> = place.original.redis.hget("MyProgram:task:1", "input").unwrap();
+    assert_eq!(input, b"a\xffb");
+    let said = stderr(&place.run(&["open", "manager.cfg", "p", "s", "--end-before", "nan"]));
+    assert!(said.contains("--end-before \"nan\": "), "{said}");
+    let said = stderr(&place.run(&["server"]));
+    assert!(said.find("expecting 2 arguments").unwrap() < said.find("NAME: ").unwrap(), "{said}");
+}

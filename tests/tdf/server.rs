@@ -2,6 +2,8 @@
 
 use redis::Commands as _;
 
+use llts::shell::tdf::{Ending, Report, Reported};
+
 use super::original::Order;
 use super::waiting::eventually;
 use super::{Place, clock};
@@ -62,11 +64,13 @@ fn a_run_times_out_until_its_budget_is_spent() {
     let mut place = Place::new();
     let id = place.original.open(&Order { timeout: "0.0", max_timeouts: "1", ..Order::default() });
     place.claim_one("w");
+    let () = place.original.redis.del("MyProgram:llts:leases").unwrap();
     place.rounds(1);
     assert_eq!((place.sets(id), place.get(id, "round").unwrap()), (vec!["open"], "1".to_owned()));
     assert_eq!(place.log(id)[1..], ["moving task 1: running -> timeout", "moving task 1: timeout -> open"]);
     assert_eq!((place.get(id, "0:timeout").is_some(), place.get(id, "1:open").is_some()), (true, true));
     place.claim_one("w");
+    let () = place.original.redis.del("MyProgram:llts:leases").unwrap();
     place.rounds(1);
     assert_eq!((place.sets(id), place.get(id, "timeouts").unwrap()), (vec!["timed_out"], "2".to_owned()));
     place.original.assert_readable(id);
@@ -211,4 +215,36 @@ fn open_tasks_that_wait_hide_no_other() {
     server.stop();
     let open: usize = place.original.redis.zcard("MyProgram:open").unwrap();
     assert_eq!(open, 500 + 3 + poisoned.len());
+}
+
+/// A worker of ours that lives reports its time-outs itself, with what the program has written.
+#[test]
+fn a_worker_that_holds_its_lease_ends_its_program_before_the_server_ends_the_run() {
+    let mut place = Place::new();
+    let id = place.original.open(&Order { timeout: "0.0", ..Order::default() });
+    let claimed = place.claim("w", 1).pop().unwrap();
+    place.rounds(2);
+    assert_eq!(place.sets(id), ["running"]);
+    let fence = claimed.fence();
+    let ending = Ending::TimedOut { output: b"part", error: b"", timeouts: claimed.timeouts };
+    assert_eq!(place.ours.report(&Report { fence: &fence, ending, log: &[] }).unwrap(), Reported::Moved);
+    place.rounds(1);
+    assert_eq!((place.sets(id), place.get(id, "0:output").unwrap()), (vec!["timed_out"], "part".to_owned()));
+}
+
+/// A worker puts it at the end of the line, and a server must not bring it back each round.
+#[test]
+fn what_no_worker_can_take_is_counted_and_left_at_the_end() {
+    let mut place = Place::new();
+    let id = place.original.open(&Order::default());
+    let () = place.original.redis.hdel("MyProgram:task:1", "program").unwrap();
+    let () = place.original.redis.zadd("MyProgram:open", b"\xff\xfe", -1).unwrap();
+    assert!(place.claim("w", 1).is_empty());
+    place.rounds(3);
+    let told: std::collections::HashMap<Vec<u8>, String> =
+        place.original.redis.hgetall("MyProgram:llts:poisoned").unwrap();
+    assert_eq!(told[&id.to_string().into_bytes()], "the field program is missing");
+    assert!(told.contains_key(&b"\xff\xfe"[..]), "{told:?}");
+    let scores: Vec<(Vec<u8>, f64)> = place.original.redis.zrange_withscores("MyProgram:open", 0, -1).unwrap();
+    assert!(scores.len() == 2 && scores.iter().all(|(_, score)| score.is_infinite()), "{scores:?}");
 }

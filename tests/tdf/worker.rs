@@ -162,6 +162,8 @@ fn a_worker_that_was_away_does_not_touch_the_next_round() {
     let mut place = Place::new();
     let id = place.original.open(&Order { timeout: "0", max_timeouts: "5", ..Order::default() });
     let first = place.claim_one("w");
+    // Its lease has ended.
+    let () = place.original.redis.del("MyProgram:llts:leases").unwrap();
     place.rounds(1);
     assert_eq!((place.sets(id), place.get(id, "round").unwrap()), (vec!["open"], "1".to_owned()));
     let second = place.claim_one("w");
@@ -209,8 +211,8 @@ fn a_run_that_was_not_started_is_given_back_uncounted() {
     let mut place = Place::new();
     let id = place.original.open(&Order::default());
     let fence = place.claim_one("w");
-    place.ours.give_back(&fence).unwrap();
-    place.ours.give_back(&fence).unwrap();
+    assert!(place.ours.give_back(&fence).unwrap());
+    assert!(!place.ours.give_back(&fence).unwrap());
     assert_eq!(
         (place.sets(id), place.get(id, "round").unwrap(), place.get(id, "fails").unwrap()),
         (vec!["open"], "0".into(), "0".into())

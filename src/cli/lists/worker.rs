@@ -5,7 +5,6 @@ use clap::Args;
 use super::super::Session;
 use super::super::exit::{self, Failure};
 use crate::engine::lists::worker::{End, Settings};
-use crate::shell::guard::GuardPlan;
 use crate::shell::lists::worker::{self, Work};
 use crate::shell::logging;
 use crate::types::tdf::WorkerName;
@@ -48,15 +47,14 @@ pub(super) fn run(session: &Session, args: &WorkerArgs) -> Result<u8, Failure> {
         .map_err(|error| Failure::failed(format!("the current folder cannot be named: {error}")))?;
     let settings = Settings {
         name: args.name.clone(),
-        secret: lists.secret.clone(),
+        secret: lists.server.secret.clone(),
         patience: lists.patience,
         reconnect_interval_max: lists.reconnect_interval_max,
         kill_interval: lists.kill_interval,
         straggler_grace: lists.straggler_grace,
     };
     let work = Work { host, port, folder, work_dir: lists.work_dir.clone(), settings };
-    let guard = GuardPlan::new(Session::program()?, session.config_file()).at_home(session.home.folder());
-    match worker::run(work, guard).map_err(Failure::failed)? {
+    match worker::run(work, session.guard()?).map_err(Failure::failed)? {
         End::Stopped => Ok(0),
         End::Undelivered(count) => {
             Err(Failure::failed(format!("{count} results could not be delivered to {server}; their tasks run again")))

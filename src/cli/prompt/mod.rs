@@ -1,5 +1,6 @@
 //! `llts prompt`: a master that hands out prompts, workers that run a command for each, and the commands around them.
 
+mod clean;
 mod create;
 mod master;
 mod orders;
@@ -48,6 +49,8 @@ enum PromptCommand {
     Status(status::StatusArgs),
     /// Follow the output of a prompt, wherever it runs
     Tail(tail::TailArgs),
+    /// List or remove the folders of runs that workers have kept
+    Clean(clean::CleanArgs),
     /// Run a command for each prompt of a master
     Worker(worker::WorkerArgs),
 }
@@ -87,6 +90,7 @@ pub(super) fn run(session: &mut Session, args: PromptArgs) -> Result<u8, Failure
         PromptCommand::Drain(args) => orders::run(session, &args, Order::Drain),
         PromptCommand::Status(args) => status::run(session, &args),
         PromptCommand::Tail(args) => tail::run(session, &args),
+        PromptCommand::Clean(args) => clean::run(session, &args),
         PromptCommand::Worker(args) => worker::run(session, args),
     }
 }

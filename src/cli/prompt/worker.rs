@@ -12,11 +12,11 @@ use super::super::output::note;
 use crate::config::Durability;
 use crate::engine::worker::signs::Signs;
 use crate::engine::worker::{BrakeSettings, End, Settings, Tally};
-use crate::shell::guard::GuardPlan;
 use crate::shell::logging;
 use crate::shell::prompt_crew;
 use crate::shell::prompt_worker::{self, PromptWorkerError, Work, Workdir};
 use crate::shell::runs::RunsError;
+use crate::shell::worker::WorkerStartError;
 
 const COMMAND: &str = "\
 The command runs in DIR, once for each prompt. It finds the prompt on its standard input
@@ -83,7 +83,7 @@ pub(in crate::cli) struct WorkerArgs {
 
 /// The longest absence of a master; `None` is without limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Patience(Option<Duration>);
+pub(super) struct Patience(pub(super) Option<Duration>);
 
 pub(in crate::cli) fn run(session: &Session, args: WorkerArgs) -> Result<u8, Failure> {
     let config = &session.config;
@@ -120,12 +120,13 @@ pub(in crate::cli) fn run(session: &Session, args: WorkerArgs) -> Result<u8, Fai
     let name = format!("{host}:{}", master.port);
     let durable = config.controller.durability == Durability::Disk;
     let work = Work { master, root, command, settings, durable, signs, workdir };
-    let guard = GuardPlan::new(Session::program()?, session.config_file()).at_home(session.home.folder());
-    let (end, Tally { all, failed }) = prompt_worker::run(work, guard).map_err(|error| match error {
+    let (end, Tally { all, failed }) = prompt_worker::run(work, session.guard()?).map_err(|error| match error {
         PromptWorkerError::Command(_)
         | PromptWorkerError::Root { .. }
         | PromptWorkerError::Workdir(_)
-        | PromptWorkerError::Runs(RunsError::Folder { .. }) => Failure::usage(error.to_string()),
+        | PromptWorkerError::Start(WorkerStartError::Runs(RunsError::Folder { .. })) => {
+            Failure::usage(error.to_string())
+        }
         error => Failure::failed(error),
     })?;
     match end {
@@ -187,7 +188,7 @@ fn gate(text: &str) -> Result<String, String> {
     if (1..=64).contains(&text.len()) { Ok(text.to_owned()) } else { Err("it must have 1 to 64 bytes".to_owned()) }
 }
 
-fn patience(text: &str) -> Result<Patience, String> {
+pub(super) fn patience(text: &str) -> Result<Patience, String> {
     if text == "forever" {
         return Ok(Patience(None));
     }

@@ -11,7 +11,7 @@ use crate::config::ManagerConfig;
 use crate::protocol::tdf::Task;
 use crate::shell::logging;
 use crate::shell::signals::{STOP, Signals};
-use crate::shell::tdf::manage::command;
+use crate::shell::tdf::manage::command::{self, Heir};
 use crate::shell::tdf::{CallbackError, Callbacks, Manager, ManagerError};
 
 const ABOUT: &str = "\
@@ -20,6 +20,8 @@ archived when its command has exited with 0, or if there is none for it. After a
 end the command is run again later: at first after one round, then after twice as long
 each time, at most a minute. It runs at least once for each task: once more if the manager
 is killed before the task is archived. Several managers of one namespace share its tasks.
+The processes of a command end with the manager. One command runs at a time: a log line
+names one that takes longer than 10 s.
 
 CFG needs [redis], [tdf], [task_defaults] and
     [manager]
@@ -56,13 +58,14 @@ pub(in crate::cli) fn run(session: &mut Session, args: &ManageArgs) -> Result<u8
     let mut signals = Signals::install(&STOP).map_err(Failure::failed)?;
     let mut theirs = Signals::install(&STOP).map_err(Failure::failed)?;
     logging::init(&session.config.log, None).map_err(Failure::failed)?;
+    let heir = Heir::start().map_err(|error| Failure::failed(format!("cannot start /bin/sh: {error}")))?;
     let ready = format!("tdf manager ready: namespace {}", config.tdf.namespace);
     let mut manager = Manager::connect(config).map_err(|error| match &error {
         ManagerError::Redis(error) => super::failure(error),
         _ => Failure::failed(error),
     })?;
     note(&ready);
-    let mut commands = Commands { args, signals: &mut theirs, is_stopping: false };
+    let mut commands = Commands { args, signals: &mut theirs, heir, is_stopping: false };
     manager.run(&mut commands, Some(&mut signals));
     Ok(0)
 }
@@ -72,13 +75,14 @@ struct Commands<'a> {
     args: &'a ManageArgs,
     /// A second descriptor of the same signals, for while a command runs.
     signals: &'a mut Signals,
+    heir: Heir,
     is_stopping: bool,
 }
 
 impl Commands<'_> {
     fn call(&mut self, line: Option<&str>, task: &Task) -> Result<(), CallbackError> {
         let Some(line) = line else { return Ok(()) };
-        command::run(line, task, self.signals, &mut self.is_stopping)
+        command::run(line, task, self.signals, &mut self.heir, &mut self.is_stopping)
     }
 }
 

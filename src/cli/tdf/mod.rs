@@ -69,21 +69,21 @@ fn exactly<'a, const N: usize>(given: &'a [String], expected: [&str; N]) -> Resu
 }
 
 /// The same where the last argument may be missing.
-fn all_but_last<'a, const N: usize>(
-    given: &'a [String],
+fn all_but_last<'a, T, const N: usize>(
+    given: &'a [T],
     expected: [&str; N],
-) -> Result<(&'a [String], Option<&'a str>), Failure> {
+) -> Result<(&'a [T], Option<&'a T>), Failure> {
     match given.len() {
-        count if count == N => Ok((&given[..N - 1], given.last().map(String::as_str))),
+        count if count == N => Ok((&given[..N - 1], given.last())),
         count if count + 1 == N => Ok((given, None)),
         count => Err(wrong_count(&format!("{} or {N}", N - 1), N, count, &expected)),
     }
 }
 
 fn wrong_count(wanted: &str, most: usize, count: usize, expected: &[&str]) -> Failure {
-    expected.iter().for_each(|argument| note(&format!("  {argument}")));
     let noun = if most == 1 { "argument" } else { "arguments" };
-    Failure::failed(format!("expecting {wanted} {noun} ({count} given)"))
+    let arguments: String = expected.iter().map(|argument| format!("\n  {argument}")).collect();
+    Failure::failed(format!("expecting {wanted} {noun} ({count} given){arguments}"))
 }
 
 /// The namespace that a configuration names.

@@ -1,6 +1,8 @@
 //! `llts tdf open CFG PROGRAM SOURCE [INPUT]`: opens tasks and prints their ids.
 
+use std::ffi::OsString;
 use std::io::{BufRead as _, BufReader, Read};
+use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -13,6 +15,7 @@ use super::super::when;
 use crate::config::ManagerConfig;
 use crate::shell::clock;
 use crate::shell::tdf::{Namespace, OpenError, Order};
+use crate::types::tdf::TaskId;
 use crate::types::tdf::number::{float, repr};
 
 const ABOUT: &str = "\
@@ -37,7 +40,7 @@ const ARGUMENTS: [&str; 4] = [
 pub(in crate::cli) struct OpenArgs {
     /// The configuration file, the program, its source, and its input
     #[arg(value_name = "CFG PROGRAM SOURCE INPUT")]
-    arguments: Vec<String>,
+    arguments: Vec<OsString>,
     /// Not to be started before
     #[arg(long, value_name = "T", allow_hyphen_values = true)]
     start_after: Option<String>,
@@ -66,18 +69,18 @@ pub(in crate::cli) fn run(session: &mut Session, args: &OpenArgs) -> Result<u8, 
     let config = ManagerConfig::load(Path::new(&first[0])).map_err(Failure::failed)?;
     config.tdf.warnings.iter().for_each(|warning| note(warning));
     let order = Order {
-        start_after: args.start_after.as_deref().map(moment).transpose()?,
-        end_before: args.end_before.as_deref().map(moment).transpose()?,
-        timeout: args.timeout.as_deref().map(duration).transpose()?,
+        start_after: option("--start-after", args.start_after.as_deref(), moment)?,
+        end_before: option("--end-before", args.end_before.as_deref(), moment)?,
+        timeout: option("--timeout", args.timeout.as_deref(), duration)?,
         max_fails: args.max_fails.clone(),
         max_timeouts: args.max_timeouts.clone(),
         add_random_start_offset: args.add_random_start_offset.then_some(true),
-        ..Order::new(&first[1], &first[2], "")
+        ..Order::new(text("PROGRAM", &first[1])?, text("SOURCE", &first[2])?, "")
     };
     // Before anything is written.
     order.terms(&config.task_defaults, 0.0).map_err(Failure::failed)?;
     let orders: Vec<Order> = match (&args.each_line, input) {
-        (None, input) => vec![Order { input: input.unwrap_or_default().into(), ..order }],
+        (None, input) => vec![Order { input: input.cloned().unwrap_or_default().into_vec(), ..order }],
         (Some(_), Some(input)) => {
             return Err(Failure::failed(format!("--each-line brings the inputs; leave {input:?} out")));
         }
@@ -86,17 +89,39 @@ pub(in crate::cli) fn run(session: &mut Session, args: &OpenArgs) -> Result<u8, 
     let mut namespace =
         Namespace::connect(&config.tdf.redis, &config.tdf.namespace).map_err(|error| super::failure(&error))?;
     let ids = namespace.open(&orders, &config.task_defaults, rand::random(), rand::random);
-    let ids = ids.map_err(|error| match &error {
-        OpenError::Redis(error) => super::failure(error),
-        OpenError::Term(_) => Failure::failed(error),
-    })?;
+    match ids {
+        Ok(ids) => tell(session, &ids),
+        Err(OpenError::Redis(error)) => return Err(super::failure(&error)),
+        Err(error @ OpenError::Term(_)) => return Err(Failure::failed(error)),
+        Err(ref whole @ OpenError::Partly { ref opened, ref error, .. }) => {
+            tell(session, opened);
+            return Err(Failure { sentence: whole.to_string(), ..super::failure(error) });
+        }
+    }
+    Ok(0)
+}
+
+fn tell(session: &mut Session, ids: &[TaskId]) {
     if session.out.is_json() {
         let ids: Vec<Value> = ids.iter().map(|id| json!(id.0)).collect();
         session.out.value(&json!({ "ids": ids }));
     } else {
         ids.iter().for_each(|id| session.out.line(id));
     }
-    Ok(0)
+}
+
+fn text<'a>(name: &str, argument: &'a OsString) -> Result<&'a str, Failure> {
+    argument.to_str().ok_or_else(|| Failure::failed(format!("{name} is not UTF-8: {argument:?}")))
+}
+
+/// The value of an option, if it is given.
+fn option(
+    name: &str,
+    value: Option<&str>,
+    read: fn(&str) -> Result<String, String>,
+) -> Result<Option<String>, Failure> {
+    let failed = |why| Failure::failed(format!("{name} {:?}: {why}", value.unwrap_or_default()));
+    value.map(read).transpose().map_err(failed)
 }
 
 /// The lines of a file, without their ends.
@@ -115,20 +140,20 @@ fn lines(path: &Path) -> Result<Vec<Vec<u8>>, Failure> {
 }
 
 /// Seconds stay as they are written.
-fn moment(text: &str) -> Result<String, Failure> {
+fn moment(text: &str) -> Result<String, String> {
     if float(text).is_some() {
         return Ok(text.to_owned());
     }
-    let moment = when::moment(text).map_err(|why| Failure::failed(format!("{text:?}: {why}")))?;
+    let moment = when::moment(text)?;
     let micros = moment.wall(clock::now().wall).micros();
     #[expect(clippy::cast_precision_loss, reason = "microseconds of today's times fit a double")]
     Ok(repr(micros as f64 / 1e6))
 }
 
-fn duration(text: &str) -> Result<String, Failure> {
+fn duration(text: &str) -> Result<String, String> {
     if float(text).is_some() {
         return Ok(text.to_owned());
     }
-    let time = when::duration(text).map_err(|why| Failure::failed(format!("{text:?}: {why}")))?;
+    let time = when::duration(text)?;
     Ok(repr(time.as_secs_f64()))
 }

@@ -7,7 +7,6 @@ use super::super::exit::Failure;
 use super::super::output::note;
 use crate::config::WorkerConfig;
 use crate::engine::tdf::worker::{End, Settings};
-use crate::shell::guard::GuardPlan;
 use crate::shell::logging;
 use crate::shell::source::Timeouts;
 use crate::shell::tdf::worker::{self, TdfWorkerError, Work};
@@ -69,8 +68,7 @@ pub(in crate::cli) fn run(session: &Session, args: &WorkerArgs) -> Result<u8, Fa
     let limits = (&session.config.archive).into();
     let work =
         Work { name, config, root, limits, timeouts, output_bytes_max: section.output_bytes_max, max_losses, settings };
-    let guard = GuardPlan::new(Session::program()?, session.config_file()).at_home(session.home.folder());
-    match worker::run(work, guard).map_err(failure)? {
+    match worker::run(work, session.guard()?).map_err(failure)? {
         End::Stopped { given_back: None } => note("stopped: no task was running"),
         End::Stopped { given_back: Some(task) } => {
             note(&format!("stopped: the run of task {task} was ended; the task waits again in the same round"));

@@ -72,6 +72,7 @@ impl Controller {
         if let (Some((task, _)), true) = (present, is_void) {
             self.journal.info(format!("agent {id} has come back without task {task}"));
             self.agents.set_slot(id, Slot::Free);
+            self.void_list(now, id);
             let end = if died { RoundEnd::Lost } else { RoundEnd::Returned };
             let remains = self.remains_after(now, task, sender, message);
             self.void_round(now, task, end, remains);
@@ -98,7 +99,8 @@ impl Controller {
             batch_delay: Duration::ZERO,
             times: PhaseTimes::default(),
             lease: self.lease(task, id),
-            is_ahead: false,
+            ahead: None,
+            host: self.agents.host(id),
         };
         if is_busy {
             return self.tasks.change(now, task, TaskEvent::Dispatch(run));

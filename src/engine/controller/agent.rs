@@ -1,14 +1,16 @@
 //! The data about one agent. The registry of agents, and the order in which they wait, are [`super::agents`]'s concern.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::effect::{ConnectionId, Ticket};
 use super::tool_sets::SetId;
 use crate::protocol::requests::agents::AgentState;
 use crate::protocol::requests::apply::ListTerms;
+use crate::protocol::requests::heartbeat::OwnVersions;
 use crate::protocol::version::Version;
-use crate::types::{Mono, Offer, Round, Session, TaskId, Wall};
+use crate::types::{HostAddress, Mono, Offer, Round, Session, TaskId, Wall};
 
 /// The state of an agent's slot.
 ///
@@ -77,8 +79,12 @@ pub(super) struct Agent {
     pub(super) heard: Mono,
     pub(super) heard_wall: Wall,
     pub(super) ip: Option<String>,
+    /// The same, if it is on another machine than the controller.
+    pub(super) host: Option<HostAddress>,
     /// Its version, if it reports that.
     pub(super) version: Option<Version>,
+    /// Versions of tools in its own folder that went before those of the controller.
+    pub(super) own_versions: Option<Arc<OwnVersions>>,
     /// The offer in its heartbeats; empty before the first one.
     pub(super) offer: Offer,
     /// Its tools, known from its first message on ([`super::tools`]).

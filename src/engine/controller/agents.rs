@@ -1,5 +1,7 @@
 //! The registry of agents: free, parked, busy or lost. Choosing a task for an agent is [`super::assign`]'s concern.
 
+mod capable;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,9 +11,10 @@ use super::effect::{ConnectionId, Ticket};
 use super::parked::Parked;
 use super::tool_sets::SetId;
 use crate::protocol::requests::agents::{AgentState, AgentView};
+use crate::protocol::requests::heartbeat::OwnVersions;
 use crate::protocol::requests::stats::AgentCounts;
 use crate::protocol::version::Version;
-use crate::types::{AgentId, Now, Offer, Requirements, Round, Session, TaskId, ToolSet};
+use crate::types::{AgentId, HostAddress, Now, Offer, Round, Session, TaskId, ToolSet, address_elsewhere};
 
 #[derive(Debug, Default)]
 pub(super) struct Agents {
@@ -76,7 +79,9 @@ impl Agents {
             heard: now.mono,
             heard_wall: now.wall,
             ip: None,
+            host: None,
             version: None,
+            own_versions: None,
             offer: Offer::default(),
             tools: None,
             drained: self.drained.contains(&id),
@@ -152,13 +157,19 @@ impl Agents {
 
     pub(super) fn set_ip(&mut self, id: &AgentId, ip: Option<String>) {
         if let Some(agent) = self.agents.get_mut(id) {
+            agent.host = ip.as_deref().and_then(address_elsewhere);
             agent.ip = ip;
         }
     }
 
-    pub(super) fn set_version(&mut self, id: &AgentId, version: Option<Version>) {
+    /// The address of the machine of an agent, if that is another one than this.
+    pub(super) fn host(&self, id: &AgentId) -> Option<HostAddress> {
+        self.agents.get(id)?.host
+    }
+
+    pub(super) fn set_version(&mut self, id: &AgentId, version: Option<Version>, own: Option<Arc<OwnVersions>>) {
         if let Some(agent) = self.agents.get_mut(id) {
-            agent.version = version;
+            (agent.version, agent.own_versions) = (version, own);
         }
     }
 
@@ -188,21 +199,11 @@ impl Agents {
         }
     }
 
-    /// The present agents that can be asked to look for tools.
-    pub(super) fn that_look(&self) -> impl Iterator<Item = &AgentId> {
-        self.agents.iter().filter(|(_, agent)| agent.looks && agent.slot != Slot::Lost).map(|(id, _)| id)
-    }
-
     /// Sets whether an agent gets a task whose tool all agents have looked for in vain.
     pub(super) fn set_last_resort(&mut self, id: &AgentId, is_last_resort: bool) {
         if let Some(agent) = self.agents.get_mut(id) {
             agent.is_last_resort = is_last_resort;
         }
-    }
-
-    /// The tool set of every agent with a known one, and whether the agent is present.
-    pub(super) fn tools(&self) -> impl Iterator<Item = (SetId, bool)> {
-        self.agents.values().filter_map(|agent| Some((agent.tools?.set, agent.slot != Slot::Lost)))
     }
 
     /// Sets whether an agent gets no more tasks. It need not be registered.
@@ -300,23 +301,6 @@ impl Agents {
         &self.parked
     }
 
-    /// Whether any agent is not lost, may get tasks, meets these requirements and has the tool according to `has`.
-    pub(super) fn any_with(&self, needs: &Requirements, has: impl Fn(SetId) -> bool) -> bool {
-        self.all_with(needs, has).next().is_some()
-    }
-
-    /// The agents that are not lost, may get tasks, meet these requirements and have the tool according to `has`.
-    pub(super) fn all_with(
-        &self,
-        needs: &Requirements,
-        has: impl Fn(SetId) -> bool,
-    ) -> impl Iterator<Item = (&AgentId, &Agent)> {
-        self.agents.iter().filter(move |(id, agent)| {
-            let here = !agent.drained && agent.slot != Slot::Lost && needs.allow(id);
-            here && agent.offer.meets(needs) && agent.tools.is_none_or(|tools| has(tools.set))
-        })
-    }
-
     /// Document, section 2.4.
     pub(super) const fn counts(&self) -> AgentCounts {
         self.counts
@@ -335,6 +319,7 @@ impl Agents {
             task: if let Slot::Busy(task) = agent.slot { Some(task) } else { None },
             ip: agent.ip.clone(),
             version: agent.version.as_ref().map(|version| version.program.clone()),
+            own_versions: agent.own_versions.clone(),
             tags: agent.offer.tags.clone(),
             tools: agent.tools.and_then(|known| tools(known.set)),
             drained: agent.drained,

@@ -192,7 +192,8 @@ impl Controller {
                 batch_delay,
                 times: PhaseTimes::default(),
                 lease: self.lease(task, agent),
-                is_ahead: false,
+                ahead: None,
+                host: self.agents.host(agent),
             },
         );
         self.agents.set_last_resort(agent, !is_stocked);

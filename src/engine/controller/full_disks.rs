@@ -2,11 +2,12 @@
 //!
 //! | the agent reports -134, and | then |
 //! |---|---|
-//! | another agent here may run the task, and has not reported that for it | the task waits for such an agent, in its next round |
+//! | another agent here may run the task, drained or not, and has not reported that for it | the task waits for such an agent, in its next round |
+//! | the task still waits after a pause ([`TaskRecord::disk_trial`]) | it may go to this agent again, which may have room by then |
 //! | no other agent here may run it, or it is killed | it ends with -131, and the sentence names the full disks |
 //!
-//! Such a round draws on no budget of the task, and its agent does not get the task again ([`TaskRecord::needs`]), unless a client
-//! asks for another round. So each agent has a task at most once for this. A client never sees -134.
+//! Such a round draws on no budget of the task, and its agent does not get the task during that pause ([`TaskRecord::needs`]), unless
+//! a client asks for another round. A client never sees -134.
 
 use super::Controller;
 use crate::protocol::requests::report::Report;
@@ -33,7 +34,8 @@ impl Controller {
         let others = others.join(", ");
         needs.avoided.insert(agent.clone());
         let sets = self.tasks.queue().sets();
-        let is_elsewhere = self.agents.any_with(&needs, |set| sets.has(set, &record.tool));
+        // A drained agent takes tasks again some day, as for a task that finds all agents drained.
+        let is_elsewhere = self.agents.all_drained_or_with(&needs, |set| sets.has(set, &record.tool)).next().is_some();
         self.archives.reads.end(agent);
         if is_over || !is_elsewhere || tries >= TaskRecord::PAST_ROUNDS_MAX {
             if !others.is_empty() {

@@ -14,7 +14,7 @@ use crate::protocol::graph::{AcceptedGraph, EntryCodec, StepTerms, StoredGraph};
 use crate::protocol::words;
 use crate::types::{
     Fields, GraphEntry, GraphId, GraphStatus, GraphView, InputView, JobName, Outcome, PortName, Scalar, StepIndex,
-    StepName, StepPlace, StepTask, StepView, TaskId, TaskRole, Wall,
+    StepName, StepPlace, StepTask, StepView, TaskId, TaskRole, ToolDigest, ToolName, Wall,
 };
 
 /// Effects of graphs that one turn carries out. The start of a task takes some microseconds, with its record.
@@ -132,13 +132,12 @@ impl Graphs {
         Some(graph)
     }
 
-    /// The end of a graph has been carried out.
-    pub(super) fn note_end(&mut self, id: GraphId) {
-        if let Some(graph) = self.graphs.get_mut(&id)
-            && !std::mem::replace(&mut graph.has_ended, true)
-        {
-            self.bytes -= graph.bytes;
-        }
+    /// The end of a graph has been carried out. Returns the versions that it had pinned, the first time.
+    pub(super) fn note_end(&mut self, id: GraphId) -> Option<BTreeMap<ToolName, ToolDigest>> {
+        let graph = self.graphs.get_mut(&id).filter(|graph| !graph.has_ended)?;
+        graph.has_ended = true;
+        self.bytes -= graph.bytes;
+        Some(graph.accepted.pins.clone())
     }
 
     /// A turn has ended: the next one does its share of work.

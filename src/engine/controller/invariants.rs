@@ -13,7 +13,8 @@ impl Controller {
     /// # Panics
     /// When an invariant does not hold; the message names it.
     pub fn sanity_check(&self) {
-        self.tasks.sanity_check();
+        let open = self.graphs.iter().filter(|graph| !graph.has_ended);
+        self.tasks.sanity_check(open.flat_map(|graph| &graph.accepted.pins));
         self.agents.sanity_check();
         self.scans.sanity_check();
         self.sought.sanity_check();

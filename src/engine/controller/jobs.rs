@@ -36,7 +36,7 @@ impl Standing {
             }
             _ => None,
         };
-        Self { phase: record.phase(), end }
+        Self { phase: record.shown_phase(), end }
     }
 }
 

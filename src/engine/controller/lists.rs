@@ -3,10 +3,11 @@
 //! | a task of a list | is |
 //! |---|---|
 //! | the first one that has not ended | the agent's task, as if it had got that one alone |
-//! | a later one | DISPATCHED and [`Assignment::is_ahead`]; a store that has it so means that it has not started |
+//! | a later one | DISPATCHED with its place in the list ([`Assignment::ahead`]); shown as WAITING, because it may wait again in the same round |
 //!
 //! The next task becomes the agent's task with the last report on the one before: the agent starts it without waiting for the answer.
-//! Until then nothing is stored for it, as for a waiting task.
+//! That is not stored. A restart takes the first stored task of a list for its agent's task, unless that agent has another one; the agent
+//! continues its list under the new controller, or says that it has let it go.
 //!
 //! Only a task goes ahead whose run is plain and expected to be short. A list has no more than half of the agent's share
 //! of the waiting tasks, so that the lists become shorter as the queue does, and no agent ends long after the others. The time of a list
@@ -21,6 +22,7 @@
 //! them. If the agent is lost, left, or has forgotten the list, they get the next round, which fences off what it might still do; that
 //! is no loss of them.
 
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use super::agent::{List, Slot};
@@ -31,7 +33,9 @@ use super::{Controller, batch_delay};
 use crate::protocol::reply::Reply;
 use crate::protocol::requests::apply::{self, LIST_TASKS_MAX, ListTerms};
 use crate::protocol::requests::report::LetGo;
-use crate::types::{AgentId, Assignment, Now, Phase, PhaseTimes, Round, RoundEnd, TaskId, TaskRecord, TaskState};
+use crate::types::{
+    AgentId, Assignment, ListPlace, Now, Phase, PhaseTimes, Round, RoundEnd, TaskId, TaskRecord, TaskState,
+};
 
 /// Bytes of the fields of a task that goes ahead. A long text costs more than a message does.
 const TASK_BYTES_MAX: usize = 4096;
@@ -44,6 +48,9 @@ const EXPECTED_PERCENT: u64 = 90;
 
 /// What a run costs beside its run.sh, so that a list of tasks without any duration is bounded, too.
 const RUN_COST: Duration = Duration::from_micros(500);
+
+/// The tasks that an earlier controller has stored as ahead, by their agents.
+pub(super) type StoredLists = BTreeMap<AgentId, Vec<(ListPlace, TaskId)>>;
 
 impl Controller {
     /// The tasks that have not started in the lists of agents.
@@ -64,6 +71,7 @@ impl Controller {
         let Some(mut sum) = expected(&first, learnt).filter(|_| self.may_be_in_list(&first)) else {
             return Reply::Assigned(first, None);
         };
+        let number = self.last_list + 1;
         let mut tasks = vec![*first];
         while tasks.len() < max {
             let Some(next) = self.next_of_list(id, &tasks[0]) else { break };
@@ -73,13 +81,14 @@ impl Controller {
                 break;
             }
             let task = next.id;
-            tasks.push(self.hand_ahead(now, task, id));
+            let place = ListPlace { list: number, place: u32::try_from(tasks.len()).unwrap_or(u32::MAX) };
+            tasks.push(self.hand_ahead(now, task, id, place));
         }
         if tasks.len() < 2 {
             return Reply::Assigned(Box::new(tasks.remove(0)), None);
         }
-        self.last_list += 1;
-        let terms = ListTerms { number: self.last_list, time: self.settings.list_time_max };
+        self.last_list = number;
+        let terms = ListTerms { number, time: self.settings.list_time_max };
         let ahead = (1..).zip(tasks.iter().skip(1).map(|record| record.id)).collect();
         self.set_list(id, Some(Box::new(List { terms, running: 0, ahead })));
         Reply::AssignedList(tasks, terms)
@@ -133,7 +142,7 @@ impl Controller {
     }
 
     /// An agent gets a task that it starts later.
-    fn hand_ahead(&mut self, now: Now, task: TaskId, id: &AgentId) -> TaskRecord {
+    fn hand_ahead(&mut self, now: Now, task: TaskId, id: &AgentId, place: ListPlace) -> TaskRecord {
         let batch_delay =
             self.tasks.get(task).map(|record| batch_delay::after_queuing(now.wall, record)).unwrap_or_default();
         self.pin_for(now, task, id);
@@ -145,7 +154,8 @@ impl Controller {
             batch_delay,
             times: PhaseTimes::default(),
             lease: None,
-            is_ahead: true,
+            ahead: Some(Box::new(place)),
+            host: self.agents.host(id),
         };
         self.tasks.change(now, task, TaskEvent::Dispatch(run));
         let Some(record) = self.tasks.get(task) else { unreachable!("task {task} was dispatched and is gone") };
@@ -165,13 +175,31 @@ impl Controller {
             }
             self.agents.set_slot(id, Slot::Busy(task));
             self.agents.set_given(id, Some((task, round)));
-            return self.tasks.update(task, |record| {
-                if let TaskState::Dispatched(run) = &mut record.state {
-                    (run.is_ahead, run.dispatched_at, run.dispatched) = (false, now.wall, Some(now.mono));
-                }
-            });
+            return self.tasks.reach(now, task);
         }
         self.set_list(id, None);
+    }
+
+    /// Gives each agent the tasks back that it had in its list when the earlier controller stored them.
+    pub(super) fn take_back_lists(&mut self, now: Now, lists: StoredLists) {
+        for (id, mut tasks) in lists {
+            tasks.sort_unstable();
+            let number = tasks.last().map_or(0, |(place, _)| place.list);
+            // An agent has one list at a time, so there is nothing of an older one, unless the store is from somewhere else.
+            for (_, task) in tasks.extract_if(.., |(place, _)| place.list != number) {
+                self.void_round(now, task, RoundEnd::Returned, Remains::Gone);
+            }
+            let mut ahead: VecDeque<_> = tasks.into_iter().map(|(place, task)| (place.place, task)).collect();
+            let Some((first, task)) = ahead.front().copied() else { continue };
+            let mut running = first.saturating_sub(1);
+            if self.agents.slot(&id).is_none() {
+                (running, _) = (first, ahead.pop_front());
+                self.tasks.reach(now, task);
+                self.take_back_agent(now, id.clone(), task);
+            }
+            let terms = ListTerms { number, time: self.settings.list_time_max };
+            self.set_list(&id, Some(Box::new(List { terms, running, ahead })));
+        }
     }
 
     /// An agent will not start the tasks of its list from this place on.
@@ -249,7 +277,7 @@ impl Controller {
 
 /// Whether a task is in the list of this agent, and has not started as far as the controller knows.
 fn is_ahead(record: &TaskRecord, id: &AgentId) -> bool {
-    matches!(&record.state, TaskState::Dispatched(run) if run.is_ahead && run.agent == *id)
+    matches!(&record.state, TaskState::Dispatched(run) if run.ahead.is_some() && run.agent == *id)
 }
 
 /// How long the run of a task is expected to take, if that is known.

@@ -5,7 +5,7 @@
 //! | held | a client releases it |
 //! | blocked | the last of its terms is met: `__AFTER__` |
 //! | delayed | its moment: `__START_AFTER__`, the delay of a retry, a defer |
-//! | ready | an agent takes it; higher priority first, then the older task |
+//! | ready | an agent takes it; higher priority first, then the older task. It may change its line meanwhile, when it may go to an agent again whose disk was full |
 //!
 //! Tasks with equal requirements (gates, tags, a lease) wait in one line. A line is open while every one of its gates lets
 //! one more task pass; of the open lines, the one with the best head comes first. So a task whose gate is closed does not
@@ -87,6 +87,7 @@ impl Queue {
         }
         self.len += 1;
         self.bytes += record.bytes();
+        self.delayed.extend(record.disk_trial().map(|at| (at, record.id)));
         match delay(record) {
             None => {}
             Some(Delay::Until(at)) => {
@@ -103,6 +104,7 @@ impl Queue {
         if let Some(Delay::Until(at)) = delay(record) {
             self.delayed.remove(&(at, record.id));
         }
+        record.disk_trial().map(|at| self.delayed.remove(&(at, record.id)));
         let needs = &*record.needs();
         let Some(line) = self.lines.get_mut(needs) else { unreachable!("task {} waits in no line", record.id) };
         line.members -= 1;
@@ -119,7 +121,7 @@ impl Queue {
         }
     }
 
-    /// The next delayed task whose moment has come, if any; the caller then calls [`Self::make_ready`].
+    /// The next task that is due, if any; the caller then calls [`Self::make_ready`], or moves it to its next line.
     pub(super) fn pop_due(&mut self, wall: Wall) -> Option<TaskId> {
         self.delayed.first().filter(|(at, _)| *at <= wall)?;
         self.delayed.pop_first().map(|(_, task)| task)

@@ -12,6 +12,7 @@ use super::agent::{Liveness, Slot};
 use super::effect::Timer;
 use super::graphs::{OwnedGraph, root};
 use super::leases::Remains;
+use super::lists::StoredLists;
 use super::{Controller, Settings, steps};
 use crate::protocol::graph::StoredGraph;
 use crate::types::{
@@ -35,15 +36,17 @@ impl Controller {
             controller.tasks.jobs_mut().restore(name, memo);
         }
         let mut finished = Vec::new();
+        let mut lists = StoredLists::new();
         for stored in stored.graphs {
-            controller.take_back_graph(stored, &mut finished);
+            controller.take_back_graph(now, stored, &mut finished);
         }
         for record in stored.tasks {
             if let TaskState::Finished { at, .. } = record.state {
                 finished.push((record.id, at));
             }
-            controller.take_back(now, record);
+            controller.take_back(now, record, &mut lists);
         }
+        controller.take_back_lists(now, lists);
         controller.restored_max = controller.last_id;
         controller.stored_max = controller.last_id;
         // Only now are all members known: a family is kept from the end of its last member on.
@@ -64,7 +67,7 @@ impl Controller {
     }
 
     /// Takes a graph back before its tasks. `finished` gets its end.
-    fn take_back_graph(&mut self, stored: StoredGraph, finished: &mut Vec<(TaskId, Wall)>) {
+    fn take_back_graph(&mut self, now: Now, stored: StoredGraph, finished: &mut Vec<(TaskId, Wall)>) {
         let id = stored.id;
         self.last_id = self.last_id.max(root(id));
         match OwnedGraph::restore(stored) {
@@ -73,6 +76,9 @@ impl Controller {
                 if let Some(at) = steps::ended_at(&graph) {
                     graph.has_ended = true;
                     finished.push((root(id), at));
+                }
+                if !graph.has_ended {
+                    self.tasks.pin_all(now, &graph.accepted.pins);
                 }
                 self.graphs.insert(graph);
             }
@@ -90,7 +96,7 @@ impl Controller {
         }
     }
 
-    fn take_back(&mut self, now: Now, mut record: TaskRecord) {
+    fn take_back(&mut self, now: Now, mut record: TaskRecord, lists: &mut StoredLists) {
         record.pushes += unstored_pushes(&record);
         self.last_id = self.last_id.max(record.id);
         if let Some(parent) = record.parent.filter(|parent| self.tasks.get(*parent).is_some()) {
@@ -98,7 +104,10 @@ impl Controller {
         }
         self.take_back_place(&record);
         self.note_starts(now, &record);
-        let is_ahead = matches!(&record.state, TaskState::Dispatched(run) if run.is_ahead);
+        let place = match &record.state {
+            TaskState::Dispatched(run) => run.ahead.as_deref().copied(),
+            _ => None,
+        };
         let agent = match &mut record.state {
             TaskState::Waiting { .. } | TaskState::Finished { .. } => None,
             TaskState::Dispatched(run)
@@ -113,15 +122,14 @@ impl Controller {
         let task = record.id;
         // Its agent will say how long it has run: the wall clock may have jumped.
         self.tasks.restore(now, record);
-        if is_ahead {
-            // It was in the list of an agent that had not started it: the next round fences off what the agent does with it.
-            self.void_round(now, task, RoundEnd::Returned, Remains::Gone);
-        } else if let Some(agent) = agent {
-            self.take_back_agent(now, agent, task);
+        match (agent, place) {
+            (Some(agent), Some(place)) => lists.entry(agent).or_default().push((place, task)),
+            (Some(agent), None) => self.take_back_agent(now, agent, task),
+            (None, _) => {}
         }
     }
 
-    fn take_back_agent(&mut self, now: Now, agent: AgentId, task: TaskId) {
+    pub(super) fn take_back_agent(&mut self, now: Now, agent: AgentId, task: TaskId) {
         let round = |task| self.tasks.get(task).map(|record| record.round).unwrap_or_default();
         let Some(slot) = self.agents.slot(&agent) else {
             let given = (task, round(task));

@@ -114,11 +114,13 @@ impl Controller {
             return None;
         }
         let (place, terms) = (graph.place(slot), graph.terms(slot.step)?.clone());
+        let pin = graph.accepted.pins.get(&terms.tool).copied();
         let job = Membership { name: graph.job.clone(), fails_max: None, is_pushed: false };
         let submitted = format!("{},{}", terms.members, write_place(&place));
         let task = self.new_id(now.wall);
         let record = TaskRecord {
             address: terms.address,
+            pin,
             relations: Some(Arc::new(Relations { job: Some(job), after: Vec::new(), step: Some(place) })),
             ..TaskRecord::accepted(task, terms.tool, submitted.into(), terms.policy, now.wall)
         };
@@ -198,7 +200,9 @@ impl Controller {
 
     /// A graph has ended: nothing of it is left to do.
     fn end_graph(&mut self, now: Now, id: GraphId) {
-        self.graphs.note_end(id);
+        if let Some(pins) = self.graphs.note_end(id) {
+            self.tasks.unpin_all(now, &pins);
+        }
         let Some(graph) = self.graphs.get(id) else { return };
         let (at, job) = (graph.run.ended_at().unwrap_or(now.wall), graph.job.clone());
         self.tasks.jobs_mut().touch(&job);
@@ -223,6 +227,9 @@ impl Controller {
         let may_go = |record: &TaskRecord| record.phase() == Phase::Waiting && !has_run(record);
         if duplicate || graph.has_ended || !tasks.iter().all(|task| self.tasks.get(*task).is_none_or(may_go)) {
             return false;
+        }
+        if let Some(pins) = self.graphs.note_end(id) {
+            self.tasks.unpin_all(now, &pins);
         }
         self.families.remove(root(id));
         for task in tasks.into_iter().rev() {

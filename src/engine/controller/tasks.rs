@@ -1,5 +1,6 @@
 //! The table of tasks with its indexes. Every change of a task goes through here, so that no index is missed.
 
+mod invariants;
 mod pins;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -12,7 +13,7 @@ use super::queue::Queue;
 use super::task_index::TaskIndex;
 use super::transition::{self, TaskEvent};
 use crate::protocol::task;
-use crate::types::{Now, Phase, TaskId, TaskRecord, TaskState, Wall};
+use crate::types::{Now, Phase, TaskId, TaskRecord, TaskState, ToolDigest, Wall};
 use pins::files_of;
 
 #[derive(Debug, Default)]
@@ -103,9 +104,12 @@ impl Tasks {
         self.submit_keys.get(key, None).find_map(|id| self.get(id))
     }
 
-    /// Adds a new task. It pins the version that the name of its tool stands for.
+    /// Adds a new task. It pins the version that the name of its tool stands for, unless it has another one that is held: that of
+    /// its graph.
     pub(super) fn insert(&mut self, now: Now, mut record: TaskRecord) {
-        record.pin = self.catalog.present(&record.tool).map(|held| held.digest);
+        let is_held = |pin: &ToolDigest| self.catalog.size(pin).is_some();
+        let present = || self.catalog.present(&record.tool).map(|held| held.digest);
+        record.pin = record.pin.filter(is_held).or_else(present);
         self.put(&record);
         self.restore(now, record);
     }
@@ -137,7 +141,7 @@ impl Tasks {
         if let Some(at) = record.policy.end_before.filter(|_| record.phase() < Phase::Finished) {
             self.end_before.insert((at, id));
         }
-        self.counts[record.phase() as usize] += 1;
+        self.counts[record.shown_phase() as usize] += 1;
         let before = self.records.insert(id, Box::new(record));
         assert!(before.is_none(), "task {id} exists twice");
     }
@@ -145,7 +149,7 @@ impl Tasks {
     /// The only place that changes the phase of a task. Stores and pushes the change if required.
     pub(super) fn change(&mut self, now: Now, id: TaskId, event: TaskEvent) {
         let Some(record) = self.records.get_mut(&id) else { unreachable!("task {id} changes, but does not exist") };
-        let (before, round) = (record.phase(), record.round);
+        let (before, shown_before, round) = (record.phase(), record.shown_phase(), record.round);
         let named = files_of(record);
         let stood = record.membership().map(|_| Standing::of(record));
         if before == Phase::Waiting {
@@ -187,9 +191,7 @@ impl Tasks {
             record.pushes += 1;
             self.effects.push_back(Effect::Push(record.clone()));
         }
-        // A task ahead waits, as far as the store is concerned.
-        let is_ahead = matches!(&record.state, TaskState::Dispatched(run) if run.is_ahead);
-        if is_stored(after) && !is_ahead {
+        if is_stored(after) {
             self.effects.push_back(Effect::Record(Record::Put(record.clone())));
         }
         let has_ended = before != Phase::Finished && (after == Phase::Finished || record.round != round);
@@ -199,8 +201,8 @@ impl Tasks {
         if matches!(record.state, TaskState::Finished { outcome, .. } if outcome.is_failure()) {
             self.unlogged.push(id);
         }
-        self.counts[before as usize] -= 1;
-        self.counts[after as usize] += 1;
+        self.counts[shown_before as usize] -= 1;
+        self.counts[record.shown_phase() as usize] += 1;
         self.changed.push(id);
         if before == Phase::Finished || after == Phase::Finished {
             let pin = record.pin.map(|digest| (record.tool.clone(), digest));
@@ -208,6 +210,22 @@ impl Tasks {
             self.move_pin(now, pin, before, after);
             self.rename_files(&named, &names);
         }
+    }
+
+    /// The task of a list is its agent's task from now on. This is not stored: a restart finds it as the first one of the list that has not
+    /// ended.
+    pub(super) fn reach(&mut self, now: Now, id: TaskId) {
+        let Some(record) = self.records.get_mut(&id) else { unreachable!("task {id} is reached, but does not exist") };
+        let stood = Standing::of(record);
+        let TaskState::Dispatched(run) = &mut record.state else { unreachable!("task {id} is reached again") };
+        // An earlier controller may have pushed what it had learnt of a run that it had handed out.
+        (run.ahead, run.dispatched_at, run.dispatched) = (None, now.wall, run.dispatched.map(|_| now.mono));
+        if let Some(member) = record.membership() {
+            self.jobs.moved(&member.name, id, stood, Standing::of(record));
+        }
+        self.counts[Phase::Waiting as usize] -= 1;
+        self.counts[Phase::Dispatched as usize] += 1;
+        self.changed.push(id);
     }
 
     /// Changes the record of a task except its phase, and updates its place in the queue.
@@ -274,11 +292,19 @@ impl Tasks {
         }
     }
 
-    /// Makes the tasks ready whose moment has come.
+    /// Makes the tasks that are due ready, or lets them go to agents again whose disk was full.
     pub(super) fn release_due(&mut self, now: Now) {
         while let Some(id) = self.queue.pop_due(now.wall) {
-            let Some(record) = self.records.get(&id) else { unreachable!("task {id} is delayed, but does not exist") };
-            self.queue.make_ready(now, record);
+            let Some(record) = self.records.get_mut(&id) else {
+                unreachable!("task {id} is delayed and does not exist")
+            };
+            if record.disk_trial().is_some_and(|at| at <= now.wall) {
+                self.queue.leave(now, record);
+                record.trust_disks();
+                self.queue.enter(now, record);
+            } else {
+                self.queue.make_ready(now, record);
+            }
         }
     }
 
@@ -319,7 +345,7 @@ impl Tasks {
         if record.files.is_some() {
             self.rename_files(&files_of(&record), &[]);
         }
-        self.counts[record.phase() as usize] -= 1;
+        self.counts[record.shown_phase() as usize] -= 1;
         self.given_ids.remove(id);
         self.submit_keys.remove(id);
         self.changed.push(id);
@@ -329,42 +355,6 @@ impl Tasks {
 
     fn put(&mut self, record: &TaskRecord) {
         self.effects.push_back(Effect::Record(Record::Put(Box::new(record.clone()))));
-    }
-
-    pub(super) fn sanity_check(&self) {
-        let mut counts = [0; Phase::ALL.len()];
-        for record in self.records.values() {
-            counts[record.phase() as usize] += 1;
-        }
-        assert_eq!(counts, self.counts, "the counts of the phases have drifted");
-        self.queue.sanity_check(self.newest_before(None).filter(|record| record.phase() == Phase::Waiting));
-        self.jobs.sanity_check(self.newest_before(None));
-        self.dependants.sanity_check(self.newest_before(None).filter(|record| record.phase() == Phase::Waiting));
-        self.check_gates();
-        let unfinished = self.newest_before(None).filter(|record| record.phase() < Phase::Finished);
-        let pins = unfinished.filter_map(|record| Some((record.tool.clone(), record.pin?)));
-        self.catalog.sanity_check(pins, self.newest_before(None).flat_map(files_of));
-        for (at, id) in &self.end_before {
-            let lives = self.records.get(id).is_some_and(|task| task.phase() < Phase::Finished);
-            assert!(lives, "task {id} is still to end at {at}");
-        }
-        for names in [&self.given_ids, &self.submit_keys] {
-            names.sanity_check(|id| self.records.contains_key(&id));
-        }
-    }
-
-    /// A gate counts exactly the tasks that have passed it and are with agents.
-    fn check_gates(&self) {
-        let mut running = BTreeMap::new();
-        for record in self.records.values().filter(|record| is_active(record.phase())) {
-            for gate in record.policy.needs.gates.iter() {
-                *running.entry(gate).or_insert(0) += 1;
-            }
-        }
-        for (gate, count) in self.queue.gates.running() {
-            assert_eq!(count, running.remove(gate).unwrap_or(0), "tasks beyond gate {gate}");
-        }
-        assert!(running.is_empty(), "gates that are not known: {running:?}");
     }
 }
 

@@ -1,7 +1,7 @@
 //! Orders of the controller about archives of tools, which a thread of the shell carries out, and their outcomes.
 //!
 //! The thread owns the files of the store. It answers each order but [`ToolOrder::Discard`] with one [`ToolOutcome`], in the order of
-//! the orders.
+//! the orders, but for a read of a large version that must be checked first: others overtake it.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -141,7 +141,7 @@ fn shorten_texts(result: Arc<RunResult>) -> Arc<RunResult> {
 
 /// Adds the times in a report to the known ones.
 fn merge_times(mut run: Box<Assignment>, times: PhaseTimes) -> Box<Assignment> {
-    run.is_ahead = false;
+    run.ahead = None;
     let known = run.times;
     run.times = PhaseTimes {
         prepare: known.prepare.or(times.prepare),

@@ -85,6 +85,7 @@ impl Summaries {
             GroupKey::Outcome => row.outcome.number().into(),
             GroupKey::Job => row.text(Text::Job).into(),
             GroupKey::Agent => row.text(Text::Agent).into(),
+            GroupKey::Host => row.text(Text::Host).into(),
         }
     }
 
@@ -101,7 +102,7 @@ impl Summaries {
                 let outcome = RoundOutcome::ALL.into_iter().find(|outcome| u64::from(outcome.number()) == number);
                 outcome.map_or("", words::round_outcome).to_owned()
             }
-            GroupKey::Tool | GroupKey::Job | GroupKey::Agent => {
+            GroupKey::Tool | GroupKey::Job | GroupKey::Agent | GroupKey::Host => {
                 block.text(u32::try_from(number).unwrap_or_default()).to_owned()
             }
         };

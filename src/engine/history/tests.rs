@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use super::*;
-use crate::protocol::rounds::block::{Block, read_incidents};
+use crate::protocol::rounds::block::{Block, FORMAT, read_incidents};
 use crate::types::{FinishedRound, Incident, IncidentKind, Mono, Now, Outcome, Round, RoundOutcome, TaskId, Wall};
 
 const START: u64 = 1_480_000_000_000_000;
@@ -22,6 +22,7 @@ fn row(ended_at: Wall) -> FinishedRound<'static> {
         job: "".into(),
         given_id: "".into(),
         agent: "a".into(),
+        host: "".into(),
         submitted_at: ended_at,
         waited: Duration::ZERO,
         started_at: None,
@@ -37,7 +38,7 @@ fn written(keeper: &mut Keeper, now: Now) -> Vec<(Day, WriteKind, u32)> {
     let mut all = Vec::new();
     while let Some(write) = keeper.poll_write(now) {
         let rows = match write.kind {
-            WriteKind::Rounds => Block::new(&write.bytes).expect("whole").count(),
+            WriteKind::Rounds => Block::new(&write.bytes, FORMAT).expect("whole").count(),
             WriteKind::Incidents => read_incidents(&write.bytes).len(),
         };
         assert_eq!(rows, write.count as usize);

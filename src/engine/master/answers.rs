@@ -1,9 +1,9 @@
 //! The reports of workers that send their answers: a prompt has ended when its answer is stored, not before. While the disk of the
 //! master is full, no prompt is handed out, and a worker whose answer could not be stored keeps it: it has no confirmation of its
-//! report. When there is room again, its connection is closed. It rejoins at once, and sends everything again.
+//! report. An answer that has not arrived as a whole is none: its run is lost. When there is room again, its connection is closed. It rejoins at once, and sends everything again.
 
 use super::peers::{Answer, Report, State};
-use super::{Connection, Destination, Effect, Master, Timer};
+use super::{Connection, Destination, Effect, Master, NotStored, Timer};
 use crate::protocol::prompt::RequestId;
 use crate::types::Now;
 
@@ -36,10 +36,10 @@ impl Master {
     }
 
     /// The result of an [`Effect::StoreAnswer`]. The worker may have lost its connection since: then it reports again.
-    pub fn handle_answer_stored(&mut self, now: Now, run: &RequestId, outcome: Result<(), String>) {
+    pub fn handle_answer_stored(&mut self, now: Now, run: &RequestId, outcome: Result<(), NotStored>) {
         let is_of = |state: &State| matches!(state, State::Working(held) if held.run.as_ref() == Some(run));
         let stored = self.peers.iter().find(|(_, peer)| is_of(&peer.state)).map(|(connection, _)| connection);
-        if let Err(reason) = &outcome {
+        if let Err(NotStored::NoRoom(reason)) = &outcome {
             self.handle_room(now, Err(reason.clone()));
         }
         if let Some(connection) = stored
@@ -48,7 +48,8 @@ impl Master {
         {
             match outcome {
                 Ok(()) => self.carry_out(now, connection, &report),
-                Err(reason) => {
+                Err(NotStored::Torn(reason)) => self.lost(now, connection, &reason),
+                Err(NotStored::NoRoom(reason)) => {
                     peer.answer = Some(Answer::Unstored);
                     let name = peer.name();
                     self.journal.error(format!("the answer of {name} cannot be stored and stays there: {reason}"));

@@ -1,12 +1,21 @@
 //! What the prompts have cost, as far as their workers say it, and the bound at which no more are handed out.
 //!
+//! While prompts are running, each of them is expected to cost what the last ones usually have. No prompt is handed out while the sum and
+//! this expectation reach the bound, so that it is exceeded by about one prompt at most, however many workers there are. Before the
+//! first cost is known, nothing is expected.
+//!
 //! A worker tells the cost of a run before its report. It counts with the report, so that a report that is repeated after a lost
-//! connection counts once. The sum and a raised bound are noted for a restarted master.
+//! connection counts once. The sum, the usual cost and a raised bound are noted for a restarted master.
+
+use std::collections::VecDeque;
 
 use super::files::Held;
 use super::{Effect, Master};
 use crate::protocol::prompt::RequestId;
 use crate::types::Usd;
+
+/// Number of the last costs that are looked at.
+const LAST_MAX: usize = 256;
 
 #[derive(Debug, Default)]
 pub(super) struct Costs {
@@ -14,12 +23,35 @@ pub(super) struct Costs {
     pub(super) sum: Option<Usd>,
     /// The bound.
     pub(super) max: Option<Usd>,
+    last: VecDeque<Usd>,
+}
+
+impl Costs {
+    pub(super) fn with_max(max: Option<Usd>) -> Self {
+        Self { max, ..Self::default() }
+    }
+
+    /// What a run usually costs.
+    fn usual(&self) -> Option<Usd> {
+        let mut last: Vec<Usd> = self.last.iter().copied().collect();
+        last.sort_unstable();
+        last.get(last.len() / 2).copied()
+    }
+
+    fn add(&mut self, cost: Usd) {
+        self.sum = Some(self.sum.unwrap_or_default().plus(cost));
+        if self.last.len() == LAST_MAX {
+            self.last.pop_front();
+        }
+        self.last.push_back(cost);
+    }
 }
 
 impl Master {
-    /// The sum of an earlier master, and the bound that it was resumed with.
-    pub fn restore_costs(&mut self, sum: Option<Usd>, max: Option<Usd>) {
+    /// The sum of an earlier master, what a run has usually cost under it, and the bound that it was resumed with.
+    pub fn restore_costs(&mut self, sum: Option<Usd>, usual: Option<Usd>, max: Option<Usd>) {
         self.costs.sum = sum;
+        self.costs.last.extend(usual);
         // A bound that was raised by order holds, whatever the master is started with.
         self.costs.max = self.costs.max.map(|own| max.map_or(own, |raised| raised.max(own)));
         self.stop_at_cost();
@@ -35,10 +67,10 @@ impl Master {
     /// A run has been reported.
     pub(super) fn spend(&mut self, held: &Held) {
         let Some(cost) = held.cost else { return };
-        let sum = self.costs.sum.unwrap_or_default().plus(cost);
-        self.costs.sum = Some(sum);
+        self.costs.add(cost);
+        let sum = self.costs.sum.unwrap_or_default();
         self.journal.info(format!("the run of {} has cost {cost}; {sum} in all", held.file));
-        self.effects.push_back(Effect::NoteCost(Some(sum)));
+        self.effects.push_back(Effect::NoteCost(Some(sum), self.costs.usual()));
         self.stop_at_cost();
     }
 
@@ -46,6 +78,25 @@ impl Master {
     pub(super) fn set_cost_max(&mut self, max: Usd) {
         self.costs.max = Some(max);
         self.effects.push_back(Effect::NoteCostMax(Some(max)));
+    }
+
+    /// The number of running prompts and their expected cost, if the bound is reached with them.
+    pub(super) fn awaited_cost(&self) -> Option<(u64, Usd)> {
+        let (sum, max) = (self.costs.sum?, self.costs.max?);
+        let running = self.peers.iter().filter(|(_, peer)| peer.held().is_some()).count() + self.orphans.len();
+        let expected = self.costs.usual()?.times(running as u64);
+        (running > 0 && sum.plus(expected) >= max).then_some((running as u64, expected))
+    }
+
+    /// The same for people.
+    pub(super) fn wait_for_cost(&self) -> Option<String> {
+        let (sum, max) = (self.costs.sum?, self.costs.max?);
+        let (running, expected) = self.awaited_cost()?;
+        let prompts = if running == 1 { "prompt" } else { "prompts" };
+        Some(format!(
+            "waiting for the cost of {running} running {prompts}: with about {expected} for them and {sum} already, the bound of {max} \
+             (--max-cost) is reached"
+        ))
     }
 
     /// Hands out no more prompts when the bound is reached.

@@ -29,14 +29,17 @@ pub enum Effect {
     Scan,
     /// Remember across restarts that this file of `pending/` or `working/` has failed this many times; 0 clears it.
     NoteFails(FileName, u32),
-    /// Remember across restarts that this file is with a worker that resumes, under this request, until it leaves `working/`.
-    NoteRun(FileName, RequestId),
+    /// Remember across restarts that this file is with a worker that resumes, under this request, until it leaves `working/`; and since
+    /// when that worker has no connection, if it has none.
+    NoteRun(FileName, RequestId, Option<Wall>),
+    /// Remember across restarts how many runs of this file were lost; 0 clears it.
+    NoteLosses(FileName, u32),
     /// Remember across restarts until when a gate is closed; `None` if it is open.
     NoteGate(String, Option<Wall>),
     /// Remember across restarts why no prompt is handed out; `None` if prompts are.
     NotePause(Option<String>),
-    /// Remember across restarts what the prompts have cost.
-    NoteCost(Option<Usd>),
+    /// Remember across restarts what the prompts have cost, and what a run usually costs.
+    NoteCost(Option<Usd>, Option<Usd>),
     /// Remember across restarts a bound for it that a person has set.
     NoteCostMax(Option<Usd>),
     /// Keep this part of the results of a run, until its file leaves `working/`.
@@ -84,6 +87,15 @@ pub enum ClaimError {
     Unfit(FileName, String),
     /// It cannot be moved, and is still in `pending/`.
     Stuck(String),
+}
+
+/// Why the answer of a run is not in its place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NotStored {
+    /// The disk does not take it. Its worker has it.
+    NoRoom(String),
+    /// It has not arrived as a whole, although its worker has sent what it has.
+    Torn(String),
 }
 
 /// The result of a move.

@@ -1,5 +1,6 @@
 //! The way of a file: from `pending/` to a worker, and from there to `done/`, to `failed/` or back.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::files::{Held, Leaving, Waiting};
@@ -40,7 +41,7 @@ impl Master {
     pub(super) fn may_claim(&self) -> bool {
         let has_room = self.peers.sending_bytes() < self.settings.sending_bytes_max;
         let is_open = !self.stopping && self.paused.is_none() && self.full.is_none();
-        is_open && self.claim.is_none() && has_room && !self.files.is_returning()
+        is_open && self.claim.is_none() && has_room && !self.files.is_returning() && self.awaited_cost().is_none()
     }
 
     /// The result of the last [`Effect::Claim`].
@@ -93,7 +94,7 @@ impl Master {
         held.front.timeout = held.front.timeout.or(self.settings.timeout);
         if self.lease_of(connection).is_some() {
             // Before the worker can start it.
-            self.effects.push_back(Effect::NoteRun(held.file.clone(), id.clone()));
+            self.effects.push_back(Effect::NoteRun(held.file.clone(), id.clone(), None));
         }
         self.count_start();
         let (file, timeout) = (held.file.as_text().map(str::to_owned), held.front.timeout);
@@ -169,6 +170,7 @@ impl Master {
         {
             self.journal.info(format!("{file} is called {name} from now on: there was one of its name"));
         }
+        self.move_losses(file, &moved, &destination);
         let is_result =
             matches!((&moved, &destination), (Moved::To(_), Destination::Done | Destination::Failed { .. }));
         match (moved, destination) {
@@ -183,7 +185,6 @@ impl Master {
         self.files.forget(file);
         self.move_tails(now, file);
         if is_result {
-            self.losses.remove(file);
             self.attempts.remove(file);
             self.count_files_if_none_is_known();
         }
@@ -258,17 +259,40 @@ impl Master {
 
     /// The worker of a prompt is lost, or its command. A prompt that ends them each time is given up.
     pub(super) fn lose(&mut self, held: Held, why: &str) {
-        let losses = self.losses.entry(held.file.clone()).or_default();
-        *losses += 1;
-        let losses = *losses;
+        let losses = self.losses.get(&held.file).map_or(1, |losses| losses.saturating_add(1));
+        self.note_losses(&held.file, losses);
         if self.settings.losses_max.is_some_and(|max| losses > max) {
-            self.losses.remove(&held.file);
             let reason = format!("{losses} runs of this prompt were lost (LOSSES_MAX); the last one: {why}");
             self.journal.warn(format!("{} goes to failed/: {reason}", held.file));
             return self.release(held, Destination::Failed { reason: Some(reason) });
         }
         self.journal.info(format!("{} waits again: {why}", held.file));
         self.release(held, Destination::Pending);
+    }
+
+    /// The losses that an earlier master has counted: its last [`Effect::NoteLosses`] for each file.
+    pub fn restore_losses(&mut self, losses: BTreeMap<FileName, u32>) {
+        self.losses = losses;
+    }
+
+    /// The losses of a file go with it as long as it waits.
+    fn move_losses(&mut self, file: &FileName, moved: &Moved, destination: &Destination) {
+        let losses = self.losses.get(file).copied().unwrap_or(0);
+        match (moved, destination) {
+            (Moved::To(name), Destination::Pending) if name == file => {}
+            (Moved::To(name), Destination::Pending) => {
+                self.note_losses(file, 0);
+                self.note_losses(name, losses);
+            }
+            _ => self.note_losses(file, 0),
+        }
+    }
+
+    fn note_losses(&mut self, file: &FileName, losses: u32) {
+        let before = if losses == 0 { self.losses.remove(file) } else { self.losses.insert(file.clone(), losses) };
+        if before.unwrap_or(0) != losses {
+            self.effects.push_back(Effect::NoteLosses(file.clone(), losses));
+        }
     }
 
     pub(super) fn forget(&mut self, connection: Connection) {

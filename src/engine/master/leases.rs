@@ -2,8 +2,8 @@
 //! breaks, or when the master is restarted: its prompt stays in `working/` for it, until it names the run in another JOIN, or until the
 //! lease ends.
 //!
-//! A run is identified by the id of its request, which cannot be guessed. A master that is killed knows the runs by their
-//! notes ([`Effect::NoteRun`]).
+//! A run is identified by the id of its request, which cannot be guessed. A restarted master knows the runs, and since when their
+//! workers have no connection, by notes ([`Effect::NoteRun`]).
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use super::files::Held;
 use super::peers::State;
 use super::{Connection, Destination, Effect, FileName, Master, Timer};
 use crate::protocol::prompt::{FromMaster, Front, Offer, RequestId, Welcome};
-use crate::types::Now;
+use crate::types::{Now, Wall};
 
 /// The longest lease of a worker whose connection was closed from its side. A worker that lives joins again at once, and a worker that was
 /// killed never does. A connection that breaks without a word has the whole lease.
@@ -27,6 +27,8 @@ pub struct KeptRun {
     pub front: Front,
     /// The request.
     pub run: RequestId,
+    /// Since when its worker had no connection under the earlier master; `None` if it had one.
+    pub away: Option<Wall>,
 }
 
 /// A prompt whose worker has no connection.
@@ -42,11 +44,13 @@ pub(super) type Orphans = BTreeMap<RequestId, Orphan>;
 impl Master {
     /// The runs that an earlier master has noted. Their workers may still have them.
     pub fn restore_runs(&mut self, now: Now, runs: Vec<KeptRun>) {
-        for KeptRun { file, front, run } in runs {
-            self.effects.push_back(Effect::NoteRun(file.clone(), run.clone()));
+        for KeptRun { file, front, run, away } in runs {
             let held =
                 Held { fails: self.files.take_restored(&file), file, front, limits: 0, run: Some(run), cost: None };
-            self.keep_for_worker(now, held, "the worker of an earlier master", self.settings.lease);
+            // A clock that was set back proves nothing about the worker.
+            let away = away.map_or(now.wall, |away| away.min(now.wall));
+            let lease = self.settings.lease.saturating_sub(now.wall.since(away));
+            self.keep_since(now, held, "the worker of an earlier master", lease, away);
         }
     }
 
@@ -62,7 +66,14 @@ impl Master {
     }
 
     pub(super) fn keep_for_worker(&mut self, now: Now, held: Held, worker: &str, lease: Duration) {
+        self.keep_since(now, held, worker, lease, now.wall);
+    }
+
+    /// The same for a worker that has had no connection since `away`. A restarted master counts the lease from there: otherwise the
+    /// prompt of a worker that has died would stay with it for as long as masters are killed within a lease.
+    fn keep_since(&mut self, now: Now, held: Held, worker: &str, lease: Duration, away: Wall) {
         let Some(run) = held.run.clone() else { return self.release(held, Destination::Pending) };
+        self.effects.push_back(Effect::NoteRun(held.file.clone(), run.clone(), Some(away)));
         self.journal.info(format!(
             "{} stays with {worker}, which may rejoin within {} s",
             held.file,
@@ -109,6 +120,7 @@ impl Master {
         self.timers.clear(&Timer::Lease(run.clone()));
         self.timers.clear(&Timer::Rest(connection));
         self.journal.info(format!("{} goes on at {}", held.file, self.name_of(connection)));
+        self.effects.push_back(Effect::NoteRun(held.file.clone(), run.clone(), None));
         let timeout = held.front.timeout;
         self.peers.set(connection, State::Working(Box::new(held)), now.mono);
         self.limit_run(now, connection, timeout);

@@ -60,7 +60,7 @@ use std::time::Duration;
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt as _, SeedableRng as _};
 
-pub use effect::{ClaimError, Claimed, Connection, Destination, Effect, Moved, Timer, Totals};
+pub use effect::{ClaimError, Claimed, Connection, Destination, Effect, Moved, NotStored, Timer, Totals};
 pub use file::{FileName, REASON_ENDING, count_prompts, prompts_among};
 pub use handout::TIME_UP;
 pub use leases::KeptRun;
@@ -191,7 +191,7 @@ impl Master {
             is_draining: false,
             starts: 0,
             progress: Progress::default(),
-            costs: Costs { sum: None, max: cost_max },
+            costs: Costs::with_max(cost_max),
             timed_out: 0,
             tails: BTreeMap::new(),
             followers: BTreeSet::new(),

@@ -55,7 +55,7 @@ impl Master {
             running_for: now.mono.since(self.started),
             workers: workers.collect(),
             pace: self.progress.pace(now, self.files.pending() + self.working()),
-            paused: self.paused.clone().or_else(|| self.full.clone()),
+            paused: self.paused.clone().or_else(|| self.full.clone()).or_else(|| self.wait_for_cost()),
             gates: gates.collect(),
             away: away.collect(),
             timed_out: self.timed_out,

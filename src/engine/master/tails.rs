@@ -3,6 +3,8 @@
 //!
 //! A waiting client is a connection that has not joined: when its time for a JOIN has passed, it gets an empty part, and asks again. So
 //! a request that was lost with a worker is made again, and a client that has gone is noticed.
+//!
+//! A run may end without a result. Then its client is told so, and may ask for the next run, for which it waits.
 
 use std::time::Duration;
 
@@ -33,16 +35,21 @@ impl Master {
     pub(super) fn tail(&mut self, now: Now, client: Connection, query: TailQuery) {
         let file = FileName::from(query.file.as_str());
         self.followers.remove(&client);
-        let part = |run: &RequestId, ended, note| {
+        let part = |run: &RequestId, again, note| {
             let (run, offset) = (run.label(), query.offset);
-            TailPart { tail: 0, run, offset, bytes: Vec::new(), ended, note }
+            TailPart { run, offset, ended: again, again, note, ..TailPart::default() }
         };
+        let is_other = |run: &RequestId| query.run.as_ref().is_some_and(|label| *label != run.label());
+        let waits = self.files.is_known(&file);
         match self.whereabouts(&file) {
-            Whereabouts::Worker(worker, Some(run)) if query.run.as_ref().is_some_and(|label| *label != run.label()) => {
+            Whereabouts::Worker(worker, Some(run)) if is_other(&run) && !query.next => {
                 let note =
                     format!("that run has ended without a result; {file} runs again, at {}", self.name_of(worker));
                 self.send_tail(now, client, part(&run, true, note));
             }
+            // The output of the last run is not wanted.
+            Whereabouts::Worker(_, None) if query.next => drop(self.tails.insert(client, query)),
+            Whereabouts::Folder if query.next && waits => drop(self.tails.insert(client, query)),
             Whereabouts::Worker(worker, run) => {
                 let TailQuery { file, output, offset, .. } = query.clone();
                 let order = TailOrder { tail: client.0, run, file, output, offset };
@@ -55,8 +62,9 @@ impl Master {
                 );
                 self.refuse_tail(now, client, reason);
             }
+            // The next master may know it.
             Whereabouts::Away(_) | Whereabouts::Moving if self.stopping => {
-                self.refuse_tail(now, client, "it is being stopped".to_owned());
+                self.disconnect(now, client, "the master stops", None);
             }
             Whereabouts::Away(run) if query.run.is_none() => {
                 let note = format!("{file} is with a worker that has no connection; waiting for it");
@@ -98,10 +106,13 @@ impl Master {
     pub(super) fn tail_part(&mut self, now: Now, worker: Connection, mut part: TailPart) {
         let client = Connection(std::mem::take(&mut part.tail));
         let is_wanted = self.tails.get(&client).is_some_and(|query| query.offset == part.offset);
-        let held =
-            self.peers.get(worker).filter(|peer| peer.tails).map(|peer| peer.held().and_then(|held| held.run.clone()));
-        let (true, Some(run)) = (is_wanted, held) else { return self.ignored += 1 };
-        part.run = run.map(|run| run.label()).unwrap_or_default();
+        let Some(peer) = self.peers.get(worker).filter(|peer| is_wanted && peer.tails) else {
+            return self.ignored += 1;
+        };
+        let is_of_query = |file: &FileName| self.tails.get(&client).map(|query| &*query.file) == file.as_text();
+        let run = peer.held().filter(|held| is_of_query(&held.file)).and_then(|held| held.run.as_ref());
+        // Otherwise it is the kept output of the last run.
+        (part.again, part.run) = (part.ended && run.is_none(), run.map(RequestId::label).unwrap_or_default());
         self.send_tail(now, client, part);
     }
 

@@ -292,13 +292,13 @@ impl Master {
         }
     }
 
-    /// The command of a worker was killed from outside: the prompt waits again, as if its worker were lost.
-    fn lost(&mut self, now: Now, connection: Connection, reason: &str) {
+    /// The command of a worker was killed from outside, or its answer is lost: the prompt waits again, as if its worker were lost.
+    pub(super) fn lost(&mut self, now: Now, connection: Connection, reason: &str) {
         let name = self.name_of(connection);
         if let Some(held) = self.end_run(now, connection) {
             let reason: String = reason.chars().take(REASON_CHARS_MAX).collect();
             let run = held.run.clone();
-            self.lose(held, &format!("its command at {name} was {reason}"));
+            self.lose(held, &format!("its run at {name} was lost: {reason}"));
             self.acknowledge_report(connection, run);
         }
     }

@@ -27,6 +27,8 @@ pub(super) struct Ahead {
     /// The number of the list, and of its tasks that have started; `None` before the first list.
     list: Option<LetGo>,
     is_let_go: bool,
+    /// Whether no report has said so.
+    is_untold: bool,
     /// The tasks of the list that are to be killed when they start.
     killed: Vec<(TaskId, Round)>,
     /// No task of the list starts from this moment on.
@@ -34,8 +36,9 @@ pub(super) struct Ahead {
 }
 
 impl Ahead {
-    /// The end of the list, if it was let go.
-    pub(super) fn let_go(&self) -> Option<LetGo> {
+    /// The end of the list for a report, if it was let go.
+    pub(super) fn tell_let_go(&mut self) -> Option<LetGo> {
+        self.is_untold = false;
         self.list.filter(|_| self.is_let_go)
     }
 
@@ -48,9 +51,14 @@ impl Ahead {
         is_here
     }
 
+    /// Whether the list was let go, and the controller has not been told: it keeps its tasks for this agent.
+    pub(super) const fn is_untold(&self) -> bool {
+        self.is_untold
+    }
+
     fn drop_jobs(&mut self) {
         self.jobs.clear();
-        self.is_let_go = true;
+        (self.is_let_go, self.is_untold) = (true, true);
     }
 }
 
@@ -107,7 +115,7 @@ impl Slot {
         let time = terms.time.min(self.settings.heartbeat_interval / 2);
         let until = asked.map_or(now.mono, |asked| asked + time);
         let list = Some(LetGo { list: terms.number, started: 1 });
-        self.ahead = Ahead { jobs, list, is_let_go: false, killed: Vec::new(), until };
+        self.ahead = Ahead { jobs, list, is_let_go: false, is_untold: false, killed: Vec::new(), until };
         self.timers.set(Timer::List, until);
     }
 

@@ -1,11 +1,12 @@
 //! The conversation with the controller: whether it answers, what it has confirmed, and what must be repeated.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::{Effect, Ending, Settings, Slot, Timer};
 use crate::protocol::requests::FromAgent;
-use crate::protocol::requests::heartbeat::{Beat, Heartbeat, ToldTools};
+use crate::protocol::requests::heartbeat::{Beat, Heartbeat, OwnVersions, ToldTools};
 use crate::protocol::requests::report::Report;
 use crate::protocol::version::Version;
 use crate::types::{Mono, Now, Round, Session, TaskId};
@@ -38,6 +39,8 @@ pub(super) struct Link {
     /// since.
     unconfirmed: VecDeque<(Report, u32)>,
     joined: bool,
+    /// See [`Heartbeat::own_versions`].
+    own_versions: Option<Arc<OwnVersions>>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -98,19 +101,14 @@ impl Link {
             self.beats.pop_front();
         }
         let beat = Some(Beat { number: self.beat, kill_budget: Some(settings.kill_budget()) });
+        let (version, own_versions) = (Some(Version::ours()), self.own_versions.clone());
         let (ip, tags) = (Some(settings.ip.clone()), settings.tags.clone());
-        Heartbeat {
-            busy,
-            run,
-            ip,
-            tags,
-            replaces,
-            tools,
-            beat,
-            files: true,
-            lists: true,
-            version: Some(Version::ours()),
-        }
+        Heartbeat { busy, run, ip, tags, replaces, tools, beat, files: true, lists: true, version, own_versions }
+    }
+
+    /// From now on, heartbeats report these versions.
+    pub(super) fn set_own_versions(&mut self, versions: OwnVersions) {
+        self.own_versions = Some(versions).filter(|versions| !versions.is_empty()).map(Arc::new);
     }
 
     /// The send time of the heartbeat with this number, which the controller has received.

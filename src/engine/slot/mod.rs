@@ -327,7 +327,7 @@ impl Slot {
             Some((task, round, Directive::Finish)) if self.run.id() == Some((task, round)) => self.finish(now),
             Some((.., Directive::Run | Directive::Kill | Directive::Finish)) | None => {}
         }
-        if news.new_controller {
+        if news.new_controller || self.ahead.is_untold() {
             self.report_soon(now);
         }
         // This comes before it asks for a task, so that it gets a task that it can run.
@@ -359,12 +359,12 @@ impl Slot {
     fn report(&mut self, now: Now) -> Option<FromAgent> {
         let mut report: Report = self.run.report(now)?;
         if !self.run.is_finished() {
-            report.let_go = self.ahead.let_go();
+            report.let_go = self.ahead.tell_let_go();
             return Some(FromAgent::Report(Box::new(report)));
         }
         self.run.clear();
         let has_started = self.start_next(now);
-        report.let_go = self.ahead.let_go();
+        report.let_go = self.ahead.tell_let_go();
         self.link.keep_report(report.clone());
         if has_started {
             // The next report asks for more.

@@ -235,6 +235,7 @@ fn an_agent_says_hello_and_then_asks_for_a_task() {
         tools: None,
         beat: Some(Beat { number: 1, kill_budget: Some(KILL_INTERVAL + GRACE + Duration::from_secs(1)) }),
         version: Some(Version::ours()),
+        own_versions: None,
     };
     assert_eq!(host.settle(), [Effect::Send(FromAgent::Heartbeat(hello))]);
     assert_eq!(host.answer(heard(1)), [Effect::Ready, apply()]);

@@ -16,7 +16,7 @@
 use std::sync::Arc;
 
 use super::{Effect, Slot, Timer};
-use crate::protocol::requests::heartbeat::ToldTools;
+use crate::protocol::requests::heartbeat::{OwnVersions, ToldTools};
 use crate::types::{Now, ToolSet};
 
 #[derive(Debug, Default)]
@@ -113,6 +113,11 @@ impl Slot {
     pub fn handle_tools(&mut self, now: Now, tools: ToolSet) -> bool {
         self.tools.update(tools);
         self.tell_tools(now)
+    }
+
+    /// Versions of its own folder have gone before those of the controller.
+    pub fn handle_own_versions(&mut self, versions: OwnVersions) {
+        self.link.set_own_versions(versions);
     }
 
     /// The controller asks for a look at the tools folder, because no agent has the tool of a task.

@@ -65,6 +65,10 @@ pub enum Effect {
     Retire(Role),
     /// Note the progress of the renewal, or its end.
     NoteRenewal,
+    /// The program that the controller tries does not work, for this reason: start the earlier one from now on.
+    Reject(String),
+    /// The program that the controller tries works.
+    Proven,
     /// End this process, because the lease of its run has expired and it does not act.
     Fence(Role),
     /// End all processes that a dead process has left behind, and call `handle_orphans_gone` when none is left.
@@ -84,7 +88,7 @@ pub enum Timer {
     Stop,
     /// Processes that a dead one has left behind must be signalled again, or given up.
     Orphans,
-    /// The time limit for the end of a controller that is replaced has passed.
+    /// The time limit for the end of a controller that is replaced has passed, or for the trial of a program.
     Renewal,
     /// The pause before this process is started again has passed.
     Restart(Role),
@@ -169,7 +173,7 @@ impl Plan {
         let Some(slot) = self.slots.get_mut(&role) else { return };
         slot.set_ready();
         if !matches!(self.stage, Stage::Starting { .. }) {
-            return self.note_renewed(role);
+            return self.note_renewed(now, role);
         }
         if role == Role::Controller {
             for agent in self.agents() {
@@ -190,6 +194,9 @@ impl Plan {
             Stage::Serving if renewed => slot.end_for_successor(now),
             Stage::Serving => slot.end(now, true),
             Stage::Starting { .. } | Stage::Stopping(_) | Stage::Gone => slot.end(now, false),
+        }
+        if role == Role::Controller {
+            self.reject_trial(reason);
         }
         self.orphans.get_or_insert(Orphans { again: now + ORPHANS_AGAIN, give_up: now + ORPHANS_MAX });
         self.end_orphans();

@@ -1,5 +1,6 @@
 //! Scenarios of a supervisor on virtual time.
 
+use super::renewal::PROOF;
 use super::slot::{LIFE_MIN, PAUSE_MAX, PAUSE_MIN, PAUSE_READY_MAX};
 use super::*;
 
@@ -321,6 +322,58 @@ fn a_controller_that_does_not_make_room_is_killed_and_one_that_cannot_start_is_t
     assert_eq!(world.effects(), [Effect::EndOrphans, Effect::Start(Role::Controller)]);
     world.ready(Role::Controller);
     assert_eq!(world.effects(), [Effect::Retire(Role::Agent(1)), Effect::NoteRenewal]);
+}
+
+#[test]
+fn a_program_is_tried_by_the_controller_before_anything_else_becomes_it() {
+    let mut world = World::up(1);
+    assert!(world.plan.handle_try(world.now) && world.plan.is_trying());
+    assert_eq!(world.effects(), [Effect::Retire(Role::Controller)]);
+    world.ready(Role::Controller);
+    world.pass(PROOF - Duration::from_millis(1));
+    assert_eq!((world.effects(), world.plan.renewal()), (vec![], None));
+    world.pass(Duration::from_millis(1));
+    assert_eq!(world.effects(), [Effect::Proven]);
+    assert_eq!((world.plan.is_trying(), world.plan.poll_timeout()), (false, None));
+    world.plan.handle_proven();
+    assert_eq!(world.effects(), [Effect::Retire(Role::Agent(1)), Effect::NoteRenewal]);
+}
+
+#[test]
+fn a_controller_that_ends_in_its_trial_is_started_at_once_as_the_earlier_program() {
+    let back = |why: &str| [Effect::Reject(why.to_owned()), Effect::EndOrphans, Effect::Start(Role::Controller)];
+    let mut world = World::up(1);
+    let mut trial = |events: &dyn Fn(&mut World)| {
+        assert!(world.plan.handle_try(world.now));
+        world.effects();
+        events(&mut world);
+        world.ended_cleanly(Role::Controller);
+        let effects = world.effects();
+        world.ready(Role::Controller);
+        assert_eq!((world.effects(), world.plan.poll_timeout()), (vec![], None), "nothing else happens");
+        effects
+    };
+    assert_eq!(trial(&|_| ()), back("its controller exited with code 1"));
+    let late = |world: &mut World| {
+        world.pass(TIMES.stop_max + TIMES.start_max);
+        assert_eq!(world.effects(), [Effect::Kill(Role::Controller)]);
+    };
+    assert_eq!(trial(&late), back("its controller was not ready after 71 s"));
+    let soon = |world: &mut World| world.ready(Role::Controller);
+    assert_eq!(trial(&soon), back("its controller was ready, but soon ended: it exited with code 1"));
+}
+
+#[test]
+fn a_stop_ends_a_trial_and_a_controller_that_is_down_begins_none() {
+    let mut world = World::up(1);
+    assert!(world.plan.handle_try(world.now));
+    world.effects();
+    world.stop();
+    assert!(!world.plan.is_trying());
+    assert_eq!(world.effects(), [Effect::Terminate(Role::Agent(1))]);
+    let mut world = World::up(1);
+    world.ended_cleanly(Role::Controller);
+    assert!(!world.plan.handle_try(world.now));
 }
 
 #[test]

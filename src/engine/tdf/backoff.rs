@@ -1,4 +1,4 @@
-//! When a callback that has failed is tried again.
+//! When a callback that has failed is tried again, and for how long a command goes on asking a Redis that is away.
 
 use std::time::Duration;
 
@@ -7,6 +7,10 @@ pub const PAUSE_MAX: Duration = Duration::from_secs(60);
 
 /// The shortest pause, for rounds without one: a command that fails at once must not be started in a loop.
 const PAUSE_MIN: Duration = Duration::from_millis(100);
+
+/// How long a command that ends with the answer of Redis, or a component that starts, asks again after a connection that broke: longer
+/// than a Redis takes to start again.
+pub const PATIENCE: Duration = Duration::from_secs(15);
 
 /// The pause after this many failures of one task's callback, at least one: first one round, then twice as long each time.
 #[must_use]

@@ -24,6 +24,10 @@ pub enum Verdict {
     NoStart,
 }
 
+/// How long after the deadline of a run a worker that holds its lease may report the time-out itself: the time in which its program is
+/// ended. Seconds.
+const REPORT_GRACE: f64 = 10.0;
+
 /// The moment of a decision, and the facts beside it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Moment {
@@ -98,16 +102,20 @@ fn running(facts: &Facts, at: Moment) -> Verdict {
     }
     let Some(run) = &facts.run else { return Verdict::NoStart };
     let started = run.started_at.min(at.first_seen);
-    if at.now - started > facts.timeout {
+    let deadline = started + facts.timeout;
+    let lease = lease_end(facts, run);
+    let lease_end = lease.max(at.leases_from);
+    // A worker that lives ends its program at the deadline, and reports the time-out with what the program has written.
+    let times_out = if lease.is_finite() { lease_end.clamp(deadline, deadline + REPORT_GRACE) } else { deadline };
+    if times_out < at.now {
         return Verdict::Move(moves::timed_out(facts.round, facts.timeouts));
     }
-    let lease_end = lease_end(facts, run).max(at.leases_from);
     if lease_end < at.now {
         let losses = Budget { used: facts.losses.into(), max: at.max_losses.into() };
         let worker = run.worker.as_deref();
         return Verdict::Lost(moves::lost(Some(State::Running), facts.round, worker, losses, facts.fails));
     }
-    Verdict::Wait(facts.end_before.min(started + facts.timeout).min(lease_end))
+    Verdict::Wait(facts.end_before.min(times_out).min(lease_end))
 }
 
 /// When the worker of this run is lost. An original worker that has taken the task over has no lease.

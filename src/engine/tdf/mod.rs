@@ -9,7 +9,7 @@
 //! | [`worker`] | what a worker does next: claim, run, report |
 //! | [`pool`] | the same for the agents of a controller: many runs at once |
 //! | [`cut`] | which bytes of a long output are reported |
-//! | [`backoff`] | when a callback that has failed is tried again |
+//! | [`backoff`] | when a callback that has failed is tried again, and for how long Redis is |
 
 pub mod backoff;
 pub mod cut;

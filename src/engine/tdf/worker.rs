@@ -32,15 +32,13 @@ mod scenarios;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-pub use crate::engine::run::Signal;
+pub use crate::engine::run::{Signal, StartFailure};
 use crate::engine::tdf::doubts::Doubts;
 use crate::engine::tdf::lease::RENEWAL_INTERVAL;
 use crate::engine::timers::Timers;
 use crate::protocol::tdf::Budget;
 use crate::types::tdf::{Fence, State, TaskId};
 use crate::types::{Mono, Now};
-
-pub use run::StartFailure;
 
 use run::{Ending, Run};
 

@@ -25,12 +25,24 @@ pub(super) struct Brake {
     pauses: u32,
     /// Whether the last run ended with a pause.
     is_paused: bool,
+    /// Whether the outputs of the last run that had an answer could not be read.
+    is_unread: bool,
 }
 
 impl Brake {
     /// A run has ended by itself.
     pub(super) const fn release(&mut self) {
-        *self = Self { quick_fails: 0, pauses: 0, is_paused: false };
+        *self = Self { quick_fails: 0, pauses: 0, is_paused: false, is_unread: self.is_unread };
+    }
+
+    /// The outputs of a run were read to their end.
+    pub(super) const fn outputs_read(&mut self) {
+        self.is_unread = false;
+    }
+
+    /// The outputs of a run cannot be read; whether it is the second run in a row, so that the disk may be broken.
+    pub(super) const fn outputs_unread(&mut self) -> bool {
+        std::mem::replace(&mut self.is_unread, true)
     }
 
     /// A run has failed; whether its prompt is given back, for a pause.

@@ -45,6 +45,8 @@ pub(super) struct Search {
     pause: Duration,
     /// Whether there has been a master.
     known: bool,
+    /// Whether it has refused our key, which is said once.
+    denied: bool,
 }
 
 impl Link {
@@ -74,7 +76,7 @@ impl Link {
 
 impl Search {
     const fn new(now: Now, known: bool) -> Self {
-        Self { since: now.mono, pause: FIRST_PAUSE, known }
+        Self { since: now.mono, pause: FIRST_PAUSE, known, denied: false }
     }
 }
 
@@ -105,20 +107,21 @@ impl Worker {
     /// The connection cannot be made.
     pub fn handle_unreachable(&mut self, now: Now, reason: &str) {
         if let Link::Connecting(search) = self.link {
-            self.search_on(now, search, reason);
+            self.search_on(now, Search { denied: false, ..search }, reason);
         }
     }
 
-    /// The keys of one side are wrong. A worker with a run looks for a master that takes it again, for as long as its lease.
+    /// The keys of one side are wrong. A worker that was taken before looks for a master that takes it again: its key may be put back.
     pub fn handle_denied(&mut self, now: Now, reason: &str) {
-        if let Link::Connecting(search) = self.link {
-            if self.run.is_free() {
-                self.exit(End::Refused(reason.to_owned()));
-            } else {
-                self.journal.warn(format!("the master refuses this worker: {reason}"));
-                self.search_on(now, search, reason);
-            }
+        let Link::Connecting(search) = self.link else { return };
+        if !search.known {
+            return self.exit(End::Refused(reason.to_owned()));
         }
+        if !search.denied {
+            self.journal
+                .error(format!("the master refuses this worker, which it has taken before: {reason}; trying again"));
+        }
+        self.search_on(now, Search { denied: true, ..search }, reason);
     }
 
     pub(super) fn joined(&mut self, now: Now, welcome: Option<Box<Welcome>>) {
@@ -216,7 +219,11 @@ impl Worker {
         let is_over = self.settings.patience.is_some_and(|patience| now.mono.since(search.since) >= patience);
         if is_over && self.run.is_free() {
             self.journal.error(format!("gave up looking for the master: {reason}"));
-            self.exit(if search.known { End::MasterGone } else { End::NoMaster(reason.to_owned()) });
+            self.exit(match search {
+                Search { denied: true, .. } => End::Refused(reason.to_owned()),
+                Search { known: true, .. } => End::MasterGone,
+                _ => End::NoMaster(reason.to_owned()),
+            });
             return;
         }
         self.journal.debug(format!("no master yet: {reason}"));

@@ -43,7 +43,7 @@ use crate::protocol::prompt::{FromMaster, FromWorker, Request, RequestId, TailOr
 use crate::types::{ExitCode, Mono, Now};
 
 pub use brake::BrakeSettings;
-pub use report::StartError;
+pub use report::{StartError, StoreError};
 pub use signs::Sign;
 
 use brake::Brake;

@@ -114,16 +114,18 @@ pub(super) struct Report {
     pub(super) message: FromWorker,
     /// How long the worker rests afterwards.
     pub(super) pause: Option<Duration>,
+    /// Whether no results belong to it.
+    pub(super) is_bare: bool,
 }
 
 impl Report {
     /// Whether results belong to it.
     pub(super) const fn has_results(&self) -> bool {
-        self.pause.is_none() && !matches!(self.message, FromWorker::Failed { is_loss: true, .. })
+        !self.is_bare && !matches!(self.message, FromWorker::Failed { is_loss: true, .. })
     }
 
     /// The report on a run without a pause after it.
     pub(super) const fn of(message: FromWorker) -> Self {
-        Self { message, pause: None }
+        Self { message, pause: None, is_bare: false }
     }
 }

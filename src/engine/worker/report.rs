@@ -21,6 +21,15 @@ pub enum StartError {
     Place(String),
 }
 
+/// Why the results of a run are not in place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StoreError {
+    /// Its outputs cannot be read.
+    Unread(String),
+    /// They cannot be put in place: the disk is full or broken, and may be repaired.
+    Place(String),
+}
+
 impl Worker {
     /// The run has no result, and its prompt waits again: its service is limited, or this worker is.
     pub(super) fn give_back(&mut self, now: Now, run: Box<Taken>, pause: Duration, reason: String, is_local: bool) {
@@ -29,7 +38,7 @@ impl Worker {
         let seconds = pause.as_secs_f64();
         self.journal.warn(format!("pausing for {seconds:.0} s: {reason}"));
         let message = FromWorker::UsageLimited { retry_after: Some(pause), is_local, reason };
-        self.conclude(now, Report { message, pause: Some(pause) });
+        self.conclude(now, Report { message, pause: Some(pause), is_bare: true });
     }
 
     /// This machine cannot run a command or keep its results: the prompt waits again, for another worker.
@@ -37,7 +46,7 @@ impl Worker {
         let pause = self.brake.pause(&self.settings.brake, self.settings.limited_pause);
         self.journal.error(format!("pausing for {:.0} s: {reason}", pause.as_secs_f64()));
         let message = FromWorker::UsageLimited { retry_after: Some(pause), is_local: true, reason };
-        self.conclude(now, Report { message, pause: Some(pause) });
+        self.conclude(now, Report { message, pause: Some(pause), is_bare: true });
     }
 
     /// The run has ended, with its results in place.
@@ -88,15 +97,41 @@ impl Worker {
         self.effects.extend(messages);
     }
 
-    /// All results have been handed to the connection, or there is nothing to send.
-    pub fn handle_results_sent(&mut self, request: &RequestId) {
+    /// All results have been handed to the connection, or there is nothing to send; or they cannot be read.
+    pub fn handle_results_sent(&mut self, now: Now, request: &RequestId, outcome: Result<(), String>) {
         if let Run::Taken(run) = &self.run
             && run.request == *request
             && self.link.is_joined()
-            && matches!(run.state, State::Reporting(_))
+            && let State::Reporting(report) = &run.state
         {
-            self.send_report();
+            match outcome {
+                Ok(()) => {
+                    self.brake.outputs_read();
+                    self.send_report();
+                }
+                Err(reason) => {
+                    let report = report.message.clone();
+                    self.conclude_unread(now, report, reason);
+                }
+            }
         }
+    }
+
+    /// The answer of a run cannot be read. Without it, its prompt is not done: the run is lost, and a second one in a row makes this
+    /// worker pause. A run that took too long has no answer to wait for.
+    pub(super) fn conclude_unread(&mut self, now: Now, report: FromWorker, reason: String) {
+        let Run::Taken(run) = &self.run else { return };
+        if run.ending == Some(Ending::Overdue) {
+            self.journal.error(reason);
+            let mut report = Report::of(report);
+            report.is_bare = true;
+            return self.conclude(now, report);
+        }
+        if self.brake.outputs_unread() {
+            return self.pause_for(now, reason);
+        }
+        self.journal.error(reason.clone());
+        self.conclude(now, Report::of(FromWorker::Failed { reason, is_loss: true }));
     }
 
     /// The master has carried out the report.

@@ -5,20 +5,21 @@
 //! | Free | REQUEST | Starting |
 //! | Starting | started; cannot start | Run; the end of the worker |
 //! | Run ([`RunMachine`]) | the command has ended, and no process of the tree is left or the rest cannot be ended | Keeping; Free, if there are no results |
-//! | Keeping | the results are stored; cannot be stored | Reporting; the same, with a report that gives the prompt back |
+//! | Keeping | the results are stored; cannot be read or stored | Reporting; the same, with a report that gives the prompt back |
 //! | Reporting | REPORT_ACK; the report is sent to an original | Free |
 
 use std::time::Duration;
 
 use super::phases::{Ending, Report, Run, State, Verdict};
-use super::{Effect, End, ResultFolder, Sign, StartError, Timer, USAGE_LIMITED, Worker};
+use super::{Effect, End, ResultFolder, Sign, StartError, StoreError, Timer, USAGE_LIMITED, Worker};
 use crate::engine::run::{RunMachine, Step, Terms};
 use crate::protocol::prompt::FromWorker;
 use crate::types::{ExitCode, Now, Usd};
 
-/// The end of a command that was killed by another process, or by the kernel for want of memory; of itself, or of a program for which
-/// it was the shell. That says nothing about its prompt.
-const KILLED: [ExitCode; 2] = [ExitCode(-9), ExitCode(128 + 9)];
+/// The end of a command by a signal of another process, or of the kernel for want of memory: that says nothing about its prompt. SIGTERM is
+/// also what every process gets when its machine is shut down, perhaps before the worker. An exit code of 128 + 9 or 128 + 15 may be the
+/// command's own choice, and is none of these ([`Sign::OutOfMemory`] tells otherwise).
+const KILLED: [ExitCode; 2] = [ExitCode(-9), ExitCode(-15)];
 
 impl Worker {
     /// The command has been started, or could not be.
@@ -80,7 +81,7 @@ impl Worker {
                 brake.release();
                 Verdict::Done
             }
-            (None, ExitCode(code), None) => {
+            (None, ExitCode(code), sign @ (None | Some(Sign::OutOfMemory))) => {
                 let reason = match code {
                     ..0 => format!("ended by signal {}", code.unsigned_abs()),
                     _ => format!("exit code {code}"),
@@ -88,8 +89,10 @@ impl Worker {
                 if brake.failed(&settings.brake, now.mono.since(run.since)) {
                     let pause = brake.pause(&settings.brake, settings.limited_pause);
                     Verdict::Braked(pause, format!("{} failures in quick succession: {reason}", settings.brake.fails))
+                } else if sign.is_some() && takes_losses {
+                    Verdict::Lost(format!("the kernel has killed a process for want of memory: {reason}"))
                 } else if KILLED.contains(&exit) && takes_losses {
-                    Verdict::Lost(format!("killed from outside: {reason}"))
+                    Verdict::Lost(format!("the command was killed from outside: {reason}"))
                 } else {
                     Verdict::Failed(reason)
                 }
@@ -154,8 +157,8 @@ impl Worker {
     }
 
     /// The results of the run are in place, or cannot be stored: then the disk is full or broken, and the results of the next
-    /// run would be lost as well.
-    pub fn handle_results_stored(&mut self, now: Now, outcome: Result<(), String>) {
+    /// run would be lost as well; or the command has removed them.
+    pub fn handle_results_stored(&mut self, now: Now, outcome: Result<(), StoreError>) {
         let Run::Taken(run) = &mut self.run else { return };
         let State::Keeping { report } = &run.state else { unreachable!("results are stored in {:?}", run.state) };
         match outcome {
@@ -163,7 +166,11 @@ impl Worker {
                 let report = Report::of(report.clone());
                 self.conclude(now, report);
             }
-            Err(reason) => self.pause_for(now, reason),
+            Err(StoreError::Unread(reason)) => {
+                let report = report.clone();
+                self.conclude_unread(now, report, reason);
+            }
+            Err(StoreError::Place(reason)) => self.pause_for(now, reason),
         }
     }
 

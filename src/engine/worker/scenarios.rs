@@ -175,11 +175,11 @@ fn a_command_that_a_signal_ended_has_failed() {
 
 #[test]
 fn a_killed_command_has_failed_for_an_original_master() {
-    for exit in [-9, 137] {
+    for exit in [-9, -15] {
         let mut story = Story::running(settings());
         story.exits(exit);
         story.tree(false);
-        let said = if exit < 0 { "FAILED ended by signal 9" } else { "FAILED exit code 137" };
+        let said = if exit == -9 { "FAILED ended by signal 9" } else { "FAILED ended by signal 15" };
         story.does(&["keep Failed", said]);
     }
 }
@@ -379,7 +379,7 @@ fn a_result_is_reported_when_it_is_kept_and_checks_are_answered_meanwhile() {
 #[test]
 fn a_result_that_cannot_be_kept_gives_its_prompt_back_for_a_pause_of_this_worker() {
     let mut story = keeping();
-    story.worker.handle_results_stored(story.now, Err("the disk is full".to_owned()));
+    story.worker.handle_results_stored(story.now, Err(StoreError::Place("the disk is full".to_owned())));
     story.does(&["USAGE_LIMITED Some(60s) here"]);
 }
 
@@ -392,6 +392,27 @@ fn a_result_that_is_kept_after_the_end_of_the_connection_is_not_reported_on_the_
     story.worker.handle_results_stored(story.now, Ok(()));
     story.does(&["Connect"]);
     assert_eq!(story.worker.tally(), Tally::default(), "it waits again");
+}
+
+#[test]
+fn a_worker_whose_key_is_refused_says_so_once_and_has_its_patience() {
+    let mut story = Story::joined(Settings { patience: Some(60 * SECOND), ..settings() });
+    story.worker.handle_closed(story.now, "closed");
+    story.worker.take_log();
+    let mut said = Vec::new();
+    let mut ended = false;
+    for _ in 0..100 {
+        story.passes(3 * SECOND);
+        story.worker.handle_denied(story.now, "unknown key");
+        said.extend(story.worker.take_log());
+        ended |= story.did().last().is_some_and(|last| last.contains("Refused"));
+    }
+    let said: Vec<_> =
+        said.iter().map(|line| line.text.clone()).filter(|text| text.contains("unknown key; trying again")).collect();
+    assert_eq!((said.len(), ended), (1, true), "{said:?}");
+    let mut story = Story::new(Settings { patience: None, ..settings() });
+    story.worker.handle_denied(story.now, "unknown key");
+    assert!(story.did().last().is_some_and(|last| last.contains("Refused")), "one that was never taken ends at once");
 }
 
 #[test]
@@ -541,7 +562,7 @@ proptest! {
                 8 if time == 0 => story.worker.handle_stop(story.now),
                 9 if keeping => {
                     (keeping, running) = (false, false);
-                    story.worker.handle_results_stored(story.now, if time == 0 { Err("full".to_owned()) } else { Ok(()) });
+                    story.worker.handle_results_stored(story.now, match time { 0 => Err(StoreError::Place("full".to_owned())), 1 => Err(StoreError::Unread("gone".to_owned())), _ => Ok(()) });
                 }
                 _ => story.passes(Duration::from_millis(100 * time)),
             }

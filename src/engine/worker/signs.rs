@@ -83,6 +83,8 @@ pub enum Sign {
     },
     /// The next run would fail for the same reason; the message of the command.
     Trouble(String),
+    /// Memory ran out on this machine during the run, and a shell says that a process of the command was killed.
+    OutOfMemory,
 }
 
 /// The ends of the outputs of a command that has ended.

@@ -18,6 +18,7 @@ use crypto_box::SalsaBox;
 use crypto_box::aead::{AeadInPlace as _, Nonce};
 use rand::rngs::StdRng;
 use rand::{Rng as _, SeedableRng as _};
+use serde::{Deserialize, Serialize};
 
 use super::command::{self, ERROR, READY};
 use super::disconnect_reason::DisconnectReason;
@@ -124,9 +125,33 @@ struct Greeted {
     cookie: [u8; COOKIE_BYTES],
 }
 
+/// The state of a server after the HELLO of its client, as data. It contains secrets.
+#[derive(Clone, Deserialize, Serialize)]
+pub(super) struct SuspendedHello {
+    client: [u8; 32],
+    secret: [u8; 32],
+    cookie: Vec<u8>,
+}
+
 impl CurveServer {
     pub(super) fn new(keys: Arc<ServerKeys>, seed: [u8; 32]) -> Self {
         Self { keys, random: StdRng::from_seed(seed), greeted: None }
+    }
+
+    /// The state, for [`Self::resume`]; `None` before the HELLO.
+    pub(super) fn suspend(&self) -> Option<SuspendedHello> {
+        let Greeted { client, transient, cookie } = self.greeted.as_ref()?;
+        let (client, secret) = (*client.as_bytes(), transient.secret.to_bytes());
+        Some(SuspendedHello { client, secret, cookie: cookie.to_vec() })
+    }
+
+    /// Continues in this state. A cookie of another length is none that the client was given: the handshake starts anew, and fails.
+    pub(super) fn resume(&mut self, suspended: Option<SuspendedHello>) {
+        self.greeted = suspended.and_then(|hello| {
+            let cookie = hello.cookie.try_into().ok()?;
+            let (client, transient) = (PublicKey::from_bytes(hello.client), KeyPair::from_bytes(hello.secret));
+            Some(Greeted { client, transient, cookie })
+        });
     }
 
     pub(super) fn handle(

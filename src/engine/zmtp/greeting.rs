@@ -49,6 +49,19 @@ impl GreetingReader {
         Self { bytes: [0; GREETING_BYTES], have: 0 }
     }
 
+    /// The bytes that have been read, for [`Self::resume`].
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.bytes[..self.have]
+    }
+
+    /// Continues with bytes that have been read and were right; `None` if there are more than a greeting has.
+    pub(super) fn resume(read: &[u8]) -> Option<Self> {
+        let mut reader = Self::new();
+        reader.bytes.get_mut(..read.len())?.copy_from_slice(read);
+        reader.have = read.len();
+        Some(reader)
+    }
+
     /// Reads the bytes of the greeting from the input; `None` while it is incomplete.
     pub(super) fn read(&mut self, input: &mut &[u8], ours: &'static str) -> Result<Option<Greeting>, DisconnectReason> {
         while self.have < GREETING_BYTES {

@@ -1,7 +1,7 @@
 //! The handshake of either mechanism. With NULL it is a READY with the properties of each side (RFC 37).
 
 use super::command::{self, ERROR, READY};
-use super::curve::{CurveClient, CurveServer};
+use super::curve::{CurveClient, CurveServer, SuspendedHello};
 use super::disconnect_reason::DisconnectReason;
 use super::keys::{PublicKey, Security};
 use super::kind::Kind;
@@ -46,6 +46,23 @@ impl Handshake {
         match self {
             Self::CurveClient(client) => client.is_unanswered(),
             Self::Null | Self::CurveServer(_) => false,
+        }
+    }
+
+    /// The state of a server, for [`Self::resume`]: the HELLO of the client, if it has come. `None` for a client under CURVE.
+    #[expect(clippy::option_option, reason = "a handshake that cannot be suspended is not one without a HELLO")]
+    pub(super) fn suspend(&self) -> Option<Option<SuspendedHello>> {
+        match self {
+            Self::Null => Some(None),
+            Self::CurveServer(server) => Some(server.suspend()),
+            Self::CurveClient(_) => None,
+        }
+    }
+
+    /// Continues after the HELLO of a client.
+    pub(super) fn resume(&mut self, hello: Option<SuspendedHello>) {
+        if let Self::CurveServer(server) = self {
+            server.resume(hello);
         }
     }
 

@@ -1,12 +1,18 @@
-//! An open connection as data, with which another program continues it on the same stream. Neither the peer nor a message
-//! notices: what was read in part is read on, and what was queued is written.
+//! A connection as data, with which another program continues it on the same stream. Neither the peer nor a message notices: what
+//! was read in part is read on, and what was queued is written.
+//!
+//! The handshake goes along in whatever state it is. A client whose last command is on its way may see the connection as open
+//! already, and the request that it then sends is sent once.
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use super::connection::{Connection, Peer, Settings, State};
+use super::curve::SuspendedHello;
 use super::frame::FrameReader;
+use super::greeting::GreetingReader;
+use super::handshake::Handshake;
 use super::keys::PublicKey;
 use super::kind::Kind;
 use super::session::{Session, SuspendedSession};
@@ -15,26 +21,57 @@ use crate::types::Mono;
 /// See the [module](self). It contains the secrets of the connection.
 #[derive(Clone, Deserialize, Serialize)]
 pub struct Suspended {
-    kind: String,
-    is_3_1: bool,
-    key: Option<[u8; 32]>,
-    session: Option<SuspendedSession>,
+    state: SuspendedState,
     reader: FrameReader,
     parts: Vec<Vec<u8>>,
     output: Vec<u8>,
     ttl: Option<Duration>,
 }
 
+#[derive(Clone, Deserialize, Serialize)]
+enum SuspendedState {
+    /// The bytes of the peer's greeting, and the number of ours that have been queued.
+    Greeting {
+        theirs: Vec<u8>,
+        said: usize,
+        is_curve: bool,
+    },
+    /// Under CURVE, with the HELLO of the client if it has come.
+    Handshake {
+        is_3_1: bool,
+        is_curve: bool,
+        hello: Option<SuspendedHello>,
+    },
+    Open {
+        kind: String,
+        is_3_1: bool,
+        key: Option<[u8; 32]>,
+        session: Option<SuspendedSession>,
+    },
+}
+
 impl Connection {
-    /// The connection as data; `None` before the handshake is complete, and after the end.
+    /// The connection as data; `None` after its end, and for the handshake of a client under CURVE.
     #[must_use]
     pub fn suspend(&self) -> Option<Suspended> {
-        let peer = self.peer()?;
+        let is_curve = self.settings.security.is_curve();
+        let state = match &self.state {
+            State::Greeting { theirs, said } => {
+                SuspendedState::Greeting { theirs: theirs.bytes().to_vec(), said: *said, is_curve }
+            }
+            State::Handshake { is_3_1 } => {
+                SuspendedState::Handshake { is_3_1: *is_3_1, is_curve, hello: self.handshake.suspend()? }
+            }
+            State::Open(peer) => SuspendedState::Open {
+                kind: peer.kind.name().to_owned(),
+                is_3_1: peer.is_3_1,
+                key: peer.key.map(|key| *key.as_bytes()),
+                session: self.session.as_ref().map(Session::suspend),
+            },
+            State::Over => return None,
+        };
         Some(Suspended {
-            kind: peer.kind.name().to_owned(),
-            is_3_1: peer.is_3_1,
-            key: peer.key.map(|key| *key.as_bytes()),
-            session: self.session.as_ref().map(Session::suspend),
+            state,
             reader: self.reader.clone(),
             parts: self.parts.clone(),
             output: self.output().to_vec(),
@@ -42,18 +79,33 @@ impl Connection {
         })
     }
 
-    /// Continues a connection; `None` if it does not fit these settings.
+    /// Continues a connection; `None` if it does not fit these settings. The seed is as in [`Self::new`].
     #[must_use]
-    pub fn resume(now: Mono, settings: Settings, suspended: Suspended) -> Option<Self> {
-        let kind = Kind::parse(suspended.kind.as_bytes()).filter(|kind| settings.kind.talks_to(*kind))?;
-        if suspended.session.is_some() != settings.security.is_curve() {
+    pub fn resume(now: Mono, settings: Settings, suspended: Suspended, seed: [u8; 32]) -> Option<Self> {
+        let was_curve = match &suspended.state {
+            SuspendedState::Greeting { is_curve, .. } | SuspendedState::Handshake { is_curve, .. } => *is_curve,
+            SuspendedState::Open { session, .. } => session.is_some(),
+        };
+        if was_curve != settings.security.is_curve() {
             return None;
         }
-        let mut connection = Self::new(now, settings, [0; 32]);
-        let key = suspended.key.map(PublicKey::from_bytes);
-        connection.state = State::Open(Peer { kind, is_3_1: suspended.is_3_1, key });
-        connection.session = suspended.session.as_ref().map(Session::resume);
-        connection.handshake = super::handshake::Handshake::Null;
+        let ours = settings.kind;
+        let mut connection = Self::new(now, settings, seed);
+        match suspended.state {
+            SuspendedState::Greeting { theirs, said, .. } => {
+                connection.state = State::Greeting { theirs: GreetingReader::resume(&theirs)?, said };
+            }
+            SuspendedState::Handshake { is_3_1, hello, .. } => {
+                connection.state = State::Handshake { is_3_1 };
+                connection.handshake.resume(hello);
+            }
+            SuspendedState::Open { kind, is_3_1, key, session } => {
+                let kind = Kind::parse(kind.as_bytes()).filter(|kind| ours.talks_to(*kind))?;
+                connection.state = State::Open(Peer { kind, is_3_1, key: key.map(PublicKey::from_bytes) });
+                connection.session = session.as_ref().map(Session::resume);
+                connection.handshake = Handshake::Null;
+            }
+        }
         connection.reader = suspended.reader;
         connection.parts_bytes = suspended.parts.iter().map(Vec::len).sum();
         connection.parts = suspended.parts;
@@ -82,7 +134,7 @@ mod tests {
     fn continued(connection: &Connection, security: Security) -> Connection {
         let text = serde_json::to_vec(&connection.suspend().unwrap()).unwrap();
         let settings = Settings { security, ..connection.settings.clone() };
-        Connection::resume(NOW, settings, serde_json::from_slice(&text).unwrap()).unwrap()
+        Connection::resume(NOW, settings, serde_json::from_slice(&text).unwrap(), [5; 32]).unwrap()
     }
 
     fn pair(is_secured: bool) -> (Connection, Connection, Security) {
@@ -134,6 +186,44 @@ mod tests {
         }
     }
 
+    /// At whatever byte of the handshake the program changes: the request that a client sends as soon as it sees the connection as
+    /// open, and its answer, arrive.
+    #[test]
+    fn a_handshake_is_continued_at_each_byte() {
+        for is_secured in [false, true] {
+            let (of_server, of_client) = if is_secured { keys() } else { (Security::Null, Security::Null) };
+            let settings = secured(Kind::Router, of_server.clone(), 4).settings;
+            let mut server = Connection::accepted(NOW, settings, [4; 32]);
+            let mut client = secured(Kind::Req, of_client, 3);
+            let (mut heard, mut answered) = (Vec::new(), Vec::new());
+            let (mut is_sent, mut turns) = (false, 0);
+            while answered.is_empty() {
+                turns += 1;
+                assert!(turns < 2_000, "after {turns} bytes there is no answer");
+                let written = server.output().len().min(1);
+                let (events, reason) = feed(&mut client, &server.output()[..written]);
+                assert_eq!(reason, None);
+                server.handle_written(NOW, written);
+                answered.extend(events.into_iter().filter(|event| matches!(event, Event::Message(_))));
+                if client.peer().is_some() && !std::mem::replace(&mut is_sent, true) {
+                    client.send(NOW, &[&b""[..], b"a request"]).unwrap();
+                }
+                server = continued(&server, of_server.clone());
+                let written = client.output().len().min(1);
+                let (events, reason) = feed(&mut server, &client.output()[..written]);
+                assert_eq!(reason, None);
+                client.handle_written(NOW, written);
+                if events.iter().any(|event| matches!(event, Event::Message(_))) {
+                    server.send(NOW, &[&b""[..], b"an answer"]).unwrap();
+                }
+                heard.extend(events);
+                server = continued(&server, of_server.clone());
+            }
+            let [Event::Opened(_), Event::Message(request)] = &heard[..] else { panic!("{heard:?}") };
+            assert_eq!(request[1], b"a request");
+        }
+    }
+
     #[test]
     fn a_connection_that_does_not_fit_is_not_continued() {
         let (server, ..) = pair(true);
@@ -141,12 +231,14 @@ mod tests {
         let settings = |kind, security| Settings { kind, security, ..server.settings.clone() };
         let (of_server, _) = keys();
         for settings in [settings(Kind::Router, Security::Null), settings(Kind::Xpub, of_server)] {
-            assert!(Connection::resume(NOW, settings, suspended.clone()).is_none());
+            assert!(Connection::resume(NOW, settings, suspended.clone(), [5; 32]).is_none());
         }
         let (plain, ..) = pair(false);
         let secured = Settings { security: keys().0, ..plain.settings.clone() };
-        assert!(Connection::resume(NOW, secured, plain.suspend().unwrap()).is_none(), "a stranger would be let in");
+        let resumed =
+            |connection: &Connection| Connection::resume(NOW, secured.clone(), connection.suspend().unwrap(), [5; 32]);
+        assert!(resumed(&plain).is_none(), "a stranger would be let in");
         let unopened = Connection::new(NOW, plain.settings.clone(), [0; 32]);
-        assert!(unopened.suspend().is_none());
+        assert!(resumed(&unopened).is_none(), "its greeting has named the mechanism");
     }
 }

@@ -1,5 +1,6 @@
 //! A graph with the terms that it was accepted with, and its stored form: a row that can be read with `sqlite3`.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::document::Document;
@@ -9,7 +10,9 @@ use crate::protocol::code::Refusal;
 use crate::protocol::json::{self, FieldLimits, ObjectWriter};
 use crate::protocol::rules::{DefaultPolicies, Rules};
 use crate::protocol::{address, policy, source, words};
-use crate::types::{AllowedSources, Fields, GraphEntry, GraphId, GraphLimits, Policy, PushAddress, ToolName, Wall};
+use crate::types::{
+    AllowedSources, Fields, GraphEntry, GraphId, GraphLimits, Policy, PushAddress, Scalar, ToolDigest, ToolName, Wall,
+};
 
 /// A graph that a client has submitted, or that was read from the store.
 #[derive(Clone, Debug, PartialEq)]
@@ -30,6 +33,9 @@ pub struct AcceptedGraph {
     pub defaults: DefaultPolicies,
     /// The sources that were allowed when it was accepted; none if no step of it has a source.
     pub sources: AllowedSources,
+    /// The versions that the names of its tools stood for when it was accepted, as far as the controller held one. Graphs of earlier
+    /// programs have none: each of their tasks gets the version of the time when it starts.
+    pub pins: BTreeMap<ToolName, ToolDigest>,
 }
 
 /// The terms of the tasks of one step.
@@ -81,6 +87,9 @@ pub struct StoredGraph {
 const TOOL: &str = "tool:";
 const COMMAND: &str = "command:";
 
+/// The prefix of the name of a tool whose version was pinned.
+const PIN: &str = "pin:";
+
 impl AcceptedGraph {
     /// Reads the document of a submit with these other fields.
     ///
@@ -101,7 +110,8 @@ impl AcceptedGraph {
         let (partitions_max, defaults) = (rules.graphs.tasks_max, rules.defaults.clone());
         let fetches = steps.iter().flatten().any(|step: &StepTerms| step.tool.is_source());
         let sources = if fetches { rules.sources.clone() } else { AllowedSources::default() };
-        Ok(Self { document, text: text.into(), steps, fields, address, partitions_max, defaults, sources })
+        let (text, pins) = (text.into(), BTreeMap::new());
+        Ok(Self { document, text, steps, fields, address, partitions_max, defaults, sources, pins })
     }
 
     /// Whether a step of it has text for a shell: a command, or the input of a program that is fetched.
@@ -133,6 +143,11 @@ impl AcceptedGraph {
         writer.literal(words::TOTAL, self.partitions_max);
         if !self.sources.is_off() {
             writer.text(words::ALLOWED_SOURCES, &self.sources.to_string());
+        }
+        if !self.pins.is_empty() {
+            writer.prefixed(PIN.to_owned(), |writer| {
+                self.pins.iter().for_each(|(tool, digest)| writer.text(tool.as_str(), &digest.to_string()));
+            });
         }
         writer.prefixed(TOOL.to_owned(), |writer| policy::write(&self.defaults.tool, writer));
         writer.prefixed(COMMAND.to_owned(), |writer| policy::write(&self.defaults.command, writer));
@@ -188,6 +203,11 @@ pub fn decode(row: &GraphRow, entries: &[String], rules: &Rules) -> Result<Store
     // The rows of a graph that fetches nothing have none.
     let sources = sources.unwrap_or_default();
     let partitions_max = terms.count(words::TOTAL).and_then(|count| usize::try_from(count).ok()).ok_or("terms")?;
+    let pin = |(name, value): (&str, &Scalar)| {
+        let tool = name.strip_prefix(PIN)?;
+        Some(ToolName::new(tool).ok().zip(value.as_text().and_then(|digest| digest.parse().ok())).ok_or("terms"))
+    };
+    let pins = terms.iter().filter_map(pin).collect::<Result<_, _>>()?;
     let unlimited = GraphLimits {
         bytes_max: usize::MAX,
         steps_max: usize::MAX,
@@ -213,7 +233,7 @@ pub fn decode(row: &GraphRow, entries: &[String], rules: &Rules) -> Result<Store
     Ok(StoredGraph {
         id: row.id.parse().map_err(|_| "id")?,
         submitted_at: Wall::from_micros(row.submitted_at.try_into().map_err(|_| "time of submission")?),
-        graph: AcceptedGraph { document, text, steps, fields, address, partitions_max, defaults, sources },
+        graph: AcceptedGraph { document, text, steps, fields, address, partitions_max, defaults, sources, pins },
         entries,
     })
 }

@@ -12,6 +12,8 @@ const OFFSET: &str = "offset";
 const RUN: &str = "run";
 const TAIL: &str = "tail";
 const ENDED: &str = "ended";
+const AGAIN: &str = "again";
+const NEXT: &str = "next";
 
 /// Letters of a request id that tell the runs of a prompt apart. All of them would be a key to the run.
 const LABEL_BYTES: usize = 8;
@@ -27,6 +29,8 @@ pub struct TailQuery {
     pub offset: u64,
     /// The run that the parts before this one came from, as in [`TailPart::run`].
     pub run: Option<String>,
+    /// Whether the run after that one is wanted.
+    pub next: bool,
 }
 
 /// The same for the worker.
@@ -57,6 +61,8 @@ pub struct TailPart {
     pub bytes: Vec<u8>,
     /// Whether no more follows.
     pub ended: bool,
+    /// Whether the run has ended without a result, so that another one follows it.
+    pub again: bool,
     /// A text for people; empty if there is nothing to say.
     pub note: String,
 }
@@ -75,11 +81,15 @@ impl TailQuery {
         out.text(OUTPUT, self.output.ending());
         out.literal(OFFSET, self.offset);
         out.maybe_text(RUN, self.run.as_deref());
+        if self.next {
+            out.literal(NEXT, true);
+        }
     }
 
     pub(super) fn read(fields: &Fields, kind: &str) -> Result<Self, MessageError> {
         let (output, offset) = (output(fields, kind)?, offset(fields, kind)?);
-        Ok(Self { file: needed(fields, FILE, kind)?, output, offset, run: text(fields, RUN) })
+        let (run, next) = (text(fields, RUN), is_true(fields, NEXT));
+        Ok(Self { file: needed(fields, FILE, kind)?, output, offset, run, next })
     }
 }
 
@@ -109,6 +119,9 @@ impl TailPart {
         out.text(RUN, &self.run);
         out.literal(OFFSET, self.offset);
         out.literal(ENDED, self.ended);
+        if self.again {
+            out.literal(AGAIN, true);
+        }
         write_bytes(&self.bytes, out);
     }
 
@@ -118,10 +131,15 @@ impl TailPart {
             run: text(fields, RUN).unwrap_or_default(),
             offset: offset(fields, kind)?,
             bytes: bytes(fields, kind)?,
-            ended: matches!(fields.get(ENDED), Some(Scalar::Bool(true))),
+            ended: is_true(fields, ENDED),
+            again: is_true(fields, AGAIN),
             note: text(fields, super::MSG).unwrap_or_default(),
         })
     }
+}
+
+fn is_true(fields: &Fields, name: &str) -> bool {
+    matches!(fields.get(name), Some(Scalar::Bool(true)))
 }
 
 fn tail(fields: &Fields, kind: &str) -> Result<u64, MessageError> {

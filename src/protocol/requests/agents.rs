@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use super::heartbeat::{self, OwnVersions};
 use super::{Ask, Kind, Listing, Request, words};
 use crate::protocol::client::view;
 use crate::protocol::json::ObjectWriter;
@@ -34,6 +35,8 @@ pub struct AgentView {
     pub tags: Labels,
     /// Its tools, as soon as it has reported them.
     pub tools: Option<Arc<ToolSet>>,
+    /// Versions of tools in its own folder that went before those of the controller.
+    pub own_versions: Option<Arc<OwnVersions>>,
     /// Whether it is excluded from new tasks.
     pub drained: bool,
     /// The time of its last message.
@@ -76,6 +79,7 @@ fn write_fields(agent: &AgentView, writer: &mut ObjectWriter<'_>) {
         writer.text(words::TAGS, &agent.tags.to_string());
     }
     writer.maybe_text(words::TOOLS, agent.tools.as_ref().map(ToString::to_string));
+    writer.maybe_text(words::OWN_VERSIONS, agent.own_versions.as_deref().map(heartbeat::own_versions));
     if agent.drained {
         writer.literal(words::DRAINED, true);
     }
@@ -105,6 +109,12 @@ view! {
 }
 
 impl AgentRow {
+    /// The versions of tools in its own folder that went before those of the controller.
+    #[must_use]
+    pub fn own_versions(&self) -> OwnVersions {
+        self.0.text(words::OWN_VERSIONS).and_then(heartbeat::read_own_versions).unwrap_or_default()
+    }
+
     /// Its tools; `None` for an agent that has not been heard since the start of the controller.
     #[must_use]
     pub fn tools(&self) -> Option<ToolSet> {

@@ -4,7 +4,7 @@ use super::{Ask, Filter, Kind, Request, words};
 use crate::protocol::client::view;
 use crate::protocol::history;
 use crate::protocol::json::ObjectWriter;
-use crate::types::{Fields, Holdup, TaskRecord};
+use crate::types::{Fields, Holdup, TaskRecord, ToolDigest};
 
 /// The explanation of the present state of a task.
 pub const TASK_EXPLAIN: Kind =
@@ -17,10 +17,17 @@ pub fn explain(task: &str) -> Ask<Explanation> {
 }
 
 /// Writes the explanation of the present state of a task, and its log.
-pub(in crate::protocol) fn write(record: &TaskRecord, holdup: Option<&Holdup>, writer: &mut ObjectWriter<'_>) {
+pub(in crate::protocol) fn write(
+    record: &TaskRecord,
+    holdup: Option<&Holdup>,
+    own: Option<ToolDigest>,
+    writer: &mut ObjectWriter<'_>,
+) {
     writer.text(words::TASK_ID, &record.id.to_string());
     writer.text(words::STATUS, words::phase(record.shown_phase()));
-    writer.text(words::WHY, &history::why(record, holdup));
+    let why = history::why(record, holdup);
+    let own = own.map_or_else(String::new, |own| history::own_version(record, own));
+    writer.text(words::WHY, &(why + &own));
     writer.text(words::LOG, &history::log(record));
 }
 

@@ -1,5 +1,6 @@
 //! AGENT/HEARTBEAT (facts, 1.2): an agent reports its state; the controller answers with instructions.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,7 +8,7 @@ use super::{FromAgent, Kind, Reader, Refusal, words};
 use crate::protocol::json::ObjectWriter;
 use crate::protocol::typed::{bad, labels, truth, whole};
 use crate::protocol::version::Version;
-use crate::types::{Fields, Labels, Round, Scalar, Session, TaskId, ToolSet};
+use crate::types::{Fields, Labels, Round, Scalar, Session, TaskId, ToolDigest, ToolName, ToolSet};
 
 /// A sign of life with the state of the agent.
 pub const AGENT_HEARTBEAT: Kind =
@@ -39,7 +40,15 @@ pub struct Heartbeat {
     pub lists: bool,
     /// Its version, if it reports that.
     pub version: Option<Version>,
+    /// Versions of tools in its own folder that went before those of the controller.
+    pub own_versions: Option<Arc<OwnVersions>>,
 }
+
+/// Versions of tools that an agent has in a folder of its own, and that go before those of the controller.
+pub type OwnVersions = BTreeMap<ToolName, ToolDigest>;
+
+/// Versions in a heartbeat; more of them tell nothing new.
+pub const OWN_VERSIONS_MAX: usize = 50;
 
 /// The tools that an agent reports.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -147,7 +156,15 @@ impl Reader<'_> {
             files: truth(&self.fields, words::TASK_FILES)? == Some(true),
             lists: truth(&self.fields, words::LISTS)? == Some(true),
             version: Version::read(&self.fields)?,
+            own_versions: self.own_versions()?,
         })
+    }
+
+    fn own_versions(&self) -> Result<Option<Arc<OwnVersions>>, Refusal> {
+        let Some(value) = self.fields.get(words::OWN_VERSIONS) else { return Ok(None) };
+        let versions = value.as_text().and_then(read_own_versions);
+        let versions = versions.ok_or_else(|| bad(words::OWN_VERSIONS, value, "TOOL=SHA-256, separated by commas"))?;
+        Ok(Some(Arc::new(versions)))
     }
 
     fn tools(&self) -> Result<Option<ToldTools>, Refusal> {
@@ -169,6 +186,21 @@ impl Reader<'_> {
         let budget = whole(&self.fields, words::KILL_BUDGET, KILL_BUDGET_MAX)?;
         Ok(Some(Beat { number, kill_budget: budget.map(|millis| Duration::from_millis(millis.into())) }))
     }
+}
+
+/// The versions as text.
+pub(in crate::protocol) fn own_versions(versions: &OwnVersions) -> String {
+    let one = |(tool, digest): (&ToolName, &ToolDigest)| format!("{tool}={digest}");
+    versions.iter().take(OWN_VERSIONS_MAX).map(one).collect::<Vec<_>>().join(",")
+}
+
+/// The versions in a text as [`own_versions`] writes it; `None` for another one.
+pub(super) fn read_own_versions(text: &str) -> Option<OwnVersions> {
+    let one = |text: &str| {
+        let (tool, digest) = text.split_once('=')?;
+        ToolName::new(tool).ok().zip(digest.parse().ok())
+    };
+    text.split(',').take(OWN_VERSIONS_MAX).map(one).collect()
 }
 
 /// Writes a heartbeat.
@@ -194,6 +226,9 @@ pub(in crate::protocol) fn write(heartbeat: &Heartbeat, writer: &mut ObjectWrite
     }
     if let Some(version) = &heartbeat.version {
         version.write(writer);
+    }
+    if let Some(versions) = &heartbeat.own_versions {
+        writer.text(words::OWN_VERSIONS, &own_versions(versions));
     }
     writer.maybe(words::REPLACES, heartbeat.replaces.map(|session| session.0));
     if let Some(told) = &heartbeat.tools {

@@ -154,11 +154,13 @@ pub enum GroupKey {
     Job,
     /// The agent.
     Agent,
+    /// The machine of the agent.
+    Host,
 }
 
 impl GroupKey {
     /// All of them.
-    pub const ALL: [Self; 6] = [Self::Day, Self::Hour, Self::Tool, Self::Outcome, Self::Job, Self::Agent];
+    pub const ALL: [Self; 7] = [Self::Day, Self::Hour, Self::Tool, Self::Outcome, Self::Job, Self::Agent, Self::Host];
 
     /// Its name in `__GROUP__`.
     #[must_use]
@@ -170,6 +172,7 @@ impl GroupKey {
             Self::Outcome => "outcome",
             Self::Job => "job",
             Self::Agent => "agent",
+            Self::Host => "host",
         }
     }
 }

@@ -93,7 +93,7 @@ impl Request {
             Self::Submit(submit) => archive(&submit.tool),
             Self::SubmitMany(many) => many.tasks.iter().for_each(|submit| archive(&submit.tool)),
             Self::GraphSubmit(submit) => submit.graph.steps.iter().flatten().for_each(|step| archive(&step.tool)),
-            Self::ToolShow(tool) => archive(tool),
+            Self::ToolShow(tool) | Self::ToolLog(tool) => archive(tool),
             _ => {}
         }
     }

@@ -105,17 +105,20 @@ pub struct ToolLogRow {
     pub digest: Option<ToolDigest>,
     /// Bytes of that version.
     pub size: u64,
-    /// The person.
+    /// The person, or the folder.
     pub by: Arc<str>,
+    /// Whether it is a change of the controller's own tools folder, and not of the pushed names.
+    pub is_of_folder: bool,
 }
 
 impl ToolLogRow {
-    /// The entry as a line of a file, without its end.
+    /// The entry as a line of a file, without its end. A version that knows only pushed names skips a change of the folder, because
+    /// its name is under another key.
     #[must_use]
     pub fn encode(&self) -> String {
         let mut out = Vec::new();
         let mut writer = ObjectWriter::new(&mut out);
-        self.write(&mut writer);
+        self.write(if self.is_of_folder { words::TOOLS_FOLDER } else { words::OPERATION }, &mut writer);
         writer.end();
         String::from_utf8(out).unwrap_or_default()
     }
@@ -124,17 +127,19 @@ impl ToolLogRow {
     #[must_use]
     pub fn decode(line: &[u8]) -> Option<Self> {
         let fields = json::parse(line, &FieldLimits::TRUSTED).ok()?;
+        let pushed = fields.text(words::OPERATION);
         Some(Self {
             at: fields.moment(words::SINCE)?,
-            tool: ToolName::new(fields.text(words::OPERATION)?).ok()?,
+            tool: ToolName::new(pushed.or_else(|| fields.text(words::TOOLS_FOLDER))?).ok()?,
+            is_of_folder: pushed.is_none(),
             digest: fields.text(words::TOOL_DIGEST).map(str::parse).transpose().ok()?,
             size: fields.count(words::BYTES)?,
             by: fields.text(words::BY)?.into(),
         })
     }
 
-    fn write(&self, writer: &mut ObjectWriter<'_>) {
-        writer.text(words::OPERATION, self.tool.as_str());
+    fn write(&self, key: &str, writer: &mut ObjectWriter<'_>) {
+        writer.text(key, self.tool.as_str());
         writer.maybe_text(words::TOOL_DIGEST, self.digest.map(|digest| digest.to_string()));
         writer.literal(words::BYTES, self.size);
         writer.literal(words::SINCE, self.at);
@@ -285,7 +290,7 @@ pub(in crate::protocol) fn write_row(view: &ToolView, writer: &mut ObjectWriter<
 pub(in crate::protocol) fn write_log(rows: &[ToolLogRow], writer: &mut ObjectWriter<'_>) {
     writer.literal(words::TOTAL, rows.len());
     for (number, row) in rows.iter().enumerate() {
-        writer.object(&number.to_string(), |writer| row.write(writer));
+        writer.object(&number.to_string(), |writer| row.write(words::OPERATION, writer));
     }
 }
 

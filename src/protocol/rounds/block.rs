@@ -22,6 +22,12 @@ const HAS_STARTED: u8 = 0x40;
 const HAS_RUN: u8 = 0x80;
 const OUTCOME: u8 = 0x0f;
 
+/// The format of the blocks that are written. Those of format 1 have no machines.
+pub const FORMAT: u8 = 2;
+
+/// Texts of a row in format 1.
+const TEXTS_OF_1: usize = 6;
+
 /// The earliest and the latest end of the rows of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
@@ -84,7 +90,7 @@ impl BlockWriter {
 
     /// Adds a row.
     pub fn push(&mut self, row: &FinishedRound<'_>) {
-        let texts = [&row.tool, &row.command, &row.job, &row.given_id, &row.agent, &row.line];
+        let texts = [&row.tool, &row.command, &row.job, &row.given_id, &row.agent, &row.line, &row.host];
         let texts = texts.map(|text| self.number_of(text));
         let out = &mut self.rows;
         let flag = |is_set: bool, bit: u8| if is_set { bit } else { 0 };
@@ -158,8 +164,8 @@ pub struct Row {
     pub ended_at: Wall,
     /// How it ended.
     pub outcome: RoundOutcome,
-    /// The numbers of the tool, the command, the job, the given id, the agent and the line.
-    texts: [u32; 6],
+    /// The numbers of the tool, the command, the job, the given id, the agent, the line and the machine.
+    texts: [u32; 7],
     submitted_at: Wall,
     /// See [`FinishedRound::waited`].
     pub waited: Duration,
@@ -180,6 +186,8 @@ pub enum Text {
     GivenId,
     /// [`FinishedRound::agent`]
     Agent,
+    /// [`FinishedRound::host`]
+    Host = 6,
 }
 
 impl Row {
@@ -213,14 +221,16 @@ impl Row {
 pub struct Block<'a> {
     texts: Vec<&'a str>,
     rows: &'a [u8],
+    /// Texts of a row.
+    row_texts: usize,
     last_id: u64,
     last_end: u64,
 }
 
 impl<'a> Block<'a> {
-    /// Reads the texts of a block; `None` if it is damaged.
+    /// Reads the texts of a block of a format; `None` if it is damaged.
     #[must_use]
-    pub fn new(mut bytes: &'a [u8]) -> Option<Self> {
+    pub fn new(mut bytes: &'a [u8], format: u8) -> Option<Self> {
         let count = usize::try_from(take(&mut bytes)?).ok()?;
         // A text takes a byte at least.
         let mut texts = Vec::with_capacity(count.min(bytes.len()) + 1);
@@ -231,7 +241,8 @@ impl<'a> Block<'a> {
             texts.push(str::from_utf8(text).ok()?);
             bytes = rest;
         }
-        Some(Self { texts, rows: bytes, last_id: 0, last_end: 0 })
+        let row_texts = if format == 1 { TEXTS_OF_1 } else { TEXTS_OF_1 + 1 };
+        Some(Self { texts, rows: bytes, row_texts, last_id: 0, last_end: 0 })
     }
 
     /// The numbers of the texts, and the texts. The empty one is the first.
@@ -260,6 +271,7 @@ impl<'a> Block<'a> {
             job: text(2),
             given_id: text(3),
             agent: text(4),
+            host: text(6),
             submitted_at: row.submitted_at,
             waited: row.waited,
             started_at: row.started_at,
@@ -279,8 +291,8 @@ impl<'a> Block<'a> {
         *bytes = rest;
         let round = Round(u32::try_from(take(bytes)?).ok()?);
         let end = take_difference(bytes, self.last_end)?;
-        let mut texts = [0; 6];
-        for text in &mut texts {
+        let mut texts = [0; 7];
+        for text in texts.iter_mut().take(self.row_texts) {
             *text = u32::try_from(take(bytes)?).ok()?;
         }
         let submitted_at = Wall::from_micros(take_difference(bytes, id)?);

@@ -87,6 +87,7 @@ fn row<'a>(record: &'a TaskRecord, round: Round, end: &End<'a>) -> FinishedRound
         job: Cow::Borrowed(record.membership().map_or("", |job| job.name.as_str())),
         given_id: bounded(given_id, FinishedRound::TEXT_BYTES_MAX),
         agent: Cow::Borrowed(end.run.map_or("", |run| run.agent.as_str())),
+        host: Cow::Owned(end.run.and_then(|run| run.host).map(|host| host.to_string()).unwrap_or_default()),
         submitted_at: record.submitted_at,
         waited: end.run.map_or(end.at, |run| run.dispatched_at).since(since),
         started_at: times.run,

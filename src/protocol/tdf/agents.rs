@@ -8,7 +8,7 @@ use crate::protocol::json::{self, FieldLimits};
 use crate::protocol::requests::submit::{JobOf, Submission, Submitted};
 use crate::protocol::{source, words};
 use crate::types::tdf::Fence;
-use crate::types::{Phase, SECONDS_MAX, Source, TaskCommand, ToolName};
+use crate::types::{Phase, ProgramName, SECONDS_MAX, Source, TaskCommand, ToolName};
 
 /// The job of all tasks of a namespace.
 pub const JOB: &str = "tdf";
@@ -60,7 +60,13 @@ impl Run<'_> {
     /// # Errors
     /// The sentence for the task.
     pub fn check(&self) -> Result<(), String> {
-        ToolName::new(self.program).map_err(|error| error.to_string())?;
+        ProgramName::new(self.program).map_err(|error| error.to_string())?;
+        if ToolName::new(self.program).is_err() {
+            let program = self.program;
+            return Err(format!(
+                "{program:?} is hidden: only 'llts tdf worker' runs a program whose name begins with a dot"
+            ));
+        }
         Source::new(self.source).map_err(|error| complaint(self.program, &error.to_string()))?;
         if self.input.contains(&0) {
             return Err("cannot run the program: its input holds a NUL byte".to_owned());

@@ -98,8 +98,11 @@ pub struct Facts {
 /// The texts of one task in the order in which the scripts send them; a field that is missing is `None`.
 pub type Row = Vec<Option<Vec<u8>>>;
 
-/// Length of a row.
+/// Length of a row. Behind it may stand the name of a field that the task lacks, of those that only workers read.
 const COLUMNS: usize = 20;
+
+/// Fields that no decision needs and each claim does.
+const UNREAD: [&str; 6] = ["program", "source", "input", "id", "namespace", "log"];
 
 /// Values in messages.
 const SHOWN_CHARS_MAX: usize = 40;
@@ -116,7 +119,7 @@ impl Facts {
     }
 
     fn of_row(task: TaskId, row: &Row) -> Result<Self, Poison> {
-        if row.len() != COLUMNS || row[3..12].iter().all(Option::is_none) {
+        if row.len() < COLUMNS || row[3..12].iter().all(Option::is_none) {
             return Err(Poison::NoHash);
         }
         let real = |name, at| {
@@ -127,6 +130,10 @@ impl Facts {
             let value = text(row, at).and_then(|text| int(&text));
             value.ok_or_else(|| bad(name, row, at, "a whole number"))
         };
+        let lacks = text(row, COLUMNS).and_then(|name| UNREAD.into_iter().find(|field| *field == name));
+        if let Some(field) = lacks {
+            return Err(Poison::Missing(field));
+        }
         // Fields of a round are found by the text of its number.
         let round = text(row, 4).and_then(|text| text.parse::<u32>().ok().filter(|round| round.to_string() == text));
         let run = match (text(row, 12), text(row, 12).and_then(|text| float(&text))) {

@@ -18,20 +18,21 @@
 //! This happens on the thread that prepares a run, over a connection of its own, which lasts as long as the fetch: heartbeats and
 //! leases of the agent continue meanwhile.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, Write as _};
 use std::os::fd::AsFd as _;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::Duration;
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
 
 use super::AgentError;
+use super::own_tools::OwnTools;
 use crate::config::Config;
 use crate::protocol::agent;
 use crate::protocol::client::ReplyError;
@@ -45,7 +46,7 @@ use crate::shell::file_digest::{digest_at, digest_of};
 use crate::shell::file_sender;
 use crate::shell::file_stamp::FileStamp;
 use crate::shell::tools::{Limits, ToolCache, ToolError, used_mark};
-use crate::shell::{clock, transport};
+use crate::shell::{clock, readable, transport};
 use crate::types::{FileName, ToolDigest, ToolName};
 
 /// How often a version is fetched whose bytes are wrong.
@@ -53,9 +54,6 @@ const ATTEMPTS: usize = 3;
 
 /// The longest wait for a part. A request that is lost with its connection is sent again on the next one.
 const PART_WAIT: Duration = Duration::from_secs(5);
-
-/// How often a lock is tried that another agent holds.
-const LOCK_INTERVAL: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
 
 /// The unpacked tools of a machine, and the fetcher of those that it lacks.
 ///
@@ -96,8 +94,8 @@ pub(super) struct Fetcher {
     store: PathBuf,
     /// The versions and files that were found right, with their stamps then.
     right: Mutex<BTreeMap<ToolDigest, FileStamp>>,
-    /// The differences that the log tells already.
-    told: Mutex<BTreeSet<(ToolName, ToolDigest, ToolDigest)>>,
+    /// The archives of this machine that differ from those of the controller.
+    pub(super) own: OwnTools,
     stopped: Bell,
 }
 
@@ -107,27 +105,20 @@ impl Fetcher {
     fn new(config: Config, sender: Sender, dir: PathBuf) -> io::Result<Self> {
         DirBuilder::new().mode(0o700).recursive(true).create(&dir)?;
         let store = dir_in(&config.paths.state_dir);
-        let (right, told) = (Mutex::default(), Mutex::default());
-        Ok(Self { config, sender, dir, store, right, told, stopped: Bell::new()? })
+        Ok(Self {
+            config,
+            sender,
+            dir,
+            store,
+            right: Mutex::default(),
+            own: OwnTools::default(),
+            stopped: Bell::new()?,
+        })
     }
 
     /// Wakes a fetch that waits, after its stop was set.
     pub(super) fn interrupt(&self) {
         self.stopped.ring();
-    }
-
-    /// The archive of this machine goes before the version that a task has pinned.
-    pub(super) fn note_difference(&self, tool: &ToolName, own: ToolDigest, pin: ToolDigest) {
-        /// Differences that the log tells; more of them tell nothing new.
-        const TOLD_MAX: usize = 1000;
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        if told.len() < TOLD_MAX && told.insert((tool.clone(), own, pin)) {
-            log::warn!(
-                "tool {tool}: AGENT_TOOLS_DIR of this machine has version {}, which goes before version {} of the controller",
-                own.short(),
-                pin.short()
-            );
-        }
     }
 
     /// Makes sure that a version is on this machine.
@@ -254,15 +245,7 @@ impl Fetcher {
         let identity = |metadata: fs::Metadata| (metadata.dev(), metadata.ino());
         loop {
             let file = fs::OpenOptions::new().append(true).create(true).mode(0o600).open(part).map_err(failed)?;
-            while let Err(error) = flock(&file, FlockOperation::NonBlockingLockExclusive) {
-                if error != rustix::io::Errno::WOULDBLOCK {
-                    return Err(failed(error.into()));
-                }
-                let _ = poll(&mut [PollFd::new(&self.stopped, PollFlags::IN)], Some(&LOCK_INTERVAL));
-                if stop.load(Ordering::Relaxed) {
-                    return Err(ToolError::Stopped);
-                }
-            }
+            let Some(file) = self.locked(file, stop).map_err(failed)? else { return Err(ToolError::Stopped) };
             // The holder before may have completed it under its own name.
             let there = fs::metadata(part).map(identity).ok();
             if self.dir.join(digest.to_string()).exists() {
@@ -273,6 +256,33 @@ impl Fetcher {
             }
             if there == Some(identity(file.metadata().map_err(failed)?)) {
                 return Ok(Some(file));
+            }
+        }
+    }
+
+    /// Waits until another agent has released a file; `None` if the run was stopped. A thread waits for the kernel. One that is left
+    /// behind by a stop lasts no longer than the fetch of the other agent, and closes the file then.
+    fn locked(&self, file: File, stop: &AtomicBool) -> io::Result<Option<File>> {
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => return Ok(Some(file)),
+            Err(Errno::WOULDBLOCK) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let (bell, (sender, locked)) = (Arc::new(Bell::new()?), mpsc::channel());
+        let ring = Arc::clone(&bell);
+        std::thread::Builder::new().name("fetch-lock".to_owned()).spawn(move || {
+            let result = rustix::io::retry_on_intr(|| flock(&file, FlockOperation::LockExclusive));
+            let _ = sender.send(result.map(|()| file));
+            ring.ring();
+        })?;
+        loop {
+            readable::wait([bell.as_fd(), self.stopped.as_fd()], None);
+            self.stopped.take();
+            if stop.load(Ordering::Relaxed) {
+                return Ok(None);
+            }
+            if let Ok(result) = locked.try_recv() {
+                return Ok(Some(result?));
             }
         }
     }

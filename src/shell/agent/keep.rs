@@ -3,8 +3,10 @@
 //!
 //! | a file | is |
 //! |---|---|
-//! | regular, with one name, below the folder in which the run started, and not an input that is as it was | kept |
+//! | regular, with one name, below the folder in which the run started | kept, with its right to be executed |
+//! | as it was before the run: an input, or a file of the tool with its content and that right | not kept |
 //! | a link, a device, or one with a second name | not kept, which the note says: it may be the file of another |
+//! | one with a control character in its name, or a name that is not UTF-8 | not kept, which the note says: no list of names could have it |
 //! | beyond `OUT_FILES_BYTES_MAX`, [`KeptFiles::FILES_MAX`] or what the controller accepts | not kept, which the note says |
 //!
 //! | event | then |
@@ -13,6 +15,8 @@
 //! | the agent is told to end the run, or to stop | the rest is not kept; a stopping agent does not report the run, so that it runs again |
 //! | the agent is killed | the run has no result, and the task runs again as its policy says; no part of a file counts |
 
+mod search;
+
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
@@ -20,47 +24,74 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::MetadataExt as _;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, openat, statat};
+use search::{open, search};
 
 use super::fetch::Fetcher;
 use crate::protocol::requests::apply::Job;
 use crate::shell::file_digest::digest_of;
-use crate::types::{FileName, KeptFile, KeptFiles, TaskFiles};
+use crate::types::{FileName, KeptFile, KeptFiles, TaskFiles, ToolDigest};
 
-/// Most entries of folders that are looked at, and most folders above one another.
-const ENTRIES_MAX: usize = 100_000;
-const DEPTH_MAX: usize = 32;
+/// The files of a tool that match a pattern, before its run: their content and whether they are executable, or `None` for one that
+/// is not regular.
+#[derive(Debug, Default)]
+pub(super) struct Before(BTreeMap<FileName, Option<Content>>);
+
+/// What makes a file the same as before.
+type Content = (ToolDigest, bool);
+
+impl Before {
+    /// Reads the files of a folder that match a pattern.
+    ///
+    /// # Errors
+    /// When one cannot be read.
+    pub(super) fn read(folder: &impl AsFd, files: &TaskFiles) -> io::Result<Self> {
+        let folder = folder.as_fd();
+        let of = |(name, is_regular): (FileName, bool)| {
+            let content = if is_regular { Some(content(&open(folder, &name)?)?) } else { None };
+            Ok((name, content))
+        };
+        search(folder, &files.outputs)?.files.into_iter().map(of).collect::<io::Result<_>>().map(Self)
+    }
+}
+
+fn content(file: &File) -> io::Result<Content> {
+    Ok((digest_of(file)?, is_executable(file)?))
+}
+
+fn is_executable(file: &File) -> io::Result<bool> {
+    Ok(file.metadata()?.mode() & 0o100 != 0)
+}
 
 /// Keeps the files of a run.
 pub(super) fn keep(
     fetcher: &Fetcher,
-    (job, files): (&Job, &TaskFiles),
+    (job, files, before): (&Job, &TaskFiles, &Before),
     folder: &impl AsFd,
     bytes_max: u64,
     stop: &AtomicBool,
 ) -> KeptFiles {
     let mut kept = KeptFiles::default();
-    let found = match Search::through(folder.as_fd(), files) {
+    let found = match search(folder.as_fd(), &files.outputs) {
         Ok(found) => found,
         Err(error) => {
             kept.add_note(&format!("the folder of task {} cannot be searched: {error}", job.task));
             return kept;
         }
     };
-    if found.is_cut {
-        kept.add_note(&format!("only {ENTRIES_MAX} entries of the folder were looked at"));
-    }
+    let mut is_idle: Vec<bool> = (0..files.outputs.len()).map(|pattern| !found.is_noted(pattern)).collect();
+    kept.note = found.notes.note;
     let (mut bytes, mut names) = (0_u64, 0);
     for (name, is_regular) in found.files {
-        if stop.load(Ordering::Relaxed) {
-            kept.add_note(&format!("{name} was not kept: the run was ended before that"));
-            continue;
-        }
-        let one = Keeping { fetcher, files, folder: folder.as_fd(), stop };
+        let one = Keeping { fetcher, files, before, folder: folder.as_fd(), stop };
         let room = bytes_max.saturating_sub(bytes);
         let is_full =
             kept.files.len() >= KeptFiles::FILES_MAX || names + name.as_str().len() > KeptFiles::NAMES_BYTES_MAX;
-        match one.keep(&name, is_regular, room, is_full) {
+        let is_kept = one.keep(&name, is_regular, room, is_full);
+        if !matches!(is_kept, Ok(None)) {
+            let patterns = is_idle.iter_mut().zip(&files.outputs);
+            patterns.for_each(|(is_idle, pattern)| *is_idle &= !pattern.matches_text(name.as_str()));
+        }
+        match is_kept {
             Ok(Some(file)) => {
                 bytes += file.bytes;
                 names += name.as_str().len();
@@ -70,6 +101,8 @@ pub(super) fn keep(
             Err(why) => kept.add_note(&format!("{name} was not kept: {why}")),
         }
     }
+    let idle = files.outputs.iter().zip(is_idle).filter_map(|(pattern, is_idle)| is_idle.then_some(pattern));
+    kept.add_idle(idle);
     if !kept.note.is_empty() {
         log::warn!("task {}: {}", job.task, kept.note);
     }
@@ -79,94 +112,52 @@ pub(super) fn keep(
 struct Keeping<'a> {
     fetcher: &'a Fetcher,
     files: &'a TaskFiles,
+    before: &'a Before,
     folder: BorrowedFd<'a>,
     stop: &'a AtomicBool,
 }
 
 impl Keeping<'_> {
-    /// Keeps one file; `None` for an input that is as it was.
+    /// Keeps one file; `None` for one that is as it was before the run.
     fn keep(&self, name: &FileName, is_regular: bool, room: u64, is_full: bool) -> Result<Option<KeptFile>, String> {
-        if !is_regular {
-            return Err("it is no regular file, or has a second name".to_owned());
+        if self.stop.load(Ordering::Relaxed) {
+            return Err("the run was ended before that".to_owned());
         }
-        if is_full {
-            let (files, bytes) = (KeptFiles::FILES_MAX, KeptFiles::NAMES_BYTES_MAX);
-            return Err(format!("at most {files} files are, with at most {bytes} bytes of names"));
+        let before = self.before.0.get(name);
+        if !is_regular {
+            let why = "it is no regular file, or has a second name".to_owned();
+            return if before == Some(&None) { Ok(None) } else { Err(why) };
         }
         let unreadable = |error: io::Error| format!("it cannot be read: {error}");
         let file = open(self.folder, name).map_err(unreadable)?;
         let bytes = file.metadata().map_err(unreadable)?.size();
-        if bytes > room {
-            return Err(format!("it has {bytes} bytes, and {room} are left for this task (OUT_FILES_BYTES_MAX)"));
+        let too_much = if is_full {
+            let (files, bytes) = (KeptFiles::FILES_MAX, KeptFiles::NAMES_BYTES_MAX);
+            Some(format!("at most {files} files are, with at most {bytes} bytes of names"))
+        } else if bytes > room {
+            Some(format!("it has {bytes} bytes, and {room} are left for this task (OUT_FILES_BYTES_MAX)"))
+        } else {
+            None
+        };
+        let mut inputs = self.files.inputs.iter();
+        let was = inputs
+            .find(|input| input.name == *name)
+            .map(|input| (input.digest, input.is_executable))
+            .or_else(|| before.copied().flatten());
+        // A new file is too much whatever its content is.
+        if was.is_none()
+            && let Some(why) = too_much
+        {
+            return Err(why);
         }
-        let digest = digest_of(&file).map_err(unreadable)?;
-        if self.files.inputs.iter().any(|input| input.name == *name && input.digest == digest) {
+        let (digest, is_executable) = content(&file).map_err(unreadable)?;
+        if was == Some((digest, is_executable)) {
             return Ok(None);
         }
+        if let Some(why) = too_much {
+            return Err(why);
+        }
         self.fetcher.send_file(&file, (digest, bytes), self.stop)?;
-        Ok(Some(KeptFile { name: name.clone(), digest, bytes }))
-    }
-}
-
-/// Opens a regular file below a folder, without following any link.
-fn open(folder: BorrowedFd<'_>, name: &FileName) -> io::Result<File> {
-    let parts: Vec<&str> = name.parts().collect();
-    let (last, folders) = parts.split_last().ok_or(io::ErrorKind::NotFound)?;
-    Ok(crate::shell::workspace::open_regular(folder, folders, last)?)
-}
-
-/// The files that match a pattern.
-struct Search<'a> {
-    files: BTreeMap<FileName, bool>,
-    patterns: &'a TaskFiles,
-    entries: usize,
-    is_cut: bool,
-}
-
-impl<'a> Search<'a> {
-    fn through(folder: BorrowedFd<'_>, patterns: &'a TaskFiles) -> io::Result<Self> {
-        let mut search = Search { files: BTreeMap::new(), patterns, entries: 0, is_cut: false };
-        search.look(folder, "", 1)?;
-        Ok(search)
-    }
-
-    fn look(&mut self, folder: BorrowedFd<'_>, path: &str, depth: usize) -> io::Result<()> {
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let opened = openat(folder, ".", flags, Mode::empty())?;
-        for entry in Dir::read_from(&opened)? {
-            let entry = entry?;
-            let Ok(name) = entry.file_name().to_str() else { continue };
-            if matches!(name, "." | "..") {
-                continue;
-            }
-            self.entries += 1;
-            if self.entries > ENTRIES_MAX {
-                self.is_cut = true;
-                return Ok(());
-            }
-            // A name with a control character matches no pattern.
-            let Ok(place) = FileName::new(&format!("{path}{name}")) else { continue };
-            let Ok(stat) = statat(&opened, name, AtFlags::SYMLINK_NOFOLLOW) else { continue };
-            match FileType::from_raw_mode(stat.st_mode) {
-                FileType::Directory => self.descend(opened.as_fd(), (name, &place), depth),
-                kind if self.patterns.outputs.iter().any(|pattern| pattern.matches(&place)) => {
-                    self.files.insert(place, kind == FileType::RegularFile && stat.st_nlink == 1);
-                }
-                _ => {}
-            }
-        }
-        Ok(())
-    }
-
-    /// Looks into a folder below, if a pattern can match there. One that cannot be opened has nothing to keep.
-    fn descend(&mut self, folder: BorrowedFd<'_>, (name, place): (&str, &FileName), depth: usize) {
-        let reaches = |max: Option<usize>| max.is_none_or(|max| depth < max);
-        if depth >= DEPTH_MAX || !self.patterns.outputs.iter().any(|pattern| reaches(pattern.depth_max())) {
-            return;
-        }
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        if let Ok(below) = openat(folder, name, flags, Mode::empty()) {
-            let _ = self.look(below.as_fd(), &format!("{place}/"), depth + 1);
-        }
+        Ok(Some(KeptFile { name: name.clone(), digest, bytes, is_executable }))
     }
 }

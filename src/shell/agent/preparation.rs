@@ -13,11 +13,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::failure::unprepared;
 use super::fetch::{Fetcher, Subject};
+use super::inputs;
+use super::keep::{self, Before};
 use super::sources::{self, Halt, SourceTools};
-use super::{inputs, keep};
 use crate::engine::slot::Failure;
 use crate::protocol::info;
 use crate::protocol::requests::apply::Job;
+use crate::protocol::requests::heartbeat::OwnVersions;
 use crate::shell::archives::folder_identity;
 use crate::shell::background::Background;
 use crate::shell::stdio::{self, Streams};
@@ -45,6 +47,14 @@ pub(super) struct Prepared {
     pub(super) out: Option<OutFolder>,
     /// The streams that its client has given to a command.
     pub(super) streams: Option<Streams>,
+    /// The files of the tool that may come back only if the run changes them.
+    pub(super) before: Arc<Before>,
+}
+
+impl Prepared {
+    fn new(dir: TaskDir, rest: Option<TrashRemainder>) -> Self {
+        Self { dir, rest: rest.into_iter().collect(), out: None, streams: None, before: Arc::default() }
+    }
 }
 
 /// The data that every preparation of this agent needs.
@@ -83,7 +93,7 @@ impl Preparation {
     fn reuse(&self, job: &Job, dir_pool: &mut DirPool, remover: &Remover) -> Option<Outcome> {
         let tool = self.snapshot(job)?;
         let (dir, rest) = dir_pool.take((&tool, job.step.is_some()), job.task, remover)?;
-        let mut prepared = Prepared { dir, rest: rest.into_iter().collect(), out: None, streams: None };
+        let mut prepared = Prepared::new(dir, rest);
         let outcome =
             self.write_files(job, &mut prepared.dir).and_then(|()| self.make_step(job, &mut prepared, Some(dir_pool)));
         let outcome = outcome.map_err(|error| unprepared(&error));
@@ -116,11 +126,14 @@ impl Preparation {
         let Some(pin) = job.pin else { return Ok(own) };
         let is_own = match self.cache.own_digest(&job.tool, bytes_max)? {
             None => false,
-            Some(digest) if digest == pin => true,
+            Some(digest) if digest == pin => {
+                self.fetcher.own.note_agreement(&job.tool);
+                true
+            }
             Some(digest) => {
                 let goes_first = !self.is_controllers_folder.load(Ordering::Relaxed);
                 if goes_first {
-                    self.fetcher.note_difference(&job.tool, digest, pin);
+                    self.fetcher.own.note_difference(&job.tool, digest, pin);
                 }
                 goes_first
             }
@@ -150,15 +163,16 @@ impl Preparation {
             Ok(created) => created,
             Err(error) => return Outcome { task: job.task, prepared: None, outcome: Err(unprepared(&error)) },
         };
-        let mut prepared = Prepared { dir, rest: rest.into_iter().collect(), out: None, streams: None };
-        let filled = self.fill(job, &mut prepared.dir, halt);
+        let mut prepared = Prepared::new(dir, rest);
+        let filled = self.fill(job, &mut prepared, halt);
         let made =
             filled.and_then(|()| self.make_step(job, &mut prepared, dir_pool).map_err(|error| unprepared(&error)));
         let outcome = made.and_then(|()| streams(job)).map(|streams| prepared.streams = streams);
         Outcome { task: job.task, prepared: Some(prepared), outcome }
     }
 
-    fn fill(&self, job: &Job, dir: &mut TaskDir, halt: &Arc<Halt>) -> Result<(), Failure> {
+    fn fill(&self, job: &Job, prepared: &mut Prepared, halt: &Arc<Halt>) -> Result<(), Failure> {
+        let dir = &mut prepared.dir;
         self.write_files(job, dir).map_err(|error| unprepared(&error))?;
         if job.command.is_some() {
             dir.make_folder(&job.tool).map_err(|error| unprepared(&error))?;
@@ -169,6 +183,11 @@ impl Preparation {
             dir.make_step_folders().map_err(|error| unprepared(&error))?;
         }
         if let Some(files) = &job.files {
+            if job.command.is_none() && !files.outputs.is_empty() {
+                let folder = dir.tool_folder(&job.tool).map_err(|error| unprepared(&error))?;
+                let before = Before::read(&folder, files);
+                prepared.before = Arc::new(before.map_err(|error| unprepared(&error))?);
+            }
             // The folder of a task with files is not kept for another task.
             return inputs::place(&self.fetcher, (job, files), dir, halt.flag());
         }
@@ -194,9 +213,9 @@ impl Preparation {
         placed.map_err(|failure| Failure { exit_code: sources::exit_code(failure.exit_code), ..failure })
     }
 
-    fn keep(&self, job: &Job, folder: &OwnedFd, halt: &Halt) -> KeptFiles {
+    fn keep(&self, job: &Job, (folder, before): (&OwnedFd, &Before), halt: &Halt) -> KeptFiles {
         let Some(files) = &job.files else { return KeptFiles::default() };
-        keep::keep(&self.fetcher, (job, files), folder, self.out_files_bytes_max, halt.flag())
+        keep::keep(&self.fetcher, (job, files, before), folder, self.out_files_bytes_max, halt.flag())
     }
 
     /// Makes what only this task of a step has. It comes last: a folder that is kept for the next task does not contain it.
@@ -249,7 +268,7 @@ fn awaited_streams(job: &Job) -> Option<&str> {
 /// Work for the thread. An agent has one run, which is never prepared and kept at once.
 enum Work {
     Prepare(Job, Arc<Halt>),
-    Keep(Job, OwnedFd, Arc<Halt>),
+    Keep(Job, (OwnedFd, Arc<Before>), Arc<Halt>),
 }
 
 /// The result of the thread.
@@ -280,7 +299,9 @@ impl Preparer {
         let thread = Background::start("prepare", move |work, done| {
             done(match work {
                 Work::Prepare(job, halt) => Done::Prepared(Box::new(its_preparation.prepare(&job, &halt, None))),
-                Work::Keep(job, folder, halt) => Done::Kept(job.task, its_preparation.keep(&job, &folder, &halt)),
+                Work::Keep(job, (folder, before), halt) => {
+                    Done::Kept(job.task, its_preparation.keep(&job, (&folder, &before), &halt))
+                }
             });
         })?;
         Ok(Self { preparation, thread })
@@ -308,9 +329,14 @@ impl Preparer {
         None
     }
 
-    /// Keeps the files of a run whose processes have ended, which starts in this folder. The outcome comes later.
-    pub(super) fn keep(&self, job: &Job, folder: OwnedFd, halt: &Arc<Halt>) {
+    /// Keeps the files of a run whose processes have ended, which started in this folder. The outcome comes later.
+    pub(super) fn keep(&self, job: &Job, folder: (OwnedFd, Arc<Before>), halt: &Arc<Halt>) {
         self.thread.give(Work::Keep(job.clone(), folder, Arc::clone(halt)));
+    }
+
+    /// The versions of this machine that have gone before those of the controller, if they have changed since the last call.
+    pub(super) fn take_own_versions(&self) -> Option<OwnVersions> {
+        self.preparation.fetcher.own.take_new()
     }
 
     /// Wakes work that waits, after its stop was set.

@@ -22,6 +22,7 @@ use crate::engine::slot::Failure;
 use crate::protocol::tdf::agents::complaint;
 use crate::shell::background::Background;
 use crate::shell::clock;
+use crate::shell::disk_room::is_full;
 use crate::shell::process::{Brand, Environment};
 use crate::shell::readable;
 use crate::shell::source::{Held, Keeping, Means, ProgramName, Programs, SourceError, Stop, Timeouts};
@@ -163,7 +164,8 @@ impl SourceTools {
         });
         outcome.map_err(|error| {
             let sentence = complaint(source.program.as_str(), &error.to_string());
-            Failure { exit_code: error.exit_code(), error: sentence }
+            let exit_code = if is_full(&error) { ExitCode::DISK_FULL } else { error.exit_code() };
+            Failure { exit_code, error: sentence }
         })
     }
 

@@ -5,10 +5,12 @@ use std::io;
 use std::os::unix::fs::OpenOptionsExt as _;
 
 use super::{ArchiveStore, digest_of};
+use crate::protocol::requests::tool::ToolLogRow;
+use crate::shell::clock;
 use crate::shell::file_copy::copy_into;
 use crate::shell::file_stamp::{FileStamp, wall};
 use crate::shell::tools::{ToolError, open_archive};
-use crate::types::{HeldTool, ToolName};
+use crate::types::{HeldTool, ToolDigest, ToolName};
 
 /// How often an archive is read again that changes meanwhile.
 const ATTEMPTS: usize = 8;
@@ -52,6 +54,31 @@ impl ArchiveStore {
             }
         }
         Taken { held: None, seen: None }
+    }
+
+    /// Records what the archive of a tool in the folder makes its name stand for, unless the log says the same already.
+    pub(super) fn note_folder(&mut self, tool: &ToolName, held: Option<(ToolDigest, u64)>) {
+        let digest = held.map(|(digest, _)| digest);
+        if self.log.in_folder(tool) == digest {
+            return;
+        }
+        let (at, size) = (clock::now().wall, held.map_or(0, |(_, size)| size));
+        let row = ToolLogRow { at, tool: tool.clone(), digest, size, by: BY.into(), is_of_folder: true };
+        if let Err(error) = self.log.append(row) {
+            log::warn!(
+                "cannot record in the log of tool {tool} that its archive in AGENT_TOOLS_DIR has changed: {error}"
+            );
+        }
+    }
+
+    /// Records the archives that have left the folder while no controller was running.
+    pub(super) fn note_gone(&mut self) {
+        let is_gone = |tool: &&ToolName| {
+            let there = fs::symlink_metadata(self.tools_dir.join(tool.archive_name()));
+            there.is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
+        };
+        let gone: Vec<ToolName> = self.log.names_in_folder().filter(is_gone).cloned().collect();
+        gone.iter().for_each(|tool| self.note_folder(tool, None));
     }
 
     /// `None` if the archive changed meanwhile.

@@ -1,4 +1,5 @@
-//! The pushed names: a file to which a line is appended, and synced, for each change of what a name stands for.
+//! The pushed names, and those of the tools folder: a file to which a line is appended, and synced, for each change of what a name
+//! stands for.
 //!
 //! A line that a crash has cut is not a change: the push was not confirmed.
 
@@ -10,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use crate::protocol::requests::tool::ToolLogRow;
 use crate::shell::replace::{PRIVATE, replace};
-use crate::types::{HeldTool, ToolName};
+use crate::types::{HeldTool, ToolDigest, ToolName, Wall};
 
 /// Bytes of the file beyond which its older lines are dropped at the start: some ten thousand changes.
 const BYTES_MAX: usize = 4 << 20;
@@ -18,7 +19,10 @@ const BYTES_MAX: usize = 4 << 20;
 pub(super) struct PushLog {
     path: PathBuf,
     rows: Vec<ToolLogRow>,
+    /// The pushed names.
     present: BTreeMap<ToolName, HeldTool>,
+    /// The names for which the tools folder has an archive, with the moments since which they stand for it.
+    in_folder: BTreeMap<ToolName, (ToolDigest, Wall)>,
 }
 
 impl PushLog {
@@ -32,7 +36,7 @@ impl PushLog {
         };
         let lines = text.split_inclusive(|byte| *byte == b'\n').filter(|line| line.ends_with(b"\n"));
         let rows = lines.filter_map(|line| ToolLogRow::decode(line.trim_ascii_end())).collect();
-        let mut log = Self { path, rows, present: BTreeMap::new() };
+        let mut log = Self { path, rows, present: BTreeMap::new(), in_folder: BTreeMap::new() };
         for row in log.rows.clone() {
             log.apply(&row);
         }
@@ -49,6 +53,9 @@ impl PushLog {
             let half = self.rows.len() / 2;
             let rows = std::mem::take(&mut self.rows);
             let is_present = |row: &ToolLogRow| {
+                if row.is_of_folder {
+                    return row.digest.is_some_and(|digest| self.in_folder.get(&row.tool) == Some(&(digest, row.at)));
+                }
                 self.present.get(&row.tool).is_some_and(|held| held.at == row.at && Some(held.digest) == row.digest)
             };
             let kept = rows.into_iter().enumerate().filter(|(number, row)| *number >= half || is_present(row));
@@ -63,6 +70,13 @@ impl PushLog {
     }
 
     fn apply(&mut self, row: &ToolLogRow) {
+        if row.is_of_folder {
+            match row.digest {
+                None => drop(self.in_folder.remove(&row.tool)),
+                Some(digest) => drop(self.in_folder.insert(row.tool.clone(), (digest, row.at))),
+            }
+            return;
+        }
         match row.digest {
             None => drop(self.present.remove(&row.tool)),
             Some(digest) => {
@@ -102,6 +116,16 @@ impl PushLog {
     /// What a pushed name stands for.
     pub(super) fn of(&self, tool: &ToolName) -> Option<&HeldTool> {
         self.present.get(tool)
+    }
+
+    /// The version for which the tools folder has made a name stand.
+    pub(super) fn in_folder(&self, tool: &ToolName) -> Option<ToolDigest> {
+        self.in_folder.get(tool).map(|(digest, _)| *digest)
+    }
+
+    /// The names that stand for archives of the tools folder.
+    pub(super) fn names_in_folder(&self) -> impl Iterator<Item = &ToolName> {
+        self.in_folder.keys()
     }
 
     /// The changes of a name, oldest first; at most `max` of the newest changes.

@@ -4,14 +4,14 @@
 //! |---|---|
 //! | `<sha-256>` | a version, or a file: complete, synced, and only ever replaced by the same bytes |
 //! | `incoming/<sha-256>` | the first part of a pushed version, or of a file that is put |
-//! | `incoming/<sha-256>.<process>` | a file that a process of the same machine puts there itself; it is renamed when it is complete |
+//! | `incoming/<sha-256>.<digits>` | a file that a process of the same machine puts there itself; it is renamed when it is complete. On most file systems it has no name before that |
 //! | `<sha-256>.damaged` | a version whose bytes have changed; it is never served |
-//! | `log` | the pushed names: a line for each change, appended and synced |
+//! | `log` | the pushed names, and those of the tools folder: a line for each change, appended and synced |
 //! | `.new` | a version that is being copied from the tools folder |
 //!
 //! A version appears under its name by one rename, after its digest was found right. Before the first byte of it is sent, it
-//! is read once in each life of the controller, and again when its file has changed or an agent has received other bytes. One
-//! thread owns the folder ([`thread`]); which versions are there is the concern of the engine.
+//! is read once in each life of the controller, and again when its file has changed or an agent has received other bytes. A
+//! large one is read in steps, between which other orders are carried out. One thread owns the folder ([`thread`]); which versions are there is the concern of the engine.
 
 mod intake;
 mod log;
@@ -56,6 +56,8 @@ struct ArchiveStore {
     limits: Limits,
     /// The versions that were found right, with their files then.
     verified: BTreeMap<ToolDigest, FileStamp>,
+    /// The versions that are being checked, with their files when that began.
+    checking: BTreeMap<ToolDigest, (FileStamp, uploads::Upload)>,
     log: log::PushLog,
     uploads: uploads::Uploads,
 }
@@ -66,9 +68,10 @@ impl ArchiveStore {
         let dir = dir_in(state_dir);
         DirBuilder::new().mode(0o700).recursive(true).create(dir.join(INCOMING))?;
         let log = log::PushLog::open(&dir)?;
-        let (verified, uploads) = (BTreeMap::new(), BTreeMap::new());
-        let store = Self { dir, tools_dir, limits, verified, log, uploads };
+        let (verified, checking, uploads) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        let mut store = Self { dir, tools_dir, limits, verified, checking, log, uploads };
         store.remove_abandoned()?;
+        store.note_gone();
         Ok(store)
     }
 

@@ -60,7 +60,14 @@ impl ArchiveStore {
         let held = match present {
             Some(held) => held,
             None => {
-                let row = ToolLogRow { at, tool: tool.clone(), digest: Some(digest), size, by: by.clone() };
+                let row = ToolLogRow {
+                    at,
+                    tool: tool.clone(),
+                    digest: Some(digest),
+                    size,
+                    by: by.clone(),
+                    is_of_folder: false,
+                };
                 self.log.append(row).map_err(failed)?;
                 HeldTool { name: tool, digest, size, at, by, manifest: None }
             }
@@ -74,7 +81,7 @@ impl ArchiveStore {
     /// When the change is not on the disk.
     pub(super) fn remove(&mut self, tool: &ToolName, by: &std::sync::Arc<str>) -> Result<(), Refusal> {
         let at = clock::now().wall;
-        let row = ToolLogRow { at, tool: tool.clone(), digest: None, size: 0, by: by.clone() };
+        let row = ToolLogRow { at, tool: tool.clone(), digest: None, size: 0, by: by.clone(), is_of_folder: false };
         self.log.append(row).map_err(|error| refused("remove", tool, &error))
     }
 }

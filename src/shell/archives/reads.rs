@@ -5,7 +5,8 @@ use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::sync::atomic::AtomicBool;
 
-use super::{ArchiveStore, digest_of, refused};
+use super::uploads::{Check, Upload};
+use super::{ArchiveStore, refused};
 use crate::engine::controller::ReadFailure;
 use crate::protocol::Refusal;
 use crate::protocol::code::Code;
@@ -18,27 +19,46 @@ use crate::types::{ToolDigest, ToolName};
 const CHECKED_BYTES_MAX: u64 = 256 << 20;
 
 impl ArchiveStore {
-    /// Whether a version is there with its own bytes. One with others is put aside.
+    /// Whether a version is there with its own bytes. One with others is put aside. Reads all of it, which is for archives only: a
+    /// file of a task may be large.
     pub(super) fn is_right(&mut self, digest: &ToolDigest) -> io::Result<bool> {
+        loop {
+            match self.check(digest)? {
+                Check::Right => return Ok(true),
+                Check::Lost => return Ok(false),
+                Check::Unfinished(_) => {}
+            }
+        }
+    }
+
+    /// Checks a version, or a part of it: the thread has other things to do meanwhile.
+    pub(super) fn check(&mut self, digest: &ToolDigest) -> io::Result<Check> {
         let path = self.path(digest);
         let file = match File::open(&path) {
             Ok(file) => file,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Check::Lost),
             Err(error) => return Err(error),
         };
         let stamp = FileStamp::from(&file.metadata()?);
         if self.verified.get(digest) == Some(&stamp) {
-            return Ok(true);
+            return Ok(Check::Right);
         }
-        if digest_of(&file)? == *digest {
+        let (of, upload) = self.checking.remove(digest).unwrap_or_else(|| (stamp, Upload::new(stamp.size)));
+        let mut upload = if of == stamp { upload } else { Upload::new(stamp.size) };
+        upload.hash_on(&file, stamp.size)?;
+        if !upload.is_hashed() {
+            self.checking.insert(*digest, (stamp, upload));
+            return Ok(Check::Unfinished(stamp.size));
+        }
+        if upload.digest() == *digest {
             self.verified.insert(*digest, stamp);
-            return Ok(true);
+            return Ok(Check::Right);
         }
         self.verified.remove(digest);
         let aside = path.with_extension("damaged");
         log::error!("{} has other bytes than its name says; it is put aside as {}", path.display(), aside.display());
         fs::rename(&path, aside)?;
-        Ok(false)
+        Ok(Check::Lost)
     }
 
     /// Those of these versions that are missing or damaged, as far as it can be told in the time that a client waits: the bytes
@@ -59,15 +79,16 @@ impl ArchiveStore {
         digests
     }
 
-    /// Reads a part.
+    /// Reads a part; `None` if the version has not been checked to its end.
     pub(super) fn read(
         &mut self,
         (digest, offset): (ToolDigest, u64),
         limit: u64,
         is_doubted: bool,
-    ) -> Result<ToolPart, ReadFailure> {
+    ) -> Result<Option<ToolPart>, ReadFailure> {
         if is_doubted {
             self.verified.remove(&digest);
+            self.checking.remove(&digest);
         }
         let failure = |is_lost, message: String| ReadFailure {
             digest,
@@ -75,16 +96,20 @@ impl ArchiveStore {
             refusal: Refusal::new(Code::NotAllowed, message),
         };
         let failed = |error: io::Error| failure(false, format!("the controller cannot read {digest}: {error}"));
-        if !self.is_right(&digest).map_err(failed)? {
-            let message = format!("{digest} is missing in the store of the controller, or damaged there");
-            return Err(failure(true, message));
+        match self.check(&digest).map_err(failed)? {
+            Check::Right => {}
+            Check::Unfinished(_) => return Ok(None),
+            Check::Lost => {
+                let message = format!("{digest} is missing in the store of the controller, or damaged there");
+                return Err(failure(true, message));
+            }
         }
         let file = File::open(self.path(&digest)).map_err(failed)?;
         let total = file.metadata().map_err(failed)?.len();
         let bytes = limit.min(total.saturating_sub(offset));
         let mut data = vec![0; usize::try_from(bytes).unwrap_or_default()];
         file.read_exact_at(&mut data, offset).map_err(failed)?;
-        Ok(ToolPart::new((digest, offset), total, &data))
+        Ok(Some(ToolPart::new((digest, offset), total, &data)))
     }
 
     /// Lists the files of a version.
@@ -98,6 +123,7 @@ impl ArchiveStore {
     /// Removes a version.
     pub(super) fn discard(&mut self, digest: &ToolDigest) {
         self.verified.remove(digest);
+        self.checking.remove(digest);
         if let Err(error) = fs::remove_file(self.path(digest)) {
             log::warn!("cannot remove {}: {error}", self.path(digest).display());
         }

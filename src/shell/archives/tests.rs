@@ -1,4 +1,4 @@
-//! Tests of the store, without its thread.
+//! Tests of the store.
 
 use std::fs;
 use std::path::Path;
@@ -6,7 +6,8 @@ use std::path::Path;
 use sha2::{Digest as _, Sha256};
 
 use super::*;
-use crate::engine::controller::Written;
+use crate::engine::controller::{ConnectionId, Ticket, ToolOrder, ToolOutcome, Written};
+use crate::protocol::requests::file::FilePut;
 use crate::protocol::requests::tool::ToolPut;
 use crate::shell::tools::pack;
 
@@ -84,7 +85,7 @@ fn a_version_whose_bytes_have_changed_is_put_aside() {
     let bytes = install(ground.path(), "hi");
     let mut store = open(ground.path());
     let held = store.take(&greet()).held.unwrap();
-    let part = store.read((held.digest, 10), 20, false).unwrap();
+    let part = store.read((held.digest, 10), 20, false).unwrap().unwrap();
     assert_eq!((part.offset, part.total), (10, bytes.len() as u64));
     let path = store.path(&held.digest);
     let mut wrong = bytes.clone();
@@ -163,4 +164,45 @@ fn the_whole_folder_is_looked_at_once_in_a_turn() {
     assert_eq!(watch.changed(next), [], "it is as it was read");
     fs::remove_file(ground.path().join("tools/greet.tar.gz")).unwrap();
     assert_eq!(watch.changed(crate::types::Mono::from_nanos(3)), [greet()], "it is gone");
+}
+
+/// After a restart, a large file is checked before its first byte is handed out. Others do not wait for that.
+#[test]
+fn an_order_overtakes_the_check_of_a_large_file() {
+    let ground = tempfile::tempdir().unwrap();
+    let (large, small) = (vec![7; 100 << 20], b"small".to_vec());
+    for bytes in [&large, &small] {
+        fs::write(open(ground.path()).path(&digest(bytes)), bytes).unwrap();
+    }
+    let (state, tools) = (ground.path().join("state"), ground.path().join("tools"));
+    let (mut archives, _) = Archives::start(&state, &tools, limits()).unwrap();
+    let ticket = |number| Ticket { connection: ConnectionId { door: 0, number: 0 }, number };
+    let put = |bytes: &[u8]| FilePut { digest: digest(bytes), total: bytes.len() as u64, offset: 0, data: Vec::new() };
+    let read = |number, bytes: &[u8], is_doubted| ToolOrder::Read {
+        ticket: ticket(number),
+        digest: digest(bytes),
+        offset: 0,
+        limit: 5,
+        is_doubted,
+    };
+    archives.order(read(1, &large, true));
+    archives.order(ToolOrder::WriteFile(ticket(2), Box::new(put(&small)), 0));
+    archives.order(read(3, &small, false));
+    let mut answers = Vec::new();
+    while answers.len() < 3 {
+        assert!(crate::shell::readable::is_readable(&archives, Some(std::time::Duration::from_secs(60))));
+        while let Some(outcome) = archives.poll(crate::types::Mono::default()) {
+            answers.push(match outcome {
+                ToolOutcome::Read(ticket, part) => (ticket.number, part.is_ok()),
+                ToolOutcome::FileWritten(ticket, written) => (ticket.number, written.unwrap().is_whole),
+                other => panic!("{other:?}"),
+            });
+        }
+    }
+    assert_eq!(answers, [(2, true), (3, true), (1, true)]);
+    // The sender of a file that is there asks until it has been checked.
+    let mut store = open(ground.path());
+    let steps = [(); 4].map(|()| store.write_file(&put(&large), 0).map(|written| (written.end, written.is_whole)));
+    let end = large.len() as u64;
+    assert_eq!(steps, [Ok((end, false)), Ok((end, false)), Ok((end, false)), Ok((end, true))]);
 }

@@ -11,7 +11,7 @@ use super::{ArchiveStore, dir_in, folder_identity};
 use crate::engine::controller::{StoredTools, ToolOrder, ToolOutcome};
 use crate::shell::background::Background;
 use crate::shell::tools::Limits;
-use crate::types::{Mono, ToolName};
+use crate::types::{Mono, ToolDigest, ToolName};
 
 /// Entries of the log of a tool in one answer.
 const LOG_ROWS_MAX: usize = 1000;
@@ -24,9 +24,24 @@ pub struct ArchivesError {
     source: io::Error,
 }
 
+/// What the thread is to do.
+enum Order {
+    Tool(ToolOrder),
+    /// A name stands for this version of the tools folder, or for none of it any more: recorded in the log.
+    Note(ToolName, Option<(ToolDigest, u64)>),
+}
+
+/// What the thread has done.
+enum Done {
+    /// An order. For an archive of the tools folder, with its file.
+    Outcome(ToolOutcome, Option<Seen>),
+    /// A part of this order: the rest comes after the others that wait.
+    Again(ToolOrder),
+}
+
 /// The store of a running controller.
 pub struct Archives {
-    thread: Background<ToolOrder, (ToolOutcome, Option<Seen>)>,
+    thread: Background<Order, Done>,
     watch: Watch,
     tools_dir: PathBuf,
     /// Whether the identity of the tools folder was told.
@@ -45,9 +60,12 @@ impl Archives {
     fn open(state_dir: &Path, tools_dir: &Path, limits: Limits) -> io::Result<(Self, StoredTools)> {
         let mut store = ArchiveStore::open(state_dir, tools_dir.to_owned(), limits)?;
         let stored = store.stored()?;
-        let thread = Background::start("archives", move |order, done| {
-            if let Some(outcome) = carry_out(&mut store, order) {
-                done(outcome);
+        let thread = Background::start("archives", move |order, done| match order {
+            Order::Note(tool, held) => store.note_folder(&tool, held),
+            Order::Tool(order) => {
+                if let Some(outcome) = carry_out(&mut store, order) {
+                    done(outcome);
+                }
             }
         })?;
         let (watch, has_folder) = (Watch::new(tools_dir.to_owned()), stored.folder.is_some());
@@ -76,18 +94,27 @@ impl Archives {
 
     /// Gives an order to the thread.
     pub fn order(&self, order: ToolOrder) {
-        self.thread.give(order);
+        self.thread.give(Order::Tool(order));
     }
 
     /// The next outcome. An archive that has changed since it was read is read again first.
     pub fn poll(&mut self, turn: Mono) -> Option<ToolOutcome> {
         loop {
-            let (outcome, seen) = self.thread.poll()?;
-            if let ToolOutcome::Taken(tool, _) = &outcome
-                && !self.watch.was_read(turn, tool, seen)
-            {
-                self.thread.give(ToolOrder::Take(tool.clone()));
-                continue;
+            let (outcome, seen) = match self.thread.poll()? {
+                Done::Outcome(outcome, seen) => (outcome, seen),
+                Done::Again(order) => {
+                    self.thread.give(Order::Tool(order));
+                    continue;
+                }
+            };
+            if let ToolOutcome::Taken(tool, held) = &outcome {
+                if !self.watch.was_read(turn, tool, seen) {
+                    self.order(ToolOrder::Take(tool.clone()));
+                    continue;
+                }
+                // Not when it is read: one that changes at that moment never becomes what the name stands for.
+                let held = held.as_ref().map(|held| (held.digest, held.size));
+                self.thread.give(Order::Note(tool.clone(), held));
             }
             return Some(outcome);
         }
@@ -101,16 +128,20 @@ impl AsFd for Archives {
     }
 }
 
-fn carry_out(store: &mut ArchiveStore, order: ToolOrder) -> Option<(ToolOutcome, Option<Seen>)> {
+fn carry_out(store: &mut ArchiveStore, order: ToolOrder) -> Option<Done> {
     let outcome = match order {
         ToolOrder::Take(tool) => {
             let taken = store.take(&tool);
-            return Some((ToolOutcome::Taken(tool, taken.held), taken.seen));
+            return Some(Done::Outcome(ToolOutcome::Taken(tool, taken.held), taken.seen));
         }
         ToolOrder::Write(ticket, put) => ToolOutcome::Written(ticket, store.write(&put)),
         ToolOrder::WriteFile(ticket, put, room) => ToolOutcome::FileWritten(ticket, store.write_file(&put, room)),
         ToolOrder::Read { ticket, digest, offset, limit, is_doubted } => {
-            ToolOutcome::Read(ticket, store.read((digest, offset), limit, is_doubted))
+            match store.read((digest, offset), limit, is_doubted).transpose() {
+                Some(part) => ToolOutcome::Read(ticket, part),
+                // The check has begun, so the doubt is settled by its end.
+                None => return Some(Done::Again(ToolOrder::Read { ticket, digest, offset, limit, is_doubted: false })),
+            }
         }
         ToolOrder::Remove(ticket, tool, by) => {
             let removed = store.remove(&tool, &by);
@@ -127,5 +158,5 @@ fn carry_out(store: &mut ArchiveStore, order: ToolOrder) -> Option<(ToolOutcome,
             return None;
         }
     };
-    Some((outcome, None))
+    Some(Done::Outcome(outcome, None))
 }

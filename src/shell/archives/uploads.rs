@@ -4,6 +4,7 @@
 //! |---|---|
 //! | a part continues its file | it is written and hashed |
 //! | bytes are there that were not hashed: after a restart, or put there by a process of this machine | each request hashes [`STEP_BYTES`] of them, so that the thread stays free for others |
+//! | a file is in the store since before a restart | the same, until it has been checked once |
 //! | a file is complete and hashed | it goes to its own name if the digest is right; otherwise it is removed, and begins anew |
 //! | the disk is full | the part is refused, and the earlier ones are removed: nothing may continue them |
 //! | a file begins, and those that arrive would have more bytes than the store has left | those without a part for [`IDLE`] make room; if that is not enough, it is refused |
@@ -24,6 +25,7 @@ use crate::protocol::Refusal;
 use crate::protocol::code::Code;
 use crate::protocol::requests::file::FilePut;
 use crate::shell::clock;
+use crate::shell::disk_room::is_full;
 use crate::shell::file_stamp::{FileStamp, wall};
 use crate::types::ToolDigest;
 
@@ -39,7 +41,18 @@ const AGE_MAX: Duration = Duration::from_hours(24);
 /// Bytes that one request reads and hashes, and after which what was written is synced: some ten milliseconds.
 const STEP_BYTES: u64 = 32 << 20;
 
-/// A file that arrives.
+/// The state of a version on the disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Check {
+    /// It has its own bytes.
+    Right,
+    /// It has so many bytes, and not all of them have been read.
+    Unfinished(u64),
+    /// It is missing, or had other bytes.
+    Lost,
+}
+
+/// A file that arrives, or that is checked.
 pub(super) struct Upload {
     total: u64,
     /// Device and inode of the file whose bytes were hashed.
@@ -66,9 +79,14 @@ impl ArchiveStore {
             let message = format!("cannot write the file {} into the store: {error}", digest.short());
             Refusal::new(Code::LimitReached, message)
         };
-        if self.is_right(&digest).map_err(failed)? {
-            let end = fs::metadata(self.path(&digest)).map_err(failed)?.len();
-            return Ok(FileWritten { digest, end, is_whole: true });
+        match self.check(&digest).map_err(failed)? {
+            Check::Right => {
+                let end = fs::metadata(self.path(&digest)).map_err(failed)?.len();
+                return Ok(FileWritten { digest, end, is_whole: true });
+            }
+            // The sender asks again.
+            Check::Unfinished(end) => return Ok(FileWritten { digest, end, is_whole: false }),
+            Check::Lost => {}
         }
         let path = self.incoming(&digest);
         self.reserve(&digest, put.total, room)?;
@@ -78,10 +96,10 @@ impl ArchiveStore {
         let upload = self.uploads.entry(digest).or_insert_with(|| Upload::new(put.total));
         let written = if end > begin { &*put.data } else { &[] };
         upload.hash(&file, (begin, written), end).map_err(failed)?;
-        if upload.hashed < put.total {
+        if !upload.is_hashed() {
             return Ok(FileWritten { digest, end, is_whole: false });
         }
-        let found = self.uploads.remove(&digest).map(|upload| upload.hash.finalize().into()).map(ToolDigest::new);
+        let found = self.uploads.remove(&digest).map(Upload::digest);
         if found != Some(digest) {
             log::warn!("the file {} has arrived with wrong bytes", digest.short());
             fs::remove_file(&path).map_err(failed)?;
@@ -155,8 +173,18 @@ impl ArchiveStore {
 }
 
 impl Upload {
-    fn new(total: u64) -> Self {
+    pub(super) fn new(total: u64) -> Self {
         Self { total, identity: (0, 0), hash: Sha256::new(), hashed: 0 }
+    }
+
+    /// Whether all bytes have been hashed.
+    pub(super) const fn is_hashed(&self) -> bool {
+        self.hashed >= self.total
+    }
+
+    /// The digest of the hashed bytes.
+    pub(super) fn digest(self) -> ToolDigest {
+        ToolDigest::new(self.hash.finalize().into())
     }
 
     /// Hashes a part that has been written at the end of a file, or bytes that are there and were not hashed.
@@ -171,6 +199,11 @@ impl Upload {
             self.hashed = end;
             return Ok(());
         }
+        self.hash_on(file, end)
+    }
+
+    /// Hashes some of the bytes up to this end.
+    pub(super) fn hash_on(&mut self, file: &File, end: u64) -> io::Result<()> {
         let until = end.min(self.hashed + STEP_BYTES);
         let mut chunk = vec![0; 1 << 17];
         while self.hashed < until {
@@ -185,7 +218,7 @@ impl Upload {
 
 /// A part that nothing continues would keep a full disk full.
 fn remove_if_full(path: &Path, error: &io::Error) {
-    if error.kind() == io::ErrorKind::StorageFull {
+    if is_full(error) {
         let _ = fs::remove_file(path);
     }
 }

@@ -7,7 +7,7 @@
 mod zmtp;
 
 use std::cell::OnceCell;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsRawFd as _, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 pub use zmtp::ZmtpDoor;
@@ -98,6 +98,12 @@ pub trait Door {
 
     /// Delivers all sent messages, within about a second.
     fn close(self: Box<Self>);
+
+    /// The same, because another program takes the place of this one: returns the listener, which stays open for it.
+    fn suspend(self: Box<Self>) -> Option<OwnedFd> {
+        self.close();
+        None
+    }
 }
 
 /// The return address of a reply.
@@ -216,8 +222,14 @@ impl Doors {
     /// Ends without closing the connections of clients of the ports, if the transport can; see
     /// [`Ports::suspend`](super::port::Ports::suspend).
     pub fn suspend(self) -> Option<Suspension> {
-        self.others.into_iter().for_each(Door::close);
-        self.zmtp.suspend()
+        // Only that of HTTP has one.
+        let http = self.others.into_iter().filter_map(Door::suspend).next();
+        let mut suspension = self.zmtp.suspend()?;
+        if let Some(http) = http {
+            suspension.ports.http = Some(http.as_raw_fd());
+            suspension.kept.push(http);
+        }
+        Some(suspension)
     }
 
     /// See [`Door::close`]; for each door.

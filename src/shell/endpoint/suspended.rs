@@ -1,4 +1,4 @@
-//! The listeners and the open connections of the controller's ports as data, with which another version of the program in the
+//! The listeners and the connections of the controller's ports as data, with which another version of the program in the
 //! same process continues them. No connection is refused meanwhile, and none is closed: a client that has sent a request gets its
 //! answer from the new program.
 //!
@@ -6,7 +6,7 @@
 //! to ask again.
 
 use std::io;
-use std::net::TcpStream;
+use std::net::{TcpListener, TcpStream};
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 use std::os::unix::net::UnixStream;
 
@@ -82,6 +82,11 @@ impl SuspendedPorts {
         Some((number, descriptor(fd).and_then(|fd| Ok((Listener::adopt(fd, &found)?, found)))))
     }
 
+    /// Continues the listener of the HTTP door, if there is one.
+    pub(in crate::shell) fn take_http(&mut self) -> Option<TcpListener> {
+        self.http.take().and_then(|fd| descriptor(fd).ok()).map(TcpListener::from)
+    }
+
     /// The connections: each with the number of its old listener.
     pub(super) fn take_peers(&mut self) -> impl Iterator<Item = (usize, Resumable)> + use<> {
         std::mem::take(&mut self.peers).into_iter().map(|peer| (peer.listener, Resumable(peer)))
@@ -101,12 +106,14 @@ impl Endpoint {
             Listener::Tcp(_) => Stream::Tcp(TcpStream::from(fd)),
             Listener::Ipc(..) => Stream::Ipc(UnixStream::from(fd)),
         };
-        let connection = Connection::resume(self.now, settings, suspended.connection)?;
+        let connection = Connection::resume(self.now, settings, suspended.connection, rand::random())?;
         if connection.peer().is_some_and(|other| !self.accepting.is_welcome(&other)) {
             return None;
         }
         let mut peer = Peer::new(self.now, stream, connection, tag, suspended.address);
-        peer.info.opened(self.now, peer.connection.subscribes());
+        if peer.connection.peer().is_some() {
+            peer.info.opened(self.now, peer.connection.subscribes());
+        }
         let id = self.insert(peer).ok()?;
         self.accepting.admission.enter(id, &self.peers[id].info);
         // At most one has unread bytes; they fit, as this program or an earlier one has read them at once.

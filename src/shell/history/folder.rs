@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, FileExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
-use super::frames::{self, Damage};
+use super::frames::{self, Damage, Frame};
 use crate::engine::history::{Day, Write};
 
 /// Name of the folder in `STATE_DIR`.
@@ -54,6 +54,12 @@ impl Folder {
         }
     }
 
+    /// Takes rows that were added again off the number in the header of their damaged block.
+    pub(super) fn count_fewer(&self, Replaced { day, block, rows }: &Replaced) -> io::Result<()> {
+        let file = File::options().write(true).open(self.path_of(*day))?;
+        file.write_all_at(&block.header_with(block.count.saturating_sub(*rows)), block.at)
+    }
+
     /// Removes the files of the days before this one.
     pub(super) fn remove_before(&self, first: Day) -> io::Result<()> {
         for day in self.days()?.range(..first) {
@@ -61,6 +67,15 @@ impl Folder {
         }
         Ok(())
     }
+}
+
+/// A damaged block of which rows are added again.
+#[derive(Debug)]
+pub(super) struct Replaced {
+    pub(super) day: Day,
+    pub(super) block: Frame,
+    /// Number of these rows.
+    pub(super) rows: u32,
 }
 
 /// Appends blocks to the files.

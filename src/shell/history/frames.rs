@@ -6,18 +6,17 @@
 //! ```
 //!
 //! Numbers are little-endian; moments are microseconds since 1970. A reader that asks for some hours skips the other blocks by their
-//! headers. After a damaged header, the next one is found by its magic; so a wrong byte costs one block.
+//! headers. The version is the format of the rows. After a damaged header, the next one is found by its magic; so a wrong byte costs one block.
 
 use std::fs::File;
-use std::io::{self, Write as _};
+use std::io;
 use std::os::unix::fs::FileExt as _;
 
 use crate::engine::history::{Write, WriteKind};
-use crate::protocol::rounds::block::Span;
+use crate::protocol::rounds::block::{FORMAT, Span};
 use crate::types::Wall;
 
 const MAGIC: [u8; 4] = *b"\x89LLH";
-const VERSION: u8 = 1;
 const HEADER_BYTES: usize = 44;
 
 /// Bytes of a block before its compression that are believed: the writer ends blocks long before.
@@ -34,6 +33,8 @@ const LEVEL: i32 = 1;
 pub(super) struct Frame {
     /// Bytes before the header.
     pub(super) at: u64,
+    /// The format of its rows.
+    pub(super) format: u8,
     pub(super) kind: WriteKind,
     pub(super) count: u32,
     pub(super) span: Span,
@@ -54,24 +55,20 @@ pub(super) struct Damage {
 
 /// The bytes of a block with its header.
 pub(super) fn encode(write: &Write) -> io::Result<Vec<u8>> {
-    let mut out = vec![0; HEADER_BYTES];
     let mut bytes = Vec::with_capacity(zstd_safe::compress_bound(write.bytes.len()));
     zstd_safe::compress(&mut bytes, &write.bytes, LEVEL).map_err(zstd)?;
     let too_long = |_| io::Error::new(io::ErrorKind::FileTooLarge, "a block of the history is too long");
-    let len = u32::try_from(bytes.len()).map_err(too_long)?;
-    let raw_len = u32::try_from(write.bytes.len()).map_err(too_long)?;
-    let mut header = out.as_mut_slice();
-    header.write_all(&MAGIC)?;
-    header.write_all(&[VERSION, kind_byte(write.kind), 0, 0])?;
-    for number in [write.count, len, raw_len] {
-        header.write_all(&number.to_le_bytes())?;
-    }
-    for moment in [write.span.first, write.span.last] {
-        header.write_all(&moment.micros().to_le_bytes())?;
-    }
-    header.write_all(&crc32fast::hash(&bytes).to_le_bytes())?;
-    let checksum = crc32fast::hash(&out[..HEADER_BYTES - 4]);
-    out[HEADER_BYTES - 4..].copy_from_slice(&checksum.to_le_bytes());
+    let frame = Frame {
+        at: 0,
+        format: FORMAT,
+        kind: write.kind,
+        count: write.count,
+        span: write.span,
+        len: u32::try_from(bytes.len()).map_err(too_long)?,
+        raw_len: u32::try_from(write.bytes.len()).map_err(too_long)?,
+        checksum: crc32fast::hash(&bytes),
+    };
+    let mut out = frame.header_with(write.count).to_vec();
     out.extend_from_slice(&bytes);
     Ok(out)
 }
@@ -90,7 +87,7 @@ const fn kind_byte(kind: WriteKind) -> u8 {
 impl Frame {
     fn read(at: u64, header: &[u8; HEADER_BYTES]) -> Option<Self> {
         let (body, checksum) = header.split_at(HEADER_BYTES - 4);
-        if body[..4] != MAGIC || body[4] != VERSION || checksum != crc32fast::hash(body).to_le_bytes() {
+        if body[..4] != MAGIC || !(1..=FORMAT).contains(&body[4]) || checksum != crc32fast::hash(body).to_le_bytes() {
             return None;
         }
         let kind = [WriteKind::Rounds, WriteKind::Incidents].into_iter().find(|kind| kind_byte(*kind) == body[5])?;
@@ -99,7 +96,24 @@ impl Frame {
         let span = Span { first: moment(20)?, last: moment(28)? };
         let (count, len, raw_len) = (number(8)?, number(12)?, number(16)?);
         let checksum = number(36)?;
-        (raw_len <= RAW_BYTES_MAX).then_some(Self { at, kind, count, span, len, raw_len, checksum })
+        (raw_len <= RAW_BYTES_MAX).then_some(Self { at, format: body[4], kind, count, span, len, raw_len, checksum })
+    }
+
+    /// Its header, with another number of rows.
+    pub(super) fn header_with(&self, count: u32) -> [u8; HEADER_BYTES] {
+        let mut header = [0; HEADER_BYTES];
+        let mut put = |at: usize, bytes: &[u8]| header[at..at + bytes.len()].copy_from_slice(bytes);
+        put(0, &MAGIC);
+        put(4, &[self.format, kind_byte(self.kind)]);
+        for (at, number) in [(8, count), (12, self.len), (16, self.raw_len), (36, self.checksum)] {
+            put(at, &number.to_le_bytes());
+        }
+        for (at, moment) in [(20, self.span.first), (28, self.span.last)] {
+            put(at, &moment.micros().to_le_bytes());
+        }
+        let checksum = crc32fast::hash(&header[..HEADER_BYTES - 4]);
+        header[HEADER_BYTES - 4..].copy_from_slice(&checksum.to_le_bytes());
+        header
     }
 
     /// The end of the block.

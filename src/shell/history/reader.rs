@@ -40,6 +40,10 @@ impl Damages {
         if damage.is_torn {
             return;
         }
+        // All of its rows were added again.
+        if damage.header.is_some_and(|header| header.count == 0) {
+            return;
+        }
         match damage.header {
             Some(header) => (self.blocks, self.rows) = (self.blocks + 1, self.rows + u64::from(header.count)),
             None => self.places += 1,
@@ -137,7 +141,7 @@ impl Reader<'_> {
             let Some(file) = self.folder.open(first.day)? else { continue };
             let Some(frame) = frames::frame_at(&file, first.block)? else { continue };
             let Some(bytes) = frame.bytes(&file)? else { continue };
-            let Some(mut block) = Block::new(&bytes) else { continue };
+            let Some(mut block) = Block::new(&bytes, frame.format) else { continue };
             let found: Vec<_> = block.by_ref().collect();
             for at in of_block {
                 let row = places.get(*at).and_then(|place| found.get(place.row as usize));
@@ -197,7 +201,7 @@ impl Reader<'_> {
         damages: &mut Damages,
         mut each: impl FnMut(Day, &Frame, Block<'_>) -> io::Result<()>,
     ) -> io::Result<()> {
-        self.each_frame(filter, WriteKind::Rounds, damages, |day, frame, bytes| match Block::new(bytes) {
+        self.each_frame(filter, WriteKind::Rounds, damages, |day, frame, bytes| match Block::new(bytes, frame.format) {
             Some(block) => each(day, frame, block),
             None => Ok(()),
         })

@@ -39,7 +39,8 @@ fn finished(ended: u64, ran: u64, tool: &str, outcome: Outcome, is_second: bool)
         batch_delay: Duration::ZERO,
         times,
         lease: None,
-        is_ahead: false,
+        ahead: None,
+        host: None,
     };
     let result = Arc::new(RunResult::of(ExitCode(i32::from(outcome != Outcome::Succeeded)), String::new()));
     let mut record =
@@ -236,9 +237,82 @@ fn a_damaged_block_is_named_and_added_again() {
     assert!(sentence.starts_with(&format!("{} is damaged at byte ", path.display())), "{sentence}");
     assert!(sentence.ends_with("; 10 rows in 1 damaged block(s) are left out"), "{sentence}");
     assert_eq!(answer.page.total, 20);
+    // The task of one row is forgotten.
+    let mut kept = records;
+    kept.remove(15);
+    for _ in 0..2 {
+        world.restart(at(DAY + 100), &kept);
+        world.flush(at(DAY + 100));
+        let answer = list(&world);
+        assert_eq!(answer.page.total, 29);
+        let sentence = answer.damaged.unwrap();
+        assert!(sentence.ends_with("; 1 rows in 1 damaged block(s) are left out"), "{sentence}");
+    }
+}
+
+/// The next start adds the rounds of the store that were behind the cut, and no other. Nothing is damaged after it.
+#[test]
+fn a_file_that_is_cut_anywhere_has_every_round_once_after_the_next_start() {
+    let mut world = World::new();
+    let days = [DAY, 2 * DAY];
+    let mut records = Vec::new();
+    for begin in days {
+        for block in 0..3 {
+            let incident = Incident { at: at(begin).wall, kind: IncidentKind::AgentLost, text: block.to_string() };
+            world.writer.take(at(begin), Job::Incident(incident));
+            // Blocks of different lengths, so that an old header does not fit a new block.
+            for number in 0..=block {
+                let record = finished(begin + block * 10 + number, 0, "t", Outcome::Failed, false);
+                world.rounds(at(begin), &[(Round(0), record.clone())]);
+                records.push(record);
+            }
+            world.flush(at(begin));
+        }
+    }
+    let mut expected: Vec<_> = records.iter().map(|record| record.id).collect();
+    expected.reverse();
+    let folder = Folder::of(world.folder.path());
+    let now = at(2 * DAY + 100);
+    let files = days.map(|begin| folder.path_of(Day::of(at(begin).wall)));
+    let whole = files.clone().map(|path| std::fs::read(path).unwrap());
+    for (cut, bytes) in files.iter().zip(&whole) {
+        for len in 0..bytes.len() {
+            for (path, bytes) in files.iter().zip(&whole) {
+                std::fs::write(path, bytes).unwrap();
+            }
+            std::fs::write(cut, &bytes[..len]).unwrap();
+            let kept = world.kinds().len();
+            for start in 1..=2 {
+                world.restart(now, &records);
+                world.flush(now);
+                let case = format!("{} of {len} bytes, start {start}", cut.display());
+                assert_eq!(world.list(all(), SortKey::Ended, PAGE), (expected.len(), expected.clone()), "{case}");
+                let answer = world.ask(all(), What::Rounds { sort: SortKey::Ended, is_reversed: false, page: PAGE });
+                assert_eq!(answer.damaged, None, "{case}");
+                assert_eq!(world.kinds().len(), kept + start, "{case}");
+            }
+        }
+    }
+}
+
+#[test]
+fn damage_that_cost_no_row_is_not_told_any_more() {
+    let mut world = World::new();
+    let records = [finished(DAY, 0, "t", Outcome::Failed, false), finished(DAY + 1, 0, "t", Outcome::Failed, false)];
+    for record in &records {
+        world.rounds(at(DAY), &[(Round(0), record.clone())]);
+        world.flush(at(DAY));
+    }
+    let path = Folder::of(world.folder.path()).path_of(Day::of(at(DAY).wall));
+    let mut bytes = std::fs::read(&path).unwrap();
+    bytes[50] ^= 1;
+    std::fs::write(&path, bytes).unwrap();
+    let ask = |world: &World| world.ask(all(), What::Rounds { sort: SortKey::Ended, is_reversed: false, page: PAGE });
+    assert!(ask(&world).damaged.is_some());
     world.restart(at(DAY + 100), &records);
     world.flush(at(DAY + 100));
-    assert_eq!(list(&world).page.total, 30);
+    let answer = ask(&world);
+    assert_eq!((answer.page.total, answer.damaged), (2, None));
 }
 
 /// Damage elsewhere in the file is not that of the answer.

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 
-use super::folder::{Appender, Folder};
+use super::folder::{Appender, Folder, Replaced};
 use super::jobs::{Asked, Job, Progress};
-use super::recovery;
+use super::recovery::{self, Missing};
 use crate::engine::history::{Day, Keeper};
 use crate::protocol::rounds::of_record::finished_round;
 use crate::shell::{clock, logging};
@@ -23,6 +23,8 @@ pub(super) struct Writer {
     received: u64,
     /// Questions that wait for the next write.
     asked: Vec<Asked>,
+    /// The damaged blocks of which rows are being added again.
+    replaced: Vec<Replaced>,
     /// Files of earlier days have been removed.
     first_kept: Option<Day>,
 }
@@ -36,13 +38,25 @@ impl Writer {
         progress: Arc<Progress>,
         asks: Sender<Asked>,
     ) -> Self {
-        Self { keeper, folder, appender, keep_days, progress, asks, received: 0, asked: Vec::new(), first_kept: None }
+        Self {
+            keeper,
+            folder,
+            appender,
+            keep_days,
+            progress,
+            asks,
+            received: 0,
+            asked: Vec::new(),
+            replaced: Vec::new(),
+            first_kept: None,
+        }
     }
 
     /// Adds what the files lack of the stored tasks, and notes the start.
     pub(super) fn begin(&mut self, now: Now, stored: &[TaskRecord]) {
         match recovery::missing(&self.folder, stored) {
-            Ok(missing) => {
+            Ok(Missing { rounds: missing, replaced }) => {
+                self.replaced = replaced;
                 for (record, round) in &missing {
                     if let Some(row) = finished_round(record, *round) {
                         self.keeper.handle_round(now, &row);
@@ -118,6 +132,14 @@ impl Writer {
         self.write(now);
         logging::write(self.keeper.take_log());
         let is_written = self.keeper.is_at_rest();
+        if is_written {
+            // A controller that is killed before this counts them as missing, too.
+            for replaced in std::mem::take(&mut self.replaced) {
+                if let Err(error) = self.folder.count_fewer(&replaced) {
+                    log::warn!("the rows of a damaged block of the history that were added again still count: {error}");
+                }
+            }
+        }
         self.progress.set(is_written.then_some(self.received), self.keeper.is_in_trouble());
         for asked in self.asked.drain(..) {
             // The reader ends before us only by a panic, which the log shows.

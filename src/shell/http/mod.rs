@@ -17,13 +17,13 @@ mod token;
 use std::collections::HashMap;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
-use std::os::fd::{AsFd as _, BorrowedFd};
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 
 use self::access::Access;
 use self::events::{Event, Events};
@@ -74,17 +74,24 @@ pub struct Http {
     closed: Option<u64>,
     events: Arc<Events>,
     metrics: Arc<Metrics>,
+    /// The listener, for the next program in this process.
+    listener: TcpListener,
     /// Ends the thread when dropped.
-    running: Option<oneshot::Sender<()>>,
-    thread: Option<JoinHandle<()>>,
+    running: watch::Sender<()>,
+    thread: JoinHandle<()>,
 }
 
 impl Http {
-    /// Listens, and serves connections.
+    /// Listens, and serves connections. `before` is the listener of the program before this one in this process.
     ///
     /// # Errors
     /// [`HttpError`].
-    pub fn start(config: &Config, limits: FieldLimits, metrics: &Arc<Metrics>) -> Result<Self, HttpError> {
+    pub fn start(
+        config: &Config,
+        limits: FieldLimits,
+        metrics: &Arc<Metrics>,
+        before: Option<TcpListener>,
+    ) -> Result<Self, HttpError> {
         let http = &config.http;
         let token_file = http.token_file.clone().unwrap_or_else(|| config.paths.state_dir.join(TOKEN_FILE));
         let is_local = !http.is_open();
@@ -94,23 +101,22 @@ impl Http {
             may_ask: is_local && config.controller.requests.is_some() && config.exposure() != Exposure::Keys,
         };
         let failed = |source| HttpError::Listen { address: http.address, source };
-        let listener = TcpListener::bind(http.address).map_err(failed)?;
+        let is_ours =
+            |found: SocketAddr| found.ip() == http.address.ip() && [0, found.port()].contains(&http.address.port());
+        let before = before.filter(|listener| listener.local_addr().is_ok_and(is_ours));
+        let listener = before.map_or_else(|| TcpListener::bind(http.address), Ok).map_err(failed)?;
         listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
         let (bell, events) = (Arc::new(Bell::new()?), Arc::new(Events::new(http.events_bytes_max)));
         let (to_loop, inbox) = mpsc::channel();
-        let server = Server::new(config, limits, access, to_loop, &bell, &events, metrics);
-        let (running, stopped) = oneshot::channel();
+        let (running, stopping) = watch::channel(());
+        let server = Server::new(config, limits, access, (to_loop, &bell), &events, metrics, stopping);
+        let served = listener.try_clone()?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
         let connections_max = http.connections_max;
         let thread = std::thread::Builder::new().name("http".to_owned()).spawn(move || {
-            runtime.block_on(async {
-                tokio::select! {
-                    () = server.serve(listener, connections_max) => {}
-                    _ = stopped => {}
-                }
-            });
-            // Requests in progress on a connection end with it.
+            runtime.block_on(server.serve(served, connections_max));
+            // The other requests in progress end with their connections.
             runtime.shutdown_background();
         })?;
         Ok(Self {
@@ -122,8 +128,9 @@ impl Http {
             closed: None,
             events,
             metrics: Arc::clone(metrics),
-            running: Some(running),
-            thread: Some(thread),
+            listener,
+            running,
+            thread,
         })
     }
 
@@ -190,12 +197,17 @@ impl Door for Http {
 
     fn flush(&mut self) {}
 
-    fn close(mut self: Box<Self>) {
-        self.running = None;
-        if let Some(thread) = self.thread.take()
-            && thread.join().is_err()
-        {
+    fn close(self: Box<Self>) {
+        self.suspend();
+    }
+
+    fn suspend(self: Box<Self>) -> Option<OwnedFd> {
+        let Self { inbox, waiting, listener, running, thread, .. } = *self;
+        // A request that was not received changes nothing, which its client is told.
+        drop((inbox, waiting, running));
+        if thread.join().is_err() {
             log::error!("the thread of the HTTP door has panicked");
         }
+        Some(listener.into())
     }
 }

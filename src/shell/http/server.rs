@@ -3,6 +3,7 @@
 use std::net::TcpListener;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::PathBuf;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::Sender;
@@ -17,12 +18,13 @@ use axum::response::sse::{KeepAlive, Sse};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{get, post};
 use axum::{Extension, Router};
+use futures_util::StreamExt as _;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tokio::net::TcpStream;
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::{Semaphore, oneshot, watch};
 
 use super::access::{Access, Denied, check_content};
 use super::events::Events;
@@ -47,6 +49,9 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// How often a connection that waits for its answer is checked.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+
+/// How long clients may take to read their last answers when the controller stops.
+const LAST_ANSWERS_MAX: Duration = Duration::from_secs(1);
 
 /// A message of the thread to the loop.
 #[derive(Debug)]
@@ -101,6 +106,16 @@ pub(super) struct Server {
     /// Time limit for output that a peer does not read.
     send_timeout: Duration,
     last_request: AtomicU64,
+    /// Closed when the controller stops.
+    stopping: Stopping,
+}
+
+/// The thread's end of a channel that the loop closes when it stops.
+pub(super) type Stopping = watch::Receiver<()>;
+
+/// Returns when the controller stops.
+async fn stopped(mut stopping: Stopping) {
+    while stopping.changed().await.is_ok() {}
 }
 
 impl Server {
@@ -108,10 +123,10 @@ impl Server {
         config: &Config,
         limits: FieldLimits,
         access: Access,
-        to_loop: Sender<ToLoop>,
-        bell: &Arc<Bell>,
+        (to_loop, bell): (Sender<ToLoop>, &Arc<Bell>),
         events: &Arc<Events>,
         metrics: &Arc<Metrics>,
+        stopping: Stopping,
     ) -> Self {
         Self {
             access,
@@ -124,16 +139,17 @@ impl Server {
             head_timeout: config.http.head_timeout,
             send_timeout: config.http.send_timeout,
             last_request: AtomicU64::new(0),
+            stopping,
         }
     }
 
-    /// Serves connections until it is dropped.
+    /// Serves connections until it is told to stop. Then each one gets the answer to its present request, and is closed.
     pub(super) async fn serve(self, listener: TcpListener, connections_max: usize) {
         let listener = match tokio::net::TcpListener::from_std(listener) {
             Ok(listener) => listener,
             Err(error) => return log::error!("the HTTP door cannot be used: {error}"),
         };
-        let (head_timeout, send_timeout) = (self.head_timeout, self.send_timeout);
+        let (head_timeout, send_timeout, stopping) = (self.head_timeout, self.send_timeout, self.stopping.clone());
         let server = Arc::new(self);
         let router = Router::new()
             .route("/healthz", get(health))
@@ -146,9 +162,11 @@ impl Server {
             .with_state(server);
         let places = Arc::new(Semaphore::new(connections_max));
         for number in 1.. {
-            // The semaphore is never closed.
-            let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
-            let stream = accept(&listener, send_timeout).await;
+            let next = async { (Arc::clone(&places).acquire_owned().await, accept(&listener, send_timeout).await) };
+            let (place, stream) = tokio::select! {
+                next = next => next,
+                () = stopped(stopping.clone()) => break,
+            };
             let socket = match stream.as_fd().try_clone_to_owned() {
                 Ok(socket) => Arc::new(socket),
                 Err(error) => {
@@ -157,14 +175,29 @@ impl Server {
                 }
             };
             let service = TowerToHyperService::new(router.clone().layer(Extension(Connection { number, socket })));
+            let stopping = stopping.clone();
             tokio::spawn(async move {
                 let mut builder = http1::Builder::new();
-                let connection = builder.timer(TokioTimer::new()).header_read_timeout(head_timeout);
-                if let Err(error) = connection.serve_connection(TokioIo::new(stream), service).await {
+                let builder = builder.timer(TokioTimer::new()).header_read_timeout(head_timeout);
+                let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
+                let ended = tokio::select! {
+                    ended = connection.as_mut() => ended,
+                    () = stopped(stopping) => {
+                        connection.as_mut().graceful_shutdown();
+                        connection.await
+                    }
+                };
+                if let Err(error) = ended {
                     log::debug!("an HTTP connection has ended: {error}");
                 }
                 drop(place);
             });
+        }
+        drop(listener);
+        // Every place is free when the last connection has ended.
+        let all = places.acquire_many(u32::try_from(connections_max).unwrap_or(u32::MAX));
+        if tokio::time::timeout(LAST_ANSWERS_MAX, all).await.is_err() {
+            log::debug!("some HTTP connections have not taken their last answers");
         }
     }
 
@@ -321,5 +354,6 @@ fn only_asks(body: &Bytes, limits: &FieldLimits) -> bool {
 async fn events(State(server): State<Arc<Server>>, headers: HeaderMap, uri: Uri) -> Answered {
     server.access.check_token(&headers, true).map_err(denied)?;
     let listener = Listener::new(&server.events, &headers, uri.query().unwrap_or_default()).map_err(denied)?;
-    Ok(Sse::new(listener.stream()).keep_alive(KeepAlive::default()).into_response())
+    let stream = listener.stream().take_until(Box::pin(stopped(server.stopping.clone())));
+    Ok(Sse::new(stream).keep_alive(KeepAlive::default()).into_response())
 }

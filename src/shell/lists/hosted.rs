@@ -40,7 +40,7 @@ impl HostedLists {
         let Some(folder) = folder.to_str() else { return Err(ListsError::NoText(folder.to_owned())) };
         let mut server = ListsServer::start(config, dir, config.lists.port)?;
         let (mut door, seam) = HostedDoor::new(JOB)?;
-        server.host(Own::new(config.lists.output_bytes_max, folder, seam))?;
+        server.host(Own::new(config.lists.server.output_bytes_max, folder, seam))?;
         let ready_line = server.ready_line();
         door.start(move || {
             if let Err(error) = server.run(None) {

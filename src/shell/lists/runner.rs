@@ -2,25 +2,21 @@
 
 use std::fs::{self, File};
 use std::io::{self, Seek as _};
-use std::os::fd::AsFd as _;
-use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use super::folders::file_name;
-use crate::engine::lists::Signal;
 use crate::engine::lists::task::{ERR, OUT};
 use crate::engine::lists::worker::{Output, StartFailure, Worker};
 use crate::protocol::lists::Order;
 use crate::shell::clock;
 use crate::shell::disk_room::check_room;
 use crate::shell::file_part::read_part;
-use crate::shell::process::{
-    self, Brand, ChildEnd, Command, CommandError, CommandPlan, Cookie, Environment, ProcessId, RecordFile,
-    RunProcesses, RunRecord, RunningChild, Subject as _,
-};
+use crate::shell::process::ChildEnd;
 use crate::shell::removal;
-use crate::shell::runs::{Runs, RunsError, WorkerRun};
+use crate::shell::runs::Runs;
+use crate::shell::worker::WorkerStartError;
+use crate::shell::worker::commands::Commands;
 use crate::types::lists::ListTaskId;
 
 /// Marks every process of a command.
@@ -35,50 +31,20 @@ pub(super) struct Runner {
     here: PathBuf,
     /// The folder with the outputs.
     folder: PathBuf,
-    own: ProcessId,
-    /// All commands have one name in it: a dead worker has at most one, and all that is left of it is ended.
-    id: WorkerRun,
-    record: RecordFile,
-    /// Runs of this worker have the folder of their records.
-    _runs: Runs,
-    environment: Environment,
-    brand: Option<Brand>,
-    null: File,
+    pub(super) commands: Commands,
     /// The files of the command that runs.
     outputs: Option<Outputs>,
     /// Those of the last command, which the next one gets.
     spare: Option<Outputs>,
-    processes: RunProcesses,
 }
 
 impl Runner {
     /// Ends what dead workers have left, and sets aside the outputs of the last worker of this name.
-    pub(super) fn start(here: &Path, folder: PathBuf, runs: Runs) -> Result<Self, RunnerError> {
-        runs.sweep();
-        runs.remove_dead_realms();
+    pub(super) fn start(here: &Path, folder: PathBuf, runs: Runs) -> Result<Self, WorkerStartError> {
+        let mut commands = Commands::start(MARK, runs)?;
         set_aside(&folder)?;
-        let own = ProcessId::own().map_err(io::Error::from)?;
-        let id = WorkerRun::new(clock::now().wall);
-        let record = runs.records.of(own, None).map_err(RunsError::from)?;
-        // A command must not see the configuration of its worker: with the secret it could take tasks.
-        let mut environment = Environment::inherited(|name| name.as_bytes().starts_with(b"LLTS_"));
-        environment.set(MARK, id.folder()).map_err(io::Error::other)?;
-        let mut this = Self {
-            here: here.to_owned(),
-            folder,
-            own,
-            id,
-            record,
-            _runs: runs,
-            environment,
-            brand: Brand::fresh(),
-            null: File::open("/dev/null")?,
-            outputs: None,
-            spare: None,
-            processes: RunProcesses::none(),
-        };
-        this.write_record(None).map_err(io::Error::other)?;
-        Ok(this)
+        commands.write_record(None).map_err(io::Error::other)?;
+        Ok(Self { here: here.to_owned(), folder, commands, outputs: None, spare: None })
     }
 
     /// Starts a command.
@@ -86,57 +52,22 @@ impl Runner {
         let spare = self.spare.take().and_then(|spare| spare.reuse(&self.folder, order.id).ok());
         let outputs = spare.map_or_else(|| Outputs::create(&self.folder, order.id), Ok);
         let outputs = outputs.map_err(StartFailure::Worker)?;
-        let child = self.spawn(&order.cmd, &outputs)?;
-        if let Err(error) = self.write_record(Some(child.id())) {
-            // The command can still be identified by its mark.
-            log::error!("{error}");
-        }
-        self.processes = RunProcesses::of(child);
+        let begun = self.commands.begin((&order.cmd).into(), &self.here, [&outputs.out, &outputs.err]);
+        begun.map_err(|error| {
+            let failure = if error.is_of_words() { StartFailure::Task } else { StartFailure::Worker };
+            failure(error.to_string())
+        })?;
         self.outputs = Some(outputs);
         Ok(())
     }
 
-    fn spawn(&self, cmd: &str, outputs: &Outputs) -> Result<RunningChild, StartFailure> {
-        let words = ["/bin/sh".into(), "-c".into(), cmd.into()];
-        let command = Command::find(&words, None).map_err(|error| StartFailure::Worker(error.to_string()))?;
-        let plan = CommandPlan {
-            command: &command,
-            folder: &self.here,
-            environment: &self.environment,
-            stdin: self.null.as_fd(),
-            stdout: outputs.out.as_fd(),
-            stderr: outputs.err.as_fd(),
-            brand: self.brand,
-        };
-        process::spawn_command(&plan).map_err(|error| match error {
-            CommandError::Unpassable(_) | CommandError::Start { source: rustix::io::Errno::TOOBIG, .. } => {
-                StartFailure::Task(error.to_string())
-            }
-            _ => StartFailure::Worker(error.to_string()),
-        })
-    }
-
-    fn write_record(&mut self, root: Option<ProcessId>) -> Result<(), process::RecordError> {
-        let cookie = Cookie::new([format!("{MARK}={}", self.id.folder())]).branded(self.brand);
-        self.record.write(&RunRecord { subject: self.id.clone(), root, agent: self.own, cookie })
-    }
-
-    pub(super) fn signal(&self, signal: Signal) {
-        self.processes.signal(signal);
-    }
-
     /// A child has ended: the command, or an orphan that it left behind.
     pub(super) fn reap(&mut self, worker: &mut Worker) {
-        match self.processes.reap() {
+        match self.commands.reap() {
             Some(ChildEnd::Root(exit)) => worker.handle_exited(clock::now(), exit.exit),
             Some(ChildEnd::Rest(rest)) => worker.handle_tree(clock::now(), rest.left),
             None => {}
         }
-    }
-
-    /// Looks whether processes of the command are left.
-    pub(super) fn check_tree(&self, worker: &mut Worker) {
-        worker.handle_tree(clock::now(), self.processes.look().left);
     }
 
     /// The outputs of the command that has ended.
@@ -148,7 +79,7 @@ impl Runner {
         };
         let both = check_room(&self.folder).and_then(|()| Ok((read(&outputs.out)?, read(&outputs.err)?)));
         // A process that withstands all signals may still write to them.
-        if self.processes.look().left {
+        if self.commands.is_any_left() {
             outputs.remove(&self.folder);
         } else {
             self.spare = Some(outputs);
@@ -211,15 +142,6 @@ impl Outputs {
             let _ = fs::remove_file(path);
         }
     }
-}
-
-/// Why the place of commands cannot be made.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum RunnerError {
-    #[error(transparent)]
-    Runs(#[from] RunsError),
-    #[error(transparent)]
-    System(#[from] io::Error),
 }
 
 /// Moves outputs that a killed worker has left aside, where people find them until the next such worker.

@@ -72,13 +72,13 @@ impl ListsServer {
         })?;
         let descriptors = limits::raise_descriptor_limit()?;
         let lists = &config.lists;
-        if let Some(warning) = lists.secret.as_ref().and_then(|secret| secret.warning("lists")) {
+        if let Some(warning) = lists.server.secret.as_ref().and_then(|secret| secret.warning("lists")) {
             log::warn!("{warning}");
         }
         let address = SocketAddr::new(lists.bind, port);
         let poll = Poll::new()?;
         let link_limits = LinkLimits {
-            read_bytes_max: worker_frame_bytes_max(lists.output_bytes_max),
+            read_bytes_max: worker_frame_bytes_max(lists.server.output_bytes_max),
             queued_bytes_max: 2 * SERVER_FRAME_BYTES_MAX,
         };
         let server = JsonServer::listen(&poll, address, LISTENER, CONNECTIONS, link_limits)
@@ -369,17 +369,9 @@ fn follow(watch: &mut Watch, folders: &Folders) -> io::Result<()> {
     watch.follow(&folders.path(Place::New))
 }
 
+/// The connections leave a quarter of the descriptors to files.
 fn settings(config: &Config, descriptors: u64) -> Settings {
-    let lists = &config.lists;
-    Settings {
-        list_tasks_max: lists.list_tasks_max,
-        list_seconds_max: lists.list_seconds_max,
-        list_age_max: lists.list_age_max,
-        lost_after: lists.lost_after,
-        output_bytes_max: lists.output_bytes_max,
-        secret: lists.secret.clone(),
-        refusal_pause: lists.refusal_pause,
-        // The rest is for files.
-        workers_max: lists.workers_max.min(usize::try_from(descriptors / 4 * 3).unwrap_or(usize::MAX)),
-    }
+    let mut settings = config.lists.server.clone();
+    settings.workers_max = settings.workers_max.min(usize::try_from(descriptors / 4 * 3).unwrap_or(usize::MAX));
+    settings
 }

@@ -4,23 +4,18 @@
 //! files, its end is a descriptor. It has a guard ([`crate::shell::guard`]): a worker that is killed leaves no command running. A
 //! worker whose guard is killed stops.
 
-use std::io;
-use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
 
-use nix::sys::signal::Signal;
-
-use super::runner::{Runner, RunnerError};
+use super::runner::Runner;
 use crate::engine::lists::worker::{Effect, End, Settings, Worker};
 use crate::protocol::lists::{FromServer, SERVER_FRAME_BYTES_MAX};
-use crate::shell::guard::{Guard, GuardError, GuardPlan};
+use crate::shell::guard::GuardPlan;
 use crate::shell::json_connection::ServerLink;
 use crate::shell::json_dial::Server;
-use crate::shell::lock::{LockError, StateLock};
 use crate::shell::readable::PollSet;
 use crate::shell::runs::{Runs, RunsError};
-use crate::shell::signals::{STOP, Signals};
-use crate::shell::{clock, logging, process};
+use crate::shell::worker::{self, Watch, Woken, WorkerEvent, WorkerStartError};
+use crate::shell::{clock, logging};
 
 /// Maximum bytes queued for a server that does not read. The outbox sends a few messages of results at once.
 const OUT_BYTES_MAX: usize = 1 << 30;
@@ -43,36 +38,6 @@ pub struct Work {
     pub settings: Settings,
 }
 
-/// Why a worker cannot start.
-#[derive(Debug, thiserror::Error)]
-pub enum ListWorkerError {
-    /// A folder is not usable.
-    #[error("cannot use the folder {}: {source}", path.display())]
-    Folder {
-        /// Its path.
-        path: PathBuf,
-        /// Error of the system.
-        source: io::Error,
-    },
-    /// Another process has the name.
-    #[error("a worker {name} already runs here{}; use another name", pid.map(|pid| format!(" (process {pid})")).unwrap_or_default())]
-    NameTaken {
-        /// The name.
-        name: String,
-        /// The process, if it is known.
-        pid: Option<u32>,
-    },
-    /// The folders of runs cannot be made.
-    #[error(transparent)]
-    Runs(#[from] RunsError),
-    /// The guard cannot be started, so a command would survive a kill of the worker.
-    #[error(transparent)]
-    Guard(#[from] GuardError),
-    /// The system refuses a basic resource.
-    #[error("cannot start: {0}")]
-    System(#[from] io::Error),
-}
-
 /// The runs of all workers of this host in a folder, for a worker and for its guard.
 ///
 /// # Errors
@@ -84,66 +49,51 @@ pub fn runs(work_dir: &Path) -> Result<Runs, RunsError> {
 /// Works until SIGINT, SIGTERM or SIGHUP; returns why it has ended. Call it before any thread is started.
 ///
 /// # Errors
-/// [`ListWorkerError`], before the first attempt to reach a server.
-pub fn run(work: Work, guard: GuardPlan) -> Result<End, ListWorkerError> {
-    let unusable = |source| ListWorkerError::Folder { path: work.work_dir.clone(), source };
+/// [`WorkerStartError`], before the first attempt to reach a server.
+pub fn run(work: Work, guard: GuardPlan) -> Result<End, WorkerStartError> {
+    let unusable = |source| WorkerStartError::Folder { path: work.work_dir.clone(), source };
     std::fs::create_dir_all(&work.work_dir).map_err(unusable)?;
     let work_dir = work.work_dir.canonicalize().map_err(unusable)?;
-    let own = format!("w-{}", work.settings.name);
-    let _lock = StateLock::acquire(&work_dir, &own).map_err(|error| match error {
-        LockError::Held { pid, .. } => ListWorkerError::NameTaken { name: work.settings.name.to_string(), pid },
-        LockError::Io { path, source } => ListWorkerError::Folder { path, source },
-    })?;
+    let name = &work.settings.name;
+    let _lock = worker::take_name(name, &work_dir, &work_dir)?;
     let runs = runs(&work_dir)?;
-    // In a pid namespace, the end of the first process makes the kernel end all others, so that needs no guard. The guard is started
-    // before the worker adopts detached processes.
-    let guard = (std::process::id() != 1).then(|| guard.of_lists(work_dir.clone()).start()).transpose()?;
-    process::become_subreaper()?;
-    // This comes before any thread is started, so that all of them leave these signals to the loop.
-    let mut signals = Signals::install(&[&STOP[..], &[Signal::SIGCHLD]].concat())?;
-    let runner = Runner::start(&work.folder, work_dir.join(own), runs).map_err(|error| match error {
-        RunnerError::Runs(error) => ListWorkerError::Runs(error),
-        RunnerError::System(error) => ListWorkerError::System(error),
-    })?;
+    let watch = Watch::start(&guard.of_lists(work_dir.clone()))?;
+    let runner = Runner::start(&work.folder, work_dir.join(format!("w-{name}")), runs)?;
     let worker = Worker::new(work.settings, clock::now());
     let server = Server { host: work.host, port: work.port, keys: None };
     let link = ServerLink::new(server, SERVER_FRAME_BYTES_MAX, OUT_BYTES_MAX);
-    let mut turns = Loop { link, guard, worker, runner };
-    let end = turns.serve(&mut signals);
-    turns.guard.into_iter().for_each(Guard::release);
+    let mut turns = Loop { link, watch, worker, runner };
+    let end = turns.serve();
+    turns.watch.release();
     Ok(end)
 }
 
 struct Loop {
     link: ServerLink,
-    /// `None` after its death, and for a worker that needs none.
-    guard: Option<Guard>,
+    watch: Watch,
     worker: Worker,
     runner: Runner,
 }
 
 /// The events that woke the loop.
 struct Ready {
-    signals: bool,
-    guard: bool,
+    watch: Woken,
     readable: bool,
     writable: bool,
 }
 
 impl Loop {
-    fn serve(&mut self, signals: &mut Signals) -> End {
+    fn serve(&mut self) -> End {
         loop {
             if let Some(end) = self.obey() {
                 return end;
             }
-            let ready = self.wait(signals);
-            if ready.signals {
-                self.handle_signals(signals);
-            }
-            if ready.guard {
-                self.guard = None;
-                log::error!("the guard was killed: stopping");
-                self.worker.handle_stop(clock::now());
+            let ready = self.wait();
+            for event in self.watch.events(ready.watch) {
+                match event {
+                    WorkerEvent::Child => self.runner.reap(&mut self.worker),
+                    WorkerEvent::Stop => self.worker.handle_stop(clock::now()),
+                }
             }
             if ready.writable {
                 self.with_link(ServerLink::flush);
@@ -157,29 +107,12 @@ impl Loop {
         }
     }
 
-    fn wait(&self, signals: &Signals) -> Ready {
+    fn wait(&self) -> Ready {
         let mut set = PollSet::default();
-        let signals = set.add(signals.as_fd());
-        let guard = self.guard.as_ref().map(|guard| set.add(guard.as_fd()));
+        let watch = self.watch.add_to(&mut set);
         let link = self.link.add_to(&mut set);
         set.wait(self.worker.poll_timeout().map(|(at, _)| at.since(clock::now().mono)));
-        Ready {
-            signals: set.is_readable(Some(signals)),
-            guard: set.is_readable(guard),
-            readable: set.is_readable(link),
-            writable: set.is_writable(link),
-        }
-    }
-
-    fn handle_signals(&mut self, signals: &mut Signals) {
-        for signal in signals.read() {
-            if signal == Signal::SIGCHLD {
-                self.runner.reap(&mut self.worker);
-            } else {
-                log::info!("{signal}: stopping");
-                self.worker.handle_stop(clock::now());
-            }
-        }
+        Ready { watch: watch.woken(&set), readable: set.is_readable(link), writable: set.is_writable(link) }
     }
 
     fn handle_link(&mut self) -> Option<End> {
@@ -237,8 +170,8 @@ impl Loop {
                     let started = self.runner.begin(&order);
                     self.worker.handle_started(clock::now(), started);
                 }
-                Effect::Signal(signal) => self.runner.signal(signal),
-                Effect::CheckTree => self.runner.check_tree(&mut self.worker),
+                Effect::Signal(signal) => self.runner.commands.signal(signal),
+                Effect::CheckTree => self.worker.handle_tree(clock::now(), self.runner.commands.is_any_left()),
                 Effect::Collect(bytes_max) => {
                     let outputs = self.runner.collect(bytes_max);
                     self.worker.handle_collected(clock::now(), outputs);

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use rustix::fs::{AtFlags, Dir, FlockOperation, Mode, OFlags, flock, mkdirat, openat, renameat, unlinkat};
-use rustix::io::Errno;
+use rustix::io::{Errno, retry_on_intr};
 
 use super::Lifetime;
 use crate::shell::removal;
@@ -65,6 +65,20 @@ pub(super) struct Folder {
     open: OnceLock<OwnedFd>,
 }
 
+/// The folder of an agent that does not run. Nothing removes it meanwhile.
+#[derive(Debug)]
+pub(super) struct OfKilled {
+    folder: OwnedFd,
+    /// Locked.
+    _all: OwnedFd,
+}
+
+impl AsFd for OfKilled {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.folder.as_fd()
+    }
+}
+
 /// A kept file: when it was last written, in nanoseconds since 1970, its name, and its bytes.
 pub(super) type Entry = (i128, String, u64);
 
@@ -81,14 +95,15 @@ impl Folder {
     }
 
     /// The folder of an agent that does not run, for outputs that it has left elsewhere. `None` if no later agent can reach it.
-    pub(super) fn of_killed(work: BorrowedFd<'_>, agent: &str) -> io::Result<Option<OwnedFd>> {
+    pub(super) fn of_killed(work: BorrowedFd<'_>, agent: &str) -> io::Result<Option<OfKilled>> {
         if agent.starts_with(ONE_LIFE) {
             return Ok(None);
         }
         make_folder(work, OUTPUTS)?;
-        let all = openat(work, OUTPUTS, OF_FOLDER, Mode::empty())?;
+        let all = locked(openat(work, OUTPUTS, OF_FOLDER, Mode::empty())?)?;
         make_folder(all.as_fd(), agent)?;
-        Ok(Some(openat(&all, agent, OF_FOLDER, Mode::empty())?))
+        let folder = openat(&all, agent, OF_FOLDER, Mode::empty())?;
+        Ok(Some(OfKilled { folder, _all: all }))
     }
 
     /// The folder, which is made if it does not exist.
@@ -96,7 +111,7 @@ impl Folder {
         if let Some(folder) = self.open.get() {
             return Ok(folder.as_fd());
         }
-        let all = self.all(true)?;
+        let all = locked(self.all(true)?)?;
         make_folder(all.as_fd(), self.agent.as_str())?;
         let own = openat(&all, self.agent.as_str(), OF_FOLDER, Mode::empty())?;
         // It shows other agents that this folder is in use.
@@ -195,7 +210,7 @@ impl Folder {
     /// Removes what is older than `before` in the folders of agents that do not run, and all of those whose names do not
     /// come again.
     pub(super) fn tidy_others(&self, before: i128) {
-        let Ok(all) = self.all(false) else { return };
+        let Ok(all) = self.all(false).and_then(locked) else { return };
         for name in names(all.as_fd()).unwrap_or_default() {
             if name == self.agent.as_str() {
                 continue;
@@ -229,6 +244,13 @@ impl Folder {
 
 /// The beginning of the names that agents choose themselves.
 const ONE_LIFE: &str = "AGENT_";
+
+/// Waits for the lock of the folder of all agents, which lasts until the descriptor is closed. Under it a folder of one agent is made and locked, or
+/// found without a lock and removed: otherwise one agent could remove the folder that another one has just made.
+fn locked(all: OwnedFd) -> io::Result<OwnedFd> {
+    retry_on_intr(|| flock(&all, FlockOperation::LockExclusive))?;
+    Ok(all)
+}
 
 fn make_folder(parent: BorrowedFd<'_>, name: &str) -> io::Result<()> {
     match mkdirat(parent, name, Mode::RWXU) {
@@ -295,6 +317,25 @@ fn parsed(name: &str) -> Option<OutputId> {
 mod tests {
     use super::*;
     use crate::types::Round;
+
+    #[test]
+    fn an_agent_keeps_its_folder_while_others_remove_those_of_dead_agents() {
+        let work = tempfile::tempdir().unwrap();
+        let folder = |name: &str| Folder::of(work.path(), &AgentId::new(name).unwrap(), Lifetime::Lasting);
+        folder("first").make().unwrap();
+        std::thread::scope(|scope| {
+            for thread in 0..4 {
+                scope.spawn(move || {
+                    for life in 0..200 {
+                        let own = folder(&format!("agent-{thread}-{life}"));
+                        let kept = own.make().unwrap();
+                        folder("tidy").tidy_others(i128::MAX);
+                        openat(kept, "kept", OFlags::WRONLY | OFlags::CREATE, Mode::RUSR).unwrap();
+                    }
+                });
+            }
+        });
+    }
 
     #[test]
     fn a_name_says_which_output_it_is() {

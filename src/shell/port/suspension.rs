@@ -13,6 +13,9 @@ use crate::engine::zmtp::{Subscriptions, Suspended};
 pub struct SuspendedPorts {
     pub(in crate::shell) listeners: Vec<SuspendedListener>,
     pub(in crate::shell) peers: Vec<SuspendedPeer>,
+    /// The listener of the HTTP door.
+    #[serde(default)]
+    pub(in crate::shell) http: Option<i32>,
 }
 
 #[derive(Deserialize, Serialize)]

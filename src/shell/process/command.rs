@@ -89,6 +89,14 @@ pub enum CommandError {
     },
 }
 
+impl CommandError {
+    /// Whether the words are the reason: the same would happen everywhere.
+    #[must_use]
+    pub const fn is_of_words(&self) -> bool {
+        matches!(self, Self::Unpassable(_) | Self::Start { source: Errno::TOOBIG, .. })
+    }
+}
+
 impl Command {
     /// Finds the program that the first word names: with a slash in it a path from the present folder, otherwise a name in
     /// `path`, which has the form of the variable PATH.

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use crate::engine::master::{Destination, FileName};
+use crate::engine::master::{Destination, FileName, NotStored};
 use crate::protocol::prompt::{RequestId, ResultFile, ResultPart};
 use crate::shell::background::Background;
 use crate::shell::prompt_results::{Placement, SIZES, read_json};
@@ -37,7 +37,7 @@ pub(super) struct Incoming {
     /// The runs whose files are being put in place, and those whose files are there while their prompt is in `working/`.
     placing: BTreeSet<RequestId>,
     placed: BTreeSet<RequestId>,
-    placer: Background<Job, (RequestId, io::Result<()>)>,
+    placer: Background<Job, (RequestId, Result<(), NotStored>)>,
 }
 
 /// The results of a run, and their place.
@@ -98,11 +98,11 @@ impl Incoming {
         file: &FileName,
         destination: &Destination,
         durable: bool,
-    ) -> Option<Result<(), String>> {
+    ) -> Option<Result<(), NotStored>> {
         let outcome = if *destination == Destination::Done { "done" } else { "failed" };
         let folder = self.folder_of(run);
         if let Some(reason) = self.broken.remove(run) {
-            return Some(Err(reason));
+            return Some(Err(NotStored::NoRoom(reason)));
         }
         if folder.symlink_metadata().is_err() {
             // Its worker has the same root, or sends nothing.
@@ -115,7 +115,7 @@ impl Incoming {
         }
         let from = folder.with_added_extension(PLACING);
         if let Err(error) = fs::rename(&folder, &from) {
-            return Some(Err(format!("cannot rename {}: {error}", folder.display())));
+            return Some(Err(NotStored::NoRoom(format!("cannot rename {}: {error}", folder.display()))));
         }
         self.placing.insert(run.clone());
         let (root, run, file) = (self.root.clone(), run.clone(), file.clone());
@@ -124,13 +124,13 @@ impl Incoming {
     }
 
     /// The next run whose results are in their place, or why they are not.
-    pub(super) fn next_placed(&mut self) -> Option<(RequestId, Result<(), String>)> {
+    pub(super) fn next_placed(&mut self) -> Option<(RequestId, Result<(), NotStored>)> {
         let (run, outcome) = self.placer.poll()?;
         self.placing.remove(&run);
         if outcome.is_ok() {
             self.placed.insert(run.clone());
         }
-        Some((run, outcome.map_err(|error| format!("cannot store an answer: {error}"))))
+        Some((run, outcome))
     }
 
     /// The prompt of a run leaves `working/`.
@@ -153,17 +153,16 @@ impl AsFd for Incoming {
 }
 
 impl Job {
-    fn put(&self) -> io::Result<()> {
+    fn put(&self) -> Result<(), NotStored> {
         let Self { root, from, file, outcome, durable, .. } = self;
         let placed = match read_json(&from.join(ResultFile::Json.ending())).filter(|json| is_whole(from, json)) {
             Some(json) => {
                 let text = format!("{json:#}\n");
-                Placement { name: file, outcome, may_be_late: false, from, json: &text, durable: *durable }.put(root)
+                Placement { name: file, outcome, may_be_late: false, from, json: &text, durable: *durable }
+                    .put(root)
+                    .map_err(|error| NotStored::NoRoom(format!("cannot store an answer: {error}")))
             }
-            None => {
-                log::warn!("the results of {file} have not arrived as a whole; they are at its worker");
-                Ok(())
-            }
+            None => Err(NotStored::Torn("its answer has not arrived as a whole".to_owned())),
         };
         remove(from);
         placed
@@ -208,7 +207,7 @@ mod tests {
         serde_json::json!({ "outcome": outcome, "worker": "w", SIZES: { "out": out, "err": 0 } }).to_string()
     }
 
-    /// Sends these parts and moves the prompt; the name and the text of each result in `folder`.
+    /// Sends these parts and moves the prompt; the name and the text of each result in `folder`, which is empty unless they are whole.
     fn results(parts: &[ResultPart], destination: &Destination, folder: &str) -> Vec<(String, String)> {
         let root = tempfile::tempdir().unwrap();
         let tasks = root.path().join(".tasks");
@@ -216,7 +215,13 @@ mod tests {
         parts.iter().for_each(|part| incoming.store(part).unwrap());
         if incoming.place(&"r1".into(), &"a.txt".into(), destination, true).is_none() {
             assert!(readable::is_readable(&incoming, None));
-            assert_eq!(incoming.next_placed(), Some(("r1".into(), Ok(()))));
+            let (run, outcome) = incoming.next_placed().unwrap();
+            let is_there = tasks.join(folder).exists();
+            assert!(
+                run == "r1".into() && matches!(&outcome, Ok(()) if is_there)
+                    || matches!(&outcome, Err(NotStored::Torn(_)) if !is_there),
+                "{outcome:?}"
+            );
         }
         assert_eq!(fs::read_dir(tasks.join(INCOMING)).map_or(0, Iterator::count), 0);
         let entries = fs::read_dir(tasks.join(folder)).into_iter().flatten().flatten();

@@ -1,18 +1,25 @@
 //! Telling a person: a command and a webhook for each prompt that has failed and for the end of a master, and a summary file. A thread of
-//! its own runs them one by one, so that the master never waits for them.
+//! its own runs them one by one, so that the master does not wait for them before its end. Then it waits for two time limits and two
+//! webhooks at most: one for the notices of failures that are left, and one for that of the end.
 
+use std::io;
+use std::os::unix::process::CommandExt as _;
 use std::path::Path;
-use std::process::{Command, Stdio};
-use std::sync::mpsc::{SyncSender, sync_channel};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 use serde_json::{Value, json};
 
 use super::End;
 use crate::engine::master::FileName;
 use crate::shell::prompt_create::TASKS;
-use crate::types::Usd;
+use crate::shell::signals::with_clean_mask;
+use crate::shell::{clock, readable};
+use crate::types::{Mono, Usd};
 
 /// Notices that wait while a command runs; further failures are only in the log and in `failed/`.
 const QUEUE_MAX: usize = 256;
@@ -36,6 +43,9 @@ pub struct Audience {
 #[derive(Debug, Default)]
 pub(super) struct Notices {
     audience: Audience,
+    timeout: Duration,
+    /// Set at the end: the moment until which failures are told.
+    until: Arc<OnceLock<Mono>>,
     thread: Option<(SyncSender<Notice>, JoinHandle<()>)>,
 }
 
@@ -44,27 +54,31 @@ struct Notice {
     command: Option<String>,
     webhook: Option<String>,
     value: Value,
+    is_end: bool,
 }
 
 impl Notices {
-    pub(super) fn new(audience: Audience) -> std::io::Result<Self> {
+    /// Each command may take `timeout`.
+    pub(super) fn new(audience: Audience, timeout: Duration) -> io::Result<Self> {
         let Audience { on_end, on_fail, webhook } = &audience;
         if on_end.is_none() && on_fail.is_none() && webhook.is_none() {
             return Ok(Self::default());
         }
         let (sender, notices) = sync_channel::<Notice>(QUEUE_MAX);
-        let tell = move || notices.iter().for_each(|notice| notice.tell());
+        let until = Arc::<OnceLock<Mono>>::default();
+        let their_until = Arc::clone(&until);
+        let tell = move || tell_all(&notices, timeout, &their_until);
         let thread = std::thread::Builder::new().name("notices".into()).spawn(tell)?;
-        Ok(Self { audience, thread: Some((sender, thread)) })
+        Ok(Self { audience, timeout, until, thread: Some((sender, thread)) })
     }
 
     /// A prompt has failed for good.
     pub(super) fn tell_failed(&self, file: &FileName) {
         let value = json!({ "event": "failed", "prompt": file.to_string() });
-        self.tell(self.audience.on_fail.clone(), value);
+        self.tell(self.audience.on_fail.clone(), value, false);
     }
 
-    /// The master has ended. Waits for everything that is still to be told.
+    /// The master has ended. Waits for what is still to be told, within the time limits.
     pub(super) fn tell_end(&mut self, root: &Path, end: &End) {
         let totals = &end.totals;
         let value = json!({
@@ -81,7 +95,9 @@ impl Notices {
         if let Err(error) = std::fs::write(&path, format!("{value:#}\n")) {
             log::warn!("cannot write {}: {error}", path.display());
         }
-        self.tell(self.audience.on_end.clone(), value);
+        // The master ends once.
+        let _ = self.until.set(clock::now().mono + self.timeout);
+        self.tell(self.audience.on_end.clone(), value, true);
         if let Some((sender, thread)) = self.thread.take() {
             drop(sender);
             // A panic of the thread has already been reported by the thread.
@@ -89,22 +105,38 @@ impl Notices {
         }
     }
 
-    fn tell(&self, command: Option<String>, value: Value) {
+    fn tell(&self, command: Option<String>, value: Value, is_end: bool) {
         let webhook = self.audience.webhook.clone();
-        if let Some((sender, _)) = &self.thread
-            && (command.is_some() || webhook.is_some())
-            && sender.try_send(Notice { command, webhook, value }).is_err()
-        {
+        let Some((sender, _)) = self.thread.as_ref().filter(|_| command.is_some() || webhook.is_some()) else { return };
+        let notice = Notice { command, webhook, value, is_end };
+        // A full queue is emptied from here on, within the time limit.
+        let sent = if is_end { sender.send(notice).is_ok() } else { sender.try_send(notice).is_ok() };
+        if !sent {
             log::warn!("too many notices wait; one is not sent");
         }
     }
 }
 
+fn tell_all(notices: &Receiver<Notice>, timeout: Duration, until: &OnceLock<Mono>) {
+    let mut late = 0;
+    for notice in notices {
+        let left = until.get().map(|until| until.since(clock::now().mono));
+        match left.filter(|_| !notice.is_end) {
+            Some(Duration::ZERO) => late += 1,
+            left => notice.tell(left.unwrap_or(timeout).min(timeout)),
+        }
+    }
+    if late > 0 {
+        log::warn!("{late} notices of failures were not sent: those before them took all of the time (NOTICE_TIMEOUT)");
+    }
+}
+
 impl Notice {
-    fn tell(&self) {
+    fn tell(&self, timeout: Duration) {
         if let Some(command) = &self.command {
             let mut shell = Command::new("sh");
-            shell.args(["-c", command]).stdin(Stdio::null()).stdout(Stdio::null());
+            // In a group of its own, so that everything that it has started can be killed.
+            shell.args(["-c", command]).stdin(Stdio::null()).stdout(Stdio::null()).process_group(0);
             for (name, value) in self.value.as_object().into_iter().flatten() {
                 let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
                 shell.env(format!("PROMPT_{}", name.to_uppercase()), text);
@@ -112,9 +144,13 @@ impl Notice {
             for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("LLTS_")) {
                 shell.env_remove(name);
             }
-            match shell.status() {
-                Ok(status) if status.success() => {}
-                Ok(status) => log::warn!("the command {command:?} has ended with {status}"),
+            match status(&mut shell, timeout) {
+                Ok(None) => log::warn!(
+                    "the command {command:?} has not ended within {:.1} s and was killed (NOTICE_TIMEOUT)",
+                    timeout.as_secs_f64()
+                ),
+                Ok(Some(status)) if status.success() => {}
+                Ok(Some(status)) => log::warn!("the command {command:?} has ended with {status}"),
                 Err(error) => log::warn!("the command {command:?} cannot be run: {error}"),
             }
         }
@@ -124,6 +160,24 @@ impl Notice {
             if let Err(error) = sent {
                 log::warn!("the webhook does not take a notice: {error}");
             }
+        }
+    }
+}
+
+/// Runs a command; `None` if it was killed because it took too long.
+fn status(command: &mut Command, timeout: Duration) -> io::Result<Option<ExitStatus>> {
+    let until = clock::now().mono + timeout;
+    let mut child: Child = with_clean_mask(|| command.spawn())?;
+    let end = pidfd_open(Pid::from_child(&child), PidfdFlags::empty())?;
+    loop {
+        let left = until.since(clock::now().mono);
+        if readable::is_readable(&end, Some(left)) {
+            return child.wait().map(Some);
+        }
+        if left.is_zero() {
+            // It is not reaped yet, so its group is still its own.
+            kill_process_group(Pid::from_child(&child), Signal::KILL)?;
+            return child.wait().map(|_| None);
         }
     }
 }

@@ -27,6 +27,7 @@ use crate::shell::json_wire::PortKeys;
 use crate::shell::lock::{LockError, StateLock};
 use crate::shell::prompt_results::root_id;
 use crate::shell::{clock, limits};
+use crate::types::Now;
 
 impl PromptMaster {
     /// Opens the folders and the port; puts back the files that a dead master has left in `working/`.
@@ -55,7 +56,9 @@ impl PromptMaster {
         let waker = Arc::new(Waker::new(poll.registry(), WAKER)?);
         let watch = open_watch(&poll, &folders.pending);
         let failed = |source| PromptError::Folder { path: folders.tasks.clone(), source };
-        let mut notes = Notes::open(&folders.tasks, |file| folders.is_in_work(file)).map_err(failed)?;
+        let mut notes =
+            Notes::open(&folders.tasks, |file| folders.is_in_work(file), |file| folders.look(file).is_some())
+                .map_err(failed)?;
         notes.note_start(clock::now().wall);
         let is_kept = |file: &FileName| !config.prompt.lease.is_zero() && notes.run_of(file).is_some();
         let left = folders.recover(is_kept)?;
@@ -75,12 +78,8 @@ impl PromptMaster {
         let now = clock::now();
         let mut engine = Master::new(settings, rand::random(), now, done, failed).with_fails(fails.fails().clone());
         engine = engine.with_failed(folders.failed_names());
-        let Noted { runs, gates, paused, cost, cost_max, done: done_before, .. } = notes.noted().clone();
-        let runs = runs.into_iter().filter(|(file, _)| folders.is_in_work(file));
-        let kept = runs.map(|(file, run)| KeptRun { front: folders.front_of_working(&file), file, run }).collect();
-        engine.restore_runs(now, kept);
-        engine.restore_rests(now, gates.into_iter().collect(), paused);
-        engine.restore_costs(cost, cost_max);
+        let done_before = notes.noted().done;
+        restore(&mut engine, now, notes.noted().clone(), &folders);
         let incoming = open_incoming(&poll, &folders, config.prompt.result_bytes_max)?;
         Ok(Self {
             engine,
@@ -90,7 +89,7 @@ impl PromptMaster {
             done_before,
             incoming,
             durable,
-            notices: Notices::new(place.audience.clone())?,
+            notices: Notices::new(place.audience.clone(), config.prompt.notice_timeout)?,
             results_seen: BTreeSet::new(),
             poll,
             server,
@@ -105,6 +104,17 @@ impl PromptMaster {
             _lock: lock,
         })
     }
+}
+
+/// Gives the engine the facts that an earlier master has noted.
+fn restore(engine: &mut Master, now: Now, noted: Noted, folders: &Folders) {
+    let Noted { runs, losses, gates, paused, cost, usual_cost, cost_max, .. } = noted;
+    let runs = runs.into_iter().filter(|(file, _)| folders.is_in_work(file));
+    let kept = runs.map(|(file, (run, away))| KeptRun { front: folders.front_of_working(&file), file, run, away });
+    engine.restore_losses(losses);
+    engine.restore_runs(now, kept.collect());
+    engine.restore_rests(now, gates.into_iter().collect(), paused);
+    engine.restore_costs(cost, usual_cost, cost_max);
 }
 
 fn open_incoming(poll: &Poll, folders: &Folders, bytes_max: u64) -> io::Result<Incoming> {

@@ -7,7 +7,7 @@ use super::folders::Folders;
 use crate::engine::master::FileName;
 use crate::protocol::prompt::{TailPart, TailQuery};
 use crate::shell::prompt_create::TASKS;
-use crate::shell::prompt_results::{ATTEMPTS, read_output};
+use crate::shell::prompt_results::{ATTEMPTS, JSON, RUN, read_json, read_output};
 
 /// Reads the next part, or says in one sentence why there is none.
 pub(super) fn read_tail(folders: &Folders, query: &TailQuery) -> Result<TailPart, String> {
@@ -18,11 +18,19 @@ pub(super) fn read_tail(folders: &Folders, query: &TailQuery) -> Result<TailPart
     let output = file.with_ending(query.output.ending());
     let part = |bytes: Vec<u8>, ended: bool, note: String| {
         let (run, offset) = (query.run.clone().unwrap_or_default(), query.offset);
-        Ok(TailPart { tail: 0, run, offset, bytes, ended, note })
+        Ok(TailPart { run, offset, bytes, ended, note, ..TailPart::default() })
     };
     if let Some(folder) = folders.finished().into_iter().find(|folder| is_there(folder, &file)) {
+        let run = read_json(&folder.join(file.with_ending(JSON).as_os_str()))
+            .and_then(|json| json[RUN].as_str().map(str::to_owned));
+        let is_other = query.run.is_some() && run.is_some() && query.run != run;
+        if is_other && !query.next {
+            let note = format!("that run has ended without a result; {file} has run again since");
+            return part(Vec::new(), true, note).map(|part| TailPart { again: true, ..part });
+        }
+        let run = run.or_else(|| query.run.clone()).unwrap_or_default();
         return match read_output(&folder.join(output.as_os_str()), query.offset) {
-            Ok((bytes, ended)) => part(bytes, ended, String::new()),
+            Ok((bytes, ended)) => part(bytes, ended, String::new()).map(|part| TailPart { run, ..part }),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 Err(format!("{file} has ended, and its output is not here but with its worker"))
             }
@@ -32,11 +40,15 @@ pub(super) fn read_tail(folders: &Folders, query: &TailQuery) -> Result<TailPart
     if !is_there(&folders.pending, &file) {
         return Err(format!("there is no prompt {file} below {}", folders.root.join(TASKS).display()));
     }
+    if query.next {
+        // It is not known yet that it waits.
+        return part(Vec::new(), false, String::new());
+    }
     let again = format!("{file} waits again; this is the output of a run without a result");
     match read_output(&folders.tasks.join(ATTEMPTS).join(output.as_os_str()), query.offset) {
-        Ok((bytes, true)) => part(bytes, true, again),
+        Ok((bytes, true)) => part(bytes, true, again).map(|part| TailPart { again: true, ..part }),
         Ok((bytes, false)) => part(bytes, false, String::new()),
-        Err(_) if query.run.is_some() => part(Vec::new(), true, again),
+        Err(_) if query.run.is_some() => part(Vec::new(), true, again).map(|part| TailPart { again: true, ..part }),
         Err(_) => Err(format!("{file} waits, and no run of it has an output")),
     }
 }

@@ -74,6 +74,7 @@ mod tests {
         Results {
             name: "a.txt".to_owned(),
             said: None,
+            run: String::new(),
             outcome: "done",
             may_be_late: false,
             from,

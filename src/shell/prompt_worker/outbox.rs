@@ -9,7 +9,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use crate::protocol::prompt::{RESULT_PART_BYTES_MAX, RequestId, ResultFile, ResultPart};
-use crate::shell::prompt_results::SIZES;
+use crate::shell::prompt_results::{SIZES, open_output};
 
 /// The outputs of a run, open for reading.
 #[derive(Debug)]
@@ -47,7 +47,10 @@ enum Content {
 impl Outputs {
     /// Opens `out` and `err` of a folder.
     pub(super) fn open(folder: &Path, json: String) -> io::Result<Self> {
-        Ok(Self { out: File::open(folder.join("out"))?, err: File::open(folder.join("err"))?, json })
+        let open = |name: &str| {
+            open_output(&folder.join(name)).map_err(|error| io::Error::new(error.kind(), format!("{name}: {error}")))
+        };
+        Ok(Self { out: open("out")?, err: open("err")?, json })
     }
 
     /// One of the outputs.

@@ -23,12 +23,13 @@ use std::time::Duration;
 pub(super) use tail::Answer;
 
 use super::PromptWorkerError;
+use super::memory;
 use super::outbox::{Outbox, Outputs};
 use super::tails;
 use super::workdir::{Left, Place, Workplace};
 use crate::engine::worker::command_line::CommandLine;
 use crate::engine::worker::signs::{RETRY_AFTER_MAX, Signs};
-use crate::engine::worker::{ResultFolder, Sign, Signal, StartError, USAGE_LIMITED, Worker};
+use crate::engine::worker::{ResultFolder, Sign, Signal, StartError, StoreError, USAGE_LIMITED, Worker};
 use crate::protocol::prompt::{Request, RequestId};
 use crate::shell::clock;
 use crate::shell::one_job::OneJob;
@@ -38,12 +39,16 @@ use crate::shell::process::{
 use crate::shell::prompt_create::TASKS;
 use crate::shell::prompt_results::{ATTEMPTS, Results};
 use crate::shell::runs::{Runs, WorkerRun};
+use crate::shell::worker::WorkerStartError;
 use crate::types::{ExitCode, Usd, Wall};
 
 const PROMPT: &str = "prompt.txt";
 const OUT: &str = "out";
 const ERR: &str = "err";
 const DEFER: &str = "defer.info";
+
+/// The beginning of the reason of a run that is lost because its answer cannot be sent.
+pub(super) const UNREAD: &str = "its output cannot be read at its end";
 
 /// Variables that are added to the environment of the command.
 const PROMPT_FILE: &str = "PROMPT_FILE";
@@ -102,7 +107,7 @@ pub(super) enum Begun {
 pub(super) type Preparation = OneJob<Result<Place, String>>;
 
 /// Results that are being put in place; their outputs can be sent afterwards.
-pub(super) type Keeping = OneJob<Result<Option<Outputs>, String>>;
+pub(super) type Keeping = OneJob<Result<Outputs, StoreError>>;
 
 struct Run {
     id: WorkerRun,
@@ -119,6 +124,8 @@ struct Run {
     end: Option<(Wall, ExitCode)>,
     /// The cost of the run, if its output tells one.
     cost: Option<Usd>,
+    /// [`memory::kills`] at its start.
+    memory_kills: Option<u64>,
 }
 
 impl Runner {
@@ -131,7 +138,7 @@ impl Runner {
         signs: Signs,
         workplace: Workplace,
     ) -> Result<Self, PromptWorkerError> {
-        let own = ProcessId::own().map_err(io::Error::from)?;
+        let own = ProcessId::own().map_err(|error| WorkerStartError::System(error.into()))?;
         runs.sweep();
         runs.sweep_former();
         runs.remove_strays();
@@ -177,6 +184,7 @@ impl Runner {
         } else {
             tails::sign(&self.signs, exit, &run.folder, now.wall)
         };
+        let sign = sign.or_else(|| memory::sign(exit, run.memory_kills));
         run.cost = tails::cost(&run.folder);
         worker.handle_cost(run.cost);
         worker.handle_exited(now, exit, sign);
@@ -208,6 +216,7 @@ impl Runner {
         let results = Results {
             name: run.name.clone(),
             said: run.said.clone(),
+            run: run.request.label(),
             outcome,
             may_be_late: folder == ResultFolder::Overdue,
             from: run.folder.clone(),
@@ -227,30 +236,38 @@ impl Runner {
     }
 
     /// The results of a run for a master with another root.
-    pub(super) fn outbox(&self, run: &RequestId, bytes_max: u64) -> Option<Outbox> {
-        let (_, outputs) = self.last.as_ref().filter(|(last, _)| last == run)?;
-        match outputs.outbox(run.clone(), bytes_max) {
-            Ok(outbox) => Some(outbox),
-            Err(error) => {
-                log::error!("cannot read the results that are to be sent to the master: {error}");
-                None
-            }
-        }
+    ///
+    /// # Errors
+    /// One sentence, when they cannot be read.
+    pub(super) fn outbox(&self, run: &RequestId, bytes_max: u64) -> Result<Outbox, String> {
+        let unread = |error: &dyn std::fmt::Display| format!("{UNREAD}: {error}");
+        let outputs = self.last.as_ref().filter(|(last, _)| last == run);
+        let (_, outputs) = outputs.ok_or_else(|| unread(&"it is not kept"))?;
+        outputs.outbox(run.clone(), bytes_max).map_err(|error| unread(&error))
     }
 
     /// Ends the run after the results were stored. If they could not be stored, the output stays where it is.
-    pub(super) fn finish(&mut self, outcome: Result<Option<Outputs>, String>) -> Result<(), String> {
+    pub(super) fn finish(&mut self, outcome: Result<Outputs, StoreError>) -> Result<(), StoreError> {
         let Some(run) = self.run.take() else { return outcome.map(drop) };
         let record = self.record.take();
         match outcome {
             Ok(outputs) => {
-                self.last = outputs.map(|outputs| (run.request.clone(), outputs));
+                self.last = Some((run.request.clone(), outputs));
                 self.runs.clean(&run.id, record);
                 Ok(())
             }
             Err(error) => {
                 let left = self.runs.put_aside(&run.id, record);
-                Err(format!("cannot store the results of {}: {error}; its output is in {}", run.name, left.display()))
+                let left = left.display();
+                Err(match error {
+                    StoreError::Unread(reason) => {
+                        StoreError::Unread(format!("{UNREAD}: {reason}; the rest of it is in {left}"))
+                    }
+                    StoreError::Place(reason) => StoreError::Place(format!(
+                        "cannot store the results of {}: {reason}; its output is in {left}",
+                        run.name
+                    )),
+                })
             }
         }
     }
@@ -332,15 +349,13 @@ impl Runner {
 }
 
 /// Removes or keeps the folder that a run worked in, and puts its results in place.
-fn keep(mut results: Results, place: Option<Place>, root: &Path) -> Result<Option<Outputs>, String> {
-    let Left { branch, folder } = place.map(Place::finish).transpose()?.unwrap_or_default();
-    (results.branch, results.workdir) = (branch, folder);
-    let outputs = Outputs::open(&results.from, results.json());
-    if let Err(error) = &outputs {
-        log::warn!("the results of {} cannot be sent: {error}", results.name);
-    }
-    results.put_in_place(root).map_err(|error| error.to_string())?;
-    Ok(outputs.ok())
+fn keep(mut results: Results, place: Option<Place>, root: &Path) -> Result<Outputs, StoreError> {
+    let left = place.map(Place::finish).transpose().map_err(StoreError::Place)?;
+    (results.branch, results.workdir) = left.map(|Left { branch, folder }| (branch, folder)).unwrap_or_default();
+    let outputs =
+        Outputs::open(&results.from, results.json()).map_err(|error| StoreError::Unread(error.to_string()))?;
+    results.put_in_place(root).map_err(|error| StoreError::Place(error.to_string()))?;
+    Ok(outputs)
 }
 
 /// The limit that a limited command reports: `retry_after=SECONDS`, as a run.sh writes it to `../defer.info`.

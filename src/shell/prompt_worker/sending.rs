@@ -1,8 +1,9 @@
 //! The outputs on their way to the master: results of a run that has ended, and parts of one that a client follows.
 
 use super::Loop;
-use super::runner::Answer;
+use super::runner::{Answer, UNREAD};
 use crate::protocol::prompt::{FromWorker, RequestId, Welcome};
+use crate::shell::clock;
 use crate::shell::prompt_results::read_root_id;
 
 /// Parts of results that are sent in one turn.
@@ -13,9 +14,13 @@ impl Loop {
     pub(super) fn send_results(&mut self, run: &RequestId, welcome: &Welcome) {
         let has_root = read_root_id(&self.tasks).is_ok_and(|id| id == welcome.root);
         let wanted = welcome.result_bytes_max > 0 && !has_root;
-        self.outbox = if wanted { self.runner.outbox(run, welcome.result_bytes_max) } else { None };
-        if self.outbox.is_none() {
-            self.worker.handle_results_sent(run);
+        self.outbox = None;
+        if !wanted {
+            return self.worker.handle_results_sent(clock::now(), run, Ok(()));
+        }
+        match self.runner.outbox(run, welcome.result_bytes_max) {
+            Ok(outbox) => self.outbox = Some(outbox),
+            Err(reason) => self.worker.handle_results_sent(clock::now(), run, Err(reason)),
         }
     }
 
@@ -29,12 +34,10 @@ impl Loop {
                     self.with_link(|link| link.send(&message));
                 }
                 end => {
-                    if let Err(error) = end {
-                        log::error!("cannot read results that are being sent to the master: {error}");
-                    }
-                    let run = outbox.run.clone();
+                    let (run, outcome) = (outbox.run.clone(), end.map(drop));
                     self.outbox = None;
-                    self.worker.handle_results_sent(&run);
+                    let outcome = outcome.map_err(|error| format!("{UNREAD}: {error}"));
+                    self.worker.handle_results_sent(clock::now(), &run, outcome);
                 }
             }
         }

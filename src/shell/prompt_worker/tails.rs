@@ -1,6 +1,5 @@
 //! The ends of the outputs of a command, and what they say about a limit.
 
-use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
@@ -9,6 +8,7 @@ use jiff::tz::TimeZone;
 
 use crate::engine::worker::Sign;
 use crate::engine::worker::signs::{self, Said, Signs, TAIL_BYTES};
+use crate::shell::prompt_results::open_output;
 use crate::types::{ExitCode, Usd, Wall};
 
 /// Bytes of an answer in JSON, whose cost is at its end.
@@ -30,7 +30,7 @@ pub(super) fn sign(signs: &Signs, exit: ExitCode, folder: &Path, now: Wall) -> O
 pub(super) fn cost(folder: &Path) -> Option<Usd> {
     let path = folder.join("out");
     let mut first = [0];
-    File::open(&path).ok()?.read_exact_at(&mut first, 0).ok()?;
+    open_output(&path).ok()?.read_exact_at(&mut first, 0).ok()?;
     if !matches!(&first, b"{" | b"[" | b" " | b"\n") {
         return None;
     }
@@ -42,7 +42,7 @@ fn tail(path: &Path) -> io::Result<String> {
 }
 
 fn last_bytes(path: &Path, bytes_max: usize) -> io::Result<String> {
-    let file = File::open(path)?;
+    let file = open_output(path)?;
     let length = file.metadata()?.len();
     let from = length.saturating_sub(bytes_max as u64);
     let mut bytes = vec![0; usize::try_from(length - from).unwrap_or(bytes_max)];

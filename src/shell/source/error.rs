@@ -60,6 +60,7 @@ pub enum SourceError {
         /// The fetched source.
         place: String,
         /// The reason, as a sentence part.
+        #[source]
         error: ArchiveError,
     },
     /// It is not what the submitter wants.
@@ -78,6 +79,7 @@ pub enum SourceError {
         /// The fetched source.
         place: String,
         /// The reason, as a sentence part.
+        #[source]
         error: PackError,
     },
     /// It is the same that could not be unpacked before.
@@ -91,6 +93,7 @@ pub enum SourceError {
         /// The path of the file or folder.
         path: PathBuf,
         /// What the system said.
+        #[source]
         error: io::Error,
     },
     /// Something that is no folder has the name of the program.

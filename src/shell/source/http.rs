@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
+use std::path::Path;
 use std::time::Duration;
 
 use sha2::{Digest as _, Sha256};
@@ -66,7 +67,7 @@ pub(super) fn fetch(
     agent: &Agent,
     source: &Source,
     known: &Validators,
-    into: &mut File,
+    (into, path): (&mut File, &Path),
     bytes_max: u64,
     means: &Means<'_>,
 ) -> Result<Answer, SourceError> {
@@ -103,7 +104,8 @@ pub(super) fn fetch(
         }
         let bytes = chunk.get(..read).unwrap_or_default();
         hasher.update(bytes);
-        into.write_all(bytes).map_err(|error| failed(format!("it cannot be written: {error}")))?;
+        let unwritten = |error| SourceError::Io { action: "write", path: path.to_owned(), error };
+        into.write_all(bytes).map_err(unwritten)?;
     }
     Ok(Answer::New(validators, Digest::of(hasher)))
 }

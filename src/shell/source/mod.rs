@@ -20,7 +20,6 @@ mod error;
 mod eviction;
 mod http;
 mod install;
-mod name;
 mod record;
 mod redirect;
 mod rsync;
@@ -43,8 +42,8 @@ use crate::shell::tools::archive::Limits;
 use crate::shell::tools::scratch::{Scratch, remove_abandoned};
 use crate::types::{AllowedSources, Source, SourceScheme, ToolName};
 
+pub use crate::types::{InvalidProgramName, ProgramName};
 pub use error::SourceError;
-pub use name::{InvalidProgramName, ProgramName};
 pub use stop::Stop;
 
 use http::Answer;
@@ -320,7 +319,7 @@ impl Programs {
                 let mut file = File::create_new(&path).map_err(failed)?;
                 let checking = means.allowed.map(|allowed| http::agent(&self.timeouts, Some(allowed)));
                 let agent = checking.as_ref().unwrap_or(&self.agent);
-                http::fetch(agent, source, known, &mut file, bytes_max, means)
+                http::fetch(agent, source, known, (&mut file, &path), bytes_max, means)
             }
             SourceScheme::Rsync => {
                 rsync::fetch(source.rsync_path(), &path, bytes_max, &self.timeouts, means)?;

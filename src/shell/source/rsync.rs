@@ -7,6 +7,7 @@ use std::os::fd::AsFd as _;
 use std::path::Path;
 use std::time::Duration;
 
+use rustix::io::Errno;
 use rustix::process::{PidfdFlags, kill_process_group, pidfd_open};
 
 use super::{Means, SourceError, Timeouts};
@@ -17,6 +18,9 @@ use crate::types::ExitCode;
 
 /// How rsync reaches another host unless RSYNC_RSH says otherwise: it asks for no password.
 const REMOTE_SHELL: &str = "ssh -o BatchMode=yes -o ConnectTimeout=10";
+
+/// rsync could not write a file, or read one.
+const FILE_IO: ExitCode = ExitCode(11);
 
 /// Bytes of what rsync complains about that a message shows.
 const COMPLAINT_BYTES_MAX: u64 = 600;
@@ -54,7 +58,16 @@ pub(super) fn fetch(
     });
     let exit = wait(child.map_err(|error| failed(error.to_string()))?, place, timeouts.fetch, means)?;
     if exit != ExitCode::SUCCESS {
-        return Err(failed(complaint(&complaints, exit)));
+        let said = complaint(&complaints, exit);
+        // rsync writes the number of an error behind its text, which is in the language of the user. A full disk may not take that
+        // either.
+        let is_told = |errno: &Errno| said.contains(&format!("({})", errno.raw_os_error()));
+        let is_silent = std::fs::metadata(&complaints).is_ok_and(|said| said.len() == 0);
+        let cause = [Errno::NOSPC, Errno::DQUOT].into_iter().find(is_told).or(is_silent.then_some(Errno::NOSPC));
+        return Err(match cause.filter(|_| exit == FILE_IO) {
+            Some(errno) => SourceError::Io { action: "write", path: into.to_owned(), error: errno.into() },
+            None => failed(said),
+        });
     }
     // rsync passes over folders, devices and what is too long, and calls that a success.
     if !into.is_file() {

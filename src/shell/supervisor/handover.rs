@@ -3,10 +3,14 @@
 //!
 //! 1. `llts restart`, run by the new version, writes the request and signals the supervisor.
 //! 2. The supervisor asks the program of the request whether it can read the configuration, the store and the [`Handover`]
-//!    ([`is_ready`]). If not, everything stays as it is. Later there is no way back: an error that is not one of the version would
-//!    stop the present program as well, and its file may have been replaced.
-//! 3. It writes a [`Handover`] into memory, leaves the descriptors in it open, and becomes the new program.
-//! 4. That adopts the children, and replaces them ([`Plan::handle_renew`](crate::engine::supervisor::Plan::handle_renew)).
+//!    ([`is_ready`]). If not, everything stays as it is.
+//! 3. The controller becomes the new program, for a trial ([`Plan::handle_try`](crate::engine::supervisor::Plan::handle_try)). If it
+//!    ends, the supervisor, which is the old program still, starts the old one again, and the agents notice as little as of any
+//!    restart of the controller. The file of the old program may have been replaced meanwhile; then it is a copy of the one that
+//!    runs.
+//! 4. The supervisor writes a [`Handover`] into memory, leaves the descriptors in it open, and becomes the new program, which adopts
+//!    the children, and replaces the agents.
+//! 5. A [`standby`](super::standby) of the old program starts the whole service again if the new one does not live.
 
 use std::io;
 use std::os::fd::{AsRawFd as _, BorrowedFd, OwnedFd};
@@ -44,6 +48,9 @@ pub(super) struct Handover {
     pub(super) socket_is_open: bool,
     /// Children that are not a part of the service.
     pub(super) strangers: Vec<i32>,
+    /// Whether the controller is of the new program already.
+    #[serde(default)]
+    pub(super) is_proven: bool,
     children: Vec<Heir>,
 }
 
@@ -100,6 +107,7 @@ impl Handover {
             endpoints: None,
             socket_is_open: false,
             strangers: Vec::new(),
+            is_proven: false,
             children: children.iter().map(heir).collect(),
         }
     }

@@ -10,6 +10,7 @@
 //! | [`child`] | one process: its start, its output lines, its end |
 //! | [`service`] | `service.json`: the running service, for `down` and for clients |
 //! | [`handover`] | the exec of another version of the program, which continues with the same processes |
+//! | [`standby`] | goes back to the program before a restart, if the new supervisor does not live |
 //! | [`renew`] | asks a running service for that, and follows it |
 //! | [`launch`] | starts a supervisor and reads its report |
 //! | [`stop()`] | ends the service of a STATE_DIR |
@@ -21,6 +22,7 @@ mod handover;
 mod launch;
 mod renew;
 mod service;
+mod standby;
 mod stop;
 mod turn;
 
@@ -32,6 +34,7 @@ pub use handover::{READINESS, Unready, check_readiness};
 pub use launch::{Launch, LaunchError, Launched};
 pub use renew::{RenewError, renew};
 pub use service::{Renewal, Report, Service};
+pub use standby::is_needed;
 pub use stop::{StopError, Stopped, stop};
 pub use turn::{Options, SupervisorError, host_name, log_file, supervise};
 

@@ -3,6 +3,7 @@
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open, pidfd_send_signal};
@@ -10,6 +11,7 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open, pidfd_send_signal};
 use super::holder;
 use super::service::{FILE, Service};
 use crate::config::Config;
+use crate::shell::clock;
 use crate::shell::folder_watch::Watch;
 use crate::shell::lock::StateLock;
 use crate::shell::readable;
@@ -18,6 +20,9 @@ use crate::shell::takeover::{self, Successor};
 
 /// The lock of a process that restarts a service.
 const RENEW_LOCK: &str = "service-restart";
+
+/// How long the start of a service with the earlier program is awaited.
+const RETURN_MAX: Duration = Duration::from_secs(20);
 
 /// Why a service was not restarted.
 #[derive(Debug, thiserror::Error)]
@@ -47,13 +52,26 @@ pub enum RenewError {
     /// The supervisor has ended meanwhile.
     #[error("the service has ended meanwhile; its log may tell why: {}", .0.display())]
     Ended(PathBuf),
+    /// The program has not lived as the supervisor, and the earlier one has started the service again.
+    #[error(
+        "the supervisor of the new program has ended, and the service was started again with the earlier one (process {pid}): waiting tasks were kept, running ones start again; the log may tell why: {}", .log.display()
+    )]
+    Returned {
+        /// Process id of the present supervisor.
+        pid: u32,
+        /// The log of the service.
+        log: PathBuf,
+    },
+    /// A signal ended the wait before the controller was new.
+    #[error("left before the restart was done; it goes on, and `llts agents` shows the version of each process")]
+    Left,
     /// Another request came later.
     #[error("another restart was requested meanwhile")]
     Overtaken,
 }
 
 /// Restarts the service with the program at `program`. Returns when the controller is a new process, or with `wait` when all
-/// agents are, too; a signal ends the wait earlier, but not the restart. The service that is returned says how far it is.
+/// agents are, too; a signal ends the wait for them earlier, but not the restart. The service that is returned says how far it is.
 ///
 /// # Errors
 /// [`RenewError`]
@@ -70,7 +88,8 @@ pub fn renew(
     let refused = |source: io::Error| RenewError::Refused { pid, source };
     let raw = i32::try_from(pid).ok().and_then(Pid::from_raw).ok_or(RenewError::Unseen)?;
     let pidfd = pidfd_open(raw, PidfdFlags::empty()).map_err(|error| refused(error.into()))?;
-    let ended = || RenewError::Ended(super::log_file(config));
+    let log = || super::log_file(config);
+    let ended = || RenewError::Ended(log());
     if holder(state_dir) != Some(found) {
         return Err(ended());
     }
@@ -89,12 +108,41 @@ pub fn renew(
         Err(Errno::SRCH) => return Err(ended()),
         Err(error) => return Err(refused(error.into())),
     }
-    let service = follow(state_dir, &id, &pidfd, &mut watch, false, signals)?.ok_or_else(ended)?;
+    let mut followed = follow(state_dir, &id, &pidfd, &mut watch, false, signals)?;
     drop(lock);
-    if !wait {
-        return Ok(service);
+    if wait && followed.is_some() {
+        followed = follow(state_dir, &id, &pidfd, &mut watch, true, signals)?;
     }
-    follow(state_dir, &id, &pidfd, &mut watch, true, signals)?.ok_or_else(ended)
+    match followed {
+        Some(service) => Ok(service),
+        None => Err(match returned(state_dir, pid, &mut watch, signals)? {
+            Some(pid) => RenewError::Returned { pid, log: log() },
+            None => ended(),
+        }),
+    }
+}
+
+/// Waits until the service runs again after the end of the supervisor with this number; returns the number of the next one, if
+/// the service was not stopped.
+fn returned(
+    state_dir: &Path,
+    before: u32,
+    watch: &mut Watch,
+    signals: &mut Signals,
+) -> Result<Option<u32>, RenewError> {
+    let until = clock::now().mono + RETURN_MAX;
+    loop {
+        let Some(service) = Service::read(state_dir) else { return Ok(None) };
+        let left = until.since(clock::now().mono);
+        if service.pid != before || left.is_zero() {
+            return Ok(Some(service.pid).filter(|pid| *pid != before));
+        }
+        readable::wait([watch.as_fd(), signals.as_fd()], Some(left));
+        while watch.read().is_some() {}
+        if !signals.read().is_empty() {
+            return Err(RenewError::Left);
+        }
+    }
 }
 
 /// Waits for the end of a renewal; `None` if the supervisor has ended.
@@ -129,7 +177,8 @@ fn follow(
             return Ok(None);
         }
         if signalled && !signals.read().is_empty() {
-            return Ok(Service::read(state_dir));
+            // The controller is new when all that is awaited are agents.
+            return if wait { Ok(Service::read(state_dir)) } else { Err(RenewError::Left) };
         }
     }
 }

@@ -10,7 +10,7 @@ use std::os::fd::AsFd;
 use std::path::PathBuf;
 
 use nix::sys::signal::Signal;
-use rustix::process::Pid;
+use rustix::process::{Pid, WaitOptions, waitpid};
 
 use super::child::{ChildProcess, Lines};
 use super::ephemeral_dir::{EphemeralDir, KeeperLock};
@@ -32,6 +32,7 @@ use crate::shell::trust::{self, Part, Untrusted};
 
 use start::Starter;
 pub use start::{host_name, log_file};
+use succession::Succession;
 
 /// The parameters of a supervisor.
 #[derive(Clone, Debug)]
@@ -46,6 +47,8 @@ pub struct Options {
     pub detached: bool,
     /// If set, the descriptor of the [`Handover`] of the program before this one in this process.
     pub handover: Option<i32>,
+    /// Whether it goes back to the program before a restart, because the supervisor of the new one has ended.
+    pub is_standby: bool,
     /// If set, it ends when its standard input does, and removes this folder.
     pub ephemeral_dir: Option<PathBuf>,
 }
@@ -96,7 +99,7 @@ pub fn supervise(config: &Config, options: &Options, report: impl FnMut(&Report)
     let adopted = match &handover {
         Some(handover) => handover.adopt()?,
         None => {
-            start::end_remains(config, "an earlier service was killed");
+            start::end_earlier(config, options.is_standby);
             Vec::new()
         }
     };
@@ -121,6 +124,7 @@ pub fn supervise(config: &Config, options: &Options, report: impl FnMut(&Report)
                 None => Plan::new(now, agents, times),
             };
             // Children survive an exec; those of the program before us are not ours to end.
+            starter.forget_copy();
             (plan, stragglers(&[]).into_iter().map(|process| process.pid).collect())
         }
     };
@@ -132,15 +136,15 @@ pub fn supervise(config: &Config, options: &Options, report: impl FnMut(&Report)
         strangers,
         children: BTreeMap::new(),
         is_ephemeral: options.ephemeral_dir.is_some(),
-        is_succession_wanted: false,
-        request: handover.map(|handover| handover.request),
+        succession: None,
+        request: handover.as_ref().map(|handover| handover.request.clone()),
         signals,
         lifeline,
         warnings,
         agents,
         report,
     };
-    supervisor.adopt(adopted)?;
+    supervisor.adopt(adopted, handover.is_some_and(|handover| handover.is_proven))?;
     let result = supervisor.run();
     if !start::end_remains(config, "this service has left processes") {
         // The process that ends them finds them by the records in the folder.
@@ -158,8 +162,8 @@ struct Supervisor<'a, F> {
     children: BTreeMap<Role, ChildProcess>,
     /// Whether it ends with its starter.
     is_ephemeral: bool,
-    /// Whether another program was requested for this process.
-    is_succession_wanted: bool,
+    /// The request for another program for this process.
+    succession: Option<Succession>,
     /// The request that made this program succeed another one in this process.
     request: Option<String>,
     signals: Signals,
@@ -179,12 +183,15 @@ impl<F: FnMut(&Report)> Supervisor<'_, F> {
                 }
                 self.carry_out(&effect);
             }
+            // The effects of a step are carried out before the wait.
+            if self.hand_over() {
+                continue;
+            }
             self.wait();
             self.hear_signals();
             self.hear_lifeline();
             self.hear_children();
             self.plan.handle_timeout(clock::now().mono);
-            self.hand_over();
         }
     }
 
@@ -226,6 +233,8 @@ impl<F: FnMut(&Report)> Supervisor<'_, F> {
             }
             Effect::Retire(role) => self.retire(role),
             Effect::NoteRenewal => self.note_renewal(),
+            Effect::Reject(ref why) => self.reject(why),
+            Effect::Proven => self.prove(),
             Effect::Announce => self.announce(),
             Effect::Quit(_) => unreachable!("the caller takes it"),
         }
@@ -263,9 +272,13 @@ impl<F: FnMut(&Report)> Supervisor<'_, F> {
 
     fn hear_signals(&mut self) {
         let signals = self.signals.read();
+        if signals.contains(&Signal::SIGCHLD) {
+            self.strangers.retain(|pid| !matches!(waitpid(Some(*pid), WaitOptions::NOHANG), Ok(Some(_))));
+        }
         for signal in signals.iter().filter(|signal| **signal != Signal::SIGCHLD) {
             if *signal == RETIRE {
-                self.is_succession_wanted = true;
+                // A trial ends first; a request that comes meanwhile waits in its file.
+                self.succession.get_or_insert(Succession::Wanted);
                 continue;
             }
             log::info!("{signal}: stopping");

@@ -15,6 +15,8 @@ pub enum RedisError {
         address: String,
         /// What the connection said.
         message: String,
+        /// Whether there was a connection: one that was never made may have the wrong address.
+        was_reached: bool,
     },
     /// It does not let us in.
     #[error("Redis at {address} refuses us: {message}; check username, password and db of [redis]")]
@@ -69,6 +71,14 @@ pub enum RedisError {
 }
 
 impl RedisError {
+    /// Whether an attempt to connect is worth another one at once: there is a Redis, but no answer yet.
+    pub(super) fn is_passing_at_start(&self) -> bool {
+        match self {
+            Self::Away { was_reached, .. } => *was_reached,
+            _ => self.is_away(),
+        }
+    }
+
     /// Whether it may go away by itself: the connection, a Redis that is still loading or has no memory left. The others need
     /// a person.
     #[must_use]

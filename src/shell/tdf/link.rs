@@ -10,6 +10,7 @@ use redis::{
 };
 
 use super::error::RedisError;
+use super::outage::patiently;
 use super::scripts::Code;
 use crate::config::RedisSection;
 
@@ -122,8 +123,9 @@ pub(super) struct Link {
 }
 
 impl Link {
+    /// A connection that breaks before it is of use is made again; one that is refused is not.
     pub(super) fn connect(address: Address, prefix: String) -> Result<Self, RedisError> {
-        let connection = address.connect()?;
+        let connection = patiently(RedisError::is_passing_at_start, || address.connect())?;
         Ok(Self { connection: Some(connection), ..Self::new(address, prefix) })
     }
 
@@ -226,7 +228,8 @@ pub(super) fn failure(address: &str, script: &'static str, error: &redis::RedisE
     } else if is_denied {
         RedisError::Denied { address, message }
     } else if error.is_io_error() || error.is_timeout() || error.is_connection_dropped() {
-        RedisError::Away { address, message }
+        let was_reached = error.is_connection_dropped() && !error.is_connection_refusal();
+        RedisError::Away { address, message, was_reached }
     } else {
         RedisError::Failed { address, script, message }
     }

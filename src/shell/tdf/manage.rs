@@ -145,29 +145,12 @@ impl Manager {
         ids.first().copied().ok_or_else(|| self.namespace.link.reply(scripts::OPEN.name).into())
     }
 
-    /// Opens tasks; their ids are in the same order. If Redis goes away in between, some are open.
+    /// Opens tasks; their ids are in the same order. A Redis that goes away is asked again for a bounded time.
     ///
     /// # Errors
     /// When a value is none that a task can have, before anything is opened, or Redis does not answer as it should.
     pub fn open_all(&mut self, orders: &[Order]) -> Result<Vec<TaskId>, OpenError> {
-        let nonce = rand::random();
-        let mut attempts = 0;
-        loop {
-            match self.namespace.open(orders, &self.config.task_defaults, nonce, rand::random) {
-                // With the same token nothing is opened twice.
-                Err(OpenError::Redis(error)) if error.is_away() && attempts < OPEN_ATTEMPTS => {
-                    attempts += 1;
-                    let pause = self.outage.fail(&error);
-                    readable::wait([], Some(pause));
-                }
-                result => {
-                    if result.is_ok() {
-                        self.outage.end();
-                    }
-                    return result;
-                }
-            }
-        }
+        self.namespace.open(orders, &self.config.task_defaults, rand::random(), rand::random)
     }
 
     /// The namespace, to look at tasks and counts.
@@ -210,7 +193,7 @@ impl Manager {
             // Entries that are passed over stay in front of the rest.
             let mut first = 0;
             loop {
-                let Taken { tasks, passed, looked } = self.take(set, &Place::From(first))?;
+                let Taken { tasks, passed, looked, .. } = self.take(set, &Place::From(first))?;
                 first += passed + self.handle(callbacks, set, tasks)?;
                 // Nothing more was found; a set with many that wait for another attempt is gone through in several steps.
                 if looked == 0 || self.stopping {
@@ -291,6 +274,13 @@ impl Manager {
             };
             match result {
                 Ok(()) => self.archive(&task, set)?,
+                Err(error) if callbacks.is_stopping() => {
+                    let id = task.id();
+                    log::info!(
+                        "the callback for task {id} was ended with the manager: {error}; the next manager calls it again"
+                    );
+                    break;
+                }
                 Err(error) => {
                     let failures = failures.saturating_add(1);
                     let pause = backoff::pause(failures, self.config.round_duration);
@@ -314,7 +304,12 @@ impl Manager {
 
     fn take(&mut self, set: State, place: &Place<'_>) -> Result<Taken, RedisError> {
         let call = taken::call(&self.identity, LEASE, set, place);
-        self.namespace.ask(call, |value| Taken::read(value, set))
+        let taken = self.namespace.ask(call, |value| Taken::read(value, set))?;
+        for id in &taken.poisoned {
+            let (name, shown) = (self.namespace.name(), id.escape_ascii());
+            log::warn!("passing over \"{shown}\" in {name}:{}: the task has no hash", words::state(set));
+        }
+        Ok(taken)
     }
 
     fn archive(&mut self, task: &Task, set: State) -> Result<(), RedisError> {
@@ -343,9 +338,6 @@ impl Manager {
 fn done(value: &Value) -> Option<()> {
     matches!(value, Value::Int(_)).then_some(())
 }
-
-/// How often a Redis that is away is asked to open the same tasks: for about ten seconds.
-const OPEN_ATTEMPTS: u32 = 10;
 
 /// Rounds that follow each other without a pause would keep Redis busy with nothing.
 const ROUND_DURATION_MIN: Duration = Duration::from_millis(10);

@@ -30,3 +30,8 @@ pub use opener::{OpenError, Order};
 pub use server::{Server, ServerError};
 pub use session::{Holder, WorkerKind};
 pub use wake::{Channel, Message, Wake, WakeError};
+
+/// The names and the texts of all scripts: an EVALSHA of a log or of MONITOR shows no more than the digest of a text.
+pub fn scripts() -> impl Iterator<Item = (&'static str, &'static str)> {
+    scripts::ALL.iter().map(|code| (code.name, code.text))
+}

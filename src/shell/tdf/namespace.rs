@@ -11,6 +11,7 @@ use redis::Value;
 
 use super::error::RedisError;
 use super::link::{Address, Call, Link};
+use super::outage::patiently;
 use super::session::{Holder, Session, WorkerKind};
 use super::{reply, scripts};
 use crate::config::RedisSection;
@@ -114,7 +115,7 @@ pub struct Namespace {
 }
 
 impl Namespace {
-    /// Connects. A Redis that is away ends this attempt within seconds.
+    /// Connects. A Redis that cannot be reached ends this attempt within seconds; a connection that breaks is made again.
     ///
     /// # Errors
     /// When Redis is away or refuses us, or a certificate cannot be read.
@@ -245,14 +246,14 @@ impl Namespace {
     }
 
     /// Gives a run back whose program was not started: the task waits again in the same round, and nothing is counted. A run that
-    /// is not the worker's any more is passed over.
+    /// is not the worker's any more is passed over: `false`.
     ///
     /// # Errors
     /// When Redis does not answer as it should.
-    pub fn give_back(&mut self, fence: &Fence) -> Result<(), RedisError> {
+    pub fn give_back(&mut self, fence: &Fence) -> Result<bool, RedisError> {
         let hops = hop::encode(&moves::given_back(fence.round, fence.worker.as_str()));
         self.ask(fenced(scripts::GIVE_BACK, fence).arg(hops.to_string()), |value| {
-            matches!(value, Value::Int(_)).then_some(())
+            matches!(value, Value::Int(_)).then_some(value == Value::Int(1))
         })
     }
 
@@ -287,6 +288,16 @@ impl Namespace {
         let name = call.name();
         let value = self.link.call(call)?;
         read(value).ok_or_else(|| self.link.reply(name))
+    }
+
+    /// The same for a caller that ends with the answer: a Redis that is away is asked again, for a bounded time.
+    pub(super) fn ask_patiently<T>(
+        &mut self,
+        call: &Call,
+        read: impl FnOnce(Value) -> Option<T>,
+    ) -> Result<T, RedisError> {
+        let value = patiently(RedisError::is_away, || self.link.call(call.clone()))?;
+        read(value).ok_or_else(|| self.link.reply(call.name()))
     }
 }
 

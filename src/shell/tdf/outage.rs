@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use super::super::clock;
+use super::super::readable;
 use super::error::RedisError;
+use crate::engine::tdf::backoff;
 use crate::types::Mono;
 
 /// The first pause before another attempt, and the longest one.
@@ -33,11 +35,39 @@ impl Outage {
         PAUSES.0.saturating_mul(1 << attempts.min(10)).min(PAUSES.1)
     }
 
+    /// How long it is away.
+    fn lasted(&self) -> Duration {
+        self.since.map_or(Duration::ZERO, |(since, _)| clock::now().mono.since(since))
+    }
+
     /// An attempt has succeeded.
     pub(super) fn end(&mut self) {
         if let Some((since, _)) = self.since.take() {
             log::info!("Redis is back after {:.1} s", clock::now().mono.since(since).as_secs_f64());
             self.said.clear();
+        }
+    }
+}
+
+/// Makes a call that is safe to repeat again while its error `is_passing`, for [`backoff::PATIENCE`]: a caller that is to end with the
+/// answer cannot wait for ever.
+pub(super) fn patiently<T>(
+    is_passing: impl Fn(&RedisError) -> bool,
+    mut call: impl FnMut() -> Result<T, RedisError>,
+) -> Result<T, RedisError> {
+    let mut outage = Outage::default();
+    loop {
+        match call() {
+            Err(error) if is_passing(&error) && outage.lasted() < backoff::PATIENCE => {
+                let pause = outage.fail(&error);
+                readable::wait([], Some(pause));
+            }
+            answer => {
+                if answer.is_ok() {
+                    outage.end();
+                }
+                return answer;
+            }
         }
     }
 }

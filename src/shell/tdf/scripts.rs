@@ -47,38 +47,39 @@ pub(super) const WORKERS: Code = script!("workers", "keys");
 pub(super) const SHOW: Code = script!("show");
 pub(super) const LIST: Code = script!("list");
 
+/// Every script.
+pub(super) const ALL: [Code; 26] = [
+    REGISTER,
+    CLAIM,
+    REPORT,
+    LEAVE,
+    RENEW,
+    GIVE_BACK,
+    OWN_CLAIMED,
+    OWN_RUNNING,
+    FACTS,
+    OPEN_FACTS,
+    APPLY,
+    STRAYS,
+    TIDY,
+    LEAD,
+    RESIGN,
+    PAGE,
+    OPEN,
+    TAKE,
+    ARCHIVE,
+    PUT_OFF,
+    LET_GO,
+    HOLD,
+    STATS,
+    WORKERS,
+    SHOW,
+    LIST,
+];
+
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    const ALL: [Code; 26] = [
-        REGISTER,
-        CLAIM,
-        REPORT,
-        LEAVE,
-        RENEW,
-        GIVE_BACK,
-        OWN_CLAIMED,
-        OWN_RUNNING,
-        FACTS,
-        OPEN_FACTS,
-        APPLY,
-        STRAYS,
-        TIDY,
-        LEAD,
-        RESIGN,
-        PAGE,
-        OPEN,
-        TAKE,
-        ARCHIVE,
-        PUT_OFF,
-        LET_GO,
-        HOLD,
-        STATS,
-        WORKERS,
-        SHOW,
-        LIST,
-    ];
 
     /// The name of a key that a script does not declare is an error of Lua on the one path that needs it, perhaps a rare one.
     #[test]

@@ -138,16 +138,21 @@ impl Server {
         while rounds.is_none_or(|rounds| done < rounds) {
             match self.turn() {
                 Ok(had_round) => {
-                    self.outage.end();
+                    // A lease says nothing of an error that the rounds meet.
+                    if had_round || !self.leads {
+                        self.outage.end();
+                    }
                     done += u64::from(had_round);
                 }
                 Err(error) => {
                     let pause = self.outage.fail(&error);
                     self.next_lead = clock::now().mono + pause;
                     self.next_round = self.next_round.max(self.next_lead);
-                    // The heard reports are looked at when Redis is back.
-                    self.leads = false;
-                    self.rounds.handle_silence();
+                    if error.is_away() {
+                        // The heard reports are looked at when Redis is back.
+                        self.leads = false;
+                        self.rounds.handle_silence();
+                    }
                 }
             }
             let next = if self.leads { self.next_lead.min(self.next_round) } else { self.next_lead };

@@ -70,7 +70,7 @@ impl Namespace {
     /// When Redis does not answer as it should.
     pub fn stats(&mut self) -> Result<Stats, RedisError> {
         let call = State::ALL.into_iter().fold(Call::new(scripts::STATS), |call, state| call.arg(words::state(state)));
-        self.ask(call, |value| {
+        self.ask_patiently(&call, |value| {
             let [counts, opened, workers, poisoned, server] = reply::list(value)?.try_into().ok()?;
             let counts = reply::list(counts)?.into_iter().map(reply::parsed).collect::<Option<Vec<_>>>()?;
             Some(Stats {
@@ -88,7 +88,7 @@ impl Namespace {
     /// # Errors
     /// When Redis does not answer as it should.
     pub fn workers(&mut self) -> Result<Vec<WorkerView>, RedisError> {
-        let mut workers: Vec<WorkerView> = self.ask(Call::new(scripts::WORKERS), |value| {
+        let mut workers: Vec<WorkerView> = self.ask_patiently(&Call::new(scripts::WORKERS), |value| {
             let [now, rows] = reply::list(value)?.try_into().ok()?;
             let now = float(&reply::text(now)?)?;
             reply::list(rows)?.into_iter().map(|row| worker(row, now)).collect()
@@ -103,7 +103,7 @@ impl Namespace {
     /// When Redis does not answer as it should.
     pub fn task(&mut self, id: TaskId) -> Result<Option<Task>, RedisError> {
         let call = Call::new(scripts::SHOW).arg(id.to_string());
-        self.ask(call, |value| {
+        self.ask_patiently(&call, |value| {
             let [set, fields] = reply::list(value)?.try_into().ok()?;
             let fields = pairs(fields)?;
             let set = reply::text(set).and_then(|set| words::parse_state(&set));
@@ -120,7 +120,7 @@ impl Namespace {
         loop {
             let call = Call::new(scripts::LIST).arg(words::state(set));
             let call = call.arg(first.to_string()).arg((first + CHUNK - 1).to_string());
-            let (length, lines) = self.ask(call, |value| {
+            let (length, lines) = self.ask_patiently(&call, |value| {
                 let rows = reply::list(value)?;
                 Some((rows.len(), rows.into_iter().filter_map(|row| line(row, set)).collect::<Vec<_>>()))
             })?;

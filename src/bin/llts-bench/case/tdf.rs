@@ -84,8 +84,7 @@ fn claims(bench: &mut Bench<'_>) -> Result<Measured, BenchError> {
         rival.push(rate(few, plain(&mut redis, few)?));
     }
     let row = Measured::new("claims and reports without a program, one client", Unit::PerSecond, &rates);
-    let row = row.against("the plain commands of an original", &rival);
-    Ok(row.goal(format!("at least {CLAIMS_MIN}/s"), |row| row.spread.median >= CLAIMS_MIN))
+    Ok(row.against("the plain commands of an original", &rival))
 }
 
 /// The same in batches, as a controller with as many free agents makes them.

@@ -4,6 +4,9 @@ use super::{Answer, Controller, Filter, Goal, Refusal, Reply, Slot, Ticket};
 use crate::engine::controller::agent::Agent;
 use crate::types::{AgentId, BlockedAgent, Holdup, Now, Phase, Requirements, TaskId, ToolName};
 
+/// Drained agents that a sentence names.
+const DRAINED_SHOWN_MAX: usize = 10;
+
 impl Controller {
     /// Searches the newest task with an id or a given id.
     pub(super) fn search_to_explain(&mut self, now: Now, ticket: Ticket, filter: Filter) -> Answer {
@@ -43,7 +46,9 @@ impl Controller {
             Some(found @ (Holdup::NoSuchAgent | Holdup::NoLease | Holdup::ToolElsewhere))
                 if record.full_rounds().next().is_some() && agents_with(&record.policy.needs, Some(&record.tool)) =>
             {
-                *found = Holdup::DiskFull;
+                let needs = record.needs();
+                let others = self.agents.all_drained_or_with(&needs, |set| sets.has(set, &record.tool));
+                *found = Holdup::DiskFull(others.map(|(id, _)| id.clone()).take(DRAINED_SHOWN_MAX).collect());
             }
             Some(Holdup::Agents { is_one_idle, blocked, .. }) => {
                 let needs = record.needs();
@@ -53,7 +58,11 @@ impl Controller {
             }
             Some(_) | None => {}
         }
-        Ok(Reply::Explained { record: Box::new(record.clone()), holdup })
+        // A task without a run, and one whose agent has gone, have none.
+        let agent = record.last_run().and_then(|run| self.agents.get(&run.agent));
+        let own = agent.and_then(|agent| agent.own_versions.as_ref()?.get(&record.tool).copied());
+        let own = own.filter(|own| record.pin.is_some_and(|pin| pin != *own));
+        Ok(Reply::Explained { record: Box::new(record.clone()), holdup, own })
     }
 
     /// What keeps an agent busy after the end of its run, as far as it has reported that.

@@ -13,7 +13,7 @@ use crate::engine::graph::Graph;
 use crate::protocol::graph::AcceptedGraph;
 use crate::protocol::page::PageOf;
 use crate::protocol::requests::graph::{GraphSubmit, unknown_fields};
-use crate::types::{GraphEvent, GraphId, Mono, Now, Requirements, StepIndex, TaskRecord, Wall};
+use crate::types::{GraphEvent, GraphId, Mono, Now, Requirements, StepIndex, TaskRecord, ToolName, Wall};
 
 impl Controller {
     /// Handles the submit of a graph whose steps have been connected.
@@ -86,7 +86,11 @@ impl Controller {
     fn accept_graph(&mut self, now: Now, submit: GraphSubmit, plan: Arc<Graph>) -> Reply {
         let warning = unknown_fields(&submit.unknown);
         let id = self.new_graph_id(now.wall);
-        let mut graph = OwnedGraph::new(id, now.wall, submit.graph, plan);
+        let mut accepted = submit.graph;
+        let held = |tool: &ToolName| Some((tool.clone(), self.tasks.catalog().present(tool)?.digest));
+        accepted.pins = accepted.steps.iter().flatten().filter_map(|terms| held(&terms.tool)).collect();
+        self.tasks.pin_all(now, &accepted.pins);
+        let mut graph = OwnedGraph::new(id, now.wall, accepted, plan);
         let record = graph.record();
         self.tasks.effects.push_back(Effect::Record(record));
         self.graphs.insert(graph);

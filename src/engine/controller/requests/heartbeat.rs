@@ -12,7 +12,7 @@ const HANDOUT_SHARE: u32 = 10;
 impl Controller {
     pub(super) fn heartbeat(&mut self, now: Now, id: &AgentId, heartbeat: Heartbeat) -> Reply {
         self.agents.set_ip(id, heartbeat.ip);
-        self.agents.set_version(id, heartbeat.version);
+        self.agents.set_version(id, heartbeat.version, heartbeat.own_versions);
         self.agents
             .set_offer(id, Offer { tags: heartbeat.tags, leases: heartbeat.beat.is_some(), files: heartbeat.files });
         if let Some(agent) = self.agents.get_mut(id) {

@@ -17,7 +17,7 @@ pub(super) fn version(n: u8) -> ToolDigest {
 }
 
 impl World {
-    fn held(&self, name: &str, n: u8) -> HeldTool {
+    pub(super) fn held(&self, name: &str, n: u8) -> HeldTool {
         HeldTool {
             name: tool(name),
             digest: version(n),
@@ -34,7 +34,7 @@ impl World {
     }
 
     /// A version was pushed under a name.
-    fn is_pushed(&mut self, held: HeldTool) {
+    pub(super) fn is_pushed(&mut self, held: HeldTool) {
         self.archives.insert(held.digest, held.size);
         self.pushed.retain(|other| other.name != held.name);
         self.pushed.push(held.clone());
@@ -54,7 +54,7 @@ impl World {
     }
 
     /// An agent that fetches tools, and has these itself.
-    fn fetcher(&mut self, agent: &str, tools: &str) {
+    pub(super) fn fetcher(&mut self, agent: &str, tools: &str) {
         let set = Some(ToolSet::parse(tools).unwrap().and_fetched());
         let told = Some(ToldTools { generation: Some(1), set, looked: None });
         let _ = self.say(agent, FromAgent::Heartbeat(Heartbeat { tools: told, ..Heartbeat::default() }));
@@ -64,7 +64,7 @@ impl World {
         self.submitted(&Fields::new().with(words::OPERATION, name))
     }
 
-    fn pin(&self, task: TaskId) -> Option<ToolDigest> {
+    pub(super) fn pin(&self, task: TaskId) -> Option<ToolDigest> {
         self.stored[&task].pin
     }
 

@@ -3,6 +3,7 @@
 
 use super::*;
 use crate::engine::controller::batch_delay;
+use crate::protocol::rounds::of_record;
 
 #[test]
 fn a_task_goes_through_all_phases_and_each_is_pushed_once() {
@@ -228,4 +229,18 @@ fn the_same_seed_replays_the_same_run() {
         format!("{:?} {:?}", world.pushes, tasks)
     };
     assert_eq!(run(), run());
+}
+
+/// The history tells it of rounds whose agents are long gone.
+#[test]
+fn a_run_has_the_address_of_another_machine() {
+    let mut world = World::new();
+    for (agent, ip, host) in [("a", "192.0.2.7", "192.0.2.7"), ("b", "127.0.0.1", ""), ("c", "nonsense", "")] {
+        let _ = world.say(agent, FromAgent::Heartbeat(Heartbeat { ip: Some(ip.into()), ..Heartbeat::default() }));
+        let task = world.submitted(&Fields::new().with(words::OPERATION, "t"));
+        assert_eq!(world.apply(agent), Some((task, Round(0))));
+        world.report(agent, task, Round(0), Phase::Finished);
+        let record = world.record(task).clone();
+        assert_eq!(of_record::newest(&record).unwrap().host, host);
+    }
 }

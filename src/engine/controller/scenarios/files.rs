@@ -35,8 +35,9 @@ impl World {
         let (given, round) = self.apply("a").unwrap();
         assert_eq!(given, task);
         self.is_put(n);
-        let file = KeptFile { name: FileName::new("b").unwrap(), digest: version(n), bytes: 1000 };
-        let files = Some(Box::new(KeptFiles { files: vec![file], note: String::new() }));
+        let file =
+            KeptFile { name: FileName::new("b").unwrap(), digest: version(n), bytes: 1000, is_executable: false };
+        let files = Some(Box::new(KeptFiles { files: vec![file], ..KeptFiles::default() }));
         self.ends("a", task, round, RunResult { files, ..result(0) });
     }
 

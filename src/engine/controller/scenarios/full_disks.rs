@@ -11,6 +11,11 @@ impl World {
         assert_eq!(self.ends(agent, task, Round(round), result), None);
     }
 
+    fn drain(&mut self, agent: &str, drain: bool) {
+        let fields = Fields::new().with(words::AGENT_ID, agent).with(words::DRAIN, drain);
+        assert_eq!(self.send(AGENT_DRAIN, &fields), Reply::Done);
+    }
+
     fn with_agents<const N: usize>(agents: [&str; N]) -> Self {
         let mut world = Self::new();
         for agent in agents {
@@ -97,4 +102,47 @@ fn a_killed_task_goes_nowhere_else() {
     world.kill(task);
     world.is_full("a", task, 0);
     assert_eq!(world.outcome(task), Outcome::Killed);
+}
+
+/// The only other agent is busy for days. A disk that is still full is asked less and less often.
+#[test]
+fn an_agent_is_tried_again_after_a_pause_that_doubles() {
+    let mut world = World::with_agents(["b"]);
+    let other = world.submitted(&Fields::new().with(words::OPERATION, "x"));
+    let (mut round, minute) = (0, Duration::from_mins(1));
+    world.park("a");
+    let task = world.submitted(&Fields::new().with(words::OPERATION, "x"));
+    for pause in [10, 20, 40] {
+        let run = [("b", Some((other, Round(0)))), ("a", Some((task, Round(round))))];
+        world.pass_with(minute, &run);
+        world.is_full("a", task, round);
+        round += 1;
+        assert_eq!(world.apply("a"), None);
+        let until = world.now.wall + minute * pause;
+        let why = world.why(task);
+        assert!(why.contains(&format!("does not go there again before {until}")), "{why}");
+        if pause == 20 {
+            world.restart();
+        }
+        let in_contact = [("b", Some((other, Round(0)))), ("a", None)];
+        world.pass_with(minute * (pause - 1), &in_contact);
+        assert_eq!(world.apply("a"), None, "after {pause} minutes");
+        world.pass_with(minute * 2, &in_contact);
+        assert_eq!(world.apply("a"), Some((task, Round(round))), "after {pause} minutes");
+    }
+    world.report("a", task, Round(round), Phase::Finished);
+    assert_eq!(world.outcome(task), Outcome::Succeeded);
+}
+
+#[test]
+fn a_task_waits_for_a_drained_agent_and_says_so() {
+    let mut world = World::with_agents(["a", "b"]);
+    world.drain("b", true);
+    let task = world.submitted(&Fields::new().with(words::OPERATION, "x"));
+    world.is_full("a", task, 0);
+    let why = world.why(task);
+    let drained = "the other agents that could run it are drained: b; `llts drain b --undo` gives them tasks again; it has been with a";
+    assert!(why.starts_with(drained), "{why}");
+    world.drain("b", false);
+    assert_eq!(world.record(task).assignment().map(|run| run.agent.as_str()), Some("b"));
 }

@@ -40,6 +40,14 @@ impl World {
         }
     }
 
+    /// The number of tasks that a client sees in this phase.
+    fn counts_of(&mut self, phase: Phase) -> usize {
+        match self.ask(Request::TaskStatistic) {
+            Reply::Statistic(TaskCounts(counts)) => counts[phase as usize],
+            other => panic!("{other:?}"),
+        }
+    }
+
     fn rounds(&mut self, tasks: &[TaskId]) -> Vec<(Phase, u32)> {
         tasks.iter().map(|task| self.record(*task)).map(|record| (record.shown_phase(), record.round.0)).collect()
     }
@@ -65,10 +73,12 @@ fn an_agent_gets_its_share_of_short_tasks_and_goes_on_without_asking() {
     assert_eq!((&mine[..], number > 0), (&tasks[..2], true));
     assert_eq!(world.rounds(&mine), [(Phase::Dispatched, 0), WAITS]);
     assert!(world.why(mine[1]).contains("agent a has it in a list"), "{}", world.why(mine[1]));
-    assert!(world.stored[&mine[1]].assignment().is_none(), "nothing is stored for it");
+    let of_a = |record: &TaskRecord| record.assignment().is_some_and(|run| run.agent.as_str() == "a");
+    assert!(of_a(&world.stored[&mine[1]]), "a restart waits for its agent");
+    assert_eq!((world.counts_of(Phase::Waiting), world.counts_of(Phase::Dispatched)), (11, 1));
     assert_eq!(world.done("a", mine[0], None), None);
     assert_eq!(world.rounds(&mine), [(Phase::Finished, 0), (Phase::Dispatched, 0)]);
-    assert!(world.stored[&mine[1]].assignment().is_some_and(|run| !run.is_ahead), "it has its turn, and is stored");
+    assert_eq!(world.counts_of(Phase::Dispatched), 1);
     assert_eq!(world.done("a", mine[1], None), None);
     assert_eq!(world.counts().free, 2);
     // An agent that does not say that it takes lists gets one task.
@@ -234,23 +244,54 @@ fn a_killed_task_of_a_list_ends_with_the_list_or_by_its_agent() {
     assert_eq!(world.rounds(&mine[3..4]), [WAITS]);
 }
 
-/// The store has a task ahead as one that waits, whatever else is stored of it.
+/// The agent goes on with its list while the controller starts again.
 #[test]
-fn a_restart_hands_out_what_had_not_started_in_the_next_round() {
+fn a_list_goes_on_over_a_restart() {
     let (mut world, _) = World::with_lists("a", 20);
-    let (mine, _) = world.gets("a");
-    world.kill(mine[2]);
-    world.do_to(TASK_HOLD, mine[3]);
+    let (mine, list) = world.gets("a");
+    world.done("a", mine[0], None);
+    world.kill(mine[3]);
     world.restart();
-    assert_eq!(world.rounds(&mine[..2]), [(Phase::Dispatched, 0), WAITS]);
-    assert_eq!(world.outcome(mine[2]), Outcome::Killed);
-    assert_eq!(world.rounds(&mine[3..4]), [NEXT]);
-    // Its agent has the second one by then, and the new controller believes it.
-    assert_eq!(world.beat("a", Some((mine[1], Round(0)))), None);
-    assert_eq!(world.done("a", mine[0], None), None);
-    assert_eq!(world.done("a", mine[1], None), None);
-    assert_eq!(world.outcome(mine[1]), Outcome::Succeeded);
-    // Another agent gets the rest in rounds that fence off the old list.
-    assert_eq!(world.apply("b"), Some((mine[4], Round(1))));
-    assert_eq!(world.done("a", mine[4], None), Some(Code::NotAllowed));
+    assert_eq!(world.rounds(&mine[1..3]), [(Phase::Dispatched, 0), WAITS]);
+    assert!(!mine.contains(&world.gets("b").0[0]), "they are with their agent");
+    assert_eq!(world.done("a", mine[0], None), None, "said again");
+    for task in [mine[1], mine[2]] {
+        assert_eq!(world.done("a", task, None), None);
+    }
+    let killed = RunResult::of(ExitCode::KILLED_PREPARING, String::new());
+    assert_eq!(world.ends("a", mine[3], Round(0), killed), None);
+    assert_eq!(world.outcome(mine[3]), Outcome::Killed);
+    // It has a new connection, and lets the others go.
+    let let_go = Some(LetGo { list, started: 5 });
+    assert_eq!(world.done("a", mine[4], let_go), None);
+    assert_eq!(world.rounds(&mine[4..]), [vec![(Phase::Finished, 0)], vec![WAITS; 3]].concat());
+}
+
+/// An agent that has forgotten its list, or is another process, may have started any of its tasks.
+#[test]
+fn the_list_of_an_agent_that_comes_back_without_it_gets_the_next_round() {
+    type Story = fn(&mut World);
+    let stories: [(&str, Story, u32); 3] = [
+        ("it asks for a task", |world| drop(world.say("a", FromAgent::Apply(None))), 0),
+        (
+            "it is another process",
+            |world| {
+                let replaces = Some(Session(1));
+                let _ = world.say_as("a", 2, FromAgent::Heartbeat(Heartbeat { replaces, ..Heartbeat::default() }));
+            },
+            1,
+        ),
+        ("it does not come back", |world| world.pass(INTERVAL * 3), 1),
+    ];
+    for (name, story, losses) in stories {
+        let (mut world, _) = World::with_lists("a", 20);
+        let (mine, _) = world.gets("a");
+        world.done("a", mine[0], None);
+        world.restart();
+        story(&mut world);
+        let rounds: Vec<_> = world.rounds(&mine[1..]).into_iter().map(|(_, round)| round).collect();
+        assert_eq!(rounds, [1; 7], "{name}");
+        let counts: Vec<_> = mine[1..].iter().map(|task| world.record(*task).counts.losses).collect();
+        assert_eq!(counts, [vec![losses], vec![0; 6]].concat(), "{name}");
+    }
 }

@@ -1,5 +1,7 @@
 //! The versions of tools that unfinished tasks have pinned, and the files that tasks name.
 
+use std::collections::BTreeMap;
+
 use super::{Catalog, Tasks};
 use crate::types::{Now, Phase, TaskId, TaskRecord, ToolDigest, ToolName};
 
@@ -27,6 +29,16 @@ impl Tasks {
         if self.catalog.unpin(tool, digest) {
             self.refresh_offer(now, tool);
         }
+    }
+
+    /// Pins the versions of a graph.
+    pub(in crate::engine::controller) fn pin_all(&mut self, now: Now, pins: &BTreeMap<ToolName, ToolDigest>) {
+        pins.iter().for_each(|(tool, digest)| self.pin(now, tool, *digest));
+    }
+
+    /// A graph with these pins has ended.
+    pub(in crate::engine::controller) fn unpin_all(&mut self, now: Now, pins: &BTreeMap<ToolName, ToolDigest>) {
+        pins.iter().for_each(|(tool, digest)| self.unpin(now, tool, *digest));
     }
 
     /// Pins the present version for a task that was accepted when the controller held none.

@@ -164,7 +164,7 @@ fn a_server_that_starts_finds_its_lists() {
 #[test]
 fn strangers_are_told_once_and_wrong_secrets_after_a_pause() {
     let config = Config::from_parts(None, [("LLTS_LISTS_SECRET".to_owned(), "open sesame".to_owned())]).unwrap();
-    let mut story = Story::with(Settings { secret: config.lists.secret, workers_max: 3, ..settings() });
+    let mut story = Story::with(Settings { secret: config.lists.server.secret, workers_max: 3, ..settings() });
     assert_eq!(story.joins(1, "w", &[]), None);
     story.says(Connection(1), FromWorker::Claim {});
     story.passes(SECOND);

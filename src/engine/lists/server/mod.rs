@@ -22,7 +22,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::config::Secret;
+pub use crate::config::ListServerSection as Settings;
 use crate::engine::journal::{Journal, LogLine};
 use crate::engine::lists::task::Task;
 use crate::engine::timers::Timers;
@@ -48,27 +48,6 @@ pub struct Connection(pub u64);
 
 /// The tasks of a list, in the order in which they run.
 pub type Tasks = BTreeMap<ListTaskId, Task>;
-
-/// The engine's part of the configuration, section `[lists]`.
-#[derive(Clone, Debug)]
-pub struct Settings {
-    /// Tasks of one list: `LIST_TASKS_MAX`.
-    pub list_tasks_max: usize,
-    /// Seconds that its tasks are expected to run: `LIST_SECONDS_MAX`.
-    pub list_seconds_max: u64,
-    /// Time that a task waits for others: `LIST_AGE_MAX`.
-    pub list_age_max: Duration,
-    /// Silence after which a worker is lost: `LOST_AFTER`.
-    pub lost_after: Duration,
-    /// Bytes of one output: `OUTPUT_BYTES_MAX`.
-    pub output_bytes_max: usize,
-    /// Secret of the workers: `SECRET`.
-    pub secret: Option<Secret>,
-    /// Pause before a wrong secret is answered: `REFUSAL_PAUSE`.
-    pub refusal_pause: Duration,
-    /// Maximum number of connections: `WORKERS_MAX`.
-    pub workers_max: usize,
-}
 
 /// An instruction to the shell; the order matters. Moves that can fail come back as events.
 #[must_use]

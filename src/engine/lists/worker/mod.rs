@@ -22,6 +22,7 @@ use std::time::Duration;
 use crate::config::Secret;
 use crate::engine::journal::{Journal, LogLine};
 pub use crate::engine::lists::result::Output;
+pub use crate::engine::run::StartFailure;
 use crate::engine::run::{SWEEP_INTERVAL, Signal};
 use crate::engine::timers::Timers;
 use crate::protocol::lists::{FromServer, FromWorker, Order};
@@ -72,15 +73,6 @@ pub enum Effect {
     Collect(usize),
     /// The worker has ended.
     Exit(End),
-}
-
-/// Why a command was not started.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum StartFailure {
-    /// This command cannot be started.
-    Task(String),
-    /// No command can be started here.
-    Worker(String),
 }
 
 /// Why the worker has ended.

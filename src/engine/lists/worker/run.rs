@@ -158,10 +158,7 @@ impl Worker {
         match step {
             Step::Wait => {}
             Step::Signal(signal) => self.effects.push_back(Effect::Signal(signal)),
-            Step::Sweep(signal) => {
-                self.effects.push_back(Effect::Signal(signal));
-                self.effects.push_back(Effect::CheckTree);
-            }
+            Step::Sweep(signal) => self.effects.extend([Effect::Signal(signal), Effect::CheckTree]),
             Step::Withstood => {
                 self.journal.warn("processes of a command cannot be ended; they are left behind");
                 self.collect(now);

@@ -46,3 +46,20 @@ fn a_run_that_has_ended_in_time_is_not_too_long_while_its_answer_waits() {
     world.wait(100.0);
     assert_eq!(world.counts(), [0, 1, 0, 0]);
 }
+
+#[test]
+fn a_prompt_whose_answer_has_not_arrived_as_a_whole_is_not_done() {
+    let mut world = World::with(Settings { losses_max: Some(1), ..settings() }, &["a"]);
+    let (worker, _) = world.rejoin(None, None);
+    world.is_torn = true;
+    for counts in [[0, 1, 0, 0], [0, 0, 0, 1]] {
+        let heard = world.heard(worker);
+        let Some(FromMaster::Request(request)) = heard.last() else { panic!("{heard:?}") };
+        world.says(worker, FromWorker::RequestAck(request.id.clone()));
+        world.done(worker);
+        assert_eq!(world.counts(), counts);
+    }
+    let reason = world.reasons[&FileName::from("a")].clone().unwrap();
+    assert!(reason.starts_with("2 runs of this prompt were lost"), "{reason}");
+    assert!(matches!(world.heard(worker)[..], [FromMaster::ReportAck(_)]), "its worker drops the report");
+}

@@ -210,3 +210,51 @@ fn a_prompt_whose_commands_are_killed_waits_again_as_often_as_it_may_lose_a_work
     world.says(worker, lost());
     assert_eq!(world.counts(), [0, 0, 0, 1]);
 }
+
+#[test]
+fn a_master_that_is_killed_again_and_again_keeps_no_prompt_for_a_dead_worker() {
+    let mut world = World::new(&["a"]);
+    let (worker, _) = world.rejoin(None, None);
+    let run = world.takes_as_run(worker);
+    for seconds in [0.0, 60.0, 39.0] {
+        world.wait(seconds);
+        assert_eq!(world.counts(), [0, 1, 0, 0], "{seconds}");
+        world.restart();
+    }
+    // A worker that comes back within its lease goes on, and has a whole one afterwards.
+    assert_eq!(world.rejoin(Some(&run), None).1.run.as_ref(), Some(&run));
+    world.restart();
+    world.wait(60.0);
+    world.restart();
+    world.wait(39.9);
+    assert_eq!(world.counts(), [0, 1, 0, 0]);
+    world.wait(0.1);
+    assert_eq!(world.counts(), [1, 0, 0, 0]);
+}
+
+#[test]
+fn a_clock_that_is_set_back_gives_a_dead_worker_no_more_than_another_lease() {
+    let mut world = World::new(&["a"]);
+    let (worker, _) = world.rejoin(None, None);
+    world.takes_as_run(worker);
+    world.now.wall = Wall::from_unix_seconds(2e9).unwrap();
+    world.restart();
+    world.now.wall = Wall::from_unix_seconds(1e9).unwrap();
+    world.restart();
+    world.wait(100.0);
+    assert_eq!(world.counts(), [1, 0, 0, 0]);
+}
+
+#[test]
+fn a_prompt_that_ends_its_worker_and_the_master_each_time_is_given_up() {
+    let mut world = World::with(Settings { losses_max: Some(2), ..settings() }, &["a"]);
+    for round in 0..3 {
+        assert_eq!(world.counts(), [1, 0, 0, 0], "{round}");
+        let (worker, _) = world.rejoin(None, None);
+        world.takes_as_run(worker);
+        world.restart();
+        world.wait(100.0);
+    }
+    assert_eq!(world.counts(), [0, 0, 0, 1]);
+    assert!(world.losses.is_empty(), "a prompt that is tried again begins anew");
+}

@@ -40,7 +40,8 @@ struct World {
     /// The failures that a restarted master gets.
     fails: BTreeMap<FileName, u32>,
     /// The rest of what it gets.
-    runs: BTreeMap<FileName, RequestId>,
+    runs: BTreeMap<FileName, (RequestId, Option<Wall>)>,
+    losses: BTreeMap<FileName, u32>,
     gates: BTreeMap<String, Wall>,
     paused: Option<String>,
     parts: Vec<ResultPart>,
@@ -54,6 +55,8 @@ struct World {
     stuck: bool,
     /// Whether no answer can be stored.
     is_full: bool,
+    /// Whether no answer arrives as a whole.
+    is_torn: bool,
     /// The runs whose answers are stored.
     stored: BTreeSet<RequestId>,
     exited: bool,
@@ -105,6 +108,7 @@ impl World {
             reasons: BTreeMap::new(),
             fails: BTreeMap::new(),
             runs: BTreeMap::new(),
+            losses: BTreeMap::new(),
             gates: BTreeMap::new(),
             paused: None,
             parts: Vec::new(),
@@ -115,6 +119,7 @@ impl World {
             connections: 0,
             stuck: false,
             is_full: false,
+            is_torn: false,
             stored: BTreeSet::new(),
             exited: false,
         };
@@ -243,7 +248,7 @@ impl World {
     fn wait_while(&mut self, seconds: f64, answers: impl Fn(Connection) -> bool) {
         let end = self.now.mono + Duration::from_secs_f64(seconds);
         while let Some(at) = self.master.poll_timeout().map(|(at, _)| at).filter(|at| *at <= end) {
-            self.now.mono = at.max(self.now.mono);
+            self.pass_to(at.max(self.now.mono));
             self.master.handle_timeout(self.now);
             self.settle();
             let checks: Vec<_> =
@@ -257,7 +262,12 @@ impl World {
                 }
             }
         }
-        self.now.mono = end;
+        self.pass_to(end);
+    }
+
+    fn pass_to(&mut self, moment: Mono) {
+        self.now.wall = self.now.wall + moment.since(self.now.mono);
+        self.now.mono = moment;
     }
 
     /// The master is killed, and another one takes over the folders.
@@ -270,8 +280,10 @@ impl World {
         self.master = Master::new(self.master.settings.clone(), 8, self.now, 0, 0).with_fails(self.fails.clone());
         let runs = kept.iter().map(|(file, content)| {
             let front = if let Content::Prompt(front, _) = content { front.clone() } else { Front::default() };
-            KeptRun { file: file.clone(), front, run: self.runs[file].clone() }
+            let (run, away) = self.runs[file].clone();
+            KeptRun { file: file.clone(), front, run, away }
         });
+        self.master.restore_losses(self.losses.clone());
         self.master.restore_runs(self.now, runs.collect());
         self.working = kept;
         self.master.restore_rests(self.now, self.gates.clone().into_iter().collect(), self.paused.clone());
@@ -333,18 +345,23 @@ impl World {
             }
             Effect::NoteFails(file, 0) => drop(self.fails.remove(&file)),
             Effect::NoteFails(file, fails) => drop(self.fails.insert(file, fails)),
-            Effect::NoteRun(file, run) => drop(self.runs.insert(file, run)),
+            Effect::NoteRun(file, run, away) => drop(self.runs.insert(file, (run, away))),
+            Effect::NoteLosses(file, 0) => drop(self.losses.remove(&file)),
+            Effect::NoteLosses(file, losses) => drop(self.losses.insert(file, losses)),
             Effect::NoteGate(gate, Some(until)) => drop(self.gates.insert(gate, until)),
             Effect::NoteGate(gate, None) => drop(self.gates.remove(&gate)),
             Effect::NotePause(reason) => self.paused = reason,
-            Effect::NoteCost(_) | Effect::NoteCostMax(_) => {}
+            Effect::NoteCost(..) | Effect::NoteCostMax(_) => {}
             Effect::ReadTail(client, query) => {
                 let reason = format!("{} is read from {}", query.file, query.offset);
                 self.master.handle_tail_read(self.now, client, Err(reason));
             }
             Effect::StorePart(part) => self.parts.push(*part),
             Effect::StoreAnswer(run, ..) => {
-                let outcome = self.room();
+                let outcome = match self.is_torn {
+                    true => Err(NotStored::Torn("x".to_owned())),
+                    false => self.room().map_err(NotStored::NoRoom),
+                };
                 if outcome.is_ok() {
                     self.stored.insert(run.clone());
                 }

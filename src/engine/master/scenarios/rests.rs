@@ -61,7 +61,6 @@ fn a_closed_gate_is_closed_under_the_next_master() {
     let (worker, _) = world.rejoin(None, Some("claude"));
     world.takes_as_run(worker);
     limited(&mut world, worker, 3600, false);
-    world.now.wall = world.now.wall + Duration::from_secs(600);
     world.wait(600.0);
     world.restart();
     let (worker, _) = world.rejoin(None, Some("claude"));

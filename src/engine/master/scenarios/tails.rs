@@ -7,7 +7,7 @@ use crate::types::Usd;
 
 fn query(offset: u64, run: Option<&str>) -> FromWorker {
     let run = run.map(str::to_owned);
-    let query = Box::new(TailQuery { file: "a".into(), output: ResultFile::Out, offset, run });
+    let query = Box::new(TailQuery { file: "a".into(), output: ResultFile::Out, offset, run, next: false });
     FromWorker::Tail { query, secret: None }
 }
 
@@ -70,7 +70,7 @@ fn a_client_that_says_nothing_more_is_closed_and_one_of_another_run_is_told_so()
     world.appears("b", Content::Prompt(Front::default(), "b".into()));
     world.takes(original);
     let client = world.connect();
-    let of_b = Box::new(TailQuery { file: "b".into(), output: ResultFile::Out, offset: 0, run: None });
+    let of_b = Box::new(TailQuery { file: "b".into(), output: ResultFile::Out, offset: 0, run: None, next: false });
     world.says(client, FromWorker::Tail { query: of_b, secret: None });
     let heard = world.heard(client);
     assert!(matches!(&heard[..], [FromMaster::Refused(why)] if why.contains("an original worker")), "{heard:?}");
@@ -102,4 +102,70 @@ fn a_cost_counts_once_with_the_report_and_stops_at_the_bound() {
     world.says(client, FromWorker::Budget { max: usd(2.0), secret: None });
     let status = world.master.status(world.now);
     assert_eq!((status.paused, status.cost_max, status.working), (None, Some(usd(2.0)), 1));
+}
+
+#[test]
+fn no_prompt_is_handed_out_while_the_running_ones_are_expected_to_reach_the_bound() {
+    let usd = |dollars| Usd::from_dollars(dollars).unwrap();
+    let mut world = World::with(Settings { cost_max: Some(usd(1.0)), ..settings() }, &["a", "b", "c", "d", "e", "f"]);
+    let ends = |world: &mut World, worker: Connection, cost: f64| {
+        let run = match world.heard(worker).pop() {
+            Some(FromMaster::Request(request)) => request.id,
+            other => panic!("{other:?}"),
+        };
+        world.says(worker, FromWorker::RequestAck(run.clone()));
+        world.says(worker, FromWorker::Cost { run, cost: usd(cost) });
+        world.done(worker);
+    };
+    let (one, _) = world.rejoin(None, None);
+    ends(&mut world, one, 0.3);
+    // 0.3 are spent, and the worker has the next prompt.
+    let [(two, _), (three, _)] = [world.rejoin(None, None), world.rejoin(None, None)];
+    assert_eq!((world.state(two), world.state(three)), (Some(WorkerState::Requesting), Some(WorkerState::Requesting)));
+    let (four, _) = world.rejoin(None, None);
+    assert_eq!(world.state(four), Some(WorkerState::Idle), "0.3 and three times 0.3 reach the bound");
+    let why = world.master.status(world.now).paused.unwrap();
+    assert!(
+        why.starts_with("waiting for the cost of 3 running prompts: with about 0.90 USD for them and 0.30 USD already"),
+        "{why}"
+    );
+    // One was cheaper: there is room for another one.
+    ends(&mut world, two, 0.0);
+    assert_eq!(world.state(four), Some(WorkerState::Requesting));
+    ends(&mut world, one, 0.3);
+    ends(&mut world, three, 0.3);
+    assert_eq!(world.master.status(world.now).cost, Some(usd(0.9)));
+    assert!(world.master.status(world.now).working <= 1, "no more than one goes beyond the bound");
+}
+
+#[test]
+fn a_client_of_a_run_without_a_result_waits_for_the_next_one() {
+    let mut world = World::new(&["a"]);
+    let (worker, _) = world.rejoin(None, None);
+    let run = world.takes_as_run(worker).label();
+    let (client, next) = (world.connect(), |run: &str| match query(0, Some(run)) {
+        FromWorker::Tail { mut query, secret } => {
+            query.next = true;
+            FromWorker::Tail { query, secret }
+        }
+        other => other,
+    });
+    world.says(client, query(4, Some(&run)));
+    world.limited(worker, Some(100));
+    // The worker is asked for what it has kept of the run.
+    assert!(matches!(world.heard(worker).last(), Some(FromMaster::Tail(order)) if order.run.is_none()));
+    let bytes = Vec::new();
+    let last = TailPart { tail: client.0, offset: 4, bytes, ended: true, ..TailPart::default() };
+    world.says(worker, FromWorker::TailPart(Box::new(last)));
+    let heard = world.heard(client);
+    assert!(matches!(&heard[..], [FromMaster::TailPart(part)] if part.ended && part.again), "{heard:?}");
+    world.says(client, next(&run));
+    assert_eq!((world.heard(client), world.heard(worker)), (vec![], vec![]), "the kept output is not asked for again");
+    let (other, _) = world.rejoin(None, None);
+    let again = world.takes_as_run(other);
+    let orders = world.heard(other);
+    assert!(matches!(&orders[..], [FromMaster::Tail(order)] if order.run.as_ref() == Some(&again)), "{orders:?}");
+    world.says(other, part(client, 0));
+    let heard = world.heard(client);
+    assert!(matches!(&heard[..], [FromMaster::TailPart(part)] if part.run == again.label() && !part.again));
 }

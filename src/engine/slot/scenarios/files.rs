@@ -23,7 +23,7 @@ fn keeping() -> Host {
 /// A result is reported with its files or not at all; a kill meanwhile stops only the keeping.
 #[test]
 fn the_files_of_a_run_are_kept_before_its_result_is_reported() {
-    let kept = || KeptFiles { files: Vec::new(), note: "a was not kept".to_owned() };
+    let kept = || KeptFiles { note: "a was not kept".to_owned(), ..KeptFiles::default() };
     for is_killed in [false, true] {
         let mut host = keeping();
         host.slot.handle_exited(host.now, exited(0));

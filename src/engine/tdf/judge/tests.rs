@@ -89,8 +89,15 @@ fn the_end_of_a_lease_does_not_count_before_its_worker_could_renew_it() {
     let back = Moment { leases_from: NOW + 10.0, ..AT };
     assert_eq!(judge(&held, back), Verdict::Wait(NOW + 10.0));
     assert!(matches!(judge(&held, Moment { now: NOW + 10.1, ..back }), Verdict::Lost(_)));
-    // The other limits count as always.
-    assert!(matches!(judge(&Facts { timeout: 9.0, ..held.clone() }, back), Verdict::Move(_)));
+    // A worker that holds its lease reports its time-out itself, for a bounded time.
+    let late = Facts { timeout: 9.0, ..held.clone() };
+    assert_eq!(judge(&late, back), Verdict::Wait(NOW + 9.0));
+    assert!(matches!(judge(&late, Moment { now: NOW + 9.1, ..back }), Verdict::Move(_)));
+    assert!(matches!(judge(&late, AT), Verdict::Move(_)), "the lease has ended");
+    let fresh = Facts { lease: lease(NOW + 4.0, 0, "1799999990.0", "w"), ..late.clone() };
+    assert_eq!(judge(&fresh, AT), Verdict::Wait(NOW + 4.0));
+    assert!(matches!(judge(&Facts { lease: None, ..late }, AT), Verdict::Move(_)), "an original's worker");
+    // The other limit counts as always.
     assert!(matches!(judge(&Facts { end_before: NOW - 1.0, ..held }, back), Verdict::Move(_)));
     // A run without a lease is no case of this.
     assert_eq!(judge(&facts(State::Running), back), Verdict::Wait(f64::INFINITY));

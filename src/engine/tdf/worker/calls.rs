@@ -132,16 +132,21 @@ impl Worker {
         self.call();
     }
 
-    /// The task waits again, or is not ours any more.
-    pub fn handle_given_back(&mut self, now: Now, answer: Result<(), String>) {
+    /// The task waits again; or it was not ours any more, and is where another component has moved it.
+    pub fn handle_given_back(&mut self, now: Now, answer: Result<bool, String>) {
         let Phase::GivingBack { fence } = &self.phase else { return };
         let task = fence.task;
-        if let Err(reason) = answer {
-            return self.unanswered(now, reason);
-        }
+        let is_ours = match answer {
+            Ok(is_ours) => is_ours,
+            Err(reason) => return self.unanswered(now, reason),
+        };
         self.answered();
-        self.say(Note::GivenBack(task));
-        self.stopping.get_or_insert_default().given_back = Some(task);
+        if is_ours {
+            self.say(Note::GivenBack(task));
+            self.stopping.get_or_insert_default().given_back = Some(task);
+        } else {
+            self.say(Note::Dropped(task, "another component has moved it".to_owned()));
+        }
         self.phase = Phase::Resting { is_idle: false };
         self.leave();
     }

@@ -1,18 +1,9 @@
 //! The run of a program, from the claim to what has come of it, with the signals that end it.
 
 use super::{Assignment, Effect, Outcome, Phase, Timer, Worker};
-use crate::engine::run::{RunMachine, Step, Terms};
+use crate::engine::run::{RunMachine, StartFailure, Step, Terms};
 use crate::types::Now;
 use crate::types::tdf::Fence;
-
-/// Why a program was not started.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum StartFailure {
-    /// This task cannot be run, for this reason.
-    Task(String),
-    /// Nothing can be run here, for this reason: another worker may fare better.
-    Worker(String),
-}
 
 #[derive(Debug)]
 pub(super) struct Run {
@@ -107,8 +98,11 @@ impl Worker {
 
     /// Does what the processes of the run need after an event.
     fn step(&mut self, now: Now, event: impl FnOnce(&mut RunMachine<()>, &Terms) -> Step) {
-        let terms = Terms::of_worker(self.settings.kill_interval, self.settings.straggler_grace);
         let Phase::Busy(run) = &mut self.phase else { return };
+        // The root is the shell of the command, which ends at once on SIGTERM: what it leaves behind then is the program itself.
+        let is_ended_early = run.ending.is_some();
+        let grace = if is_ended_early { self.settings.kill_interval } else { self.settings.straggler_grace };
+        let terms = Terms::of_worker(self.settings.kill_interval, grace);
         let State::Run(machine) = &mut run.state else { return };
         let step = event(machine, &terms);
         self.timers.put(Timer::Signal, machine.due());

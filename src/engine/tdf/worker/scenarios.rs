@@ -300,7 +300,7 @@ fn a_worker_that_can_run_nothing_gives_back_and_ends() {
     story.effects();
     story.worker.handle_started(story.now, Err(StartFailure::Worker("disk full".into())));
     story.does(&[Effect::Discard, Effect::GiveBack(fence(1))]);
-    story.worker.handle_given_back(story.now, Ok(()));
+    story.worker.handle_given_back(story.now, Ok(true));
     let end = End::Broken("disk full".into());
     story.does(&[Effect::Say(Note::GivenBack(TaskId(1))), Effect::Exit(end)]);
 }
@@ -316,9 +316,37 @@ fn a_stop_ends_the_program_and_gives_its_task_back() {
     story.does(&[Effect::Signal(Signal::Kill)]);
     story.ends();
     story.does(&[Effect::Discard, Effect::GiveBack(fence(1))]);
-    story.worker.handle_given_back(story.now, Ok(()));
+    story.worker.handle_given_back(story.now, Ok(true));
     let end = End::Stopped { given_back: Some(TaskId(1)) };
     story.does(&[Effect::Say(Note::GivenBack(TaskId(1))), Effect::Exit(end)]);
+}
+
+#[test]
+fn a_task_that_was_moved_meanwhile_is_not_called_given_back() {
+    let mut story = Story::running(task(1));
+    story.worker.handle_stop(story.now);
+    story.effects();
+    story.ends();
+    story.effects();
+    story.worker.handle_given_back(story.now, Ok(false));
+    let effects = story.effects();
+    assert!(matches!(
+        effects[..],
+        [Effect::Say(Note::Dropped(TaskId(1), _)), Effect::Exit(End::Stopped { given_back: None })]
+    ));
+}
+
+/// The shell of the command ends at once on SIGTERM, and is the root of the run.
+#[test]
+fn a_program_that_is_to_end_has_the_kill_interval_although_its_shell_has_ended() {
+    let mut story = Story::running(task(1));
+    story.worker.handle_stop(story.now);
+    story.effects();
+    story.worker.handle_exited();
+    story.worker.handle_tree(story.now, true);
+    story.effects();
+    assert_eq!(story.next(), Some((Timer::Renew, Duration::from_secs(2))));
+    story.does(&[Effect::Renew(Some(fence(1))), Effect::Signal(Signal::Kill), Effect::CheckTree]);
 }
 
 #[test]
@@ -332,7 +360,7 @@ fn a_stop_lets_a_result_be_reported_and_a_claim_be_answered() {
     story.does(&[Effect::Forget(fence(1))]);
     story.worker.handle_claimed(story.now, Ok(Some(task(2))));
     story.does(&[Effect::GiveBack(fence(2))]);
-    story.worker.handle_given_back(story.now, Ok(()));
+    story.worker.handle_given_back(story.now, Ok(true));
     let effects = story.effects();
     assert!(matches!(effects.last(), Some(Effect::Exit(End::Stopped { given_back: Some(TaskId(2)) }))), "{effects:?}");
 

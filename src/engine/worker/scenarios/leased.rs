@@ -40,7 +40,7 @@ fn ends(story: &mut Story, exit: i32) {
 fn sends(story: &mut Story) {
     let did = story.did();
     if did.last().is_some_and(|last| last.starts_with("send results")) {
-        story.worker.handle_results_sent(&"r1".into());
+        story.worker.handle_results_sent(story.now, &"r1".into(), Ok(()));
     } else {
         story.said = did;
     }
@@ -53,7 +53,7 @@ fn a_run_goes_on_without_a_connection_and_is_reported_on_the_next() {
     story.does(&[]);
     ends(&mut story, 0);
     story.does(&["keep Done", "send results of r1"]);
-    story.worker.handle_results_sent(&"r1".into());
+    story.worker.handle_results_sent(story.now, &"r1".into(), Ok(()));
     story.does(&["DONE r1.txt"]);
     assert_eq!(story.worker.tally(), Tally::default(), "the master has not acknowledged it");
     story.hears(FromMaster::ReportAck("r1".into()));
@@ -71,7 +71,7 @@ fn a_run_that_ends_without_a_connection_is_reported_on_the_next() {
     story.worker.handle_connected(story.now, "box-2");
     story.hears(welcome(Some("r1")));
     story.does(&["JOIN box-2", "send results of r1"]);
-    story.worker.handle_results_sent(&"r1".into());
+    story.worker.handle_results_sent(story.now, &"r1".into(), Ok(()));
     story.does(&["FAILED exit code 3"]);
 }
 
@@ -243,12 +243,88 @@ fn a_full_disk_at_the_start_of_a_run_pauses_the_worker() {
 
 #[test]
 fn a_command_that_was_killed_from_outside_is_no_verdict_on_its_prompt() {
-    for (exit, said) in [(-9, "ended by signal 9"), (137, "exit code 137")] {
+    let memory = Some(Sign::OutOfMemory);
+    for (exit, sign, said) in [
+        (-9, None, "the command was killed from outside: ended by signal 9"),
+        (-15, None, "the command was killed from outside: ended by signal 15"),
+        (137, memory, "the kernel has killed a process for want of memory: exit code 137"),
+    ] {
         let mut story = running();
-        ends(&mut story, exit);
-        let report = format!("FAILED killed from outside: {said} (lost)");
-        story.does(&["discard", &report]);
+        story.worker.handle_exited(story.now, ExitCode(exit), sign);
+        story.tree(false);
+        story.does(&["look at the tree", "discard", &format!("FAILED {said} (lost)")]);
         story.hears(FromMaster::ReportAck("r1".into()));
         assert_eq!(story.worker.tally(), Tally::default());
     }
+}
+
+#[test]
+fn a_command_that_exits_as_if_it_was_killed_has_failed() {
+    for exit in [137, 143] {
+        let mut story = running();
+        ends(&mut story, exit);
+        story.did();
+        story.worker.handle_results_sent(story.now, &"r1".into(), Ok(()));
+        story.does(&[&format!("FAILED exit code {exit}")]);
+    }
+}
+
+#[test]
+fn a_run_whose_answer_cannot_be_read_is_lost_and_a_second_one_makes_the_worker_pause() {
+    for is_stored in [false, true] {
+        let mut story = running();
+        story.keeps = is_stored;
+        let unread = |story: &mut Story| {
+            let reason = "out is gone".to_owned();
+            if is_stored {
+                story.worker.handle_results_sent(story.now, &"r1".into(), Err(reason));
+            } else {
+                story.worker.handle_results_stored(story.now, Err(StoreError::Unread(reason)));
+            }
+        };
+        let again = |story: &mut Story| {
+            story.hears(FromMaster::ReportAck("r1".into()));
+            story.did();
+            story.starts(None);
+            ends(story, 0);
+            story.did();
+        };
+        ends(&mut story, 0);
+        story.did();
+        unread(&mut story);
+        story.does(&["FAILED out is gone (lost)"]);
+        again(&mut story);
+        unread(&mut story);
+        story.does(&["USAGE_LIMITED Some(60s) here"]);
+        again(&mut story);
+        if !is_stored {
+            story.worker.handle_results_stored(story.now, Ok(()));
+            story.does(&["send results of r1"]);
+        }
+        story.worker.handle_results_sent(story.now, &"r1".into(), Ok(()));
+        story.does(&["DONE r1.txt"]);
+        // One that could be read ends the row.
+        again(&mut story);
+        unread(&mut story);
+        story.does(&["FAILED out is gone (lost)"]);
+    }
+}
+
+#[test]
+fn a_run_that_took_too_long_has_failed_even_if_its_output_cannot_be_read() {
+    let mut story = running();
+    story.keeps = false;
+    story.hears(FromMaster::ReportAck("r1".into()));
+    ends(&mut story, 0);
+    story.worker.handle_results_stored(story.now, Ok(()));
+    story.worker.handle_results_sent(story.now, &"r1".into(), Ok(()));
+    story.hears(FromMaster::ReportAck("r1".into()));
+    story.did();
+    story.starts(Some(SECOND));
+    story.passes(SECOND);
+    story.did();
+    ends(&mut story, -15);
+    story.does(&["keep Overdue"]);
+    story.worker.handle_results_stored(story.now, Err(StoreError::Unread("out is gone".to_owned())));
+    story.does(&["FAILED it took longer than 1 s"]);
 }

@@ -83,6 +83,7 @@ fn write_round(round: &FinishedRound<'_>, writer: &mut ObjectWriter<'_>) {
     text(writer, words::JOB, &round.job);
     text(writer, words::GIVEN_ID, &round.given_id);
     text(writer, words::AGENT_ID, &round.agent);
+    text(writer, words::AGENT_IP, &round.host);
     writer.literal(words::SUBMIT_TIME, round.submitted_at);
     writer.literal(words::WAITED_SECONDS, round.waited.as_secs_f64());
     writer.maybe(words::RUN_TIME, round.started_at);
@@ -140,6 +141,8 @@ view! {
         exit_code: Option<i64> = |fields| fields.get(words::EXIT_CODE)?.as_i64();
         /// The agent that had it.
         agent: &str = |fields| fields.text(words::AGENT_ID).unwrap_or_default();
+        /// The address of the machine of that agent, or an empty text for that of the controller.
+        host: &str = |fields| fields.text(words::AGENT_IP).unwrap_or_default();
         /// Moment of its end.
         ended_at: Option<Wall> = |fields| fields.moment(words::END_TIME);
         /// Seconds of its run.

@@ -7,11 +7,11 @@ fn rows() -> impl Strategy<Value = Vec<FinishedRound<'static>>> {
     let at = || 0..u64::MAX / 4;
     let row = (
         (at(), 0..5u32, any::<bool>(), 0..RoundOutcome::ALL.len(), any::<Option<i32>>()),
-        (texts(), texts(), texts(), texts(), texts(), texts()),
+        (texts(), texts(), texts(), texts(), texts(), texts(), texts()),
         (at(), at(), prop::option::of(at()), prop::option::of(at()), at()),
     );
     let row = row.prop_map(|((id, round, is_last, outcome, exit_code), texts, times)| {
-        let (tool, command, job, given_id, agent, line) = texts;
+        let (tool, command, job, given_id, agent, line, host) = texts;
         let (submitted, waited, started, ran, ended) = times;
         FinishedRound {
             task: TaskId::new(Wall::from_micros(id), [1, 2, 3, 4, round]),
@@ -24,6 +24,7 @@ fn rows() -> impl Strategy<Value = Vec<FinishedRound<'static>>> {
             job,
             given_id,
             agent,
+            host,
             submitted_at: Wall::from_micros(submitted),
             waited: Duration::from_micros(waited),
             started_at: started.map(Wall::from_micros),
@@ -42,9 +43,26 @@ fn written(rows: &[FinishedRound<'_>]) -> BlockWriter {
 }
 
 fn read(bytes: &[u8]) -> Option<Vec<FinishedRound<'_>>> {
-    let mut block = Block::new(bytes)?;
+    let mut block = Block::new(bytes, FORMAT)?;
     let rows: Vec<Row> = block.by_ref().collect();
     rows.iter().map(|row| block.resolve(row)).collect()
+}
+
+/// A row as programs before this format have written it.
+#[test]
+fn a_block_of_format_1_is_read() {
+    let id = TaskId::new(Wall::from_micros(0), [1; 5]);
+    let head = [2, 1, b't', 3, b'a', b'-', b'1', IS_LAST, 0];
+    let rest = [0, 0, 1, 0, 0, 0, 2, 0, 0, 0];
+    let row = [&head[7..], &id.letters(), &rest].concat();
+    let bytes = [&head[..7], &row, &row].concat();
+    let mut block = Block::new(&bytes, 1).unwrap();
+    let rows: Vec<Row> = block.by_ref().collect();
+    assert_eq!(rows.len(), 2);
+    for row in rows {
+        let row = block.resolve(&row).unwrap();
+        assert_eq!((row.task, &*row.tool, &*row.agent, &*row.host), (id, "t", "a-1", ""));
+    }
 }
 
 proptest! {
@@ -83,6 +101,7 @@ fn a_row_of_a_busy_day_is_small() {
         job: "nightly".into(),
         given_id: "".into(),
         agent: "agent-1".into(),
+        host: "".into(),
         submitted_at: Wall::from_micros(1_480_000_000_000_000 + n * 90_000),
         waited: Duration::from_micros(1300),
         started_at: Some(Wall::from_micros(1_480_000_000_002_000 + n * 90_000)),

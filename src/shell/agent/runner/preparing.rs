@@ -46,14 +46,14 @@ impl Runner {
 
     /// Keeps the files of the run, whose processes have ended.
     pub(super) fn keep(&self, slot: &mut Slot) {
-        let Some(Run { job, halt, folder: Some(Prepared { dir, .. }), .. }) = &self.run else {
+        let Some(Run { job, halt, folder: Some(Prepared { dir, before, .. }), .. }) = &self.run else {
             unreachable!("a run is kept without its folder")
         };
         let opened = dir.tool_folder(&job.tool).and_then(ToolFolder::into_owned);
         match opened {
-            Ok(folder) => self.preparer.keep(job, folder, halt),
+            Ok(folder) => self.preparer.keep(job, (folder, Arc::clone(before)), halt),
             Err(error) => {
-                let kept = KeptFiles { files: Vec::new(), note: format!("no file was kept: {error}") };
+                let kept = KeptFiles { note: format!("no file was kept: {error}"), ..KeptFiles::default() };
                 slot.handle_kept(job.task, kept);
             }
         }
@@ -67,6 +67,9 @@ impl Runner {
         run.is_prepared = true;
         if outcome.outcome.as_ref().is_err_and(|failure| failure.exit_code == ExitCode::TOOL_MISSING) {
             self.missed = Some(run.job.tool.clone());
+        }
+        if let Some(versions) = self.preparer.take_own_versions() {
+            slot.handle_own_versions(versions);
         }
         slot.handle_prepared(clock::now_with_suspend(), outcome.outcome);
     }

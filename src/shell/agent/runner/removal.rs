@@ -12,7 +12,7 @@ impl Runner {
         // A run.sh that could not be ended may still be running: from here on it counts as a process that the run has left.
         self.processes = RunProcesses::none();
         self.serving.end_run();
-        if let Some(Prepared { mut dir, rest, out, streams: _ }) = run.folder {
+        if let Some(Prepared { mut dir, rest, out, .. }) = run.folder {
             self.serving.keep(&run.job, &mut dir);
             rest.into_iter().for_each(|rest| self.remover.take(rest));
             if let Some(out) = out {

@@ -1,3 +1,5 @@
+use std::io::Write as _;
+
 use super::*;
 use crate::engine::history::Day;
 use crate::protocol::rounds::block::incidents;

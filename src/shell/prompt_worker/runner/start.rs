@@ -21,6 +21,7 @@ use crate::shell::disk_room::check_room;
 use crate::shell::one_job::OneJob;
 use crate::shell::process::{self, CommandPlan, Environment, RunProcesses, RunningChild, Subject as _};
 use crate::shell::prompt_results::file_name;
+use crate::shell::prompt_worker::memory;
 use crate::shell::runs::WorkerRun;
 
 impl Runner {
@@ -79,6 +80,7 @@ impl Runner {
     }
 
     fn start_command(&mut self, draft: Draft, place: Place) -> Result<(), StartError> {
+        let memory_kills = memory::kills();
         let child = match self.spawn(&draft, &place.folder) {
             Ok(child) => child,
             Err(error) => {
@@ -95,7 +97,8 @@ impl Runner {
         }
         self.processes = RunProcesses::of(child);
         let (said, request) = (request.file, request.id);
-        self.run = Some(Run { id, request, said, name, folder, place: Some(place), start, end: None, cost: None });
+        let place = Some(place);
+        self.run = Some(Run { id, request, said, name, folder, place, start, end: None, cost: None, memory_kills });
         Ok(())
     }
 

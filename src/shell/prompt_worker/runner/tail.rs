@@ -24,7 +24,7 @@ impl Runner {
     pub(in crate::shell::prompt_worker) fn tail(&self, order: &TailOrder) -> Answer {
         let part = |bytes: Vec<u8>, ended: bool, note: String| {
             let (tail, offset) = (order.tail, order.offset);
-            Answer::Part(TailPart { tail, run: String::new(), offset, bytes, ended, note })
+            Answer::Part(TailPart { tail, offset, bytes, ended, note, ..TailPart::default() })
         };
         let Some(wanted) = &order.run else {
             let again = format!("{} waits again; this is the output of a run without a result", order.file);

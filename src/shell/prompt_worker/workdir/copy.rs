@@ -1,13 +1,14 @@
 //! A copy of a folder with everything in it except `.tasks/`: files that share their blocks with the original where the file system
-//! can do that, their times, folders, and symbolic links as they are.
+//! can do that, or without their holes, their times, folders, and symbolic links as they are.
 
 use std::fs::{self, DirBuilder, File, FileTimes, Metadata};
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, Read as _, Seek as _, SeekFrom};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _, symlink};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use rustix::fs::ioctl_ficlone;
+use rustix::fs::{ioctl_ficlone, seek};
+use rustix::io::Errno;
 
 use crate::shell::disk_room::check_room;
 use crate::shell::prompt_create::TASKS;
@@ -61,21 +62,42 @@ fn copy_file(source: &Path, target: &Path, metadata: &Metadata, stop: &AtomicBoo
     let mut from = File::options().read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(source)?;
     let mut to = File::options().write(true).create_new(true).mode(0o600).open(target)?;
     if ioctl_ficlone(&to, &from).is_err() {
-        loop {
+        let mut at = 0;
+        while let Some((start, length)) = next_data(&from, at)? {
             if stop.load(Ordering::Relaxed) {
                 return Err(io::Error::other("the worker is being stopped"));
             }
             check_room(target.parent().unwrap_or(target))?;
-            if io::copy(&mut (&mut from).take(CHUNK_BYTES), &mut to)? < CHUNK_BYTES {
+            from.seek(SeekFrom::Start(start))?;
+            to.seek(SeekFrom::Start(start))?;
+            let copied = io::copy(&mut (&mut from).take(length.min(CHUNK_BYTES)), &mut to)?;
+            if copied == 0 {
                 break;
             }
+            at = start + copied;
         }
-        to.flush()?;
+        // It may end with a hole.
+        to.set_len(from.metadata()?.len().max(at))?;
     }
     // The owner and the bits beyond rwx are those of the worker.
     to.set_permissions(fs::Permissions::from_mode(metadata.permissions().mode() & 0o777))?;
     // A build tool would take everything for new.
     to.set_times(FileTimes::new().set_modified(metadata.modified()?))
+}
+
+/// The next bytes of a file from this position that are no hole: their position and their number. `None` if there are no more.
+fn next_data(file: &File, at: u64) -> io::Result<Option<(u64, u64)>> {
+    let end = file.metadata()?.len();
+    if at >= end {
+        return Ok(None);
+    }
+    let start = match seek(file, rustix::fs::SeekFrom::Data(at)) {
+        Err(Errno::NXIO) => return Ok(None),
+        // The file system knows no holes.
+        found => found.unwrap_or(at),
+    };
+    let hole = seek(file, rustix::fs::SeekFrom::Hole(start)).unwrap_or(end);
+    Ok(Some((start, hole.saturating_sub(start).max(1))))
 }
 
 fn at(path: &Path, error: &io::Error) -> io::Error {
@@ -88,6 +110,8 @@ fn at(path: &Path, error: &io::Error) -> io::Error {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::MetadataExt as _;
+
     use super::*;
 
     #[test]
@@ -113,5 +137,25 @@ mod tests {
         for folder in [&from, &to] {
             fs::set_permissions(folder.join("a"), fs::Permissions::from_mode(0o755)).unwrap();
         }
+    }
+
+    #[test]
+    fn the_holes_of_a_file_are_no_blocks_of_its_copy() {
+        let place = tempfile::tempdir().unwrap();
+        let (from, to) = (place.path().join("from"), place.path().join("to"));
+        fs::create_dir(&from).unwrap();
+        let mut file = File::create(from.join("sparse")).unwrap();
+        file.seek(SeekFrom::Start(64 << 20)).unwrap();
+        io::Write::write_all(&mut file, b"middle").unwrap();
+        file.set_len(200 << 20).unwrap();
+        fs::write(from.join("dense"), vec![7; 3 << 20]).unwrap();
+        copy(&from, &to, &AtomicBool::new(false)).unwrap();
+        let blocks = |folder: &Path| fs::metadata(folder.join("sparse")).unwrap().blocks();
+        // A file system without holes has nothing to keep.
+        assert!(blocks(&to) <= blocks(&from) + 8, "{} {}", blocks(&from), blocks(&to));
+        assert!(fs::read(to.join("dense")).unwrap() == vec![7; 3 << 20]);
+        let copied = fs::read(to.join("sparse")).unwrap();
+        assert!(copied.len() == 200 << 20 && copied[64 << 20..].starts_with(b"middle\0"));
+        assert!(copied.iter().filter(|byte| **byte != 0).count() == 6);
     }
 }

@@ -19,15 +19,13 @@ use std::process::Command;
 
 use jiff::Timestamp;
 
+use crate::shell::runs::UNKEPT_WORK;
 use crate::types::Wall;
 
 use call::{command, git, name_of, run};
 
 /// The folder of the branches.
 const BRANCHES: &str = "llts/";
-
-/// The prefix of the name of a kept folder, beside the folder of its run.
-const KEPT: &str = "unkept-work-";
 
 /// The entry that makes a folder a repository.
 const LINK: &str = ".git";
@@ -317,7 +315,7 @@ impl Worktree {
     /// Moves the folder out of that of the run, which is removed; git still knows it.
     fn keep(&self) -> io::Result<PathBuf> {
         let run = self.path.parent().unwrap_or(&self.path);
-        let mut name = OsString::from(KEPT);
+        let mut name = OsString::from(UNKEPT_WORK);
         name.push(run.file_name().unwrap_or_default());
         let folder = run.with_file_name(name);
         // A folder that is read-only cannot be moved.

@@ -7,12 +7,14 @@ use super::*;
 use crate::config::Durability;
 use crate::engine::controller::Record;
 use crate::protocol::graph::{AcceptedGraph, EntryCodec};
-use crate::types::{Fields, GraphEntry, GraphEvent, StepIndex, Wall};
+use crate::types::{Fields, GraphEntry, GraphEvent, StepIndex, ToolDigest, ToolName, Wall};
 
 const DOCUMENT: &str = r#"{"steps": {"first-step": {"operation": "t"}, "b": {"operation": "t"}}}"#;
 
 fn accepted() -> AcceptedGraph {
-    AcceptedGraph::read(DOCUMENT, Fields::new().with("__GIVEN_ID__", "mine"), &Rules::of_history()).unwrap()
+    let fields = Fields::new().with("__GIVEN_ID__", "mine");
+    let pins = [(ToolName::new("t").unwrap(), ToolDigest::new([7; 32]))].into();
+    AcceptedGraph { pins, ..AcceptedGraph::read(DOCUMENT, fields, &Rules::of_history()).unwrap() }
 }
 
 fn id(number: u64) -> GraphId {

@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+use rustix::process::Pid;
+
 use super::Options;
 use crate::config::{Config, NetworkSection};
 use crate::engine::supervisor::Role;
@@ -17,7 +19,7 @@ use crate::shell::supervised::MARK;
 use crate::shell::supervisor::child::ChildProcess;
 use crate::shell::supervisor::handover::Handover;
 use crate::shell::supervisor::service::Endpoints;
-use crate::shell::supervisor::stop;
+use crate::shell::supervisor::{standby, stop};
 use crate::shell::tools;
 use crate::shell::transport;
 use crate::shell::trust::{self, Part};
@@ -31,6 +33,10 @@ const HOST_NAME_MAX: usize = 32;
 /// Starts children.
 pub(super) struct Starter {
     program: PathBuf,
+    /// The program that the controller tries.
+    tried: Option<PathBuf>,
+    /// STATE_DIR.
+    state_dir: PathBuf,
     config: Option<PathBuf>,
     agents: u16,
     /// The mark of this service.
@@ -49,6 +55,8 @@ impl Starter {
         Ok(Self {
             // Determined once: after a rebuild, the link would name a deleted file.
             program: std::env::current_exe()?,
+            tried: None,
+            state_dir: config.paths.state_dir.clone(),
             config: options.config.clone(),
             agents: options.agents,
             mark: stop::mark(&config.paths.state_dir),
@@ -83,9 +91,38 @@ impl Starter {
         command
     }
 
-    /// The program that it starts.
-    pub(super) fn program(&self) -> &Path {
-        &self.program
+    /// The program of the controller.
+    pub(super) fn controller_program(&self) -> &Path {
+        self.tried.as_deref().unwrap_or(&self.program)
+    }
+
+    /// From now on, the controller is this program.
+    pub(super) fn try_program(&mut self, program: &Path) {
+        self.tried = Some(program.to_owned());
+    }
+
+    /// From now on, the controller is the present program again.
+    pub(super) fn reject(&mut self) {
+        self.tried = None;
+        self.program = standby::lasting_program(&self.program, &self.state_dir);
+    }
+
+    /// Removes the copy of an earlier program, unless it is the present one.
+    pub(super) fn forget_copy(&self) {
+        let copy = standby::program_before_restart(&self.state_dir);
+        let is_present = copy.canonicalize().is_ok_and(|copy| copy == self.program);
+        if !is_present
+            && let Err(error) = fs::remove_file(&copy)
+            && error.kind() != io::ErrorKind::NotFound
+        {
+            log::warn!("cannot remove {}: {error}", copy.display());
+        }
+    }
+
+    /// Starts the process that goes back to the present program if this process, as another one, does not live.
+    pub(super) fn start_standby(&self) -> io::Result<Pid> {
+        let program = standby::lasting_program(&self.program, &self.state_dir);
+        standby::start(self.supervisor(&program).arg("--standby"))
     }
 
     pub(super) const fn socket_is_open(&self) -> bool {
@@ -97,7 +134,10 @@ impl Starter {
     }
 
     pub(super) fn start(&self, role: Role) -> io::Result<ChildProcess> {
-        let mut command = self.command(&self.program);
+        let mut command = self.command(match role {
+            Role::Controller => self.controller_program(),
+            Role::Agent(_) => &self.program,
+        });
         match role {
             Role::Controller => command.arg("controller"),
             Role::Agent(_) => command.args(["agent", "--name", &self.name(role)]),
@@ -189,6 +229,17 @@ pub(super) fn prepare(config: &Config, part: Part) -> Vec<String> {
     warnings
 }
 
+/// Ends the remains of the service before this one.
+pub(super) fn end_earlier(config: &Config, is_standby: bool) {
+    if is_standby {
+        let why = "the supervisor of the new program has ended; the service is started again with the earlier one";
+        log::error!("{why}");
+        end_remains(config, why);
+    } else {
+        end_remains(config, "an earlier service was killed");
+    }
+}
+
 /// Ends the remains of a service of this STATE_DIR; returns whether no process of it is alive.
 pub(super) fn end_remains(config: &Config, why: &str) -> bool {
     match stop::sweep(config) {
@@ -252,6 +303,8 @@ mod tests {
     fn starter() -> Starter {
         Starter {
             program: PathBuf::new(),
+            tried: None,
+            state_dir: PathBuf::new(),
             config: None,
             agents: 1,
             mark: String::new(),

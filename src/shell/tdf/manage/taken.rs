@@ -31,6 +31,8 @@ pub(super) struct Taken {
     pub(super) passed: usize,
     /// Entries that were looked at.
     pub(super) looked: usize,
+    /// Entries of these that have no hash, and were not known before.
+    pub(super) poisoned: Vec<Vec<u8>>,
 }
 
 pub(super) fn call(identity: &str, lease: Duration, set: State, place: &Place<'_>) -> Call {
@@ -44,11 +46,12 @@ pub(super) fn call(identity: &str, lease: Duration, set: State, place: &Place<'_
 
 impl Taken {
     pub(super) fn read(value: Value, set: State) -> Option<Self> {
-        let [passed, looked, rows] = reply::list(value)?.try_into().ok()?;
+        let [passed, looked, rows, poisoned] = reply::list(value)?.try_into().ok()?;
+        let poisoned = reply::list(poisoned)?.into_iter().map(reply::bytes).collect::<Option<_>>()?;
         let tasks = reply::list(rows)?.into_iter().filter_map(|row| {
             let [id, failures, fields] = reply::list(row)?.try_into().ok()?;
             Some((Task::new(reply::parsed(id)?, Some(set), view::pairs(fields)?), reply::parsed(failures)?))
         });
-        Some(Self { tasks: tasks.collect(), passed: reply::parsed(passed)?, looked: reply::parsed(looked)? })
+        Some(Self { tasks: tasks.collect(), passed: reply::parsed(passed)?, looked: reply::parsed(looked)?, poisoned })
     }
 }

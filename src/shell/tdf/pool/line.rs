@@ -113,7 +113,7 @@ fn serve(caller: &mut Caller, max_losses: u32, calls: Vec<Call>, answer: &dyn Fn
                 one(Answer::Returned(run, lost.map(drop)));
             }
             Call::Return(run, fence, false) => {
-                one(Answer::Returned(run, caller.ask(|namespace, _| namespace.give_back(&fence))));
+                one(Answer::Returned(run, caller.ask(|namespace, _| namespace.give_back(&fence)).map(drop)));
             }
             Call::Renew(fences) => {
                 let renewed = caller.ask(|namespace, worker| namespace.renew(worker, &fences));

@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use super::results::Results;
-use super::worker::{Place, TdfWorkerError};
+use super::worker::Place;
 use super::{Channel, Namespace, RedisError, Server, ServerError, Wake, WakeError};
 use crate::config::{Config, ServerConfig, TdfPool, TdfSection};
 use crate::engine::tdf::pool::Pool;
@@ -28,6 +28,7 @@ use crate::shell::background::Bell;
 use crate::shell::clock;
 use crate::shell::door::Door;
 use crate::shell::hosted::HostedDoor;
+use crate::shell::worker::WorkerStartError;
 use crate::types::AllowCommands;
 use crate::types::tdf::WorkerName;
 
@@ -50,7 +51,7 @@ pub enum PoolError {
     },
     /// The place of the worker cannot be taken.
     #[error(transparent)]
-    Place(#[from] TdfWorkerError),
+    Place(#[from] WorkerStartError),
     /// What the section says of Redis cannot be used.
     #[error(transparent)]
     Redis(#[from] RedisError),

@@ -3,7 +3,7 @@
 --   {'move', id, set, round, start, hops}, {'lost', id, set, round, start, hops}
 --   {'rescore', id, set, round, start, score}, {'stray', id, set, round, start}
 --   {'adopt', id, state, round, '', hops, is_loss}: the task is in no set
---   {'poison', id, set, '', '', sentence}: noted, and at the end of the line if it is open
+--   {'poison', id in hexadecimal digits, set, '', '', sentence}: noted, and at the end of the line if it is open. Its id may be any bytes.
 local done = {}
 
 local function is_in_no_set(id)
@@ -31,6 +31,7 @@ for at, d in ipairs(cjson.decode(ARGV[1])) do
   local kind, id, set, round, start = d[1], d[2], d[3], d[4], d[5]
   local did = 0
   if kind == 'poison' then
+    id = string.gsub(id, '..', function(digits) return string.char(tonumber(digits, 16)) end)
     if redis.call('ZSCORE', P .. set, id) then
       redis.call('HSET', POISONED, id, d[6])
       if set == 'open' then redis.call('ZADD', P .. set, '+inf', id) end

@@ -13,6 +13,15 @@ local function check(v)
   return start > NOW and start or waiting
 end
 
+-- The first of the fields that only claims need, if one is missing: then no worker takes the task.
+local UNREAD = {'program', 'source', 'input', 'id', 'namespace', 'log'}
+local function lacking(id)
+  local values = fields(id, unpack(UNREAD))
+  for at, name in ipairs(UNREAD) do
+    if not values[at] then return name end
+  end
+end
+
 for at = 1, #ARGV, 2 do
   local id, entry, start = ARGV[at], tonumber(ARGV[at + 1]), false
   local v = fields(id, unpack(DECISIVE))
@@ -30,7 +39,11 @@ for at = 1, #ARGV, 2 do
   else
     waits[#waits + 1] = false
     entry = redis.call('ZSCORE', P .. 'open', id)
-    if entry then rows[#rows + 1] = facts(id, 'open', entry, v) end
+    if entry then
+      local row = facts(id, 'open', entry, v)
+      row[21] = v and lacking(id) or false
+      rows[#rows + 1] = row
+    end
   end
 end
 return {STAMP, rows, waits}

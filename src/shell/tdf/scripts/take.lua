@@ -1,9 +1,9 @@
 -- Takes ended tasks for the callbacks of one manager. ARGV: manager, seconds of a lease, how many, how many bytes, set, and either
 -- 'from' and a rank, or 'ids' and ids. Answers with the number of entries that were passed over, the number that were looked at, and
--- {id, failed callbacks, {field, value, …}} for each task. What the manager holds already it gets again: it has lost the reply.
+-- {id, failed callbacks, {field, value, …}} for each task, and the entries that are found to have no hash. What the manager holds already it gets again: it has lost the reply.
 local me, count, bytes_max, key = ARGV[1], tonumber(ARGV[3]), tonumber(ARGV[4]), P .. ARGV[5]
 local LOOKED_MAX, PAGE = 2000, 100
-local rows, passed, looked, bytes = {}, 0, 0, 0
+local rows, poisoned, passed, looked, bytes = {}, {}, 0, 0, 0
 
 local function consider(id)
   looked = looked + 1
@@ -15,7 +15,7 @@ local function consider(id)
   local values = redis.pcall('HGETALL', task(id))
   if values.err or #values == 0 then
     passed = passed + 1
-    redis.call('HSET', POISONED, id, 'the task has no hash')
+    if redis.call('HSET', POISONED, id, 'the task has no hash') == 1 then poisoned[#poisoned + 1] = id end
     return
   end
   redis.call('ZADD', CALLBACKS, later(tonumber(ARGV[2])), id)
@@ -39,4 +39,4 @@ else
     if #page < PAGE then break end
   end
 end
-return {passed, looked, rows}
+return {passed, looked, rows, poisoned}

@@ -4,8 +4,8 @@ use serde_json::{Value, json};
 
 use crate::engine::tdf::judge::Verdict;
 use crate::protocol::tdf::{Facts, hop, words};
-use crate::types::tdf::State;
 use crate::types::tdf::number::repr;
+use crate::types::tdf::{State, TaskId};
 
 /// The decision and its fence. `None` if nothing is to be done.
 pub(super) fn encode(facts: &Facts, verdict: &Verdict) -> Option<Value> {
@@ -34,8 +34,14 @@ pub(super) fn encode_adoption(facts: &Facts, verdict: &Verdict) -> Option<Value>
 }
 
 /// An entry that nothing can be done with.
-pub(super) fn encode_poison(id: &str, set: State, sentence: &str) -> Value {
-    json!(["poison", id, words::state(set), "", "", sentence])
+pub(super) fn encode_poison(id: &[u8], set: State, sentence: &str) -> Value {
+    let digits: String = id.iter().map(|byte| format!("{byte:02x}")).collect();
+    json!(["poison", digits, words::state(set), "", "", sentence])
+}
+
+/// The task of an entry, if its bytes are a number.
+pub(super) fn task_of(id: &[u8]) -> Option<TaskId> {
+    std::str::from_utf8(id).ok()?.parse().ok()
 }
 
 /// A score as Redis reads it.

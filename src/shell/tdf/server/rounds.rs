@@ -49,6 +49,10 @@ const TIDIED: [&str; 5] = ["leases", "losses", "poisoned", "callback_attempts", 
 /// Poisoned entries that are remembered, so that each is told once.
 const TOLD_MAX: usize = 10_000;
 
+/// An entry of a set, with its number and score if it is a task's; and a page of entries with their scores.
+type Entry<'a> = (&'a [u8], Option<(TaskId, f64)>);
+type Page = Vec<(Vec<u8>, f64)>;
+
 /// What a server knows between its rounds.
 pub(super) struct Rounds {
     max_losses: u32,
@@ -56,7 +60,7 @@ pub(super) struct Rounds {
     open: Watch,
     running: Watch,
     /// Poisoned entries that were told.
-    told: BTreeSet<String>,
+    told: BTreeSet<Vec<u8>>,
     /// Tasks that were in no set, and since when: the state and round must stay for [`STRAY_GRACE`].
     strays: Vec<(TaskId, Option<State>, u32, f64)>,
     /// The next id that is looked at for that; `None` when all were.
@@ -68,7 +72,7 @@ struct Chunk {
     now: f64,
     length: usize,
     facts: Vec<Facts>,
-    poisoned: Vec<(String, Poison)>,
+    poisoned: Vec<(Vec<u8>, Poison)>,
     /// Of open tasks: until when each one waits, in unix seconds, in the order in which they were asked for.
     waits: Vec<Option<f64>>,
 }
@@ -172,11 +176,10 @@ impl Rounds {
             self.handle_answer(now);
             let mut due = Vec::new();
             for (id, score) in &page {
-                match id.parse() {
-                    Ok(task) if !self.watch(set).is_due(task, *score, now) => {}
-                    Ok(task) => due.push((id.as_str(), Some((task, *score)))),
-                    Err(_) if self.told.contains(id) => {}
-                    Err(_) => due.push((id.as_str(), None)),
+                match decision::task_of(id) {
+                    Some(task) if !self.watch(set).is_due(task, *score, now) => {}
+                    Some(task) => due.push((id.as_slice(), Some((task, *score)))),
+                    None => due.extend((!self.told.contains(id)).then_some((id.as_slice(), None))),
                 }
             }
             let size = if set == State::Open { OPEN_CHUNK } else { CHUNK };
@@ -193,12 +196,7 @@ impl Rounds {
     }
 
     /// The number and score of an entry are missing if its id is no number.
-    fn look_at(
-        &mut self,
-        namespace: &mut Namespace,
-        set: State,
-        entries: &[(&str, Option<(TaskId, f64)>)],
-    ) -> Result<usize, RedisError> {
+    fn look_at(&mut self, namespace: &mut Namespace, set: State, entries: &[Entry<'_>]) -> Result<usize, RedisError> {
         let call = if set == State::Open {
             entries.iter().fold(Call::new(scripts::OPEN_FACTS), |call, (id, entry)| {
                 call.arg(id).arg(entry.map_or_else(String::new, |(_, score)| decision::number(score)))
@@ -219,7 +217,7 @@ impl Rounds {
             let (task, now) = (facts.task, chunk.now);
             let first_seen = self.watch(set).first_seen(task, now);
             let verdict = judge(facts, self.moment(now, first_seen));
-            self.told.remove(&task.to_string());
+            self.told.remove(task.to_string().as_bytes());
             match &verdict {
                 Verdict::Wait(until) => self.watch(set).look_again(task, *until),
                 Verdict::NoStart => self.tell_start(namespace, facts, now)?,
@@ -247,12 +245,12 @@ impl Rounds {
     fn tell_start(&mut self, namespace: &mut Namespace, facts: &Facts, now: f64) -> Result<(), RedisError> {
         let sentence = format!("the field {} is missing or no number", words::of_round(facts.round, "running"));
         self.running.look_again(facts.task, now + POISON_INTERVAL);
-        self.tell(namespace, State::Running, &facts.task.to_string(), &sentence)
+        self.tell(namespace, State::Running, facts.task.to_string().as_bytes(), &sentence)
     }
 
     fn tell_poisoned(&mut self, namespace: &mut Namespace, set: State, chunk: &Chunk) -> Result<(), RedisError> {
         for (id, poison) in &chunk.poisoned {
-            if let Ok(task) = id.parse() {
+            if let Some(task) = decision::task_of(id) {
                 self.watch(set).look_again(task, chunk.now + POISON_INTERVAL);
             }
             self.tell(namespace, set, id, &poison.to_string())?;
@@ -261,9 +259,10 @@ impl Rounds {
     }
 
     /// Counts a poisoned entry, and tells it once.
-    fn tell(&mut self, namespace: &mut Namespace, set: State, id: &str, sentence: &str) -> Result<(), RedisError> {
-        if self.told.len() < TOLD_MAX && self.told.insert(id.to_owned()) {
-            log::warn!("passing over {id:?} in {}:{}: {sentence}", namespace.name(), words::state(set));
+    fn tell(&mut self, namespace: &mut Namespace, set: State, id: &[u8], sentence: &str) -> Result<(), RedisError> {
+        if self.told.len() < TOLD_MAX && self.told.insert(id.to_vec()) {
+            let (name, shown) = (namespace.name(), id.escape_ascii());
+            log::warn!("passing over \"{shown}\" in {name}:{}: {sentence}", words::state(set));
             apply(namespace, vec![decision::encode_poison(id, set, sentence)])?;
         }
         Ok(())
@@ -323,7 +322,7 @@ fn read(namespace: &mut Namespace, call: Call) -> Result<Chunk, RedisError> {
                 Ok(facts) => chunk.facts.push(facts),
                 Err((_, poison)) => {
                     let id = row.first().cloned().flatten().unwrap_or_default();
-                    chunk.poisoned.push((String::from_utf8_lossy(&id).into_owned(), poison));
+                    chunk.poisoned.push((id, poison));
                 }
             }
         }
@@ -336,7 +335,7 @@ fn read_strays(namespace: &mut Namespace, first: u64, last: u64) -> Result<Chunk
 }
 
 /// A page of ids and scores, and the time.
-fn read_page(namespace: &mut Namespace, set: State, first: usize) -> Result<(f64, Vec<(String, f64)>), RedisError> {
+fn read_page(namespace: &mut Namespace, set: State, first: usize) -> Result<(f64, Page), RedisError> {
     let call = Call::new(scripts::PAGE).arg(words::state(set));
     let call = call.arg(first.to_string()).arg((first + PAGE - 1).to_string());
     namespace.ask(call, |value| {
@@ -344,8 +343,7 @@ fn read_page(namespace: &mut Namespace, set: State, first: usize) -> Result<(f64
         let mut entries = reply::list(entries)?.into_iter();
         let mut page = Vec::with_capacity(entries.len() / 2);
         while let (Some(id), Some(score)) = (entries.next(), entries.next()) {
-            let id = String::from_utf8_lossy(&reply::bytes(id)?).into_owned();
-            page.push((id, float(&reply::text(score)?)?));
+            page.push((reply::bytes(id)?, float(&reply::text(score)?)?));
         }
         Some((float(&reply::text(now)?)?, page))
     })

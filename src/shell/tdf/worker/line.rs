@@ -33,7 +33,7 @@ pub(super) enum Answer {
     Claimed(Result<Option<Claimed>, RedisError>),
     Reported(Result<Reported, RedisError>),
     Renewed(Option<Fence>, Result<Option<Lost>, RedisError>),
-    GivenBack(Result<(), RedisError>),
+    GivenBack(Result<bool, RedisError>),
     Left(Result<(), RedisError>),
 }
 

@@ -17,9 +17,8 @@ use std::os::fd::AsFd as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use nix::sys::signal::Signal;
-
 use super::fetch::{Fetch, Fetcher, Preparation};
+use super::outage::patiently;
 use super::results::{Finished, Results};
 use super::{Channel, Namespace, RedisError, Reported, Wake, WakeError, WorkerKind};
 use crate::config::WorkerConfig;
@@ -27,13 +26,11 @@ use crate::engine::tdf::worker::{Assignment, Effect, End, Note, Settings, Worker
 use crate::protocol::tdf::agents::complaint;
 use crate::protocol::tdf::words;
 use crate::shell::clock;
-use crate::shell::guard::{Guard, GuardError, GuardPlan};
-use crate::shell::process::{self, RecordError};
-use crate::shell::readable;
-use crate::shell::runs::RunsError;
-use crate::shell::signals::{STOP, Signals};
+use crate::shell::guard::GuardPlan;
+use crate::shell::readable::PollSet;
 use crate::shell::source::{Keeping, Programs, SourceError, Timeouts};
 use crate::shell::tools::Limits;
+use crate::shell::worker::{Watch, Woken, WorkerEvent, WorkerStartError};
 use crate::types::tdf::{Fence, WorkerName};
 
 use line::{Answer, Call, Line};
@@ -72,42 +69,15 @@ pub enum TdfWorkerError {
     /// Nothing can be heard of new tasks.
     #[error(transparent)]
     Wake(#[from] WakeError),
-    /// A folder cannot be used.
-    #[error("cannot use {}: {error}", path.display())]
-    Folder {
-        /// The path of the file or folder.
-        path: PathBuf,
-        /// The reason of the system.
-        error: io::Error,
-    },
-    /// Another process has the name.
-    #[error(
-        "a worker {name} already runs in {}{}; use another name",
-        root.display(), pid.map_or_else(String::new, |pid| format!(" (process {pid})"))
-    )]
-    NameTaken {
-        /// The name.
-        name: WorkerName,
-        /// The folder.
-        root: PathBuf,
-        /// The process, if it is known.
-        pid: Option<u32>,
-    },
+    /// As for any worker.
+    #[error(transparent)]
+    Start(#[from] WorkerStartError),
     /// Both streams would go to one file.
     #[error("task_output_filename and task_error_filename are both {0:?}; give them different names")]
     OneOutputFile(String),
     /// The folders of programs cannot be made.
     #[error(transparent)]
     Source(#[from] SourceError),
-    /// The run records cannot be kept.
-    #[error(transparent)]
-    Record(#[from] RecordError),
-    /// The folders of runs cannot be made.
-    #[error(transparent)]
-    Runs(#[from] RunsError),
-    /// It would leave its program running when it is killed.
-    #[error(transparent)]
-    Guard(#[from] GuardError),
     /// The system refuses something that every process may have.
     #[error("cannot start: {0}")]
     System(#[from] io::Error),
@@ -125,38 +95,33 @@ pub fn run(work: Work, guard: GuardPlan) -> Result<End, TdfWorkerError> {
     }
     let (redis, name) = (&config.tdf.redis, &config.tdf.namespace);
     let place = Place::open(&work.root, &work.name)?;
-    let runs = runs(&place.root)?;
+    let runs = runs(&place.root).map_err(WorkerStartError::from)?;
     let mut namespace = Namespace::connect(redis, name)?;
-    namespace.register(&work.name, WorkerKind::Worker)?;
-    // The kernel ends everything in a pid namespace whose first process ends. Before the worker adopts what detaches from it.
-    let guard = (std::process::id() != 1).then(|| guard.of_tdf(place.root.clone()).start()).transpose()?;
-    process::become_subreaper()?;
-    // Before any thread is started, so that all of them leave these signals to the loop.
-    let mut signals = Signals::install(&[&STOP[..], &[Signal::SIGCHLD]].concat())?;
+    patiently(RedisError::is_away, || namespace.register(&work.name, WorkerKind::Worker))?;
+    let watch = Watch::start(&guard.of_tdf(place.root.clone()))?;
     let runner = Runner::start(place.root.clone(), templates, work.output_bytes_max, runs)?;
     let programs =
         Arc::new(Programs::open((&place.root, &place.programs()), Keeping::Folders, work.limits, work.timeouts)?);
     let fetcher = Fetcher {
         programs,
         root: place.root.clone(),
-        environment: runner.environment().clone(),
-        brand: runner.brand(),
+        environment: runner.commands.environment().clone(),
+        brand: runner.commands.brand(),
     };
     let results = Results::open(&place.own, &work.name, format!("{}:{}/{} {name}", redis.host, redis.port, redis.db))?;
     let worker = Worker::new(clock::now(), work.settings, results.left()?);
     let wake = Wake::start(redis, name, &[Channel::Open])?;
     let line = Line::start(namespace, work.name.clone(), work.max_losses)?;
     log::info!("worker {} works for {name} in {}", work.name, place.root.display());
-    let mut turns = Loop { guard, worker, runner, fetcher, fetch: None, results, finished: None, line, wake };
-    let end = turns.serve(&mut signals);
+    let mut turns = Loop { watch, worker, runner, fetcher, fetch: None, results, finished: None, line, wake };
+    let end = turns.serve();
     turns.line.leave();
-    turns.guard.into_iter().for_each(Guard::release);
+    turns.watch.release();
     Ok(end)
 }
 
 struct Loop {
-    /// `None` once it is dead, and for a worker that needs none.
-    guard: Option<Guard>,
+    watch: Watch,
     worker: Worker,
     runner: Runner,
     fetcher: Fetcher,
@@ -169,24 +134,17 @@ struct Loop {
 }
 
 impl Loop {
-    fn serve(&mut self, signals: &mut Signals) -> End {
+    fn serve(&mut self) -> End {
         loop {
             if let Some(end) = self.obey() {
                 return end;
             }
-            self.wait(signals);
-            for signal in signals.read() {
-                if signal == Signal::SIGCHLD {
-                    self.runner.reap(&mut self.worker);
-                } else {
-                    log::info!("{signal}: stopping");
-                    self.worker.handle_stop(clock::now());
+            let woken = self.wait();
+            for event in self.watch.events(woken) {
+                match event {
+                    WorkerEvent::Child => self.runner.reap(&mut self.worker),
+                    WorkerEvent::Stop => self.worker.handle_stop(clock::now()),
                 }
-            }
-            if self.guard.as_ref().is_some_and(Guard::is_gone) {
-                self.guard = None;
-                log::error!("the guard was killed: stopping");
-                self.worker.handle_stop(clock::now());
             }
             self.finish_fetch();
             while let Some(answer) = self.line.poll() {
@@ -199,12 +157,16 @@ impl Loop {
         }
     }
 
-    fn wait(&self, signals: &Signals) {
-        let mut fds = vec![signals.as_fd(), self.line.as_fd(), self.wake.as_fd()];
-        fds.extend(self.guard.as_ref().map(Guard::as_fd));
-        fds.extend(self.fetch.as_ref().map(Fetch::as_fd));
-        // A signal arrives through its descriptor, so the next turn handles it also after an interruption.
-        readable::wait(fds, self.worker.poll_timeout().map(|(at, _)| at.since(clock::now().mono)));
+    fn wait(&self) -> Woken {
+        let mut set = PollSet::default();
+        let watch = self.watch.add_to(&mut set);
+        set.add(self.line.as_fd());
+        set.add(self.wake.as_fd());
+        if let Some(fetch) = &self.fetch {
+            set.add(fetch.as_fd());
+        }
+        set.wait(self.worker.poll_timeout().map(|(at, _)| at.since(clock::now().mono)));
+        watch.woken(&set)
     }
 
     fn handle(&mut self, answer: Answer) {
@@ -297,8 +259,8 @@ impl Loop {
                     let started = self.runner.begin();
                     self.worker.handle_started(clock::now(), started);
                 }
-                Effect::Signal(signal) => self.runner.signal(signal),
-                Effect::CheckTree => self.runner.check_tree(&mut self.worker),
+                Effect::Signal(signal) => self.runner.commands.signal(signal),
+                Effect::CheckTree => self.worker.handle_tree(clock::now(), self.runner.commands.is_any_left()),
                 Effect::Collect(outcome) => {
                     self.finished = self.runner.collect(outcome);
                     let has_failed = self.finished.as_ref().is_none_or(|finished| !finished.error.is_empty());

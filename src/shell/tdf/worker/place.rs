@@ -11,12 +11,11 @@
 //! No program can have the name of our folder: it has an `@`.
 
 use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 
-use super::TdfWorkerError;
-use crate::shell::lock::{LockError, StateLock};
+use crate::shell::lock::StateLock;
 use crate::shell::runs::{Runs, RunsError};
+use crate::shell::worker::{self, WorkerStartError};
 use crate::types::tdf::WorkerName;
 
 const OWN: &str = ".llts@tdf";
@@ -39,15 +38,12 @@ pub(in crate::shell::tdf) struct Place {
 
 impl Place {
     /// Takes the place of the worker of this name, which only one process may have.
-    pub(in crate::shell::tdf) fn open(root: &Path, name: &WorkerName) -> Result<Self, TdfWorkerError> {
-        let failed = |error: io::Error| TdfWorkerError::Folder { path: root.to_owned(), error };
+    pub(in crate::shell::tdf) fn open(root: &Path, name: &WorkerName) -> Result<Self, WorkerStartError> {
+        let failed = |source| WorkerStartError::Folder { path: root.to_owned(), source };
         let root = root.canonicalize().map_err(failed)?;
         let own = root.join(OWN);
         fs::create_dir_all(&own).map_err(failed)?;
-        let lock = StateLock::acquire(&own.join("workers"), &format!("w-{name}")).map_err(|error| match error {
-            LockError::Held { pid, .. } => TdfWorkerError::NameTaken { name: name.clone(), root: root.clone(), pid },
-            LockError::Io { path, source } => TdfWorkerError::Folder { path, error: source },
-        })?;
+        let lock = worker::take_name(name, &root, &own.join("workers"))?;
         Ok(Self { root, own, _lock: lock })
     }
 

@@ -1,27 +1,20 @@
 //! The one run of a worker as the system sees it: its program, its files, its processes. The engine decides, this obeys.
 
 use std::ffi::{OsStr, OsString};
-use std::fs::File;
-use std::io;
-use std::os::fd::AsFd as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use rustix::io::Errno;
-
-use super::TdfWorkerError;
 use super::output::{self, Outputs, Templates};
-use crate::engine::tdf::worker::{Assignment, Outcome, Signal, StartFailure, Worker};
+use crate::engine::tdf::worker::{Assignment, Outcome, StartFailure, Worker};
 use crate::shell::clock;
-use crate::shell::process::{
-    self, Brand, ChildEnd, Command, CommandError, CommandPlan, Cookie, Environment, ProcessId, RecordFile,
-    RunProcesses, RunRecord, RunningChild, Subject as _,
-};
-use crate::shell::runs::{Runs, WorkerRun};
+use crate::shell::process::{ChildEnd, CommandError};
+use crate::shell::runs::Runs;
 use crate::shell::source::{Held, ProgramName};
 use crate::shell::tdf::LogLine;
 use crate::shell::tdf::results::Finished;
+use crate::shell::worker::WorkerStartError;
+use crate::shell::worker::commands::Commands;
 use crate::types::Mono;
 
 /// Marks every process of a run.
@@ -32,14 +25,8 @@ pub(super) struct Runner {
     root: PathBuf,
     templates: Templates,
     output_bytes_max: u64,
-    own: ProcessId,
-    record: RecordFile,
-    /// Runs of this worker have the folder of their records.
-    _runs: Runs,
-    environment: Environment,
-    brand: Option<Brand>,
+    pub(super) commands: Commands,
     run: Option<Run>,
-    processes: RunProcesses,
 }
 
 struct Run {
@@ -59,34 +46,8 @@ impl Runner {
         templates: Templates,
         output_bytes_max: u64,
         runs: Runs,
-    ) -> Result<Self, TdfWorkerError> {
-        let own = ProcessId::own().map_err(io::Error::from)?;
-        runs.sweep();
-        runs.remove_dead_realms();
-        let record = runs.records.of(own, None)?;
-        // A program must not see the configuration of its worker.
-        let environment = Environment::inherited(|name| name.as_bytes().starts_with(b"LLTS_"));
-        let (brand, processes) = (Brand::fresh(), RunProcesses::none());
-        Ok(Self {
-            root,
-            templates,
-            output_bytes_max,
-            own,
-            record,
-            _runs: runs,
-            environment,
-            brand,
-            run: None,
-            processes,
-        })
-    }
-
-    pub(super) const fn environment(&self) -> &Environment {
-        &self.environment
-    }
-
-    pub(super) const fn brand(&self) -> Option<Brand> {
-        self.brand
+    ) -> Result<Self, WorkerStartError> {
+        Ok(Self { root, templates, output_bytes_max, commands: Commands::start(MARK, runs)?, run: None })
     }
 
     /// Takes a task; its program is not there yet.
@@ -98,7 +59,7 @@ impl Runner {
         log::debug!("task {}, round {}: {} {}", task.fence.task, task.fence.round, task.program, task.source);
         self.run = Some(Run { task, claimed, log: Vec::new(), program: None, outputs: None });
         // What a fetch starts is known by the brand.
-        self.write_record(&WorkerRun::new(clock::now().wall), None)
+        self.write_record()
     }
 
     /// The program is there and stays as it is.
@@ -126,58 +87,26 @@ impl Runner {
         let Some(run) = &self.run else { return Err(StartFailure::Worker("there is no task".to_owned())) };
         let program = ProgramName::new(&run.task.program).map_err(|error| StartFailure::Task(error.to_string()))?;
         let outputs = self.templates.create(&self.root, &program, &run.task.fence).map_err(StartFailure::Task)?;
-        let id = WorkerRun::new(clock::now().wall);
         let line = command_line(&program, &run.task.input);
         self.note(format!("executing task: {}", String::from_utf8_lossy(line.as_bytes())));
         // Before the start: whatever happens next, the processes are known by their mark.
-        self.write_record(&id, None).map_err(StartFailure::Worker)?;
-        let child = self.spawn(&id, line, &outputs)?;
-        if let Err(error) = self.write_record(&id, Some(child.id())) {
-            log::error!("{error}");
-        }
-        self.processes = RunProcesses::of(child);
+        self.write_record().map_err(StartFailure::Worker)?;
+        let begun = self.commands.begin(line, &self.root, [&outputs.output, &outputs.error]);
+        begun.map_err(|error| match error {
+            CommandError::Unpassable(_) => {
+                StartFailure::Task("cannot run the program: its input holds a NUL byte".to_owned())
+            }
+            error if error.is_of_words() => StartFailure::Task(format!("cannot run the program: {error}")),
+            error => StartFailure::Worker(format!("cannot run the program: {error}")),
+        })?;
         if let Some(run) = &mut self.run {
             run.outputs = Some(outputs);
         }
         Ok(())
     }
 
-    fn spawn(&self, id: &WorkerRun, line: OsString, outputs: &Outputs) -> Result<RunningChild, StartFailure> {
-        let worker = |error: io::Error| StartFailure::Worker(format!("cannot start a program: {error}"));
-        let words = ["/bin/sh".into(), "-c".into(), line];
-        let command = Command::find(&words, None).map_err(|error| StartFailure::Worker(error.to_string()))?;
-        let mut environment = self.environment.clone();
-        environment.set(MARK, id.folder()).map_err(|error| StartFailure::Worker(error.to_string()))?;
-        let null = File::open("/dev/null").map_err(worker)?;
-        let plan = CommandPlan {
-            command: &command,
-            folder: &self.root,
-            environment: &environment,
-            stdin: null.as_fd(),
-            stdout: outputs.output.as_fd(),
-            stderr: outputs.error.as_fd(),
-            brand: self.brand,
-        };
-        process::spawn_command(&plan).map_err(|error| {
-            let sentence = format!("cannot run the program: {error}");
-            match error {
-                CommandError::Unpassable(_) => {
-                    StartFailure::Task("cannot run the program: its input holds a NUL byte".to_owned())
-                }
-                CommandError::Start { source: Errno::TOOBIG, .. } => StartFailure::Task(sentence),
-                _ => StartFailure::Worker(sentence),
-            }
-        })
-    }
-
-    fn write_record(&mut self, id: &WorkerRun, root: Option<ProcessId>) -> Result<(), String> {
-        let cookie = Cookie::new([format!("{MARK}={}", id.folder())]).branded(self.brand);
-        let record = RunRecord { subject: id.clone(), root, agent: self.own, cookie };
-        self.record.write(&record).map_err(|error| error.to_string())
-    }
-
-    pub(super) fn signal(&self, signal: Signal) {
-        self.processes.signal(signal);
+    fn write_record(&mut self) -> Result<(), String> {
+        self.commands.write_record(None).map_err(|error| error.to_string())
     }
 
     /// A child has ended: the shell of the program, or an orphan that it left behind.
@@ -186,16 +115,11 @@ impl Runner {
         if self.run.as_ref().is_none_or(|run| run.outputs.is_none()) {
             return;
         }
-        match self.processes.reap() {
+        match self.commands.reap() {
             Some(ChildEnd::Root(_)) => worker.handle_exited(),
             Some(ChildEnd::Rest(rest)) => worker.handle_tree(clock::now(), rest.left),
             None => {}
         }
-    }
-
-    /// Looks what is left of the tree.
-    pub(super) fn check_tree(&self, worker: &mut Worker) {
-        worker.handle_tree(clock::now(), self.processes.look().left);
     }
 
     /// What the run has come to.
@@ -227,7 +151,7 @@ impl Runner {
 
     fn end(&mut self) -> Option<Run> {
         let run = self.run.take()?;
-        if let Err(error) = self.record.clear() {
+        if let Err(error) = self.commands.clear_record() {
             log::warn!("{error}");
         }
         Some(run)

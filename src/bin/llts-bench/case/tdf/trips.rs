@@ -48,64 +48,38 @@ pub(super) fn run(bench: &mut Bench<'_>) -> Result<Vec<Measured>, BenchError> {
     ])
 }
 
-/// Round trips of the worker, and of all, without those that poll.
+/// What moves a task, and is therefore counted. The others hold leases, look, or tidy: their number does not grow with the tasks.
+const MOVES: [&str; 6] = ["open", CLAIM, REPORT, "apply", TAKE, "archive"];
+const CLAIM: &str = "claim";
+const REPORT: &str = "report";
+const TAKE: &str = "take";
+
+/// Round trips of the worker, and of all. The first claim of a worker belongs to no task: each later one leaves with a report.
 fn count(shown: &[String]) -> (usize, usize) {
+    let names: BTreeMap<String, &str> = llts::shell::tdf::scripts()
+        .map(|(name, text)| (redis::Script::new(text).get_hash().to_owned(), name))
+        .collect();
     // By connection: whether its last command was a report, behind which a claim leaves with it.
     let mut reported: BTreeMap<&str, bool> = BTreeMap::new();
     let (mut worker, mut all) = (0, 0);
     for line in shown {
-        // TIME [DB ADDRESS] "COMMAND" "DIGEST" "1" "PREFIX" …; what a script calls has `lua` for an address.
-        let mut words = line.split(' ');
-        let (Some(address), Some(command)) = (words.nth(2), words.next()) else { continue };
+        // TIME [DB ADDRESS] "COMMAND" "DIGEST" …; what a script calls has `lua` for an address.
+        let words: Vec<&str> = line.splitn(6, ' ').collect();
         // A script that Redis does not know yet is sent once more, as its text.
-        if address == "lua]" || command != "\"EVALSHA\"" {
+        let [_, _, address, "\"EVALSHA\"", digest, ..] = words[..] else { continue };
+        let Some(name) = names.get(digest.trim_matches('"')).filter(|name| MOVES.contains(name)) else { continue };
+        // The look of a manager's round.
+        if *name == TAKE && line.contains(" \"from\" ") {
             continue;
         }
-        let arguments: Vec<&str> = words.skip(3).collect();
-        let kind = Kind::of(&arguments);
-        let is_together = kind == Kind::Claim && reported.insert(address, false) == Some(true);
-        if kind == Kind::Report {
+        if *name == CLAIM && reported.insert(address, false) != Some(false) {
+            continue;
+        }
+        if *name == REPORT {
             reported.insert(address, true);
         }
-        if is_together || kind == Kind::Poll {
-            continue;
-        }
         all += 1;
-        worker += usize::from(matches!(kind, Kind::Claim | Kind::Report));
+        worker += usize::from(*name == CLAIM || *name == REPORT);
     }
     (worker, all)
-}
-
-#[derive(PartialEq)]
-enum Kind {
-    Claim,
-    Report,
-    /// Leases, and looks at what may be there.
-    Poll,
-    Other,
-}
-
-impl Kind {
-    fn of(arguments: &[&str]) -> Self {
-        let text = |at: usize| arguments.get(at).map_or("", |word| word.trim_matches('"'));
-        let is_token = text(1).len() > 17 && text(1).as_bytes()[16] == b'-';
-        match text(0) {
-            "w1" if is_token => Self::Claim,
-            // A renewal.
-            "w1" => Self::Poll,
-            _ if text(2) == "w1" => Self::Report,
-            // What mends and tidies once a minute, and the look of a manager's round.
-            _ if arguments.len() == 2 || text(2) == "1000" || text(5) == "from" => Self::Poll,
-            // A page of a server's round: ids with their scores, whose number no other script reaches.
-            _ if arguments.len() > 100 => Self::Poll,
-            // The lease of the server, and the pages and facts of a round.
-            // A server tells its name, its process and a number: words with blanks between them.
-            _ if arguments.contains(&"\"10000\"")
-                || ["open", "running", "executed", "timeout", "failure"].contains(&text(0)) =>
-            {
-                Self::Poll
-            }
-            _ => Self::Other,
-        }
-    }
 }

@@ -1,6 +1,7 @@
 //! Restarts: nothing of a graph is lost, and nothing of it is done twice.
 
 use super::*;
+use crate::engine::controller::scenarios::archives::version;
 use crate::types::StepPlace;
 
 /// The records that leave with an event, as one commit.
@@ -188,4 +189,23 @@ fn the_tasks_of_a_lost_graph_end() {
     assert!(why.contains(&format!("graph {lost} is not in the store")), "{why}");
     assert_eq!(world.beat("a", Some((running, Round(0)))), Some(Directive::Kill));
     assert_eq!(world.status(kept).0, GraphStatus::Running);
+}
+
+#[test]
+fn every_step_runs_the_version_that_was_there_when_its_graph_was_accepted() {
+    let mut world = World::with(|settings| settings.tools.keep = Duration::from_secs(10));
+    world.fetcher("a", "");
+    world.is_pushed(world.held("t", 1));
+    let graph = world.graph(PARTS);
+    world.is_pushed(world.held("t", 2));
+    let first = world.succeeds("a", Some(&["/x"]));
+    world.restart();
+    world.pass(Duration::from_secs(20));
+    assert_eq!(world.orders(), [], "the graph needs it");
+    world.fetcher("a", "");
+    let second = world.succeeds("a", None);
+    assert_eq!([first, second].map(|task| world.pin(task)), [Some(version(1)); 2]);
+    assert_eq!(world.status(graph).0, GraphStatus::Succeeded);
+    world.pass(Duration::from_secs(20));
+    assert_eq!(world.orders(), [ToolOrder::Discard(version(1))]);
 }

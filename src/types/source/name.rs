@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::types::ToolName;
+
 /// A checked name: one component of a path that no shell takes for anything else. So it may stand in a command line as it is.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ProgramName(String);
@@ -23,10 +25,9 @@ impl ProgramName {
     /// # Errors
     /// When the text is empty, too long, `.` or `..`, begins with `-`, or holds a character outside the allowed set.
     pub fn new(text: &str) -> Result<Self, InvalidProgramName> {
-        let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"._+-".contains(&byte);
         let fits =
             (1..=Self::BYTES_MAX).contains(&text.len()) && !text.starts_with('-') && ![".", ".."].contains(&text);
-        if fits && text.bytes().all(is_allowed) {
+        if fits && text.bytes().all(ToolName::is_letter) {
             return Ok(Self(text.to_owned()));
         }
         Err(InvalidProgramName(text.chars().take(Self::BYTES_MAX).collect()))
