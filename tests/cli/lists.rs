@@ -67,3 +67,18 @@ fn a_killed_agent_loses_the_task_that_it_ran_and_no_other_one() {
     let job = sandbox.ok("job j --output json").json();
     assert_eq!(job["SUCCEEDED"], 600, "{job}");
 }
+
+#[test]
+fn a_restart_runs_no_task_of_a_list_twice() {
+    let sandbox = Sandbox::new();
+    sandbox.ok("up 2");
+    fs::write(sandbox.path("go"), "").expect("written");
+    let child = map(&sandbox, 3000);
+    eventually("many have run", || noted(&sandbox).len() >= 100);
+    sandbox.ok("restart");
+    let said = sandbox.said(child);
+    assert_eq!(said.code, Some(0), "{}", said.err);
+    let noted = noted(&sandbox);
+    let twice: Vec<_> = noted.iter().filter(|(_, count)| **count > 1).collect();
+    assert!(noted.len() == 3000 && twice.is_empty(), "{} lines, twice: {twice:?}", noted.len());
+}

@@ -98,6 +98,12 @@ impl World {
                 {
                     report.ran = report.ran.map(|ran| ran * 2);
                 }
+                if self.defect == Some(Defect::ModestLists)
+                    && let FromAgent::Report(report) = &mut message
+                    && let Some(let_go) = &mut report.let_go
+                {
+                    let_go.started -= 1;
+                }
                 let sender = Sender { agent: host.name.clone(), session: Session(host.session) };
                 self.send_up(agent, agent::encode(&sender, &message));
             }

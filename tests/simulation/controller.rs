@@ -251,6 +251,13 @@ impl World {
                     }
                 }
             }
+            Some(Defect::ForgottenLists) => {
+                for record in &mut stored.tasks {
+                    if matches!(&record.state, TaskState::Dispatched(run) if run.ahead.is_some()) {
+                        record.state = TaskState::Waiting { not_before: None };
+                    }
+                }
+            }
             Some(Defect::TurnedPriorities) => {
                 for record in &mut stored.tasks {
                     let mut policy = Policy::clone(&record.policy);

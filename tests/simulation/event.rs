@@ -48,6 +48,10 @@ pub(crate) enum Defect {
     UntoldTools,
     /// Agents do not hear that a run is exclusive.
     ForgottenLeases,
+    /// The tasks in the lists of agents wait after a restart.
+    ForgottenLists,
+    /// Agents that let a list go say that its last task that they started has not started.
+    ModestLists,
     /// An agent that is stopped has no guard.
     NoGuards,
 }

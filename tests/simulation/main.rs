@@ -231,6 +231,8 @@ fn the_checks_find_a_defect() {
         (Defect::TurnedPriorities, "starts before its turn"),
         (Defect::NewKeys, "has made two tasks"),
         (Defect::DeafReceiver, "not done in time"),
+        (Defect::ForgottenLists, "runs at"),
+        (Defect::ModestLists, "runs at"),
     ] {
         assert!(is_found(0, defect, complaint), "no check notices {defect:?}");
     }

@@ -3,11 +3,12 @@
 //! | a task of a list | is |
 //! |---|---|
 //! | the first one that has not ended | the agent's task, as if it had got that one alone |
-//! | a later one | DISPATCHED with its place in the list ([`Assignment::ahead`]); shown as WAITING, because it may wait again in the same round |
+//! | a later one | DISPATCHED with its place in the list ([`Assignment::ahead`]) |
 //!
 //! The next task becomes the agent's task with the last report on the one before: the agent starts it without waiting for the answer.
-//! That is not stored. A restart takes the first stored task of a list for its agent's task, unless that agent has another one; the agent
-//! continues its list under the new controller, or says that it has let it go.
+//! Neither the record nor the store learns of that before the first report on it, and until then it is shown as WAITING, because it may wait again in the same
+//! round. A restart takes the first task of a list that has not ended for its agent's task, unless that agent has another one; the agent continues its list
+//! under the new controller, or says that it has let it go.
 //!
 //! Only a task goes ahead whose run is plain and expected to be short. A list has no more than half of the agent's share
 //! of the waiting tasks, so that the lists become shorter as the queue does, and no agent ends long after the others. The time of a list
@@ -164,20 +165,23 @@ impl Controller {
 
     /// The agent's task has ended, and the agent goes on with its list.
     pub(super) fn continue_list(&mut self, now: Now, id: &AgentId) {
-        while let Some((place, task)) = self.list_mut(id).and_then(|list| list.ahead.pop_front()) {
-            let Some(round) = self.tasks.get(task).filter(|record| is_ahead(record, id)).map(|record| record.round)
-            else {
-                // Its report has overtaken that on the task before.
-                continue;
-            };
+        if let Some((place, task)) = self.list_mut(id).and_then(|list| list.ahead.pop_front()) {
+            let round = self.tasks.get(task).map(|record| record.round).unwrap_or_default();
             if let Some(list) = self.list_mut(id) {
                 list.running = place;
             }
             self.agents.set_slot(id, Slot::Busy(task));
             self.agents.set_given(id, Some((task, round)));
-            return self.tasks.reach(now, task);
+            return;
         }
         self.set_list(id, None);
+    }
+
+    /// A task of a list has ended. Its report may have overtaken that on the task before.
+    pub(super) fn leave_list(&mut self, id: &AgentId, task: TaskId) {
+        if let Some(list) = self.list_mut(id) {
+            list.ahead.retain(|(_, ahead)| *ahead != task);
+        }
     }
 
     /// Gives each agent the tasks back that it had in its list when the earlier controller stored them.
@@ -194,7 +198,6 @@ impl Controller {
             let mut running = first.saturating_sub(1);
             if self.agents.slot(&id).is_none() {
                 (running, _) = (first, ahead.pop_front());
-                self.tasks.reach(now, task);
                 self.take_back_agent(now, id.clone(), task);
             }
             let terms = ListTerms { number, time: self.settings.list_time_max };
@@ -230,8 +233,8 @@ impl Controller {
             let Some(record) = self.tasks.get(task) else { continue };
             if is_ahead(record, id) {
                 self.void_round(now, task, RoundEnd::Returned, Remains::Gone);
-            } else if record.assignment().is_some_and(|run| run.agent == *id) {
-                // Its report has overtaken that on the task before.
+            } else {
+                // A report on it has overtaken that on the task before.
                 self.void_round(now, task, RoundEnd::Lost, Remains::Unknown(now.mono));
             }
         }
@@ -295,7 +298,7 @@ impl Controller {
             for task in list.ahead() {
                 let run = self.tasks.get(task).filter(|record| record.phase() < Phase::Finished);
                 let run = run.and_then(TaskRecord::assignment);
-                assert!(run.is_none_or(|run| run.agent == *id), "{task} is in the list of {id} and with another agent");
+                assert!(run.is_some_and(|run| run.agent == *id), "{task} is in the list of {id} and not with it");
             }
         }
     }

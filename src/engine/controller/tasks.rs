@@ -212,22 +212,6 @@ impl Tasks {
         }
     }
 
-    /// The task of a list is its agent's task from now on. This is not stored: a restart finds it as the first one of the list that has not
-    /// ended.
-    pub(super) fn reach(&mut self, now: Now, id: TaskId) {
-        let Some(record) = self.records.get_mut(&id) else { unreachable!("task {id} is reached, but does not exist") };
-        let stood = Standing::of(record);
-        let TaskState::Dispatched(run) = &mut record.state else { unreachable!("task {id} is reached again") };
-        // An earlier controller may have pushed what it had learnt of a run that it had handed out.
-        (run.ahead, run.dispatched_at, run.dispatched) = (None, now.wall, run.dispatched.map(|_| now.mono));
-        if let Some(member) = record.membership() {
-            self.jobs.moved(&member.name, id, stood, Standing::of(record));
-        }
-        self.counts[Phase::Waiting as usize] -= 1;
-        self.counts[Phase::Dispatched as usize] += 1;
-        self.changed.push(id);
-    }
-
     /// Changes the record of a task except its phase, and updates its place in the queue.
     pub(super) fn update(&mut self, id: TaskId, change: impl FnOnce(&mut TaskRecord)) {
         let Some(record) = self.records.get_mut(&id) else { unreachable!("task {id} changes, but does not exist") };

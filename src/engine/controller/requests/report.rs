@@ -33,6 +33,9 @@ impl Controller {
         if let Some(left) = left.filter(|_| free) {
             self.agents.set_left(&sender.agent, task, left);
         }
+        if phase == Phase::Finished && refusal.is_none() {
+            self.leave_list(&sender.agent, task);
+        }
         if free && wait.is_none() {
             self.continue_list(now, &sender.agent);
         }

@@ -77,8 +77,8 @@ fn an_agent_gets_its_share_of_short_tasks_and_goes_on_without_asking() {
     assert!(of_a(&world.stored[&mine[1]]), "a restart waits for its agent");
     assert_eq!((world.counts_of(Phase::Waiting), world.counts_of(Phase::Dispatched)), (11, 1));
     assert_eq!(world.done("a", mine[0], None), None);
-    assert_eq!(world.rounds(&mine), [(Phase::Finished, 0), (Phase::Dispatched, 0)]);
-    assert_eq!(world.counts_of(Phase::Dispatched), 1);
+    assert_eq!(world.rounds(&mine), [(Phase::Finished, 0), WAITS]);
+    assert_eq!(world.beat("a", Some((mine[1], Round(0)))), Some(Directive::Run), "it has its turn");
     assert_eq!(world.done("a", mine[1], None), None);
     assert_eq!(world.counts().free, 2);
     // An agent that does not say that it takes lists gets one task.
@@ -252,7 +252,7 @@ fn a_list_goes_on_over_a_restart() {
     world.done("a", mine[0], None);
     world.kill(mine[3]);
     world.restart();
-    assert_eq!(world.rounds(&mine[1..3]), [(Phase::Dispatched, 0), WAITS]);
+    assert_eq!(world.rounds(&mine[1..3]), [WAITS, WAITS]);
     assert!(!mine.contains(&world.gets("b").0[0]), "they are with their agent");
     assert_eq!(world.done("a", mine[0], None), None, "said again");
     for task in [mine[1], mine[2]] {
@@ -265,6 +265,21 @@ fn a_list_goes_on_over_a_restart() {
     let let_go = Some(LetGo { list, started: 5 });
     assert_eq!(world.done("a", mine[4], let_go), None);
     assert_eq!(world.rounds(&mine[4..]), [vec![(Phase::Finished, 0)], vec![WAITS; 3]].concat());
+}
+
+/// The report on a task is lost, and the later ones arrive.
+#[test]
+fn reports_on_a_list_may_overtake_each_other() {
+    let (mut world, _) = World::with_lists("a", 20);
+    let (mine, _) = world.gets("a");
+    assert_eq!(world.done("a", mine[1], None), None);
+    world.report("a", mine[2], Round(0), Phase::Running);
+    assert_eq!(world.beat("a", Some((mine[2], Round(0)))), Some(Directive::Run));
+    assert_eq!(world.done("a", mine[0], None), None);
+    assert_eq!(world.phase(mine[2]), Phase::Running);
+    world.pass(INTERVAL * 3);
+    let losses: Vec<_> = mine.iter().map(|task| world.record(*task).counts.losses).collect();
+    assert_eq!(losses[..4], [0, 0, 1, 0], "the agent was lost with the third one");
 }
 
 /// An agent that has forgotten its list, or is another process, may have started any of its tasks.
