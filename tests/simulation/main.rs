@@ -231,7 +231,6 @@ fn the_checks_find_a_defect() {
         (Defect::TurnedPriorities, "starts before its turn"),
         (Defect::NewKeys, "has made two tasks"),
         (Defect::DeafReceiver, "not done in time"),
-        (Defect::ForgottenLists, "runs at"),
         (Defect::ModestLists, "runs at"),
     ] {
         assert!(is_found(0, defect, complaint), "no check notices {defect:?}");
@@ -260,6 +259,12 @@ fn the_checks_find_agents_that_do_not_tell() {
 fn the_checks_find_exclusive_rounds_that_overlap() {
     assert!(is_found(200, Defect::NoGuards, "the exclusive"));
     assert!(is_found(30, Defect::ForgottenLeases, "the exclusive"));
+}
+
+/// A gate that gets its limit just when the controller starts again is rare, too.
+#[test]
+fn the_checks_find_lists_that_are_forgotten() {
+    assert!(is_found(1_400, Defect::ForgottenLists, "beyond gate"));
 }
 
 fn is_found(first_seed: u64, defect: Defect, complaint: &str) -> bool {
