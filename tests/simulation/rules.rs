@@ -75,6 +75,11 @@ impl Rules {
         self.were_ahead = std::mem::replace(&mut self.ahead, ahead);
     }
 
+    /// Whether a task has been in the list of an agent.
+    pub(crate) fn was_ahead(&self, task: TaskId) -> bool {
+        self.handed_ahead.contains(&task)
+    }
+
     /// Stored data will be there after a crash.
     pub(crate) fn committed(&mut self, record: &Record) {
         match record {

@@ -164,7 +164,7 @@ impl Controller {
     }
 
     /// The agent's task has ended, and the agent goes on with its list.
-    pub(super) fn continue_list(&mut self, now: Now, id: &AgentId) {
+    pub(super) fn continue_list(&mut self, id: &AgentId) {
         if let Some((place, task)) = self.list_mut(id).and_then(|list| list.ahead.pop_front()) {
             let round = self.tasks.get(task).map(|record| record.round).unwrap_or_default();
             if let Some(list) = self.list_mut(id) {

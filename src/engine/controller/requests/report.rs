@@ -37,7 +37,7 @@ impl Controller {
             self.leave_list(&sender.agent, task);
         }
         if free && wait.is_none() {
-            self.continue_list(now, &sender.agent);
+            self.continue_list(&sender.agent);
         }
         let reply = Reply::Reported { task, round, phase, refusal };
         match wait.filter(|_| free) {
