@@ -10,7 +10,7 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use crate::protocol::requests::tool::ToolLogRow;
-use crate::shell::replace::{PRIVATE, replace};
+use crate::shell::draft::{PRIVATE, replace};
 use crate::types::{HeldTool, ToolDigest, ToolName, ToolPaths, Wall};
 
 /// Bytes of the file beyond which its older lines are dropped at the start: some ten thousand changes.
