@@ -66,7 +66,7 @@ type Asked = (Option<String>, Result<Selector, Failure>);
 
 fn selectors(client: &Client, selection: &Selection) -> Result<Vec<Asked>, Failure> {
     if !selection.has_words() {
-        return Ok(vec![(None, selection.selector())]);
+        return Ok(vec![(None, selection.newest(client))]);
     }
     let chosen = selection.resolve(client, Scope::Every)?;
     Ok(chosen.into_iter().map(|task| (Some(task.id.clone()), task.state.map(|_| Selector::task(&task.id)))).collect())

@@ -1,8 +1,12 @@
 //! The selection of tasks: ids, `last`, `all`, or fields. Shared by every command that takes tasks.
 
+mod pages;
+
 use std::collections::BTreeSet;
 
 use clap::Args;
+
+use pages::{find, merged};
 
 use super::exit::{self, Failure};
 use super::parameter::{self, Parameter};
@@ -11,8 +15,6 @@ use crate::client::{Client, ClientError};
 use crate::protocol::client::{Listing, Selector, TaskView};
 use crate::protocol::requests::history::RoundFilter;
 use crate::protocol::requests::list::tasks;
-use crate::protocol::requests::query::query;
-use crate::protocol::words;
 use crate::types::{Fields, GraphId, Outcome, Phase, RoundOutcome, TaskId, Wall};
 
 /// The number of tasks per request.
@@ -39,9 +41,9 @@ pub(super) struct Selection {
     /// Only those in this phase
     #[arg(long, value_parser = phase(), ignore_case = true, help_heading = "Selection")]
     status: Option<Phase>,
-    /// Only those that ended like this
-    #[arg(long, value_parser = outcome(), ignore_case = true, help_heading = "Selection")]
-    outcome: Option<Outcome>,
+    /// Only those that ended like this; several words with commas between them
+    #[arg(long, value_delimiter = ',', value_parser = outcome(), ignore_case = true, help_heading = "Selection")]
+    outcome: Vec<Outcome>,
 }
 
 /// The unwanted ends that another round may repair. A task whose deadline has passed cannot be repaired.
@@ -167,7 +169,7 @@ impl Selection {
     /// The job that it selects as a whole, or the failed tasks of it.
     pub(super) fn whole_job(&self) -> Option<&str> {
         let narrowed =
-            self.given_id.is_some() || !self.filter.is_empty() || self.status.is_some() || self.outcome.is_some();
+            self.given_id.is_some() || !self.filter.is_empty() || self.status.is_some() || !self.outcome.is_empty();
         self.job.as_deref().filter(|_| !narrowed && self.tasks.is_empty())
     }
 
@@ -179,11 +181,16 @@ impl Selection {
 
     const fn has_filters(&self) -> bool {
         let is_narrow = self.given_id.is_some() || !self.filter.is_empty() || self.job.is_some() || self.failed;
-        is_narrow || self.status.is_some() || self.outcome.is_some()
+        is_narrow || self.status.is_some() || !self.outcome.is_empty()
     }
 
-    /// The fields that each selected task must have.
-    pub(super) fn selector(&self) -> Result<Selector, Failure> {
+    /// The ends of which a selected task must have one; none for any state.
+    fn outcomes(&self) -> &[Outcome] {
+        if self.failed { FAILED } else { &self.outcome }
+    }
+
+    /// The fields that a selected task must have: at least one set of them, of which a task has at most one.
+    fn selectors(&self) -> Result<Vec<Selector>, Failure> {
         let fields: Fields = parameter::filter(&self.filter)?;
         let mut selector = fields.iter().fold(Selector::all(), |all, (name, value)| all.and(name, value.clone()));
         if let Some(id) = &self.given_id {
@@ -195,10 +202,22 @@ impl Selection {
         if let Some(phase) = self.status {
             selector = selector.and_phase(phase);
         }
-        if let Some(outcome) = self.outcome {
-            selector = selector.and_outcome(outcome);
+        if self.outcomes().is_empty() {
+            return Ok(vec![selector]);
         }
-        Ok(selector)
+        let wanted = Outcome::ALL.into_iter().filter(|outcome| self.outcomes().contains(outcome));
+        Ok(wanted.map(|outcome| selector.clone().and_outcome(outcome)).collect())
+    }
+
+    /// The newest of the selected tasks, or the fields by which the controller finds it.
+    pub(super) fn newest(&self, client: &Client) -> Result<Selector, Failure> {
+        let mut selectors = self.selectors()?;
+        if selectors.len() == 1 {
+            return Ok(selectors.remove(0));
+        }
+        let newest = merged(client, &selectors, 0, 1)?.rows;
+        let none = || Failure::new(exit::NO_SUCH_TASK, "no task matches");
+        newest.first().map(|task| Selector::task(task.id())).ok_or_else(none)
     }
 
     /// The same for finished rounds of the history, which has fewer fields than the tasks.
@@ -215,26 +234,25 @@ impl Selection {
             let why = "--where and --status are not for the history, whose rounds have ended and have no parameters";
             return Err(Failure::usage(why));
         }
-        let outcomes = if self.failed { FAILED } else { self.outcome.as_slice() };
-        filter.outcomes = outcomes.iter().copied().map(RoundOutcome::Ended).collect();
+        filter.outcomes = self.outcomes().iter().copied().map(RoundOutcome::Ended).collect();
         (filter.job, filter.given_id) = (self.job.clone(), self.given_id.clone());
         Ok(filter)
     }
 
     /// The selected tasks, each once. `all` and fields alone mean those of the scope.
     pub(super) fn resolve(&self, client: &Client, scope: Scope) -> Result<Vec<Chosen>, Failure> {
-        let selector = self.selector()?;
+        let selectors = self.selectors()?;
         let mut found = Found::default();
         if self.tasks.is_empty() {
-            self.sweep(client, &selector, scope, &mut found)?;
+            self.sweep(client, &selectors, scope, &mut found)?;
         }
         for which in &self.tasks {
             match which {
-                Which::Id(id) => found.take(look_up(client, &selector, id)?),
+                Which::Id(id) => found.take(look_up(client, &selectors, id)?),
                 Which::Newest(count) => {
-                    pages(client, &selector, 0, *count)?.rows.iter().for_each(|task| found.add(task));
+                    merged(client, &selectors, 0, *count)?.rows.iter().for_each(|task| found.add(task));
                 }
-                Which::All => self.sweep(client, &selector, scope, &mut found)?,
+                Which::All => self.sweep(client, &selectors, scope, &mut found)?,
             }
         }
         if found.tasks.is_empty() && !self.may_be_empty() {
@@ -245,21 +263,16 @@ impl Selection {
 
     /// A page of the selected tasks, newest first.
     pub(super) fn list(&self, client: &Client, offset: u64, limit: u64) -> Result<Listing<TaskView>, Failure> {
-        let selector = self.selector()?;
-        if self.failed {
-            return list_failed(client, &selector, offset, limit);
-        }
-        if !self.tasks.iter().any(|which| *which != Which::All) {
-            return Ok(pages(client, &selector, offset, limit)?);
+        let selectors = self.selectors()?;
+        if self.tasks.is_empty() || self.tasks.contains(&Which::All) {
+            return Ok(merged(client, &selectors, offset, limit)?);
         }
         let mut tasks: Vec<TaskView> = Vec::new();
         for which in &self.tasks {
             match which {
-                Which::Id(id) => {
-                    tasks.push(client.ask(&query(&selector.clone().and(words::TASK_ID, id.as_str()), None))?);
-                }
-                Which::Newest(count) => tasks.extend(pages(client, &selector, 0, *count)?.rows),
-                Which::All => return Ok(pages(client, &selector, offset, limit)?),
+                Which::Id(id) => tasks.push(find(client, &selectors, id)?),
+                Which::Newest(count) => tasks.extend(merged(client, &selectors, 0, *count)?.rows),
+                Which::All => {}
             }
         }
         tasks.sort_by(|one, other| other.id().cmp(one.id()));
@@ -269,34 +282,21 @@ impl Selection {
     }
 
     /// Adds all tasks of the scope that match.
-    fn sweep(&self, client: &Client, selector: &Selector, scope: Scope, found: &mut Found) -> Result<(), ClientError> {
-        let selectors: Vec<Selector> = match if self.failed { Scope::Ended(FAILED) } else { scope } {
+    fn sweep(&self, client: &Client, wanted: &[Selector], scope: Scope, found: &mut Found) -> Result<(), ClientError> {
+        let all = || wanted.iter().cloned();
+        let selectors: Vec<Selector> = match if self.failed { Scope::Every } else { scope } {
             // Waiting tasks come first: the end of a running one would start a waiting one.
             Scope::Unfinished if self.status.is_none() => {
                 let phases = Phase::ALL.into_iter().filter(|phase| *phase != Phase::Finished);
-                phases.map(|phase| selector.clone().and_phase(phase)).collect()
+                phases.flat_map(|phase| all().map(move |selector| selector.and_phase(phase))).collect()
             }
-            Scope::Ended(outcomes) if self.outcome.is_none() => {
-                outcomes.iter().map(|outcome| selector.clone().and_outcome(*outcome)).collect()
+            Scope::Ended(outcomes) if self.outcome.is_empty() => {
+                outcomes.iter().flat_map(|outcome| all().map(|selector| selector.and_outcome(*outcome))).collect()
             }
-            Scope::Every | Scope::Unfinished | Scope::Ended(_) => vec![selector.clone()],
+            Scope::Every | Scope::Unfinished | Scope::Ended(_) => wanted.to_vec(),
         };
         selectors.iter().try_for_each(|selector| sweep(|offset| client.ask(&tasks(selector, offset, PAGE)), found))
     }
-}
-
-/// A page of the failed tasks that match, newest first.
-fn list_failed(client: &Client, selector: &Selector, offset: u64, limit: u64) -> Result<Listing<TaskView>, Failure> {
-    let mut all = Listing { total: 0, rows: Vec::new() };
-    for outcome in FAILED {
-        let Listing { total, rows } =
-            pages(client, &selector.clone().and_outcome(*outcome), 0, offset.saturating_add(limit))?;
-        all.total += total;
-        all.rows.extend(rows);
-    }
-    all.rows.sort_by(|one, other| other.id().cmp(one.id()));
-    let size = |count| usize::try_from(count).unwrap_or(usize::MAX);
-    Ok(Listing { total: all.total, rows: all.rows.into_iter().skip(size(offset)).take(size(limit)).collect() })
 }
 
 /// The tasks found up to now, each once.
@@ -318,12 +318,12 @@ impl Found {
     }
 }
 
-fn look_up(client: &Client, selector: &Selector, id: &str) -> Result<Chosen, ClientError> {
+fn look_up(client: &Client, wanted: &[Selector], id: &str) -> Result<Chosen, ClientError> {
     if id.parse::<TaskId>().is_err() {
         let sentence = format!("{id:?} is not a task: give an id, which begins with TASK_, or last, last:5 or all");
         return Ok(Chosen { id: id.to_owned(), state: Err(Failure::new(exit::NO_SUCH_TASK, sentence)) });
     }
-    match client.ask(&query(&selector.clone().and(words::TASK_ID, id), None)) {
+    match find(client, wanted, id) {
         Ok(task) => Ok(Chosen::from(&task)),
         Err(error @ ClientError::Reply(_)) => Ok(Chosen { id: id.to_owned(), state: Err(error.into()) }),
         Err(error) => Err(error),
@@ -357,24 +357,6 @@ fn sweep(
     }
 }
 
-/// A number of tasks, newest first. Requests page by page, because the controller ends a page that becomes too long.
-fn pages(client: &Client, selector: &Selector, offset: u64, limit: u64) -> Result<Listing<TaskView>, ClientError> {
-    let mut listing = client.ask(&tasks(selector, offset, limit))?;
-    loop {
-        let count = listing.rows.len() as u64;
-        let next = offset.saturating_add(count);
-        if count >= limit || next >= listing.total {
-            return Ok(listing);
-        }
-        let page = client.ask(&tasks(selector, next, limit - count))?;
-        if page.rows.is_empty() {
-            return Ok(listing);
-        }
-        listing.total = page.total;
-        listing.rows.extend(page.rows);
-    }
-}
-
 fn which(text: &str) -> Result<Which, String> {
     match text.split_once(':') {
         _ if text == "all" => Ok(Which::All),
@@ -390,6 +372,7 @@ fn which(text: &str) -> Result<Which, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::protocol::words;
     use crate::types::Wall;
     use clap::Parser;
 
@@ -411,7 +394,16 @@ mod tests {
         let words = [Which::Id("T1".into()), Which::Newest(1), Which::Newest(3), Which::All];
         assert_eq!(selection.tasks, words);
         let selector = Selector::all().and("n", 5u32).and_given_id("g").and_phase(Phase::Running);
-        assert_eq!(selection.selector(), Ok(selector.and_outcome(Outcome::TimedOut)));
+        assert_eq!(selection.selectors(), Ok(vec![selector.and_outcome(Outcome::TimedOut)]));
+    }
+
+    #[test]
+    fn each_of_several_outcomes_is_asked_for_once() {
+        let selection = parsed("all --outcome lost,failed,LOST").unwrap();
+        let wanted = [Outcome::Failed, Outcome::Lost].map(|outcome| Selector::all().and_outcome(outcome));
+        assert_eq!(selection.selectors(), Ok(wanted.to_vec()));
+        let refused = parsed("all --outcome failed,x").unwrap_err().to_string();
+        assert!(refused.contains("'x'") && refused.contains("SUCCEEDED, FAILED, TIMED_OUT"), "{refused}");
     }
 
     #[test]

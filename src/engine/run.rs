@@ -46,7 +46,7 @@ pub(crate) struct Terms {
     pub(crate) kill_interval: Duration,
     /// Maximum number of them; `None`: until the root has ended.
     pub(crate) kills_max: Option<u32>,
-    /// Time between SIGTERM and SIGKILL to processes that the root has left behind.
+    /// Minimum time between SIGTERM and SIGKILL to processes that the root has left behind.
     pub(crate) grace: Duration,
     /// Time between two SIGKILLs to them.
     pub(crate) sweep_interval: Duration,
@@ -86,17 +86,25 @@ pub(crate) struct RunMachine<E> {
     /// Number of signals since the last change of state.
     signals: u32,
     due: Option<Mono>,
+    /// The end of the time that SIGTERM to a living root has given to the whole tree.
+    given_until: Option<Mono>,
 }
 
 impl<E> RunMachine<E> {
     /// For a root that was just started.
     pub(crate) const fn started() -> Self {
-        Self { end: None, signals: 0, due: None }
+        Self { end: None, signals: 0, due: None, given_until: None }
     }
 
     /// For a root that has ended like this. The rest is unknown before a check.
     pub(crate) const fn ended(end: E) -> Self {
-        Self { end: Some(end), signals: 0, due: None }
+        Self { end: Some(end), signals: 0, due: None, given_until: None }
+    }
+
+    /// The root has ended like this. The rest is unknown before a check.
+    pub(crate) fn handle_end(&mut self, end: E) {
+        // A shell ends at once on SIGTERM; the program that it waited for may need all of its time.
+        *self = Self { given_until: self.given_until, ..Self::ended(end) };
     }
 
     /// When to call [`Self::handle_timeout`].
@@ -132,6 +140,7 @@ impl<E> RunMachine<E> {
     /// Ends the grace times of processes that are being ended.
     pub(crate) fn hurry(&mut self, now: Now) -> Step {
         self.due = self.due.map(|_| now.mono);
+        self.given_until = None;
         Step::Wait
     }
 
@@ -147,12 +156,15 @@ impl<E> RunMachine<E> {
         let is_first = self.signals == 1;
         let is_last = lives && terms.kills_max.is_some_and(|max| self.signals >= max);
         let is_polite = is_first && !is_last && terms.is_polite;
-        let pause = match (lives, is_polite) {
-            (true, _) => terms.kill_interval,
-            (false, true) => terms.grace,
-            (false, false) => terms.sweep_interval,
+        let due = match (lives, is_polite) {
+            (true, _) => now.mono + terms.kill_interval,
+            (false, true) => self.given_until.unwrap_or_default().max(now.mono + terms.grace),
+            (false, false) => now.mono + terms.sweep_interval,
         };
-        self.due = (!is_last).then(|| now.mono + pause);
+        self.due = (!is_last).then_some(due);
+        if lives && is_polite {
+            self.given_until = self.due;
+        }
         let signal = if is_polite { Signal::Terminate } else { Signal::Kill };
         if lives || is_first { Step::Signal(signal) } else { Step::Sweep(signal) }
     }
@@ -226,7 +238,7 @@ mod tests {
         assert_eq!(Story::new(Terms { kills_max: Some(1), ..TERMS }).ends(), KILL);
         let mut late = Story::new(Terms { is_polite: false, ..TERMS });
         assert_eq!(late.ends(), KILL);
-        late.run = RunMachine::ended(());
+        late.run.handle_end(());
         assert_eq!(late.left(true), KILL);
         assert_eq!(late.next(), Some((SWEEP_INTERVAL, Step::Sweep(Signal::Kill))));
     }
@@ -234,8 +246,7 @@ mod tests {
     #[test]
     fn what_a_root_leaves_behind_is_asked_once_and_then_killed_until_nothing_is_left() {
         let mut story = Story::new(Terms { sweeps_max: None, ..TERMS });
-        assert_eq!(story.ends(), TERMINATE);
-        story.run = RunMachine::ended(());
+        story.run.handle_end(());
         assert_eq!(story.run.due(), None, "before a look, nothing is known of the rest");
         assert_eq!(story.left(true), TERMINATE);
         assert_eq!(story.left(true), Step::Wait);
@@ -245,9 +256,26 @@ mod tests {
     }
 
     #[test]
+    fn what_a_root_leaves_that_was_asked_to_end_has_the_rest_of_its_time() {
+        for (after, left) in [(100, Duration::from_millis(1900)), (1700, TERMS.grace)] {
+            let mut story = Story::new(TERMS);
+            assert_eq!(story.ends(), TERMINATE);
+            story.now.mono = story.now.mono + Duration::from_millis(after);
+            story.run.handle_end(());
+            assert_eq!(story.left(true), TERMINATE);
+            assert_eq!(story.next(), Some((left, Step::Sweep(Signal::Kill))));
+        }
+        let mut hurried = Story::new(TERMS);
+        assert_eq!((hurried.ends(), hurried.run.hurry(hurried.now)), (TERMINATE, Step::Wait));
+        hurried.run.handle_end(());
+        assert_eq!(hurried.left(true), TERMINATE);
+        assert_eq!(hurried.next(), Some((TERMS.grace, Step::Sweep(Signal::Kill))));
+    }
+
+    #[test]
     fn what_withstands_all_signals_is_given_up() {
         let mut story = Story::new(TERMS);
-        story.run = RunMachine::ended(());
+        story.run.handle_end(());
         assert_eq!(story.left(true), TERMINATE);
         let sweep = |pause| Some((pause, Step::Sweep(Signal::Kill)));
         assert_eq!([story.next(), story.next()], [sweep(TERMS.grace), sweep(SWEEP_INTERVAL)]);

@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 use crate::config::CurveClientFiles;
 use crate::types::nearest;
 
-use super::replace::{PRIVATE, replace};
+use super::draft::{PRIVATE, replace};
 
 /// A longer file is not ours.
 const FILE_BYTES_MAX: u64 = 1 << 20;

@@ -55,7 +55,6 @@ pub mod push;
 mod readable;
 pub mod removal;
 mod rename;
-mod replace;
 pub mod runs;
 pub mod signals;
 pub mod source;

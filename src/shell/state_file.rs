@@ -7,7 +7,7 @@ use std::path::Path;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::replace::SHARED;
+use super::draft::SHARED;
 
 /// A longer file is not ours.
 const BYTES_MAX: u64 = 64 * 1024;
@@ -23,5 +23,5 @@ pub(super) fn read<T: DeserializeOwned>(path: &Path) -> io::Result<T> {
 pub(super) fn replace(path: &Path, value: &impl Serialize) -> io::Result<()> {
     let mut text = serde_json::to_vec_pretty(value)?;
     text.push(b'\n');
-    super::replace::replace(path, SHARED, |file| file.write_all(&text))
+    super::draft::replace(path, SHARED, |file| file.write_all(&text))
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Scalar, ToolDigest, ToolName, Wall};
+use super::{FileName, Scalar, ToolDigest, ToolName, Wall};
 
 /// The content of a `tool.toml`. Without parameters, a tool takes any.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -98,4 +98,51 @@ pub struct HeldTool {
     pub by: Arc<str>,
     /// What its `tool.toml` says; `None` without one.
     pub manifest: Option<Arc<ToolManifest>>,
+    /// The content of its folder.
+    pub paths: ToolPaths,
+}
+
+/// The paths of the files, folders and links of a version of a tool, in its folder, in order. None are known of a version that has
+/// more than [`Self::BYTES_MAX`] bytes of them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ToolPaths(Arc<[Box<str>]>);
+
+impl ToolPaths {
+    /// A controller has them in memory, and may hold thousands of tools.
+    pub const BYTES_MAX: usize = 64 << 10;
+
+    /// The paths of a version.
+    #[must_use]
+    pub fn new(paths: impl IntoIterator<Item = String>) -> Self {
+        let mut known: Vec<Box<str>> = paths.into_iter().map(String::into_boxed_str).collect();
+        if known.iter().map(|path| path.len()).sum::<usize>() > Self::BYTES_MAX {
+            return Self::default();
+        }
+        known.sort_unstable();
+        Self(known.into())
+    }
+
+    /// Whether a file, folder or link is known to have this path.
+    #[must_use]
+    pub fn has(&self, name: &FileName) -> bool {
+        let (name, in_it) = (name.as_str(), format!("{name}/"));
+        let from = |start: &str| self.0.get(self.0.partition_point(|path| **path < *start));
+        // An archive may have files in a folder that it does not list.
+        from(name).is_some_and(|path| **path == *name) || from(&in_it).is_some_and(|path| path.starts_with(&in_it))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_are_known_by_their_files_and_by_folders_that_no_entry_names() {
+        let paths = ToolPaths::new(["run.sh", "lib-2/x", "lib/a/b"].map(str::to_owned));
+        let has = |name| paths.has(&FileName::new(name).unwrap());
+        assert!(["run.sh", "lib", "lib/a", "lib/a/b", "lib-2"].into_iter().all(has));
+        assert!(!["run", "lib/b", "lib/a/b/c", "x", "z"].into_iter().any(has));
+        let long = ToolPaths::new(["a".to_owned(), "b".repeat(ToolPaths::BYTES_MAX)]);
+        assert_eq!(long, ToolPaths::default());
+    }
 }

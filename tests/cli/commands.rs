@@ -134,6 +134,23 @@ fn ctrl_c_ends_the_task_and_waits_for_its_end() {
     sandbox.is_clean();
 }
 
+/// A shell ends at once on SIGTERM, and the program that it waits for may need its time.
+#[test]
+fn a_program_below_a_shell_has_the_kill_interval_to_write_its_last_line() {
+    let sandbox = Sandbox::new();
+    // Behind AGENT_STRAGGLER_GRACE, which is for what a run leaves behind by itself.
+    let program = "trap 'sleep 1; echo last; exit' TERM; echo first; while :; do sleep 0.05; done";
+    sandbox.tool("slow", &format!("sh -c \"{program}\"; true"));
+    for line in [&["run", "slow"][..], &["run", "--sh", &format!("sh -c \"{program}\"; true")]] {
+        let mut command = sandbox.command("");
+        // It has as long as it needs.
+        command.args(line).args(["--timeout", "0.5"]).env("LLTS_AGENT_KILL_INTERVAL", "60000");
+        let said = sandbox.said(sandbox.spawn(&mut command));
+        assert_eq!((said.code, said.out.as_str()), (Some(124), "first\nlast\n"), "{said:?}");
+        sandbox.is_clean();
+    }
+}
+
 #[test]
 fn a_second_ctrl_c_leaves_at_once() {
     let sandbox = Sandbox::new();

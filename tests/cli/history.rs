@@ -33,6 +33,11 @@ fn the_history_answers_after_its_tasks_are_forgotten() {
         lines[1].contains(" check ") && lines[1].contains(" FAILED ") && lines[1].ends_with("corrupt header"),
         "{failed}"
     );
+    for (outcomes, count) in [("failed,succeeded", 3), ("lost,failed", 1), ("killed,lost", 0)] {
+        let total =
+            |line: &str| sandbox.ok(&format!("{line} --outcome {outcomes} --output json")).json()["total"].clone();
+        assert_eq!(total("list --since 1h"), count, "{outcomes}");
+    }
     let none = sandbox.ok("list --since 1h --tool other --output json").json();
     assert_eq!(none["total"], 0);
 

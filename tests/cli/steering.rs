@@ -180,6 +180,10 @@ fn a_selection_means_the_same_to_every_command() {
         ("last", vec![&c]),
         ("last:2", vec![&c, &b]),
         ("last --outcome succeeded", vec![&b]),
+        ("--outcome failed,succeeded", vec![&c, &b, &a]),
+        ("--outcome Succeeded,lost --offset 1", vec![&a]),
+        ("last --outcome succeeded,lost", vec![&b]),
+        (&format!("{a} last --outcome lost,succeeded"), vec![&b, &a]),
         ("--where n:=5", vec![&c, &a]),
         ("--where n=5", vec![&b]),
         ("--where n:=5 --given-id g", vec![&a]),
@@ -196,6 +200,9 @@ fn a_selection_means_the_same_to_every_command() {
     assert_eq!(sandbox.ok("query last --output json").json()["__TASK_ID__"], c.as_str());
     assert_eq!(ids(&sandbox.ok("explain all --output json"), "__TASK_ID__"), [c.as_str(), &b, &a]);
     assert_eq!(sandbox.ok("explain --where n=5 --output json").json()["__WHY__"], "it ended as SUCCEEDED: exit code 0");
+    assert_eq!(sandbox.ok("query --outcome lost,succeeded --output json").json()["__TASK_ID__"], b.as_str());
+    let said = sandbox.llts("wait --outcome failed,lost");
+    assert_eq!((said.code, said.out), (Some(1), format!("{c}  FAILED  1\n")), "{}", said.err);
     let said = sandbox.ok("explain last:2");
     assert!(said.out.contains(&format!("\n\n{b}  FINISHED\nit ended as SUCCEEDED: exit code 0\n")), "{said:?}");
     assert!(said.out.lines().all(|line| !line.starts_with("17")), "moments are dates: {said:?}");
@@ -213,7 +220,7 @@ fn a_selection_of_nothing_is_told_apart_from_a_bad_one() {
         refused(&sandbox, &format!("{verb} last"), 5, &["no task", "matches"]);
         refused(&sandbox, &format!("{verb} --where x"), 2, &["no '='"]);
         refused(&sandbox, &format!("{verb} --status x"), 2, &["WAITING"]);
-        refused(&sandbox, &format!("{verb} --outcome x"), 2, &["TIMED_OUT"]);
+        refused(&sandbox, &format!("{verb} --outcome failed,x"), 2, &["'x'", "TIMED_OUT"]);
         refused(&sandbox, &format!("{verb} last:0"), 2, &["last:5"]);
         refused(&sandbox, &format!("{verb} --given-id nobody"), 5, &["no task", "match"]);
     }

@@ -140,6 +140,27 @@ fn wrong_names_are_refused_with_a_sentence_and_no_match_is_no_error() {
     assert!(said.code == Some(1) && said.err.contains("submitted without --out"), "{said:?}");
 }
 
+/// The controller holds the version that the task would have.
+#[test]
+fn an_input_with_the_name_of_a_file_of_the_tool_is_refused_at_the_submit() {
+    let machines = Machines::new();
+    machines.agents(1);
+    fs::create_dir_all(machines.in_a("src/t/lib")).expect("made");
+    machines.write("src/t/run.sh", b"#!/bin/sh\ncat lib/new\n");
+    machines.write("src/t/lib/old", b"");
+    machines.user.ok("a", "tool push src/t");
+    machines.write("x", b"hello\n");
+    for name in ["run.sh", "lib", "lib/old"] {
+        let said = machines.user.llts("a", &format!("submit t --in {name}=x"));
+        assert_eq!((said.code, said.out.as_str()), (Some(4), ""), "{said:?}");
+        let sentence =
+            format!("__IN__: the name {name:?}: the tool has a file of this name; use another one: --in NAME=PATH");
+        assert!(said.err.contains(&sentence) && said.err.contains("(-1007)"), "{said:?}");
+    }
+    let said = machines.user.llts("a", "run t --in lib/new=x");
+    assert_eq!((said.code, said.out.as_str()), (Some(0), "hello\n"), "{said:?}");
+}
+
 #[test]
 fn a_file_of_many_tasks_is_sent_and_fetched_once() {
     const TASKS: usize = 100;

@@ -121,6 +121,8 @@ impl World {
             // The signal that follows ends the tools here, or their own time does.
             Effect::TellToFinish => {}
             Effect::Unended => unreachable!("every process of agent {agent} can be ended"),
+            // They write nothing.
+            Effect::ReadAgain(_) => {}
             Effect::Keep | Effect::AbortKeep => unreachable!("the tasks here name no files"),
             Effect::Remove => self.remove(agent, now),
             Effect::Lease(hold) => self.set_hold(agent, hold),

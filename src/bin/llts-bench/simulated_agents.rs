@@ -96,6 +96,7 @@ impl SimulatedAgent {
                 // controller.
                 Effect::Signal(_)
                 | Effect::TellToFinish
+                | Effect::ReadAgain(_)
                 | Effect::Keep
                 | Effect::AbortKeep
                 | Effect::Unended

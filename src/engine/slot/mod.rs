@@ -47,7 +47,7 @@ use crate::protocol::requests::apply::Job;
 use crate::protocol::requests::heartbeat::{Directive, Heard};
 use crate::protocol::requests::report::Report;
 use crate::protocol::requests::serve::Wanted;
-use crate::types::{AgentId, Labels, Mono, Now, Round, Session, TaskId, ToolSet, lease};
+use crate::types::{AgentId, ExitCode, Labels, Mono, Now, Round, Session, TaskId, ToolSet, lease};
 
 use ahead::Ahead;
 use link::Link;
@@ -119,6 +119,9 @@ pub enum Effect {
     Unended,
     /// Check whether run.sh has left processes behind; then [`Slot::handle_tree`].
     CheckTree,
+    /// Read the outputs of a run that was told to end, and whose run.sh has ended with this code, once more, because other processes
+    /// of it have ended later; then [`Slot::handle_read_again`].
+    ReadAgain(ExitCode),
     /// Keep the files of the run that match a pattern of its task; then [`Slot::handle_kept`].
     Keep,
     /// Stop keeping files as soon as possible; [`Slot::handle_kept`] still comes.

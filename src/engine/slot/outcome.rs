@@ -115,6 +115,14 @@ impl Exited {
             files: None,
         }
     }
+
+    /// Gives a result these outputs.
+    pub(super) fn give_outputs(self, result: &mut RunResult) {
+        result.report_tail = self.report_tail;
+        result.stdout_tail = self.stdout_tail;
+        result.stderr_tail = self.stderr_tail;
+        result.output_bytes = self.output_bytes;
+    }
 }
 
 /// The failure of a run that is killed before it starts.

@@ -200,6 +200,7 @@ impl Run {
             State::Run(RunMachine { end: None, .. }) => (Phase::Running, None),
             // A result without the files would count if the agent died meanwhile.
             State::Run(_) | State::Keeping { .. } if run.job.has_outputs => (Phase::Ended, None),
+            State::Run(machine) if run.writes_on(machine) => (Phase::Ended, None),
             State::Run(RunMachine { end: Some(result), .. })
             | State::Keeping { result }
             | State::Removing { result } => (Phase::Ended, Some(result.clone())),
@@ -306,7 +307,10 @@ impl Slot {
             // The guard has ended it, or it was never started: that is no failure of the tool.
             run.fate = Fate::GivenUp;
         }
-        run.state = State::Run(RunMachine::ended(result));
+        match &mut run.state {
+            State::Run(machine) => machine.handle_end(result),
+            state => *state = State::Run(RunMachine::ended(result)),
+        }
         for timer in [Timer::Signal, Timer::Respawn, Timer::Hold, Timer::Grace] {
             self.timers.clear(&timer);
         }
@@ -349,11 +353,7 @@ impl Slot {
             Step::Wait => {}
             Step::Signal(signal) => self.effects.push_back(Effect::Signal(signal)),
             Step::Sweep(signal) => self.effects.extend([Effect::Signal(signal), Effect::CheckTree]),
-            Step::Over | Step::Withstood => {
-                let close = machine.end.take().map(|result| run.close(result));
-                self.release_lease();
-                self.effects.push_back(close.unwrap_or(Effect::Remove));
-            }
+            Step::Over | Step::Withstood => self.close(),
         }
     }
 

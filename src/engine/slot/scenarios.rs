@@ -353,6 +353,28 @@ fn what_run_sh_leaves_behind_is_ended_first() {
     assert_eq!((report.phase, report.result.as_ref().map(|result| result.reaped)), (Phase::Finished, Some(3)));
 }
 
+/// A shell ends at once on SIGTERM; the program that it waited for has the rest of AGENT_KILL_INTERVAL, and its last lines count.
+#[test]
+fn a_program_that_is_killed_has_the_kill_interval_although_its_shell_has_ended() {
+    let mut host = Host::running();
+    host.kill();
+    host.now.mono = host.now.mono + KILL_INTERVAL / 4;
+    host.slot.handle_exited(host.now, exited(-15));
+    host.slot.handle_tree(host.now, true, 0);
+    let effects = host.settle();
+    assert!(effects.contains(&Effect::Signal(Signal::Terminate)), "a process born meanwhile: {effects:?}");
+    assert_eq!(reports(&effects), [(Phase::Ended, None)], "its outputs are not complete");
+    assert_eq!(host.next(KILL_INTERVAL * 3 / 4 - Duration::from_millis(1)), None);
+    host.slot.handle_tree(host.now, false, 1);
+    assert_eq!(host.settle(), [Effect::ReadAgain(ExitCode(-15)), Effect::Remove]);
+    host.slot.handle_read_again(Exited { stdout_tail: "last".to_owned(), ..exited(-15) });
+    host.slot.handle_removed(host.now);
+    let effects = host.settle();
+    let Some(Effect::Send(FromAgent::Report(report))) = effects.last() else { panic!("{effects:?}") };
+    let result = report.result.as_ref().map(|result| (result.exit_code.0, &*result.stdout_tail, result.cpu_seconds));
+    assert_eq!((report.phase, result), (Phase::Finished, Some((-15, "last", 0.5))));
+}
+
 /// A finished run, except for a process that the agent may not signal.
 fn refused() -> Host {
     let mut host = Host::running();

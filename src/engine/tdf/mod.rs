@@ -17,6 +17,7 @@ mod doubts;
 pub mod judge;
 pub mod lease;
 pub mod moves;
+mod outage;
 pub mod pool;
 pub mod watch;
 pub mod worker;

@@ -35,6 +35,7 @@ use std::time::Duration;
 pub use crate::engine::run::{Signal, StartFailure};
 use crate::engine::tdf::doubts::Doubts;
 use crate::engine::tdf::lease::RENEWAL_INTERVAL;
+use crate::engine::tdf::outage::Outage;
 use crate::engine::timers::Timers;
 use crate::protocol::tdf::Budget;
 use crate::types::tdf::{Fence, State, TaskId};
@@ -47,11 +48,6 @@ pub(super) const POLL_INTERVAL_MAX: Duration = Duration::from_millis(400);
 
 /// A worker that is told to make no pause at all would do nothing but ask.
 const POLL_INTERVAL_MIN: Duration = Duration::from_millis(10);
-
-/// Between two calls while Redis is away: the first, and the longest. A Redis that comes back must hear of a run before its lease
-/// counts as lost.
-pub(super) const RETRY_FIRST: Duration = Duration::from_millis(100);
-pub(super) const RETRY_MAX: Duration = Duration::from_secs(1);
 
 /// A report that is not confirmed by then is kept on the disk, where it outlives this process.
 pub(super) const KEEP_AFTER: Duration = Duration::from_millis(200);
@@ -244,8 +240,7 @@ pub struct Worker {
     is_calling: bool,
     /// Whether a task may have been opened since the last claim left.
     is_woken: bool,
-    /// The pause after the next call that is not answered; `None` while Redis answers.
-    away: Option<Duration>,
+    away: Outage,
     doubts: Doubts,
     stopping: Option<Stopping>,
     timers: Timers<Timer>,
@@ -269,7 +264,7 @@ impl Worker {
             claims: 0,
             is_calling: false,
             is_woken: false,
-            away: None,
+            away: Outage::default(),
             doubts: Doubts::default(),
             stopping: None,
             timers: Timers::default(),

@@ -25,6 +25,9 @@ use crate::types::{Mono, Now};
 /// The pause after the first failed attempt; it doubles with each.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 
+/// A search that takes so long is told to people: longer than a master takes to start again.
+const TELL_AFTER: Duration = Duration::from_secs(10);
+
 #[derive(Debug)]
 pub(super) enum Link {
     Away(Search),
@@ -47,6 +50,8 @@ pub(super) struct Search {
     known: bool,
     /// Whether it has refused our key, which is said once.
     denied: bool,
+    /// Whether people were told of the search.
+    told: bool,
 }
 
 impl Link {
@@ -76,7 +81,7 @@ impl Link {
 
 impl Search {
     const fn new(now: Now, known: bool) -> Self {
-        Self { since: now.mono, pause: FIRST_PAUSE, known, denied: false }
+        Self { since: now.mono, pause: FIRST_PAUSE, known, denied: false, told: false }
     }
 }
 
@@ -228,7 +233,16 @@ impl Worker {
         }
         self.journal.debug(format!("no master yet: {reason}"));
         let pause = (search.pause * 2).min(self.settings.reconnect_interval_max);
-        self.link = Link::Away(Search { pause, ..search });
+        let is_long = now.mono.since(search.since) >= TELL_AFTER;
+        if is_long && !search.told {
+            let limit =
+                self.settings.patience.map_or("until one does".into(), |time| format!("for {} s", time.as_secs_f64()));
+            self.journal.warn(format!(
+                "no prompt master answers ({reason}); trying again {limit}. A master that has ended for good does not come back: end this \
+                 worker with Ctrl-C or SIGTERM, or give it --patience SECONDS"
+            ));
+        }
+        self.link = Link::Away(Search { pause, told: search.told || is_long, ..search });
         self.timers.set(Timer::Reconnect, now.mono + search.pause);
     }
 

@@ -98,7 +98,7 @@ impl Worker {
                 }
             }
         };
-        *machine = RunMachine::ended(verdict);
+        machine.handle_end(verdict);
         self.timers.clear(&Timer::Limit);
         self.timers.clear(&Timer::Signal);
         self.effects.push_back(Effect::CheckTree);

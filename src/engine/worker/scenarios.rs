@@ -496,6 +496,28 @@ fn a_master_that_comes_back_is_joined_and_one_that_does_not_has_ended_the_work()
     story.does(&["MasterGone"]);
 }
 
+/// It may have ended with its work while this worker had no connection.
+#[test]
+fn a_long_search_for_the_master_says_once_how_to_end_it() {
+    let mut story = Story::joined(Settings { patience: None, ..settings() });
+    for _ in 0..2 {
+        story.worker.handle_closed(story.now, "closed");
+        story.worker.take_log();
+        let end = story.now.mono + 100 * SECOND;
+        while story.now.mono < end {
+            story.passes(SECOND);
+            story.does(&["Connect"]);
+            story.worker.handle_unreachable(story.now, "refused");
+        }
+        let said: Vec<String> = story.worker.take_log().into_iter().map(|line| line.text).collect();
+        let said: Vec<&String> = said.iter().filter(|text| text.contains("--patience")).collect();
+        assert!(said.len() == 1 && said[0].contains("(refused); trying again until one does"), "{said:?}");
+        story.passes(SECOND);
+        story.does(&["Connect"]);
+        story.joins();
+    }
+}
+
 #[test]
 fn a_master_that_has_completed_its_work_is_not_waited_for() {
     let mut story = Story::joined(settings());

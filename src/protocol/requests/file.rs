@@ -14,6 +14,9 @@ use super::{Ask, Kind, Request, words};
 use crate::protocol::json::ObjectWriter;
 use crate::types::ToolDigest;
 
+/// Why an input cannot be put into the folder of a tool.
+pub const NAME_IS_TAKEN: &str = "the tool has a file of this name; use another one: --in NAME=PATH";
+
 /// Puts a part of a file.
 pub const FILE_PUT: Kind = Kind::order("FILE/PUT", |reader| {
     let (total, offset, data) = reader.part()?;

@@ -12,6 +12,7 @@ use super::failure::unprepared;
 use super::fetch::Fetcher;
 use crate::engine::slot::Failure;
 use crate::protocol::requests::apply::Job;
+use crate::protocol::requests::file::NAME_IS_TAKEN;
 use crate::shell::file_copy::copy_into;
 use crate::shell::tools::ToolError;
 use crate::shell::workspace::TaskDir;
@@ -42,9 +43,7 @@ pub(super) fn place(
         })?;
         let placed = create(&folder, name, *is_executable).and_then(|new| copy_into(&fetched, &new));
         placed.map_err(|error| match error.kind() {
-            io::ErrorKind::AlreadyExists => {
-                failed(ExitCode::PREPARE_FAILED, &"the tool has a file of this name; use another one: --in NAME=PATH")
-            }
+            io::ErrorKind::AlreadyExists => failed(ExitCode::PREPARE_FAILED, &NAME_IS_TAKEN),
             _ => failed(
                 unprepared(&error).exit_code,
                 &format!("it cannot be written into the folder of the task: {error}"),

@@ -195,6 +195,7 @@ impl Runner {
                 let Rest { left, reaped } = self.processes.look();
                 slot.handle_tree(now, left, reaped);
             }
+            Effect::ReadAgain(exit) => slot.handle_read_again(self.known(&ChildExit::unused(exit))),
             Effect::Keep => self.keep(slot),
             Effect::Remove => {
                 self.remove();

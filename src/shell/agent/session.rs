@@ -8,8 +8,8 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use super::Name;
+use crate::shell::draft::{SHARED, replace};
 use crate::shell::lock::{LockError, StateLock};
-use crate::shell::replace::{SHARED, replace};
 use crate::types::Session;
 
 /// The sessions of one name, for as long as this process uses it.

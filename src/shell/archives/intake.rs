@@ -93,7 +93,7 @@ impl ArchiveStore {
             )));
         }
         let digest = digest_of(&file)?;
-        let manifest = self.look_into(&file, tool).map_err(Defect::Other)?;
+        let (manifest, paths) = self.look_into(&file, tool).map_err(Defect::Other)?;
         let path = self.path(&digest);
         let is_there = fs::metadata(&path).is_ok_and(|there| there.len() == stamp.size);
         if !is_there {
@@ -113,7 +113,7 @@ impl ArchiveStore {
         }
         let at = wall(stamp.modified.max(stamp.changed));
         let name = tool.clone();
-        Ok(Some(Some(HeldTool { name, digest, size: stamp.size, at, by: BY.into(), manifest })))
+        Ok(Some(Some(HeldTool { name, digest, size: stamp.size, at, by: BY.into(), manifest, paths })))
     }
 }
 

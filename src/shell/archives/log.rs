@@ -10,8 +10,8 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use crate::protocol::requests::tool::ToolLogRow;
-use crate::shell::replace::{PRIVATE, replace};
-use crate::types::{HeldTool, ToolDigest, ToolName, Wall};
+use crate::shell::draft::{PRIVATE, replace};
+use crate::types::{HeldTool, ToolDigest, ToolName, ToolPaths, Wall};
 
 /// Bytes of the file beyond which its older lines are dropped at the start: some ten thousand changes.
 const BYTES_MAX: usize = 4 << 20;
@@ -81,7 +81,10 @@ impl PushLog {
             None => drop(self.present.remove(&row.tool)),
             Some(digest) => {
                 let (name, size, at, by) = (row.tool.clone(), row.size, row.at, row.by.clone());
-                self.present.insert(row.tool.clone(), HeldTool { name, digest, size, at, by, manifest: None });
+                self.present.insert(
+                    row.tool.clone(),
+                    HeldTool { name, digest, size, at, by, manifest: None, paths: ToolPaths::default() },
+                );
             }
         }
     }

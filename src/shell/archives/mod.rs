@@ -37,7 +37,7 @@ use super::tools::{Limits, survey};
 use crate::engine::controller::StoredTools;
 use crate::protocol::code::Code;
 use crate::protocol::{Refusal, tool_manifest};
-use crate::types::{ToolDigest, ToolManifest, ToolName};
+use crate::types::{ToolDigest, ToolManifest, ToolName, ToolPaths};
 
 /// Where a version or a file is while it is incomplete.
 pub(in crate::shell) const INCOMING: &str = "incoming";
@@ -90,9 +90,10 @@ impl ArchiveStore {
         }
         for held in self.log.present() {
             // A version that is gone is not offered; its name is kept, so that the same archive can be pushed again.
-            let manifest =
+            let found =
                 File::open(self.path(&held.digest)).ok().and_then(|file| self.look_into(&file, &held.name).ok());
-            stored.pushed.extend(manifest.map(|manifest| crate::types::HeldTool { manifest, ..held.clone() }));
+            let held = found.map(|(manifest, paths)| crate::types::HeldTool { manifest, paths, ..held.clone() });
+            stored.pushed.extend(held);
         }
         Ok(stored)
     }
@@ -101,18 +102,19 @@ impl ArchiveStore {
         self.dir.join(digest.to_string())
     }
 
-    /// What the `tool.toml` of an archive says, if an agent could run the archive.
+    /// What the `tool.toml` of an archive says and which paths it has, if an agent could run the archive.
     ///
     /// # Errors
     /// The reason why none could, or the defect of the `tool.toml`.
-    fn look_into(&self, file: &File, tool: &ToolName) -> Result<Option<Arc<ToolManifest>>, String> {
+    fn look_into(&self, file: &File, tool: &ToolName) -> Result<(Option<Arc<ToolManifest>>, ToolPaths), String> {
         let found = survey(file, tool, &self.limits, &AtomicBool::new(false)).map_err(|error| error.to_string())?;
         if !found.has_script {
             return Err(format!("it has no {tool}/run.sh"));
         }
-        let Some(manifest) = found.manifest else { return Ok(None) };
+        let paths = ToolPaths::new(found.files.into_iter().map(|(path, _)| path));
+        let Some(manifest) = found.manifest else { return Ok((None, paths)) };
         let text = String::from_utf8(manifest).map_err(|_| "tool.toml is not UTF-8".to_owned())?;
-        tool_manifest::parse(&text).map(|manifest| Some(Arc::new(manifest)))
+        tool_manifest::parse(&text).map(|manifest| (Some(Arc::new(manifest)), paths))
     }
 
     /// Puts a complete file under the name of its digest.

@@ -10,7 +10,7 @@ use crate::protocol::Refusal;
 use crate::protocol::code::Code;
 use crate::protocol::requests::tool::{ToolLogRow, ToolPut};
 use crate::shell::clock;
-use crate::types::{HeldTool, ToolName};
+use crate::types::{HeldTool, ToolName, ToolPaths};
 
 impl ArchiveStore {
     /// Writes a part, unless it does not begin where the earlier ones end.
@@ -51,7 +51,7 @@ impl ArchiveStore {
         let failed = |error: io::Error| refused("name", &put.tool, &error);
         let file = File::open(self.path(&put.digest)).map_err(failed)?;
         let size = file.metadata().map_err(failed)?.len();
-        let manifest = self.look_into(&file, &put.tool).map_err(|why| {
+        let (manifest, paths) = self.look_into(&file, &put.tool).map_err(|why| {
             Refusal::new(Code::BadField, format!("the archive cannot become tool {}: {why}", put.tool))
         })?;
         let at = clock::now().wall;
@@ -69,10 +69,10 @@ impl ArchiveStore {
                     is_of_folder: false,
                 };
                 self.log.append(row).map_err(failed)?;
-                HeldTool { name: tool, digest, size, at, by, manifest: None }
+                HeldTool { name: tool, digest, size, at, by, manifest: None, paths: ToolPaths::default() }
             }
         };
-        Ok(Written::Whole(Box::new(HeldTool { manifest, ..held })))
+        Ok(Written::Whole(Box::new(HeldTool { manifest, paths, ..held })))
     }
 
     /// A pushed name stands for nothing any more.

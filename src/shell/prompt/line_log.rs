@@ -5,7 +5,7 @@ use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
-use crate::shell::replace::{SHARED, replace};
+use crate::shell::draft::{SHARED, replace};
 
 /// Lines beyond two for each fact after which the file is rewritten.
 pub(super) const SURPLUS_MAX: usize = 1000;

@@ -5,7 +5,7 @@ use std::fs;
 use std::io::{self, Write as _};
 use std::path::Path;
 
-use crate::shell::replace::{SHARED, replace};
+use crate::shell::draft::{SHARED, replace};
 
 const ID: &str = "master.id";
 

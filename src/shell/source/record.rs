@@ -7,7 +7,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-use crate::shell::replace::{SHARED, replace};
+use crate::shell::draft::{SHARED, replace};
 
 /// What a server says of the bytes it has sent, by which it tells a change.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -5,7 +5,7 @@
 //! | owner | does |
 //! |---|---|
 //! | the client (`cli/file.rs`) | names inputs by digest (`__IN__`) and patterns of outputs (`__OUT__`), and puts what the controller lacks before it submits |
-//! | the controller (here, and the `files` of the catalog) | refuses a submit whose inputs it does not hold, counts the tasks that name each file, and removes files that none names |
+//! | the controller (here, and the `files` of the catalog) | refuses a submit whose inputs it does not hold or whose tool has their names, counts the tasks that name each file, and removes files that none names |
 //! | the thread of the archives (`shell/archives`) | has the files, beside the archives of tools: by digest, checked before they count |
 //! | the agent (`shell/agent/inputs.rs`) | fetches each input once per machine, as an archive of a tool, and puts a copy into the folder of the run |
 //! | the agent (`shell/agent/keep.rs`) | puts what matches a pattern when no process of the run is left, and then reports the result, which names it |
@@ -28,7 +28,7 @@ use std::time::Duration;
 
 use super::{Answer, Code, Controller, Refusal, Reply, Ticket, words};
 use crate::engine::controller::tool_order::{FileWritten, ToolOrder};
-use crate::protocol::requests::file::{FilePut, FileState};
+use crate::protocol::requests::file::{FilePut, FileState, NAME_IS_TAKEN};
 use crate::protocol::requests::submit::Submit;
 use crate::protocol::requests::tool::ToolGet;
 use crate::types::TaskInput;
@@ -84,6 +84,17 @@ impl Controller {
             words::IN,
             name.as_str()
         );
+        Err(Refusal::new(Code::BadField, message))
+    }
+
+    /// Whether the version of the tool that the task will pin leaves room for its inputs. An agent notices the same of a version of its own.
+    pub(super) fn check_input_names(&self, submit: &Submit) -> Result<(), Refusal> {
+        let Some(files) = &submit.files else { return Ok(()) };
+        let Some(held) = self.tasks.catalog().present(&submit.tool) else { return Ok(()) };
+        let Some(TaskInput { name, .. }) = files.inputs.iter().find(|input| held.paths.has(&input.name)) else {
+            return Ok(());
+        };
+        let message = format!("{}: the name {:?}: {NAME_IS_TAKEN}", words::IN, name.as_str());
         Err(Refusal::new(Code::BadField, message))
     }
 }

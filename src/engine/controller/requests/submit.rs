@@ -84,6 +84,7 @@ impl Controller {
             return Err(Refusal::new(Code::BadField, message));
         }
         self.check_files(&submit)?;
+        self.check_input_names(&submit)?;
         if !submit.ignored.is_empty() {
             warnings.push(format!("the service sets {} itself; ignored", submit.ignored.join(", ")));
         }

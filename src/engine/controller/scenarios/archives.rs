@@ -5,7 +5,7 @@ use super::*;
 use crate::protocol::requests::heartbeat::ToldTools;
 use crate::protocol::requests::tool::{ToolGet, ToolPart};
 use crate::protocol::{Refusal, tool_manifest};
-use crate::types::ToolSet;
+use crate::types::{ToolPaths, ToolSet};
 
 fn tool(name: &str) -> ToolName {
     ToolName::new(name).unwrap()
@@ -25,6 +25,7 @@ impl World {
             at: self.now.wall,
             by: "ada@box".into(),
             manifest: None,
+            paths: ToolPaths::default(),
         }
     }
 

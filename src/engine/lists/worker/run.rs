@@ -128,7 +128,10 @@ impl Worker {
     /// The command has ended; processes that it started may be left.
     pub fn handle_exited(&mut self, now: Now, exit: ExitCode) {
         let Some(current) = self.current() else { return };
-        current.state = State::Run(RunMachine::ended(exit));
+        match &mut current.state {
+            State::Run(machine) => machine.handle_end(exit),
+            state => *state = State::Run(RunMachine::ended(exit)),
+        }
         current.ended = now.wall;
         self.timers.clear(&Timer::Signal);
         self.effects.push_back(Effect::CheckTree);

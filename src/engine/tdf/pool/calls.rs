@@ -2,7 +2,7 @@
 
 use super::{
     Asked, Assignment, CLAIM_MAX, Claiming, Effect, FREE_PAUSE, Fence, Now, POLL_INTERVAL_MAX, Pool, Question,
-    RENEWAL_INTERVAL, REPORT_DELAY_MAX, RETRY_FIRST, RETRY_MAX, RETURN_PAUSE, Run, RunNumber, State, Timer,
+    RENEWAL_INTERVAL, REPORT_DELAY_MAX, RETRY_MAX, RETURN_PAUSE, Run, RunNumber, State, Timer,
 };
 use crate::types::tdf::TaskId;
 
@@ -53,7 +53,7 @@ impl Pool {
     /// Reports the results that have no answer: at once, or, while short programs queue in the namespace, soon, so that several share
     /// a round trip, which costs Redis, this process and the server about as much as a report.
     pub(super) fn report(&mut self, now: Now) {
-        if self.away.is_some() {
+        if self.away.is_on() {
             return;
         }
         if self.has_more && self.pace.ahead(1) > 0 {
@@ -95,7 +95,7 @@ impl Pool {
 
     /// Asks for free agents, unless a claim is under way.
     pub(super) fn consider_claim(&mut self) {
-        if self.claiming == Claiming::Resting && self.away.is_none() {
+        if self.claiming == Claiming::Resting && !self.away.is_on() {
             self.timers.clear(&Timer::Poll);
             self.timers.clear(&Timer::Free);
             self.claiming = Claiming::Counting { is_stale: false };
@@ -215,7 +215,13 @@ impl Pool {
     pub fn handle_renewed(&mut self, now: Now, answer: Result<Vec<(Fence, String)>, Unanswered>) {
         let pause = match answer {
             Ok(lost) => {
-                self.answered(now);
+                if self.has_calls() {
+                    // They need not wait longer, and their own answers tell whether Redis is back: it may refuse them alone, because a
+                    // key has a wrong type.
+                    self.timers.set_earlier(Timer::Retry, now.mono);
+                } else {
+                    self.answered(now);
+                }
                 for (fence, found) in lost {
                     let run = self.runs.iter().find(|(_, run)| run.task.fence == fence);
                     // A report tells that itself.
@@ -229,7 +235,7 @@ impl Pool {
             }
             Err(reason) => {
                 self.unanswered(now, reason);
-                self.away.unwrap_or(RETRY_FIRST).min(RENEWAL_INTERVAL)
+                self.away.pause().min(RENEWAL_INTERVAL)
             }
         };
         if self.has_joined() {
@@ -237,12 +243,19 @@ impl Pool {
         }
     }
 
+    /// Whether a call that has failed is not answered yet.
+    fn has_calls(&self) -> bool {
+        let is_call = |run: &Run| matches!(run.state, State::Reporting { .. } | State::Returning { .. });
+        let is_claiming = matches!(self.claiming, Claiming::Joining { .. } | Claiming::Calling { .. });
+        self.away.is_on() && (is_claiming || self.runs.values().any(is_call))
+    }
+
     fn say_dropped(&mut self, task: TaskId, found: &str) {
         self.journal.warn(format!("TDF task {task} is not this controller's any more ({found}): its run is dropped"));
     }
 
     fn answered(&mut self, now: Now) {
-        if self.away.take().is_some() {
+        if self.away.end() {
             self.journal.info("Redis answers again");
             // Calls that wait for Redis to come back need not wait longer.
             self.timers.set(Timer::Retry, now.mono);
@@ -251,7 +264,6 @@ impl Pool {
     }
 
     fn unanswered(&mut self, now: Now, reason: Unanswered) {
-        let pause = self.away.unwrap_or(RETRY_FIRST);
         match reason {
             Unanswered::Displaced(reason) => {
                 if !std::mem::replace(&mut self.is_displaced, true) {
@@ -266,10 +278,10 @@ impl Pool {
                 self.timers.set(Timer::Retry, now.mono + RETRY_MAX);
             }
             Unanswered::Away(reason) => {
-                if self.away.is_none() {
+                let (pause, is_news) = self.away.fail(now.mono, &reason);
+                if is_news {
                     self.journal.warn(format!("{reason}; the work in progress goes on, and its results wait"));
                 }
-                self.away = Some((pause * 2).min(RETRY_MAX));
                 self.timers.set_earlier(Timer::Retry, now.mono + pause);
             }
         }

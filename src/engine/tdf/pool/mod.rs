@@ -34,7 +34,8 @@ use crate::engine::hosted::reading::Reading;
 use crate::engine::hosted::{self, Answer, Part, Refusal};
 use crate::engine::journal::{Journal, LogLine};
 use crate::engine::tdf::lease::RENEWAL_INTERVAL;
-use crate::engine::tdf::worker::{Assignment, KEEP_AFTER, POLL_INTERVAL_MAX, RETRY_FIRST, RETRY_MAX};
+use crate::engine::tdf::outage::{Outage, RETRY_MAX};
+use crate::engine::tdf::worker::{Assignment, KEEP_AFTER, POLL_INTERVAL_MAX};
 use crate::engine::timers::Timers;
 use crate::protocol::tdf::Budget;
 use crate::types::tdf::Fence;
@@ -225,7 +226,7 @@ pub struct Pool {
     wanted: usize,
     pace: Pace,
     /// The pause after the next call that is not answered; `None` while Redis answers.
-    away: Option<Duration>,
+    away: Outage,
     /// Whether another process has the name, and this was said.
     is_displaced: bool,
     /// Whether refused submits have been logged since the last one that was accepted.
@@ -253,7 +254,7 @@ impl Pool {
             has_more: false,
             wanted: 0,
             pace: Pace::default(),
-            away: None,
+            away: Outage::default(),
             is_displaced: false,
             is_refused: false,
             timers: Timers::default(),
@@ -305,7 +306,7 @@ impl Pool {
                 Timer::Poll | Timer::Free => self.consider_claim(),
                 Timer::Renew => self.renew(),
                 // Otherwise its retry reports.
-                Timer::Report if self.has_joined() && self.away.is_none() => self.call(),
+                Timer::Report if self.has_joined() && !self.away.is_on() => self.call(),
                 Timer::Report => {}
                 Timer::Retry => self.call(),
                 Timer::Submit(run) => self.submit(now, run),

@@ -129,6 +129,32 @@ fn a_claim_without_an_answer_is_repeated_with_its_token() {
 }
 
 #[test]
+fn a_claim_that_redis_refuses_alone_is_said_once() {
+    let mut story = Story::joined();
+    story.free(2);
+    assert_eq!(story.effects(), [Effect::Claim(1, 2)]);
+    story.pool.handle_claimed(story.now, away());
+    let end = story.now.mono + RENEWAL_INTERVAL * 10;
+    let mut renewals = 0;
+    while story.now.mono < end {
+        story.passes();
+        for effect in story.effects() {
+            match effect {
+                Effect::Claim(..) => story.pool.handle_claimed(story.now, away()),
+                Effect::Renew(_) => {
+                    renewals += 1;
+                    story.pool.handle_renewed(story.now, Ok(Vec::new()));
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+    let said: Vec<String> = story.pool.take_log().into_iter().map(|line| line.text).collect();
+    assert_eq!(said, ["gone; the work in progress goes on, and its results wait"]);
+    assert!(renewals >= 9, "{renewals}");
+}
+
+#[test]
 fn a_result_waits_on_the_disk_while_redis_is_away() {
     let mut story = Story::waiting();
     story.sees(Stage::Started);

@@ -246,7 +246,7 @@ impl Pool {
     fn give_back(&mut self, number: RunNumber, is_loss: bool) {
         let Some(state) = self.state(number) else { return };
         *state = State::Returning { is_loss, is_calling: false };
-        if self.away.is_none() {
+        if !self.away.is_on() {
             self.call();
         }
     }

@@ -2,9 +2,7 @@
 
 use std::time::Duration;
 
-use super::{
-    Assignment, Effect, KEEP_AFTER, LEAVE_AFTER, Note, Phase, RENEWAL_INTERVAL, RETRY_FIRST, RETRY_MAX, Timer, Worker,
-};
+use super::{Assignment, Effect, KEEP_AFTER, LEAVE_AFTER, Note, Phase, RENEWAL_INTERVAL, Timer, Worker};
 use crate::types::Now;
 use crate::types::tdf::{Fence, State, TaskId};
 
@@ -38,7 +36,7 @@ impl Worker {
     }
 
     fn back(&mut self) {
-        if self.away.take().is_some() {
+        if self.away.end() {
             self.say(Note::Back);
         }
     }
@@ -46,16 +44,15 @@ impl Worker {
     /// Redis has not answered: the same call, after a pause.
     fn unanswered(&mut self, now: Now, reason: String) {
         self.is_calling = false;
-        let pause = self.longer_pause(reason);
+        let pause = self.longer_pause(now, reason);
         self.timers.set(Timer::Retry, now.mono + pause);
     }
 
-    fn longer_pause(&mut self, reason: String) -> Duration {
-        if self.away.is_none() {
+    fn longer_pause(&mut self, now: Now, reason: String) -> Duration {
+        let (pause, is_news) = self.away.fail(now.mono, &reason);
+        if is_news {
             self.say(Note::Away(reason));
         }
-        let pause = self.away.map_or(RETRY_FIRST, |pause| (pause * 2).min(RETRY_MAX));
-        self.away = Some(pause);
         pause
     }
 
@@ -230,15 +227,17 @@ impl Worker {
         }
         let again = match answer {
             Ok(found) => {
-                self.back();
-                // A call that waits for Redis to come back need not wait longer.
                 if self.timers.is_set(&Timer::Retry) {
+                    // A call that waits for Redis to come back need not wait longer. Its own answer tells whether Redis is back: Redis
+                    // may refuse this call alone, because a key has a wrong type.
                     self.timers.set(Timer::Retry, now.mono);
+                } else if !self.is_calling {
+                    self.back();
                 }
                 self.renewed(now, of, found);
                 RENEWAL_INTERVAL
             }
-            Err(reason) => self.longer_pause(reason).min(RENEWAL_INTERVAL),
+            Err(reason) => self.longer_pause(now, reason).min(RENEWAL_INTERVAL),
         };
         self.timers.set(Timer::Renew, now.mono + again);
     }

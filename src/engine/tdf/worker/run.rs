@@ -85,7 +85,7 @@ impl Worker {
     pub fn handle_exited(&mut self) {
         let Phase::Busy(run) = &mut self.phase else { return };
         let State::Run(machine @ RunMachine { end: None, .. }) = &mut run.state else { return };
-        *machine = RunMachine::ended(());
+        machine.handle_end(());
         self.timers.clear(&Timer::Limit);
         self.timers.clear(&Timer::Signal);
         self.effects.push_back(Effect::CheckTree);
@@ -98,11 +98,8 @@ impl Worker {
 
     /// Does what the processes of the run need after an event.
     fn step(&mut self, now: Now, event: impl FnOnce(&mut RunMachine<()>, &Terms) -> Step) {
+        let terms = Terms::of_worker(self.settings.kill_interval, self.settings.straggler_grace);
         let Phase::Busy(run) = &mut self.phase else { return };
-        // The root is the shell of the command, which ends at once on SIGTERM: what it leaves behind then is the program itself.
-        let is_ended_early = run.ending.is_some();
-        let grace = if is_ended_early { self.settings.kill_interval } else { self.settings.straggler_grace };
-        let terms = Terms::of_worker(self.settings.kill_interval, grace);
         let State::Run(machine) = &mut run.state else { return };
         let step = event(machine, &terms);
         self.timers.put(Timer::Signal, machine.due());

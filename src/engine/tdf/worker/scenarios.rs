@@ -2,6 +2,7 @@
 #![cfg(test)]
 
 use super::*;
+use crate::engine::tdf::outage::{RETRY_FIRST, SAY_AGAIN_AFTER};
 use crate::types::tdf::WorkerName;
 
 const SETTINGS: Settings = Settings {
@@ -207,11 +208,40 @@ fn a_program_goes_on_while_redis_is_away_and_its_result_is_kept_and_reported() {
     assert_eq!(story.next().unwrap().0, Timer::Renew);
     story.does(&[Effect::Renew(Some(fence(1)))]);
     story.worker.handle_renewed(story.now, Some(&fence(1)), Ok(None));
-    story.does(&[Effect::Say(Note::Back)]);
     assert_eq!(story.next(), Some((Timer::Retry, Duration::ZERO)));
     story.does(&[report(1, Some(1))]);
     story.worker.handle_reported(story.now, Ok(None));
-    story.does(&[Effect::Forget(fence(1))]);
+    story.does(&[Effect::Say(Note::Back), Effect::Forget(fence(1))]);
+}
+
+/// A key of a wrong type: the claims are refused, and the renewals are not.
+#[test]
+fn a_call_that_redis_refuses_alone_is_said_once_an_hour() {
+    let mut story = Story::claiming();
+    let refused = || Err("the key ns:open is no sorted set".to_owned());
+    story.worker.handle_claimed(story.now, refused());
+    let mut said = Vec::new();
+    let end = story.now.mono + SAY_AGAIN_AFTER + Duration::from_secs(120);
+    while story.now.mono < end {
+        for effect in story.effects() {
+            match effect {
+                Effect::Renew(of) => story.worker.handle_renewed(story.now, of.as_ref(), Ok(None)),
+                Effect::Claim(_) => story.worker.handle_claimed(story.now, refused()),
+                Effect::Say(note) => said.push(note),
+                other => panic!("{other:?}"),
+            }
+        }
+        story.next();
+    }
+    let refusal = Note::Away("the key ns:open is no sorted set".to_owned());
+    assert_eq!(said, [refusal.clone(), refusal]);
+    story.effects();
+    story.worker.handle_claimed(story.now, Err("another".to_owned()));
+    story.does(&[Effect::Say(Note::Away("another".to_owned()))]);
+    story.worker.handle_claimed(story.now, Err("and another".to_owned()));
+    story.does(&[]);
+    story.worker.handle_claimed(story.now, Ok(None));
+    story.does(&[Effect::Say(Note::Back)]);
 }
 
 #[test]

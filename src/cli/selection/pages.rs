@@ -1,0 +1,54 @@
+//! Pages of tasks that have one of several sets of fields: the controller selects by one set at a time.
+
+use crate::client::{Client, ClientError};
+use crate::protocol::client::{Listing, Selector, TaskView};
+use crate::protocol::requests::list::tasks;
+use crate::protocol::requests::query::query;
+use crate::protocol::words;
+
+/// A page of the tasks that match, newest first.
+pub(super) fn merged(
+    client: &Client,
+    wanted: &[Selector],
+    offset: u64,
+    limit: u64,
+) -> Result<Listing<TaskView>, ClientError> {
+    if let [selector] = wanted {
+        return pages(client, selector, offset, limit);
+    }
+    let mut all = Listing { total: 0, rows: Vec::new() };
+    for selector in wanted {
+        let Listing { total, rows } = pages(client, selector, 0, offset.saturating_add(limit))?;
+        all.total += total;
+        all.rows.extend(rows);
+    }
+    all.rows.sort_by(|one, other| other.id().cmp(one.id()));
+    let size = |count| usize::try_from(count).unwrap_or(usize::MAX);
+    Ok(Listing { total: all.total, rows: all.rows.into_iter().skip(size(offset)).take(size(limit)).collect() })
+}
+
+/// The task of this id, if it matches.
+pub(super) fn find(client: &Client, wanted: &[Selector], id: &str) -> Result<TaskView, ClientError> {
+    let ask = |selector: &Selector| client.ask(&query(&selector.clone().and(words::TASK_ID, id), None));
+    let Some((last, others)) = wanted.split_last() else { unreachable!("a selection without fields") };
+    let answer = others.iter().map(ask).find(|answer| !matches!(answer, Err(ClientError::Reply(_))));
+    answer.unwrap_or_else(|| ask(last))
+}
+
+/// A number of tasks, newest first. Requests page by page, because the controller ends a page that becomes too long.
+fn pages(client: &Client, selector: &Selector, offset: u64, limit: u64) -> Result<Listing<TaskView>, ClientError> {
+    let mut listing = client.ask(&tasks(selector, offset, limit))?;
+    loop {
+        let count = listing.rows.len() as u64;
+        let next = offset.saturating_add(count);
+        if count >= limit || next >= listing.total {
+            return Ok(listing);
+        }
+        let page = client.ask(&tasks(selector, next, limit - count))?;
+        if page.rows.is_empty() {
+            return Ok(listing);
+        }
+        listing.total = page.total;
+        listing.rows.extend(page.rows);
+    }
+}
