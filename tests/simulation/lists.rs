@@ -7,7 +7,7 @@ use crate::plan::{Start, TaskPlan};
 /// lists runs as if there were none.
 pub(crate) fn plan(seed: u64, tasks: &mut Vec<TaskPlan>, calm: Nanos) {
     let mut dice = Dice::new(seed ^ 0x6c69_7374);
-    if !dice.chance(500) {
+    if !dice.chance(150) {
         return;
     }
     let bursts: Vec<Nanos> = (0..1 + dice.index(4)).map(|_| dice.within(0..=calm * 3 / 4)).collect();
