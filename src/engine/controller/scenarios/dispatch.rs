@@ -29,17 +29,7 @@ fn one_report_may_carry_all_phases_and_the_next_apply() {
     world.apply("a");
     let times = PhaseTimes { run: Some(world.now.wall), ..PhaseTimes::default() };
     let wait = Some(INTERVAL);
-    let report = Report {
-        task: first,
-        round: Some(Round(0)),
-        phase: Phase::Finished,
-        times,
-        ran: None,
-        result: Some(result(7)),
-        provided: None,
-        let_go: None,
-        wait,
-    };
+    let report = Report { times, wait, ..report_of(first, Round(0), Phase::Finished, Some(result(7))) };
     let (ticket, answer) = world.say("a", FromAgent::Report(Box::new(report)));
     assert!(matches!(answer, Answer::NowAndLater(Reply::Reported { refusal: None, .. })), "{answer:?}");
     let phases: Vec<_> = world.pushes.iter().map(TaskRecord::phase).collect();
@@ -193,20 +183,8 @@ fn a_simple_agent_is_understood() {
     let mut world = World::new();
     let task = world.task();
     let mut say = |message| world.say_as("simple", 0, message).1;
-    let report = |phase, result| {
-        let times = PhaseTimes::default();
-        FromAgent::Report(Box::new(Report {
-            task,
-            round: None,
-            phase,
-            times,
-            ran: None,
-            result,
-            provided: None,
-            let_go: None,
-            wait: None,
-        }))
-    };
+    let report =
+        |phase, result| FromAgent::Report(Box::new(Report { round: None, ..report_of(task, Round(0), phase, result) }));
     assert!(matches!(say(FromAgent::Apply(None)), Answer::Now(Reply::Assigned(_, _))));
     for phase in [Phase::Preparing, Phase::Running, Phase::Ended] {
         let answer = say(report(phase, None));

@@ -155,8 +155,7 @@ fn a_run_that_had_succeeded_before_its_kill_has_succeeded() {
         world.pass(seconds(0.001));
         let times = PhaseTimes { end: Some(ended_at), ..PhaseTimes::default() };
         let result = Some(RunResult { by_itself, ..result(exit_code) });
-        let (round, phase) = (Some(Round(0)), Phase::Finished);
-        let report = Report { task, round, phase, times, ran: None, result, provided: None, let_go: None, wait: None };
+        let report = Report { times, ..report_of(task, Round(0), Phase::Finished, result) };
         let _ = world.say("a", FromAgent::Report(Box::new(report)));
         assert_eq!(world.outcome(task), outcome, "by itself: {by_itself}, exit code {exit_code}");
         let told = world.told(TASK_QUERY, task);
@@ -183,19 +182,7 @@ fn what_an_agent_tells_of_an_end_later_counts() {
         }
         let foreign = RunResult { error: "process 7 of user 0".to_owned(), ..result(0) };
         for (result, is_named) in [(result(0), false), (foreign, true)] {
-            let (phase, times) = (Phase::Ended, PhaseTimes::default());
-            let result = Some(result);
-            let report = Report {
-                task,
-                round: Some(Round(0)),
-                phase,
-                times,
-                ran: None,
-                result,
-                provided: None,
-                let_go: None,
-                wait: None,
-            };
+            let report = report_of(task, Round(0), Phase::Ended, Some(result));
             let _ = world.say("a", FromAgent::Report(Box::new(report)));
             assert_eq!(world.why(task).contains("process 7 of user 0"), is_named, "{}", world.why(task));
         }
@@ -218,18 +205,7 @@ fn what_keeps_an_agent_from_the_next_task_is_named() {
     for phase in [Phase::Ended, Phase::Finished] {
         assert_eq!(world.why(next).contains(&named), phase == Phase::Finished, "{}", world.why(next));
         let times = PhaseTimes { run: Some(world.now.wall), ..PhaseTimes::default() };
-        let result = Some(foreign.clone());
-        let report = Report {
-            task,
-            round: Some(Round(0)),
-            phase,
-            times,
-            ran: None,
-            result,
-            provided: None,
-            let_go: None,
-            wait: None,
-        };
+        let report = Report { times, ..report_of(task, Round(0), phase, Some(foreign.clone())) };
         let _ = world.say("a", FromAgent::Report(Box::new(report)));
     }
     world.busy("a");

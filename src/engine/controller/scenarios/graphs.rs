@@ -79,17 +79,8 @@ impl World {
             let list = list.iter().map(|text| Arc::from(*text)).collect();
             Box::new(Provided::from([(port("out"), list)]))
         };
-        let report = Report {
-            task,
-            round: Some(Round(round)),
-            phase: Phase::Finished,
-            times: PhaseTimes::default(),
-            ran: None,
-            result: Some(result),
-            provided: locations.map(of),
-            let_go: None,
-            wait: None,
-        };
+        let provided = locations.map(of);
+        let report = Report { provided, ..report_of(task, Round(round), Phase::Finished, Some(result)) };
         match self.say(agent, FromAgent::Report(Box::new(report))).1 {
             Answer::Now(Reply::Reported { refusal, .. }) => assert_eq!(refusal, None),
             other => panic!("{other:?}"),

@@ -59,18 +59,7 @@ fn a_task_is_held_in_each_phase() {
         let task = world.submitted(&Fields::new().with(words::MAX_FAILS, 1u32));
         world.apply("a");
         if phase > Phase::Dispatched {
-            let (times, result) = (PhaseTimes::default(), (phase == Phase::Ended).then(|| result(1)));
-            let report = Report {
-                task,
-                round: Some(Round(0)),
-                phase,
-                times,
-                ran: None,
-                result,
-                provided: None,
-                let_go: None,
-                wait: None,
-            };
+            let report = report_of(task, Round(0), phase, (phase == Phase::Ended).then(|| result(1)));
             let _ = world.say("a", FromAgent::Report(Box::new(report)));
         }
         assert_eq!(world.do_to(TASK_HOLD, task), Reply::Done);

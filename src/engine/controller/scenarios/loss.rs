@@ -204,9 +204,7 @@ fn a_phase_that_goes_back_is_refused_in_the_words_of_the_wire() {
     let mut world = World::new();
     let task = world.task();
     world.runs("a", task, Round(0));
-    let (phase, times) = (Phase::Preparing, PhaseTimes::default());
-    let report =
-        Report { task, round: None, phase, times, ran: None, result: None, provided: None, let_go: None, wait: None };
+    let report = Report { round: None, ..report_of(task, Round(0), Phase::Preparing, None) };
     let (_, answer) = world.say("a", FromAgent::Report(Box::new(report)));
     let Answer::Now(Reply::Reported { refusal: Some(refusal), .. }) = answer else { panic!("{answer:?}") };
     assert!(refusal.message.contains("RUNNING and does not go back to PREPARING"), "{refusal}");

@@ -246,9 +246,7 @@ fn a_busy_agent_is_told_that_its_run_is_void() {
     assert_eq!(world.apply("b"), Some((task, Round(1))));
     assert_eq!(world.busy("a"), Some((task, Round(0), Directive::Drop)));
     assert_eq!(world.counts(), AgentCounts { total: 2, free: 0, busy: 2, lost: 0 });
-    let (phase, times, result) = (Phase::Finished, PhaseTimes::default(), Some(result(0)));
-    let report =
-        Report { task, round: None, phase, times, ran: None, result, provided: None, let_go: None, wait: None };
+    let report = Report { round: None, ..report_of(task, Round(0), Phase::Finished, Some(result(0))) };
     let (_, answer) = world.say("a", FromAgent::Report(Box::new(report)));
     let Answer::Now(Reply::Reported { refusal: Some(refusal), round: Round(0), .. }) = answer else {
         panic!("{answer:?}")

@@ -295,19 +295,7 @@ fn a_kill_after_the_end_of_a_run_is_the_end_of_the_task() {
             (world.submitted(&fields), world.submitted(&fields.with(words::FATHER_ID, father.to_string())));
         for (agent, task) in [("b", task), ("c", child)] {
             world.runs(agent, task, Round(0));
-            let (phase, times) = (Phase::Ended, PhaseTimes::default());
-            let result = Some(result(exit_code));
-            let report = Report {
-                task,
-                round: Some(Round(0)),
-                phase,
-                times,
-                ran: None,
-                result,
-                provided: None,
-                let_go: None,
-                wait: None,
-            };
+            let report = report_of(task, Round(0), Phase::Ended, Some(result(exit_code)));
             let _ = world.say(agent, FromAgent::Report(Box::new(report)));
         }
         assert_eq!(world.kill(task), Reply::Done);
