@@ -65,6 +65,7 @@ pub mod supervised;
 pub mod supervisor;
 mod takeover;
 pub mod tdf;
+mod tls_roots;
 pub mod tools;
 pub mod transport;
 pub mod trust;

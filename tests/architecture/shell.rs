@@ -19,6 +19,7 @@ pub(crate) const SHELL: &[(&str, &[&str])] = &[
     ("signals", &[]),
     ("stdio", &[]),
     ("supervised", &[]),
+    ("tls_roots", &[]),
     ("trust", &[]),
     ("state_file", &["draft"]),
     ("contexts", &["draft"]),
@@ -74,6 +75,7 @@ pub(crate) const SHELL: &[(&str, &[&str])] = &[
             "removal",
             "rename",
             "signals",
+            "tls_roots",
         ],
     ),
     ("prompt_talk", &["clock", "json_dial", "json_wire"]),
@@ -128,7 +130,7 @@ pub(crate) const SHELL: &[(&str, &[&str])] = &[
             "worker",
         ],
     ),
-    ("source", &["background", "clock", "draft", "process", "readable", "removal", "rename", "tools"]),
+    ("source", &["background", "clock", "draft", "process", "readable", "removal", "rename", "tls_roots", "tools"]),
     (
         "tdf",
         &[

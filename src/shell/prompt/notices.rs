@@ -18,7 +18,7 @@ use super::End;
 use crate::engine::master::FileName;
 use crate::shell::prompt_create::TASKS;
 use crate::shell::signals::with_clean_mask;
-use crate::shell::{clock, readable};
+use crate::shell::{clock, readable, tls_roots};
 use crate::types::{Mono, Usd};
 
 /// Notices that wait while a command runs; further failures are only in the log and in `failed/`.
@@ -155,8 +155,15 @@ impl Notice {
             }
         }
         if let Some(webhook) = &self.webhook {
-            let agent = ureq::Agent::config_builder().timeout_global(Some(WEBHOOK_TIMEOUT)).build().new_agent();
-            let sent = agent.post(webhook).header("content-type", "application/json").send(self.value.to_string());
+            let config = ureq::Agent::config_builder()
+                .timeout_global(Some(WEBHOOK_TIMEOUT))
+                .tls_config(tls_roots::of_machine())
+                .build();
+            let sent = config
+                .new_agent()
+                .post(webhook)
+                .header("content-type", "application/json")
+                .send(self.value.to_string());
             if let Err(error) = sent {
                 log::warn!("the webhook does not take a notice: {error}");
             }

@@ -8,13 +8,13 @@ use std::time::Duration;
 use sha2::{Digest as _, Sha256};
 use ureq::Agent;
 use ureq::http::{HeaderMap, Response, StatusCode, header};
-use ureq::tls::{RootCerts, TlsConfig};
 use ureq::unversioned::transport::DefaultConnector;
 
 use super::record::{Digest, Validators};
 use super::redirect::{Checked, Hop};
 use super::{Means, SourceError, Timeouts};
 use crate::protocol::version;
+use crate::shell::tls_roots;
 use crate::types::{AllowedSources, Source};
 
 /// For one address; a host that is there answers sooner.
@@ -52,7 +52,7 @@ pub(super) fn agent(timeouts: &Timeouts, allowed: Option<&AllowedSources>) -> Ag
         .timeout_per_write(Some(timeouts.silence))
         .timeout_global(Some(timeouts.fetch))
         .user_agent(format!("llts/{}", version::program()))
-        .tls_config(TlsConfig::builder().root_certs(RootCerts::PlatformVerifier).build());
+        .tls_config(tls_roots::of_machine());
     match allowed {
         None => config.build().into(),
         Some(allowed) => {
