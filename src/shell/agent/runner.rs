@@ -181,8 +181,10 @@ impl Runner {
                 }
             }
             Effect::Spawn => {
+                // A short run may have ended before the spawn returns.
+                let now = clock::now_with_suspend();
                 let outcome = self.spawn();
-                slot.handle_spawned(clock::now_with_suspend(), outcome);
+                slot.handle_spawned(now, outcome);
             }
             Effect::ToolsFolder(folder) => self.preparer.note_controller_folder(&folder),
             Effect::TellToFinish => self.tell_to_finish(),
