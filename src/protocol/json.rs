@@ -5,6 +5,7 @@
 
 mod list;
 mod slices;
+mod writer;
 
 use std::fmt;
 
@@ -13,6 +14,7 @@ use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess
 pub(super) use list::List;
 
 pub use slices::{has_member, member, value_of};
+pub use writer::ObjectWriter;
 
 use list::ListValue;
 
@@ -249,138 +251,11 @@ impl<'de> Visitor<'de> for OneValue {
     }
 }
 
-/// Writes one flat object, member by member, into a reusable buffer.
-#[derive(Debug)]
-pub struct ObjectWriter<'a> {
-    out: &'a mut Vec<u8>,
-    empty: bool,
-    /// The prefix of each name.
-    prefix: String,
-}
-
-impl<'a> ObjectWriter<'a> {
-    /// Opens the object with `__TYPE__`, the first name in every message (design, section 6).
-    pub fn typed(out: &'a mut Vec<u8>, kind: &str) -> Self {
-        let mut writer = Self::new(out);
-        writer.text(words::TYPE, kind);
-        writer
-    }
-
-    /// Opens an object.
-    pub fn new(out: &'a mut Vec<u8>) -> Self {
-        out.push(b'{');
-        Self { out, empty: true, prefix: String::new() }
-    }
-
-    fn name(&mut self, name: &str) {
-        if !std::mem::replace(&mut self.empty, false) {
-            self.out.push(b',');
-        }
-        if self.prefix.is_empty() {
-            write_text(self.out, name);
-        } else {
-            write_text(self.out, &format!("{}{name}", self.prefix));
-        }
-        self.out.push(b':');
-    }
-
-    /// Writes members whose names all have this prefix.
-    pub fn prefixed(&mut self, prefix: String, write: impl FnOnce(&mut Self)) {
-        let outer = std::mem::replace(&mut self.prefix, prefix);
-        write(self);
-        self.prefix = outer;
-    }
-
-    /// Writes a text.
-    pub fn text(&mut self, name: &str, value: &str) {
-        self.name(name);
-        write_text(self.out, value);
-    }
-
-    /// Writes a value that is formatted as a JSON number or literal.
-    pub fn literal(&mut self, name: &str, value: impl fmt::Display) {
-        use std::io::Write as _;
-        self.name(name);
-        // Writing into a Vec cannot fail.
-        let _ = write!(self.out, "{value}");
-    }
-
-    /// Writes such a value, if there is one.
-    pub fn maybe(&mut self, name: &str, value: Option<impl fmt::Display>) {
-        if let Some(value) = value {
-            self.literal(name, value);
-        }
-    }
-
-    /// Writes a text, if there is one.
-    pub fn maybe_text(&mut self, name: &str, value: Option<impl AsRef<str>>) {
-        if let Some(value) = value {
-            self.text(name, value.as_ref());
-        }
-    }
-
-    /// Writes any scalar.
-    pub fn scalar(&mut self, name: &str, value: &Scalar) {
-        match value {
-            Scalar::Text(text) => self.text(name, text),
-            Scalar::Null | Scalar::Bool(_) | Scalar::Number(_) => self.literal(name, value),
-        }
-    }
-
-    /// Writes members that are already JSON: `"a":1,"b":"x"`.
-    pub fn members(&mut self, members: &str) {
-        if members.is_empty() {
-            return;
-        }
-        if !std::mem::replace(&mut self.empty, false) {
-            self.out.push(b',');
-        }
-        self.out.extend_from_slice(members.as_bytes());
-    }
-
-    /// Writes an object as the value of a member.
-    pub fn object(&mut self, name: &str, write: impl FnOnce(&mut ObjectWriter<'_>)) {
-        self.name(name);
-        let mut inner = ObjectWriter::new(self.out);
-        write(&mut inner);
-        inner.end();
-    }
-
-    /// Writes a list of values that are already JSON.
-    pub fn list(&mut self, name: &str, items: impl Iterator<Item = String>) {
-        self.name(name);
-        self.out.push(b'[');
-        for (number, item) in items.enumerate() {
-            if number > 0 {
-                self.out.push(b',');
-            }
-            self.out.extend_from_slice(item.as_bytes());
-        }
-        self.out.push(b']');
-    }
-
-    /// The number of bytes in the buffer.
-    #[must_use]
-    pub const fn bytes(&self) -> usize {
-        self.out.len()
-    }
-
-    /// Closes the object.
-    pub fn end(self) {
-        self.out.push(b'}');
-    }
-}
-
-fn write_text(out: &mut Vec<u8>, text: &str) {
-    // Writing a str into a Vec cannot fail.
-    let _ = serde_json::to_writer(out, text);
-}
-
 /// The members of an object without its braces, for [`ObjectWriter::members`].
 #[must_use]
 pub fn members(fields: &Fields) -> String {
     let mut out = Vec::with_capacity(fields.len() * 32);
-    let mut writer = ObjectWriter { out: &mut out, empty: true, prefix: String::new() };
+    let mut writer = ObjectWriter::of_members(&mut out);
     for (name, value) in fields.iter() {
         writer.scalar(name, value);
     }

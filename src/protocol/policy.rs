@@ -17,7 +17,7 @@ pub(super) fn field(word: &str) -> Option<&'static PolicyField> {
 
 /// The word of a field.
 pub(super) fn word(field: &PolicyField) -> String {
-    format!("__{}__", field.name)
+    ["__", field.name, "__"].concat()
 }
 
 /// Reads the policy of a task. A task without policy fields shares the defaults.
@@ -73,13 +73,17 @@ pub(super) fn write(policy: &Policy, writer: &mut ObjectWriter<'_>) {
             PolicySlot::Priority(of) if of(policy) != of(none) => writer.literal(&word(field), of(policy)),
             PolicySlot::Count(of) if of(policy) != of(none) => writer.literal(&word(field), of(policy)),
             PolicySlot::Time(of) if of(policy) != of(none) => writer.literal(&word(field), of(policy).as_secs_f64()),
-            PolicySlot::Limit(of) => writer.maybe(&word(field), of(policy).map(|limit| limit.as_secs_f64())),
-            PolicySlot::Moment(of) => writer.maybe(&word(field), *of(policy)),
+            PolicySlot::Limit(of) if of(policy) != of(none) => {
+                writer.maybe(&word(field), of(policy).map(|limit| limit.as_secs_f64()));
+            }
+            PolicySlot::Moment(of) if of(policy) != of(none) => writer.maybe(&word(field), *of(policy)),
             PolicySlot::Truth(of) if *of(policy) => writer.literal(&word(field), true),
             PolicySlot::Labels(of) if of(policy) != of(none) => writer.text(&word(field), &of(policy).to_string()),
             PolicySlot::Priority(_)
             | PolicySlot::Count(_)
             | PolicySlot::Time(_)
+            | PolicySlot::Limit(_)
+            | PolicySlot::Moment(_)
             | PolicySlot::Truth(_)
             | PolicySlot::Labels(_) => {}
         }

@@ -33,7 +33,13 @@ impl ToolDigest {
 
 impl fmt::Display for ToolDigest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+        // Each record and each answer with a task contains one: the general formatter would cost more than the rest of the record.
+        const DIGITS: &[u8; 16] = b"0123456789abcdef";
+        let mut text = [[0; 2]; 32];
+        for (pair, byte) in text.iter_mut().zip(self.0) {
+            *pair = [DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]];
+        }
+        f.write_str(str::from_utf8(text.as_flattened()).unwrap_or_default())
     }
 }
 

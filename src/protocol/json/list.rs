@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, Error, SeqAccess, Visitor};
 
-use super::{FieldLimits, FlatObject, MapAccess, ObjectWriter, OneValue, Value};
+use super::{FieldLimits, FlatObject, MapAccess, OneValue, Value};
 use crate::protocol::code::{Code, Refusal};
 use crate::types::Fields;
 
@@ -149,23 +149,6 @@ impl<'de> Visitor<'de> for Item<'_> {
         visit_f64(f64);
         visit_str(&str);
         visit_string(String);
-    }
-}
-
-impl ObjectWriter<'_> {
-    /// Writes a list of objects.
-    pub fn objects<T>(&mut self, name: &str, items: &[T], write: impl Fn(&T, &mut ObjectWriter<'_>)) {
-        self.name(name);
-        self.out.push(b'[');
-        for (number, item) in items.iter().enumerate() {
-            if number > 0 {
-                self.out.push(b',');
-            }
-            let mut inner = ObjectWriter::new(self.out);
-            write(item, &mut inner);
-            inner.end();
-        }
-        self.out.push(b']');
     }
 }
 
