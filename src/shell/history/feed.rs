@@ -9,8 +9,8 @@ use super::jobs::{Job, Progress};
 use crate::engine::controller::Record;
 use crate::types::TaskId;
 
-/// Rounds on their way to the thread of the history, with the whole record of each.
-const QUEUED_MAX: u64 = 50_000;
+/// Rounds that the thread of the history has not fetched, with the whole record of each.
+const ENDED_MAX: usize = 50_000;
 
 /// See the [module](self).
 #[derive(Debug)]
@@ -57,18 +57,23 @@ impl Feed {
         if rounds.is_empty() {
             return;
         }
-        let count = rounds.len() as u64;
-        if self.progress.queued.load(Ordering::Relaxed) > QUEUED_MAX {
-            self.progress.left_out.fetch_add(count, Ordering::Relaxed);
+        self.drop_written();
+        let mut ended = self.progress.ended();
+        if ended.rounds.len() > ENDED_MAX {
+            self.progress.left_out.fetch_add(rounds.len() as u64, Ordering::Relaxed);
             return;
         }
-        self.drop_written();
+        let is_first = ended.rounds.is_empty();
         for (_, task) in &rounds {
             self.sent += 1;
             self.open.push_back((self.sent, task.id));
         }
-        self.progress.queued.fetch_add(count, Ordering::Relaxed);
-        let _ = self.jobs.send(Job::Rounds(self.sent, rounds));
+        ended.last = self.sent;
+        ended.rounds.append(&mut rounds);
+        drop(ended);
+        if is_first {
+            let _ = self.jobs.send(Job::Rounds);
+        }
     }
 
     fn drop_written(&mut self) {

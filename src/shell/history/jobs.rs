@@ -1,7 +1,7 @@
 //! The work of the thread that writes, and how far it is done.
 
 use std::sync::atomic::AtomicU64;
-use std::sync::{Condvar, Mutex, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use crate::protocol::requests::history::Question;
 use crate::shell::door::Address;
@@ -10,8 +10,8 @@ use crate::types::{Incident, Round, TaskRecord};
 /// Work for the thread.
 #[derive(Debug)]
 pub(super) enum Job {
-    /// Rounds that have ended; the number of the last one.
-    Rounds(u64, Vec<(Round, Box<TaskRecord>)>),
+    /// The first rounds since the last fetch have ended: [`Progress::ended`].
+    Rounds,
     /// Something happened to the service.
     Incident(Incident),
     /// A question, which is answered from what was written before it.
@@ -35,10 +35,17 @@ pub(super) struct Asked {
 pub(super) struct Progress {
     written: Mutex<Written>,
     changed: Condvar,
-    /// Rounds that were sent and not received.
-    pub(super) queued: AtomicU64,
-    /// Rounds that were not sent.
+    ended: Mutex<EndedRounds>,
+    /// Rounds that were left out, because too many wait to be fetched.
     pub(super) left_out: AtomicU64,
+}
+
+/// Rounds that the thread has not fetched. They are no jobs, so that the end of a task wakes no thread beside those that report it.
+#[derive(Debug, Default)]
+pub(super) struct EndedRounds {
+    /// The number of the last round that ever was among them.
+    pub(super) last: u64,
+    pub(super) rounds: Vec<(Round, Box<TaskRecord>)>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -51,6 +58,10 @@ struct Written {
 }
 
 impl Progress {
+    pub(super) fn ended(&self) -> MutexGuard<'_, EndedRounds> {
+        self.ended.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// All rounds up to this number are written, or nothing can be written.
     pub(super) fn set(&self, up_to: Option<u64>, in_trouble: bool) {
         let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);

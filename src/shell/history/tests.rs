@@ -5,6 +5,7 @@ use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt as _, SeedableRng as _};
 
 use super::*;
+use crate::engine::controller::Record;
 use crate::engine::history::Day;
 use crate::protocol::page::Page;
 use crate::protocol::requests::history::{GroupKey, HistoryAnswer, HistoryPage, RoundFilter, SortKey, What};
@@ -71,7 +72,7 @@ impl World {
     fn rounds(&mut self, now: Now, rounds: &[(Round, TaskRecord)]) {
         let rounds: Vec<_> = rounds.iter().map(|(round, record)| (*round, Box::new(record.clone()))).collect();
         self.sent += rounds.len() as u64;
-        self.writer.take(now, Job::Rounds(self.sent, rounds));
+        self.writer.add(now, self.sent, &rounds);
     }
 
     fn flush(&mut self, now: Now) {
@@ -372,6 +373,22 @@ fn a_start_tells_whether_the_one_before_was_stopped() {
     );
 }
 
+/// A wake-up for each end of a task would take a core from those that report it.
+#[test]
+fn ended_rounds_wake_the_thread_once_until_it_fetches_them() {
+    let (jobs, incoming) = mpsc::channel();
+    let progress = Arc::new(Progress::default());
+    let mut feed = Feed::new(jobs, Arc::clone(&progress));
+    let end = |ended| Record::Round(Round(0), Box::new(finished(ended, 1000, "convert", Outcome::Succeeded, false)));
+    for _ in 0..2 {
+        (1..4).for_each(|second| feed.after_commit(vec![end(second * 1_000_000)]));
+        assert!(matches!(incoming.try_recv(), Ok(Job::Rounds)));
+        assert!(incoming.try_recv().is_err(), "one wake-up for all of them");
+        assert_eq!(std::mem::take(&mut progress.ended().rounds).len(), 3);
+    }
+    assert_eq!(progress.ended().last, 6);
+}
+
 /// Not a test: writes a day of a million rounds into the folder that `HISTORY_OUT` names, to measure questions about it.
 #[test]
 #[ignore = "makes files for a measurement"]
@@ -385,7 +402,7 @@ fn a_day_of_a_million_rounds() {
         let tool = ["convert", "fetch", "report", "thumbnail"][random.random_range(0..4)];
         let outcome = if random.random_ratio(1, 50) { Outcome::Failed } else { Outcome::Succeeded };
         let record = finished(ended, random.random_range(0..3_000_000), tool, outcome, false);
-        writer.take(at(ended), Job::Rounds(number, vec![(Round(0), Box::new(record))]));
+        writer.add(at(ended), number, &[(Round(0), Box::new(record))]);
         writer.turn(at(ended));
     }
     writer.take(at(begin + DAY), Job::Flush);

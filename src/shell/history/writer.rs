@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
+use std::time::Duration;
 
 use super::folder::{Appender, Folder, Replaced};
 use super::jobs::{Asked, Job, Progress};
@@ -10,7 +11,11 @@ use super::recovery::{self, Missing};
 use crate::engine::history::{Day, Keeper};
 use crate::protocol::rounds::of_record::finished_round;
 use crate::shell::{clock, logging};
-use crate::types::{Incident, IncidentKind, Now, TaskRecord};
+use crate::types::{Incident, IncidentKind, Mono, Now, Round, TaskRecord};
+
+/// How long ended rounds wait to be fetched together, unless a question or a flush comes. Each wake-up would take a core from the
+/// threads that hand out tasks.
+const FETCH_INTERVAL: Duration = Duration::from_millis(100);
 
 pub(super) struct Writer {
     keeper: Keeper,
@@ -19,8 +24,10 @@ pub(super) struct Writer {
     keep_days: u32,
     progress: Arc<Progress>,
     asks: Sender<Asked>,
-    /// The number of the last round that was received.
-    received: u64,
+    /// When to fetch the rounds that have ended, if there are any.
+    fetch_at: Option<Mono>,
+    /// The number of the last round that was fetched.
+    fetched: u64,
     /// Questions that wait for the next write.
     asked: Vec<Asked>,
     /// The damaged blocks of which rows are being added again.
@@ -45,7 +52,8 @@ impl Writer {
             keep_days,
             progress,
             asks,
-            received: 0,
+            fetch_at: None,
+            fetched: 0,
             asked: Vec::new(),
             replaced: Vec::new(),
             first_kept: None,
@@ -86,33 +94,30 @@ impl Writer {
         loop {
             let now = clock::now();
             self.turn(now);
-            let received = match self.keeper.poll_timeout() {
+            let due = [self.keeper.poll_timeout(), self.fetch_at].into_iter().flatten().min();
+            let received = match due {
                 Some(at) => jobs.recv_timeout(at.since(now.mono)),
                 None => jobs.recv().map_err(|_| RecvTimeoutError::Disconnected),
             };
             match received {
-                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Timeout) => self.fetch(clock::now()),
                 Ok(Job::Stop) | Err(RecvTimeoutError::Disconnected) => break,
                 Ok(job) => self.take(clock::now(), job),
             }
         }
         let now = clock::now();
+        self.fetch(now);
         self.keeper.handle_flush(now);
         self.turn(now);
         self.progress.end();
     }
 
     pub(super) fn take(&mut self, now: Now, job: Job) {
+        if !matches!(job, Job::Rounds) {
+            self.fetch(now);
+        }
         match job {
-            Job::Rounds(number, rounds) => {
-                self.progress.queued.fetch_sub(rounds.len() as u64, Ordering::Relaxed);
-                self.received = number;
-                for (round, record) in &rounds {
-                    if let Some(row) = finished_round(record, *round) {
-                        self.keeper.handle_round(now, &row);
-                    }
-                }
-            }
+            Job::Rounds => self.fetch_at = Some(now.mono + FETCH_INTERVAL),
             Job::Incident(incident) => self.keeper.handle_incident(now, incident),
             Job::Ask(asked) => {
                 self.keeper.handle_flush(now);
@@ -120,6 +125,26 @@ impl Writer {
             }
             Job::Flush => self.keeper.handle_flush(now),
             Job::Stop => {}
+        }
+    }
+
+    /// Takes the rounds that have ended since the last time.
+    fn fetch(&mut self, now: Now) {
+        self.fetch_at = None;
+        let (last, rounds) = {
+            let mut ended = self.progress.ended();
+            (ended.last, std::mem::take(&mut ended.rounds))
+        };
+        self.add(now, last, &rounds);
+    }
+
+    /// Adds rounds, and the number of the last one.
+    pub(super) fn add(&mut self, now: Now, last: u64, rounds: &[(Round, Box<TaskRecord>)]) {
+        self.fetched = last;
+        for (round, record) in rounds {
+            if let Some(row) = finished_round(record, *round) {
+                self.keeper.handle_round(now, &row);
+            }
         }
     }
 
@@ -140,7 +165,7 @@ impl Writer {
                 }
             }
         }
-        self.progress.set(is_written.then_some(self.received), self.keeper.is_in_trouble());
+        self.progress.set(is_written.then_some(self.fetched), self.keeper.is_in_trouble());
         for asked in self.asked.drain(..) {
             // The reader ends before us only by a panic, which the log shows.
             let _ = self.asks.send(asked);
