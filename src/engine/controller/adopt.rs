@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::Controller;
 use super::agent::{Liveness, Slot};
 use super::transition::TaskEvent;
+use crate::protocol::lists::agents::is_of_a_list;
 use crate::protocol::requests::{FromAgent, Sender};
 use crate::protocol::task;
 use crate::types::{AgentId, Assignment, Now, Phase, PhaseTimes, Round, RoundEnd, TaskId, TaskRecord, TaskState};
@@ -110,12 +111,12 @@ impl Controller {
     }
 
     /// Keeps a restored task from starting for as long as an agent may need to say that it has it, if it must not run twice:
-    /// a fetched program with a key, such as the run of a TDF task. Its dispatch was not stored first, because a commit for
-    /// each such run would cost more than a short program.
+    /// a fetched program with a key, such as the run of a TDF task, or a command of a task list. Its dispatch was not stored
+    /// first, because a commit for each such run would cost more than a short program.
     pub(super) fn await_claimants(&self, now: Now, record: &mut TaskRecord) {
-        let is_keyed_source = record.tool.is_source() && task::submit_key(record).is_some();
+        let runs_once = is_of_a_list(record) || (record.tool.is_source() && task::submit_key(record).is_some());
         if let TaskState::Waiting { not_before } = &mut record.state
-            && is_keyed_source
+            && runs_once
             && record.round == Round(0)
         {
             *not_before = Some(now.wall + self.silence_max()).max(*not_before);

@@ -3,7 +3,8 @@
 use super::{ListTaskId, Order, RunningName};
 use crate::protocol::client::{Ask, Selector};
 use crate::protocol::requests::submit::{JobOf, Submission, Submitted};
-use crate::protocol::words;
+use crate::protocol::{task, words};
+use crate::types::TaskRecord;
 
 /// The job of all tasks of lists.
 pub const JOB: &str = "lists";
@@ -30,8 +31,17 @@ pub fn submitted(list: &RunningName, id: ListTaskId) -> Selector {
     Selector::all().and_given_id(&id.to_string()).and(words::SUBMIT_KEY, key(list, id))
 }
 
+/// Whether [`submit`] has made a task: its command must not run twice, even after a `kill -9`.
+#[must_use]
+pub fn is_of_a_list(record: &TaskRecord) -> bool {
+    task::submit_key(record).is_some_and(|key| key.strip_prefix('"').is_some_and(|key| key.starts_with(KEY)))
+}
+
+/// The beginning of each key.
+const KEY: &str = "lists ";
+
 fn key(list: &RunningName, id: ListTaskId) -> String {
-    format!("lists {list} {id}")
+    format!("{KEY}{list} {id}")
 }
 
 #[cfg(test)]

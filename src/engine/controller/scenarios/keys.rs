@@ -2,6 +2,10 @@
 #![cfg(test)]
 
 use super::*;
+use crate::protocol::lists::Order;
+use crate::protocol::lists::agents;
+use crate::protocol::requests::heartbeat::{Heartbeat, ToldTools};
+use crate::types::ToolSet;
 
 fn keyed(key: &str) -> Fields {
     Fields::new().with(words::OPERATION, "t").with(words::SUBMIT_KEY, key).with("a", 1u32).with("b", "x")
@@ -169,18 +173,17 @@ fn a_submit_with_a_key_is_handed_out_after_its_commit() {
     assert_eq!(claim_of_reply(&reply), Claim::Nothing, "its submit is stored already");
 }
 
+fn knows_built_ins(world: &mut World, agent: &str) {
+    let tools = ToldTools { generation: Some(1), set: Some(ToolSet::every().and_built_ins()), looked: None };
+    let _ = world.say(agent, FromAgent::Heartbeat(Heartbeat { tools: Some(tools), ..Heartbeat::default() }));
+}
+
 /// Its dispatch is not stored first, so the next controller gives its agent the time to name it.
 #[test]
 fn a_fetched_program_with_a_key_waits_after_a_restart_for_an_agent_that_may_have_it() {
-    use crate::protocol::requests::heartbeat::{Heartbeat, ToldTools};
-    use crate::types::ToolSet;
-    let knows = |world: &mut World, agent: &str| {
-        let tools = ToldTools { generation: Some(1), set: Some(ToolSet::every().and_built_ins()), looked: None };
-        let _ = world.say(agent, FromAgent::Heartbeat(Heartbeat { tools: Some(tools), ..Heartbeat::default() }));
-    };
     let mut world = World::new();
     let source = |fields: Fields| fields.with(words::SOURCE, "http://x/run.sh").with(words::SOURCE_UNCHECKED, true);
-    knows(&mut world, "a");
+    knows_built_ins(&mut world, "a");
     let handed_out = world.submitted(&source(keyed("k")));
     world.controller.handle_committed(Some(handed_out));
     let before = world.stored.clone();
@@ -191,14 +194,33 @@ fn a_fetched_program_with_a_key_waits_after_a_restart_for_an_agent_that_may_have
     // The controller dies before it has stored the dispatch.
     world.stored.extend(before);
     world.restart();
-    knows(&mut world, "b");
+    knows_built_ins(&mut world, "b");
     assert_eq!(world.apply("b"), Some((other, Round(1))), "one that may run twice");
     assert_eq!(world.ends("b", other, Round(1), result(0)), None);
     assert_eq!(world.apply("b"), None, "the others may be out");
     assert_eq!(world.beat("a", Some((handed_out, Round(0)))), Some(Directive::Run));
     world.pass_with(INTERVAL * 2, &[("a", Some((handed_out, Round(0)))), ("b", None)]);
-    knows(&mut world, "b");
+    knows_built_ins(&mut world, "b");
     assert_eq!(world.apply("b"), Some((keyed, Round(1))), "no agent has named it");
     assert_eq!(world.ends("a", handed_out, Round(0), result(0)), None);
     assert_eq!(world.outcome(handed_out), Outcome::Succeeded);
+}
+
+/// The command of a task list runs once, whichever agent asks first after the controller was killed.
+#[test]
+fn a_task_of_a_list_waits_after_a_restart_for_an_agent_that_may_have_it() {
+    let mut world = World::new();
+    let order = Order { id: "7_2".parse().unwrap(), until: 1, cmd: "echo".to_owned() };
+    let ask = agents::submit(&"1_controller_2".parse().unwrap(), &order, "/home");
+    let (of_a_list, _) = submitted(&world.send(TASK_SUBMIT, ask.fields()));
+    let keyed = world.submitted(&keyed("k"));
+    // The controller was killed before it had stored that agent a has it.
+    world.restart();
+    knows_built_ins(&mut world, "b");
+    assert_eq!(world.apply("b"), Some((keyed, Round(1))), "one that may run twice");
+    assert_eq!(world.ends("b", keyed, Round(1), result(0)), None);
+    assert_eq!(world.apply("b"), None, "agent a may have the other one");
+    assert_eq!(world.beat("a", Some((of_a_list, Round(0)))), Some(Directive::Run));
+    assert_eq!(world.ends("a", of_a_list, Round(0), result(0)), None);
+    assert_eq!(world.outcome(of_a_list), Outcome::Succeeded);
 }
