@@ -22,7 +22,7 @@ pub fn write(record: &TaskRecord, out: &mut ObjectWriter<'_>) {
 
 fn write_past(past: &PastRound, out: &mut ObjectWriter<'_>) {
     out.text(words::ROUND_END, words::round_end(past.end));
-    out.literal(words::ROUND_END_TIME, past.at);
+    out.moment(words::ROUND_END_TIME, past.at);
     if let Some(run) = &past.assignment {
         write_run(run, out);
     }
@@ -35,7 +35,7 @@ fn write_past(past: &PastRound, out: &mut ObjectWriter<'_>) {
 pub(super) fn write_run(run: &Assignment, out: &mut ObjectWriter<'_>) {
     out.text(words::AGENT_ID, run.agent.as_str());
     out.maybe_text(words::AGENT_IP, run.host.map(|host| host.to_string()));
-    out.literal(words::DISPATCH_TIME, run.dispatched_at);
+    out.moment(words::DISPATCH_TIME, run.dispatched_at);
     result::write_times(run.times, out);
 }
 

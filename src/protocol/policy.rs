@@ -15,11 +15,6 @@ pub(super) fn field(word: &str) -> Option<&'static PolicyField> {
     Policy::FIELDS.iter().find(|field| field.name == name)
 }
 
-/// The word of a field.
-pub(super) fn word(field: &PolicyField) -> String {
-    ["__", field.name, "__"].concat()
-}
-
 /// Reads the policy of a task. A task without policy fields shares the defaults.
 ///
 /// # Errors
@@ -70,15 +65,15 @@ pub(super) fn write(policy: &Policy, writer: &mut ObjectWriter<'_>) {
     let (policy, none) = (&mut policy, &mut none);
     for field in Policy::FIELDS {
         match field.slot {
-            PolicySlot::Priority(of) if of(policy) != of(none) => writer.literal(&word(field), of(policy)),
-            PolicySlot::Count(of) if of(policy) != of(none) => writer.literal(&word(field), of(policy)),
-            PolicySlot::Time(of) if of(policy) != of(none) => writer.literal(&word(field), of(policy).as_secs_f64()),
+            PolicySlot::Priority(of) if of(policy) != of(none) => writer.literal(field.word, of(policy)),
+            PolicySlot::Count(of) if of(policy) != of(none) => writer.literal(field.word, of(policy)),
+            PolicySlot::Time(of) if of(policy) != of(none) => writer.literal(field.word, of(policy).as_secs_f64()),
             PolicySlot::Limit(of) if of(policy) != of(none) => {
-                writer.maybe(&word(field), of(policy).map(|limit| limit.as_secs_f64()));
+                writer.maybe(field.word, of(policy).map(|limit| limit.as_secs_f64()));
             }
-            PolicySlot::Moment(of) if of(policy) != of(none) => writer.maybe(&word(field), *of(policy)),
-            PolicySlot::Truth(of) if *of(policy) => writer.literal(&word(field), true),
-            PolicySlot::Labels(of) if of(policy) != of(none) => writer.text(&word(field), &of(policy).to_string()),
+            PolicySlot::Moment(of) if of(policy) != of(none) => writer.maybe(field.word, *of(policy)),
+            PolicySlot::Truth(of) if *of(policy) => writer.literal(field.word, true),
+            PolicySlot::Labels(of) if of(policy) != of(none) => writer.text(field.word, &of(policy).to_string()),
             PolicySlot::Priority(_)
             | PolicySlot::Count(_)
             | PolicySlot::Time(_)

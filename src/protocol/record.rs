@@ -30,6 +30,9 @@ const OF_A_GRAPH: &str = "GRAPH";
 /// The prefix of the names of policy fields, which distinguishes them from those of the state.
 const POLICY: &str = "policy:";
 
+/// Bytes of the state of a usual task.
+const STATE_BYTES_EXPECTED: usize = 512;
+
 /// One row. Every number fits the signed 64 bits of SQLite.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row {
@@ -59,25 +62,51 @@ pub struct InvalidRow {
     what: &'static str,
 }
 
-/// Makes a row.
-#[must_use]
-pub fn encode(record: &TaskRecord) -> Row {
-    let number = |micros: u64| i64::try_from(micros).unwrap_or(i64::MAX);
-    let mut state = Vec::with_capacity(128);
-    let mut writer = ObjectWriter::new(&mut state);
-    write_state(record, &mut writer);
-    writer.end();
-    Row {
-        micros: number(record.id.wall().micros()),
-        id: record.id.to_string(),
-        status: words::phase(record.phase()).to_owned(),
-        operation: record.tool.as_str().to_owned(),
-        round: record.round.0.into(),
-        submitted_at: number(record.submitted_at.micros()),
-        submitted: format!("{{{}}}", record.submitted),
-        // Only texts and numbers were written.
-        state: String::from_utf8(state).unwrap_or_default(),
+/// Makes rows.
+#[derive(Debug, Default)]
+pub struct Encoder {
+    /// The last policy, and its members. Most tasks share that of their tool.
+    policy: Option<(Arc<Policy>, String)>,
+}
+
+impl Encoder {
+    /// The row of a record.
+    #[must_use]
+    pub fn row(&mut self, record: &TaskRecord) -> Row {
+        let number = |micros: u64| i64::try_from(micros).unwrap_or(i64::MAX);
+        let mut state = Vec::with_capacity(STATE_BYTES_EXPECTED);
+        let mut writer = ObjectWriter::new(&mut state);
+        writer.literal(words::RECORD_VERSION, VERSION);
+        writer.members(self.policy(&record.policy));
+        write_state(record, &mut writer);
+        writer.end();
+        Row {
+            micros: number(record.id.wall().micros()),
+            id: record.id.to_string(),
+            status: words::phase(record.phase()).to_owned(),
+            operation: record.tool.as_str().to_owned(),
+            round: record.round.0.into(),
+            submitted_at: number(record.submitted_at.micros()),
+            submitted: format!("{{{}}}", record.submitted),
+            state: text(state),
+        }
     }
+
+    fn policy(&mut self, policy: &Arc<Policy>) -> &str {
+        let last = self.policy.take().filter(|(last, _)| Arc::ptr_eq(last, policy));
+        let (_, members) = self.policy.insert(last.unwrap_or_else(|| {
+            let mut members = Vec::new();
+            let mut writer = ObjectWriter::of_members(&mut members);
+            writer.prefixed(POLICY.to_owned(), |writer| policy::write(policy, writer));
+            (Arc::clone(policy), text(members))
+        }));
+        members
+    }
+}
+
+/// The text that an [`ObjectWriter`] has written, from texts and numbers alone.
+fn text(written: Vec<u8>) -> String {
+    String::from_utf8(written).unwrap_or_default()
 }
 
 /// Whether a row contains the policy that was accepted. An older row gets the policy of the present configuration.
@@ -92,8 +121,6 @@ fn members(object: &str) -> Option<&str> {
 }
 
 fn write_state(record: &TaskRecord, writer: &mut ObjectWriter<'_>) {
-    writer.literal(words::RECORD_VERSION, VERSION);
-    writer.prefixed(POLICY.to_owned(), |writer| policy::write(&record.policy, writer));
     writer.literal(words::SEQ, record.pushes);
     writer.maybe_text(words::TOOL_DIGEST, record.pin.map(|pin| pin.to_string()));
     let Counts { fails, timeouts, losses, defers } = record.counts;
@@ -104,11 +131,11 @@ fn write_state(record: &TaskRecord, writer: &mut ObjectWriter<'_>) {
             writer.literal(name, count);
         }
     }
-    writer.maybe(words::HELD_TIME, record.held);
+    writer.maybe_moment(words::HELD_TIME, record.held);
     match record.acknowledgement {
         Acknowledgement::None => {}
-        Acknowledgement::Received(at) => writer.literal(words::ACK_TIME, at),
-        Acknowledgement::GivenUp(at) => writer.literal(words::ACK_GIVEN_UP_TIME, at),
+        Acknowledgement::Received(at) => writer.moment(words::ACK_TIME, at),
+        Acknowledgement::GivenUp(at) => writer.moment(words::ACK_GIVEN_UP_TIME, at),
     }
     if let Some(kill) = &record.kill {
         write_kill(kill, writer);
@@ -135,9 +162,9 @@ fn write_state(record: &TaskRecord, writer: &mut ObjectWriter<'_>) {
         result::write(result, writer);
     }
     match record.state {
-        TaskState::Waiting { not_before: Some(at) } => writer.literal(words::NOT_BEFORE, at),
+        TaskState::Waiting { not_before: Some(at) } => writer.moment(words::NOT_BEFORE, at),
         TaskState::Finished { at, outcome, .. } => {
-            writer.literal(words::END_OF_LIFE_TIME, at);
+            writer.moment(words::END_OF_LIFE_TIME, at);
             writer.text(words::OUTCOME, words::outcome(outcome));
         }
         _ => {}
@@ -146,7 +173,7 @@ fn write_state(record: &TaskRecord, writer: &mut ObjectWriter<'_>) {
 }
 
 fn write_kill(kill: &Kill, writer: &mut ObjectWriter<'_>) {
-    writer.literal(words::KILL_TIME, kill.at);
+    writer.moment(words::KILL_TIME, kill.at);
     match &kill.cause {
         KillCause::Client(None) => {}
         KillCause::Client(Some(said)) => writer.text(words::KILL_REASON, said),
@@ -470,6 +497,10 @@ mod tests {
         })
     }
 
+    fn encode(record: &TaskRecord) -> Row {
+        Encoder::default().row(record)
+    }
+
     /// The submitted fields hold the files, so nothing else may change them on the way.
     #[test]
     fn the_files_of_a_task_read_back_as_themselves() {
@@ -516,6 +547,17 @@ mod tests {
         for state in states {
             let record = record(state);
             assert_eq!(decode(&encode(&record), &rules()).unwrap(), record);
+        }
+    }
+
+    #[test]
+    fn each_row_has_the_policy_of_its_own_record() {
+        let one = record(TaskState::Waiting { not_before: None });
+        let other = TaskRecord { policy: Arc::new(Policy { fails_max: 7, ..Policy::default() }), ..one.clone() };
+        let mut encoder = Encoder::default();
+        for record in [&one, &other, &other, &one] {
+            assert_eq!(encoder.row(record), encode(record));
+            assert_eq!(decode(&encoder.row(record), &rules()).unwrap(), *record);
         }
     }
 

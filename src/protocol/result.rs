@@ -12,7 +12,7 @@ pub(super) fn write_times(times: PhaseTimes, writer: &mut ObjectWriter<'_>) {
     for (name, wall) in
         [(words::PREPARE_TIME, prepare), (words::RUN_TIME, run), (words::END_TIME, end), (words::FINISH_TIME, finish)]
     {
-        writer.maybe(name, wall);
+        writer.maybe_moment(name, wall);
     }
 }
 

@@ -48,11 +48,15 @@ fn write_field((name, value): &Field, record: &TaskRecord, out: &mut ObjectWrite
 /// Whether the service sets this field itself, whatever a submitter sends.
 #[must_use]
 pub fn is_ours(name: &str) -> bool {
+    // Few parameters begin as all words do.
+    if !name.starts_with("__") {
+        return words::is_of_a_round(name);
+    }
     let of_a_reply =
         [words::TYPE, words::CODE, words::ERROR_MSG, words::WARNING, words::MATCHES, words::WAIT, words::TOTAL];
     let ours = of_a_reply.contains(&name) || FIELDS.iter().any(|(ours, _)| *ours == name);
     let of_others = OF_OTHER_MESSAGES.contains(&name) || words::OF_LISTS.contains(&name);
-    ours || of_others || words::OF_STEPS.contains(&name) || words::is_of_a_round(name)
+    ours || of_others || words::OF_STEPS.contains(&name)
 }
 
 /// The given id of a task as JSON, as in [`Filter::given_id`].
@@ -99,7 +103,7 @@ impl Value<'_> {
             Self::Integer(number) => out.literal(name, number),
             Self::Decimal(number) => out.scalar(name, &Scalar::from(*number)),
             Self::Null => out.scalar(name, &Scalar::Null),
-            Self::Moment(wall) => out.literal(name, wall),
+            Self::Moment(wall) => out.moment(name, *wall),
             Self::Truth(truth) => out.literal(name, truth),
         }
     }
@@ -322,4 +326,17 @@ fn reason(task: &TaskRecord) -> Option<Value<'_>> {
         }
     };
     Some(and_left(sentence))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_submitter_can_use_no_word_of_the_service() {
+        let ours = FIELDS.iter().map(|(name, _)| *name).chain(OF_OTHER_MESSAGES).chain(words::OF_LISTS);
+        for word in ours.chain(words::OF_STEPS) {
+            assert!(is_ours(word), "{word}");
+        }
+    }
 }

@@ -30,7 +30,7 @@ use self::wal::LogEnd;
 pub use self::writer::{Outcome, Writer};
 use crate::config::Durability;
 use crate::engine::controller::{Record, Stored};
-use crate::protocol::record::{self, Row};
+use crate::protocol::record::{self, Encoder, Row};
 use crate::protocol::rules::Rules;
 use crate::types::{Phase, TaskRecord};
 
@@ -48,6 +48,7 @@ const CHECKPOINT_ROWS: usize = 2_000;
 pub struct Store {
     connection: Connection,
     checkpointer: Checkpointer,
+    encoder: Encoder,
     rows_since_checkpoint: usize,
 }
 
@@ -93,7 +94,7 @@ impl Store {
             written.map_err(|error| StoreError::of(&path, error))?;
         }
         let checkpointer = Checkpointer::start(connect(&path, OpenFlags::default())?)?;
-        Ok(Self { connection, checkpointer, rows_since_checkpoint: 0 })
+        Ok(Self { connection, checkpointer, encoder: Encoder::default(), rows_since_checkpoint: 0 })
     }
 
     /// Stores a turn: all of it or nothing.
@@ -112,7 +113,7 @@ impl Store {
                 for record in records {
                     rows += 1;
                     match record {
-                        Record::Put(record) => put_row(&mut put, &record::encode(record))?,
+                        Record::Put(record) => put_row(&mut put, &self.encoder.row(record))?,
                         // The history has it, after this commit.
                         Record::Round(..) => {}
                         Record::Remove(task) => {

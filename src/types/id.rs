@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use super::Wall;
 use super::checked::checked_text;
+use super::time::WALL_BYTES_MAX;
 
 /// Letters of the random part of an id (document, section 3.2).
 const LETTERS: &[u8; 52] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
@@ -37,14 +38,20 @@ impl Stamp {
         let suffix: [u8; TaskId::SUFFIX_LEN] = suffix.as_bytes().try_into().ok()?;
         suffix.iter().all(u8::is_ascii_alphabetic).then_some(Self { micros, suffix })
     }
-}
 
-impl fmt::Display for Stamp {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(&Wall::from_micros(self.micros), f)?;
-        f.write_str("_")?;
-        f.write_str(std::str::from_utf8(&self.suffix).unwrap_or_default())
+    /// Writes an id at once, because a text that grows by parts is allocated for each of them.
+    fn write(self, prefix: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const SUFFIX_AT: usize = Stamp::PREFIX_BYTES_MAX + WALL_BYTES_MAX + 1;
+        let mut text = [b'_'; SUFFIX_AT + TaskId::SUFFIX_LEN];
+        text[SUFFIX_AT..].copy_from_slice(&self.suffix);
+        let time_at = Wall::from_micros(self.micros).write_before(SUFFIX_AT - 1, &mut text);
+        let at = time_at - prefix.len();
+        text[at..time_at].copy_from_slice(prefix.as_bytes());
+        f.write_str(std::str::from_utf8(&text[at..]).unwrap_or_default())
     }
+
+    /// Bytes of the longest prefix.
+    const PREFIX_BYTES_MAX: usize = "GRAPH_".len();
 }
 
 /// A kind of id that consists of a prefix and a [`Stamp`].
@@ -70,8 +77,8 @@ macro_rules! stamped_id {
 
         impl fmt::Display for $name {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str($prefix)?;
-                fmt::Display::fmt(&self.0, f)
+                const { assert!($prefix.len() <= Stamp::PREFIX_BYTES_MAX) };
+                self.0.write($prefix, f)
             }
         }
 

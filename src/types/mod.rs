@@ -83,7 +83,7 @@ pub use task::{
 };
 pub use task_files::{FileName, FilePattern, InvalidFileName, KeptFile, KeptFiles, TaskFiles, TaskInput};
 pub use term::{Prior, Term, Wanted};
-pub use time::{Mono, Now, SECONDS_MAX, Wall};
+pub use time::{Mono, Now, SECONDS_MAX, Wall, WallText};
 pub use tool::{InvalidToolName, ToolName};
 pub use tool_digest::{InvalidToolDigest, ToolDigest};
 pub use tool_manifest::{HeldTool, ParameterKind, ToolManifest, ToolParameter, ToolPaths};

@@ -43,6 +43,8 @@ pub struct Policy {
 pub struct PolicyField {
     /// Name in `[task_defaults]`: `MAX_FAILS` is `__MAX_FAILS__` on the wire and `--max-fails` on the command line.
     pub name: &'static str,
+    /// Name on the wire.
+    pub word: &'static str,
     /// Effect, for --help.
     pub help: &'static str,
     /// Whether `[task_defaults]` has a default for it.
@@ -74,6 +76,7 @@ macro_rules! fields {
     ($($name:literal $kind:ident($($place:ident).+) $default:literal $help:literal)+) => {
         &[$(PolicyField {
             name: $name,
+            word: concat!("__", $name, "__"),
             help: $help,
             has_default: $default,
             slot: PolicySlot::$kind(|policy| &mut policy.$($place).+),

@@ -101,24 +101,59 @@ impl Add<Duration> for Wall {
 const DECIMALS: usize = 6;
 
 /// Bytes of the longest text of a moment: the digits of the largest number, and a point.
-const TEXT_BYTES_MAX: usize = u64::MAX.ilog10() as usize + 2;
+pub(super) const WALL_BYTES_MAX: usize = u64::MAX.ilog10() as usize + 2;
+
+/// The text of a moment: unix seconds with six decimals. A short task has a score of them, so it is made without the general
+/// formatter, which would cost more than the rest of their JSON.
+#[derive(Clone, Copy, Debug)]
+pub struct WallText {
+    text: [u8; WALL_BYTES_MAX],
+    at: usize,
+}
+
+impl WallText {
+    /// The text, which is ASCII.
+    #[must_use]
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.text[self.at..]
+    }
+}
+
+impl Wall {
+    /// The moment as a text.
+    #[must_use]
+    pub fn to_text(self) -> WallText {
+        let mut text = [0; WALL_BYTES_MAX];
+        let at = self.write_before(WALL_BYTES_MAX, &mut text);
+        WallText { text, at }
+    }
+
+    /// Puts its text before a place, at least [`WALL_BYTES_MAX`] bytes from the beginning, and returns where it begins.
+    pub(super) fn write_before(self, end: usize, text: &mut [u8]) -> usize {
+        const BEFORE_POINT: u64 = 10_u64.pow(DECIMALS as u32);
+        let digit = |number: &mut u64| {
+            let digit = b'0' + u8::try_from(*number % 10).unwrap_or_default();
+            *number /= 10;
+            digit
+        };
+        let (mut seconds, mut micros) = (self.0 / BEFORE_POINT, self.0 % BEFORE_POINT);
+        let mut at = end - DECIMALS;
+        text[at..end].iter_mut().rev().for_each(|place| *place = digit(&mut micros));
+        at -= 1;
+        text[at] = b'.';
+        loop {
+            at -= 1;
+            text[at] = digit(&mut seconds);
+            if seconds == 0 {
+                return at;
+            }
+        }
+    }
+}
 
 impl fmt::Display for Wall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // A short task writes a score of ids and moments: the general formatter would cost it more than their JSON.
-        let mut text = [b'0'; TEXT_BYTES_MAX];
-        let (mut at, mut rest, mut decimals) = (TEXT_BYTES_MAX, self.0, DECIMALS);
-        while decimals > 0 || rest > 0 || at + 1 + DECIMALS == TEXT_BYTES_MAX {
-            at -= 1;
-            text[at] += u8::try_from(rest % 10).unwrap_or_default();
-            rest /= 10;
-            decimals = decimals.saturating_sub(1);
-            if at + DECIMALS == TEXT_BYTES_MAX {
-                at -= 1;
-                text[at] = b'.';
-            }
-        }
-        f.write_str(std::str::from_utf8(&text[at..]).unwrap_or_default())
+        f.write_str(std::str::from_utf8(self.to_text().as_bytes()).unwrap_or_default())
     }
 }
 

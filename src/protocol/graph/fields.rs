@@ -44,8 +44,7 @@ pub(super) fn policy(table: &mut Table) -> Result<Fields, Refusal> {
             return Err(bad(&table.place, what));
         }
         if policy::field(name).is_none() && !BESIDE_POLICY.contains(&name) && !is_of_a_source {
-            let known: Vec<String> = Policy::FIELDS.iter().map(policy::word).collect();
-            let known = known.iter().map(String::as_str).chain(BESIDE_POLICY).chain(source::WORDS);
+            let known = Policy::FIELDS.iter().map(|field| field.word).chain(BESIDE_POLICY).chain(source::WORDS);
             let nearest = nearest(name, known).unwrap_or_default();
             let what = format!("policy: {} is not a field of a submit; the nearest is {nearest}", shown(name));
             return Err(bad(&table.place, what));

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::protocol::words;
-use crate::types::Scalar;
+use crate::types::{Scalar, Wall};
 
 /// Writes one flat object, member by member, into a reusable buffer.
 #[derive(Debug)]
@@ -29,7 +29,7 @@ impl<'a> ObjectWriter<'a> {
     }
 
     /// For the members of an object without its braces.
-    pub(super) const fn of_members(out: &'a mut Vec<u8>) -> Self {
+    pub(in crate::protocol) const fn of_members(out: &'a mut Vec<u8>) -> Self {
         Self { out, empty: true, prefix: String::new() }
     }
 
@@ -73,6 +73,19 @@ impl<'a> ObjectWriter<'a> {
     pub fn maybe(&mut self, name: &str, value: Option<impl fmt::Display>) {
         if let Some(value) = value {
             self.literal(name, value);
+        }
+    }
+
+    /// Writes a moment, in unix seconds.
+    pub fn moment(&mut self, name: &str, moment: Wall) {
+        self.name(name);
+        self.out.extend_from_slice(moment.to_text().as_bytes());
+    }
+
+    /// Writes a moment, if there is one.
+    pub fn maybe_moment(&mut self, name: &str, moment: Option<Wall>) {
+        if let Some(moment) = moment {
+            self.moment(name, moment);
         }
     }
 
@@ -151,9 +164,7 @@ impl<'a> ObjectWriter<'a> {
 }
 
 fn write_text(out: &mut Vec<u8>, text: &str) {
-    // Almost no text has a character to escape, which a look at all of its bytes at once finds out fastest.
-    let is_escaped = |byte: &u8| *byte < b' ' || *byte == b'"' || *byte == b'\\';
-    if text.as_bytes().iter().fold(false, |found, byte| found | is_escaped(byte)) {
+    if has_escapes(text.as_bytes()) {
         // Writing a str into a Vec cannot fail.
         let _ = serde_json::to_writer(out, text);
         return;
@@ -164,13 +175,34 @@ fn write_text(out: &mut Vec<u8>, text: &str) {
     out.push(b'"');
 }
 
+/// Whether a text has characters to escape: control characters, quotes or backslashes. Almost none has, which is found out
+/// fastest for eight bytes at once.
+fn has_escapes(text: &[u8]) -> bool {
+    let Some(last) = text.last_chunk() else {
+        return text.iter().any(|byte| *byte < b' ' || *byte == b'"' || *byte == b'\\');
+    };
+    let (chunks, _) = text.as_chunks();
+    chunks.iter().any(is_any_escaped) || is_any_escaped(last)
+}
+
+fn is_any_escaped(chunk: &[u8; 8]) -> bool {
+    const EACH: u64 = u64::MAX / 0xff;
+    const HIGHEST_BITS: u64 = EACH * 0x80;
+    let chunk = u64::from_ne_bytes(*chunk);
+    // A byte below the limit borrows from its highest bit, which was not set.
+    let has_below = |chunk: u64, limit: u8| chunk.wrapping_sub(EACH * u64::from(limit)) & !chunk;
+    let has = |byte: u8| has_below(chunk ^ (EACH * u64::from(byte)), 1);
+    (has_below(chunk, b' ') | has(b'"') | has(b'\\')) & HIGHEST_BITS != 0
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn a_text_with_any_character_reads_back_as_itself() {
-        for text in (0..0x300).filter_map(char::from_u32).map(|character| format!("a{character}b")) {
+        let texts = |character| (0..20).map(move |at| format!("{}{character}b", "a".repeat(at)));
+        for text in (0..0x300).filter_map(char::from_u32).flat_map(texts) {
             let mut out = Vec::new();
             write_text(&mut out, &text);
             assert_eq!(serde_json::from_slice::<String>(&out).ok(), Some(text.clone()), "{text:?}");

@@ -83,7 +83,7 @@ fn write_fields(agent: &AgentView, writer: &mut ObjectWriter<'_>) {
     if agent.drained {
         writer.literal(words::DRAINED, true);
     }
-    writer.literal(words::HEARD_TIME, agent.heard);
+    writer.moment(words::HEARD_TIME, agent.heard);
 }
 
 view! {

@@ -147,9 +147,9 @@ fn write_state(view: &JobView, writer: &mut ObjectWriter<'_>) {
     for (outcome, count) in Outcome::ALL.into_iter().zip(view.outcomes) {
         writer.literal(words::outcome(outcome), count);
     }
-    writer.literal(words::SUBMIT_TIME, view.submitted_at);
+    writer.moment(words::SUBMIT_TIME, view.submitted_at);
     match view.ended_at {
-        Some(at) => writer.literal(words::END_TIME, at),
+        Some(at) => writer.moment(words::END_TIME, at),
         None => writer.scalar(words::END_TIME, &Scalar::Null),
     }
     let times = view.run_times;

@@ -248,7 +248,7 @@ impl Submission {
     /// where times are in seconds or unix seconds. The controller's defaults apply to the others.
     #[must_use]
     pub fn demanding(self, field: &PolicyField, value: impl Into<Scalar>) -> Self {
-        self.with(&policy::word(field), value)
+        self.with(field.word, value)
     }
 
     /// The request.

@@ -138,9 +138,9 @@ pub(in crate::protocol) fn write(view: &GraphView, writer: &mut ObjectWriter<'_>
     if let Some(given_id) = &view.given_id {
         writer.scalar(words::GIVEN_ID, given_id);
     }
-    writer.literal(words::SUBMIT_TIME, view.submitted_at);
+    writer.moment(words::SUBMIT_TIME, view.submitted_at);
     match view.ended_at {
-        Some(at) => writer.literal(words::END_TIME, at),
+        Some(at) => writer.moment(words::END_TIME, at),
         None => writer.scalar(words::END_TIME, &Scalar::Null),
     }
     writer.literal(words::TOTAL, view.steps.iter().sum::<usize>());

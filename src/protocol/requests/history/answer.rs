@@ -61,7 +61,7 @@ pub(in crate::protocol) fn write(answer: &HistoryAnswer, page_bytes: PageBytes, 
             page.write(&numbered, "incidents", page_bytes, writer, |(number, incident), writer| {
                 writer.object(&number.to_string(), |writer| {
                     writer.text(words::INCIDENT, words::incident(incident.kind));
-                    writer.literal(words::TIME, incident.at);
+                    writer.moment(words::TIME, incident.at);
                     writer.text(words::REASON, &incident.text);
                 });
             });
@@ -84,11 +84,11 @@ fn write_round(round: &FinishedRound<'_>, writer: &mut ObjectWriter<'_>) {
     text(writer, words::GIVEN_ID, &round.given_id);
     text(writer, words::AGENT_ID, &round.agent);
     text(writer, words::AGENT_IP, &round.host);
-    writer.literal(words::SUBMIT_TIME, round.submitted_at);
+    writer.moment(words::SUBMIT_TIME, round.submitted_at);
     writer.literal(words::WAITED_SECONDS, round.waited.as_secs_f64());
-    writer.maybe(words::RUN_TIME, round.started_at);
+    writer.maybe_moment(words::RUN_TIME, round.started_at);
     writer.maybe(words::RAN_SECONDS, round.ran.map(|ran| ran.as_secs_f64()));
-    writer.literal(words::END_TIME, round.ended_at);
+    writer.moment(words::END_TIME, round.ended_at);
     text(writer, words::REASON, &round.line);
 }
 
