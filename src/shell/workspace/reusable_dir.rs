@@ -21,6 +21,7 @@ use super::TaskDir;
 use super::pinned_file::{NotReusable, PinnedFile};
 use super::pinned_folder::{CUT_BYTES_MAX, EXTRA_ENTRIES_MAX, PinnedFolder};
 use super::step_folders::StepFolders;
+use crate::shell::file_stamp::tells_changes;
 use crate::shell::removal::{self, Budget};
 use crate::shell::tools::{RUN_SCRIPT, ToolSnapshot};
 use crate::types::Wall;
@@ -310,19 +311,6 @@ impl TaskDir {
             None => Err(Errno::INVAL.into()),
         }
     }
-}
-
-/// Whether the file system is known to record the last change of every file in a way that no call can forge. Some file
-/// systems in user space invent this time.
-pub(super) fn tells_changes(folder: BorrowedFd<'_>) -> rustix::io::Result<bool> {
-    const KNOWN: [libc::c_long; 5] = [
-        libc::EXT4_SUPER_MAGIC,
-        libc::XFS_SUPER_MAGIC,
-        libc::BTRFS_SUPER_MAGIC,
-        libc::TMPFS_MAGIC,
-        libc::OVERLAYFS_SUPER_MAGIC,
-    ];
-    Ok(KNOWN.contains(&rustix::fs::fstatfs(folder)?.f_type))
 }
 
 /// Gives the owner the right to execute run.sh, as its start does, before the properties of the file are recorded.

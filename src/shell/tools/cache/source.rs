@@ -39,7 +39,7 @@ impl Source {
         };
         let metadata = file.metadata().map_err(|cause| ToolError::io("stat", &path, cause))?;
         let identity = FileStamp::from(&metadata);
-        let settled = identity.is_settled(clock::now().wall);
+        let settled = identity.is_settled_in(&file, clock::now().wall);
         Ok(Self { path, file, identity, settled })
     }
 
@@ -57,7 +57,7 @@ impl Source {
             let _ = fs::remove_file(&path);
             return Err(ToolError::Missing { archive: path });
         }
-        let settled = identity.is_settled(clock::now().wall);
+        let settled = identity.is_settled_in(&file, clock::now().wall);
         Ok(Self { path, file, identity, settled })
     }
 

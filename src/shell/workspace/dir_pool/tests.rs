@@ -9,8 +9,8 @@ use std::process::{Command, Stdio};
 
 use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
 
-use super::super::reusable_dir::tells_changes;
 use super::*;
+use crate::shell::file_stamp::tells_changes;
 use crate::shell::removal::tests::{Precious, bind, in_own_mount_namespace, ways_to_mount};
 use crate::types::{ToolName, Wall};
 
