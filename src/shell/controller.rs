@@ -43,7 +43,7 @@ use super::tools::Limits;
 use super::transport;
 use super::trust::{self, Part};
 use crate::config::Config;
-use crate::engine::controller::{Controller, Departure, Route, Sequencer};
+use crate::engine::controller::{Controller, Departure, Record, Route, Sequencer};
 use crate::protocol::page::PageBytes;
 use crate::protocol::reply;
 use crate::protocol::requests::{self, FromAgent, Message, Refused, Request as Ask, graph, job};
@@ -109,6 +109,7 @@ pub fn run(config: &Config, handover: Option<i32>) -> Result<(), ControllerError
         page_bytes,
         metrics,
         commit_began: Mono::from_nanos(0),
+        stored: Vec::new(),
         dropped: 0,
     };
     let served = service.serve(&mut signals, &config.paths.state_dir);
@@ -137,6 +138,8 @@ struct Service {
     page_bytes: PageBytes,
     metrics: Option<Arc<Metrics>>,
     commit_began: Mono,
+    /// The records of the last commit.
+    stored: Vec<Record>,
     /// Number of replies that could not be sent.
     dropped: u64,
 }
@@ -172,6 +175,8 @@ impl Service {
             self.sequencer.handle_timeout(now);
             self.sequencer.handle_push_room(|address| self.pusher.room(address));
             self.depart(now);
+            // After the answers that have waited for them.
+            self.stored.clear();
             if signalled && let Some(ending) = stopping::ending(&signals.read(), state_dir) {
                 return Ok(ending);
             }
@@ -299,7 +304,8 @@ impl Service {
             metrics.committed(now.mono.since(self.commit_began), outcome.is_ok());
         }
         match outcome {
-            Ok(()) => {
+            Ok(records) => {
+                self.stored = records;
                 let recovered = self.sequencer.handle_stored();
                 if recovered {
                     log::info!("the store can be written again");

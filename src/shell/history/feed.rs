@@ -47,9 +47,9 @@ impl Feed {
     }
 
     /// After a commit: its rounds go to the history.
-    pub fn after_commit(&mut self, records: Vec<Record>) {
+    pub fn after_commit(&mut self, records: &mut Vec<Record>) {
         let mut rounds = Vec::new();
-        for record in records {
+        for record in records.extract_if(.., |record| matches!(record, Record::Round(..))) {
             if let Record::Round(round, task) = record {
                 rounds.push((round, task));
             }

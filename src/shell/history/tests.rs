@@ -381,7 +381,7 @@ fn ended_rounds_wake_the_thread_once_until_it_fetches_them() {
     let mut feed = Feed::new(jobs, Arc::clone(&progress));
     let end = |ended| Record::Round(Round(0), Box::new(finished(ended, 1000, "convert", Outcome::Succeeded, false)));
     for _ in 0..2 {
-        (1..4).for_each(|second| feed.after_commit(vec![end(second * 1_000_000)]));
+        (1..4).for_each(|second| feed.after_commit(&mut vec![end(second * 1_000_000)]));
         assert!(matches!(incoming.try_recv(), Ok(Job::Rounds)));
         assert!(incoming.try_recv().is_err(), "one wake-up for all of them");
         assert_eq!(std::mem::take(&mut progress.ended().rounds).len(), 3);

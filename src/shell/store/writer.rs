@@ -10,8 +10,9 @@ use crate::shell::background::Background;
 use crate::shell::history::Feed;
 use crate::types::TaskId;
 
-/// The result of [`Writer::commit`].
-pub type Outcome = Result<(), (CommitError, Vec<Record>)>;
+/// The result of [`Writer::commit`], with its records. The thread that has made them frees them, too: the allocator has their
+/// memory at hand for the next ones then, which the loop would have to search for otherwise.
+pub type Outcome = Result<Vec<Record>, (CommitError, Vec<Record>)>;
 
 /// A store on a thread of its own.
 #[derive(Debug)]
@@ -24,7 +25,7 @@ impl Writer {
     /// When descriptors or threads have run out.
     pub fn start(mut store: Store, mut history: Option<Feed>) -> io::Result<Self> {
         let mut forgotten = Vec::new();
-        let thread = Background::start("store", move |records: Vec<Record>, done: &dyn Fn(Outcome)| {
+        let thread = Background::start("store", move |mut records: Vec<Record>, done: &dyn Fn(Outcome)| {
             let kept = if history.is_some() { ends_of_forgotten(&records) } else { BTreeMap::new() };
             let is_kept = |record: &&Record| matches!(record, Record::Remove(task) if kept.contains_key(task));
             if let Some(history) = &mut history {
@@ -34,9 +35,9 @@ impl Writer {
                 Ok(()) => {
                     // First: a client that learns of the end may ask for the history at once.
                     if let Some(history) = &mut history {
-                        history.after_commit(records);
+                        history.after_commit(&mut records);
                     }
-                    done(Ok(()));
+                    done(Ok(records));
                     forgotten.extend(kept.into_keys().map(Record::Remove));
                 }
                 Err(error) => done(Err((error, records))),
