@@ -57,13 +57,13 @@ pub fn log(record: &TaskRecord) -> String {
     }
     let ended_at = record.last_run().and_then(|run| run.times.end);
     let is_late = |kill: &&Kill| ended_at.is_some_and(|ended_at| ended_at < kill.at);
-    if let Some(kill) = record.kill.as_ref().filter(|kill| !is_late(kill)) {
+    if let Some(kill) = record.kill.as_deref().filter(|kill| !is_late(kill)) {
         log.kill(kill);
     }
     if let Some(run) = record.last_run() {
         log.end(run, record.result().map(|result| &**result));
     }
-    if let Some(kill) = record.kill.as_ref().filter(is_late) {
+    if let Some(kill) = record.kill.as_deref().filter(is_late) {
         log.kill(kill);
     }
     if let Some(at) = record.held {

@@ -85,11 +85,11 @@ pub(super) fn write(policy: &Policy, writer: &mut ObjectWriter<'_>) {
     }
 }
 
-/// Reads a policy as written by [`write`]. An accepted policy stays valid, whatever the bounds for new tasks; `None` for an
+/// Reads a policy as written by [`write`], each name behind `prefix`. An accepted policy stays valid, whatever the bounds for new tasks; `None` for an
 /// invalid one.
-pub(super) fn restore(fields: &Fields) -> Option<Policy> {
+pub(super) fn restore(fields: &Fields, prefix: &str) -> Option<Policy> {
     let mut policy = Policy::default();
-    for (word, value) in fields.iter() {
+    for (word, value) in fields.iter().filter_map(|(name, value)| Some((name.strip_prefix(prefix)?, value))) {
         let policy = &mut policy;
         let time = || Duration::try_from_secs_f64(value.as_f64()?).ok();
         match field(word)?.slot {

@@ -259,11 +259,7 @@ impl State {
             // The accepted values may be beyond the present bounds.
             return Ok(policy::read(submitted, defaults).unwrap_or_else(|_| Arc::clone(defaults)));
         }
-        let mut agreed = Fields::new();
-        for (name, value) in self.0.iter().filter_map(|(name, value)| Some((name.strip_prefix(POLICY)?, value))) {
-            agreed.set(name, value.clone());
-        }
-        let agreed = policy::restore(&agreed).ok_or("policy")?;
+        let agreed = policy::restore(&self.0, POLICY).ok_or("policy")?;
         Ok(if agreed == **defaults { Arc::clone(defaults) } else { Arc::new(agreed) })
     }
 
@@ -276,7 +272,7 @@ impl State {
         relations::restore(submitted, version >= VERSION_WITH_GRAPHS).ok_or("job or dependencies")
     }
 
-    fn kill(&self) -> Option<Kill> {
+    fn kill(&self) -> Option<Box<Kill>> {
         let at = self.0.moment(words::KILL_TIME)?;
         let said = self.0.text(words::KILL_CAUSE);
         let cause = said.and_then(words::outcome_of);
@@ -290,7 +286,7 @@ impl State {
             (_, Some(ancestor)) => KillCause::ParentEnded(ancestor),
             _ => KillCause::Client(self.0.text(words::KILL_REASON).map(Into::into)),
         };
-        Some(Kill { at, cause })
+        Some(Box::new(Kill { at, cause }))
     }
 
     fn acknowledgement(&self) -> Acknowledgement {
@@ -432,7 +428,10 @@ mod tests {
             round: Round(2),
             counts: Counts { fails: 1, timeouts: 0, losses: 2, defers: 3 },
             pushes: 4,
-            kill: Some(Kill { at: Wall::from_micros(1_795_239_917_000_001), cause: KillCause::ParentEnded(ancestor) }),
+            kill: Some(Box::new(Kill {
+                at: Wall::from_micros(1_795_239_917_000_001),
+                cause: KillCause::ParentEnded(ancestor),
+            })),
             unconfirmed: true,
             held: Some(Wall::from_micros(1_795_239_917_000_002)),
             acknowledgement: Acknowledgement::GivenUp(Wall::from_micros(1_795_239_917_000_003)),

@@ -41,8 +41,8 @@ pub struct TaskRecord {
     pub counts: Counts,
     /// Number of changes of its state that have been published: `__SEQ__` of the latest one.
     pub pushes: u32,
-    /// The kill that ends its present run, or has ended the task.
-    pub kill: Option<Kill>,
+    /// The kill that ends its present run, or has ended the task. Boxed, because most tasks are never killed.
+    pub kill: Option<Box<Kill>>,
     /// Whether its last run was given up while its agent was silent, so that processes of it may be left there.
     pub unconfirmed: bool,
     /// Since when a client keeps it from starting.

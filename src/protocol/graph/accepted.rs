@@ -239,9 +239,5 @@ pub fn decode(row: &GraphRow, entries: &[String], rules: &Rules) -> Result<Store
 }
 
 fn agreed(terms: &Fields, prefix: &str) -> Result<Arc<Policy>, &'static str> {
-    let mut fields = Fields::new();
-    for (name, value) in terms.iter().filter_map(|(name, value)| Some((name.strip_prefix(prefix)?, value))) {
-        fields.set(name, value.clone());
-    }
-    policy::restore(&fields).map(Arc::new).ok_or("policy")
+    policy::restore(terms, prefix).map(Arc::new).ok_or("policy")
 }

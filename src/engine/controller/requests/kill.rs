@@ -41,11 +41,11 @@ impl Controller {
             Phase::Ended => !cause.ends_the_task() || verdict::is_the_last_round(record),
             Phase::Finished => true,
         };
-        if over || record.kill.as_ref().is_some_and(known) {
+        if over || record.kill.as_deref().is_some_and(known) {
             return;
         }
         let (waits, round) = (record.phase() == Phase::Waiting, record.round);
-        self.tasks.update(task, |record| record.kill = Some(Kill { at: now.wall, cause: cause.clone() }));
+        self.tasks.update(task, |record| record.kill = Some(Box::new(Kill { at: now.wall, cause: cause.clone() })));
         if waits {
             // Only the waiting has to end.
             self.tasks.change(now, task, TaskEvent::Close { at: now.wall, outcome: cause.outcome() });
