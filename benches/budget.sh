@@ -2,17 +2,16 @@
 # What one task costs the controller and the agent, one task at a time on an idle service: processor time, context switches, reads,
 # writes and bytes from /proc, then each system call from strace. Prints Markdown for benches/README.md.
 #
-#   benches/budget.sh own|zmq [SECONDS]
+#   benches/budget.sh [SECONDS]
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-transport=${1:-own}
-seconds=${2:-10}
+seconds=${1:-10}
 llts=${LLTS:-$PWD/target/release/llts}
-program=${LLTS_BENCH:-$PWD/target/release/llts-bench}
+program=${LLTS_BENCH:-$PWD/target/release/examples/llts-bench}
 folder=$(mktemp -d)
 # Tasks one after the other, until we end it.
-TMPDIR=$folder "$program" start --rounds 1000 --transport "$transport" >"$folder/out" 2>&1 &
+TMPDIR=$folder "$program" start --rounds 1000 >"$folder/out" 2>&1 &
 bench=$!
 # shellcheck disable=SC2064  # the values of now are meant
 trap "kill -TERM $bench 2>/dev/null || true; wait $bench 2>/dev/null || true; rm -rf '$folder'" EXIT
@@ -57,7 +56,7 @@ sleep "$seconds"
 tasks=$(($(finished) - first))
 after=("$(snapshot "$controller")" "$(snapshot "$agent")")
 
-echo "Transport \`$transport\`, $tasks tasks, one after the other; for each of them:"
+echo "$tasks tasks, one after the other; for each of them:"
 echo
 echo '| process | processor | context switches | read calls | write calls | bytes written | bytes to the disk |'
 echo '|---|---|---|---|---|---|---|'

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds llts as it is shipped, and libzmq into it to compare with, and measures it beside its floors and rivals on this machine:
+# Builds llts as it is shipped, and libzmq to compare with, and measures it beside its floors and rivals on this machine:
 # prints one table, writes target/bench.json.
 # BENCH_QUICK=1 takes seconds and tiny numbers, to see that everything works; they say nothing about speed. Arguments go to
 # `llts-bench`: cases, --rounds ... The engines by themselves: cargo bench.
@@ -10,9 +10,9 @@ if ! command -v c++ >/dev/null; then
     echo "scripts/bench.sh: a C++ compiler is missing, which builds libzmq: apt-get install g++" >&2
     exit 1
 fi
-cargo build --release --quiet --features libzmq
+cargo build --release --quiet --bin llts --example llts-bench
 arguments=(--json target/bench.json)
 if [[ ${BENCH_QUICK:-0} == 1 ]]; then
     arguments+=(--quick)
 fi
-exec target/release/llts-bench "${arguments[@]}" "$@"
+exec target/release/examples/llts-bench "${arguments[@]}" "$@"

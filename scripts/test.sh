@@ -3,7 +3,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-# A C++ compiler builds the bundled libzmq, which the tests have as a peer and as a transport; Python with venv and pip runs the
+# A C++ compiler builds libzmq, the peer of many tests; Python with venv and pip runs the
 # conformance suite. TDF needs a Redis, certificates for it, and rsync as one of its sources; prompts work in worktrees of git.
 missing=()
 command -v g++ >/dev/null || missing+=(g++)

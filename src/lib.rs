@@ -45,8 +45,7 @@
 //! | [`client`] | the Rust client that the command line and the tests use |
 //! | [`cli`] | arguments in; text for people or JSON out |
 //!
-//! `llts-bench`, in `src/bin/llts-bench`, measures all of it from outside. It needs the cargo feature `libzmq`, which also
-//! adds `TRANSPORT = "zmq"` (`shell/zmq.rs`); tests always have it, `cargo build` has it only on request.
+//! `llts-bench`, in `bench`, measures all of it from outside.
 //!
 //! # The contract between engine and shell
 //!
@@ -200,7 +199,7 @@
 //! |---|---|
 //! | a request | three files of its name: in [`protocol::requests`] (its kind and how it is read, how a client makes it, its answer), in `engine/controller/requests/` (what it does), in `cli/` (its command); the `mod` line of each; its line in the list of [`protocol::requests::Request`]. For the rest the compiler asks: the arm that calls it, a variant of [`protocol::reply::Reply`] if it has an answer of its own and what that claims (`engine/controller/effect.rs`), the command in `cli/args.rs` and `cli/mod.rs`. Then the README |
 //! | a message of an agent | the same without `cli/`, and what the agent says (`protocol/agent.rs`, [`engine::slot`]) |
-//! | a field of the policy | a member of [`types::Policy`], a row of [`types::Policy::FIELDS`], a key in `config/defaults.toml` if it has a default (the build asks for it), and the engine that obeys it: wire, command line, configuration and store follow the table. If a task can wait or end by it, `protocol/history.rs` and `protocol/task.rs` say so to people. Then the table of the README |
+//! | a field of the policy | a member of [`types::Policy`], a row of [`types::Policy::FIELDS`], a key in `config/defaults.toml` if it has a default (a test asks for it), and the engine that obeys it: wire, command line, configuration and store follow the table. If a task can wait or end by it, `protocol/history.rs` and `protocol/task.rs` say so to people. Then the table of the README |
 //! | a door | a folder in `shell/` with an implementation of [`shell::door::Door`], its section in `config/`, and one line in [`shell::controller`] |
 //! | a key of the configuration | `config/defaults.toml` (unit, default, reason), and the section that reads it |
 //!

@@ -182,28 +182,12 @@ fn nothing_but_the_remover_removes_a_folder() {
 }
 
 #[test]
-fn libzmq_stands_in_one_file() {
+fn libzmq_is_a_peer_of_tests_only() {
     for code in ["use zmq::Socket;", "use zmq::{Context, Socket};", "fn f() -> ::zmq::Error { zmq::Error::EAGAIN }"] {
-        for path in ["src/client.rs", "src/shell/transport.rs", "src/shell/push/wire.rs", "src/cli/up.rs"] {
-            refuses(path, code, "the crate zmq stands outside src/shell/zmq.rs");
-        }
-        accepts("src/shell/zmq.rs", code);
+        refuses("src/shell/transport.rs", code, "the crate zmq is for tests");
         accepts("src/client.rs", &format!("#[cfg(test)]\nmod tests {{ {code} }}"));
     }
-    for (path, code) in [
-        ("src/shell/door/zmtp.rs", "use super::super::zmq::LIBRARY;"),
-        ("src/shell/controller.rs", "use super::zmq::LIBRARY;"),
-        ("src/cli/up.rs", "fn f() { crate::shell::zmq::f(); }"),
-    ] {
-        refuses(path, code, "shell::zmq is known to src/shell/transport.rs only");
-    }
-    refuses(
-        "src/shell/controller.rs",
-        "#[cfg(feature = \"libzmq\")]\nfn f() {}",
-        ":2: the feature libzmq is asked for",
-    );
-    accepts("src/shell/transport.rs", "#[cfg(feature = \"libzmq\")]\nconst A: B = super::zmq::LIBRARY;");
-    accepts("src/shell/mod.rs", "pub mod zmq;\nfn f(zmq: u8) {}");
+    accepts("src/shell/mod.rs", "fn f(zmq: u8) {}");
 }
 
 #[test]

@@ -27,7 +27,6 @@ fn name(text: &str) -> Result<AgentId, InvalidAgentId> {
 }
 
 pub(super) fn run(session: &Session, args: &AgentArgs) -> Result<u8, Failure> {
-    session.check_transport()?;
     privacy::keep_files_private();
     let config = &match session.global.controller()? {
         // The variable may come from the environment in which the service was started. A supervisor names another controller

@@ -19,7 +19,6 @@ pub(super) struct ControllerArgs {
 }
 
 pub(super) fn run(session: &Session, args: &ControllerArgs) -> Result<u8, Failure> {
-    session.check_transport()?;
     privacy::keep_files_private();
     let config = &session.config;
     match logging::init(&config.log, Some(&config.log.controller_file())) {

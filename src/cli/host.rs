@@ -4,7 +4,6 @@ use super::Session;
 use super::connect::{self, Configured};
 use super::exit::{self, Failure};
 use super::output::note;
-use crate::config::Transport;
 use crate::shell::ephemeral::{EphemeralLeftover, EphemeralPlan, EphemeralService, Way};
 use crate::shell::signals::Signals;
 use crate::shell::supervisor::{self, AGENTS_MAX};
@@ -66,14 +65,12 @@ fn host(session: &Session, signals: &mut Signals, agents: Option<u32>) -> Result
     let agents = agents.map_or_else(processors, |agents| usize::try_from(agents).unwrap_or(usize::MAX));
     let agents = u16::try_from(agents).unwrap_or(AGENTS_MAX).min(AGENTS_MAX);
     note(&format!("no controller runs here: starting one with {agents} agents for the duration of this run"));
-    // libzmq would permit every user to open a socket in the file system.
-    let way = if session.config.network.transport == Transport::Own { Way::Socket } else { Way::Tcp };
     let plan = EphemeralPlan {
         program: Session::program()?,
         home: session.home.folder().to_owned(),
         config: session.config_file(),
         agents,
-        way,
+        way: Way::Socket,
         environment: Vec::new(),
     };
     let host = plan.start(signals).map_err(Failure::failed)?;

@@ -115,14 +115,8 @@ impl Session {
         Ok(GuardPlan::new(Self::program()?, self.config_file()).at_home(self.home.folder()))
     }
 
-    /// Refuses to start a part of a service with a transport that this program lacks.
-    fn check_transport(&self) -> Result<(), Failure> {
-        transport::check_built_in(&self.config, &self.sources).map_err(|error| Failure::usage(error.to_string()))
-    }
-
-    /// Refuses to start a service with a transport or with keys that its parts would refuse.
+    /// Refuses to start a service with keys that its parts would refuse.
     fn check_start(&self) -> Result<(), Failure> {
-        self.check_transport()?;
         transport::check_keys(&self.config).map_err(|error| Failure::usage(error.to_string()))
     }
 

@@ -76,10 +76,10 @@ pub enum ConfigError {
         /// The allowed values, with range and unit.
         allowed: String,
     },
-    /// The built-in file has no value for a key that a section reads. The build checks this.
+    /// The built-in file has no value for a key that a section reads. A test checks this.
     #[error("the built-in configuration lacks {0}, or two sections read it")]
     NoDefault(String),
-    /// The built-in file has a key that no section reads. The build checks this.
+    /// The built-in file has a key that no section reads. A test checks this.
     #[error("the built-in configuration has {0}, which no section reads")]
     UnreadDefault(String),
     /// The given endpoint is not a controller address that an agent can connect to.

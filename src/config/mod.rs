@@ -4,8 +4,7 @@
 //! file overrides it, and the environment variables `LLTS_<KEY>` override both; `LLTS_TASK_DEFAULTS_<KEY>` is a key of the
 //! table `[task_defaults]`. All checks are made once, here: a [`Config`] needs no further check.
 //!
-//! The build reads `defaults.toml` with this very module (`build.rs`), so a program whose defaults are invalid cannot be
-//! built.
+//! A unit test reads `defaults.toml` with this very module, so a program whose defaults are invalid does not pass its tests.
 
 mod error;
 mod graph;
@@ -39,7 +38,7 @@ pub use http::HttpSection;
 pub use layers::TOOL_VARIABLE_PREFIX;
 pub use lists::{ListServerSection, ListsSection};
 pub use log::{LogFormat, LogPart, LogPiece, LogSection};
-pub use network::{CurveClientFiles, CurveServerFiles, Exposure, LocalSocket, NetworkSection, Transport, is_loopback};
+pub use network::{CurveClientFiles, CurveServerFiles, Exposure, LocalSocket, NetworkSection, is_loopback};
 pub use prompt::{PromptSection, Secret, is_secret};
 pub use prompt_worker::PromptWorkerSection;
 pub use sections::{
@@ -76,7 +75,7 @@ pub struct Config {
     pub controller: ControllerSection,
     /// Settings of a client besides the controller's endpoint.
     pub client: ClientSection,
-    /// The transport of messages and its security.
+    /// The unix socket of a controller, and the security of its connections.
     pub network: NetworkSection,
     /// Limits for peers.
     pub limits: LimitsSection,
@@ -135,7 +134,7 @@ impl Config {
     /// The built-in values, without a file and the environment.
     ///
     /// # Errors
-    /// None in a program that was built, because the build has read the same values.
+    /// None in a program that has passed its tests, which read the same values.
     pub fn built_in() -> Result<(Self, Sources), ConfigError> {
         Self::of(None, [], None)
     }

@@ -1,4 +1,4 @@
-//! The transport of messages and its security.
+//! The unix socket of a controller, and the security of its connections.
 
 use std::ffi::OsString;
 use std::net::IpAddr;
@@ -11,25 +11,6 @@ use super::reader::Reader;
 const IPC_FILE: &str = "CONTROLLER_IPC_FILE";
 const SECRET_KEY_FILE: &str = "CURVE_SECRET_KEY_FILE";
 const SERVER_PUBLIC_KEY_FILE: &str = "CURVE_SERVER_PUBLIC_KEY_FILE";
-
-/// The implementation that reads and writes the sockets.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Transport {
-    /// libzmq, with threads of its own.
-    Zmq,
-    /// The event loop of the process itself.
-    Own,
-}
-
-impl Transport {
-    fn parse(text: &str) -> Option<Self> {
-        match text {
-            "zmq" => Some(Self::Zmq),
-            "own" => Some(Self::Own),
-            _ => None,
-        }
-    }
-}
 
 /// The peers that can reach the TCP ports of a controller, and how they must authenticate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,11 +42,9 @@ pub enum LocalSocket {
     At(PathBuf),
 }
 
-/// The transport of messages and its security.
+/// The unix socket of a controller, and the security of its connections.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NetworkSection {
-    /// The implementation that reads and writes the sockets.
-    pub transport: Transport,
     /// The unix socket of the controller.
     pub local: LocalSocket,
     /// The controller's files for CURVE: its secret key, and the authorised keys.
@@ -110,10 +89,10 @@ impl NetworkSection {
     /// The unix socket on which a controller with this STATE_DIR takes requests, if it can be made.
     #[must_use]
     pub fn socket(&self, state_dir: &Path) -> Option<PathBuf> {
-        match (&self.local, self.transport) {
-            (LocalSocket::At(path), Transport::Own) => Some(path.clone()),
-            (LocalSocket::Auto, Transport::Own) => Some(state_dir.join("controller.sock")),
-            (LocalSocket::None, _) | (_, Transport::Zmq) => None,
+        match &self.local {
+            LocalSocket::At(path) => Some(path.clone()),
+            LocalSocket::Auto => Some(state_dir.join("controller.sock")),
+            LocalSocket::None => None,
         }
     }
 
@@ -132,7 +111,6 @@ impl NetworkSection {
     }
 
     pub(super) fn read(reader: &mut Reader) -> Result<Self, ConfigError> {
-        let transport = reader.parsed("TRANSPORT", "\"own\" or \"zmq\"", Transport::parse)?;
         let local = match reader.path_or_none(IPC_FILE)? {
             None => LocalSocket::None,
             Some(path) if path.as_os_str() == "auto" => LocalSocket::Auto,
@@ -153,7 +131,6 @@ impl NetworkSection {
         let server = pair(["CURVE_SERVER_SECRET_KEY_FILE", "CURVE_AUTHORISED_KEYS_DIR"])?;
         let client = pair([SECRET_KEY_FILE, SERVER_PUBLIC_KEY_FILE])?;
         Ok(Self {
-            transport,
             local,
             curve_server: server.map(|(secret_key, authorised_keys)| CurveServerFiles { secret_key, authorised_keys }),
             curve_client: client.map(|(secret_key, server_key)| CurveClientFiles { secret_key, server_key }),

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use super::Config;
 use super::error::ConfigError;
 use super::network::{Exposure, is_loopback};
-use super::{LocalSocket, NetworkSection, Transport};
+use super::{LocalSocket, NetworkSection};
 
 /// Bytes of a report besides the three texts: ids, times and the names of its fields.
 const REPORT_FRAME_BYTES: usize = 16_384;
@@ -22,7 +22,6 @@ pub(super) fn check(config: &Config) -> Result<(), ConfigError> {
         .or_else(|| open_prompts(config))
         .or_else(|| open_lists(config))
         .or_else(|| open_http(config))
-        .or_else(|| curve(config))
         .or_else(|| local(config))
         .or_else(|| no_way_in(config))
         .or_else(|| ports(config))
@@ -84,28 +83,10 @@ fn open_http(config: &Config) -> Option<String> {
     })
 }
 
-fn curve(config: &Config) -> Option<String> {
-    let network = &config.network;
-    let key = match (&network.curve_server, &network.curve_client) {
-        (Some(_), _) => "CURVE_SERVER_SECRET_KEY_FILE",
-        (None, Some(_)) => "CURVE_SECRET_KEY_FILE",
-        (None, None) => return None,
-    };
-    (network.transport == Transport::Zmq).then(|| {
-        format!(
-            "{key} is set, and TRANSPORT = \"zmq\" has no CURVE: libzmq is built without it; set TRANSPORT = \"own\""
-        )
-    })
-}
-
-/// With libzmq, every user of the machine could open the socket.
 fn local(config: &Config) -> Option<String> {
     let network = &config.network;
     let LocalSocket::At(path) = &network.local else { return None };
     let shown = path.display();
-    if network.transport == Transport::Zmq {
-        return Some(format!("CONTROLLER_IPC_FILE is {shown}, which needs TRANSPORT = \"own\""));
-    }
     let length = NetworkSection::broadcast_socket(path).as_os_str().len();
     (length > SOCKET_PATH_BYTES_MAX).then(|| {
         format!(
@@ -118,10 +99,10 @@ fn local(config: &Config) -> Option<String> {
 /// Without a TCP port for requests, a unix socket must be there.
 fn no_way_in(config: &Config) -> Option<String> {
     let network = &config.network;
-    let has_socket = network.transport == Transport::Own && network.local != LocalSocket::None;
+    let has_socket = network.local != LocalSocket::None;
     (config.controller.requests.is_none() && !has_socket).then(|| {
         "the TCP port for requests is closed (CONTROLLER_REP_PORT or CONTROLLER_IP), and there is no unix socket in \
-         its place, which needs TRANSPORT = \"own\" and a CONTROLLER_IPC_FILE"
+         its place, which needs a CONTROLLER_IPC_FILE"
             .to_owned()
     })
 }

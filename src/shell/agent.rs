@@ -26,11 +26,12 @@ use std::os::fd::AsFd;
 use nix::sys::signal::Signal;
 
 use super::clock;
+use super::endpoint::Link;
 use super::guard::GuardPlan;
 use super::lock::LockError;
 use super::logging;
 use super::outputs::Lifetime;
-use super::port::{Denial, Link, SocketError};
+use super::port::{Denial, SocketError};
 use super::process::{self, RecordError};
 use super::signals::{RETIRE, Signals};
 use super::tools::{self, ToolsFolder};
@@ -181,7 +182,7 @@ pub fn run(config: &Config, name: &Name, guard: Option<GuardPlan>) -> Result<(),
     Ok(())
 }
 
-fn connect(config: &Config) -> Result<Box<dyn Link>, SocketError> {
+fn connect(config: &Config) -> Result<Link, SocketError> {
     // TASK/INFORM is left out: this agent is parked whenever its slot is free, and waking all agents for each task costs
     // six times the wake of one.
     let prefixes = [TASK_KILL.word, TASK_FINISH, AGENT_LOOK].map(publish::prefix);
@@ -217,7 +218,7 @@ fn way_to(other: IpAddr) -> Option<IpAddr> {
 }
 
 struct Agent {
-    link: Box<dyn Link>,
+    link: Link,
     sender: Sender,
     slot: Slot,
     runner: Runner,

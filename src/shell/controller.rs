@@ -92,7 +92,7 @@ pub fn run(config: &Config, handover: Option<i32>) -> Result<(), ControllerError
     let lists = config.lists.dir.as_ref().map(|dir| HostedLists::start(config, dir, &here)).transpose()?;
     let pool = config.tdf.pool.as_ref().map(|pool| HostedPool::start(config, pool)).transpose()?;
     let hosted = lists.iter().map(HostedLists::ready_line).chain(pool.iter().map(HostedPool::ready_line));
-    announce(config, &*ports, http.as_ref(), prompts.as_ref(), hosted)?;
+    announce(config, [ports.requests(), ports.broadcasts()], http.as_ref(), prompts.as_ref(), hosted)?;
     let (pool, tdf_server) = pool.map(HostedPool::into_parts).unzip();
     let http = http.map(|http| Box::new(http) as Box<dyn Door>);
     let others = http.into_iter().chain(lists.map(HostedLists::into_door)).chain(pool).collect();

@@ -24,8 +24,8 @@ use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
 
 use super::clock;
 use super::curve_keys::{self, KeyError};
-use super::endpoint::{Address, LinkSettings, Outcome, OwnPorts, PortSettings, Requester};
-use super::port::{Denial, Ports as _, SocketError};
+use super::endpoint::{Address, LinkSettings, Outcome, PortSettings, Ports, Requester};
+use super::port::{Denial, SocketError};
 use super::signals::Signals;
 use super::transport;
 use crate::config::{Config, CurveServerFiles};
@@ -124,7 +124,7 @@ impl std::fmt::Debug for Token {
 
 /// A socket that waits for one newcomer.
 pub struct Desk {
-    ports: OwnPorts,
+    ports: Ports,
     token: Token,
 }
 
@@ -180,7 +180,7 @@ impl Desk {
             subscriptions_max: 1,
         };
         let endpoint = Address::Tcp(at).to_string();
-        Ok(Self { ports: OwnPorts::open(Some(&endpoint), None, String::new(), &settings)?, token })
+        Ok(Self { ports: Ports::open(Some(&endpoint), None, String::new(), &settings)?, token })
     }
 
     /// Its endpoint: `tcp://IP:PORT`.

@@ -71,4 +71,3 @@ pub mod transport;
 pub mod trust;
 pub mod worker;
 pub mod workspace;
-pub mod zmq;

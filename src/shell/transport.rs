@@ -1,103 +1,59 @@
-//! The configured transport, and the addresses at which controllers are reached.
+//! The addresses at which controllers are reached, and the [ports](super::endpoint::Ports) and
+//! [links](super::endpoint::Link) to them as the configuration wants them.
 //!
-//! | `TRANSPORT` | implementation |
-//! |---|---|
-//! | `zmq` | `super::zmq`: libzmq, with threads of its own; only where the cargo feature `libzmq` is on |
-//! | `own` | [`super::endpoint`]: the loop itself reads and writes the sockets |
-//!
-//! A loop has a [port](super::port) of one of these and waits in it. Sent messages may be held back until [`Ports::flush`]
-//! or the next wait, so that many messages share a write. No call waits for a peer.
-//!
-//! [`Ports::flush`]: super::port::Ports::flush
+//! Sent messages may be held back until a flush or the next wait, so that many messages share a write. No call waits for a
+//! peer.
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::curve_keys::{self, KeyFolder};
-use super::endpoint::{Address, LinkSettings, OwnLink, OwnPorts, Pipe, PortSettings, Requester};
-use super::port::{ANSWER_BYTES_MAX, Bound, Connected, Library, SocketError, SuspendedPorts};
-use crate::config::{Config, ConfigError, Exposure, LocalSocket, NetworkSection, Sources, Transport};
+use super::endpoint::{Address, Link, LinkSettings, Pipe, PortSettings, Ports, Requester};
+use super::port::{ANSWER_BYTES_MAX, SocketError, SuspendedPorts};
+use crate::config::{Config, Exposure, LocalSocket, NetworkSection};
 use crate::engine::endpoint::ConnectionLimits;
 use crate::engine::zmtp::{KeyPair, Limits, LongMessages, Security};
 use crate::protocol::envelope;
 use crate::protocol::requests::report;
 
-/// `TRANSPORT = "zmq"`, if the program was built with it.
-#[cfg(feature = "libzmq")]
-const LIBZMQ: Option<Library> = Some(super::zmq::LIBRARY);
-#[cfg(not(feature = "libzmq"))]
-const LIBZMQ: Option<Library> = None;
-
-/// The hint how to build the program with libzmq.
-const NOT_BUILT_IN: &str =
-    "this program was built without libzmq, which `cargo build --release --features libzmq` adds";
-
 /// Binds the controller's ports. Messages that begin with `watchable` are worth making only while
-/// [`is_watched`](super::port::Ports::is_watched) is true; `descriptors` is the number of descriptors that the process may
+/// [`Ports::is_watched`] is true; `descriptors` is the number of descriptors that the process may
 /// have. `before` is what the program before this one in this process has left open.
 ///
 /// # Errors
 /// When an address is in use or does not belong to this machine.
-pub fn bind(config: &Config, watchable: String, descriptors: u64, before: SuspendedPorts) -> Bound {
+pub fn bind(
+    config: &Config,
+    watchable: String,
+    descriptors: u64,
+    before: SuspendedPorts,
+) -> Result<Ports, SocketError> {
     let (requests, broadcasts) = (config.controller.rep_endpoint(), config.controller.pub_endpoint());
-    Ok(match config.network.transport {
-        Transport::Zmq => {
-            let requests = requests.unwrap_or_else(|| agent_endpoint(config));
-            (libzmq()?.bind)(config, &requests, broadcasts.as_deref(), watchable)?
-        }
-        Transport::Own => {
-            let keys = server_keys(config)?;
-            let security = keys.as_ref().map_or(Security::Null, |keys| Security::CurveServer(keys.keys()));
-            let settings = PortSettings {
-                limits: limits(config),
-                security,
-                places: places(config, descriptors),
-                local: controller_socket(config).map(Address::Ipc),
-                local_may_fail: config.network.local == LocalSocket::Auto && requests.is_some(),
-                subscriptions_max: config.limits.subscriptions_max,
-            };
-            let (requests, broadcasts) = (requests.as_deref(), broadcasts.as_deref());
-            let mut ports = OwnPorts::continue_with(before, requests, broadcasts, watchable, &settings)?;
-            if let Some(keys) = keys {
-                ports.watch_keys(keys);
-            }
-            ports.resume();
-            Box::new(ports)
-        }
-    })
+    let keys = server_keys(config)?;
+    let settings = PortSettings {
+        limits: limits(config),
+        security: keys.as_ref().map_or(Security::Null, |keys| Security::CurveServer(keys.keys())),
+        places: places(config, descriptors),
+        local: controller_socket(config).map(Address::Ipc),
+        local_may_fail: config.network.local == LocalSocket::Auto && requests.is_some(),
+        subscriptions_max: config.limits.subscriptions_max,
+    };
+    let mut ports = Ports::continue_with(before, requests.as_deref(), broadcasts.as_deref(), watchable, &settings)?;
+    if let Some(keys) = keys {
+        ports.watch_keys(keys);
+    }
+    ports.resume();
+    Ok(ports)
 }
 
 /// Begins to connect to the controller, and subscribes to broadcasts with these prefixes.
 ///
 /// # Errors
 /// When an endpoint is malformed, or descriptors have run out.
-pub fn connect(config: &Config, prefixes: &[String]) -> Connected {
+pub fn connect(config: &Config, prefixes: &[String]) -> Result<Link, SocketError> {
     let (requests, broadcasts) = (agent_endpoint(config), broadcast_endpoint(config));
-    let broadcasts = broadcasts.as_deref();
-    Ok(match config.network.transport {
-        Transport::Zmq => (libzmq()?.connect)(config, &requests, broadcasts, prefixes)?,
-        Transport::Own => Box::new(OwnLink::dial(&requests, broadcasts, prefixes, link_settings(config, &requests)?)?),
-    })
-}
-
-fn libzmq() -> Result<Library, SocketError> {
-    LIBZMQ.ok_or_else(|| SocketError::new("use", "TRANSPORT = \"zmq\"", NOT_BUILT_IN))
-}
-
-/// Refuses a TRANSPORT that the program was built without, before anything that needs it is started.
-///
-/// # Errors
-/// With the place where it was configured, and how to build the program with it.
-pub fn check_built_in(config: &Config, sources: &Sources) -> Result<(), ConfigError> {
-    check_built_in_with(LIBZMQ.is_some(), config.network.transport, sources)
-}
-
-fn check_built_in_with(has_libzmq: bool, transport: Transport, sources: &Sources) -> Result<(), ConfigError> {
-    match transport {
-        Transport::Zmq if !has_libzmq => Err(sources.refusal("TRANSPORT", format!("\"own\": {NOT_BUILT_IN}"))),
-        Transport::Zmq | Transport::Own => Ok(()),
-    }
+    Link::dial(&requests, broadcasts.as_deref(), prefixes, link_settings(config, &requests)?)
 }
 
 /// The endpoint to which an agent sends its requests.
@@ -300,20 +256,6 @@ mod tests {
         ] {
             assert_eq!(tool_endpoint(&configured(file), own).unwrap(), endpoint, "{file}");
         }
-    }
-
-    #[test]
-    fn a_transport_that_is_not_built_in_is_refused_with_how_to_build_it() {
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("my.toml");
-        std::fs::write(&file, "\n\nTRANSPORT = \"zmq\"\n").unwrap();
-        let (config, sources) = Config::load(Some(&file), None).unwrap();
-        assert!(check_built_in(&config, &sources).is_ok(), "the tests are built with libzmq");
-        let refused = check_built_in_with(false, config.network.transport, &sources).unwrap_err().to_string();
-        let sentence = "TRANSPORT is \"zmq\"; allowed is \"own\": this program was built without libzmq, which \
-                        `cargo build --release --features libzmq` adds";
-        assert_eq!(refused, format!("{}:3: {sentence}", file.display()));
-        assert!(check_built_in_with(false, Transport::Own, &sources).is_ok());
     }
 
     #[test]

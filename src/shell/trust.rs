@@ -23,7 +23,7 @@ use std::path::{Path, PathBuf};
 
 use nix::unistd::{Gid, Group, Uid, User};
 
-use crate::config::{Config, Exposure, Transport};
+use crate::config::{Config, Exposure};
 
 /// The mode bits for writing by others and by the group, and the sticky bit, which keeps users from renaming or removing
 /// files that are not theirs.
@@ -103,9 +103,7 @@ pub fn warnings(config: &Config, part: Part) -> Vec<String> {
             .collect();
     let is_open = !matches!(part, Part::Agent) && matches!(config.exposure(), Exposure::Machine | Exposure::Network);
     let exposed = is_open.then(|| {
-        // libzmq has no socket that only its owner may open.
-        let own = (config.network.transport != Transport::Own).then(|| "TRANSPORT = \"own\"".to_owned());
-        let off: Vec<String> = own.into_iter().chain(ports.iter().map(|key| format!("{key} = \"off\""))).collect();
+        let off: Vec<String> = ports.iter().map(|key| format!("{key} = \"off\"")).collect();
         format!(
             "llts runs as root with an open TCP port ({}): every user who can reach it can run the packed tools as root and read all \
              parameters and results; set {}, which leaves the unix socket, or use keys (`llts keys`) or another user",

@@ -35,9 +35,6 @@ const BANNED_IN_ENGINE: [(&[&str], &str); 12] = [
     (&["rand", "random"], RANDOM),
     (&["rand", "thread_rng"], RANDOM),
 ];
-/// The one file that has libzmq; the other says whether the program has that file.
-const LIBZMQ: &str = "src/shell/zmq.rs";
-const LIBZMQ_SEAM: &str = "src/shell/transport.rs";
 const EFFECT: &str = "emit an effect instead";
 const RANDOM: &str = "take the random number or its source as an argument";
 
@@ -73,17 +70,12 @@ pub(crate) fn violations(source: &Source) -> Vec<String> {
                 found.push(format!("{place}: log is banned in engine; note the line in the journal of the engine"));
             }
         }
-        check_libzmq(&place, &source.path, path, &absolute, &mut found);
+        // A single word is a local name.
+        if path.len() > 1 && path[0] == "zmq" {
+            found.push(format!("{place}: the crate zmq is for tests; use the ports and links of shell::transport"));
+        }
         if path.last().is_some_and(|name| name == "remove_dir_all") {
             found.push(format!("{place}: remove_dir_all goes into what is mounted; use shell::removal instead"));
-        }
-    }
-    if ![LIBZMQ, LIBZMQ_SEAM].contains(&source.path.as_str()) {
-        for (line, _) in source.strings.iter().filter(|(_, text)| text == "\"libzmq\"") {
-            let path = &source.path;
-            found.push(format!(
-                "{path}:{line}: the feature libzmq is asked for; ask shell::transport for a transport instead"
-            ));
         }
     }
     if layer == "shell" && !moments::ALLOWED.iter().any(|(file, _)| *file == source.path) {
@@ -173,20 +165,6 @@ fn check_engine_import(place: &str, modules: &[String], absolute: &[String], fou
         found.push(format!(
             "{place}: engine::{own} must not import engine::{other}; share it in types or engine::timers"
         ));
-    }
-}
-
-/// libzmq is optional, so that nothing but its file may need it, nor anything but the seam that file.
-fn check_libzmq(place: &str, file: &str, path: &[String], absolute: &[String], found: &mut Vec<String>) {
-    // A single word is a local name, or the declaration of the module.
-    let is_crate = path.len() > 1 && path[0] == "zmq";
-    if is_crate && file != LIBZMQ {
-        found.push(format!(
-            "{place}: the crate zmq stands outside {LIBZMQ}; use the ports and links of shell::transport"
-        ));
-    }
-    if absolute.len() > 1 && absolute[..2] == ["shell", "zmq"] && ![LIBZMQ, LIBZMQ_SEAM].contains(&file) {
-        found.push(format!("{place}: shell::zmq is known to {LIBZMQ_SEAM} only; use the ports and links of that"));
     }
 }
 

@@ -175,7 +175,7 @@ fn agents_of_a_service_use_its_socket_in_the_file_system() {
 fn agents_use_tcp_where_there_is_no_socket() {
     // The second has room for one of the two sockets only.
     let [long, shorter] = [110, 90].map(|length| format!("STATE_DIR = \"{}\"", "x".repeat(length)));
-    for setting in [long.as_str(), &shorter, "TRANSPORT = \"zmq\"", "CONTROLLER_IPC_FILE = \"\""] {
+    for setting in [long.as_str(), &shorter, "CONTROLLER_IPC_FILE = \"\""] {
         let sandbox = Sandbox::new();
         sandbox.tool("true", "exit 0");
         let config = std::fs::read_to_string(sandbox.path("config.toml")).unwrap();

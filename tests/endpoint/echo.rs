@@ -10,8 +10,7 @@ use std::time::Duration;
 
 use llts::config::Config;
 use llts::shell::clock;
-use llts::shell::endpoint::{OwnPorts, PortSettings};
-use llts::shell::port::Ports;
+use llts::shell::endpoint::{PortSettings, Ports};
 use llts::shell::transport;
 use nix::sys::eventfd::{EfdFlags, EventFd};
 
@@ -36,9 +35,9 @@ pub(crate) fn settings() -> PortSettings {
 }
 
 /// A configuration whose ports for requests and broadcasts are at this address, with the generous limits of [`settings`].
-pub(crate) fn configured(transport: &str, ip: Ipv4Addr, [requests, broadcasts]: [u16; 2]) -> Config {
+pub(crate) fn configured(ip: Ipv4Addr, [requests, broadcasts]: [u16; 2]) -> Config {
     let file = format!(
-        "TRANSPORT = \"{transport}\"\nCONTROLLER_IP = \"{ip}\"\nCONTROLLER_IPC_FILE = \"\"\nCONTROLLER_REP_PORT = {requests}\n\
+        "CONTROLLER_IP = \"{ip}\"\nCONTROLLER_IPC_FILE = \"\"\nCONTROLLER_REP_PORT = {requests}\n\
          CONTROLLER_PUB_PORT = {broadcasts}\nHANDSHAKE_TIMEOUT = {PATIENCE_MILLIS}\nSEND_TIMEOUT = {PATIENCE_MILLIS}\n\
          PING_INTERVAL = 0\nSEND_QUEUE_MAX = 100000\nAGENT_RECONNECT_INTERVAL_MAX = 100\n"
     );
@@ -67,30 +66,30 @@ impl Echo {
     }
 
     pub(crate) fn start_at(requests: &str, broadcasts: &str, settings: &PortSettings) -> Self {
-        let ports = OwnPorts::bind(requests, broadcasts, WATCHABLE.to_owned(), settings).unwrap();
-        Self::serving(move || Box::new(ports))
+        let ports = Ports::bind(requests, broadcasts, WATCHABLE.to_owned(), settings).unwrap();
+        Self::serving(move || ports)
     }
 
-    /// With the ports of a `TRANSPORT`, as a controller binds them; 0 is a free port.
-    pub(crate) fn over(transport: &str, ports: [u16; 2]) -> Self {
-        let config = configured(transport, own_ip(), ports);
+    /// With the ports as a controller binds them; 0 is a free port.
+    pub(crate) fn bound(ports: [u16; 2]) -> Self {
+        let config = configured(own_ip(), ports);
         Self::serving(move || {
             transport::bind(&config, WATCHABLE.to_owned(), 1024, llts::shell::port::SuspendedPorts::default()).unwrap()
         })
     }
 
     /// Ends, and begins again on the same ports.
-    pub(crate) fn restarted(self, transport: &str) -> Self {
+    pub(crate) fn restarted(self) -> Self {
         let ports = self.ports();
         drop(self);
-        Self::over(transport, ports)
+        Self::bound(ports)
     }
 
     pub(crate) fn ports(&self) -> [u16; 2] {
         [&self.requests, &self.broadcasts].map(|endpoint| endpoint.rsplit_once(':').unwrap().1.parse().unwrap())
     }
 
-    fn serving(bind: impl FnOnce() -> Box<dyn Ports> + Send + 'static) -> Self {
+    fn serving(bind: impl FnOnce() -> Ports + Send + 'static) -> Self {
         let wake = Arc::new(EventFd::from_flags(EfdFlags::EFD_NONBLOCK).unwrap());
         let (sender, orders) = mpsc::channel();
         let (announce, announced) = mpsc::channel();
@@ -125,7 +124,7 @@ impl Echo {
     }
 }
 
-fn serve(mut ports: Box<dyn Ports>, orders: &mpsc::Receiver<Order>, wake: &EventFd) {
+fn serve(mut ports: Ports, orders: &mpsc::Receiver<Order>, wake: &EventFd) {
     loop {
         let ready = ports.wait(clock::now().mono, None, &[wake.as_fd()]);
         if ready[0] {

@@ -11,8 +11,8 @@ use llts::config::CurveServerFiles;
 use llts::engine::zmtp::{ClientKeys, Connection, KeyPair, Kind, Security, Settings};
 use llts::shell::clock;
 use llts::shell::curve_keys::KeyFolder;
-use llts::shell::endpoint::{LinkSettings, OwnLink, OwnPorts, PortSettings};
-use llts::shell::port::{Denial, Link, Ports};
+use llts::shell::endpoint::{Link, LinkSettings, PortSettings, Ports};
+use llts::shell::port::Denial;
 
 use crate::echo::{PATIENCE, WATCHABLE, settings};
 
@@ -25,11 +25,11 @@ fn put(path: &Path, text: &str) {
     fs::set_permissions(path, fs::Permissions::from_mode(0o600)).unwrap();
 }
 
-fn ports(folder: &Path) -> OwnPorts {
+fn ports(folder: &Path) -> Ports {
     let files = CurveServerFiles { secret_key: folder.join("secret"), authorised_keys: folder.join("authorised") };
     let keys = KeyFolder::open(&files).unwrap();
     let settings = PortSettings { security: Security::CurveServer(keys.keys()), ..settings() };
-    let mut ports = OwnPorts::bind("tcp://127.0.0.1:0", "tcp://127.0.0.1:0", WATCHABLE.to_owned(), &settings).unwrap();
+    let mut ports = Ports::bind("tcp://127.0.0.1:0", "tcp://127.0.0.1:0", WATCHABLE.to_owned(), &settings).unwrap();
     ports.watch_keys(keys);
     ports
 }
@@ -39,16 +39,16 @@ fn client(seed: u8) -> Security {
     Security::CurveClient(Arc::new(keys))
 }
 
-fn link(ports: &OwnPorts, seed: u8) -> OwnLink {
+fn link(ports: &Ports, seed: u8) -> Link {
     let settings = LinkSettings {
         limits: settings().limits,
         security: client(seed),
         reconnect_interval_max: Duration::from_millis(50),
     };
-    OwnLink::connect(ports.requests(), ports.broadcasts(), &[], settings).unwrap()
+    Link::connect(ports.requests(), ports.broadcasts(), &[], settings).unwrap()
 }
 
-fn serve(ports: &mut OwnPorts) {
+fn serve(ports: &mut Ports) {
     let now = clock::now().mono;
     ports.wait(now, Some(now + TURN), &[]);
     while let Some(frames) = ports.receive() {
@@ -58,7 +58,7 @@ fn serve(ports: &mut OwnPorts) {
 }
 
 /// Whether a request is answered within this time.
-fn is_answered(ports: &mut OwnPorts, link: &mut OwnLink, time: Duration) -> bool {
+fn is_answered(ports: &mut Ports, link: &mut Link, time: Duration) -> bool {
     while link.receive_answer().is_some() {}
     let end = clock::now().mono + time;
     link.send(b"x".to_vec());
@@ -104,7 +104,7 @@ fn a_key_that_is_put_there_opens_and_one_that_is_taken_away_closes() {
 }
 
 /// Waits until a connection has ended and is refused when it comes again. Until then no peer is admitted.
-fn is_out(ports: &mut OwnPorts, link: &mut OwnLink) {
+fn is_out(ports: &mut Ports, link: &mut Link) {
     let end = clock::now().mono + PATIENCE;
     while !matches!(link.take_denial(), Some(Denial::KeyRefused(_))) {
         let now = clock::now().mono;

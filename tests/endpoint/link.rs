@@ -1,23 +1,21 @@
-//! The agent's link of either `TRANSPORT` against libzmq, and against the ports of both.
+//! The agent's link against libzmq, and against the ports.
 
 use std::time::Duration;
 
 use llts::shell::clock;
-use llts::shell::port::Link;
+use llts::shell::endpoint::Link;
 use llts::shell::transport;
 
 use crate::echo::{Echo, PATIENCE, PATIENCE_MILLIS, configured};
 use crate::loopback::own_ip;
 
-over_both!(it_talks_to_libzmq, it_waits_for_a_controller_that_comes_later, it_comes_back_after_a_restart_and_by_order);
-
 /// As an agent connects to a controller with these ports at the address of this process.
-fn connect(transport: &str, ports: [u16; 2]) -> Box<dyn Link> {
-    transport::connect(&configured(transport, own_ip(), ports), &["a".to_owned()]).unwrap()
+fn connect(ports: [u16; 2]) -> Link {
+    transport::connect(&configured(own_ip(), ports), &["a".to_owned()]).unwrap()
 }
 
 /// Waits until the link has something.
-fn until<T>(link: &mut dyn Link, mut what: impl FnMut(&mut dyn Link) -> Option<T>) -> T {
+fn until<T>(link: &mut Link, mut what: impl FnMut(&mut Link) -> Option<T>) -> T {
     let end = clock::now().mono + PATIENCE;
     loop {
         if let Some(found) = what(link) {
@@ -30,7 +28,7 @@ fn until<T>(link: &mut dyn Link, mut what: impl FnMut(&mut dyn Link) -> Option<T
 }
 
 /// Does it again until something comes of it.
-fn retry<T>(link: &mut dyn Link, step: impl Fn(&mut dyn Link), what: impl Fn(&mut dyn Link) -> Option<T>) -> T {
+fn retry<T>(link: &mut Link, step: impl Fn(&mut Link), what: impl Fn(&mut Link) -> Option<T>) -> T {
     let end = clock::now().mono + PATIENCE;
     loop {
         step(link);
@@ -43,7 +41,7 @@ fn retry<T>(link: &mut dyn Link, step: impl Fn(&mut dyn Link), what: impl Fn(&mu
     }
 }
 
-fn bound(context: &::zmq::Context, kind: ::zmq::SocketType) -> (::zmq::Socket, u16) {
+fn bound(context: &zmq::Context, kind: zmq::SocketType) -> (zmq::Socket, u16) {
     let socket = context.socket(kind).unwrap();
     socket.set_linger(0).unwrap();
     socket.set_rcvtimeo(PATIENCE_MILLIS).unwrap();
@@ -52,12 +50,13 @@ fn bound(context: &::zmq::Context, kind: ::zmq::SocketType) -> (::zmq::Socket, u
     (socket, endpoint.rsplit_once(':').unwrap().1.parse().unwrap())
 }
 
-fn it_talks_to_libzmq(transport: &str) {
-    let context = ::zmq::Context::new();
-    let (router, requests) = bound(&context, ::zmq::ROUTER);
-    let (publisher, broadcasts) = bound(&context, ::zmq::XPUB);
-    let mut link = connect(transport, [requests, broadcasts]);
-    let link = &mut *link;
+#[test]
+fn it_talks_to_libzmq() {
+    let context = zmq::Context::new();
+    let (router, requests) = bound(&context, zmq::ROUTER);
+    let (publisher, broadcasts) = bound(&context, zmq::XPUB);
+    let mut link = connect([requests, broadcasts]);
+    let link = &mut link;
     link.send(b"first".to_vec());
     let subscription = std::thread::spawn(move || {
         assert_eq!(publisher.recv_bytes(0).unwrap(), b"\x01a");
@@ -77,38 +76,38 @@ fn it_talks_to_libzmq(transport: &str) {
     drop(subscription.join().unwrap());
 }
 
-fn it_waits_for_a_controller_that_comes_later(transport: &str) {
+#[test]
+fn it_waits_for_a_controller_that_comes_later() {
     let free = std::net::TcpListener::bind((own_ip(), 0)).unwrap();
     let port = free.local_addr().unwrap().port();
-    let mut link = connect(transport, [port, 1]);
-    let link = &mut *link;
+    let mut link = connect([port, 1]);
+    let link = &mut link;
     link.send(b"early".to_vec());
     link.wait(clock::now().mono, Some(clock::now().mono + Duration::from_millis(50)), &[]);
     drop(free);
-    let echo = Echo::over("own", [port, 0]);
+    let echo = Echo::bound([port, 0]);
     assert_eq!(until(link, |link| link.receive_answer()), b"early");
     drop(echo);
 }
 
-fn it_comes_back_after_a_restart_and_by_order(transport: &str) {
-    for ports in ["own", "zmq"] {
-        let mut echo = Echo::over(ports, [0, 0]);
-        let mut link = connect(transport, echo.ports());
-        let link = &mut *link;
-        for round in 0_u8..4 {
-            link.send(vec![round]);
-            assert_eq!(until(link, |link| link.receive_answer()), [round]);
-            if round % 2 == 0 {
-                echo = echo.restarted(ports);
-                // A message sent into a connection that is just breaking is lost, and the engine repeats it.
-                retry(link, |link| link.send(b"again".to_vec()), |link| link.receive_answer());
-                link.send(b"end".to_vec());
-                until(link, |link| std::iter::from_fn(|| link.receive_answer()).find(|answer| answer == b"end"));
-            } else {
-                link.reconnect().unwrap();
-            }
-            assert_eq!(retry(link, |_| echo.publish(b"a"), |link| link.receive_broadcast()), b"a");
-            while link.receive_broadcast().is_some() {}
+#[test]
+fn it_comes_back_after_a_restart_and_by_order() {
+    let mut echo = Echo::bound([0, 0]);
+    let mut link = connect(echo.ports());
+    let link = &mut link;
+    for round in 0_u8..4 {
+        link.send(vec![round]);
+        assert_eq!(until(link, |link| link.receive_answer()), [round]);
+        if round % 2 == 0 {
+            echo = echo.restarted();
+            // A message sent into a connection that is just breaking is lost, and the engine repeats it.
+            retry(link, |link| link.send(b"again".to_vec()), |link| link.receive_answer());
+            link.send(b"end".to_vec());
+            until(link, |link| std::iter::from_fn(|| link.receive_answer()).find(|answer| answer == b"end"));
+        } else {
+            link.reconnect().unwrap();
         }
+        assert_eq!(retry(link, |_| echo.publish(b"a"), |link| link.receive_broadcast()), b"a");
+        while link.receive_broadcast().is_some() {}
     }
 }

@@ -1,18 +1,6 @@
-//! The ports and the link of `TRANSPORT = "own"` against libzmq, against each other, and against strangers.
+//! The ports and the link against libzmq, against each other, and against strangers.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up fails")]
-
-/// Each of these tests with either `TRANSPORT`.
-macro_rules! over_both {
-    ($($test:ident),* $(,)?) => {
-        mod own {
-            $(#[test] fn $test() { super::$test("own"); })*
-        }
-        mod zmq {
-            $(#[test] fn $test() { super::$test("zmq"); })*
-        }
-    };
-}
 
 mod client;
 mod conformance;

@@ -3,14 +3,13 @@
 use std::time::Duration;
 
 use llts::shell::clock;
-use llts::shell::endpoint::OwnPorts;
-use llts::shell::port::Ports;
+use llts::shell::endpoint::Ports;
 
 use crate::conformance::socket;
 use crate::echo::{PATIENCE, PATIENCE_MILLIS, WATCHABLE, settings};
 use crate::loopback::own_ip;
 
-fn request(ports: &mut OwnPorts) -> Vec<Vec<u8>> {
+fn request(ports: &mut Ports) -> Vec<Vec<u8>> {
     let end = clock::now().mono + PATIENCE;
     loop {
         ports.wait(clock::now().mono, Some(end), &[]);
@@ -24,7 +23,7 @@ fn request(ports: &mut OwnPorts) -> Vec<Vec<u8>> {
 #[test]
 fn an_answer_that_can_wait_goes_with_the_next_one_or_after_its_time() {
     let free = format!("tcp://{}:0", own_ip());
-    let mut ports = OwnPorts::bind(&free, &free, WATCHABLE.to_owned(), &settings()).unwrap();
+    let mut ports = Ports::bind(&free, &free, WATCHABLE.to_owned(), &settings()).unwrap();
     let context = zmq::Context::new();
     let peer = socket(&context, zmq::DEALER, ports.requests());
     peer.send_multipart(["", "request"], 0).unwrap();

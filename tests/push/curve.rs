@@ -7,8 +7,7 @@ use std::time::Duration;
 
 use llts::engine::zmtp::{KeyPair, PublicKey, Security, ServerKeys};
 use llts::shell::clock;
-use llts::shell::endpoint::{OwnPorts, PortSettings};
-use llts::shell::port::Ports as _;
+use llts::shell::endpoint::{PortSettings, Ports};
 use llts::shell::push::PushConfig;
 use llts::types::{AddressPolicy, PushAddress};
 
@@ -33,15 +32,15 @@ fn address(endpoint: &str, key: Option<PublicKey>) -> Arc<PushAddress> {
 }
 
 /// A receiver that lets in only clients with the keys of [`keys`].
-fn receiver(pair: [u8; 32]) -> OwnPorts {
+fn receiver(pair: [u8; 32]) -> Ports {
     let keys = ServerKeys { pair: KeyPair::from_bytes(pair), authorised: [keys().public()].into() };
     let settings = PortSettings { security: Security::CurveServer(Arc::new(keys)), ..ports::settings(PATIENCE) };
     let free = format!("tcp://{}:0", own_ip());
-    OwnPorts::bind(&free, &free, String::new(), &settings).unwrap()
+    Ports::bind(&free, &free, String::new(), &settings).unwrap()
 }
 
 /// The next frame, with the one that names its sender.
-fn next(ports: &mut OwnPorts) -> (Vec<u8>, String) {
+fn next(ports: &mut Ports) -> (Vec<u8>, String) {
     let end = clock::now().mono + PATIENCE;
     loop {
         let now = clock::now().mono;

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Runs the Python tests against target/debug/llts (cargo build --features libzmq), or against the program that SERVICE_BINARY names.
+# Runs the Python tests against target/debug/llts (cargo build), or against the program that SERVICE_BINARY names.
 #
 #   tests/python/run.sh [pytest arguments; paths start in this folder]
 #

@@ -22,7 +22,6 @@ class Keys:
         authorised = os.path.join(folder, "authorised")
         os.makedirs(authorised)
         self.config = {
-            "TRANSPORT": "own",
             "CURVE_SERVER_SECRET_KEY_FILE": self.write(folder, "server.secret", self.server_secret),
             "CURVE_AUTHORISED_KEYS_DIR": authorised,
             "CURVE_SECRET_KEY_FILE": self.write(folder, "client.secret", self.client_secret),
@@ -152,7 +151,6 @@ def test_nobody_else_is_served(secured, who):
     "wrong, text",
     [
         ({"CURVE_AUTHORISED_KEYS_DIR": ""}, "CURVE_AUTHORISED_KEYS_DIR is not"),
-        ({"TRANSPORT": "zmq"}, 'set TRANSPORT = "own"'),
         ({"CURVE_SERVER_SECRET_KEY_FILE": "/nowhere/key"}, "there is no key file /nowhere/key"),
     ],
 )

@@ -249,23 +249,6 @@ def test_what_is_confirmed_is_encrypted_too(start_service, receiver, keys):
     receiver.close()
 
 
-def test_a_controller_on_libzmq_pushes_with_keys_too(start_service, keys):
-    """TRANSPORT says what serves the ports; pushes are always our own, and a plain receiver gets nothing."""
-    session = start_service(agents=1, PUSH_ACK_INTERVAL=100, PUSH_ACK_INTERVAL_MAX=200, **HASTY)
-    plain = session.receiver
-    task = submit(session, plain, text(keys), __PUSH_ACK__=True)
-    task.result()
-    restart(session.service, TRANSPORT="zmq")
-    other = session.submit("pushed")
-    other.finish()
-    assert list(plain.pushes) == [other.id]
-    plain.close()
-    session.receiver = bind_again(plain.address, keys)
-    assert session.receiver.socket.poll(LIMIT_MS), "no push after the restart"
-    push = json.loads(session.receiver.socket.recv())
-    assert (push["__TASK_ID__"], push["__STATUS__"]) == (task.id, "FINISHED")
-
-
 @pytest.mark.parametrize("key", ["", "short", "x" * 41, '"' * 40, "é" * 20, "#" * 40, 5, True, None])
 def test_a_bad_key_is_refused(llts, key):
     """-1007, with the value and what to do; nothing is accepted."""

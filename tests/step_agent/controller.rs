@@ -7,7 +7,7 @@ use std::time::Duration;
 use llts::config::Config;
 use llts::protocol::envelope::{self, Received, ReplyTo};
 use llts::shell::clock;
-use llts::shell::port::Ports;
+use llts::shell::endpoint::Ports;
 use llts::shell::transport;
 use serde_json::{Value, json};
 
@@ -22,7 +22,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(crate) struct Controller {
     pub(crate) sandbox: Sandbox,
-    ports: Box<dyn Ports>,
+    ports: Ports,
     agent: Option<Child>,
     /// The APPLY that waits for a task.
     parked: Option<ReplyTo>,

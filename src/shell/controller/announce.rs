@@ -4,19 +4,17 @@ use std::io::Write as _;
 
 use crate::config::{Config, Exposure};
 use crate::shell::http::Http;
-use crate::shell::port::Ports;
 use crate::shell::prompt::HostedMaster;
 use crate::shell::trust::{self, Part};
 
 /// Announces the addresses of a controller.
 pub(super) fn announce<'a>(
     config: &Config,
-    ports: &dyn Ports,
+    [requests, broadcasts]: [&str; 2],
     http: Option<&Http>,
     prompts: Option<&HostedMaster>,
     hosted: impl Iterator<Item = &'a str>,
 ) -> std::io::Result<()> {
-    let (requests, broadcasts) = (ports.requests(), ports.broadcasts());
     if config.exposure() == Exposure::Network {
         log::warn!(
             "{requests} is open to the network, and any client that reaches it can run tools: ALLOW_INSECURE is set"

@@ -68,7 +68,7 @@ impl Service {
         let counts = self.pusher.stop();
         log::info!("controller stopped; {} replies were not sent; pushes: {counts:?}", self.dropped);
         let suspension = if has_successor {
-            self.doors.suspend()
+            Some(self.doors.suspend())
         } else {
             self.doors.close();
             None

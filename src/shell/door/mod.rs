@@ -219,17 +219,18 @@ impl Doors {
         self.each().for_each(|(_, door)| door.flush());
     }
 
-    /// Ends without closing the connections of clients of the ports, if the transport can; see
-    /// [`Ports::suspend`](super::port::Ports::suspend).
-    pub fn suspend(self) -> Option<Suspension> {
+    /// Ends without closing the connections of clients of the ports; see
+    /// [`Ports::suspend`](super::endpoint::Ports::suspend).
+    #[must_use]
+    pub fn suspend(self) -> Suspension {
         // Only that of HTTP has one.
         let http = self.others.into_iter().filter_map(Door::suspend).next();
-        let mut suspension = self.zmtp.suspend()?;
+        let mut suspension = self.zmtp.suspend();
         if let Some(http) = http {
             suspension.ports.http = Some(http.as_raw_fd());
             suspension.kept.push(http);
         }
-        Some(suspension)
+        suspension
     }
 
     /// See [`Door::close`]; for each door.

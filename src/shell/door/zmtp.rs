@@ -1,18 +1,18 @@
-//! The ZMTP door: the REP and PUB ports, on either transport.
+//! The ZMTP door: the REP and PUB ports.
 
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 use super::{Call, Change, Door};
 use crate::protocol::envelope::{self, Received, ReplyTo};
 use crate::protocol::{Code, Refusal};
-use crate::shell::port::{Ports, Suspension, Unsendable};
+use crate::shell::endpoint::Ports;
+use crate::shell::port::{Suspension, Unsendable};
 use crate::types::{Caller, Mono};
 
 /// The two ports as a [`Door`].
 pub struct ZmtpDoor {
-    ports: Box<dyn Ports>,
+    ports: Ports,
     /// Number of messages without a return address.
     dropped: u64,
 }
@@ -20,12 +20,12 @@ pub struct ZmtpDoor {
 impl ZmtpDoor {
     /// For bound ports.
     #[must_use]
-    pub const fn new(ports: Box<dyn Ports>) -> Self {
+    pub const fn new(ports: Ports) -> Self {
         Self { ports, dropped: 0 }
     }
 
     /// See [`Ports::suspend`].
-    pub(super) fn suspend(self) -> Option<Suspension> {
+    pub(super) fn suspend(self) -> Suspension {
         self.ports.suspend()
     }
 
@@ -96,12 +96,7 @@ impl Door for ZmtpDoor {
     }
 }
 
-/// Our own transport names a peer by eight bytes. The names of libzmq's peers may collide; such peers share the allowance
-/// of one connection.
+/// The ports name a peer by eight bytes.
 fn connection(peer: &[u8]) -> u64 {
-    peer.try_into().map(u64::from_be_bytes).unwrap_or_else(|_| {
-        let mut hasher = DefaultHasher::new();
-        peer.hash(&mut hasher);
-        hasher.finish()
-    })
+    peer.try_into().map_or(0, u64::from_be_bytes)
 }

@@ -6,7 +6,7 @@ use std::os::fd::BorrowedFd;
 use super::peer::Tag;
 use super::redialer::{LinkSettings, Redialer};
 use crate::engine::zmtp::{Event, Kind};
-use crate::shell::port::{Denial, Link, SocketError};
+use crate::shell::port::{Denial, SocketError};
 use crate::types::Mono;
 
 const REQUESTS: Tag = 0;
@@ -14,7 +14,7 @@ const BROADCASTS: Tag = 1;
 
 /// See the [module](self).
 #[derive(Debug)]
-pub struct OwnLink {
+pub struct Link {
     redialer: Redialer,
     prefixes: Vec<String>,
     /// Messages sent without a connection.
@@ -25,7 +25,7 @@ pub struct OwnLink {
     has_connected: bool,
 }
 
-impl OwnLink {
+impl Link {
     /// Begins to connect. The first answer shows whether the controller is there.
     ///
     /// # Errors
@@ -88,8 +88,9 @@ impl OwnLink {
     }
 }
 
-impl Link for OwnLink {
-    fn wait(&mut self, now: Mono, deadline: Option<Mono>, fds: &[BorrowedFd<'_>]) -> Vec<bool> {
+impl Link {
+    /// As [`Ports::wait`](super::Ports::wait).
+    pub fn wait(&mut self, now: Mono, deadline: Option<Mono>, fds: &[BorrowedFd<'_>]) -> Vec<bool> {
         let (ready, events) = self.redialer.wait(now, deadline, fds);
         for (tag, event) in events {
             self.take(tag, event);
@@ -97,15 +98,19 @@ impl Link for OwnLink {
         ready
     }
 
-    fn is_connected(&self) -> bool {
+    /// Whether there is a connection for requests.
+    #[must_use]
+    pub fn is_connected(&self) -> bool {
         self.redialer.open(REQUESTS).is_some()
     }
 
-    fn take_connected(&mut self) -> bool {
+    /// Whether a connection for requests was made since the last call.
+    pub fn take_connected(&mut self) -> bool {
         std::mem::take(&mut self.has_connected)
     }
 
-    fn send(&mut self, body: Vec<u8>) {
+    /// Sends one request in the envelope that a REQ socket would make. The engine repeats a request that was lost.
+    pub fn send(&mut self, body: Vec<u8>) {
         let Some(peer) = self.redialer.open(REQUESTS) else {
             if self.waiting.len() >= self.redialer.queue_max() {
                 self.waiting.pop_front();
@@ -120,19 +125,26 @@ impl Link for OwnLink {
         self.redialer.endpoint.flush();
     }
 
-    fn receive_answer(&mut self) -> Option<Vec<u8>> {
+    /// The body of the next answer, if there is one.
+    pub fn receive_answer(&mut self) -> Option<Vec<u8>> {
         self.answers.pop_front()
     }
 
-    fn receive_broadcast(&mut self) -> Option<Vec<u8>> {
+    /// The next broadcast, if there is one.
+    pub fn receive_broadcast(&mut self) -> Option<Vec<u8>> {
         self.broadcasts.pop_front()
     }
 
-    fn take_denial(&mut self) -> Option<Denial> {
+    /// Why the controller has rejected the connection, once for each attempt to connect.
+    pub fn take_denial(&mut self) -> Option<Denial> {
         self.redialer.take_denial()
     }
 
-    fn reconnect(&mut self) -> Result<(), SocketError> {
+    /// Connects again, because the old connection has been silent for too long.
+    ///
+    /// # Errors
+    /// When descriptors have run out; the old connection stays then.
+    pub fn reconnect(&mut self) -> Result<(), SocketError> {
         self.waiting.clear();
         self.redialer.redial();
         Ok(())

@@ -21,7 +21,7 @@
 //! It uses epoll directly, without a library: the loops also wait for signals and for the ends of processes, whose
 //! descriptors come and go and must be polled level-triggered in the same wait.
 //!
-//! [`OwnPorts`], [`OwnLink`], [`Requester`] and [`Pipe`] are the parts for controller, agent and clients. Pushes have their own table
+//! [`Ports`], [`Link`], [`Requester`] and [`Pipe`] are the parts for controller, agent and clients. Pushes have their own table
 //! of peers and use only the [`Stream`].
 
 mod accept;
@@ -42,11 +42,11 @@ mod stream;
 mod suspended;
 
 pub use address::{Address, BadAddress};
-pub use link::OwnLink;
+pub use link::Link;
 pub use listeners::Counts;
 pub use peer::{PeerId, Tag};
 pub use pipe::{Pipe, Piped};
-pub use ports::{OwnPorts, PortSettings};
+pub use ports::{PortSettings, Ports};
 pub use reactor::{Arrival, Endpoint, What};
 pub use redialer::LinkSettings;
 pub use requester::{Outcome, Requester};

@@ -13,7 +13,7 @@ use crate::engine::endpoint::{ConnectionLimits, SubscriptionQuota};
 use crate::engine::zmtp::{DisconnectReason, Event, Kind, Limits, Security, Settings, Subscriptions};
 use crate::shell::clock;
 use crate::shell::curve_keys::KeyFolder;
-use crate::shell::port::{LINGER, Ports, SocketError, SuspendedPorts, Suspension, Unsendable};
+use crate::shell::port::{LINGER, SocketError, SuspendedPorts, Suspension, Unsendable};
 use crate::types::{Caller, Mono};
 
 /// A subscriber sends nothing but subscriptions, which are short.
@@ -51,7 +51,7 @@ struct Opening {
 
 /// A ROUTER for requests and an XPUB for broadcasts.
 #[derive(Debug)]
-pub struct OwnPorts {
+pub struct Ports {
     endpoint: Endpoint,
     requests: String,
     broadcasts: String,
@@ -69,8 +69,8 @@ pub struct OwnPorts {
     watchers: usize,
 }
 
-impl OwnPorts {
-    /// Binds both. Messages with the prefix `watchable` are worth making only while [`Ports::is_watched`] returns true.
+impl Ports {
+    /// Binds both. Messages with the prefix `watchable` are worth making only while [`Self::is_watched`] returns true.
     ///
     /// # Errors
     /// When an address is malformed, in use, or not local.
@@ -249,20 +249,27 @@ fn addressed(frames: &[Vec<u8>]) -> Result<(PeerId, &[Vec<u8>]), Unsendable> {
     Ok((PeerId::from_bytes(id).ok_or(Unsendable::NoPeer)?, parts))
 }
 
-impl Ports for OwnPorts {
-    fn requests(&self) -> &str {
+impl Ports {
+    /// The endpoint for requests, with the port that the system chose if 0 was configured.
+    #[must_use]
+    pub fn requests(&self) -> &str {
         &self.requests
     }
 
-    fn broadcasts(&self) -> &str {
+    /// The endpoint for broadcasts.
+    #[must_use]
+    pub fn broadcasts(&self) -> &str {
         &self.broadcasts
     }
 
-    fn wait(&mut self, now: Mono, deadline: Option<Mono>, fds: &[BorrowedFd<'_>]) -> Vec<bool> {
+    /// Waits until a message has arrived, one of `fds` is readable, or the deadline has passed; returns for each of `fds`
+    /// whether it is readable.
+    pub fn wait(&mut self, now: Mono, deadline: Option<Mono>, fds: &[BorrowedFd<'_>]) -> Vec<bool> {
         self.endpoint.wait(now, deadline, fds)
     }
 
-    fn receive(&mut self) -> Option<Vec<Vec<u8>>> {
+    /// The next request, if there is one: first a frame that identifies the peer, then the frames that it sent.
+    pub fn receive(&mut self) -> Option<Vec<Vec<u8>>> {
         while let Some(arrival) = self.endpoint.poll_event() {
             let request = self.take(arrival);
             if request.is_some() {
@@ -272,21 +279,31 @@ impl Ports for OwnPorts {
         None
     }
 
-    fn poll_closed(&mut self) -> Option<Vec<u8>> {
+    /// The next peer that has disconnected: it sends nothing more and accepts no answer. All its requests have been
+    /// received.
+    pub fn poll_closed(&mut self) -> Option<Vec<u8>> {
         self.closed.pop_front().map(PeerId::to_bytes)
     }
 
-    fn exempt(&mut self, peer: &[u8]) {
+    /// Marks a connection as that of an agent: it is not closed in favour of a new connection, however long it is silent.
+    pub fn exempt(&mut self, peer: &[u8]) {
         if let Some(peer) = PeerId::from_bytes(peer) {
             self.endpoint.exempt(peer);
         }
     }
 
-    fn caller(&self, peer: &[u8]) -> Option<Caller> {
+    /// The sender at the other end of a connection; `None` if that is unknown.
+    #[must_use]
+    pub fn caller(&self, peer: &[u8]) -> Option<Caller> {
         PeerId::from_bytes(peer).and_then(|peer| self.endpoint.caller(peer))
     }
 
-    fn send(&mut self, frames: Vec<Vec<u8>>, delay_max: Duration) -> Result<(), Unsendable> {
+    /// Sends an answer: the frames of a request up to its delimiter, then the body. The answer may be held back for
+    /// `delay_max`, to share a write with another message to the same peer.
+    ///
+    /// # Errors
+    /// When the peer has disconnected or does not read.
+    pub fn send(&mut self, frames: Vec<Vec<u8>>, delay_max: Duration) -> Result<(), Unsendable> {
         let (peer, parts) = addressed(&frames)?;
         if delay_max.is_zero() {
             self.endpoint.send(peer, parts)
@@ -295,7 +312,8 @@ impl Ports for OwnPorts {
         }
     }
 
-    fn publish(&mut self, frame: Vec<u8>) {
+    /// Sends to every subscriber that reads; the message may be lost.
+    pub fn publish(&mut self, frame: Vec<u8>) {
         let parts = [frame];
         for (peer, asked) in &self.subscribers {
             if asked.matches(&parts[0]) && self.endpoint.offer(peer, &parts) != Ok(true) {
@@ -304,25 +322,33 @@ impl Ports for OwnPorts {
         }
     }
 
-    fn is_watched(&self) -> bool {
+    /// Whether there is a subscriber to the messages that are made on demand.
+    #[must_use]
+    pub fn is_watched(&self) -> bool {
         self.watchers > 0
     }
 
-    fn connections(&self) -> usize {
+    /// The number of open connections.
+    #[must_use]
+    pub fn connections(&self) -> usize {
         self.endpoint.connections()
     }
 
-    fn flush(&mut self) {
+    /// Hands all sent messages over to the kernel.
+    pub fn flush(&mut self) {
         self.endpoint.flush();
     }
 
-    fn suspend(self: Box<Self>) -> Option<Suspension> {
-        let Self { endpoint, listeners, mut subscribers, .. } = *self;
+    /// Ends without closing the connections of clients, so that another program can continue them.
+    #[must_use]
+    pub fn suspend(self) -> Suspension {
+        let Self { endpoint, listeners, mut subscribers, .. } = self;
         let listeners: Vec<_> = listeners.into_iter().map(|(kind, address, _)| (kind, address)).collect();
-        Some(endpoint.suspend(&listeners, |peer| subscribers.remove(peer)))
+        endpoint.suspend(&listeners, |peer| subscribers.remove(peer))
     }
 
-    fn close(mut self: Box<Self>) {
+    /// Delivers the messages that were sent, for at most a second.
+    pub fn close(mut self) {
         let end = clock::now().mono + LINGER;
         self.endpoint.flush();
         while self.endpoint.has_unsent() {
