@@ -35,6 +35,7 @@ mod result_part;
 mod split;
 mod status;
 mod tail;
+mod yaml;
 
 #[cfg(test)]
 mod tests;

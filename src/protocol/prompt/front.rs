@@ -15,10 +15,9 @@
 
 use std::time::Duration;
 
-use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-use super::SECONDS_MAX;
+use super::{SECONDS_MAX, yaml};
 
 /// A longer block is a prompt that happens to begin with a rule.
 pub const FRONT_BYTES_MAX: usize = 8 << 10;
@@ -160,18 +159,10 @@ impl<'a> Block<'a> {
 
     fn fields(&self) -> Option<Map<String, Value>> {
         match self {
-            Self::Yaml(text) => yaml(text),
+            Self::Yaml(text) => yaml::mapping(text),
             Self::Toml(text) => toml::from_str(text).ok(),
         }
     }
-}
-
-/// Aliases may make a short text very long, and front matter has no use for them.
-fn yaml<T: DeserializeOwned>(text: &str) -> Option<T> {
-    let options = serde_saphyr::options! {
-        alias_limits: serde_saphyr::alias_limits! { max_total_replayed_events: 0 },
-    };
-    serde_saphyr::from_str_with_options(text, options).ok()
 }
 
 #[cfg(test)]
