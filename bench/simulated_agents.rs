@@ -68,7 +68,7 @@ impl SimulatedAgent {
             foreign_process_timeout: config.agent.foreign_process_timeout,
             stop_timeout: config.agent.stop_timeout,
         };
-        Ok(Self { slot: Slot::new(settings, clock::now()), sender: Sender { agent: name, session } })
+        Ok(Self { slot: Slot::new(settings, clock::now()), sender: Sender::new(name, session) })
     }
 
     fn handle_message(&mut self, now: Now, body: &[u8]) {

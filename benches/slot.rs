@@ -33,7 +33,7 @@ fn registered() -> (Slot, Sender) {
         foreign_process_timeout: Duration::from_mins(1),
         stop_timeout: Duration::from_secs(5),
     };
-    let sender = Sender { agent, session: Session(1) };
+    let sender = Sender::new(agent, Session(1));
     let mut slot = Slot::new(settings, now(0));
     slot.handle_answer(
         now(1),

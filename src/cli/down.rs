@@ -38,10 +38,16 @@ pub(super) struct DownArgs {
     /// Do not ask
     #[arg(long, conflicts_with = "wait")]
     now: bool,
+    /// Stop nothing: let tasks start again that a `down --wait`, or another client, keeps from starting
+    #[arg(long, conflicts_with_all = ["wait", "now"])]
+    undo: bool,
 }
 
 /// It is not a failure if no service runs.
 pub(super) fn run(session: &mut Session, args: &DownArgs) -> Result<u8, Failure> {
+    if args.undo {
+        return end_pause(session);
+    }
     if !args.now && (args.wait || io::stdin().is_terminal()) && holder(&session.config.paths.state_dir).is_some() {
         prepare(session, args.wait)?;
     }
@@ -57,6 +63,17 @@ pub(super) fn run(session: &mut Session, args: &DownArgs) -> Result<u8, Failure>
     }
     show(session, stopped.map_err(Failure::failed)?, &abandoned);
     Ok(if abandoned.iter().all(|one| one.ended.is_ok()) { 0 } else { FAILED })
+}
+
+/// Ends a pause of the service.
+fn end_pause(session: &mut Session) -> Result<u8, Failure> {
+    session.client()?.ask(&down::pause(Duration::ZERO))?;
+    if session.out.is_json() {
+        session.out.value(&json!({ "paused": false }));
+    } else {
+        session.out.line("tasks start again; a client that still waits in `llts down --wait` stops them anew");
+    }
+    Ok(0)
 }
 
 /// Waits for the running tasks, or asks if there are any.

@@ -13,17 +13,17 @@ use super::table::Table;
 use super::times;
 use crate::client::Client;
 use crate::config::Config;
-use crate::protocol::requests::stats::{self, AgentCounts, TaskCounts};
+use crate::protocol::requests::stats::{self, AgentCounts, Statistic};
 use crate::protocol::{version, words};
 use crate::shell::clock;
 use crate::shell::supervisor::{self, Service};
-use crate::types::ToolName;
+use crate::types::{ToolName, Wall};
 
 /// The answers of a controller.
 struct Answer {
     endpoint: String,
     agents: AgentCounts,
-    tasks: TaskCounts,
+    tasks: Statistic,
 }
 
 pub(super) fn run(session: &mut Session) -> Result<u8, Failure> {
@@ -38,7 +38,9 @@ pub(super) fn run(session: &mut Session) -> Result<u8, Failure> {
     if let Some(Answer { agents, tasks, .. }) = &answer {
         let AgentCounts { total, free, busy, lost } = agents;
         facts.insert("agents".into(), json!({ "total": total, "free": free, "busy": busy, "lost": lost }));
-        let tasks = tasks.by_phase().map(|(phase, count)| (words::phase(phase).to_owned(), json!(count)));
+        let paused_until = tasks.paused_until.map(|until| until.unix_seconds());
+        facts.insert("paused_until".into(), paused_until.into());
+        let tasks = tasks.tasks.by_phase().map(|(phase, count)| (words::phase(phase).to_owned(), json!(count)));
         facts.insert("tasks".into(), tasks.collect::<Map<_, _>>().into());
     }
     if session.out.is_json() {
@@ -65,7 +67,7 @@ fn ask(session: &Session) -> Result<Option<Answer>, Failure> {
         },
     };
     let client = Client::secured(config, &endpoint)?;
-    Ok(Some(Answer { agents: client.ask(&stats::agents())?, tasks: client.ask(&stats::tasks())?, endpoint }))
+    Ok(Some(Answer { agents: client.ask(&stats::agents())?, tasks: client.ask(&stats::service())?, endpoint }))
 }
 
 /// The facts about the home and its service that need no request to the controller.
@@ -172,6 +174,10 @@ fn table(facts: &Map<String, Value>) -> Table {
     }
     if let Some(Value::Object(tasks)) = facts.get("tasks") {
         table.row(["tasks", &counts(tasks)]);
+    }
+    if let Some(until) = facts.get("paused_until").and_then(Value::as_f64).and_then(Wall::from_unix_seconds) {
+        let until = times::local(until);
+        table.row(["paused", &format!("no task starts until {until}; `llts down --undo` ends the pause")]);
     }
     table
 }

@@ -72,7 +72,7 @@ pub(super) fn run(session: &mut Session, args: &JoinArgs) -> Result<u8, Failure>
         session.home.unmark();
     }
     let admission = admission?;
-    let Admission::Accepted { requests, broadcasts } = admission else {
+    let Admission::Accepted { requests, broadcasts, may_command } = admission else {
         return Err(Failure::failed("the answer is none"));
     };
     furnish(session, &token, &pair)?;
@@ -92,10 +92,19 @@ CURVE_SERVER_PUBLIC_KEY_FILE = \"keys/server.key.pub\"
     write_new(&config, &text)?;
     let home = session.home.folder().to_owned();
     if session.out.is_json() {
-        session.out.value(&json!({ "home": home, "name": newcomer.name.as_str(), "key": newcomer.key.to_string() }));
+        session.out.value(&json!({ "home": home, "name": newcomer.name.as_str(), "key": newcomer.key.to_string(), "may_command": may_command }));
     } else {
         let home = home.display();
         session.out.line(format_args!("{home} has joined; start agents with `llts --home {home} up --agents-only N`"));
+        let name = &newcomer.name;
+        session.out.line(if may_command {
+            "the controller takes commands and pushes of tools from this machine".to_owned()
+        } else {
+            format!(
+                "the controller takes tools from this machine, but no commands and no pushes of tools; there, \
+                 `llts keys accept {name} --may commands` allows them"
+            )
+        });
     }
     Ok(0)
 }
@@ -115,7 +124,7 @@ fn furnish(session: &Session, token: &Token, pair: &KeyPair) -> Result<(), Failu
 impl From<JoinError> for Failure {
     fn from(error: JoinError) -> Self {
         let exit = match &error {
-            JoinError::Denied { .. } | JoinError::Refused { .. } => exit::REFUSED,
+            JoinError::Denied { .. } | JoinError::Refused { .. } | JoinError::Lost { .. } => exit::REFUSED,
             JoinError::Silence { .. } => exit::NO_CONTROLLER,
             JoinError::Interrupted => exit::INTERRUPTED,
             JoinError::BadToken(_) | JoinError::Key(_) | JoinError::Socket(_) => exit::FAILED,

@@ -228,7 +228,7 @@ impl Client {
         match self.requester.borrow_mut().exchange(ask.encode(), until, interrupt) {
             Outcome::Answer(frames) => self.heard(frames).map(Exchange::Reply),
             Outcome::Denied(denial) => Err(ClientError::Denied { endpoint: self.endpoint.clone(), denial }),
-            Outcome::Silence => Ok(Exchange::Silence),
+            Outcome::Silence | Outcome::Lost => Ok(Exchange::Silence),
             Outcome::Interrupted => Ok(Exchange::Interrupted),
         }
     }

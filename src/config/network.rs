@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use super::error::ConfigError;
 use super::layers::PREFIX;
 use super::reader::Reader;
+use crate::types::Loopback;
 
 const IPC_FILE: &str = "CONTROLLER_IPC_FILE";
 const SECRET_KEY_FILE: &str = "CURVE_SECRET_KEY_FILE";
@@ -47,6 +48,8 @@ pub enum LocalSocket {
 pub struct NetworkSection {
     /// The unix socket of the controller.
     pub local: LocalSocket,
+    /// The users of this machine that are served by TCP and HTTP without a key, secret or token.
+    pub loopback: Loopback,
     /// The controller's files for CURVE: its secret key, and the authorised keys.
     pub curve_server: Option<CurveServerFiles>,
     /// The files of agents and clients for CURVE.
@@ -132,6 +135,7 @@ impl NetworkSection {
         let client = pair([SECRET_KEY_FILE, SERVER_PUBLIC_KEY_FILE])?;
         Ok(Self {
             local,
+            loopback: reader.parsed("LOOPBACK", "\"same-user\" or \"open\"", Loopback::parse)?,
             curve_server: server.map(|(secret_key, authorised_keys)| CurveServerFiles { secret_key, authorised_keys }),
             curve_client: client.map(|(secret_key, server_key)| CurveClientFiles { secret_key, server_key }),
         })

@@ -157,7 +157,7 @@ mod tests {
         let addresses = AddressPolicy::default();
         let limits = FieldLimits::TRUSTED;
         let rules = Rules { limits, addresses, wait_max: short, apply_wait_max: long, ..Rules::of_history() };
-        let sender = Sender { agent: AgentId::new("a").unwrap(), session: Session(1) };
+        let sender = Sender::new(AgentId::new("a").unwrap(), Session(1));
         let understood = |message: FromAgent| match parse(&encode(&sender, &message), &rules) {
             Ok((_, Message::Agent(_, message))) => message,
             other => panic!("{other:?}"),
@@ -173,7 +173,7 @@ mod tests {
     }
 
     fn understood(message: &FromAgent, rules: &Rules) -> Result<FromAgent, crate::protocol::requests::Refused> {
-        let sender = Sender { agent: AgentId::new("a").unwrap(), session: Session(1) };
+        let sender = Sender::new(AgentId::new("a").unwrap(), Session(1));
         match parse(&encode(&sender, message), rules) {
             Ok((_, Message::Agent(_, message))) => Ok(message),
             Ok(other) => panic!("{other:?}"),

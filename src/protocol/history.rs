@@ -256,6 +256,9 @@ fn waits(record: &TaskRecord, holdup: &Holdup) -> String {
     let needs = &record.policy.needs;
     let tool = named(&record.tool);
     match holdup {
+        Holdup::Paused(until) => format!(
+            "a client has paused the service until {until}, and may repeat that; `llts down --undo` lets tasks start"
+        ),
         Holdup::Held(since) => format!("it has been held since {since}; `llts release {}` lets it start", record.id),
         Holdup::After(term, count) => after(term, *count),
         Holdup::NotBefore(at) => {

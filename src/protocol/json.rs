@@ -13,7 +13,7 @@ use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess
 
 pub(super) use list::List;
 
-pub use slices::{has_member, member, value_of};
+pub use slices::{has_member, member, members_where, value_of};
 pub use writer::ObjectWriter;
 
 use list::ListValue;

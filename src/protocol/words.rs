@@ -81,6 +81,7 @@ pub(crate) const WAIT_P99: &str = "__WAIT_P99__";
 pub(crate) const WAITED_SECONDS: &str = "__WAITED_SECONDS__";
 pub(crate) const SINCE: &str = "__SINCE__";
 pub(crate) const UNTIL: &str = "__UNTIL__";
+pub(crate) const PAUSED_UNTIL: &str = "__PAUSED_UNTIL__";
 pub(crate) const SORT: &str = "__SORT__";
 pub(crate) const REVERSE: &str = "__REVERSE__";
 pub(crate) const GROUP: &str = "__GROUP__";
@@ -314,6 +315,7 @@ pub const fn incident(kind: IncidentKind) -> &'static str {
         IncidentKind::GateClosed => "GATE_CLOSED",
         IncidentKind::HistoryLag => "HISTORY_LAG",
         IncidentKind::StoreTrouble => "STORE_TROUBLE",
+        IncidentKind::Paused => "PAUSED",
     }
 }
 

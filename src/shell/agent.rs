@@ -166,7 +166,7 @@ pub fn run(config: &Config, name: &Name, guard: Option<GuardPlan>) -> Result<(),
         stop_timeout: config.agent.stop_timeout,
     };
     log::info!("agent {name} of controller {}", transport::agent_endpoint(config));
-    let sender = Sender { agent: name.clone(), session };
+    let sender = Sender::new(name.clone(), session);
     let slot = Slot::new(settings, clock::now_with_suspend());
     let agent = Agent { link, sender, slot, runner, tools, guard_keeper, is_heard: false, denial: None };
     let served = agent.serve(&mut signals);

@@ -45,12 +45,13 @@ use super::trust::{self, Part};
 use crate::config::Config;
 use crate::engine::controller::{Controller, Departure, Record, Route, Sequencer};
 use crate::protocol::page::PageBytes;
-use crate::protocol::reply;
+use crate::protocol::reply::Reply;
+use crate::protocol::requests::rights::{self, Repeated, right_of};
 use crate::protocol::requests::{self, FromAgent, Message, Refused, Request as Ask, graph, job};
 use crate::protocol::rules::Rules;
 use crate::protocol::words::kind;
-use crate::protocol::{Refusal, command, publish, source};
-use crate::types::{AllowCommands, Caller, CallerPlace, GraphChange, IncidentKind, JobStatus, Mono, Now};
+use crate::protocol::{Refusal, publish};
+use crate::types::{AllowCommands, GraphChange, IncidentKind, JobStatus, Mono, Now};
 
 /// Requests per turn and door: many share a commit, and a flood does not delay a deadline for long.
 const REQUESTS_PER_TURN: usize = 256;
@@ -87,7 +88,7 @@ pub fn run(config: &Config, handover: Option<i32>) -> Result<(), ControllerError
     let prompts = config.prompt.hosted.then(|| HostedMaster::start(config)).transpose()?;
     // What only a scrape shows is measured only where there can be one.
     let metrics = config.http.enabled.then(|| Arc::new(Metrics::new(&pusher.measure())));
-    let http = metrics.as_ref().map(|metrics| Http::start(config, rules.limits, metrics, http_before)).transpose()?;
+    let http = metrics.as_ref().map(|metrics| Http::start(config, &rules, metrics, http_before)).transpose()?;
     let here = std::env::current_dir()?;
     let lists = config.lists.dir.as_ref().map(|dir| HostedLists::start(config, dir, &here)).transpose()?;
     let pool = config.tdf.pool.as_ref().map(|pool| HostedPool::start(config, pool)).transpose()?;
@@ -95,17 +96,18 @@ pub fn run(config: &Config, handover: Option<i32>) -> Result<(), ControllerError
     announce(config, [ports.requests(), ports.broadcasts()], http.as_ref(), prompts.as_ref(), hosted)?;
     let (pool, tdf_server) = pool.map(HostedPool::into_parts).unzip();
     let http = http.map(|http| Box::new(http) as Box<dyn Door>);
+    let allow_commands = config.controller.allow_commands;
     let others = http.into_iter().chain(lists.map(HostedLists::into_door)).chain(pool).collect();
     let mut service = Service {
         sequencer: Sequencer::new(controller),
-        doors: Doors::new(ZmtpDoor::new(ports), others),
+        doors: Doors::new(ZmtpDoor::new(ports, allow_commands), others, allow_commands),
         pusher,
         writer: Writer::start(store, feed)?,
         history,
         documents: Documents::start(rules.clone())?,
         archives,
         rules,
-        allow_commands: config.controller.allow_commands,
+        allow_commands,
         page_bytes,
         metrics,
         commit_began: Mono::from_nanos(0),
@@ -265,24 +267,16 @@ impl Service {
         to: &Address,
         read: Result<(&'static str, Message), Refused>,
     ) -> Result<(&'static str, Message), (&'static str, Refusal)> {
-        let (kind, message) = read.map_err(|Refused { kind, refusal }| (kind, refusal))?;
-        match self.admit(to, &message) {
-            Ok(()) => Ok((kind, message)),
-            Err(refusal) => Err((kind, refusal)),
+        let (kind, mut message) = read.map_err(|Refused { kind, refusal }| (kind, refusal))?;
+        let controller = self.sequencer.controller();
+        let right = right_of(&message, |repeated| controller.has_command(repeated) == Some(true));
+        if !self.allow_commands.admits(to.caller, right) {
+            return Err((kind, rights::refusal(self.allow_commands, to.caller, right)));
         }
-    }
-
-    /// Whether the sender of a message may send a command or a source that is not checked, if it contains one.
-    fn admit(&mut self, to: &Address, message: &Message) -> Result<(), Refusal> {
-        let is_own = |caller: Caller| caller.place == CallerPlace::Own;
-        if message.has_unchecked_source() && !self.doors.caller(to).is_some_and(is_own) {
-            return Err(source::not_yours());
+        if let Message::Agent(sender, _) = &mut message {
+            sender.may_have_commands = to.sees_commands;
         }
-        let is_admitted = |caller| self.allow_commands.admits(caller);
-        if !message.has_command() || self.doors.caller(to).is_some_and(is_admitted) {
-            return Ok(());
-        }
-        Err(command::not_allowed(self.allow_commands))
+        Ok((kind, message))
     }
 
     /// Handles the frames that receivers of pushes have sent back.
@@ -323,19 +317,23 @@ impl Service {
         Ok(())
     }
 
+    fn reply(&mut self, now: Now, route: Route<Address>, mut reply: Reply, delay_max: Duration) {
+        let Route { to, kind } = route;
+        let controller = self.sequencer.controller();
+        let body = to.encode(kind, &mut reply, self.page_bytes, |task| controller.has_command(Repeated::Task(task)));
+        if let Err(why) = self.doors.send(to, body, delay_max) {
+            log::debug!("an answer to {kind} was not sent: {why:?}");
+            self.dropped += 1;
+            self.sequencer.handle_undelivered(now, &reply);
+        }
+    }
+
     /// Ends a turn.
     fn depart(&mut self, now: Now) {
         let mut commit = None;
         while let Some(departure) = self.sequencer.poll_departure(now) {
             match departure {
-                Departure::Reply { route: Route { to, kind }, reply, delay_max } => {
-                    let body = reply::encode(kind, &reply, self.page_bytes);
-                    if let Err(why) = self.doors.send(to, body, delay_max) {
-                        log::debug!("an answer to {kind} was not sent: {why:?}");
-                        self.dropped += 1;
-                        self.sequencer.handle_undelivered(now, &reply);
-                    }
-                }
+                Departure::Reply { route, reply, delay_max } => self.reply(now, route, reply, delay_max),
                 Departure::Publish(message) => self.doors.publish(&publish::encode(&message)),
                 Departure::Flush => self.doors.flush(),
                 Departure::Commit(records) => commit = Some(records),

@@ -168,7 +168,8 @@ mod tests {
 
     #[test]
     fn a_connection_without_a_key_is_refused_unless_it_may_be_plain() {
-        let keys = Arc::new(ServerKeys { pair: KeyPair::from_bytes([1; 32]), authorised: [].into() });
+        let keys =
+            Arc::new(ServerKeys { pair: KeyPair::from_bytes([1; 32]), authorised: [].into(), commanders: [].into() });
         let say = |may_be_plain| {
             let (mut wire, mut splitter) = (Wire::Undecided { keys: keys.clone(), may_be_plain }, Splitter::new(100));
             let refusal = wire.decode(b"{\"type\":\"JOIN\"}", 100, &mut splitter).refusal;

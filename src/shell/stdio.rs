@@ -1,7 +1,8 @@
 //! Standard streams that a client gives to the command of its task, on its own machine.
 //!
 //! The giver listens at an abstract unix socket with a random name, and its task says that name. The agent takes the streams when it
-//! prepares the run, in each round anew. The kernel tells the giver the user of a taker, and only those that it names get them.
+//! prepares the run, in each round anew. The kernel tells the giver the user of a taker, and only those that it names get them. It tells
+//! the taker the user of the giver, whom the name names: when a giver has ended, any user may listen under its name.
 
 use std::fs::File;
 use std::io::{self, IoSlice, IoSliceMut};
@@ -15,6 +16,9 @@ use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer, SendAncillaryMessage,
     SendFlags, recvmsg, sendmsg, sockopt,
 };
+
+/// The beginning of a name. The user of the giver follows.
+const NAME: &str = "llts-";
 
 /// How long a giver is waited for. It answers at once, unless it is stopped.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -50,7 +54,7 @@ pub enum TakeError {
 /// # Errors
 /// When the system has no socket or thread.
 pub fn offer(streams: Vec<OwnedFd>, users: Vec<u32>) -> io::Result<String> {
-    let name = format!("llts-{:032x}", rand::random::<u128>());
+    let name = format!("{NAME}{}-{:032x}", rustix::process::geteuid().as_raw(), rand::random::<u128>());
     let listener = UnixListener::bind_addr(&SocketAddr::from_abstract_name(&name)?)?;
     std::thread::Builder::new().name("streams".to_owned()).spawn(move || {
         for taker in listener.incoming().flatten() {
@@ -83,6 +87,12 @@ pub fn take(name: &str) -> Result<Streams, TakeError> {
     let giver = UnixStream::connect_addr(&SocketAddr::from_abstract_name(name)?).map_err(|error| {
         if error.kind() == io::ErrorKind::ConnectionRefused { TakeError::NoGiver } else { TakeError::System(error) }
     })?;
+    // A name without a user is one of an earlier version.
+    let user = name.strip_prefix(NAME).and_then(|rest| rest.split_once('-')?.0.parse::<u32>().ok());
+    let giver_user = sockopt::socket_peercred(&giver).map_err(io::Error::from)?.uid.as_raw();
+    if user.is_some_and(|user| user != giver_user) {
+        return Err(TakeError::NoGiver);
+    }
     giver.set_read_timeout(Some(PATIENCE))?;
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(STREAMS_MAX))];
     let mut rights = RecvAncillaryBuffer::new(&mut space);
@@ -144,6 +154,13 @@ mod tests {
     fn other_users_get_nothing() {
         let name = offer(vec![File::open("/dev/null").unwrap().into()], vec![own_user().wrapping_add(1)]).unwrap();
         assert!(matches!(take(&name), Err(TakeError::Refused)));
+    }
+
+    #[test]
+    fn nothing_is_taken_from_another_user_who_listens_under_the_name() {
+        let name = format!("{NAME}{}-{:032x}", own_user().wrapping_add(1), rand::random::<u128>());
+        let _listener = UnixListener::bind_addr(&SocketAddr::from_abstract_name(&name).unwrap()).unwrap();
+        assert!(matches!(take(&name), Err(TakeError::NoGiver)));
     }
 
     #[test]

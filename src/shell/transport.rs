@@ -38,6 +38,7 @@ pub fn bind(
         local: controller_socket(config).map(Address::Ipc),
         local_may_fail: config.network.local == LocalSocket::Auto && requests.is_some(),
         subscriptions_max: config.limits.subscriptions_max,
+        loopback: config.network.loopback,
     };
     let mut ports = Ports::continue_with(before, requests.as_deref(), broadcasts.as_deref(), watchable, &settings)?;
     if let Some(keys) = keys {

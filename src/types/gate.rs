@@ -115,6 +115,8 @@ pub enum GateVerdict {
 /// Why a waiting task does not start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Holdup {
+    /// A client has paused the service, until this moment.
+    Paused(Wall),
     /// A client holds it, since this moment.
     Held(Wall),
     /// This term of `__AFTER__`, and the number of all that have not been met.

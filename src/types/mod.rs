@@ -46,7 +46,7 @@ pub(crate) use std::net::IpAddr;
 pub use address::Refusal as AddressRefusal;
 pub use address::{AddressError, AddressPolicy, Cidr, CidrError, PushAddress};
 pub(crate) use address::{Host, split_tcp};
-pub use caller::{AllowCommands, Caller, CallerPlace};
+pub use caller::{AllowCommands, Caller, CallerKey, CallerPlace, Loopback, Right};
 pub use command::TaskCommand;
 pub use distribution::Distribution;
 pub use exit::{ExitCode, Outcome};

@@ -5,6 +5,8 @@ import http.client
 import json
 import os
 import stat
+import subprocess
+import sys
 
 import pytest
 
@@ -107,6 +109,45 @@ def test_what_changes_something_needs_the_token(session):
         assert post(session, {"__TYPE__": kind}, Authorization="Bearer wrong")[0] == 401
     for kind in ("TASK/STATISTIC", "TASK/DETAILS", "AGENT/QUERY", "AGENT/DETAILS", "GATE/QUERY"):
         assert post(session, {"__TYPE__": kind})[0] == 200, kind
+
+
+def test_no_body_is_a_way_around_the_token(session, tmp_path):
+    made = tmp_path / "made"
+    command = {"__SHELL__": f"touch {made}"}
+    many = json.dumps({"__TYPE__": "TASK/SUBMIT_MANY", "__TASKS__": [command]})
+    bodies = [
+        many,
+        json.dumps({"__TASKS__": [command], "__TYPE__": "TASK/SUBMIT_MANY"}),
+        many.replace("TASK/SUBMIT_MANY", "TASK\\/SUBMIT_MANY"),
+        json.dumps({"__TYPE__": "GRAPH/SUBMIT", "__GRAPH__": "#" * 70000}),
+        json.dumps({"__TYPE__": "TASK/QUERY", "a": {}}),
+        "",
+        "{",
+        "[]",
+        "{}",
+    ]
+    for body in bodies:
+        status, answer = ask(session, "POST", "/api", body, JSON)
+        assert (status, parse(answer)["__CODE__"]) == (401, -1011), body[:100]
+    assert post(session, {"__TYPE__": "TASK/DETAILS"})[1]["__TOTAL__"] == 0 and not made.exists()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another user")
+def test_other_users_are_served_only_where_loopback_is_open(session, start_service):
+    def status_of(service, path):
+        host, port = service.http.rsplit(":", 1)
+        code = (
+            "import http.client, os, sys; os.setuid(65534); c = http.client.HTTPConnection(sys.argv[1], int(sys.argv[2]));"
+            " c.request('GET', sys.argv[3]); r = c.getresponse(); print(r.status, r.read().decode())"
+        )
+        words = [sys.executable, "-c", code, host, port, path]
+        return subprocess.run(words, check=True, capture_output=True, text=True, cwd="/").stdout
+
+    for path in ("/metrics", "/events"):
+        said = status_of(session.service, path)
+        assert said.startswith("403 ") and "LOOPBACK" in said and "user 65534" in said, said
+    assert status_of(session.service, "/healthz").startswith("200 ")
+    assert status_of(start_service(LOOPBACK="open", **OPEN).service, "/metrics").startswith("200 ")
 
 
 def test_a_page_in_a_browser_cannot_use_it(session):

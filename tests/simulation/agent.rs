@@ -104,7 +104,7 @@ impl World {
                 {
                     let_go.started -= 1;
                 }
-                let sender = Sender { agent: host.name.clone(), session: Session(host.session) };
+                let sender = Sender::new(host.name.clone(), Session(host.session));
                 self.send_up(agent, agent::encode(&sender, &message));
             }
             Effect::Reconnect => self.connect(agent),

@@ -41,7 +41,7 @@ impl World {
             && let Some(host) = self.hosts.iter().find(|host| host.name == run.agent)
         {
             report.round = Some(record.round);
-            *sender = Sender { agent: run.agent.clone(), session: Session(host.session) };
+            *sender = Sender::new(run.agent.clone(), Session(host.session));
             return None;
         }
         Some(record)

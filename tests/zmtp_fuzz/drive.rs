@@ -89,7 +89,7 @@ impl Role {
             (false, _) => Security::Null,
             (true, true) => {
                 let authorised = [client.public()].into_iter().collect();
-                Security::CurveServer(Arc::new(ServerKeys { pair: server, authorised }))
+                Security::CurveServer(Arc::new(ServerKeys { pair: server, authorised, commanders: [].into() }))
             }
             (true, false) => Security::CurveClient(Arc::new(ClientKeys { server: server.public(), pair: client })),
         };

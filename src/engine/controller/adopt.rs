@@ -6,9 +6,10 @@ use super::Controller;
 use super::agent::{Liveness, Slot};
 use super::transition::TaskEvent;
 use crate::protocol::lists::agents::is_of_a_list;
+use crate::protocol::requests::rights::Repeated;
 use crate::protocol::requests::{FromAgent, Sender};
 use crate::protocol::task;
-use crate::types::{AgentId, Assignment, Now, Phase, PhaseTimes, Round, RoundEnd, TaskId, TaskRecord, TaskState};
+use crate::types::{Assignment, Now, Phase, PhaseTimes, Round, RoundEnd, TaskId, TaskRecord, TaskState};
 
 impl Controller {
     /// Completes a message of a simple agent, which is busy without naming its task, or reports without a round: it means
@@ -85,8 +86,13 @@ impl Controller {
     ///
     /// An agent repeats its unconfirmed results behind the heartbeat that names its present run. So a result is taken beside
     /// that run; it would otherwise be refused, and its task would run twice.
-    pub(super) fn readopt(&mut self, now: Now, id: &AgentId, message: &FromAgent) {
+    pub(super) fn readopt(&mut self, now: Now, sender: &Sender, message: &FromAgent) {
+        let id = &sender.agent;
         let Some((task, Round(0))) = spoken_of(message) else { return };
+        // No controller has handed a command out to such an agent.
+        if !sender.may_have_commands && self.has_command(Repeated::Task(task)) == Some(true) {
+            return;
+        }
         let is_busy = matches!(self.agents.slot_or_free(id), Slot::Busy(_));
         if (is_busy && !is_result(message)) || !self.may_be_out(task) {
             return;

@@ -30,12 +30,12 @@ pub(super) struct Agents {
     counts: AgentCounts,
     /// The agents that get no more tasks, whether they are registered or not.
     drained: BTreeSet<AgentId>,
-    /// Agents that were refused for their version, with the process that was noted.
-    misunderstood: BTreeMap<AgentId, Session>,
+    /// Agents that are denied something with each heartbeat, with the process that was noted.
+    denied: BTreeMap<AgentId, Session>,
 }
 
-/// Refused agents that are remembered. Beyond them, one may be noted a second time.
-const MISUNDERSTOOD_MAX: usize = 1000;
+/// Denied agents that are remembered. Beyond them, one may be noted a second time.
+const DENIED_MAX: usize = 1000;
 
 impl Agents {
     pub(super) fn get(&self, id: &AgentId) -> Option<&Agent> {
@@ -51,12 +51,12 @@ impl Agents {
         self.slot(id).unwrap_or(Slot::Free)
     }
 
-    /// An agent is refused for its version, with each of its heartbeats; true for the first one of its process.
-    pub(super) fn note_misunderstood(&mut self, id: &AgentId, session: Session) -> bool {
-        if self.misunderstood.len() >= MISUNDERSTOOD_MAX {
-            self.misunderstood.clear();
+    /// An agent is denied something with each of its heartbeats: all for its version, or commands; true for the first one of its process.
+    pub(super) fn note_denied(&mut self, id: &AgentId, session: Session) -> bool {
+        if self.denied.len() >= DENIED_MAX {
+            self.denied.clear();
         }
-        self.misunderstood.insert(id.clone(), session) != Some(session)
+        self.denied.insert(id.clone(), session) != Some(session)
     }
 
     pub(super) fn len(&self) -> usize {

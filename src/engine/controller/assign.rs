@@ -40,8 +40,8 @@ impl Controller {
     /// Refuses an agent that this controller does not understand.
     pub(super) fn check_version(&mut self, sender: &Sender, version: Option<&Version>) -> Result<(), Refusal> {
         let Some(refusal) = version.and_then(|version| version.check().err()) else { return Ok(()) };
-        let Sender { agent, session } = sender;
-        if self.agents.note_misunderstood(agent, *session) {
+        let Sender { agent, session, .. } = sender;
+        if self.agents.note_denied(agent, *session) {
             let line = format!("agent {agent} is refused: {}", refusal.message);
             self.journal.warn(line.clone());
             self.incidents.push((IncidentKind::Refused, line));
@@ -165,7 +165,7 @@ impl Controller {
 
     /// A task that can start, with an agent that waits for it.
     pub(super) fn next_match(&self) -> Option<(TaskId, AgentId)> {
-        if self.agents.parked().is_empty() || self.is_paused {
+        if self.agents.parked().is_empty() || self.paused.is_some() {
             return None;
         }
         let agent_for = |set, needs: &_| self.agents.parked().best(set, needs);

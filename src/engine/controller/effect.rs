@@ -172,7 +172,7 @@ pub(super) fn claim_of_reply(reply: &Reply) -> Claim {
         // The history has only what is stored.
         Reply::Wanted(_) | Reply::History(_) => Claim::Nothing,
         // Momentary counts, without ids: a client that checks whether the service is alive must not wait for a disk.
-        Reply::Statistic(_) | Reply::AgentCounts(_) => Claim::Nothing,
+        Reply::Statistic(..) | Reply::AgentCounts(_) => Claim::Nothing,
         Reply::Refused(_) => Claim::Nothing,
     }
 }

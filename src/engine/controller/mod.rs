@@ -92,6 +92,8 @@ pub use tool_order::{FileWritten, ReadFailure, ToolOrder, ToolOutcome, ToolSetti
 use crate::engine::journal::{Journal, LogLine};
 use crate::engine::timers::Timers;
 use crate::protocol::reply::Reply;
+use crate::protocol::requests::rights::Repeated;
+use crate::protocol::task;
 use crate::types::{IncidentKind, KillCause, Mono, Now, Phase, Provided, TaskId, TaskRecord};
 
 /// How often moments on the wall clock are checked: the clock may jump, so a moment far away is not trusted.
@@ -206,8 +208,8 @@ pub struct Controller {
     /// Whether TASK/INFORM is among the effects of this turn.
     informed: bool,
     stopping: bool,
-    /// Whether no task is handed out at present.
-    is_paused: bool,
+    /// The present pause, in which no task is handed out.
+    paused: Option<requests::Paused>,
     /// Why no submit can be accepted, while the store cannot be written.
     store_trouble: Option<String>,
 }
@@ -253,7 +255,7 @@ impl Controller {
             planned: deadlines::Plan::default(),
             informed: false,
             stopping: false,
-            is_paused: false,
+            paused: None,
             store_trouble: None,
             settings,
         }
@@ -262,6 +264,15 @@ impl Controller {
     /// The store cannot be written, or can be written again. Meanwhile submits are refused and everything else continues.
     pub fn handle_store(&mut self, trouble: Option<String>) {
         self.store_trouble = trouble;
+    }
+
+    /// Whether there is a command among these tasks, if one of them is known.
+    #[must_use]
+    pub fn has_command(&self, repeated: Repeated<'_>) -> Option<bool> {
+        match repeated {
+            Repeated::Task(task) => self.tasks.get(task).map(task::has_command),
+            Repeated::Job(name) => self.tasks.jobs().get(name).map(jobs::Job::has_command),
+        }
     }
 
     /// A commit is stored, including the submits of all tasks up to this one.
@@ -362,7 +373,7 @@ impl Controller {
                 Timer::Silence(agent) => self.silence(now, agent),
                 Timer::Lease(task) => self.end_lease(now, task),
                 Timer::Look => self.give_up_look(),
-                Timer::Pause => self.end_pause(),
+                Timer::Pause => self.end_pause(now),
                 Timer::EndLines => self.sum_up_ends(),
                 Timer::ApplyWait(agent) => self.unpark(&agent),
                 Timer::QueryWait(ticket) => self.answer_waiter(ticket),

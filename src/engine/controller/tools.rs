@@ -16,6 +16,7 @@
 //! | reports another list | that list |
 //! | reports -129 | not that tool, until it reports a list again |
 //! | reports that a run has started | also the tool of that run |
+//! | may not have commands, by its door | neither commands nor fetched programs |
 //! | is lost, or has left | no tool; a lost one that comes back has its former tools |
 //!
 //! So no task is given twice to an agent that lacks its tool while another one has it, unless that agent reports the tool
@@ -28,13 +29,14 @@ use std::sync::Arc;
 use super::Controller;
 use super::agent::{Slot, Tools};
 use super::transition::Again;
-use crate::protocol::requests::FromAgent;
 use crate::protocol::requests::report::Report;
-use crate::types::{AgentId, ExitCode, Now, Phase, RoundEnd, RunResult, TaskId, TaskRecord, ToolSet};
+use crate::protocol::requests::{FromAgent, Sender};
+use crate::types::{AgentId, ExitCode, IncidentKind, Now, Phase, RoundEnd, RunResult, TaskId, TaskRecord, ToolSet};
 
 impl Controller {
     /// Handles an agent's report of its tools; the agent is present.
-    pub(super) fn hear_tools(&mut self, now: Now, id: &AgentId, message: &FromAgent) {
+    pub(super) fn hear_tools(&mut self, now: Now, sender: &Sender, message: &FromAgent) {
+        let id = &sender.agent;
         let known = self.agents.get(id).and_then(|agent| agent.tools);
         let told = if let FromAgent::Heartbeat(heartbeat) = message { heartbeat.tools.as_ref() } else { None };
         let news = told.and_then(|told| Some((told.generation, told.set.as_ref()?)));
@@ -42,9 +44,31 @@ impl Controller {
         let is_newer =
             |generation: Option<u64>| generation.is_none() || generation > known.and_then(|known| known.generation);
         match (news.filter(|(generation, _)| is_newer(*generation)), known) {
-            (Some((generation, set)), _) => self.set_tools(now, id, set.clone(), generation),
+            (Some((generation, set)), _) => self.give_tools(now, sender, set.clone(), generation),
             (None, None) => self.set_tools(now, id, ToolSet::every(), None),
-            (None, Some(_)) => {}
+            (None, Some(tools)) => {
+                let set = self.tasks.queue().sets().get(tools.set).filter(|set| set.has_text_for_a_shell()).cloned();
+                if let Some(set) = set.filter(|_| !sender.may_have_commands) {
+                    self.give_tools(now, sender, (*set).clone(), tools.generation);
+                }
+            }
+        }
+    }
+
+    /// The tools of an agent, without commands if it may not have any. Then its list stays unknown: the agent repeats it, and may
+    /// have commands when it comes another way.
+    fn give_tools(&mut self, now: Now, sender: &Sender, set: ToolSet, generation: Option<u64>) {
+        let Sender { agent, session, may_have_commands } = sender;
+        if *may_have_commands || !set.has_text_for_a_shell() {
+            return self.set_tools(now, agent, set, generation);
+        }
+        self.set_tools(now, agent, set.without_text_for_a_shell(), None);
+        if self.agents.note_denied(agent, *session) {
+            let line = format!(
+                "agent {agent} gets no commands: it belongs to another user of this machine, whom ALLOW_COMMANDS excludes"
+            );
+            self.journal.warn(line.clone());
+            self.incidents.push((IncidentKind::Refused, line));
         }
     }
 

@@ -250,6 +250,12 @@ impl Connection {
         self.state = State::Over;
     }
 
+    /// Queues an ERROR, whatever the peer makes of it after the handshake. The caller closes the connection. It is for one without keys.
+    pub fn refuse(&mut self, now: Mono, reason: &str) {
+        command::write_error(self.outbox.buffer(), reason);
+        self.note_output(now);
+    }
+
     /// Queues a message. It may be one of many: write [`Self::output`] after the last.
     ///
     /// # Errors

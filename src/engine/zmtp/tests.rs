@@ -179,7 +179,7 @@ fn who_was_called_says_the_signature_and_waits_for_the_first_byte() {
 /// No output waits for a peer whose greeting comes byte by byte: it does not count as a peer that does not read.
 #[test]
 fn a_slow_greeting_is_no_stall() {
-    let keys = ServerKeys { pair: KeyPair::from_bytes([1; 32]), authorised: std::collections::BTreeSet::new() };
+    let keys = ServerKeys { pair: KeyPair::from_bytes([1; 32]), authorised: [].into(), commanders: [].into() };
     let limits = Limits { stall_timeout: SECOND, ..limits() };
     let security = Security::CurveServer(std::sync::Arc::new(keys));
     let mut server =
@@ -496,7 +496,10 @@ pub(super) fn keys() -> (Security, Security) {
     let (server, client) = (KeyPair::from_bytes([1; 32]), KeyPair::from_bytes([2; 32]));
     let authorised = [client.public()].into_iter().collect();
     let client = ClientKeys { pair: client, server: server.public() };
-    (Security::CurveServer(ServerKeys { pair: server, authorised }.into()), Security::CurveClient(client.into()))
+    (
+        Security::CurveServer(ServerKeys { pair: server, authorised, commanders: [].into() }.into()),
+        Security::CurveClient(client.into()),
+    )
 }
 
 #[test]

@@ -25,6 +25,13 @@ pub fn member<'a>(members: &'a str, name: &str) -> Option<&'a str> {
     MemberSlices { rest: members }.find(is_named)
 }
 
+/// The members whose name, which needs no escapes, is wanted. A name with escapes is not.
+#[must_use]
+pub fn members_where(members: &str, is_wanted: impl Fn(&str) -> bool) -> String {
+    let name = |member: &str| member.strip_prefix('"')?.split_once('"').map(|(name, _)| is_wanted(name));
+    MemberSlices { rest: members }.filter(|member| name(member) == Some(true)).collect::<Vec<_>>().join(",")
+}
+
 /// The members of canonical text: no white space, commas only between members and inside texts.
 struct MemberSlices<'a> {
     rest: &'a str,

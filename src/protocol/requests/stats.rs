@@ -2,7 +2,7 @@
 
 use super::{Ask, Kind, Request, words};
 use crate::protocol::json::ObjectWriter;
-use crate::types::{Fields, Phase};
+use crate::types::{Fields, Phase, Wall};
 
 /// The number of tasks in each phase.
 pub const TASK_STATISTIC: Kind = Kind::question("TASK/STATISTIC", |_| Ok(Request::TaskStatistic));
@@ -31,6 +31,27 @@ pub struct AgentCounts {
 #[must_use]
 pub fn tasks() -> Ask<TaskCounts> {
     TASK_STATISTIC.ask()
+}
+
+/// The number of tasks in each phase, and until when no task starts because a client has paused the service.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Statistic {
+    /// The numbers.
+    pub tasks: TaskCounts,
+    /// The end of the pause, if there is one.
+    pub paused_until: Option<Wall>,
+}
+
+/// Requests both.
+#[must_use]
+pub fn service() -> Ask<Statistic> {
+    TASK_STATISTIC.ask()
+}
+
+impl From<Fields> for Statistic {
+    fn from(fields: Fields) -> Self {
+        Self { paused_until: fields.moment(words::PAUSED_UNTIL), tasks: fields.into() }
+    }
 }
 
 /// Requests the number of agents.

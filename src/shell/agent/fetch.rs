@@ -348,7 +348,7 @@ impl Fetcher {
         match requester.exchange_repeatable(body, clock::now().mono + PART_WAIT, Some(self.stopped.as_fd())) {
             Outcome::Answer(mut frames) => Ok(frames.pop()),
             Outcome::Denied(denial) => Err(unreachable(&denial)),
-            Outcome::Silence => Ok(None),
+            Outcome::Silence | Outcome::Lost => Ok(None),
             Outcome::Interrupted => {
                 self.stopped.take();
                 Ok(None)

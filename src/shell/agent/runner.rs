@@ -92,7 +92,7 @@ impl Runner {
         let environment = inherited(config)?;
         let brand = Brand::fresh();
         let sources = SourceTools::open(config, tools_dir.clone(), environment.clone(), brand)?;
-        let sender = Sender { agent: name.clone(), session };
+        let sender = Sender::new(name.clone(), session);
         let (cache, fetcher) = fetch::tools(config, sender, tools_dir.clone())?;
         let controller = transport::tool_endpoint(config, ip)?;
         let dir_pool = DirPool::open(Arc::clone(&workspace), config.agent.spare_folders_max)

@@ -37,7 +37,6 @@ mod reactor;
 mod redialer;
 mod requester;
 mod sending;
-mod socket_owner;
 mod stream;
 mod suspended;
 

@@ -14,7 +14,7 @@ use crate::engine::zmtp::{DisconnectReason, Event, Kind, Limits, Security, Setti
 use crate::shell::clock;
 use crate::shell::curve_keys::KeyFolder;
 use crate::shell::port::{LINGER, SocketError, SuspendedPorts, Suspension, Unsendable};
-use crate::types::{Caller, Mono};
+use crate::types::{AllowCommands, Caller, Loopback, Mono, Right};
 
 /// A subscriber sends nothing but subscriptions, which are short.
 const SUBSCRIBER_MESSAGE_BYTES_MAX: usize = 4096;
@@ -38,6 +38,8 @@ pub struct PortSettings {
     pub local_may_fail: bool,
     /// Maximum number of prefixes of all subscribers together; one may have a tenth.
     pub subscriptions_max: usize,
+    /// The users of this machine that are served by TCP without a key.
+    pub loopback: Loopback,
 }
 
 /// The listeners that are being opened.
@@ -109,8 +111,9 @@ impl Ports {
         settings: &PortSettings,
     ) -> Result<Self, SocketError> {
         let endpoint = Endpoint::new(settings.places);
-        let endpoint = endpoint
+        let mut endpoint = endpoint
             .map_err(|source| SocketError::new("make a poller for", rep_endpoint.unwrap_or("the socket"), source))?;
+        endpoint.accepting.loopback = settings.loopback;
         let mut opening = Opening { endpoint, before, listeners: Vec::new() };
         let requests = rep_endpoint.map(|text| opening.listen(text, Kind::Router, settings)).transpose()?;
         let broadcasts = pub_endpoint.map(|text| opening.listen(text, Kind::Xpub, settings)).transpose()?;
@@ -186,9 +189,23 @@ impl Ports {
                 self.subscribers.remove(peer);
             }
             What::Closed(_) => self.closed.push_back(peer),
+            What::Event(Event::Opened(_)) if self.is_of(tag, Kind::Xpub) => {
+                self.endpoint.show_out(peer);
+            }
             What::Event(Event::Opened(_) | Event::Message(_)) => {}
         }
         None
+    }
+
+    /// Sends each subscriber the frame for it.
+    fn publish_each<'a>(&mut self, frame_for: impl Fn(Caller) -> &'a [u8]) {
+        for (peer, asked) in &self.subscribers {
+            let Ok(caller) = self.endpoint.caller(peer) else { continue };
+            let frame = frame_for(caller);
+            if asked.matches(frame) && self.endpoint.offer(peer, &[frame]) != Ok(true) {
+                log::debug!("a broadcast is lost");
+            }
+        }
     }
 
     fn subscribe(&mut self, peer: PeerId, prefix: Vec<u8>) {
@@ -292,10 +309,12 @@ impl Ports {
         }
     }
 
-    /// The sender at the other end of a connection; `None` if that is unknown.
-    #[must_use]
-    pub fn caller(&self, peer: &[u8]) -> Option<Caller> {
-        PeerId::from_bytes(peer).and_then(|peer| self.endpoint.caller(peer))
+    /// The sender at the other end of a connection.
+    ///
+    /// # Errors
+    /// A sentence, if it is not served.
+    pub fn caller(&self, peer: &[u8]) -> Result<Caller, String> {
+        PeerId::from_bytes(peer).map_or(Ok(Caller::UNKNOWN), |peer| self.endpoint.caller(peer))
     }
 
     /// Sends an answer: the frames of a request up to its delimiter, then the body. The answer may be held back for
@@ -313,13 +332,13 @@ impl Ports {
     }
 
     /// Sends to every subscriber that reads; the message may be lost.
-    pub fn publish(&mut self, frame: Vec<u8>) {
-        let parts = [frame];
-        for (peer, asked) in &self.subscribers {
-            if asked.matches(&parts[0]) && self.endpoint.offer(peer, &parts) != Ok(true) {
-                log::debug!("a broadcast is lost");
-            }
-        }
+    pub fn publish(&mut self, frame: &[u8]) {
+        self.publish_each(|_| frame);
+    }
+
+    /// The same of the state of a task with a command: `hidden` is for subscribers that may not see commands.
+    pub fn show(&mut self, frame: &[u8], hidden: &[u8], allow: AllowCommands) {
+        self.publish_each(|caller| if allow.admits(caller, Right::Commands) { frame } else { hidden });
     }
 
     /// Whether there is a subscriber to the messages that are made on demand.

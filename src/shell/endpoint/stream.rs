@@ -14,13 +14,9 @@ use nix::sys::socket::{
 };
 use nix::sys::stat::{Mode, umask};
 
-use nix::unistd::geteuid;
-
 use super::address::Address;
-use super::socket_owner;
 use crate::shell::port::{BACKLOG, KEEPALIVE_COUNT, KEEPALIVE_IDLE_SECONDS, KEEPALIVE_INTERVAL_SECONDS};
-
-use crate::types::CallerPlace;
+use crate::shell::visitor::Visitor;
 
 /// A connection, or a connection attempt.
 #[derive(Debug)]
@@ -70,11 +66,11 @@ impl Stream {
         })
     }
 
-    /// The place of the process at the other end.
-    pub(super) fn place(&self) -> CallerPlace {
+    /// The process at the other end, by TCP.
+    pub(super) fn visitor(&self) -> Option<Visitor> {
         match self {
-            Self::Tcp(stream) => place(stream).unwrap_or(CallerPlace::Elsewhere),
-            Self::Ipc(_) => CallerPlace::Socket,
+            Self::Tcp(stream) => Some(Visitor::of_stream(stream)),
+            Self::Ipc(_) => None,
         }
     }
 
@@ -103,16 +99,6 @@ impl AsFd for Stream {
             Self::Ipc(stream) => stream.as_fd(),
         }
     }
-}
-
-fn place(stream: &TcpStream) -> io::Result<CallerPlace> {
-    let (peer, own) = (stream.peer_addr()?, stream.local_addr()?);
-    if !peer.ip().to_canonical().is_loopback() {
-        return Ok(CallerPlace::Elsewhere);
-    }
-    let owner = socket_owner::owner(peer, own).inspect_err(|error| log::info!("cannot tell whose {peer} is: {error}"));
-    let is_ours = |owner: u32| owner == 0 || owner == geteuid().as_raw();
-    Ok(if owner.is_ok_and(is_ours) { CallerPlace::SameUser } else { CallerPlace::Loopback })
 }
 
 fn retry(mut io: impl FnMut() -> io::Result<usize>) -> io::Result<usize> {

@@ -4,12 +4,12 @@ use std::net::TcpListener;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::PathBuf;
 use std::pin::pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use axum::body::{Body, Bytes, to_bytes};
+use axum::body::{Body, to_bytes};
 use axum::extract::{Request, State};
 use axum::http::header::{ACCEPT, CONTENT_TYPE, WWW_AUTHENTICATE};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri};
@@ -26,20 +26,22 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tokio::net::TcpStream;
 use tokio::sync::{Semaphore, oneshot, watch};
 
-use super::access::{Access, Denied, check_content};
+use super::access::{Access, Denied, check_content, needs_token};
 use super::events::Events;
 use super::listener::Listener;
 use crate::config::Config;
+use crate::engine::endpoint::Refusals;
 use crate::protocol::client::Ask;
-use crate::protocol::json::{self, FieldLimits};
 use crate::protocol::page::PageBytes;
 use crate::protocol::requests::{self, gate, stats};
-use crate::protocol::words::{self, kind};
+use crate::protocol::rules::Rules;
+use crate::protocol::words::kind;
 use crate::protocol::{Code, Refusal, reply};
 use crate::shell::background::Bell;
 use crate::shell::metrics::{self, Metrics};
-use crate::shell::store;
-use crate::types::Scalar;
+use crate::shell::visitor::Visitor;
+use crate::shell::{clock, incidents, store};
+use crate::types::{AllowCommands, Caller, CallerPlace, IncidentKind, Right};
 
 /// Time limit for the answer to an internal request: a loop that takes longer is in trouble.
 const ALIVE_TIMEOUT: Duration = Duration::from_secs(2);
@@ -59,6 +61,7 @@ pub(super) enum ToLoop {
     Request {
         connection: u64,
         number: u64,
+        caller: Caller,
         body: Vec<u8>,
         reply: oneshot::Sender<Vec<u8>>,
     },
@@ -73,6 +76,8 @@ pub(super) enum ToLoop {
 #[derive(Clone)]
 struct Connection {
     number: u64,
+    /// Its other end, as it was when it was accepted.
+    visitor: Visitor,
     /// Its socket again, to detect that the client has gone: hyper does not check while unread bytes are buffered, as those
     /// of a pipelined request.
     socket: Arc<OwnedFd>,
@@ -100,7 +105,10 @@ pub(super) struct Server {
     events: Arc<Events>,
     metrics: Arc<Metrics>,
     state_dir: PathBuf,
-    limits: FieldLimits,
+    allow_commands: AllowCommands,
+    rules: Rules,
+    /// Notes connections that are not served.
+    refusals: Mutex<Refusals>,
     /// Time limit for the head of a request.
     head_timeout: Duration,
     /// Time limit for output that a peer does not read.
@@ -121,7 +129,7 @@ async fn stopped(mut stopping: Stopping) {
 impl Server {
     pub(super) fn new(
         config: &Config,
-        limits: FieldLimits,
+        rules: Rules,
         access: Access,
         (to_loop, bell): (Sender<ToLoop>, &Arc<Bell>),
         events: &Arc<Events>,
@@ -135,7 +143,9 @@ impl Server {
             events: Arc::clone(events),
             metrics: Arc::clone(metrics),
             state_dir: config.paths.state_dir.clone(),
-            limits,
+            allow_commands: config.controller.allow_commands,
+            rules,
+            refusals: Mutex::default(),
             head_timeout: config.http.head_timeout,
             send_timeout: config.http.send_timeout,
             last_request: AtomicU64::new(0),
@@ -174,7 +184,8 @@ impl Server {
                     continue;
                 }
             };
-            let service = TowerToHyperService::new(router.clone().layer(Extension(Connection { number, socket })));
+            let connection = Connection { number, visitor: Visitor::of_stream(&stream), socket };
+            let service = TowerToHyperService::new(router.clone().layer(Extension(connection)));
             let stopping = stopping.clone();
             tokio::spawn(async move {
                 let mut builder = http1::Builder::new();
@@ -202,10 +213,10 @@ impl Server {
     }
 
     /// Lets the loop answer a request.
-    async fn ask(&self, connection: &Connection, body: Vec<u8>) -> Result<Vec<u8>, Denied> {
+    async fn ask(&self, connection: &Connection, caller: Caller, body: Vec<u8>) -> Result<Vec<u8>, Denied> {
         let number = self.last_request.fetch_add(1, Ordering::Relaxed);
         let (reply, answer) = oneshot::channel();
-        self.send_to_loop(ToLoop::Request { connection: connection.number, number, body, reply });
+        self.send_to_loop(ToLoop::Request { connection: connection.number, number, caller, body, reply });
         let mut asked = Asked { server: self, connection: connection.number, number, is_answered: false };
         tokio::select! {
             answered = answer => {
@@ -218,10 +229,27 @@ impl Server {
 
     /// Lets the loop answer an internal request.
     async fn ask_self<A>(&self, connection: &Connection, question: &Ask<A>) -> Result<A, Denied> {
-        let asked = self.ask(connection, question.encode());
+        let caller = Caller { may_change: false, ..Caller::at(CallerPlace::Own) };
+        let asked = self.ask(connection, caller, question.encode());
         let late = || Denied(StatusCode::SERVICE_UNAVAILABLE, "the controller does not answer".to_owned());
         let answer = tokio::time::timeout(ALIVE_TIMEOUT, asked).await.map_err(|_| late())??;
         question.decode(&answer).map_err(|_| late())
+    }
+
+    /// The sender of a request, which may ask at least.
+    fn caller(&self, headers: &HeaderMap, connection: &Connection) -> Result<Caller, Response> {
+        self.access.caller(headers, connection.visitor).map_err(|Denied(status, why)| {
+            if status == StatusCode::FORBIDDEN {
+                let line = format!("an HTTP request is refused: {why}");
+                let mut refusals = self.refusals.lock().unwrap_or_else(PoisonError::into_inner);
+                let now = clock::now().mono;
+                for line in refusals.handle_timeout(now).into_iter().chain(refusals.turned_away(now, line)) {
+                    log::warn!("{line}");
+                    incidents::note(IncidentKind::Refused, line);
+                }
+            }
+            denied(Denied(status, why))
+        })
     }
 
     fn send_to_loop(&self, message: ToLoop) {
@@ -304,10 +332,10 @@ async fn scrape(
     Extension(connection): Extension<Connection>,
     headers: HeaderMap,
 ) -> Answered {
-    server.access.check_token(&headers, true).map_err(denied)?;
+    let caller = server.caller(&headers, &connection)?;
     let tasks = server.ask_self(&connection, &stats::tasks()).await.map_err(denied)?;
     let agents = server.ask_self(&connection, &stats::agents()).await.map_err(denied)?;
-    let gates = server.ask(&connection, gate::gates().encode()).await.map_err(denied)?;
+    let gates = server.ask(&connection, caller, gate::gates().encode()).await.map_err(denied)?;
     let gates = gate::gates().decode(&gates).map_or(0, |gates| gates.total);
     let state_dir = server.state_dir.clone();
     // A disk access may be slow.
@@ -329,9 +357,9 @@ async fn api(
     body: Body,
 ) -> Answered {
     check_content(&headers).map_err(denied)?;
-    // If even read-only requests need the token, a client without it must not make us wait for a body.
-    server.access.check_token(&headers, true).map_err(denied)?;
-    let bytes_max = server.limits.message_bytes;
+    // A client that may not even ask must not make us wait for a body.
+    let caller = server.caller(&headers, &connection)?;
+    let bytes_max = server.rules.limits.message_bytes;
     let body = tokio::time::timeout(server.head_timeout, to_bytes(body, bytes_max)).await.map_err(|_| {
         let why = format!("the body did not come within {:?} (http.HEAD_TIMEOUT)", server.head_timeout);
         denied(Denied(StatusCode::REQUEST_TIMEOUT, why))
@@ -340,20 +368,23 @@ async fn api(
         let why = format!("the request cannot be read, or has more than MESSAGE_BYTES_MAX = {bytes_max} bytes");
         denied(Denied(StatusCode::PAYLOAD_TOO_LARGE, why))
     })?;
-    server.access.check_token(&headers, only_asks(&body, &server.limits)).map_err(denied)?;
-    let answer = server.ask(&connection, body.into()).await.map_err(denied)?;
+    if !caller.may_change && !requests::only_asks(&body, &server.rules) {
+        return Err(denied(needs_token()));
+    }
+    let answer = server.ask(&connection, caller, body.into()).await.map_err(denied)?;
     Ok(([(CONTENT_TYPE, "application/json")], answer).into_response())
 }
 
-/// Whether a request is read-only. A request that the loop cannot parse changes nothing either.
-fn only_asks(body: &Bytes, limits: &FieldLimits) -> bool {
-    let Ok(fields) = json::parse(body, limits) else { return true };
-    fields.get(words::TYPE).and_then(Scalar::as_text).is_some_and(requests::only_asks)
-}
-
-async fn events(State(server): State<Arc<Server>>, headers: HeaderMap, uri: Uri) -> Answered {
-    server.access.check_token(&headers, true).map_err(denied)?;
-    let listener = Listener::new(&server.events, &headers, uri.query().unwrap_or_default()).map_err(denied)?;
+async fn events(
+    State(server): State<Arc<Server>>,
+    Extension(connection): Extension<Connection>,
+    headers: HeaderMap,
+    uri: Uri,
+) -> Answered {
+    let caller = server.caller(&headers, &connection)?;
+    let sees_commands = server.allow_commands.admits(caller, Right::Commands);
+    let query = uri.query().unwrap_or_default();
+    let listener = Listener::new(&server.events, &headers, query, sees_commands).map_err(denied)?;
     let stream = listener.stream().take_until(Box::pin(stopped(server.stopping.clone())));
     Ok(Sse::new(stream).keep_alive(KeepAlive::default()).into_response())
 }

@@ -38,6 +38,9 @@ impl Controller {
         };
         let mut holdup = waits.then(|| self.tasks.queue().holdup(now, record, &agents_with)).or(lease).or_else(fetches);
         match &mut holdup {
+            Some(found @ Holdup::Agents { .. }) if let Some(paused) = &self.paused => {
+                *found = Holdup::Paused(paused.until);
+            }
             Some(found @ Holdup::NoTool) => {
                 if let Some(agent) = self.first_awaited() {
                     *found = Holdup::Look(agent.clone());

@@ -26,6 +26,7 @@ mod step;
 mod submit;
 mod tool;
 
+pub(super) use down::Paused;
 pub(super) use tool::ArchiveWork;
 
 use super::Controller;
@@ -105,7 +106,7 @@ impl Controller {
         let answer = match is_understood.and_then(|()| self.welcome(now, sender, replaces)) {
             Ok(()) => {
                 self.name_the_run(sender, &mut message);
-                self.hear_tools(now, &sender.agent, &message);
+                self.hear_tools(now, sender, &message);
                 self.hear(now, ticket, sender, message)
             }
             Err(refusal) => Answer::Now(Reply::Refused(refusal)),
@@ -116,7 +117,7 @@ impl Controller {
 
     fn hear(&mut self, now: Now, ticket: Ticket, sender: &Sender, message: FromAgent) -> Answer {
         self.reunite(now, sender, &message);
-        self.readopt(now, &sender.agent, &message);
+        self.readopt(now, sender, &message);
         match message {
             FromAgent::Heartbeat(heartbeat) => self.heartbeat(now, &sender.agent, heartbeat).into(),
             FromAgent::Exit => self.exit(now, sender).into(),

@@ -68,7 +68,7 @@ fn killing_a_waiting_father_ends_a_long_chain() {
     }
     world.kill(eldest);
     assert_eq!(world.outcome(youngest), Outcome::Killed);
-    assert_eq!(world.ask(Request::TaskStatistic), Reply::Statistic(TaskCounts([0, 0, 0, 0, 0, 501])));
+    assert_eq!(world.ask(Request::TaskStatistic), Reply::Statistic(TaskCounts([0, 0, 0, 0, 0, 501]), None));
 }
 
 #[test]

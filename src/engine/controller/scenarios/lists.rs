@@ -43,7 +43,7 @@ impl World {
     /// The number of tasks that a client sees in this phase.
     fn counts_of(&mut self, phase: Phase) -> usize {
         match self.ask(Request::TaskStatistic) {
-            Reply::Statistic(TaskCounts(counts)) => counts[phase as usize],
+            Reply::Statistic(TaskCounts(counts), None) => counts[phase as usize],
             other => panic!("{other:?}"),
         }
     }

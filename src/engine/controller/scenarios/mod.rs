@@ -30,6 +30,7 @@ mod restart;
 mod results;
 mod retries;
 mod retry;
+mod strangers;
 mod tags;
 mod timeouts;
 mod tools;
@@ -384,7 +385,7 @@ impl World {
 
     fn say_as(&mut self, agent: &str, session: u64, message: FromAgent) -> (Ticket, Answer) {
         let ticket = self.ticket();
-        let sender = Sender { agent: AgentId::new(agent).unwrap(), session: Session(session) };
+        let sender = Sender::new(AgentId::new(agent).unwrap(), Session(session));
         let answer = self.controller.handle_agent(self.now, ticket, &sender, message);
         self.settle();
         (ticket, answer)

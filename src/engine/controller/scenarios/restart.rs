@@ -111,7 +111,7 @@ fn families_labels_kills_and_retention_survive() {
     world.report("a", father, Round(0), Phase::Finished);
     assert_eq!(world.outcome(child), Outcome::Killed);
     world.pass(Duration::from_secs(3700));
-    assert_eq!(world.ask(Request::TaskStatistic), Reply::Statistic(TaskCounts([0; 6])));
+    assert_eq!(world.ask(Request::TaskStatistic), Reply::Statistic(TaskCounts([0; 6]), None));
     assert!(world.stored.is_empty(), "what is forgotten is forgotten on disk too");
 }
 
