@@ -20,7 +20,7 @@ fn fields(word: &str) -> String {
     match word {
         "TASK/SUBMIT" => r#","__OPERATION__":"a""#.to_owned(),
         "TASK/SUBMIT_MANY" => r#","__TASKS__":[{"__OPERATION__":"a"}]"#.to_owned(),
-        "GRAPH/SUBMIT" => r#","__GRAPH__":"{\"steps\":{\"s\":{\"tool\":\"a\"}}}""#.to_owned(),
+        "GRAPH/SUBMIT" => r#","__GRAPH__":"{\"steps\":{\"s\":{\"operation\":\"a\"}}}""#.to_owned(),
         "GATE/SET" | "GATE/QUERY" => r#","__GATE__":"g""#.to_owned(),
         "STEP/PROVIDING" => format!(r#","__TASK_ID__":"{TASK}","__PORT__":"p","__LOCATION__":"x""#),
         "STEP/COMPLETE" => format!(r#","__GRAPH_ID__":"{GRAPH}","__STEP__":"s""#),
