@@ -165,7 +165,7 @@ fn arguments(words: Vec<OsString>) -> Result<Arguments, clap::Error> {
 /// Runs the program with the arguments of this process, and returns its exit code.
 #[must_use]
 pub fn run() -> u8 {
-    let Arguments { mut global, command } = match arguments(std::env::args_os().collect()) {
+    let Arguments { global, command } = match arguments(std::env::args_os().collect()) {
         Ok(arguments) => arguments,
         Err(refused) => {
             // Help and version go to stdout and are not errors. If they cannot be written, no other output is left.
@@ -176,17 +176,12 @@ pub fn run() -> u8 {
     };
     let mut out = Output::new(global.output);
     let is_map = matches!(command, Command::Map(_));
-    let result = configure(&mut global, &command).and_then(|(home, config, sources)| {
-        // The processes of a service share the environment of the service, which has already given these warnings.
-        if command.is_for_people() && !is_supervised() {
-            sources.warnings().iter().for_each(|warning| note(warning));
-        }
-        let mut config = config;
-        obey_or_refuse(&global, &command)?;
-        if command.acts_elsewhere().is_none() {
-            use_context(&mut global, &mut config)?;
-        }
-        let mut session = Session { global, config, sources, home, out: Output::new(out.format()) };
+    let handover = if let Command::Supervise(args) = &command { args.0.handover() } else { None };
+    let session = begin(global, &command).map_err(|failure| match handover {
+        Some(handover) => supervise::not_begun(handover, failure),
+        None => failure,
+    });
+    let result = session.and_then(|mut session| {
         let code = dispatch(&mut session, command)?;
         session.out.finish()?;
         Ok(code)
@@ -196,6 +191,21 @@ pub fn run() -> u8 {
         out.failure(&failure);
         failure.exit
     })
+}
+
+/// Makes the context of a command.
+fn begin(mut global: Global, command: &Command) -> Result<Session, Failure> {
+    let (home, mut config, sources) = configure(&mut global, command)?;
+    // The processes of a service share the environment of the service, which has already given these warnings.
+    if command.is_for_people() && !is_supervised() {
+        sources.warnings().iter().for_each(|warning| note(warning));
+    }
+    obey_or_refuse(&global, command)?;
+    if command.acts_elsewhere().is_none() {
+        use_context(&mut global, &mut config)?;
+    }
+    let out = Output::new(global.output);
+    Ok(Session { global, config, sources, home, out })
 }
 
 /// Finds the home and reads the configuration there.

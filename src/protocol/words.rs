@@ -314,6 +314,10 @@ pub const fn incident(kind: IncidentKind) -> &'static str {
         IncidentKind::GateClosed => "GATE_CLOSED",
         IncidentKind::HistoryLag => "HISTORY_LAG",
         IncidentKind::StoreTrouble => "STORE_TROUBLE",
+        IncidentKind::StoreWell => "STORE_OK",
+        IncidentKind::RestartFailed => "RESTART_FAILED",
+        IncidentKind::Reloaded => "RELOADED",
+        IncidentKind::SlotsHeld => "SLOTS_HELD",
     }
 }
 

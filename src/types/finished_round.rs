@@ -149,11 +149,19 @@ pub enum IncidentKind {
     HistoryLag,
     /// The store could not be written.
     StoreTrouble,
+    /// The store can be written again.
+    StoreWell,
+    /// A restart has failed.
+    RestartFailed,
+    /// The configuration was read again.
+    Reloaded,
+    /// Tasks that wait for their own descendants keep the agents that these wait for.
+    SlotsHeld,
 }
 
 impl IncidentKind {
     /// All of them. Their positions are stored: new ones go to the end.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 14] = [
         Self::Started,
         Self::Stopped,
         Self::Crashed,
@@ -164,6 +172,10 @@ impl IncidentKind {
         Self::GateClosed,
         Self::HistoryLag,
         Self::StoreTrouble,
+        Self::StoreWell,
+        Self::RestartFailed,
+        Self::Reloaded,
+        Self::SlotsHeld,
     ];
 }
 

@@ -1,5 +1,6 @@
 //! The end of a controller: by a signal, or because another program takes its place.
 
+use std::io;
 use std::os::fd::AsFd as _;
 use std::path::Path;
 use std::time::Duration;
@@ -8,6 +9,7 @@ use nix::sys::signal::Signal;
 
 use super::{ControllerError, Service};
 use crate::shell::clock;
+use crate::shell::incidents;
 use crate::shell::port::Suspension;
 use crate::shell::signals::RETIRE;
 use crate::shell::takeover::{self, Successor};
@@ -33,11 +35,14 @@ pub(super) fn ending(signals: &[Signal], state_dir: &Path) -> Option<Ending> {
     if signals.is_empty() {
         return None;
     }
+    // The same signal tells of incidents that the supervisor has left.
+    incidents::take_left(state_dir);
     match Successor::take(state_dir, takeover::CONTROLLER) {
         Ok(successor) => {
             log::info!("making room for {}", successor.program.display());
             Some(Ending::Succeeded(successor))
         }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
         Err(error) => {
             log::error!("a signal asks for another program, but which one cannot be read: {error}");
             None

@@ -57,6 +57,13 @@ pub struct Renewal {
     pub(super) failure: Option<String>,
 }
 
+impl Renewal {
+    /// One that was refused, with the reason, without the name of its request.
+    pub(super) const fn refused(why: String) -> Self {
+        Self { request: String::new(), controller: false, agents_left: 0, failure: Some(why) }
+    }
+}
+
 /// The actual endpoints of the controller.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Endpoints {

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io;
+use std::os::fd::BorrowedFd;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -13,6 +14,7 @@ use super::Options;
 use crate::config::{Config, NetworkSection};
 use crate::engine::supervisor::Role;
 use crate::protocol::info::CONTROLLER_ADDRESS;
+use crate::shell::incidents;
 use crate::shell::privacy::as_started;
 use crate::shell::process::Ended;
 use crate::shell::supervised::MARK;
@@ -23,6 +25,7 @@ use crate::shell::supervisor::{standby, stop};
 use crate::shell::tools;
 use crate::shell::transport;
 use crate::shell::trust::{self, Part};
+use crate::types::IncidentKind;
 
 /// The supervisor's log, in LOG_DIR.
 const LOG_FILE: &str = "supervisor.log";
@@ -119,10 +122,14 @@ impl Starter {
         }
     }
 
-    /// Starts the process that goes back to the present program if this process, as another one, does not live.
-    pub(super) fn start_standby(&self) -> io::Result<Pid> {
+    /// Starts the process that goes back to the present program if this process, as another one, does not live. It reads there what
+    /// this process says as another one. Also returns the command that continues with the present program in this process.
+    pub(super) fn start_standby(&self, said: BorrowedFd<'_>) -> io::Result<(Pid, Command)> {
         let program = standby::lasting_program(&self.program, &self.state_dir);
-        standby::start(self.supervisor(&program).arg("--standby"))
+        let standby = standby::start(self.supervisor(&program).arg("--standby"), said)?;
+        let mut before = self.supervisor(&program);
+        before.arg("--handover");
+        Ok((standby, before))
     }
 
     pub(super) const fn socket_is_open(&self) -> bool {
@@ -230,13 +237,21 @@ pub(super) fn prepare(config: &Config, part: Part) -> Vec<String> {
 }
 
 /// Ends the remains of the service before this one.
-pub(super) fn end_earlier(config: &Config, is_standby: bool) {
-    if is_standby {
-        let why = "the supervisor of the new program has ended; the service is started again with the earlier one";
-        log::error!("{why}");
-        end_remains(config, why);
-    } else {
+pub(super) fn end_earlier(config: &Config, standby: Option<&str>) {
+    let Some(why) = standby else {
         end_remains(config, "an earlier service was killed");
+        return;
+    };
+    let why = format!("restart: {why}; the service is started again with the earlier program");
+    log::error!("{why}");
+    leave_incident(config, &why);
+    end_remains(config, &why);
+}
+
+/// Leaves the failure of a restart for the history of the controller.
+pub(super) fn leave_incident(config: &Config, why: &str) {
+    if let Err(error) = incidents::leave(&config.paths.state_dir, IncidentKind::RestartFailed, why) {
+        log::error!("cannot leave an incident for the controller: {error}");
     }
 }
 
