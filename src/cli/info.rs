@@ -24,6 +24,8 @@ struct Answer {
     endpoint: String,
     agents: AgentCounts,
     tasks: TaskCounts,
+    /// What is wrong with the service.
+    warning: Option<String>,
 }
 
 pub(super) fn run(session: &mut Session) -> Result<u8, Failure> {
@@ -35,7 +37,8 @@ pub(super) fn run(session: &mut Session) -> Result<u8, Failure> {
         place(session, &mut facts);
     }
     facts.insert("controller".into(), answer.as_ref().map(|answer| answer.endpoint.clone()).into());
-    if let Some(Answer { agents, tasks, .. }) = &answer {
+    if let Some(Answer { agents, tasks, warning, .. }) = &answer {
+        facts.insert("health".into(), warning.as_deref().unwrap_or("good").into());
         let AgentCounts { total, free, busy, lost } = agents;
         facts.insert("agents".into(), json!({ "total": total, "free": free, "busy": busy, "lost": lost }));
         let tasks = tasks.by_phase().map(|(phase, count)| (words::phase(phase).to_owned(), json!(count)));
@@ -65,7 +68,10 @@ fn ask(session: &Session) -> Result<Option<Answer>, Failure> {
         },
     };
     let client = Client::secured(config, &endpoint)?;
-    Ok(Some(Answer { agents: client.ask(&stats::agents())?, tasks: client.ask(&stats::tasks())?, endpoint }))
+    let agents = client.ask(&stats::agents())?;
+    let stats = client.ask(&stats::with_warning())?;
+    let warning = stats.warning().map(str::to_owned);
+    Ok(Some(Answer { agents, tasks: stats.counts(), warning, endpoint }))
 }
 
 /// The facts about the home and its service that need no request to the controller.
@@ -141,6 +147,9 @@ fn table(facts: &Map<String, Value>) -> Table {
         table.row(["service", &service]);
     }
     table.row(["version", &versions(facts.get("service_version").and_then(Value::as_str), &text("version"))]);
+    if facts.contains_key("health") {
+        table.row(["health", &text("health")]);
+    }
     let controller = match facts["controller"].as_str() {
         Some(endpoint) => [Some(endpoint), facts.get("tcp").and_then(Value::as_str)]
             .into_iter()

@@ -179,6 +179,8 @@ pub enum Reply {
         /// Why others were left as they were.
         warning: Option<String>,
     },
+    /// A reply to which the present state of the service adds a sentence.
+    Warned(Box<Self>, String),
     /// The request was refused.
     Refused(Refusal),
 }
@@ -204,6 +206,15 @@ pub fn encode(kind: &str, reply: &Reply, page_bytes: PageBytes) -> Vec<u8> {
 fn write_body(reply: &Reply, page_bytes: PageBytes, writer: &mut ObjectWriter<'_>) {
     match reply {
         Reply::Done | Reply::Refused(_) => {}
+        Reply::Warned(reply, warning) => match &**reply {
+            Reply::Concerned { count, warning: Some(own) } => {
+                job::write_concerned(*count, Some(&format!("{own}; {warning}")), writer);
+            }
+            reply => {
+                write_body(reply, page_bytes, writer);
+                writer.text(words::WARNING, warning);
+            }
+        },
         Reply::Submitted { task, warning, duplicate } => submit::write(*task, warning.as_deref(), *duplicate, writer),
         Reply::SubmittedMany { tasks, duplicates, warning } => {
             submit::many::write(tasks, duplicates, warning.as_deref(), writer);

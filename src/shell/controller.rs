@@ -93,6 +93,7 @@ pub fn run(config: &Config, handover: Option<i32>) -> Result<(), ControllerError
     let pool = config.tdf.pool.as_ref().map(|pool| HostedPool::start(config, pool)).transpose()?;
     let hosted = lists.iter().map(HostedLists::ready_line).chain(pool.iter().map(HostedPool::ready_line));
     announce(config, [ports.requests(), ports.broadcasts()], http.as_ref(), prompts.as_ref(), hosted)?;
+    incidents::take_left(&config.paths.state_dir);
     let (pool, tdf_server) = pool.map(HostedPool::into_parts).unzip();
     let http = http.map(|http| Box::new(http) as Box<dyn Door>);
     let others = http.into_iter().chain(lists.map(HostedLists::into_door)).chain(pool).collect();
@@ -306,9 +307,13 @@ impl Service {
         match outcome {
             Ok(records) => {
                 self.stored = records;
+                let since = self.sequencer.trouble_since();
                 let recovered = self.sequencer.handle_stored();
-                if recovered {
-                    log::info!("the store can be written again");
+                if let Some(since) = since.filter(|_| recovered) {
+                    let sentence =
+                        format!("the store can be written again, after {:.0} s", now.wall.since(since).as_secs_f64());
+                    log::info!("{sentence}");
+                    incidents::note(IncidentKind::StoreWell, sentence);
                 }
             }
             Err((CommitError::Later(why), records)) => {

@@ -174,6 +174,8 @@ pub(super) fn claim_of_reply(reply: &Reply) -> Claim {
         // Momentary counts, without ids: a client that checks whether the service is alive must not wait for a disk.
         Reply::Statistic(_) | Reply::AgentCounts(_) => Claim::Nothing,
         Reply::Refused(_) => Claim::Nothing,
+        // The warning is added when the reply leaves.
+        Reply::Warned(reply, _) => claim_of_reply(reply),
     }
 }
 

@@ -1,6 +1,7 @@
 //! TASK/STATISTIC and AGENT/QUERY (document, sections 2.5 and 2.4): the numbers of tasks and agents.
 
 use super::{Ask, Kind, Request, words};
+use crate::protocol::client::view;
 use crate::protocol::json::ObjectWriter;
 use crate::types::{Fields, Phase};
 
@@ -33,6 +34,22 @@ pub fn tasks() -> Ask<TaskCounts> {
     TASK_STATISTIC.ask()
 }
 
+/// Requests the number of tasks in each phase, and what is wrong with the service.
+#[must_use]
+pub fn with_warning() -> Ask<Stats> {
+    TASK_STATISTIC.ask()
+}
+
+view! {
+    /// The state of a service.
+    Stats {
+        /// The number of tasks in each phase.
+        counts: TaskCounts = |fields| TaskCounts::of(fields);
+        /// What is wrong with it.
+        warning: Option<&str> = |fields| fields.text(words::WARNING);
+    }
+}
+
 /// Requests the number of agents.
 #[must_use]
 pub fn agents() -> Ask<AgentCounts> {
@@ -45,6 +62,10 @@ impl TaskCounts {
         Phase::ALL.into_iter().zip(self.0)
     }
 
+    fn of(fields: &Fields) -> Self {
+        Self(Phase::ALL.map(|phase| count(fields, words::phase(phase))))
+    }
+
     pub(in crate::protocol) fn write(self, writer: &mut ObjectWriter<'_>) {
         self.by_phase().for_each(|(phase, count)| writer.literal(words::phase(phase), count));
     }
@@ -52,7 +73,7 @@ impl TaskCounts {
 
 impl From<Fields> for TaskCounts {
     fn from(fields: Fields) -> Self {
-        Self(Phase::ALL.map(|phase| count(&fields, words::phase(phase))))
+        Self::of(&fields)
     }
 }
 

@@ -54,6 +54,11 @@ impl Requester {
         self.ask(body, until, interrupt, true)
     }
 
+    /// Whether a connection has taken the last request.
+    pub const fn has_sent(&self) -> bool {
+        self.waiting.is_none()
+    }
+
     fn ask(&mut self, body: Vec<u8>, until: Mono, interrupt: Option<BorrowedFd<'_>>, is_repeatable: bool) -> Outcome {
         let again = is_repeatable.then(|| body.clone());
         self.number = self.number.wrapping_add(1);
