@@ -17,7 +17,7 @@ use crate::protocol::requests::stats::{self, AgentCounts, TaskCounts};
 use crate::protocol::{version, words};
 use crate::shell::clock;
 use crate::shell::supervisor::{self, Service};
-use crate::types::ToolName;
+use crate::types::{ToolName, path_text};
 
 /// The answers of a controller.
 struct Answer {
@@ -79,7 +79,7 @@ fn place(session: &Session, facts: &mut Map<String, Value>) {
     let Session { config, sources, home, .. } = session;
     let state_dir = &config.paths.state_dir;
     // A home that begins with a relative path is the current folder.
-    let shown = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let shown = |path: &Path| path_text(&std::path::absolute(path).unwrap_or_else(|_| path.to_owned()));
     let holder = supervisor::holder(state_dir);
     let service = holder.and_then(|_| Service::read(state_dir));
     let uptime = service.as_ref().map(|service| clock::now().wall.unix_seconds() - service.started);
@@ -89,7 +89,7 @@ fn place(session: &Session, facts: &mut Map<String, Value>) {
         "pid": holder.and_then(|holder| holder.pid),
         "uptime_seconds": uptime,
         "service_version": service.as_ref().map(|service| service.version.clone()).filter(|version| !version.is_empty()),
-        "home": home.folder(),
+        "home": path_text(home.folder()),
         "home_is": home.by().sentence(),
         "config": sources.file().map(shown),
         "keys_that_differ": differing,
@@ -112,9 +112,9 @@ fn place(session: &Session, facts: &mut Map<String, Value>) {
 fn curve(config: &Config) -> Value {
     let network = &config.network;
     json!({
-        "server": network.curve_server.as_ref().map(|files| files.secret_key.clone()),
-        "authorised": network.curve_server.as_ref().map(|files| files.authorised_keys.clone()),
-        "client": network.curve_client.as_ref().map(|files| files.secret_key.clone()),
+        "server": network.curve_server.as_ref().map(|files| path_text(&files.secret_key)),
+        "authorised": network.curve_server.as_ref().map(|files| path_text(&files.authorised_keys)),
+        "client": network.curve_client.as_ref().map(|files| path_text(&files.secret_key)),
     })
 }
 

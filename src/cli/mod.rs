@@ -70,7 +70,7 @@ mod up;
 mod wait;
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Parser;
 
@@ -79,6 +79,7 @@ use crate::config::{Config, Sources};
 use crate::shell::contexts::Contexts;
 use crate::shell::guard::GuardPlan;
 use crate::shell::home::{Home, HomeError};
+use crate::shell::reload::Reload;
 use crate::shell::supervised::is_supervised;
 use crate::shell::supervisor::{self, Abandoned};
 use crate::shell::tools;
@@ -113,6 +114,12 @@ impl Session {
     /// How to start a guard of this process, with the same configuration.
     fn guard(&self) -> Result<GuardPlan, Failure> {
         Ok(GuardPlan::new(Self::program()?, self.config_file()).at_home(self.home.folder()))
+    }
+
+    /// How a process of a service reads its configuration again.
+    fn reload(&self) -> Reload {
+        let (file, base) = (self.config_file(), self.home.base().map(Path::to_owned));
+        Reload::new(self.sources.clone(), move || Config::load(file.as_deref(), base.as_deref()))
     }
 
     /// Refuses to start a service with keys that its parts would refuse.

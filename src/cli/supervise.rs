@@ -70,8 +70,9 @@ pub(super) fn run(session: &mut Session, args: SuperviseArgs) -> Result<u8, Fail
     };
     let options =
         Options { config: session.config_file(), agents, elsewhere, detached, handover, standby, ephemeral_dir: guest };
+    let reload = session.reload();
     let Session { config, out, .. } = session;
-    supervise(config, &options, |report| out.value(&serde_json::json!(report))).map_err(|error| {
+    supervise(config, &options, &reload, |report| out.value(&serde_json::json!(report))).map_err(|error| {
         let sentence = error.to_string();
         out.value(&serde_json::json!(Report::Failed(sentence.clone())));
         Failure::failed(sentence)

@@ -18,6 +18,7 @@ use serde::{Deserialize, Serialize};
 use super::logging;
 use super::process::adopt_descriptor;
 use super::state_file;
+use crate::types::path_text::as_text;
 
 /// The name of a supervisor in a [`Successor`].
 pub(super) const SUPERVISOR: &str = "supervisor";
@@ -31,6 +32,7 @@ pub(super) struct Successor {
     /// A name of the request for it, which answers repeat.
     pub(super) id: String,
     /// The program, as an absolute path.
+    #[serde(with = "as_text")]
     pub(super) program: PathBuf,
 }
 

@@ -233,6 +233,8 @@ pub enum Timer {
     Pause,
     /// Tasks have finished without a line in the log.
     EndLines,
+    /// Children wait, and their parents may have all agents.
+    Slots,
     /// Readers of the ends of a job get those that have been gathered.
     Ends(JobName),
     /// No client may have read the ends of a job for long enough to forget them.

@@ -15,7 +15,7 @@
 
 use std::io;
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
-use std::path::PathBuf;
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -31,6 +31,7 @@ use crate::shell::signals::with_clean_mask;
 use crate::shell::store;
 use crate::shell::takeover::{self, descriptor};
 use crate::shell::trust::{self, Part, Untrusted};
+use crate::types::{path_of_text, path_text};
 
 /// The line in which a program says that it can take over from a supervisor of this version and of every later one that writes
 /// the same format.
@@ -51,7 +52,7 @@ pub(super) struct Handover {
     stderr: Option<i32>,
     /// The command line that continues with the program before, with the descriptor of a [`Handover`] behind it.
     #[serde(default)]
-    before: Vec<PathBuf>,
+    before: Vec<String>,
     /// Why the next program has gone back to the one before.
     #[serde(default)]
     pub(super) failure: Option<String>,
@@ -129,7 +130,10 @@ impl Handover {
     /// Adds the way back: the standard error and the command line of this program.
     pub(super) fn with_way_back(mut self, stderr: BorrowedFd<'_>, before: &Command) -> Self {
         self.stderr = Some(stderr.as_raw_fd());
-        self.before = std::iter::once(before.get_program()).chain(before.get_args()).map(PathBuf::from).collect();
+        self.before = std::iter::once(before.get_program())
+            .chain(before.get_args())
+            .map(|word| path_text(Path::new(word)))
+            .collect();
         self
     }
 
@@ -154,8 +158,8 @@ impl Handover {
         let Some((program, arguments)) = self.before.split_first() else {
             return io::Error::other("the program before this one has left no way back");
         };
-        let mut command = Command::new(program);
-        command.args(arguments);
+        let mut command = Command::new(path_of_text(program));
+        command.args(arguments.iter().map(|word| path_of_text(word)));
         let numbers = [Some(self.lock), self.stderr].into_iter().flatten();
         let pipes = self.children.iter().flat_map(|child| [child.out, child.err]).flatten();
         let kept: io::Result<Vec<_>> = numbers.chain(pipes).map(descriptor).collect();

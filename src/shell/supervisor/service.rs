@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::protocol::version;
 use crate::shell::clock;
+use crate::shell::endpoint::Address;
 use crate::shell::state_file;
 
 /// Its name in STATE_DIR.
@@ -116,8 +117,10 @@ impl Service {
 
 /// An endpoint in a form that is valid in any folder.
 fn everywhere(endpoint: &str) -> String {
-    let path = endpoint.strip_prefix("ipc://").and_then(|path| std::path::absolute(path).ok());
-    path.map_or_else(|| endpoint.to_owned(), |path| format!("ipc://{}", path.display()))
+    match Address::parse(endpoint) {
+        Ok(Address::Ipc(path)) => Address::Ipc(std::path::absolute(&path).unwrap_or(path)).to_string(),
+        _ => endpoint.to_owned(),
+    }
 }
 
 /// Removes the file, if it exists.

@@ -21,11 +21,13 @@ use crate::config::Config;
 use crate::engine::supervisor::{Effect, Plan, Role, Times};
 use crate::shell::clock;
 use crate::shell::incidents;
+use crate::shell::lending::Lenders;
 use crate::shell::limits::raise_descriptor_limit;
 use crate::shell::lock::{LockError, StateLock};
 use crate::shell::logging::{self, LogError};
 use crate::shell::process::{Tree, any_left, become_subreaper, reap_orphans, stragglers};
 use crate::shell::readable;
+use crate::shell::reload::Reload;
 use crate::shell::signals::{RETIRE, SENT_RETIRE, STOP, Signals};
 use crate::shell::supervised::lease_of;
 use crate::shell::takeover;
@@ -78,7 +80,12 @@ pub enum SupervisorError {
 ///
 /// # Errors
 /// When it does not come up; no part of it is left then.
-pub fn supervise(config: &Config, options: &Options, report: impl FnMut(&Report)) -> Result<(), SupervisorError> {
+pub fn supervise(
+    config: &Config,
+    options: &Options,
+    reload: &Reload,
+    report: impl FnMut(&Report),
+) -> Result<(), SupervisorError> {
     if options.detached {
         // EPERM: it is a session leader already.
         let _ = rustix::process::setsid();
@@ -103,6 +110,7 @@ pub fn supervise(config: &Config, options: &Options, report: impl FnMut(&Report)
     let (now, agents) = (clock::now().mono, options.agents);
     let times = Times { start_max: start::start_max(options.agents), stop_max: stop_max(config) };
     let mut starter = Starter::new(config, options)?;
+    let lenders = starter.lenders(config.agent.lend_max);
     let (plan, strangers) = match &handover {
         Some(handover) => {
             starter.adopt(handover);
@@ -123,7 +131,8 @@ pub fn supervise(config: &Config, options: &Options, report: impl FnMut(&Report)
     let mut supervisor = Supervisor {
         config,
         lock,
-        plan,
+        plan: plan.lending(config.agent.lend_max),
+        lenders,
         starter,
         strangers,
         children: BTreeMap::new(),
@@ -131,6 +140,7 @@ pub fn supervise(config: &Config, options: &Options, report: impl FnMut(&Report)
         succession: None,
         request: handover.as_ref().map(|handover| handover.request.clone()),
         came_back: options.standby.clone(),
+        reload,
         signals,
         lifeline,
         warnings,
@@ -184,6 +194,8 @@ struct Supervisor<'a, F> {
     config: &'a Config,
     lock: StateLock,
     plan: Plan,
+    /// The tasks that wait for others, unless no slot is lent.
+    lenders: Option<Lenders>,
     starter: Starter,
     strangers: Vec<Pid>,
     children: BTreeMap<Role, ChildProcess>,
@@ -195,6 +207,7 @@ struct Supervisor<'a, F> {
     request: Option<String>,
     /// Why the supervisor of another program, which was restarted, has ended, if this one has taken its place.
     came_back: Option<String>,
+    reload: &'a Reload,
     signals: Signals,
     lifeline: Option<Lines>,
     warnings: Vec<String>,
@@ -220,6 +233,7 @@ impl<F: FnMut(&Report)> Supervisor<'_, F> {
             self.hear_signals();
             self.hear_lifeline();
             self.hear_children();
+            self.hear_lenders();
             self.plan.handle_timeout(clock::now().mono);
         }
     }
@@ -297,7 +311,8 @@ impl<F: FnMut(&Report)> Supervisor<'_, F> {
         let children = self.children.values().flat_map(ChildProcess::descriptors);
         let lifeline = self.lifeline.as_ref().and_then(Lines::fd);
         // Whatever it returns, each descriptor is checked.
-        readable::wait(std::iter::once(self.signals.as_fd()).chain(lifeline).chain(children), due);
+        let lenders = self.lenders.iter().flat_map(Lenders::descriptors);
+        readable::wait(std::iter::once(self.signals.as_fd()).chain(lifeline).chain(children).chain(lenders), due);
     }
 
     fn hear_signals(&mut self) {
@@ -311,8 +326,20 @@ impl<F: FnMut(&Report)> Supervisor<'_, F> {
                 self.succession.get_or_insert(Succession::Wanted);
                 continue;
             }
+            if *signal == Signal::SIGHUP && Reload::signal().is_some() {
+                self.reload();
+                continue;
+            }
             log::info!("{signal}: stopping");
             self.plan.handle_stop(clock::now().mono);
+        }
+    }
+
+    /// Reads the configuration again, and so do all processes that are ready: one that is starting reads it anyway.
+    fn reload(&self) {
+        self.reload.reload(&self.config.log);
+        for living in self.plan.living().into_iter().flatten().filter(|living| living.ready) {
+            self.signal(living.role, rustix::process::Signal::HUP);
         }
     }
 
@@ -359,6 +386,14 @@ impl<F: FnMut(&Report)> Supervisor<'_, F> {
             self.plan.handle_ended(now, role, &reason);
         }
         self.look_for_orphans();
+    }
+
+    fn hear_lenders(&mut self) {
+        let Some(lenders) = &mut self.lenders else { return };
+        let agents = self.children.iter().map(|(role, child)| (child.pid().as_raw_nonzero().get(), *role)).collect();
+        for (role, waits) in lenders.changes(&agents) {
+            self.plan.handle_waits(clock::now().mono, role, waits);
+        }
     }
 
     fn look_for_orphans(&mut self) {

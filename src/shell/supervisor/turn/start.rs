@@ -3,7 +3,6 @@
 use std::fs;
 use std::io;
 use std::os::fd::BorrowedFd;
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -14,7 +13,9 @@ use super::Options;
 use crate::config::{Config, NetworkSection};
 use crate::engine::supervisor::Role;
 use crate::protocol::info::CONTROLLER_ADDRESS;
+use crate::shell::endpoint::connect_unix;
 use crate::shell::incidents;
+use crate::shell::lending::{self, Lenders};
 use crate::shell::privacy::as_started;
 use crate::shell::process::Ended;
 use crate::shell::supervised::MARK;
@@ -51,6 +52,8 @@ pub(super) struct Starter {
     socket: Option<PathBuf>,
     /// Whether a process listened on it when the controller was ready.
     socket_is_open: bool,
+    /// Whether tasks that wait may lend their slots.
+    lends: bool,
 }
 
 impl Starter {
@@ -67,6 +70,7 @@ impl Starter {
             elsewhere: options.elsewhere.clone(),
             socket: config.network.socket(&config.paths.state_dir),
             socket_is_open: false,
+            lends: false,
         })
     }
 
@@ -74,6 +78,15 @@ impl Starter {
     pub(super) fn adopt(&mut self, handover: &Handover) {
         self.endpoints.clone_from(&handover.endpoints);
         self.socket_is_open = handover.socket_is_open;
+    }
+
+    /// Begins to listen to tasks that wait, if slots may be lent.
+    pub(super) fn lenders(&mut self, max: u16) -> Option<Lenders> {
+        let lenders = (max > 0).then(|| Lenders::listen(&self.mark)).transpose();
+        let lenders = lenders.inspect_err(|error| log::warn!("tasks that wait cannot lend their slots: {error}"));
+        let lenders = lenders.ok().flatten();
+        self.lends = lenders.is_some();
+        lenders
     }
 
     /// The command for another supervisor of the same service.
@@ -153,6 +166,11 @@ impl Starter {
             command.args(["--controller", controller]);
         }
         command.env(MARK, &self.mark);
+        if self.lends {
+            command.env(lending::VARIABLE, lending::name_of(&self.mark));
+        } else {
+            command.env_remove(lending::VARIABLE);
+        }
         // Remove the address of a service in which a tool has started this one.
         command.env_remove(CONTROLLER_ADDRESS);
         // Agents use the ports that the first controller found, and a restarted controller takes the same ones, whatever
@@ -179,7 +197,7 @@ impl Starter {
                     self.endpoints = Some(endpoints);
                     // The existence of the file proves nothing: an earlier controller may have left it where this one
                     // cannot remove it.
-                    self.socket_is_open = self.socket.as_ref().is_some_and(|path| UnixStream::connect(path).is_ok());
+                    self.socket_is_open = self.socket.as_ref().is_some_and(|path| connect_unix(path).is_ok());
                     true
                 }
                 None => false,
@@ -327,6 +345,7 @@ mod tests {
             elsewhere: None,
             socket: None,
             socket_is_open: false,
+            lends: false,
         }
     }
 
