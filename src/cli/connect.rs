@@ -2,7 +2,6 @@
 
 use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -12,7 +11,7 @@ use super::exit::{self, Failure};
 use super::output::Format;
 use crate::config::Config;
 use crate::protocol::info::CONTROLLER_ADDRESS;
-use crate::shell::endpoint::Address;
+use crate::shell::endpoint::{Address, connect_unix};
 use crate::shell::supervisor::{self, Service};
 use crate::shell::transport;
 use crate::types::split_tcp;
@@ -189,17 +188,13 @@ enum Socket {
     Listening(String),
     /// It has none, or is not there.
     Silent,
-    /// It is closed to this user, or its path is too long for an endpoint.
+    /// It is closed to this user.
     Unusable,
 }
 
 fn listening(path: &Path) -> Socket {
     let endpoint = Address::Ipc(path.to_owned()).to_string();
-    // A path that is too long for an endpoint can still be connected to.
-    if Address::parse(&endpoint).is_err() {
-        return Socket::Unusable;
-    }
-    match UnixStream::connect(path) {
+    match connect_unix(path) {
         Ok(_) => Socket::Listening(endpoint),
         Err(error) if is_absent(&error) => Socket::Silent,
         Err(_) => Socket::Unusable,
@@ -224,7 +219,7 @@ pub(super) fn is_refused(endpoint: &str, timeout: Duration) -> bool {
     let refused = |error: std::io::Error| is_absent(&error);
     match Address::parse(endpoint) {
         Ok(Address::Tcp(address)) => TcpStream::connect_timeout(&address, timeout).is_err_and(refused),
-        Ok(Address::Ipc(path)) => UnixStream::connect(path).is_err_and(refused),
+        Ok(Address::Ipc(path)) => connect_unix(&path).is_err_and(refused),
         Err(_) => false,
     }
 }

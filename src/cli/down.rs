@@ -18,7 +18,7 @@ use crate::protocol::requests::stats::TaskCounts;
 use crate::protocol::requests::{down, stats};
 use crate::shell::supervisor::holder;
 use crate::shell::supervisor::{Abandoned, Stopped, end_abandoned, stop};
-use crate::types::Phase;
+use crate::types::{Phase, path_text};
 
 /// How long the service hands out nothing after each request for it: if this command is interrupted, it goes on then.
 const PAUSE: Duration = Duration::from_secs(5);
@@ -148,7 +148,7 @@ fn show(session: &mut Session, stopped: Stopped, abandoned: &[Abandoned]) {
     if session.out.is_json() {
         let abandoned: Vec<_> = abandoned
             .iter()
-            .map(|Abandoned { folder, ended }| json!({ "folder": folder, "ended": ended.as_ref().ok(), "error": ended.as_ref().err() }))
+            .map(|Abandoned { folder, ended }| json!({ "folder": path_text(folder), "ended": ended.as_ref().ok(), "error": ended.as_ref().err() }))
             .collect();
         session.out.value(&json!({ "stopped": !is_nothing, "pid": stopped.supervisor, "abandoned": abandoned }));
     } else if is_nothing {

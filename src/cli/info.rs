@@ -13,17 +13,17 @@ use super::table::Table;
 use super::times;
 use crate::client::Client;
 use crate::config::Config;
-use crate::protocol::requests::stats::{self, AgentCounts, Statistic};
+use crate::protocol::requests::stats::{self, AgentCounts, Stats};
 use crate::protocol::{version, words};
 use crate::shell::clock;
 use crate::shell::supervisor::{self, Service};
-use crate::types::{ToolName, Wall};
+use crate::types::{ToolName, Wall, path_text};
 
 /// The answers of a controller.
 struct Answer {
     endpoint: String,
     agents: AgentCounts,
-    tasks: Statistic,
+    stats: Stats,
 }
 
 pub(super) fn run(session: &mut Session) -> Result<u8, Failure> {
@@ -35,12 +35,13 @@ pub(super) fn run(session: &mut Session) -> Result<u8, Failure> {
         place(session, &mut facts);
     }
     facts.insert("controller".into(), answer.as_ref().map(|answer| answer.endpoint.clone()).into());
-    if let Some(Answer { agents, tasks, .. }) = &answer {
+    if let Some(Answer { agents, stats, .. }) = &answer {
+        facts.insert("health".into(), stats.warning().unwrap_or("good").into());
         let AgentCounts { total, free, busy, lost } = agents;
         facts.insert("agents".into(), json!({ "total": total, "free": free, "busy": busy, "lost": lost }));
-        let paused_until = tasks.paused_until.map(|until| until.unix_seconds());
+        let paused_until = stats.paused_until().map(|until| until.unix_seconds());
         facts.insert("paused_until".into(), paused_until.into());
-        let tasks = tasks.tasks.by_phase().map(|(phase, count)| (words::phase(phase).to_owned(), json!(count)));
+        let tasks = stats.counts().by_phase().map(|(phase, count)| (words::phase(phase).to_owned(), json!(count)));
         facts.insert("tasks".into(), tasks.collect::<Map<_, _>>().into());
     }
     if session.out.is_json() {
@@ -67,7 +68,7 @@ fn ask(session: &Session) -> Result<Option<Answer>, Failure> {
         },
     };
     let client = Client::secured(config, &endpoint)?;
-    Ok(Some(Answer { agents: client.ask(&stats::agents())?, tasks: client.ask(&stats::service())?, endpoint }))
+    Ok(Some(Answer { agents: client.ask(&stats::agents())?, stats: client.ask(&stats::service())?, endpoint }))
 }
 
 /// The facts about the home and its service that need no request to the controller.
@@ -75,7 +76,7 @@ fn place(session: &Session, facts: &mut Map<String, Value>) {
     let Session { config, sources, home, .. } = session;
     let state_dir = &config.paths.state_dir;
     // A home that begins with a relative path is the current folder.
-    let shown = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let shown = |path: &Path| path_text(&std::path::absolute(path).unwrap_or_else(|_| path.to_owned()));
     let holder = supervisor::holder(state_dir);
     let service = holder.and_then(|_| Service::read(state_dir));
     let uptime = service.as_ref().map(|service| clock::now().wall.unix_seconds() - service.started);
@@ -85,7 +86,7 @@ fn place(session: &Session, facts: &mut Map<String, Value>) {
         "pid": holder.and_then(|holder| holder.pid),
         "uptime_seconds": uptime,
         "service_version": service.as_ref().map(|service| service.version.clone()).filter(|version| !version.is_empty()),
-        "home": home.folder(),
+        "home": path_text(home.folder()),
         "home_is": home.by().sentence(),
         "config": sources.file().map(shown),
         "keys_that_differ": differing,
@@ -108,9 +109,9 @@ fn place(session: &Session, facts: &mut Map<String, Value>) {
 fn curve(config: &Config) -> Value {
     let network = &config.network;
     json!({
-        "server": network.curve_server.as_ref().map(|files| files.secret_key.clone()),
-        "authorised": network.curve_server.as_ref().map(|files| files.authorised_keys.clone()),
-        "client": network.curve_client.as_ref().map(|files| files.secret_key.clone()),
+        "server": network.curve_server.as_ref().map(|files| path_text(&files.secret_key)),
+        "authorised": network.curve_server.as_ref().map(|files| path_text(&files.authorised_keys)),
+        "client": network.curve_client.as_ref().map(|files| path_text(&files.secret_key)),
     })
 }
 
@@ -143,6 +144,9 @@ fn table(facts: &Map<String, Value>) -> Table {
         table.row(["service", &service]);
     }
     table.row(["version", &versions(facts.get("service_version").and_then(Value::as_str), &text("version"))]);
+    if facts.contains_key("health") {
+        table.row(["health", &text("health")]);
+    }
     let controller = match facts["controller"].as_str() {
         Some(endpoint) => [Some(endpoint), facts.get("tcp").and_then(Value::as_str)]
             .into_iter()

@@ -17,7 +17,7 @@ use crate::shell::join::{JoinError, Token, ask};
 use crate::shell::signals::{STOP, Signals};
 use crate::shell::supervisor;
 use crate::shell::tools;
-use crate::types::AgentId;
+use crate::types::{AgentId, path_text};
 
 /// How long the answer is waited for: an invitation is valid for a day at most.
 const PATIENCE: Duration = Duration::from_secs(24 * 3600);
@@ -92,7 +92,12 @@ CURVE_SERVER_PUBLIC_KEY_FILE = \"keys/server.key.pub\"
     write_new(&config, &text)?;
     let home = session.home.folder().to_owned();
     if session.out.is_json() {
-        session.out.value(&json!({ "home": home, "name": newcomer.name.as_str(), "key": newcomer.key.to_string(), "may_command": may_command }));
+        session.out.value(&json!({
+            "home": path_text(&home),
+            "name": newcomer.name.as_str(),
+            "key": newcomer.key.to_string(),
+            "may_command": may_command,
+        }));
     } else {
         let home = home.display();
         session.out.line(format_args!("{home} has joined; start agents with `llts --home {home} up --agents-only N`"));

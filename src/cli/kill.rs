@@ -7,6 +7,7 @@ use super::caller::{caller, command_line};
 use super::change::{self, Act, Needless};
 use super::exit::Failure;
 use super::job;
+use super::output::note;
 use super::selection::{Scope, Selection};
 use crate::protocol::requests::job::JobOrder;
 use crate::protocol::requests::kill::kill;
@@ -37,7 +38,18 @@ pub(super) fn run(session: &mut Session, args: &KillArgs) -> Result<u8, Failure>
         change::confirm(&format!("end all {} tasks that have not finished", tasks.len()), args.yes)?;
     }
     let reason = caller(&command_line());
+    let mut was_warned = false;
     change::each(session, &tasks, "killed", |id, task| {
-        if task.finished { Ok(Act::Needless(FINISHED)) } else { client.ask(&kill(id, &reason)).map(|()| Act::Done) }
+        if task.finished {
+            return Ok(Act::Needless(FINISHED));
+        }
+        let killed = client.ask(&kill(id, &reason))?;
+        // That of the others is the same.
+        if let Some(warning) = killed.warning()
+            && !std::mem::replace(&mut was_warned, true)
+        {
+            note(warning);
+        }
+        Ok(Act::Done)
     })
 }

@@ -70,7 +70,7 @@ mod up;
 mod wait;
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Parser;
 
@@ -79,6 +79,7 @@ use crate::config::{Config, Sources};
 use crate::shell::contexts::Contexts;
 use crate::shell::guard::GuardPlan;
 use crate::shell::home::{Home, HomeError};
+use crate::shell::reload::Reload;
 use crate::shell::supervised::is_supervised;
 use crate::shell::supervisor::{self, Abandoned};
 use crate::shell::tools;
@@ -113,6 +114,12 @@ impl Session {
     /// How to start a guard of this process, with the same configuration.
     fn guard(&self) -> Result<GuardPlan, Failure> {
         Ok(GuardPlan::new(Self::program()?, self.config_file()).at_home(self.home.folder()))
+    }
+
+    /// How a process of a service reads its configuration again.
+    fn reload(&self) -> Reload {
+        let (file, base) = (self.config_file(), self.home.base().map(Path::to_owned));
+        Reload::new(self.sources.clone(), move || Config::load(file.as_deref(), base.as_deref()))
     }
 
     /// Refuses to start a service with keys that its parts would refuse.
@@ -165,7 +172,7 @@ fn arguments(words: Vec<OsString>) -> Result<Arguments, clap::Error> {
 /// Runs the program with the arguments of this process, and returns its exit code.
 #[must_use]
 pub fn run() -> u8 {
-    let Arguments { mut global, command } = match arguments(std::env::args_os().collect()) {
+    let Arguments { global, command } = match arguments(std::env::args_os().collect()) {
         Ok(arguments) => arguments,
         Err(refused) => {
             // Help and version go to stdout and are not errors. If they cannot be written, no other output is left.
@@ -176,17 +183,12 @@ pub fn run() -> u8 {
     };
     let mut out = Output::new(global.output);
     let is_map = matches!(command, Command::Map(_));
-    let result = configure(&mut global, &command).and_then(|(home, config, sources)| {
-        // The processes of a service share the environment of the service, which has already given these warnings.
-        if command.is_for_people() && !is_supervised() {
-            sources.warnings().iter().for_each(|warning| note(warning));
-        }
-        let mut config = config;
-        obey_or_refuse(&global, &command)?;
-        if command.acts_elsewhere().is_none() {
-            use_context(&mut global, &mut config)?;
-        }
-        let mut session = Session { global, config, sources, home, out: Output::new(out.format()) };
+    let handover = if let Command::Supervise(args) = &command { args.0.handover() } else { None };
+    let session = begin(global, &command).map_err(|failure| match handover {
+        Some(handover) => supervise::not_begun(handover, failure),
+        None => failure,
+    });
+    let result = session.and_then(|mut session| {
         let code = dispatch(&mut session, command)?;
         session.out.finish()?;
         Ok(code)
@@ -196,6 +198,21 @@ pub fn run() -> u8 {
         out.failure(&failure);
         failure.exit
     })
+}
+
+/// Makes the context of a command.
+fn begin(mut global: Global, command: &Command) -> Result<Session, Failure> {
+    let (home, mut config, sources) = configure(&mut global, command)?;
+    // The processes of a service share the environment of the service, which has already given these warnings.
+    if command.is_for_people() && !is_supervised() {
+        sources.warnings().iter().for_each(|warning| note(warning));
+    }
+    obey_or_refuse(&global, command)?;
+    if command.acts_elsewhere().is_none() {
+        use_context(&mut global, &mut config)?;
+    }
+    let out = Output::new(global.output);
+    Ok(Session { global, config, sources, home, out })
 }
 
 /// Finds the home and reads the configuration there.

@@ -37,10 +37,6 @@ impl Output {
         Self { format, error: None, size: size.filter(|_| io::stdout().is_terminal()), drawn: 0 }
     }
 
-    pub(super) const fn format(&self) -> Format {
-        self.format
-    }
-
     pub(super) fn is_json(&self) -> bool {
         self.format == Format::Json
     }

@@ -25,13 +25,15 @@ use super::submit::{TaskArgs, hand_over};
 use super::tails::note_tails;
 use crate::client::{Client, Waited};
 use crate::protocol::client::{Selector, TaskView};
+use crate::protocol::info::CONTROLLER_ADDRESS;
 use crate::protocol::requests::agents::AgentRow;
 use crate::protocol::requests::kill::kill;
 use crate::protocol::requests::submit::Submission;
+use crate::protocol::words;
 use crate::shell::clock;
 use crate::shell::signals::{STOP, Signals};
 use crate::types::nearest;
-use crate::types::{ExitCode, Mono, ToolName, ToolSet};
+use crate::types::{ExitCode, Mono, TaskId, ToolName, ToolSet};
 
 use follow::{Finish, Followed, Followers};
 
@@ -68,7 +70,11 @@ pub(super) fn run(session: &mut Session, args: &RunArgs) -> Result<u8, Failure> 
     let files = args.task.read_files()?;
     // Before any thread is started.
     let mut signals = Signals::install(&STOP).map_err(Failure::failed)?;
-    let submission = args.task.with_files(submission(session, args, &signals)?, &files)?;
+    let mut submission = args.task.with_files(submission(session, args, &signals)?, &files)?;
+    // A task that waits for another one is its father: neither outlives the other, and `explain` knows who waits for whom.
+    if submission.parent.is_none() && session.global.named_elsewhere().is_none() {
+        submission.parent = own_task();
+    }
     at_controller(session, &mut signals, None, |session, signals, place| {
         let client = Client::secured(&session.config, &place.endpoint)?;
         if !files.is_empty() {
@@ -77,6 +83,12 @@ pub(super) fn run(session: &mut Session, args: &RunArgs) -> Result<u8, Failure> 
         }
         run_at(session, signals, &client, (&submission, args.task.has_outputs()))
     })
+}
+
+/// The task that this command is a part of, at the controller that it finds in its environment.
+fn own_task() -> Option<String> {
+    std::env::var_os(CONTROLLER_ADDRESS).filter(|value| !value.is_empty())?;
+    std::env::var(words::TASK_ID).ok().filter(|id| id.parse::<TaskId>().is_ok())
 }
 
 fn submission(session: &Session, args: &RunArgs, signals: &Signals) -> Result<Submission, Failure> {

@@ -110,7 +110,7 @@ impl TaskArgs {
             parent: self.father.clone(),
             address: self.address.clone(),
             address_key: self.key()?,
-            submit_key: self.submit_key.clone(),
+            submit_key: Some(self.submit_key.clone().unwrap_or_else(own_key)),
             ..work
         };
         let submission = self.relations.relate(submission);
@@ -154,12 +154,36 @@ impl TaskArgs {
     }
 }
 
+/// The start of the keys that this program makes for submits without one.
+const OWN_KEY: &str = "llts ";
+
+/// A key for one submit: it can be repeated after a lost answer, and makes one task all the same.
+pub(super) fn own_key() -> String {
+    format!("{OWN_KEY}{:032x}", rand::random::<u128>())
+}
+
 /// Submits a task, and prints the warnings about it.
-pub(super) fn hand_over(client: &Client, submission: &Submission) -> Result<Submitted, ClientError> {
-    let submitted = client.ask(&submission.request())?;
+pub(super) fn hand_over(client: &Client, submission: &Submission) -> Result<Submitted, Failure> {
+    let key = submission.submit_key.as_deref().unwrap_or_default();
+    let mut submitted = client.ask_repeatably(&submission.request()).map_err(|error| unanswered(client, key, error))?;
+    // Only a repetition of this one has the same key.
+    submitted.duplicate &= !key.starts_with(OWN_KEY);
     let duplicate = submitted.duplicate.then_some("a task was submitted before with this key; this is its id");
     submitted.warning.as_deref().into_iter().chain(duplicate).for_each(note);
     Ok(submitted)
+}
+
+/// The failure of a submit. One that was sent may have been accepted.
+pub(super) fn unanswered(client: &Client, key: &str, error: ClientError) -> Failure {
+    let may_be_accepted = matches!(error, ClientError::NoController { .. }) && client.has_sent();
+    let Failure { exit, sentence } = error.into();
+    if may_be_accepted {
+        let advice = format!(
+            "it was sent, and may have been accepted: repeat it with --submit-key \"{key}\", which cannot double it"
+        );
+        return Failure::new(exit, format!("{sentence}; {advice}"));
+    }
+    Failure::new(exit, sentence)
 }
 
 pub(super) fn run(session: &mut Session, args: &SubmitArgs) -> Result<u8, Failure> {

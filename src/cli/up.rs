@@ -18,11 +18,11 @@ const AGENTS: u16 = 30;
 #[derive(Args, Debug)]
 #[command(after_help = "Returns when the controller and all agents are ready. One service runs per STATE_DIR.")]
 pub(super) struct UpArgs {
-    /// Number of agents
-    #[arg(value_name = "N", default_value_t = AGENTS, value_parser = agents())]
+    /// Number of agents; 0 starts a controller alone, for agents of other machines
+    #[arg(value_name = "N", default_value_t = AGENTS, value_parser = agents(0))]
     agents: u16,
     /// Start no controller but this many agents, of the one that --controller, --context or the configuration names
-    #[arg(long, value_name = "N", conflicts_with = "agents", value_parser = agents())]
+    #[arg(long, value_name = "N", conflicts_with = "agents", value_parser = agents(1))]
     agents_only: Option<u16>,
 }
 
@@ -34,8 +34,8 @@ impl UpArgs {
 }
 
 /// The permitted numbers of agents.
-fn agents() -> RangedU64ValueParser<u16> {
-    RangedU64ValueParser::new().range(1..=u64::from(AGENTS_MAX))
+fn agents(min: u64) -> RangedU64ValueParser<u16> {
+    RangedU64ValueParser::new().range(min..=u64::from(AGENTS_MAX))
 }
 
 /// The supervisor refuses it too; here the home is known by a name that holds in every folder.

@@ -139,6 +139,26 @@ impl Client {
         }
     }
 
+    /// The same for a request that may arrive twice without harm, such as a submit with a key: it is sent again if the connection is
+    /// lost before the answer.
+    ///
+    /// # Errors
+    /// [`ClientError`]
+    pub fn ask_repeatably<A>(&self, ask: &Ask<A>) -> Result<A, ClientError> {
+        let until = clock::now().mono + self.reply_timeout;
+        let outcome = self.requester.borrow_mut().exchange_repeatable(ask.encode(), until, None);
+        match self.exchanged(outcome)? {
+            Exchange::Reply(frame) => Ok(ask.decode(&frame)?),
+            Exchange::Silence | Exchange::Interrupted => Err(self.no_controller(self.reply_timeout)),
+        }
+    }
+
+    /// Whether a connection has taken the last request.
+    #[must_use]
+    pub fn has_sent(&self) -> bool {
+        self.requester.borrow().has_sent()
+    }
+
     /// Waits until the newest selected task has finished, `until` has passed, or `interrupt` becomes readable.
     ///
     /// # Errors
@@ -225,7 +245,12 @@ impl Client {
         interrupt: Option<BorrowedFd<'_>>,
     ) -> Result<Exchange, ClientError> {
         let until = clock::now().mono + patience;
-        match self.requester.borrow_mut().exchange(ask.encode(), until, interrupt) {
+        let outcome = self.requester.borrow_mut().exchange(ask.encode(), until, interrupt);
+        self.exchanged(outcome)
+    }
+
+    fn exchanged(&self, outcome: Outcome) -> Result<Exchange, ClientError> {
+        match outcome {
             Outcome::Answer(frames) => self.heard(frames).map(Exchange::Reply),
             Outcome::Denied(denial) => Err(ClientError::Denied { endpoint: self.endpoint.clone(), denial }),
             Outcome::Silence | Outcome::Lost => Ok(Exchange::Silence),

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use super::error::{ConfigError, Origin, shown};
 use super::layers::{Setting, Settings, Value};
-use crate::types::{Label, Labels, Policy, SECONDS_MAX};
+use crate::types::{Label, Labels, Policy, SECONDS_MAX, path_of_text};
 
 /// Settings that have not been read yet.
 pub(super) struct Reader(Settings);
@@ -189,13 +189,13 @@ impl Reader {
     /// A path; `None` for the empty text.
     pub(super) fn path_or_none(&mut self, key: &str) -> Result<Option<PathBuf>, ConfigError> {
         self.parsed(key, "\"\" or a path without control characters", |text| {
-            is_plain(text).then(|| (!text.is_empty()).then(|| PathBuf::from(text)))
+            is_plain(text).then(|| (!text.is_empty()).then(|| path_of_text(text)))
         })
     }
 
     pub(super) fn path(&mut self, key: &str) -> Result<PathBuf, ConfigError> {
         self.parsed(key, "a path, not empty and without control characters", |text| {
-            (!text.is_empty() && is_plain(text)).then(|| PathBuf::from(text))
+            (!text.is_empty() && is_plain(text)).then(|| path_of_text(text))
         })
     }
 

@@ -286,6 +286,8 @@ pub struct AgentSection {
     pub processes_max: Option<u64>,
     /// The longest pause between two attempts to reach the controller.
     pub reconnect_interval_max: Duration,
+    /// Maximum number of agents that a supervisor starts for others whose tasks wait.
+    pub lend_max: u16,
     /// Bytes of the end of report.log that come back.
     pub report_keep_bytes: usize,
     /// Bytes of the end of stdout that come back.
@@ -326,6 +328,7 @@ impl AgentSection {
             processes_max: (processes_max > 0).then_some(processes_max),
             // The first pause is 100 ms.
             reconnect_interval_max: reader.millis("AGENT_RECONNECT_INTERVAL_MAX", 100..=HOUR)?,
+            lend_max: u16::try_from(reader.number("AGENT_LEND_MAX", 0..=1000, "agents")?).unwrap_or(u16::MAX),
             report_keep_bytes: reader.size("REPORT_LOG_KEEP_BYTES", 0..=64 * MIB, "bytes")?,
             stdout_keep_bytes: reader.size("STDOUT_KEEP_BYTES", 0..=64 * MIB, "bytes")?,
             stderr_keep_bytes: reader.size("STDERR_KEEP_BYTES", 0..=64 * MIB, "bytes")?,

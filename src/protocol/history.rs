@@ -168,6 +168,7 @@ pub fn why(record: &TaskRecord, holdup: Option<&Holdup>) -> String {
             ),
         },
         (_, Some(Holdup::Lease(until))) => lease(record, *until),
+        (_, Some(Holdup::HeldSlots { agents, is_parent })) => held(record, agents, *is_parent),
         (_, Some(Holdup::Fetching { digest, offset, total })) => fetching(record, digest, *offset, *total),
         (_, _) => {
             let agent = record.assignment().map_or("", |run| run.agent.as_str());
@@ -316,10 +317,28 @@ fn waits(record: &TaskRecord, holdup: &Holdup) -> String {
             "no agent that may take it has both {tool} and the tags {} that it requires: `llts agents` shows tools and tags",
             needs.tags
         ),
+        Holdup::HeldSlots { agents, is_parent } => held(record, agents, *is_parent),
         Holdup::Agents { before, servers, is_one_idle, blocked } => {
             agents(*before, *servers, *is_one_idle, blocked.as_deref(), &tool)
         }
     }
+}
+
+/// Parents that wait for their children have all agents that could run these.
+fn held(record: &TaskRecord, agents: &[AgentId], is_parent: bool) -> String {
+    let agents: Vec<_> = agents.iter().map(AgentId::as_str).collect();
+    let agents = agents.join(", ");
+    let advice = "start more agents, or let tasks lend their slots while they wait (AGENT_LEND_MAX)";
+    if is_parent {
+        let own = record.assignment().map_or("", |run| run.agent.as_str());
+        return format!(
+            "agent {own} has it (RUNNING), and children of it wait: the agents that could run them ({agents}) run tasks that wait for \
+             children of theirs; {advice}"
+        );
+    }
+    format!(
+        "the agents that could run it ({agents}) run tasks that wait for children of theirs, so that none becomes free; {advice}"
+    )
 }
 
 /// The agents are of an older version, whose heartbeats lack a word.

@@ -180,6 +180,8 @@ pub enum Reply {
         /// Why others were left as they were.
         warning: Option<String>,
     },
+    /// A reply to which the present state of the service adds a sentence.
+    Warned(Box<Self>, String),
     /// The request was refused.
     Refused(Refusal),
 }
@@ -188,7 +190,11 @@ impl Reply {
     /// Leaves out what only a sender with [`crate::types::Right::Commands`] may see. `has_command` says whether a task has a command, as far as
     /// that is known.
     pub fn hide_commands(&mut self, has_command: impl FnOnce(TaskId) -> Option<bool>) {
-        match self {
+        let answer = match self {
+            Self::Warned(reply, _) => &mut **reply,
+            answer => answer,
+        };
+        match answer {
             Self::Task { record, .. } | Self::Explained { record, .. } => task::hide_command(record),
             Self::Tasks { records, .. } => records.iter_mut().for_each(task::hide_command),
             Self::Results { rows, .. } => {
@@ -197,9 +203,10 @@ impl Reply {
             Self::History(answer) => history::hide_commands(answer),
             Self::Output(part) if has_command(part.output.task) != Some(false) => {
                 let message = "this is the output of a command, which ALLOW_COMMANDS does not let this sender see";
-                *self = Refusal::new(Code::NotAllowed, message).into();
+                *answer = Refusal::new(Code::NotAllowed, message).into();
             }
-            Self::Output(_)
+            Self::Warned(..)
+            | Self::Output(_)
             | Self::Done
             | Self::Submitted { .. }
             | Self::SubmittedMany { .. }
@@ -252,6 +259,15 @@ pub fn encode(kind: &str, reply: &Reply, page_bytes: PageBytes) -> Vec<u8> {
 fn write_body(reply: &Reply, page_bytes: PageBytes, writer: &mut ObjectWriter<'_>) {
     match reply {
         Reply::Done | Reply::Refused(_) => {}
+        Reply::Warned(reply, warning) => match &**reply {
+            Reply::Concerned { count, warning: Some(own) } => {
+                job::write_concerned(*count, Some(&format!("{own}; {warning}")), writer);
+            }
+            reply => {
+                write_body(reply, page_bytes, writer);
+                writer.text(words::WARNING, warning);
+            }
+        },
         Reply::Submitted { task, warning, duplicate } => submit::write(*task, warning.as_deref(), *duplicate, writer),
         Reply::SubmittedMany { tasks, duplicates, warning } => {
             submit::many::write(tasks, duplicates, warning.as_deref(), writer);

@@ -316,6 +316,10 @@ pub const fn incident(kind: IncidentKind) -> &'static str {
         IncidentKind::HistoryLag => "HISTORY_LAG",
         IncidentKind::StoreTrouble => "STORE_TROUBLE",
         IncidentKind::Paused => "PAUSED",
+        IncidentKind::StoreWell => "STORE_OK",
+        IncidentKind::RestartFailed => "RESTART_FAILED",
+        IncidentKind::Reloaded => "RELOADED",
+        IncidentKind::SlotsHeld => "SLOTS_HELD",
     }
 }
 

@@ -33,6 +33,7 @@ use super::logging;
 use super::outputs::Lifetime;
 use super::port::{Denial, SocketError};
 use super::process::{self, RecordError};
+use super::reload::Reload;
 use super::signals::{RETIRE, Signals};
 use super::tools::{self, ToolsFolder};
 use super::transport;
@@ -127,10 +128,10 @@ impl Name {
 ///
 /// # Errors
 /// [`AgentError`], when it cannot start or is rejected.
-pub fn run(config: &Config, name: &Name, guard: Option<GuardPlan>) -> Result<(), AgentError> {
+pub fn run(config: &Config, name: &Name, guard: Option<GuardPlan>, reload: &Reload) -> Result<(), AgentError> {
     // This comes before any thread is started, so that all of them leave these signals to the loop.
-    let mut signals =
-        Signals::install(&[Signal::SIGTERM, Signal::SIGINT, RETIRE, Signal::SIGCHLD, tools::CHANGE_SIGNAL])?;
+    let own = [Signal::SIGTERM, Signal::SIGINT, RETIRE, Signal::SIGCHLD, tools::CHANGE_SIGNAL];
+    let mut signals = Signals::install(&[&own, Reload::signal().as_slice()].concat())?;
     // This comes before the agent adopts detached processes.
     let guard_keeper = GuardKeeper::start(guard);
     process::become_subreaper()?;
@@ -169,7 +170,7 @@ pub fn run(config: &Config, name: &Name, guard: Option<GuardPlan>) -> Result<(),
     let sender = Sender::new(name.clone(), session);
     let slot = Slot::new(settings, clock::now_with_suspend());
     let agent = Agent { link, sender, slot, runner, tools, guard_keeper, is_heard: false, denial: None };
-    let served = agent.serve(&mut signals);
+    let served = agent.serve(&mut signals, &|| drop(reload.reload(&config.log)));
     let (ending, guard_keeper, runner) =
         served.map_err(|denial| AgentError::Denied { endpoint: transport::agent_endpoint(config), denial })?;
     match ending {
@@ -238,7 +239,7 @@ struct Ready {
 }
 
 impl Agent {
-    fn serve(mut self, signals: &mut Signals) -> Result<(Ending, GuardKeeper, Runner), Denial> {
+    fn serve(mut self, signals: &mut Signals, reload: &dyn Fn()) -> Result<(Ending, GuardKeeper, Runner), Denial> {
         loop {
             if let Some(ending) = self.finish_turn() {
                 self.runner.tidy();
@@ -255,7 +256,7 @@ impl Agent {
             self.check_denial()?;
             let now = clock::now_with_suspend();
             if ready.signals {
-                self.handle_signals(now, signals);
+                self.handle_signals(now, signals, reload);
             }
             if ready.prepared {
                 self.runner.prepared(&mut self.slot);
@@ -314,12 +315,14 @@ impl Agent {
         Ok(())
     }
 
-    fn handle_signals(&mut self, now: Now, signals: &mut Signals) {
+    fn handle_signals(&mut self, now: Now, signals: &mut Signals, reload: &dyn Fn()) {
         for signal in signals.read() {
             if signal == Signal::SIGCHLD {
                 self.runner.reap(now, &mut self.slot);
             } else if signal == tools::CHANGE_SIGNAL {
                 self.tools.notice();
+            } else if signal == Signal::SIGHUP {
+                reload();
             } else if signal == RETIRE {
                 log::info!("{signal}: stopping as soon as there is no task");
                 self.slot.handle_retire(now);

@@ -13,7 +13,6 @@ mod stopping;
 mod succession;
 
 use std::os::fd::AsFd as _;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -36,6 +35,7 @@ use super::logging;
 use super::metrics::Metrics;
 use super::prompt::HostedMaster;
 use super::push::Pusher;
+use super::reload::Reload;
 use super::signals::{RETIRE, Signals};
 use super::store::{CommitError, Store, Writer};
 use super::tdf::pool::{HostedPool, HostedServer};
@@ -64,9 +64,10 @@ const REQUEST_BYTES_PER_TURN: usize = 131_072;
 ///
 /// # Errors
 /// [`ControllerError`], when it cannot start.
-pub fn run(config: &Config, handover: Option<i32>) -> Result<(), ControllerError> {
+pub fn run(config: &Config, handover: Option<i32>, reload: &Reload) -> Result<(), ControllerError> {
     // This comes before any thread is started, so that all of them leave these signals to the loop.
-    let mut signals = Signals::install(&[Signal::SIGTERM, Signal::SIGINT, RETIRE])?;
+    let own = [Signal::SIGTERM, Signal::SIGINT, RETIRE];
+    let mut signals = Signals::install(&[&own, Reload::signal().as_slice()].concat())?;
     trust::check(config, Part::Controller)?;
     let (lock, mut before) = succession::begin(&config.paths.state_dir, handover)?;
     let mut store = Store::open(&config.paths.state_dir, config.controller.durability)?;
@@ -94,6 +95,7 @@ pub fn run(config: &Config, handover: Option<i32>) -> Result<(), ControllerError
     let pool = config.tdf.pool.as_ref().map(|pool| HostedPool::start(config, pool)).transpose()?;
     let hosted = lists.iter().map(HostedLists::ready_line).chain(pool.iter().map(HostedPool::ready_line));
     announce(config, [ports.requests(), ports.broadcasts()], http.as_ref(), prompts.as_ref(), hosted)?;
+    incidents::take_left(&config.paths.state_dir);
     let (pool, tdf_server) = pool.map(HostedPool::into_parts).unzip();
     let http = http.map(|http| Box::new(http) as Box<dyn Door>);
     let allow_commands = config.controller.allow_commands;
@@ -114,7 +116,7 @@ pub fn run(config: &Config, handover: Option<i32>) -> Result<(), ControllerError
         stored: Vec::new(),
         dropped: 0,
     };
-    let served = service.serve(&mut signals, &config.paths.state_dir);
+    let served = service.serve(&mut signals, config, reload);
     if let Some(prompts) = prompts {
         prompts.stop()?;
     }
@@ -147,7 +149,7 @@ struct Service {
 }
 
 impl Service {
-    fn serve(&mut self, signals: &mut Signals, state_dir: &Path) -> Result<Ending, ControllerError> {
+    fn serve(&mut self, signals: &mut Signals, config: &Config, reload: &Reload) -> Result<Ending, ControllerError> {
         loop {
             let before = clock::now().mono;
             let has_room = self.sequencer.has_push_room(|address| self.pusher.room(address));
@@ -179,7 +181,7 @@ impl Service {
             self.depart(now);
             // After the answers that have waited for them.
             self.stored.clear();
-            if signalled && let Some(ending) = stopping::ending(&signals.read(), state_dir) {
+            if signalled && let Some(ending) = stopping::ending(&signals.read(), config, reload) {
                 return Ok(ending);
             }
         }
@@ -300,9 +302,13 @@ impl Service {
         match outcome {
             Ok(records) => {
                 self.stored = records;
+                let since = self.sequencer.trouble_since();
                 let recovered = self.sequencer.handle_stored();
-                if recovered {
-                    log::info!("the store can be written again");
+                if let Some(since) = since.filter(|_| recovered) {
+                    let sentence =
+                        format!("the store can be written again, after {:.0} s", now.wall.since(since).as_secs_f64());
+                    log::info!("{sentence}");
+                    incidents::note(IncidentKind::StoreWell, sentence);
                 }
             }
             Err((CommitError::Later(why), records)) => {

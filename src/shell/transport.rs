@@ -5,17 +5,18 @@
 //! peer.
 
 use std::net::{IpAddr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::curve_keys::{self, KeyFolder};
-use super::endpoint::{Address, Link, LinkSettings, Pipe, PortSettings, Ports, Requester};
+use super::endpoint::{Address, Link, LinkSettings, Pipe, PortSettings, Ports, Requester, SOCKET_PATH_BYTES_MAX};
 use super::port::{ANSWER_BYTES_MAX, SocketError, SuspendedPorts};
 use crate::config::{Config, Exposure, LocalSocket, NetworkSection};
 use crate::engine::endpoint::ConnectionLimits;
 use crate::engine::zmtp::{KeyPair, Limits, LongMessages, Security};
 use crate::protocol::envelope;
 use crate::protocol::requests::report;
+use crate::types::path_text;
 
 /// Binds the controller's ports. Messages that begin with `watchable` are worth making only while
 /// [`Ports::is_watched`] is true; `descriptors` is the number of descriptors that the process may
@@ -75,27 +76,26 @@ fn agent_socket(config: &Config) -> Option<PathBuf> {
     }
 }
 
-/// The socket of a controller. Where it is the only endpoint, its path is made absolute, unless that is too long for a
-/// socket.
+/// The socket of a controller. Where it is the only endpoint, its path is made absolute.
 fn controller_socket(config: &Config) -> Option<PathBuf> {
     let path = config.network.socket(&config.paths.state_dir)?;
     if config.controller.requests.is_some() {
         return Some(path);
     }
-    let everywhere = std::path::absolute(&path).ok();
-    let fits = |path: &PathBuf| Address::parse(&Address::Ipc(path.clone()).of_broadcasts().to_string()).is_ok();
-    Some(everywhere.filter(fits).unwrap_or(path))
+    Some(std::path::absolute(&path).unwrap_or(path))
 }
 
-/// A warning about a socket that is the only endpoint and whose path is valid in this folder only.
+/// A warning about a socket that is the only endpoint and that libraries of ZeroMQ cannot reach.
 #[must_use]
 pub fn warning(config: &Config) -> Option<String> {
-    let path = controller_socket(config).filter(|path| config.controller.requests.is_none() && path.is_relative())?;
-    let everywhere = std::path::absolute(path).ok()?;
+    let path = controller_socket(config).filter(|_| config.controller.requests.is_none())?;
+    let plain = path_text(&path);
+    if Path::new(&plain) == path && NetworkSection::broadcast_socket(&path).as_os_str().len() <= SOCKET_PATH_BYTES_MAX {
+        return None;
+    }
     Some(format!(
-        "the path of the socket {} is too long for programs in other folders, tools among them; name a shorter one with \
-         CONTROLLER_IPC_FILE",
-        everywhere.display()
+        "llts reaches the socket {plain}, but libraries of ZeroMQ in tools and clients do not: their paths have at most \
+         {SOCKET_PATH_BYTES_MAX} bytes, of plain text; name another one with CONTROLLER_IPC_FILE for them"
     ))
 }
 

@@ -151,11 +151,19 @@ pub enum IncidentKind {
     StoreTrouble,
     /// A client has kept the service from starting tasks, or that has ended.
     Paused,
+    /// The store can be written again.
+    StoreWell,
+    /// A restart has failed.
+    RestartFailed,
+    /// The configuration was read again.
+    Reloaded,
+    /// Tasks that wait for their own descendants keep the agents that these wait for.
+    SlotsHeld,
 }
 
 impl IncidentKind {
     /// All of them. Their positions are stored: new ones go to the end.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 15] = [
         Self::Started,
         Self::Stopped,
         Self::Crashed,
@@ -167,6 +175,10 @@ impl IncidentKind {
         Self::HistoryLag,
         Self::StoreTrouble,
         Self::Paused,
+        Self::StoreWell,
+        Self::RestartFailed,
+        Self::Reloaded,
+        Self::SlotsHeld,
     ];
 }
 

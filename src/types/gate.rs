@@ -154,6 +154,13 @@ pub enum Holdup {
         /// Bytes of the version.
         total: u64,
     },
+    /// Each agent that could run it, or a child of it, runs a task that waits for children of its own.
+    HeldSlots {
+        /// The agents.
+        agents: Vec<AgentId>,
+        /// Whether a child of the task is meant.
+        is_parent: bool,
+    },
     /// All agents that could run it are busy.
     Agents {
         /// Number of tasks with the same requirements before it.

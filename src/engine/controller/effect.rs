@@ -174,6 +174,8 @@ pub(super) fn claim_of_reply(reply: &Reply) -> Claim {
         // Momentary counts, without ids: a client that checks whether the service is alive must not wait for a disk.
         Reply::Statistic(..) | Reply::AgentCounts(_) => Claim::Nothing,
         Reply::Refused(_) => Claim::Nothing,
+        // The warning is added when the reply leaves.
+        Reply::Warned(reply, _) => claim_of_reply(reply),
     }
 }
 
@@ -231,6 +233,8 @@ pub enum Timer {
     Pause,
     /// Tasks have finished without a line in the log.
     EndLines,
+    /// Children wait, and their parents may have all agents.
+    Slots,
     /// Readers of the ends of a job get those that have been gathered.
     Ends(JobName),
     /// No client may have read the ends of a job for long enough to forget them.

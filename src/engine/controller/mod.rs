@@ -43,6 +43,7 @@ mod full_disks;
 mod gates;
 mod graph_status;
 mod graphs;
+mod held_slots;
 mod invariants;
 mod job_status;
 mod jobs;
@@ -212,6 +213,8 @@ pub struct Controller {
     paused: Option<requests::Paused>,
     /// Why no submit can be accepted, while the store cannot be written.
     store_trouble: Option<String>,
+    /// Whether tasks that wait for their children have all agents that could run these.
+    slots_are_held: bool,
 }
 
 impl Controller {
@@ -257,6 +260,7 @@ impl Controller {
             stopping: false,
             paused: None,
             store_trouble: None,
+            slots_are_held: false,
             settings,
         }
     }
@@ -375,6 +379,7 @@ impl Controller {
                 Timer::Look => self.give_up_look(),
                 Timer::Pause => self.end_pause(now),
                 Timer::EndLines => self.sum_up_ends(),
+                Timer::Slots => self.look_at_slots(now),
                 Timer::ApplyWait(agent) => self.unpark(&agent),
                 Timer::QueryWait(ticket) => self.answer_waiter(ticket),
                 Timer::OutputWait(ticket) => self.end_output_wait(ticket),

@@ -1,6 +1,7 @@
 //! TASK/STATISTIC and AGENT/QUERY (document, sections 2.5 and 2.4): the numbers of tasks and agents.
 
 use super::{Ask, Kind, Request, words};
+use crate::protocol::client::view;
 use crate::protocol::json::ObjectWriter;
 use crate::types::{Fields, Phase, Wall};
 
@@ -33,24 +34,21 @@ pub fn tasks() -> Ask<TaskCounts> {
     TASK_STATISTIC.ask()
 }
 
-/// The number of tasks in each phase, and until when no task starts because a client has paused the service.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Statistic {
-    /// The numbers.
-    pub tasks: TaskCounts,
-    /// The end of the pause, if there is one.
-    pub paused_until: Option<Wall>,
-}
-
-/// Requests both.
+/// Requests the number of tasks in each phase, and what is wrong with the service.
 #[must_use]
-pub fn service() -> Ask<Statistic> {
+pub fn service() -> Ask<Stats> {
     TASK_STATISTIC.ask()
 }
 
-impl From<Fields> for Statistic {
-    fn from(fields: Fields) -> Self {
-        Self { paused_until: fields.moment(words::PAUSED_UNTIL), tasks: fields.into() }
+view! {
+    /// The state of a service.
+    Stats {
+        /// The number of tasks in each phase.
+        counts: TaskCounts = |fields| TaskCounts::of(fields);
+        /// The end of the pause, if a client has paused the service: no task starts until then.
+        paused_until: Option<Wall> = |fields| fields.moment(words::PAUSED_UNTIL);
+        /// What is wrong with it.
+        warning: Option<&str> = |fields| fields.text(words::WARNING);
     }
 }
 
@@ -66,6 +64,10 @@ impl TaskCounts {
         Phase::ALL.into_iter().zip(self.0)
     }
 
+    fn of(fields: &Fields) -> Self {
+        Self(Phase::ALL.map(|phase| count(fields, words::phase(phase))))
+    }
+
     pub(in crate::protocol) fn write(self, writer: &mut ObjectWriter<'_>) {
         self.by_phase().for_each(|(phase, count)| writer.literal(words::phase(phase), count));
     }
@@ -73,7 +75,7 @@ impl TaskCounts {
 
 impl From<Fields> for TaskCounts {
     fn from(fields: Fields) -> Self {
-        Self(Phase::ALL.map(|phase| count(&fields, words::phase(phase))))
+        Self::of(&fields)
     }
 }
 

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use crate::config::NetworkSection;
+use crate::types::{path_of_text, path_text};
 
 /// An endpoint that this transport can use.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,13 +18,11 @@ pub enum Address {
 
 /// An endpoint that this transport cannot use.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "{0:?} is neither tcp://ADDRESS:PORT with a numeric address nor ipc:///PATH of at most {IPC_PATH_BYTES_MAX} bytes"
-)]
+#[error("{0:?} is neither tcp://ADDRESS:PORT with a numeric address nor ipc:///PATH of at most {PATH_BYTES_MAX} bytes")]
 pub struct BadAddress(String);
 
-/// Longest path of a socket, without the final zero byte.
-const IPC_PATH_BYTES_MAX: usize = 107;
+/// Longest path of a file, without the final zero byte. That of a socket is shorter, which [`super::socket_path`] gets round.
+const PATH_BYTES_MAX: usize = 4095;
 
 impl Address {
     /// Reads an endpoint.
@@ -36,7 +35,8 @@ impl Address {
             let path = text.strip_prefix("ipc://")?;
             // For libzmq, "@" means a name outside the file system, where no permission protects it.
             let is_path = !path.is_empty() && !path.starts_with('@') && !path.contains('\0');
-            (is_path && path.len() <= IPC_PATH_BYTES_MAX).then(|| Self::Ipc(PathBuf::from(path)))
+            let path = is_path.then(|| path_of_text(path))?;
+            (path.as_os_str().len() <= PATH_BYTES_MAX).then_some(Self::Ipc(path))
         };
         tcp.or_else(ipc).ok_or_else(|| BadAddress(text.to_owned()))
     }
@@ -57,7 +57,7 @@ impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Tcp(address) => write!(f, "tcp://{address}"),
-            Self::Ipc(path) => write!(f, "ipc://{}", path.display()),
+            Self::Ipc(path) => write!(f, "ipc://{}", path_text(path)),
         }
     }
 }
@@ -68,10 +68,12 @@ mod tests {
 
     #[test]
     fn endpoints_read_as_they_are_written() {
-        for text in ["tcp://127.0.0.1:0", "tcp://[::1]:15555", "ipc:///run/llts.sock", "ipc://relative.sock"] {
+        for text in
+            ["tcp://127.0.0.1:0", "tcp://[::1]:15555", "ipc:///run/llts.sock", "ipc://relative.sock", "ipc://%2Fa%0A"]
+        {
             assert_eq!(Address::parse(text).map(|address| address.to_string()), Ok(text.to_owned()));
         }
-        let long = format!("ipc://{}", "x".repeat(108));
+        let long = format!("ipc://{}", "x".repeat(4096));
         for text in
             ["", "tcp://localhost:1", "tcp://*:1", "tcp://127.0.0.1", "ws://127.0.0.1:1", "ipc://", "ipc://@x", &long]
         {

@@ -37,6 +37,7 @@ mod reactor;
 mod redialer;
 mod requester;
 mod sending;
+mod socket_path;
 mod stream;
 mod suspended;
 
@@ -49,4 +50,6 @@ pub use ports::{PortSettings, Ports};
 pub use reactor::{Arrival, Endpoint, What};
 pub use redialer::LinkSettings;
 pub use requester::{Outcome, Requester};
+pub(in crate::shell) use socket_path::PATH_BYTES_MAX as SOCKET_PATH_BYTES_MAX;
+pub use socket_path::connect_unix;
 pub(in crate::shell) use stream::Stream;

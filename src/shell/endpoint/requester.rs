@@ -79,6 +79,11 @@ impl Requester {
         self.ask(body, until, interrupt, Ending::Tell(connect_by))
     }
 
+    /// Whether a connection has taken the last request.
+    pub const fn has_sent(&self) -> bool {
+        self.waiting.is_none()
+    }
+
     fn ask(&mut self, body: Vec<u8>, until: Mono, interrupt: Option<BorrowedFd<'_>>, ending: Ending) -> Outcome {
         let again = matches!(ending, Ending::Repeat).then(|| body.clone());
         self.number = self.number.wrapping_add(1);

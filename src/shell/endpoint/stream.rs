@@ -15,6 +15,7 @@ use nix::sys::socket::{
 use nix::sys::stat::{Mode, umask};
 
 use super::address::Address;
+use super::socket_path::{SocketPath, connect_unix};
 use crate::shell::port::{BACKLOG, KEEPALIVE_COUNT, KEEPALIVE_IDLE_SECONDS, KEEPALIVE_INTERVAL_SECONDS};
 use crate::shell::visitor::Visitor;
 
@@ -36,7 +37,7 @@ impl Stream {
             }
             Address::Ipc(path) => {
                 let fd = open(AddressFamily::Unix)?;
-                begin(&fd, &UnixAddr::new(path)?)?;
+                begin(&fd, &UnixAddr::new(SocketPath::of(path)?.as_path())?)?;
                 Ok(Self::Ipc(UnixStream::from(fd)))
             }
         }
@@ -206,7 +207,7 @@ fn bind_ipc(path: &Path) -> io::Result<UnixListener> {
                 let sentence = format!("{what}; end it, or name another path with CONTROLLER_IPC_FILE");
                 io::Error::new(io::ErrorKind::AddrInUse, sentence)
             };
-            match UnixStream::connect(path) {
+            match connect_unix(path) {
                 Err(dead) if dead.kind() == io::ErrorKind::ConnectionRefused => {
                     // Another controller may have bound its socket there meanwhile.
                     if identity_of_socket(path) == Some(found) {
@@ -227,8 +228,9 @@ fn bind_ipc(path: &Path) -> io::Result<UnixListener> {
 fn bind_private(path: &Path) -> io::Result<UnixListener> {
     // The umask applies to the whole process. A file that another thread creates meanwhile has fewer permissions, never
     // more.
+    let path = SocketPath::of(path)?;
     let before = umask(Mode::from_bits_truncate(0o177));
-    let bound = UnixListener::bind(path);
+    let bound = UnixListener::bind(path.as_path());
     umask(before);
     bound
 }

@@ -11,6 +11,7 @@ use super::pack::{PackError, tool_name, write_archive};
 use super::scratch::Scratch;
 use super::{ArchiveError, Limits, RUN_SCRIPT, Unpacked};
 use crate::protocol::tool_manifest;
+use crate::shell::temp_dir::temp_dir;
 use crate::types::{InvalidToolName, ToolName};
 
 /// Bytes of run.sh that are checked.
@@ -119,7 +120,8 @@ pub fn check(path: &Path, limits: &Limits) -> Result<Checked, CheckError> {
 pub fn packed(path: &Path, name: Option<ToolName>, limits: &Limits) -> Result<PackedTool, CheckError> {
     let io_error = |source| CheckError::Io { path: path.to_owned(), source };
     let metadata = fs::metadata(path).map_err(io_error)?;
-    let scratch = Scratch::create(&std::env::temp_dir(), "llts-check-").map_err(io_error)?;
+    let scratch =
+        Scratch::create(&temp_dir(), "llts-check-").map_err(|source| CheckError::Io { path: temp_dir(), source })?;
     let mut warnings = Vec::new();
     let (tool, archive) = if metadata.is_dir() {
         warnings.extend(not_executable(path));

@@ -36,7 +36,15 @@ impl Controller {
             let fetching = self.archives.reads.of(&run.agent).filter(|fetching| Some(fetching.digest) == record.pin)?;
             Some(Holdup::Fetching { digest: fetching.digest, offset: fetching.offset, total: fetching.total })
         };
-        let mut holdup = waits.then(|| self.tasks.queue().holdup(now, record, &agents_with)).or(lease).or_else(fetches);
+        let of_children = || {
+            let agents = (record.phase() == Phase::Running).then(|| self.held_for_child(now, record.id)).flatten()?;
+            Some(Holdup::HeldSlots { agents, is_parent: true })
+        };
+        let mut holdup = waits
+            .then(|| self.tasks.queue().holdup(now, record, &agents_with))
+            .or(lease)
+            .or_else(fetches)
+            .or_else(of_children);
         match &mut holdup {
             Some(found @ Holdup::Agents { .. }) if let Some(paused) = &self.paused => {
                 *found = Holdup::Paused(paused.until);
@@ -52,6 +60,9 @@ impl Controller {
                 let needs = record.needs();
                 let others = self.agents.all_drained_or_with(&needs, |set| sets.has(set, &record.tool));
                 *found = Holdup::DiskFull(others.map(|(id, _)| id.clone()).take(DRAINED_SHOWN_MAX).collect());
+            }
+            Some(found @ Holdup::Agents { .. }) if let Some(agents) = self.held_agents(now, record) => {
+                *found = Holdup::HeldSlots { agents, is_parent: false };
             }
             Some(Holdup::Agents { is_one_idle, blocked, .. }) => {
                 let needs = record.needs();

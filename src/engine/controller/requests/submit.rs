@@ -112,6 +112,7 @@ impl Controller {
         };
         if let Some(parent) = parent {
             self.families.add(id, parent);
+            self.watch_slots(now);
         }
         let member = record.membership().cloned();
         self.tasks.insert(now, record);

@@ -96,3 +96,37 @@ fn an_unknown_father_is_dropped_with_a_warning() {
         assert!(!record.submitted.contains(words::FATHER_ID) && record.parent.is_none());
     }
 }
+
+/// Nothing goes on until another agent comes.
+#[test]
+fn parents_that_have_every_agent_that_their_children_need_are_told() {
+    let mut world = World::new();
+    let parents = ["a", "b"].map(|agent| {
+        let parent = world.task();
+        world.apply(agent);
+        world.report(agent, parent, Round(0), Phase::Running);
+        parent
+    });
+    let runs = [("a", Some((parents[0], Round(0)))), ("b", Some((parents[1], Round(0))))];
+    let first = world.child(parents[0]);
+    world.pass_with(INTERVAL * 4, &runs);
+    assert!(world.why(first).contains("are busy"), "one of them ends: {}", world.why(first));
+    assert_eq!(world.controller.take_incidents(), []);
+    world.child(parents[1]);
+    world.pass_with(INTERVAL * 4, &runs);
+    let incidents = world.controller.take_incidents();
+    let told = "the agents a, b run tasks that wait for children of theirs, and no other agent can run these";
+    assert_eq!(incidents, [(IncidentKind::SlotsHeld, told.to_owned())], "once");
+    for (task, says) in [(first, "so that none becomes free"), (parents[0], "children of it wait")] {
+        let why = world.why(task);
+        assert!(
+            why.contains("(a, b) run tasks that wait") && why.contains(says) && why.contains("AGENT_LEND_MAX"),
+            "{why}"
+        );
+    }
+    // Another agent solves it.
+    world.apply("c");
+    world.pass_with(INTERVAL * 4, &runs);
+    assert_eq!(world.controller.take_incidents(), []);
+    assert!(!world.why(parents[1]).contains("children"), "{}", world.why(parents[1]));
+}
