@@ -13,6 +13,7 @@ use super::Options;
 use crate::config::{Config, NetworkSection};
 use crate::engine::supervisor::Role;
 use crate::protocol::info::CONTROLLER_ADDRESS;
+use crate::shell::limits;
 use crate::shell::privacy::as_started;
 use crate::shell::process::Ended;
 use crate::shell::supervised::MARK;
@@ -122,7 +123,7 @@ impl Starter {
     /// Starts the process that goes back to the present program if this process, as another one, does not live.
     pub(super) fn start_standby(&self) -> io::Result<Pid> {
         let program = standby::lasting_program(&self.program, &self.state_dir);
-        standby::start(self.supervisor(&program).arg("--standby"))
+        standby::start(limits::hand_on(self.supervisor(&program).arg("--standby")))
     }
 
     pub(super) const fn socket_is_open(&self) -> bool {
@@ -161,7 +162,7 @@ impl Starter {
             let (name, path) = NetworkSection::socket_variable(socket);
             command.env(name, path);
         }
-        ChildProcess::start(&mut command)
+        ChildProcess::start(limits::hand_on(&mut command))
     }
 
     /// Handles a line of a child; `true` if it reports that the child is ready.
