@@ -125,6 +125,17 @@ pub(super) enum Command {
     Guard(Later<guard::GuardArgs>),
 }
 
+/// What a command works with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    /// A controller alone.
+    Controller,
+    /// Files of this machine, and perhaps a controller.
+    Files,
+    /// A service of this machine: its home, its processes, its keys, or another door.
+    Service,
+}
+
 /// The exit code for arguments that were refused, or for help.
 pub(super) fn exit_code(refused: &clap::Error) -> u8 {
     let code = u8::try_from(refused.exit_code()).unwrap_or(exit::USAGE);
@@ -177,6 +188,30 @@ impl Command {
             Self::Lists(_) => Some("`llts lists` uses a folder of this machine, or the server that --server names"),
             Self::Tdf(_) => Some("`llts tdf` knows a Redis, which is named in the file behind the command"),
             Self::Supervise(_) | Self::Guard(_) => Some("this command belongs to a service of this machine"),
+        }
+    }
+
+    /// What it works with.
+    pub(super) fn place(&self) -> Place {
+        match self {
+            Self::Up(_)
+            | Self::Init(_)
+            | Self::Join(_)
+            | Self::Down(_)
+            | Self::Restart(_)
+            | Self::Controller(_)
+            | Self::Agent(_)
+            | Self::Supervise(_)
+            | Self::Guard(_)
+            | Self::Config(_)
+            | Self::Keys(_)
+            | Self::Context(_)
+            | Self::Store(_)
+            | Self::Prompt(_)
+            | Self::Lists(_)
+            | Self::Tdf(_) => Place::Service,
+            command if command.acts_elsewhere().is_none() => Place::Controller,
+            _ => Place::Files,
         }
     }
 

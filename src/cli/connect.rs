@@ -11,6 +11,7 @@ use super::exit::{self, Failure};
 use super::output::Format;
 use crate::config::Config;
 use crate::protocol::info::CONTROLLER_ADDRESS;
+use crate::protocol::words;
 use crate::shell::endpoint::{Address, connect_unix};
 use crate::shell::supervisor::{self, Service};
 use crate::shell::transport;
@@ -78,6 +79,13 @@ impl Global {
             host == "localhost" || ip.is_ok_and(|ip| ip.to_canonical().is_loopback())
         };
         Ok(host.is_some_and(|host| !is_here(host)))
+    }
+
+    /// Whether this process belongs to a task whose agent has named its controller. What the agent has given counts then, and nothing
+    /// that the user of the machine has, unless an option names another controller.
+    pub(super) fn is_in_task(&self) -> bool {
+        let is_set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+        self.named_elsewhere().is_none() && is_set(CONTROLLER_ADDRESS) && is_set(words::TASK_ID)
     }
 
     /// The option that names a controller, with its value, if one does.

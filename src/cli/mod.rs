@@ -75,17 +75,19 @@ use std::path::{Path, PathBuf};
 use clap::Parser;
 
 use crate::client::Client;
-use crate::config::{Config, Sources};
+use crate::config::{Config, ConfigError, Sources};
 use crate::shell::contexts::Contexts;
+use crate::shell::first_process;
 use crate::shell::guard::GuardPlan;
 use crate::shell::home::{Home, HomeError};
+use crate::shell::process::close_all_on_exec;
 use crate::shell::reload::Reload;
 use crate::shell::supervised::is_supervised;
 use crate::shell::supervisor::{self, Abandoned};
 use crate::shell::tools;
 use crate::shell::transport;
 
-use args::{Arguments, Command};
+use args::{Arguments, Command, Place};
 use connect::Global;
 use exit::Failure;
 use output::{Output, note};
@@ -172,6 +174,15 @@ fn arguments(words: Vec<OsString>) -> Result<Arguments, clap::Error> {
 /// Runs the program with the arguments of this process, and returns its exit code.
 #[must_use]
 pub fn run() -> u8 {
+    match first_process::run_child() {
+        Ok(None) => {}
+        Ok(Some(code)) => return code,
+        Err(error) => note(&format!("processes that end here are not reaped: {error}")),
+    }
+    // A lock or a pipe of the caller belongs to this process, and not to a service that it starts.
+    if let Err(error) = close_all_on_exec() {
+        note(&format!("cannot keep descriptors of the caller from other programs: {error}"));
+    }
     let Arguments { global, command } = match arguments(std::env::args_os().collect()) {
         Ok(arguments) => arguments,
         Err(refused) => {
@@ -217,6 +228,16 @@ fn begin(mut global: Global, command: &Command) -> Result<Session, Failure> {
 
 /// Finds the home and reads the configuration there.
 fn configure(global: &mut Global, command: &Command) -> Result<(Home, Config, Sources), Failure> {
+    let usage = |error: ConfigError| Failure::usage(error.to_string());
+    let of_task = command.place() != Place::Service && global.is_in_task();
+    if of_task
+        && command.place() == Place::Controller
+        && global.config.is_none()
+        && let Some(home) = Home::of_task(global.home.as_deref())
+    {
+        let (config, sources) = Config::of_environment().map_err(usage)?;
+        return Ok((home, config, sources));
+    }
     let mut home = Home::find(global.home.as_deref(), global.config.as_deref())?;
     if command.runs_in_its_home() {
         // This is the only path that is relative to the folder in which the process was started.
@@ -225,11 +246,15 @@ fn configure(global: &mut Global, command: &Command) -> Result<(Home, Config, So
         }
         home.make().and_then(|_| home.enter())?;
     }
-    let (config, sources) = match command {
+    let (mut config, sources) = match command {
         Command::Config(args) if args.is_about_defaults() => Config::built_in(),
         _ => Config::load(global.config.as_deref(), home.base()),
     }
-    .map_err(|error| Failure::usage(error.to_string()))?;
+    .map_err(usage)?;
+    if of_task {
+        // The address is that of the task, and so are the keys for it.
+        config.network.curve_client = Config::of_environment().map_err(usage)?.0.network.curve_client;
+    }
     Ok((home, config, sources))
 }
 

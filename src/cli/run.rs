@@ -4,7 +4,7 @@ mod follow;
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind, IsTerminal as _};
 use std::os::fd::AsFd as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
@@ -32,8 +32,9 @@ use crate::protocol::requests::submit::Submission;
 use crate::protocol::words;
 use crate::shell::clock;
 use crate::shell::signals::{STOP, Signals};
+use crate::shell::terminal::Terminal;
 use crate::types::nearest;
-use crate::types::{ExitCode, Mono, TaskId, ToolName, ToolSet};
+use crate::types::{ExitCode, Mono, Outcome, TaskId, ToolName, ToolSet};
 
 use follow::{Finish, Followed, Followers};
 
@@ -47,13 +48,15 @@ Prints the output of the task as it comes: stdout to stdout, stderr to stderr, b
 the end if it has printed nothing there, otherwise to stderr. If another round follows a failed one, the outputs of both are \
 printed. A note on stderr says so if something is missing. What matches --out comes into this folder at the end; `llts get` \
 fetches it again. With --output json, the end of each output is part of the value.
-Ctrl-C ends the task and waits for its end; a second Ctrl-C leaves at once.
+Ctrl-C ends the task and waits for its end, with the exit code 130; a second Ctrl-C leaves at once.
+With --tty the command has a terminal of its own from its start to its end: Ctrl-C, Ctrl-\\, Ctrl-Z and the size of the window go to
+it, and `llts kill` from another terminal ends it. If this program ends first, that terminal is hung up, as by closing a window.
 If no controller answers where the configuration says, one is started for the time of the run.
 The options of Policy are explained by `llts submit --help`.")]
 pub(super) struct RunArgs {
     #[command(flatten)]
     task: TaskArgs,
-    /// Give this terminal to the command: it reads and writes there itself, and no output is kept
+    /// Give the command a terminal of its own, which this one shows: no output is kept
     #[arg(long, conflicts_with = "tool", help_heading = "Command")]
     tty: bool,
 }
@@ -70,18 +73,22 @@ pub(super) fn run(session: &mut Session, args: &RunArgs) -> Result<u8, Failure> 
     let files = args.task.read_files()?;
     // Before any thread is started.
     let mut signals = Signals::install(&STOP).map_err(Failure::failed)?;
-    let mut submission = args.task.with_files(submission(session, args, &signals)?, &files)?;
+    let (submission, terminal) = submission(session, args, &signals)?;
+    let mut submission = args.task.with_files(submission, &files)?;
     // A task that waits for another one is its father: neither outlives the other, and `explain` knows who waits for whom.
     if submission.parent.is_none() && session.global.named_elsewhere().is_none() {
         submission.parent = own_task();
     }
+    // It is restored before anything about the end of the service is printed.
+    let mut terminal = Some(terminal);
     at_controller(session, &mut signals, None, |session, signals, place| {
         let client = Client::secured(&session.config, &place.endpoint)?;
         if !files.is_empty() {
             let sent = signals.let_end(|| file::send(&session.config, &client, &files));
             sent.map_err(Failure::failed)??;
         }
-        run_at(session, signals, &client, (&submission, args.task.has_outputs()))
+        let terminal = terminal.take().flatten();
+        run_at(session, signals, &client, (&submission, args.task.has_outputs()), terminal)
     })
 }
 
@@ -91,11 +98,22 @@ fn own_task() -> Option<String> {
     std::env::var(words::TASK_ID).ok().filter(|id| id.parse::<TaskId>().is_ok())
 }
 
-fn submission(session: &Session, args: &RunArgs, signals: &Signals) -> Result<Submission, Failure> {
+/// The submission, and the terminal that it is offered.
+fn submission(session: &Session, args: &RunArgs, signals: &Signals) -> Result<(Submission, Option<Terminal>), Failure> {
     if !session.global.is_elsewhere()? {
         let owner = fs::metadata(&session.config.paths.state_dir).map(|folder| folder.uid());
         let users = [Ok(geteuid().as_raw()), Ok(0), owner].into_iter().flatten().collect();
-        return args.task.submission_with_streams(users, args.tty);
+        if !args.tty {
+            return Ok((args.task.submission_with_streams(users)?, None));
+        }
+        if !io::stdin().is_terminal() {
+            return Err(Failure::usage(
+                "--tty needs a terminal as the standard input, and this one is none; omit --tty",
+            ));
+        }
+        let failed = |error| Failure::failed(format!("cannot make a terminal for the command: {error}"));
+        let terminal = Terminal::open(users).map_err(failed)?;
+        return Ok((args.task.submission_on_terminal(terminal.name())?, Some(terminal)));
     }
     if args.tty {
         return Err(Failure::usage(
@@ -103,7 +121,8 @@ fn submission(session: &Session, args: &RunArgs, signals: &Signals) -> Result<Su
         ));
     }
     // The writer of its standard input may take its time.
-    signals.let_end(|| args.task.submission_with_stdin()).map_err(Failure::failed)?
+    let submission = signals.let_end(|| args.task.submission_with_stdin()).map_err(Failure::failed)??;
+    Ok((submission, None))
 }
 
 fn run_at(
@@ -111,13 +130,23 @@ fn run_at(
     signals: &mut Signals,
     client: &Client,
     (submission, has_outputs): (&Submission, bool),
+    terminal: Option<Terminal>,
 ) -> Result<u8, Failure> {
     let submitted = hand_over(client, submission)?;
-    let mut run = Run { client, signals, id: &submitted.id, asked: false };
-    let Some((task, failure)) = run.show(session)? else {
+    let mut run = Run { client, signals, id: &submitted.id, asked: None };
+    let shown = run.show(session);
+    let asked = run.asked;
+    drop(terminal);
+    let Some((task, failure)) = shown? else {
         return Err(Failure::new(exit::INTERRUPTED, format!("left {} before its end", submitted.id)));
     };
     let (code, sentence) = match (failure, exit::of_task(&task)) {
+        // As a program that Ctrl-C has ended, whatever the task has made of it.
+        (None, (_, sentence))
+            if asked == Some(Signal::SIGINT) && task.outcome() == Some(words::outcome(Outcome::Killed)) =>
+        {
+            (exit::INTERRUPTED, sentence)
+        }
         (Some(ErrorKind::BrokenPipe), _) => return Ok(exit::BROKEN_PIPE),
         (Some(_), (0, sentence)) => (exit::FAILED, sentence),
         (_, of_task) => of_task,
@@ -168,8 +197,8 @@ struct Run<'a> {
     client: &'a Client,
     signals: &'a mut Signals,
     id: &'a str,
-    /// Whether its end was requested.
-    asked: bool,
+    /// The signal for which its end was requested.
+    asked: Option<Signal>,
 }
 
 impl Run<'_> {
@@ -216,7 +245,7 @@ impl Run<'_> {
                 Waited::Finished(task) | Waited::Expired(task) => return Ok(Some(task)),
                 Waited::Interrupted => {
                     let Some(signal) = self.signals.read().first().copied() else { continue };
-                    if self.asked {
+                    if self.asked.is_some() {
                         return Ok(None);
                     }
                     let reason = match signal {
@@ -225,7 +254,7 @@ impl Run<'_> {
                     };
                     note(&format!("ending {}; press Ctrl-C again to leave at once", self.id));
                     self.client.ask(&kill(self.id, &caller(&reason)))?;
-                    self.asked = true;
+                    self.asked = Some(signal);
                 }
             }
         }

@@ -123,9 +123,14 @@ impl TaskArgs {
         self.command.with_stdin(self.submission(true)?)
     }
 
-    /// The same for this machine, with the standard input of this process for a command, or with its terminal.
-    pub(super) fn submission_with_streams(&self, users: Vec<u32>, is_tty: bool) -> Result<Submission, Failure> {
-        self.command.with_streams(self.submission(false)?, users, is_tty)
+    /// The same for this machine, with the standard input of this process for a command.
+    pub(super) fn submission_with_streams(&self, users: Vec<u32>) -> Result<Submission, Failure> {
+        self.command.with_streams(self.submission(false)?, users)
+    }
+
+    /// The same for this machine, for a command on a terminal with this name.
+    pub(super) fn submission_on_terminal(&self, name: &str) -> Result<Submission, Failure> {
+        self.command.on_terminal(self.submission(false)?, name)
     }
 
     /// Reads the files that the task gets.

@@ -125,10 +125,15 @@ impl Config {
             Err(error) if error.kind() == io::ErrorKind::NotFound && !must_exist => None,
             Err(source) => return Err(ConfigError::Read { path: path.to_owned(), source }),
         };
-        // A variable that is not UTF-8 is neither a key nor a valid value, so its replacement text is refused below.
-        let env = std::env::vars_os()
-            .map(|(name, value)| (name.to_string_lossy().into_owned(), value.to_string_lossy().into_owned()));
-        Self::of(text.as_deref().map(|text| (path, text)), env, base)
+        Self::of(text.as_deref().map(|text| (path, text)), variables(), base)
+    }
+
+    /// The environment over the built-in values, without a file: what an agent has given to a task.
+    ///
+    /// # Errors
+    /// [`ConfigError`], whose text names the variable and the allowed values.
+    pub fn of_environment() -> Result<(Self, Sources), ConfigError> {
+        Self::of(None, variables(), None)
     }
 
     /// The built-in values, without a file and the environment.
@@ -243,6 +248,11 @@ impl Default for Config {
             Err(error) => unreachable!("the build has read the same file: {error}"),
         }
     }
+}
+
+/// The environment. A variable that is not UTF-8 is neither a key nor a valid value, so its replacement text is refused.
+fn variables() -> impl Iterator<Item = (String, String)> {
+    std::env::vars_os().map(|(name, value)| (name.to_string_lossy().into_owned(), value.to_string_lossy().into_owned()))
 }
 
 fn read_bounded(path: &Path) -> io::Result<String> {

@@ -10,6 +10,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use rustix::net::{
@@ -49,26 +50,52 @@ pub enum TakeError {
     System(#[from] io::Error),
 }
 
-/// Offers these streams to the users with these ids, until this process ends. Returns the name under which they are taken.
+/// Streams that are offered.
+#[derive(Debug)]
+pub struct Offer {
+    name: String,
+    /// None are left after a withdrawal.
+    streams: Arc<Mutex<Vec<OwnedFd>>>,
+}
+
+impl Offer {
+    /// The name under which they are taken.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Closes this end of the streams.
+    pub fn withdraw(&self) {
+        self.streams.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+}
+
+/// Offers these streams to the users with these ids, until this process ends. `on_taken` is called each time they are taken.
 ///
 /// # Errors
 /// When the system has no socket or thread.
-pub fn offer(streams: Vec<OwnedFd>, users: Vec<u32>) -> io::Result<String> {
+pub fn offer(streams: Vec<OwnedFd>, users: Vec<u32>, on_taken: impl Fn() + Send + 'static) -> io::Result<Offer> {
     let name = format!("{NAME}{}-{:032x}", rustix::process::geteuid().as_raw(), rand::random::<u128>());
     let listener = UnixListener::bind_addr(&SocketAddr::from_abstract_name(&name)?)?;
+    let streams = Arc::new(Mutex::new(streams));
+    let offer = Offer { name, streams: Arc::clone(&streams) };
     std::thread::Builder::new().name("streams".to_owned()).spawn(move || {
         for taker in listener.incoming().flatten() {
-            if let Err(error) = give(&taker, &streams, &users) {
-                log::debug!("the standard streams were not taken: {error}");
+            match give(&taker, &streams.lock().unwrap_or_else(PoisonError::into_inner), &users) {
+                Ok(true) => on_taken(),
+                Ok(false) => {}
+                Err(error) => log::debug!("the standard streams were not taken: {error}"),
             }
         }
     })?;
-    Ok(name)
+    Ok(offer)
 }
 
-fn give(taker: &UnixStream, streams: &[OwnedFd], users: &[u32]) -> io::Result<()> {
-    if !users.contains(&sockopt::socket_peercred(taker)?.uid.as_raw()) {
-        return Ok(());
+/// Whether the taker has got them.
+fn give(taker: &UnixStream, streams: &[OwnedFd], users: &[u32]) -> io::Result<bool> {
+    if streams.is_empty() || !users.contains(&sockopt::socket_peercred(taker)?.uid.as_raw()) {
+        return Ok(false);
     }
     let streams: Vec<BorrowedFd<'_>> = streams.iter().map(OwnedFd::as_fd).collect();
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(STREAMS_MAX))];
@@ -76,7 +103,7 @@ fn give(taker: &UnixStream, streams: &[OwnedFd], users: &[u32]) -> io::Result<()
     rights.push(SendAncillaryMessage::ScmRights(&streams));
     // Rights travel with at least one byte.
     sendmsg(taker, &[IoSlice::new(&[0])], &mut rights, SendFlags::NOSIGNAL)?;
-    Ok(())
+    Ok(true)
 }
 
 /// Takes the streams that are offered under this name.
@@ -123,24 +150,28 @@ mod tests {
     #[test]
     fn a_stream_is_taken_in_each_round() {
         let (read, write) = io::pipe().unwrap();
-        let name = offer(vec![read.into()], vec![own_user()]).unwrap();
+        let offer = offer(vec![read.into()], vec![own_user()], || {}).unwrap();
+        let name = offer.name();
         let mut write = File::from(OwnedFd::from(write));
         for round in [b"one", b"two"] {
             write.write_all(round).unwrap();
-            let mut taken = take(&name).unwrap();
+            let mut taken = take(name).unwrap();
             assert!(taken.outputs.is_none());
             let mut text = [0; 3];
             taken.stdin.read_exact(&mut text).unwrap();
             assert_eq!(&text, round);
         }
+        offer.withdraw();
+        assert!(matches!(take(name), Err(TakeError::Refused)));
     }
 
     #[test]
     fn all_three_streams_keep_their_order() {
         let (read, write) = io::pipe().unwrap();
         let nothing = File::open("/dev/null").unwrap();
-        let name = offer(vec![nothing.into(), write.into(), File::open("/dev/zero").unwrap().into()], vec![own_user()]);
-        let taken = take(&name.unwrap()).unwrap();
+        let streams = vec![nothing.into(), write.into(), File::open("/dev/zero").unwrap().into()];
+        let offer = offer(streams, vec![own_user()], || {}).unwrap();
+        let taken = take(offer.name()).unwrap();
         let [mut stdout, mut stderr] = taken.outputs.unwrap();
         stdout.write_all(b"x").unwrap();
         let mut byte = [7];
@@ -152,8 +183,9 @@ mod tests {
 
     #[test]
     fn other_users_get_nothing() {
-        let name = offer(vec![File::open("/dev/null").unwrap().into()], vec![own_user().wrapping_add(1)]).unwrap();
-        assert!(matches!(take(&name), Err(TakeError::Refused)));
+        let streams = vec![File::open("/dev/null").unwrap().into()];
+        let offer = offer(streams, vec![own_user().wrapping_add(1)], || {}).unwrap();
+        assert!(matches!(take(offer.name()), Err(TakeError::Refused)));
     }
 
     #[test]

@@ -15,6 +15,7 @@ use rustix::io::FdFlags;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use super::limits;
 use super::logging;
 use super::process::adopt_descriptor;
 use super::state_file;
@@ -70,7 +71,7 @@ pub(super) fn exec(command: &mut Command, state: &impl Serialize, kept: &[Borrow
     command.arg(file.as_raw_fd().to_string());
     let mark = |flags| kept.iter().copied().chain([file.as_fd()]).try_for_each(|fd| rustix::io::fcntl_setfd(fd, flags));
     let error = match mark(FdFlags::empty()) {
-        Ok(()) => logging::unlocked(|| command.exec()),
+        Ok(()) => logging::unlocked(|| limits::hand_on(command).exec()),
         Err(error) => error.into(),
     };
     // Programs that are started from now on must not get them. The descriptors are open, so this cannot fail.

@@ -27,7 +27,7 @@ pub mod path_text;
 mod policy;
 mod public_key;
 mod run;
-mod shell_word;
+mod shell_line;
 mod source;
 mod step;
 mod task;
@@ -73,7 +73,9 @@ pub use policy::{Counts, Policy, PolicyField, PolicySlot};
 pub(crate) use public_key::z85_key;
 pub use public_key::{BadKey, PublicKey};
 pub use run::{Defer, OutputBytes, Phase, PhaseTimes, RunResult};
-pub use shell_word::{ARGUMENT_BYTES_MAX, quoted};
+pub use shell_line::{
+    ARGUMENT_BYTES_MAX, LinePart, Misplaced, NotANumber, Place, Reader, is_shell, quoted, reader_behind,
+};
 pub use source::{
     AllowedHost, AllowedSources, InvalidAllowedHost, InvalidProgramName, InvalidSource, ProgramName, Source,
     SourceForm, SourceRefusal, SourceScheme, TaskSource,

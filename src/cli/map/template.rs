@@ -133,7 +133,8 @@ fn work(
         if line.trim().is_empty() {
             return Err(Failure::usage("the line for sh is empty; write for example --sh 'wc -l < {}'"));
         }
-        return Ok((Work::shell(&line, whole, limits), vec!["sh".to_owned(), line]));
+        let work = Work::shell(&line, whole, limits).map_err(|why| Failure::usage(format!("--sh {line:?}: {why}")))?;
+        return Ok((work, vec!["sh".to_owned(), line]));
     }
     let words = command_texts(command)?;
     match words.first() {
@@ -141,7 +142,10 @@ fn work(
             "there is no command; write llts map -- COMMAND, for example: ls | llts map -- wc -c (lines that are commands \
              themselves: --sh 'eval {}')",
         )),
-        Some(_) => Ok((Work::command(&words, whole, limits), [vec!["command".to_owned()], words].concat())),
+        Some(_) => {
+            let work = Work::command(&words, whole, limits).map_err(Failure::usage)?;
+            Ok((work, [vec!["command".to_owned()], words].concat()))
+        }
     }
 }
 

@@ -55,6 +55,7 @@ pub(super) fn fetch(
         stdout: null.as_fd(),
         stderr: stderr.as_fd(),
         brand: means.brand,
+        is_terminal: false,
     });
     let exit = wait(child.map_err(|error| failed(error.to_string()))?, place, timeouts.fetch, means)?;
     if exit != ExitCode::SUCCESS {

@@ -16,6 +16,7 @@ use crate::protocol::info::CONTROLLER_ADDRESS;
 use crate::shell::endpoint::connect_unix;
 use crate::shell::incidents;
 use crate::shell::lending::{self, Lenders};
+use crate::shell::limits;
 use crate::shell::privacy::as_started;
 use crate::shell::process::Ended;
 use crate::shell::supervised::MARK;
@@ -139,7 +140,7 @@ impl Starter {
     /// this process says as another one. Also returns the command that continues with the present program in this process.
     pub(super) fn start_standby(&self, said: BorrowedFd<'_>) -> io::Result<(Pid, Command)> {
         let program = standby::lasting_program(&self.program, &self.state_dir);
-        let standby = standby::start(self.supervisor(&program).arg("--standby"), said)?;
+        let standby = standby::start(limits::hand_on(self.supervisor(&program).arg("--standby")), said)?;
         let mut before = self.supervisor(&program);
         before.arg("--handover");
         Ok((standby, before))
@@ -186,7 +187,7 @@ impl Starter {
             let (name, path) = NetworkSection::socket_variable(socket);
             command.env(name, path);
         }
-        ChildProcess::start(&mut command)
+        ChildProcess::start(limits::hand_on(&mut command))
     }
 
     /// Handles a line of a child; `true` if it reports that the child is ready.
