@@ -83,7 +83,7 @@ impl Encoder {
         Row {
             micros: number(record.id.wall().micros()),
             id: record.id.to_string(),
-            status: words::phase(record.phase()).to_owned(),
+            status: words::phase(record.stored_state().phase()).to_owned(),
             operation: record.tool.as_str().to_owned(),
             round: record.round.0.into(),
             submitted_at: number(record.submitted_at.micros()),
@@ -161,7 +161,7 @@ fn write_state(record: &TaskRecord, writer: &mut ObjectWriter<'_>) {
     if let Some(result) = record.result() {
         result::write(result, writer);
     }
-    match record.state {
+    match *record.stored_state() {
         TaskState::Waiting { not_before: Some(at) } => writer.moment(words::NOT_BEFORE, at),
         TaskState::Finished { at, outcome, .. } => {
             writer.moment(words::END_OF_LIFE_TIME, at);

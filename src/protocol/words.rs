@@ -314,6 +314,7 @@ pub const fn incident(kind: IncidentKind) -> &'static str {
         IncidentKind::GateClosed => "GATE_CLOSED",
         IncidentKind::HistoryLag => "HISTORY_LAG",
         IncidentKind::StoreTrouble => "STORE_TROUBLE",
+        IncidentKind::CutOff => "CUT_OFF",
     }
 }
 
@@ -367,6 +368,7 @@ pub(crate) use of_policies::*;
 #[cfg(test)]
 mod of_policies {
     pub(crate) const MAX_LOSSES: &str = "__MAX_LOSSES__";
+    pub(crate) const LOST_AFTER: &str = "__LOST_AFTER__";
     pub(crate) const TIMEOUT: &str = "__TIMEOUT__";
     pub(crate) const MAX_FAILS: &str = "__MAX_FAILS__";
     pub(crate) const MAX_TIMEOUTS: &str = "__MAX_TIMEOUTS__";

@@ -149,11 +149,13 @@ pub enum IncidentKind {
     HistoryLag,
     /// The store could not be written.
     StoreTrouble,
+    /// Most agents have fallen silent at once: the controller may be cut off.
+    CutOff,
 }
 
 impl IncidentKind {
     /// All of them. Their positions are stored: new ones go to the end.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Started,
         Self::Stopped,
         Self::Crashed,
@@ -164,6 +166,7 @@ impl IncidentKind {
         Self::GateClosed,
         Self::HistoryLag,
         Self::StoreTrouble,
+        Self::CutOff,
     ];
 }
 

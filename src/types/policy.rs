@@ -18,6 +18,8 @@ pub struct Policy {
     pub end_before: Option<Wall>,
     /// Time limit of one run: `__TIMEOUT__`.
     pub timeout: Option<Duration>,
+    /// Time after which its silent agent is lost, if that is not the general one: `__LOST_AFTER__`.
+    pub lost_after: Option<Duration>,
     /// Number of failed runs that are followed by another run: `__MAX_FAILS__`.
     pub fails_max: u32,
     /// Number of timed-out runs that are followed by another run: `__MAX_TIMEOUTS__`.
@@ -100,6 +102,8 @@ impl Policy {
         "MAX_FAILS" Count(fails_max) true "Number of failed runs that are followed by another run"
         "MAX_TIMEOUTS" Count(timeouts_max) true "Number of timed-out runs that are followed by another run"
         "MAX_LOSSES" Count(losses_max) true "Number of lost agents that are followed by another run"
+        "LOST_AFTER" Limit(lost_after) true
+            "Take its agent for lost after this silence, but not before two heartbeats; 0 is AGENT_LOST_AFTER"
         "MAX_DEFERS" Count(defers_max) true "Number of times that run.sh may defer (exit 75); one more is a failure"
         "RETRY_DELAY" Time(retry_delay) true "Pause after a failed run; it doubles each time"
         "FAIL_ON_STDERR" Truth(fail_on_stderr) true "A run that writes to stderr has failed"

@@ -119,25 +119,25 @@ impl Controller {
             && runs_once
             && record.round == Round(0)
         {
-            *not_before = Some(now.wall + self.silence_max()).max(*not_before);
+            *not_before = Some(now.wall + self.settings.lost_after).max(*not_before);
         }
     }
 
     /// Whether a waiting task may have been handed out by a controller that died before it could store that. Only the
     /// dispatch of a first round does not wait for the disk, so later rounds are never in doubt.
     pub(super) fn may_be_out(&self, task: TaskId) -> bool {
-        let waits = |record: &TaskRecord| record.phase() == Phase::Waiting && record.round == Round(0);
+        let waits = |record: &TaskRecord| matches!(record.state, TaskState::Waiting { .. }) && record.round == Round(0);
         task <= self.restored_max && self.tasks.get(task).is_some_and(waits)
     }
 }
 
 /// Whether a message has the result of a run.
-fn is_result(message: &FromAgent) -> bool {
+pub(super) fn is_result(message: &FromAgent) -> bool {
     matches!(message, FromAgent::Report(report) if report.phase == Phase::Finished && report.result.is_some())
 }
 
 /// The run that a message names as current or ended.
-fn spoken_of(message: &FromAgent) -> Option<(TaskId, Round)> {
+pub(super) fn spoken_of(message: &FromAgent) -> Option<(TaskId, Round)> {
     match message {
         FromAgent::Heartbeat(heartbeat) => heartbeat.run,
         FromAgent::Report(report) => report.round.map(|round| (report.task, round)),

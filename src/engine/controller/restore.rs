@@ -1,7 +1,7 @@
 //! The start of a controller: from the stored records back to the state in which they were written.
 //!
 //! Waiting tasks keep their order. A task that an agent had stays with that agent: if the agent comes back and names the
-//! same run, the run is adopted ([`super::adopt`]); if it is silent for two intervals, it is lost like any other.
+//! same run, the run is adopted ([`super::adopt`]); if it is silent, it is lost like any other.
 //!
 //! The earlier controller may have pushed more than it stored. The numbers of those pushes are skipped, and pushes of an
 //! adopted run are stored first ([`Effect::claim`](super::Effect::claim)), so that no number ever stands for two states.
@@ -97,6 +97,9 @@ impl Controller {
     }
 
     fn take_back(&mut self, now: Now, mut record: TaskRecord, lists: &mut StoredLists) {
+        if let TaskState::OutOfContact { was, .. } = record.state {
+            record.state = *was;
+        }
         record.pushes += unstored_pushes(&record);
         self.last_id = self.last_id.max(record.id);
         if let Some(parent) = record.parent.filter(|parent| self.tasks.get(*parent).is_some()) {
@@ -109,7 +112,7 @@ impl Controller {
             _ => None,
         };
         let agent = match &mut record.state {
-            TaskState::Waiting { .. } | TaskState::Finished { .. } => None,
+            TaskState::Waiting { .. } | TaskState::OutOfContact { .. } | TaskState::Finished { .. } => None,
             TaskState::Dispatched(run)
             | TaskState::Preparing(run)
             | TaskState::Running(run)
@@ -137,7 +140,7 @@ impl Controller {
             self.agents.set_slot(&agent, Slot::Busy(task));
             self.agents.set_given(&agent, Some(given));
             self.expect_every_tool(now, &agent);
-            return self.timers.set(Timer::Silence(agent), now.mono + self.silence_max());
+            return self.timers.set(Timer::Silence(agent.clone()), now.mono + self.lost_after_of(&agent));
         };
         let Slot::Busy(other) = slot else { unreachable!("agent {agent} was restored without a task") };
         // The older run was given up and its lease awaited: if only one of them has a lease, it is that one, whatever the
@@ -174,7 +177,10 @@ const fn unstored_pushes(record: &TaskRecord) -> u32 {
         TaskState::Dispatched(_) => 3,
         TaskState::Preparing(_) => 2,
         TaskState::Running(_) => 1,
-        TaskState::Waiting { .. } | TaskState::Ended { .. } | TaskState::Finished { .. } => 0,
+        TaskState::Waiting { .. }
+        | TaskState::OutOfContact { .. }
+        | TaskState::Ended { .. }
+        | TaskState::Finished { .. } => 0,
     }
 }
 

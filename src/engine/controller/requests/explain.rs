@@ -58,6 +58,7 @@ impl Controller {
             }
             Some(_) | None => {}
         }
+        let holdup = holdup.map(|found| self.silent_holdup(now, record, found));
         // A task without a run, and one whose agent has gone, have none.
         let agent = record.last_run().and_then(|run| self.agents.get(&run.agent));
         let own = agent.and_then(|agent| agent.own_versions.as_ref()?.get(&record.tool).copied());

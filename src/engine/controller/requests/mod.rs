@@ -115,6 +115,7 @@ impl Controller {
     }
 
     fn hear(&mut self, now: Now, ticket: Ticket, sender: &Sender, message: FromAgent) -> Answer {
+        self.rejoin(now, sender, &message);
         self.reunite(now, sender, &message);
         self.readopt(now, &sender.agent, &message);
         match message {

@@ -4,6 +4,7 @@
 mod acknowledge;
 mod after;
 mod archives;
+mod contact;
 mod deadlines;
 mod dispatch;
 mod down;
@@ -114,6 +115,7 @@ impl World {
     fn with(change: impl FnOnce(&mut Settings)) -> Self {
         let mut settings = Settings {
             heartbeat_interval: INTERVAL,
+            lost_after: INTERVAL * 2,
             kill_budget: BUDGET,
             waiting_max: 100,
             waiting_bytes_max: 1_000_000_000,
