@@ -294,6 +294,12 @@ fn waits(record: &TaskRecord, holdup: &Holdup) -> String {
         Holdup::Gate(gate, GateVerdict::Open) => format!("its gate {gate} is open; it starts at once"),
         Holdup::Lease(until) => lease(record, *until),
         Holdup::Silent { since, until, other } => silent(record, *since, *until, other),
+        Holdup::Claims(until) => {
+            format!(
+                "the controller has started, and an agent may have the task already: it starts at {until}, unless one says so"
+            )
+        }
+        Holdup::Outdated(why) => why.clone(),
         Holdup::DiskFull(drained) => no_other(drained),
         Holdup::NoSuchAgent if needs.tags.is_empty() => "no agent exists that may run it".to_owned(),
         Holdup::NoSuchAgent => format!("no agent has the tags {} that it requires", needs.tags),

@@ -140,7 +140,7 @@ fn write_state(record: &TaskRecord, writer: &mut ObjectWriter<'_>) {
     if let Some(kill) = &record.kill {
         write_kill(kill, writer);
     }
-    if record.unconfirmed {
+    if record.unconfirmed && !record.is_out_of_contact() {
         writer.literal(words::UNCONFIRMED, true);
     }
     if !record.unmet.is_empty() {
@@ -568,6 +568,8 @@ mod tests {
             start_after: Some(Wall::from_micros(1_795_239_916_000_000)),
             end_before: Some(Wall::from_micros(1_795_239_999_000_001)),
             timeout: Some(Duration::from_millis(1_500)),
+            lost_after: Some(Duration::from_secs(60)),
+            ahead: crate::types::Ahead::default(),
             fails_max: u32::MAX,
             timeouts_max: 2,
             losses_max: 3,

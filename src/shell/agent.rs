@@ -5,6 +5,7 @@
 
 mod command;
 mod ending;
+mod epochs;
 mod failure;
 mod fetch;
 mod growth;
@@ -45,6 +46,7 @@ use crate::protocol::words::kind::{AGENT_LOOK, TASK_FINISH};
 use crate::protocol::{agent, publish};
 use crate::types::{AgentId, Now, TaskId};
 
+use epochs::EpochFile;
 use guard_keeper::GuardKeeper;
 pub use leftovers::{step_out, sweep_after_death};
 use runner::Runner;
@@ -139,6 +141,7 @@ pub fn run(config: &Config, name: &Name, guard: Option<GuardPlan>) -> Result<(),
     let lifetime = name.lifetime();
     let name = name.id();
     let session = sessions.present;
+    let epochs = EpochFile::new(&config.paths.state_dir.join("agents"));
     let ip = own_address(config.controller.requests.map(|address| address.ip()));
     // Error sentences of a run contain this path, and their reader may be in any folder.
     let tools_dir = std::path::absolute(&config.paths.tools_dir)?;
@@ -153,6 +156,7 @@ pub fn run(config: &Config, name: &Name, guard: Option<GuardPlan>) -> Result<(),
     let settings = Settings {
         agent: name.clone(),
         session,
+        epochs: epochs.read(),
         replaces: sessions.before,
         tags: config.agent.tags.clone(),
         tools: Some(tools.tools().and_built_ins()),
@@ -167,7 +171,7 @@ pub fn run(config: &Config, name: &Name, guard: Option<GuardPlan>) -> Result<(),
     log::info!("agent {name} of controller {}", transport::agent_endpoint(config));
     let sender = Sender { agent: name.clone(), session };
     let slot = Slot::new(settings, clock::now_with_suspend());
-    let agent = Agent { link, sender, slot, runner, tools, guard_keeper, is_heard: false, denial: None };
+    let agent = Agent { link, sender, slot, epochs, runner, tools, guard_keeper, is_heard: false, denial: None };
     let served = agent.serve(&mut signals);
     let (ending, guard_keeper, runner) =
         served.map_err(|denial| AgentError::Denied { endpoint: transport::agent_endpoint(config), denial })?;
@@ -220,6 +224,7 @@ struct Agent {
     link: Box<dyn Link>,
     sender: Sender,
     slot: Slot,
+    epochs: EpochFile,
     runner: Runner,
     tools: ToolsFolder,
     guard_keeper: GuardKeeper,
@@ -358,6 +363,7 @@ impl Agent {
                     self.tools.look_anew(clock::now());
                     self.slot.handle_looked(now, number, self.tools.tools().and_built_ins());
                 }
+                Effect::Remember(known) => self.epochs.remember(known),
                 Effect::Ready => announce(&self.sender.agent),
                 Effect::Lease(hold) => {
                     self.runner.set_hold(hold);

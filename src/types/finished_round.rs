@@ -151,11 +151,17 @@ pub enum IncidentKind {
     StoreTrouble,
     /// Most agents have fallen silent at once: the controller may be cut off.
     CutOff,
+    /// The store is from a backup, or from another machine.
+    StoreFromElsewhere,
+    /// Another controller with a newer store has the agents.
+    Outdated,
+    /// The clock of an agent differs from that of the controller.
+    ClockSkew,
 }
 
 impl IncidentKind {
     /// All of them. Their positions are stored: new ones go to the end.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 14] = [
         Self::Started,
         Self::Stopped,
         Self::Crashed,
@@ -167,6 +173,9 @@ impl IncidentKind {
         Self::HistoryLag,
         Self::StoreTrouble,
         Self::CutOff,
+        Self::StoreFromElsewhere,
+        Self::Outdated,
+        Self::ClockSkew,
     ];
 }
 

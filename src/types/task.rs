@@ -64,6 +64,7 @@ impl TaskRecord {
     /// A task that has just been accepted and waits for its first round, without address and relations.
     #[must_use]
     pub fn accepted(id: TaskId, tool: ToolName, submitted: Arc<str>, policy: Arc<Policy>, at: Wall) -> Self {
+        let policy = policy.accepted(at);
         Self {
             id,
             tool,

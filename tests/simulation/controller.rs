@@ -174,6 +174,8 @@ impl Server {
 
     fn stored(&self) -> Stored {
         Stored {
+            epoch: None,
+            raised: None,
             tasks: self.disk.values().cloned().collect(),
             gates: self.gates.clone().into_iter().collect(),
             drained: self.drained.iter().cloned().collect(),

@@ -169,7 +169,7 @@ impl Controller {
 
     /// A task that can start, with an agent that waits for it.
     pub(super) fn next_match(&self) -> Option<(TaskId, AgentId)> {
-        if self.agents.parked().is_empty() || self.is_paused {
+        if self.agents.parked().is_empty() || self.is_paused || self.outdated().is_some() {
             return None;
         }
         let agent_for = |set, needs: &_| self.agents.parked().best(set, needs);

@@ -42,6 +42,9 @@ use crate::types::{
     AgentId, Holdup, IncidentKind, Mono, Now, Phase, PhaseTimes, Round, RoundEnd, TaskId, TaskRecord, TaskState,
 };
 
+/// The part of a heartbeat interval that a heartbeat may be late.
+const JITTER_SHARE: u32 = 8;
+
 /// Whether the controller takes the silence of its agents for its own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Suspicion {
@@ -109,7 +112,7 @@ impl Controller {
         let has_begun = !matches!(&record.state, TaskState::Dispatched(run) if run.ahead.is_some());
         let end = if has_begun { end } else { RoundEnd::Returned };
         self.tasks.update(task, |record| {
-            record.unconfirmed |= matches!(remains, Remains::Unknown(_)) && !is_leased && has_begun;
+            record.unconfirmed |= matches!(remains, Remains::Unknown(_)) && !is_leased;
             record.counts.losses += u32::from(end == RoundEnd::Lost);
         });
         let Some(record) = self.tasks.get(task) else { return };
@@ -196,7 +199,8 @@ impl Controller {
             return self.suspect_until(now.mono + self.settings.lost_after, has_returned);
         }
         let Some(side) = self.agents.get(id).map(|agent| agent.host.is_some()) else { return };
-        let due = heard + self.settings.heartbeat_interval;
+        // Its next heartbeat was due then, and messages are not always equally fast.
+        let due = heard + self.settings.heartbeat_interval + self.settings.heartbeat_interval / JITTER_SHARE;
         let of_side = self.agents.iter().map(|(_, agent)| agent);
         let of_side = of_side.filter(|agent| agent.slot != Slot::Lost && agent.host.is_some() == side);
         let (silent, all) =

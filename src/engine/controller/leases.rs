@@ -67,8 +67,10 @@ impl Controller {
                     return self.timers.set(Timer::Lease(task), until);
                 }
             }
-            (Remains::Unknown(_), None) => self.tasks.update(task, |record| record.unconfirmed = true),
-            (Remains::Silent(_), None) | (Remains::Gone, _) => {}
+            (Remains::Unknown(_) | Remains::Silent(_), None) => {
+                self.tasks.update(task, |record| record.unconfirmed = true)
+            }
+            (Remains::Gone, _) => {}
         }
         self.go_on(now, task, end, is_silent);
     }

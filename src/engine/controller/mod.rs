@@ -11,7 +11,7 @@
 //! The parts: [`tasks`] has the records, their phases and indexes; [`queue`] the order of waiting tasks, with the
 //! [`gates`]; [`agents`] the slots, with the [`tools`] of each, [`looks`] for tools that no agent has, and the submits that name one ([`sought`]); [`catalog`] the tools that the controller holds, and [`tool_reads`] the parts that agents fetch; [`adopt`]
 //! handles runs that agents had before this start; [`outputs`] asks agents for the outputs of runs; [`lists`] gives an agent several short tasks at once; [`leases`] waits for void
-//! runs, and [`contact`] for silent agents; [`family`] knows which tasks end together, and [`relations`] what an end means for [`dependants`] and [`jobs`];
+//! runs, and [`contact`] for silent agents; [`outdated`] handles a store that is older than what agents know; [`family`] knows which tasks end together, and [`relations`] what an end means for [`dependants`] and [`jobs`];
 //! [`graphs`] has the step graphs, [`steps`] makes tasks of their steps, and [`graph_status`] tells of their changes;
 //! [`retention`] decides how long finished tasks are kept; the [`sequencer`], around the [`Controller`], decides
 //! when each message leaves, with the [`commit_queue`]; [`batch_delay`] how long it may be delayed. The phases of a task
@@ -52,6 +52,7 @@ mod leases;
 mod lists;
 mod looks;
 mod orders;
+mod outdated;
 mod outputs;
 mod parked;
 mod queue;
@@ -213,6 +214,8 @@ pub struct Controller {
     stopping: bool,
     /// Whether no task is handed out at present.
     is_paused: bool,
+    /// How old the store is.
+    age: outdated::StoreAge,
     /// Why no submit can be accepted, while the store cannot be written.
     store_trouble: Option<String>,
 }
@@ -260,6 +263,7 @@ impl Controller {
             informed: false,
             stopping: false,
             is_paused: false,
+            age: outdated::StoreAge::default(),
             store_trouble: None,
             settings,
         }

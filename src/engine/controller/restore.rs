@@ -16,8 +16,8 @@ use super::lists::StoredLists;
 use super::{Controller, Settings, steps};
 use crate::protocol::graph::StoredGraph;
 use crate::types::{
-    AgentId, GateSettings, HeldTool, JobMemo, JobName, Label, Now, RoundEnd, TaskId, TaskRecord, TaskState, ToolDigest,
-    Wall,
+    AgentId, Epoch, GateSettings, HeldTool, JobMemo, JobName, Label, Now, Phase, RoundEnd, TaskId, TaskRecord,
+    TaskState, ToolDigest, Wall,
 };
 
 impl Controller {
@@ -25,6 +25,7 @@ impl Controller {
     #[must_use]
     pub fn restore(settings: Settings, seed: u64, now: Now, stored: Stored) -> Self {
         let mut controller = Self::new(settings, seed);
+        controller.begin_epoch(now, stored.epoch, stored.raised);
         controller.restore_catalog(now, stored.tools);
         for (name, settings) in stored.gates {
             controller.tasks.queue_mut().gates.set(&name, settings);
@@ -98,9 +99,10 @@ impl Controller {
 
     fn take_back(&mut self, now: Now, mut record: TaskRecord, lists: &mut StoredLists) {
         if let TaskState::OutOfContact { was, .. } = record.state {
+            record.unconfirmed &= was.phase() == Phase::Dispatched;
             record.state = *was;
         }
-        record.pushes += unstored_pushes(&record);
+        record.pushes += unstored_pushes(&record) + self.skipped_pushes();
         self.last_id = self.last_id.max(record.id);
         if let Some(parent) = record.parent.filter(|parent| self.tasks.get(*parent).is_some()) {
             self.families.add(record.id, parent);
@@ -121,7 +123,7 @@ impl Controller {
                 Some(run.agent.clone())
             }
         };
-        self.await_claimants(now, &mut record);
+        self.await_claimants(&mut record);
         let task = record.id;
         // Its agent will say how long it has run: the wall clock may have jumped.
         self.tasks.restore(now, record);
@@ -199,6 +201,10 @@ pub struct Stored {
     pub graphs: Vec<StoredGraph>,
     /// The archives of tools.
     pub tools: StoredTools,
+    /// The epoch of this start.
+    pub epoch: Option<Epoch>,
+    /// How the store is known to be from a backup or another machine, if it is, as the beginning of a sentence.
+    pub raised: Option<String>,
 }
 
 /// The archives of tools in the store.

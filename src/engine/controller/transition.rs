@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use crate::types::{
-    Acknowledgement, Assignment, Counts, Outcome, PastRound, PhaseTimes, RoundEnd, RunResult, TaskRecord, TaskState,
-    Wall,
+    Acknowledgement, Assignment, Counts, Outcome, PastRound, Phase, PhaseTimes, RoundEnd, RunResult, TaskRecord,
+    TaskState, Wall,
 };
 
 /// An event of a task.
@@ -79,7 +79,11 @@ pub(super) fn apply(record: &mut TaskRecord, event: TaskEvent) {
         (State::OutOfContact { was, since, not_before, .. }, Event::Suspect(suspected)) => {
             State::OutOfContact { was, since, not_before, suspected }
         }
-        (State::OutOfContact { was, .. }, Event::Rejoin) => *was,
+        (State::OutOfContact { was, .. }, Event::Rejoin) => {
+            // Its agent confirms the end, unless that of the round before is meant.
+            record.unconfirmed &= was.phase() == Phase::Dispatched;
+            *was
+        }
         (
             from @ (State::Dispatched(_)
             | State::Preparing(_)

@@ -62,7 +62,7 @@ impl Controller {
     fn task_for(&mut self, now: Now, id: &AgentId) -> Option<TaskId> {
         self.catch_up(now);
         self.tasks.release_due(now);
-        if self.is_paused {
+        if self.is_paused || self.outdated().is_some() {
             return None;
         }
         loop {

@@ -38,6 +38,10 @@ impl Controller {
         };
         let mut holdup = waits.then(|| self.tasks.queue().holdup(now, record, &agents_with)).or(lease).or_else(fetches);
         match &mut holdup {
+            Some(found) if waits && self.outdated().is_some() => {
+                *found = Holdup::Outdated(self.outdated().unwrap_or_default().to_owned());
+            }
+            Some(Holdup::NotBefore(at)) if self.claims_until(record) == Some(*at) => holdup = Some(Holdup::Claims(*at)),
             Some(found @ Holdup::NoTool) => {
                 if let Some(agent) = self.first_awaited() {
                     *found = Holdup::Look(agent.clone());

@@ -101,6 +101,10 @@ impl Controller {
         let heartbeat = if let FromAgent::Heartbeat(heartbeat) = &message { Some(heartbeat) } else { None };
         let replaces = heartbeat.and_then(|heartbeat| heartbeat.replaces);
         let version = heartbeat.and_then(|heartbeat| heartbeat.version.as_ref());
+        if let Some(answer) = self.answer_newer(sender, heartbeat.and_then(|heartbeat| heartbeat.epoch)) {
+            self.settle(now);
+            return answer.into();
+        }
         let is_understood = self.check_version(sender, version);
         let answer = match is_understood.and_then(|()| self.welcome(now, sender, replaces)) {
             Ok(()) => {
