@@ -61,6 +61,7 @@ impl SimulatedAgent {
             ip: "127.0.0.1".to_owned(),
             tags: Labels::default(),
             tools: None,
+            epochs: Vec::new(),
             heartbeat_interval: config.agent.heartbeat_interval,
             kill_interval: config.agent.kill_interval,
             kill_count: config.agent.kill_count,
@@ -106,6 +107,7 @@ impl SimulatedAgent {
                 | Effect::Lease(_)
                 | Effect::Look(_)
                 | Effect::ToolsFolder(_)
+                | Effect::Remember(_)
                 | Effect::Read(_)
                 | Effect::TrimOutputs => {}
             }

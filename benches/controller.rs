@@ -51,7 +51,7 @@ impl World {
         let mut world = Self {
             controller: Controller::new(settings(), 1),
             rules: rules(),
-            sender: Sender { agent, session: Session(1) },
+            sender: Sender::new(agent, Session(1)),
             submit: submission.request().encode(),
             tickets: 0,
             micros: 0,

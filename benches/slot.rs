@@ -23,6 +23,7 @@ fn registered() -> (Slot, Sender) {
         agent: agent.clone(),
         session: Session(1),
         replaces: None,
+        epochs: Vec::new(),
         ip: "127.0.0.1".to_owned(),
         tags: Labels::default(),
         tools: None,
@@ -46,6 +47,8 @@ fn registered() -> (Slot, Sender) {
             beat: None,
             serving: None,
             folder: None,
+            epoch: None,
+            clock: None,
         }),
     );
     while let Some(effect) = slot.poll_effect(now(1)) {

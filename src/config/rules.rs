@@ -26,8 +26,22 @@ pub(super) fn check(config: &Config) -> Result<(), ConfigError> {
         .or_else(|| no_way_in(config))
         .or_else(|| ports(config))
         .or_else(|| report(config))
+        .or_else(|| silence(config))
         .or_else(|| folders(config));
     found.map_or(Ok(()), |sentence| Err(ConfigError::Contradiction(sentence)))
+}
+
+/// One lost heartbeat must lose no agent.
+fn silence(config: &Config) -> Option<String> {
+    let [interval, lost_after] =
+        [config.agent.heartbeat_interval, config.agent.lost_after].map(|time| time.as_millis());
+    (lost_after < 2 * interval).then(|| {
+        format!(
+            "AGENT_LOST_AFTER is {lost_after}, which is less than two AGENT_HEARTBEAT_INTERVAL of {interval}, so that one lost \
+             heartbeat would lose an agent; set it to {} or more, or to 0",
+            2 * interval
+        )
+    })
 }
 
 fn insecure(config: &Config) -> Option<String> {

@@ -268,8 +268,10 @@ impl PushSection {
 /// Agents, each with one slot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AgentSection {
-    /// Interval of heartbeats; an agent that is silent for two of them is lost.
+    /// Interval of heartbeats.
     pub heartbeat_interval: Duration,
+    /// The time after which a silent agent is lost: two intervals, unless it is configured.
+    pub lost_after: Duration,
     /// Time between two signals to a task that is being ended.
     pub kill_interval: Duration,
     /// Number of signals to such a task, at least 1; the last one is SIGKILL.
@@ -313,8 +315,11 @@ impl AgentSection {
         let kill_count = reader.number("AGENT_KILL_COUNT", 1..=1000, "signals")?;
         // Linux has at most 2^22 process ids.
         let processes_max = reader.number("AGENT_PROCESSES_MAX", 0..=1 << 22, "processes")?;
+        let heartbeat_interval = reader.millis("AGENT_HEARTBEAT_INTERVAL", 1..=HOUR)?;
+        let lost_after = reader.millis("AGENT_LOST_AFTER", 0..=30 * DAY)?;
         Ok(Self {
-            heartbeat_interval: reader.millis("AGENT_HEARTBEAT_INTERVAL", 1..=HOUR)?,
+            heartbeat_interval,
+            lost_after: if lost_after.is_zero() { heartbeat_interval * 2 } else { lost_after },
             kill_interval: reader.millis("AGENT_KILL_INTERVAL", 1..=HOUR)?,
             kill_count: u32::try_from(kill_count).unwrap_or(u32::MAX),
             straggler_grace: reader.millis("AGENT_STRAGGLER_GRACE", 0..=HOUR)?,

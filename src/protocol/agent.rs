@@ -127,8 +127,8 @@ mod tests {
     use crate::protocol::requests::{Message, parse};
     use crate::protocol::rules::Rules;
     use crate::types::{
-        AddressPolicy, AgentId, ExitCode, Phase, PhaseTimes, PortName, RunResult, StepContext, StepName, StepRole,
-        TaskRecord,
+        AddressPolicy, AgentId, Epoch, ExitCode, Phase, PhaseTimes, PortName, RunResult, StepContext, StepName,
+        StepRole, TaskRecord, Wall,
     };
 
     fn heard(reply: &Reply) -> ToAgent {
@@ -145,7 +145,9 @@ mod tests {
             let look = tools.map(|_| 1 << 52);
             let serving = tools.map(|_| parked);
             let folder = tools.map(|_| "boot:1:2".into());
-            let told = Heard { controller: 7, beat, wanted, parked, tools, look, serving, folder };
+            let epoch = tools.map(|_| Epoch { service: 1 << 52, number: (1 << 53) - 1 });
+            let clock = tools.map(|_| Wall::from_micros(1_480_000_000_000_001));
+            let told = Heard { controller: 7, beat, wanted, parked, tools, look, serving, folder, epoch, clock };
             assert_eq!(heard(&Reply::Heartbeat(told.clone())), ToAgent::Heard(told));
         }
     }

@@ -150,6 +150,7 @@ const fn ended(end: RoundEnd) -> &'static str {
 #[must_use]
 pub fn why(record: &TaskRecord, holdup: Option<&Holdup>) -> String {
     match (&record.state, holdup) {
+        (_, Some(Holdup::Silent { since, until, other })) => silent(record, *since, *until, other),
         (TaskState::Waiting { .. }, Some(holdup)) => waits(record, holdup) + &full_disk(record),
         (TaskState::Waiting { .. }, None) => "it waits for an agent".to_owned(),
         (TaskState::Finished { outcome, .. }, _) => match super::task::reason_of(record) {
@@ -205,6 +206,21 @@ fn full_disk(record: &TaskRecord) -> String {
     let why = last.result.as_ref().map_or("its disk is full", |result| result.error.as_str());
     let until = record.disk_trial().unwrap_or(last.at);
     format!("; it has been with {} and does not go there again before {until}: {why}", agents.join(", "))
+}
+
+/// What a task waits for whose agent is silent.
+fn silent(record: &TaskRecord, since: Wall, until: Option<Wall>, other: &Holdup) -> String {
+    let agent = record.last_run().map_or("", |run| run.agent.as_str());
+    let next = match until {
+        Some(until) => format!(
+            "most agents have fallen silent at once, so the controller may be cut off itself and gives the task to no other agent \
+             before {until}"
+        ),
+        None => format!("another agent gets the task as soon as one can take it; {}", waits(record, other)),
+    };
+    format!(
+        "agent {agent} is lost since {since}; if it comes back before another round begins, its run goes on; {next}"
+    )
 }
 
 fn lease(record: &TaskRecord, until: Wall) -> String {
@@ -281,6 +297,13 @@ fn waits(record: &TaskRecord, holdup: &Holdup) -> String {
         }
         Holdup::Gate(gate, GateVerdict::Open) => format!("its gate {gate} is open; it starts at once"),
         Holdup::Lease(until) => lease(record, *until),
+        Holdup::Silent { since, until, other } => silent(record, *since, *until, other),
+        Holdup::Claims(until) => {
+            format!(
+                "the controller has started, and an agent may have the task already: it starts at {until}, unless one says so"
+            )
+        }
+        Holdup::Outdated(why) => why.clone(),
         Holdup::DiskFull(drained) => no_other(drained),
         Holdup::NoSuchAgent if needs.tags.is_empty() => "no agent exists that may run it".to_owned(),
         Holdup::NoSuchAgent => format!("no agent has the tags {} that it requires", needs.tags),

@@ -153,6 +153,14 @@ pub(crate) const RECORD_VERSION: &str = "__VERSION__";
 pub(crate) const SESSION: &str = "__SESSION__";
 pub(crate) const REPLACES: &str = "__REPLACES__";
 pub(crate) const CONTROLLER_ID: &str = "__CONTROLLER_ID__";
+/// Number of the service that a controller runs, made with its store.
+pub(crate) const SERVICE: &str = "__SERVICE__";
+/// How new the store of that service is.
+pub(crate) const EPOCH: &str = "__EPOCH__";
+/// The wall clock of the controller when it answers a heartbeat.
+pub(crate) const CLOCK: &str = "__CLOCK__";
+/// How many seconds the clock of an agent is ahead of that of its controller.
+pub(crate) const SKEW: &str = "__SKEW__";
 pub(crate) const PARKED: &str = "__PARKED__";
 pub(crate) const WANTED: &str = "__WANTED__";
 pub(crate) const WAIT: &str = "__WAIT__";
@@ -320,6 +328,10 @@ pub const fn incident(kind: IncidentKind) -> &'static str {
         IncidentKind::RestartFailed => "RESTART_FAILED",
         IncidentKind::Reloaded => "RELOADED",
         IncidentKind::SlotsHeld => "SLOTS_HELD",
+        IncidentKind::CutOff => "CUT_OFF",
+        IncidentKind::StoreFromElsewhere => "STORE_FROM_ELSEWHERE",
+        IncidentKind::Outdated => "OUTDATED",
+        IncidentKind::ClockSkew => "CLOCK_SKEW",
     }
 }
 
@@ -373,6 +385,7 @@ pub(crate) use of_policies::*;
 #[cfg(test)]
 mod of_policies {
     pub(crate) const MAX_LOSSES: &str = "__MAX_LOSSES__";
+    pub(crate) const LOST_AFTER: &str = "__LOST_AFTER__";
     pub(crate) const TIMEOUT: &str = "__TIMEOUT__";
     pub(crate) const MAX_FAILS: &str = "__MAX_FAILS__";
     pub(crate) const MAX_TIMEOUTS: &str = "__MAX_TIMEOUTS__";

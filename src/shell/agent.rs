@@ -5,6 +5,7 @@
 
 mod command;
 mod ending;
+mod epochs;
 mod failure;
 mod fetch;
 mod growth;
@@ -47,6 +48,7 @@ use crate::protocol::words::kind::{AGENT_LOOK, TASK_FINISH};
 use crate::protocol::{agent, publish};
 use crate::types::{AgentId, Now, TaskId};
 
+use epochs::EpochFile;
 use guard_keeper::GuardKeeper;
 pub use leftovers::{step_out, sweep_after_death};
 use runner::Runner;
@@ -141,6 +143,7 @@ pub fn run(config: &Config, name: &Name, guard: Option<GuardPlan>, reload: &Relo
     let lifetime = name.lifetime();
     let name = name.id();
     let session = sessions.present;
+    let epochs = EpochFile::new(&config.paths.state_dir.join("agents"));
     let ip = own_address(config.controller.requests.map(|address| address.ip()));
     // Error sentences of a run contain this path, and their reader may be in any folder.
     let tools_dir = std::path::absolute(&config.paths.tools_dir)?;
@@ -155,6 +158,7 @@ pub fn run(config: &Config, name: &Name, guard: Option<GuardPlan>, reload: &Relo
     let settings = Settings {
         agent: name.clone(),
         session,
+        epochs: epochs.read(),
         replaces: sessions.before,
         tags: config.agent.tags.clone(),
         tools: Some(tools.tools().and_built_ins()),
@@ -169,7 +173,7 @@ pub fn run(config: &Config, name: &Name, guard: Option<GuardPlan>, reload: &Relo
     log::info!("agent {name} of controller {}", transport::agent_endpoint(config));
     let sender = Sender::new(name.clone(), session);
     let slot = Slot::new(settings, clock::now_with_suspend());
-    let agent = Agent { link, sender, slot, runner, tools, guard_keeper, is_heard: false, denial: None };
+    let agent = Agent { link, sender, slot, epochs, runner, tools, guard_keeper, is_heard: false, denial: None };
     let served = agent.serve(&mut signals, &|| drop(reload.reload(&config.log)));
     let (ending, guard_keeper, runner) =
         served.map_err(|denial| AgentError::Denied { endpoint: transport::agent_endpoint(config), denial })?;
@@ -222,6 +226,7 @@ struct Agent {
     link: Link,
     sender: Sender,
     slot: Slot,
+    epochs: EpochFile,
     runner: Runner,
     tools: ToolsFolder,
     guard_keeper: GuardKeeper,
@@ -362,6 +367,7 @@ impl Agent {
                     self.tools.look_anew(clock::now());
                     self.slot.handle_looked(now, number, self.tools.tools().and_built_ins());
                 }
+                Effect::Remember(known) => self.epochs.remember(known),
                 Effect::Ready => announce(&self.sender.agent),
                 Effect::Lease(hold) => {
                     self.runner.set_hold(hold);

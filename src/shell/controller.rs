@@ -81,6 +81,9 @@ pub fn run(config: &Config, handover: Option<i32>, reload: &Reload) -> Result<()
     let tools_dir = std::path::absolute(&config.paths.tools_dir)?;
     let (archives, tools) = Archives::start(&config.paths.state_dir, &tools_dir, Limits::from(&config.archive))?;
     stored.tools = tools;
+    let (epoch, raised) =
+        store.begin_epoch(&config.paths.state_dir, stored.epoch, clock::now().wall, rand::random())?;
+    (stored.epoch, stored.raised) = (epoch, raised);
     log::info!("{} tasks are stored", stored.tasks.len());
     let page_bytes = PageBytes(config.controller.details_bytes_max);
     let (history, feed) =

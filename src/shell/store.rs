@@ -8,6 +8,7 @@
 //! rest.
 
 mod checkpoint;
+mod epoch;
 mod error;
 mod graphs;
 mod power_cuts;

@@ -159,11 +159,19 @@ pub enum IncidentKind {
     Reloaded,
     /// Tasks that wait for their own descendants keep the agents that these wait for.
     SlotsHeld,
+    /// Most agents have fallen silent at once: the controller may be cut off.
+    CutOff,
+    /// The store is from a backup, or from another machine.
+    StoreFromElsewhere,
+    /// Another controller with a newer store has the agents.
+    Outdated,
+    /// The clock of an agent differs from that of the controller.
+    ClockSkew,
 }
 
 impl IncidentKind {
     /// All of them. Their positions are stored: new ones go to the end.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 19] = [
         Self::Started,
         Self::Stopped,
         Self::Crashed,
@@ -179,6 +187,10 @@ impl IncidentKind {
         Self::RestartFailed,
         Self::Reloaded,
         Self::SlotsHeld,
+        Self::CutOff,
+        Self::StoreFromElsewhere,
+        Self::Outdated,
+        Self::ClockSkew,
     ];
 }
 

@@ -127,6 +127,20 @@ pub enum Holdup {
     Gate(Label, GateVerdict),
     /// The lease of its last run, whose agent is silent. It ends at this moment.
     Lease(Wall),
+    /// The controller has started, and gives agents until this moment to name the task.
+    Claims(Wall),
+    /// Another controller has the agents, in this sentence.
+    Outdated(String),
+    /// Its agent has been silent since this moment, and may come back with the run. Until the second moment, if there is one, the
+    /// controller suspects itself; otherwise another agent may take the task, and this is why none does.
+    Silent {
+        /// When the agent was taken for lost.
+        since: Wall,
+        /// The end of the suspicion.
+        until: Option<Wall>,
+        /// What holds the next round up.
+        other: Box<Holdup>,
+    },
     /// No agent has the required tags.
     NoSuchAgent,
     /// Files travel with it, and no agent with its tags handles them.

@@ -7,6 +7,7 @@ mod caller;
 mod checked;
 mod command;
 mod distribution;
+mod epoch;
 mod exit;
 mod fields;
 mod finished_round;
@@ -28,6 +29,7 @@ mod policy;
 mod public_key;
 mod run;
 mod shell_line;
+mod skew;
 mod source;
 mod step;
 mod task;
@@ -50,6 +52,7 @@ pub(crate) use address::{Host, split_tcp};
 pub use caller::{AllowCommands, Caller, CallerKey, CallerPlace, Loopback, Right};
 pub use command::TaskCommand;
 pub use distribution::Distribution;
+pub use epoch::{Epoch, KnownEpoch};
 pub use exit::{ExitCode, Outcome};
 pub use fields::{Fields, Scalar};
 pub use finished_round::{FinishedRound, Incident, IncidentKind, RoundOutcome};
@@ -69,13 +72,14 @@ pub(crate) use nearest::{leaf, nearest};
 pub use origin::{Neighbourhood, Origin};
 pub use output::{OutputId, Stream, exact_tail};
 pub use path_text::{path_of_text, path_text};
-pub use policy::{Counts, Policy, PolicyField, PolicySlot};
+pub use policy::{Ahead, Counts, Policy, PolicyField, PolicySlot};
 pub(crate) use public_key::z85_key;
 pub use public_key::{BadKey, PublicKey};
 pub use run::{Defer, OutputBytes, Phase, PhaseTimes, RunResult};
 pub use shell_line::{
     ARGUMENT_BYTES_MAX, LinePart, Misplaced, NotANumber, Place, Reader, is_shell, quoted, reader_behind,
 };
+pub use skew::Skew;
 pub use source::{
     AllowedHost, AllowedSources, InvalidAllowedHost, InvalidProgramName, InvalidSource, ProgramName, Source,
     SourceForm, SourceRefusal, SourceScheme, TaskSource,

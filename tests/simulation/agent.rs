@@ -85,6 +85,8 @@ impl World {
         match effect {
             // Every tool is installed by hand here.
             Effect::ToolsFolder(_) => {}
+            // The store here is never older than what agents know.
+            Effect::Remember(_) => {}
             Effect::Send(mut message) => {
                 self.model.agent_says(&message);
                 let host = &self.hosts[agent];

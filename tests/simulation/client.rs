@@ -178,7 +178,9 @@ impl World {
     pub(crate) fn end_what_is_far(&mut self) {
         let soon = self.clock(self.server.clock_offset).wall + Duration::from_secs(30);
         let far = |record: &&TaskRecord| match record.state {
-            TaskState::Waiting { not_before } => not_before.is_some_and(|at| at > soon),
+            TaskState::Waiting { not_before } | TaskState::OutOfContact { not_before, .. } => {
+                not_before.is_some_and(|at| at > soon)
+            }
             _ => false,
         };
         let far: Vec<_> = self.server.disk.values().filter(far).map(|record| record.id).collect();

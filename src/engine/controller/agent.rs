@@ -10,7 +10,7 @@ use crate::protocol::requests::agents::AgentState;
 use crate::protocol::requests::apply::ListTerms;
 use crate::protocol::requests::heartbeat::OwnVersions;
 use crate::protocol::version::Version;
-use crate::types::{HostAddress, Mono, Offer, Round, Session, TaskId, Wall};
+use crate::types::{HostAddress, Mono, Offer, Round, Session, Skew, TaskId, Wall};
 
 /// The state of an agent's slot.
 ///
@@ -93,6 +93,8 @@ pub(super) struct Agent {
     pub(super) drained: bool,
     /// The connection that parked it last.
     pub(super) connection: Option<ConnectionId>,
+    /// The difference of its clock that it has reported.
+    pub(super) skew: Option<Skew>,
     /// The time that it needs to end a run, if it reports that.
     pub(super) kill_budget: Option<Duration>,
 }

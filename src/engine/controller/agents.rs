@@ -87,6 +87,7 @@ impl Agents {
             drained: self.drained.contains(&id),
             connection: None,
             kill_budget: None,
+            skew: None,
         };
         self.counts.total += 1;
         self.counts.free += 1;

@@ -77,6 +77,7 @@ impl Controller {
                 self.void_list(now, id);
                 self.void_round(now, task, RoundEnd::Lost, Remains::Gone);
             }
+            self.give_up_runs_of(now, id, RoundEnd::Lost);
             self.leave(now, id);
         }
         if self.agents.get(id).is_none() {
@@ -94,10 +95,11 @@ impl Controller {
             self.tools_are_back(now, id);
             self.await_look(id);
             self.agents.set_slot(id, Slot::Free);
+            self.trust(now, id);
         }
         // The deadline is moved only when it is reached, so a heartbeat costs no change of the timers.
         if !self.timers.is_set(&Timer::Silence(id.clone())) {
-            self.timers.set(Timer::Silence(id.clone()), now.mono + self.silence_max());
+            self.timers.set(Timer::Silence(id.clone()), now.mono + self.lost_after_of(id));
         }
         Ok(())
     }
@@ -121,24 +123,26 @@ impl Controller {
         Ok(())
     }
 
-    pub(super) fn silence_max(&self) -> Duration {
+    /// The longest time for an answer of an agent that is in contact.
+    pub(super) fn answer_max(&self) -> Duration {
         self.settings.heartbeat_interval * 2
     }
 
     pub(super) fn silence(&mut self, now: Now, id: AgentId) {
         let Some(agent) = self.agents.get(&id) else { return };
-        let lost_at = agent.heard + self.silence_max();
+        let heard = agent.heard;
+        let lost_at = heard + self.lost_after_of(&id);
         if now.mono < lost_at {
             return self.timers.set(Timer::Silence(id), lost_at);
         }
-        let heard = agent.heard;
+        self.suspect(now, &id, heard);
         let line = format!("agent {id} is lost: silent for {:?}", now.mono.since(heard));
         self.journal.warn(line.clone());
         self.incidents.push((IncidentKind::AgentLost, line));
         self.unpark(&id);
         if let Slot::Busy(task) = self.agents.slot_or_free(&id) {
-            self.void_list(now, &id);
-            self.void_round(now, task, RoundEnd::Lost, Remains::Unknown(heard));
+            self.lose_list(now, &id, heard);
+            self.void_round(now, task, RoundEnd::Lost, Remains::Silent(heard));
         }
         self.tools_are_lost(now, &id);
         self.drop_offer(&id);
@@ -151,7 +155,7 @@ impl Controller {
         self.catch_up(now);
         self.tasks.release_due(now);
         while let Some((task, agent)) = self.next_match() {
-            if self.skip_if_stopped(now, task) {
+            if self.begins_another_round(now, task) || self.skip_if_stopped(now, task) {
                 continue;
             }
             let Slot::Parked(ticket, _) = self.agents.slot_or_free(&agent) else {
@@ -165,7 +169,7 @@ impl Controller {
 
     /// A task that can start, with an agent that waits for it.
     pub(super) fn next_match(&self) -> Option<(TaskId, AgentId)> {
-        if self.agents.parked().is_empty() || self.paused.is_some() {
+        if self.agents.parked().is_empty() || self.paused.is_some() || self.outdated().is_some() {
             return None;
         }
         let agent_for = |set, needs: &_| self.agents.parked().best(set, needs);
@@ -222,6 +226,9 @@ impl Controller {
         self.agents.set_slot(&assignment.agent, Slot::Busy(task));
         self.agents.set_given(&assignment.agent, Some((task, round)));
         self.agents.set_last_resort(&assignment.agent, false);
+        if self.tasks.get(task).is_some_and(|record| record.policy.lost_after.is_some()) {
+            self.watch(&assignment.agent);
+        }
         self.tasks.change(now, task, TaskEvent::Dispatch(assignment));
     }
 

@@ -80,6 +80,8 @@ impl Controller {
         let rounds = (record.counts.fails + record.counts.timeouts + record.counts.losses).saturating_sub(counted);
         let asked = again.result.as_ref().and_then(|result| result.defer.as_deref()).cloned().unwrap_or_default();
         let delay = match again.end {
+            // It has had its pause.
+            _ if again.not_before.is_some() => Duration::ZERO,
             RoundEnd::Deferred if asked.until_released => asked.retry_after.unwrap_or_default(),
             RoundEnd::Deferred => asked.retry_after.unwrap_or(self.settings.defer_delay),
             RoundEnd::Failed | RoundEnd::TimedOut | RoundEnd::Lost => self.backoff(policy.retry_delay, rounds),
@@ -113,7 +115,7 @@ impl Controller {
 
     /// The pause before the next round. It doubles each time, up to a cap, and up to a quarter is added at random, so that
     /// tasks that failed together do not return together.
-    fn backoff(&mut self, base: Duration, rounds: u32) -> Duration {
+    pub(super) fn backoff(&mut self, base: Duration, rounds: u32) -> Duration {
         use rand::RngExt as _;
         if base.is_zero() {
             return Duration::ZERO;

@@ -183,7 +183,7 @@ pub(super) fn claim_of_reply(reply: &Reply) -> Claim {
 /// earlier controller may have pushed another change with the same number: then the number is stored first.
 fn claim_of_push(record: &TaskRecord) -> Claim {
     match &record.state {
-        TaskState::Waiting { .. } | TaskState::Finished { .. } => Claim::Promise,
+        TaskState::Waiting { .. } | TaskState::OutOfContact { .. } | TaskState::Finished { .. } => Claim::Promise,
         TaskState::Dispatched(run)
         | TaskState::Preparing(run)
         | TaskState::Running(run)
@@ -215,6 +215,8 @@ pub enum Record {
 /// The reason for a deadline.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Timer {
+    /// The controller has suspected itself for long enough.
+    Suspicion,
     /// A search continues; it leaves room for other requests after each slice.
     Scan,
     /// An agent may have been silent for too long.

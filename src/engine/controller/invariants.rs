@@ -21,6 +21,7 @@ impl Controller {
         self.tasks.queue().sets().sanity_check(self.agents.tools());
         self.retained.sanity_check();
         self.check_runs();
+        self.check_contact();
         self.check_families();
         self.check_waits();
         self.check_outputs();

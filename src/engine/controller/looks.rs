@@ -73,7 +73,7 @@ impl Controller {
         }
         self.looks.is_asked_for = !self.looks.awaited.is_empty();
         if self.looks.is_asked_for {
-            self.timers.set(Timer::Look, now.mono + self.silence_max());
+            self.timers.set(Timer::Look, now.mono + self.answer_max());
             self.tasks.effects.push_back(Effect::Publish(Published::Look(self.looks.number)));
         }
     }

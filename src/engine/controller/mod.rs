@@ -11,7 +11,7 @@
 //! The parts: [`tasks`] has the records, their phases and indexes; [`queue`] the order of waiting tasks, with the
 //! [`gates`]; [`agents`] the slots, with the [`tools`] of each, [`looks`] for tools that no agent has, and the submits that name one ([`sought`]); [`catalog`] the tools that the controller holds, and [`tool_reads`] the parts that agents fetch; [`adopt`]
 //! handles runs that agents had before this start; [`outputs`] asks agents for the outputs of runs; [`lists`] gives an agent several short tasks at once; [`leases`] waits for void
-//! runs; [`family`] knows which tasks end together, and [`relations`] what an end means for [`dependants`] and [`jobs`];
+//! runs, and [`contact`] for silent agents; [`outdated`] handles a store that is older than what agents know; [`family`] knows which tasks end together, and [`relations`] what an end means for [`dependants`] and [`jobs`];
 //! [`graphs`] has the step graphs, [`steps`] makes tasks of their steps, and [`graph_status`] tells of their changes;
 //! [`retention`] decides how long finished tasks are kept; the [`sequencer`], around the [`Controller`], decides
 //! when each message leaves, with the [`commit_queue`]; [`batch_delay`] how long it may be delayed. The phases of a task
@@ -32,6 +32,7 @@ mod batch_delay;
 mod catalog;
 mod closing;
 mod commit_queue;
+mod contact;
 mod deadlines;
 mod departure;
 mod dependants;
@@ -52,6 +53,7 @@ mod leases;
 mod lists;
 mod looks;
 mod orders;
+mod outdated;
 mod outputs;
 mod parked;
 mod queue;
@@ -105,6 +107,8 @@ const LOOK_INTERVAL: Duration = Duration::from_secs(60);
 pub struct Settings {
     /// Interval of an agent's heartbeats: `AGENT_HEARTBEAT_INTERVAL`.
     pub heartbeat_interval: Duration,
+    /// The time after which a silent agent is lost: `AGENT_LOST_AFTER`.
+    pub lost_after: Duration,
     /// Time that an agent needs to end a run, unless it reports its own: [`crate::types::lease::kill_budget`].
     pub kill_budget: Duration,
     /// Maximum number of waiting tasks: `WAITING_TASKS_MAX`.
@@ -175,6 +179,8 @@ pub struct Controller {
     limits: withdrawal::Limits,
     /// The void runs of exclusive tasks whose leases have not expired.
     expiring: BTreeMap<TaskId, leases::Expiring>,
+    /// Whether the silence of the agents may be that of the controller.
+    suspicion: contact::Suspicion,
     /// The step graphs.
     graphs: graphs::Graphs,
     /// The locations in the report that is being handled, and its task.
@@ -211,6 +217,8 @@ pub struct Controller {
     stopping: bool,
     /// The present pause, in which no task is handed out.
     paused: Option<requests::Paused>,
+    /// How old the store is.
+    age: outdated::StoreAge,
     /// Why no submit can be accepted, while the store cannot be written.
     store_trouble: Option<String>,
     /// Whether tasks that wait for their children have all agents that could run these.
@@ -240,6 +248,7 @@ impl Controller {
             retained: retention::RetainedFamilies::default(),
             limits: withdrawal::Limits::new(),
             expiring: BTreeMap::new(),
+            suspicion: contact::Suspicion::default(),
             graphs: graphs::Graphs::default(),
             provided: None,
             graph_statuses: graph_status::StatusLines::default(),
@@ -259,6 +268,7 @@ impl Controller {
             informed: false,
             stopping: false,
             paused: None,
+            age: outdated::StoreAge::default(),
             store_trouble: None,
             slots_are_held: false,
             settings,
@@ -375,6 +385,7 @@ impl Controller {
                 Timer::Ends(name) => self.answer_waiters(&waits::Subject::Ends(name)),
                 Timer::EndLog(name) => self.drop_unread_log(now, name),
                 Timer::Silence(agent) => self.silence(now, agent),
+                Timer::Suspicion => self.end_suspicion(now),
                 Timer::Lease(task) => self.end_lease(now, task),
                 Timer::Look => self.give_up_look(),
                 Timer::Pause => self.end_pause(now),

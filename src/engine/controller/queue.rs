@@ -4,6 +4,7 @@
 //! |---|---|
 //! | held | a client releases it |
 //! | blocked | the last of its terms is met: `__AFTER__` |
+//! | suspected | the controller does not suspect itself any more: its run may go on at its silent agent ([`super::contact`]) |
 //! | delayed | its moment: `__START_AFTER__`, the delay of a retry, a defer |
 //! | ready | an agent takes it; higher priority first, then the older task. It may change its line meanwhile, when it may go to an agent again whose disk was full |
 //!
@@ -389,7 +390,10 @@ fn delay(record: &TaskRecord) -> Option<Delay> {
         return None;
     }
     match record.state {
-        TaskState::Waiting { not_before: Some(at) } => Some(Delay::Until(at)),
+        TaskState::OutOfContact { suspected: true, .. } => None,
+        TaskState::Waiting { not_before: Some(at) } | TaskState::OutOfContact { not_before: Some(at), .. } => {
+            Some(Delay::Until(at))
+        }
         _ => Some(Delay::Ready),
     }
 }

@@ -67,7 +67,7 @@ impl Controller {
 
     /// Whether a task can be removed as if it had never been submitted.
     fn may_be_withdrawn(&self, record: &TaskRecord) -> bool {
-        let has_run = record.round > Round(0) || !record.past.is_empty();
+        let has_run = record.round > Round(0) || !record.past.is_empty() || record.is_out_of_contact();
         let has_relatives = self.families.has(record.id) || self.tasks.dependants().has(record);
         record.phase() == Phase::Waiting && !has_run && !has_relatives
     }

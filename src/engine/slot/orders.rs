@@ -51,6 +51,9 @@ impl EarlyOrders {
 impl Slot {
     /// Handles a publication.
     pub fn handle_published(&mut self, now: Now, message: Published) {
+        if self.epochs.is_refused() {
+            return;
+        }
         match message {
             Published::Inform => self.apply(now),
             Published::Look(number) => self.look_for_tools(number),

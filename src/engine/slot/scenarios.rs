@@ -1,6 +1,7 @@
 //! Scenarios of an agent, on virtual time, with a shell that does what each scenario says.
 #![cfg(test)]
 
+mod epochs;
 mod files;
 mod finish;
 mod lease;
@@ -35,6 +36,7 @@ impl Host {
 
     fn starting_with(kill_count: u32) -> Self {
         let settings = Settings {
+            epochs: Vec::new(),
             agent: AgentId::new("a").unwrap(),
             session: Session(1),
             replaces: Some(Session(9)),
@@ -171,6 +173,8 @@ fn heard(controller: u64) -> ToAgent {
         beat: None,
         serving: None,
         folder: None,
+        epoch: None,
+        clock: None,
     })
 }
 
@@ -236,6 +240,8 @@ fn an_agent_says_hello_and_then_asks_for_a_task() {
         beat: Some(Beat { number: 1, kill_budget: Some(KILL_INTERVAL + GRACE + Duration::from_secs(1)) }),
         version: Some(Version::ours()),
         own_versions: None,
+        epoch: None,
+        skew: None,
     };
     assert_eq!(host.settle(), [Effect::Send(FromAgent::Heartbeat(hello))]);
     assert_eq!(host.answer(heard(1)), [Effect::Ready, apply()]);
@@ -581,6 +587,8 @@ fn a_silent_controller_is_given_up_and_found_again() {
         beat: None,
         serving: None,
         folder: None,
+        epoch: None,
+        clock: None,
     }));
     assert_eq!(reports(&effects), [(Phase::Running, None)], "the run went on, and is reported again");
     assert!(!effects.contains(&apply()));
@@ -651,6 +659,8 @@ fn an_agent_looks_for_tools_when_it_is_asked() {
             beat: None,
             serving: None,
             folder: None,
+            epoch: None,
+            clock: None,
         })
     };
     host.answer(answer(None));
@@ -717,6 +727,8 @@ fn an_apply_that_the_controller_does_not_have_is_repeated_at_once() {
         beat: None,
         serving: None,
         folder: None,
+        epoch: None,
+        clock: None,
     });
     let mut host = Host::idle();
     assert!(host.pass(INTERVAL).iter().all(is_heartbeat));
@@ -767,6 +779,8 @@ fn a_run_that_nobody_wants_is_ended_silently() {
             beat: None,
             serving: None,
             folder: None,
+            epoch: None,
+            clock: None,
         }),
     ] {
         let mut host = Host::running();
@@ -796,6 +810,8 @@ fn a_result_that_nobody_wants_any_more_leaves_the_slot_free() {
             beat: None,
             serving: None,
             folder: None,
+            epoch: None,
+            clock: None,
         })),
         [apply()]
     );
@@ -1017,6 +1033,8 @@ fn outputs_are_offered_when_the_controller_has_no_offer() {
             beat: None,
             serving,
             folder: None,
+            epoch: None,
+            clock: None,
         })
     };
     assert_eq!(host.answer(told(None)), []);

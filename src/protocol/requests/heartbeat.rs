@@ -5,10 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{FromAgent, Kind, Reader, Refusal, words};
-use crate::protocol::json::ObjectWriter;
-use crate::protocol::typed::{bad, labels, truth, whole};
+use crate::protocol::json::{self, FieldLimits, ObjectWriter};
+use crate::protocol::typed::{bad, field, labels, truth, whole};
 use crate::protocol::version::Version;
-use crate::types::{Fields, Labels, Round, Scalar, Session, TaskId, ToolDigest, ToolName, ToolSet};
+use crate::types::{
+    Epoch, Fields, KnownEpoch, Labels, Round, Scalar, Session, Skew, TaskId, ToolDigest, ToolName, ToolSet, Wall,
+};
 
 /// A sign of life with the state of the agent.
 pub const AGENT_HEARTBEAT: Kind =
@@ -42,6 +44,10 @@ pub struct Heartbeat {
     pub version: Option<Version>,
     /// Versions of tools in its own folder that went before those of the controller.
     pub own_versions: Option<Arc<OwnVersions>>,
+    /// The highest epoch that it has served under, of the service that it serves, or has served last.
+    pub epoch: Option<KnownEpoch>,
+    /// How far its clock is ahead of that of the controller, if that is above a second.
+    pub skew: Option<Skew>,
 }
 
 /// Versions of tools that an agent has in a folder of its own, and that go before those of the controller.
@@ -91,6 +97,10 @@ pub struct Heard {
     pub serving: Option<bool>,
     /// The identity of the controller's own tools folder on its machine, if it takes tools from there.
     pub folder: Option<Arc<str>>,
+    /// The epoch of the controller's store.
+    pub epoch: Option<Epoch>,
+    /// The controller's wall clock.
+    pub clock: Option<Wall>,
 }
 
 /// The directive of a controller about a run.
@@ -157,7 +167,16 @@ impl Reader<'_> {
             lists: truth(&self.fields, words::LISTS)? == Some(true),
             version: Version::read(&self.fields)?,
             own_versions: self.own_versions()?,
+            epoch: self.epoch()?,
+            skew: skew(&self.fields)?,
         })
+    }
+
+    fn epoch(&self) -> Result<Option<KnownEpoch>, Refusal> {
+        let (service, number) = (self.number(words::SERVICE)?, self.number(words::EPOCH)?);
+        let controller = self.number(words::CONTROLLER_ID)?.unwrap_or_default();
+        let known = |(service, number)| KnownEpoch { epoch: Epoch { service, number }, controller };
+        Ok(service.zip(number).map(known))
     }
 
     fn own_versions(&self) -> Result<Option<Arc<OwnVersions>>, Refusal> {
@@ -230,6 +249,11 @@ pub(in crate::protocol) fn write(heartbeat: &Heartbeat, writer: &mut ObjectWrite
     if let Some(versions) = &heartbeat.own_versions {
         writer.text(words::OWN_VERSIONS, &own_versions(versions));
     }
+    if let Some(KnownEpoch { epoch, controller }) = heartbeat.epoch {
+        write_epoch(epoch, writer);
+        writer.literal(words::CONTROLLER_ID, controller);
+    }
+    writer.maybe(words::SKEW, heartbeat.skew.map(|skew| Scalar::from(skew.seconds())));
     writer.maybe(words::REPLACES, heartbeat.replaces.map(|session| session.0));
     if let Some(told) = &heartbeat.tools {
         writer.maybe(words::TOOLS_GENERATION, told.generation);
@@ -247,7 +271,50 @@ pub(in crate::protocol) fn write(heartbeat: &Heartbeat, writer: &mut ObjectWrite
     }
 }
 
+fn write_epoch(epoch: Epoch, writer: &mut ObjectWriter<'_>) {
+    writer.literal(words::SERVICE, epoch.service);
+    writer.literal(words::EPOCH, epoch.number);
+}
+
+fn read_epoch(fields: &Fields) -> Option<Epoch> {
+    Some(Epoch { service: fields.count(words::SERVICE)?, number: fields.count(words::EPOCH)? })
+}
+
+/// The epoch of a store, as a JSON object.
+#[must_use]
+pub fn encode_epoch(epoch: Epoch) -> String {
+    let fields = Fields::new().with(words::SERVICE, epoch.service).with(words::EPOCH, epoch.number);
+    String::from_utf8(json::to_vec(&fields)).unwrap_or_default()
+}
+
+/// The epoch in a text as [`encode_epoch`] makes it.
+#[must_use]
+pub fn decode_epoch(text: &str) -> Option<Epoch> {
+    read_epoch(&json::parse(text.as_bytes(), &FieldLimits::TRUSTED).ok()?)
+}
+
+fn skew(fields: &Fields) -> Result<Option<Skew>, Refusal> {
+    field(fields, words::SKEW, "a number of seconds", |value| Skew::of_seconds(value.as_f64()?))
+}
+
 impl Heard {
+    /// An answer that says nothing but which controller it is from.
+    #[must_use]
+    pub const fn of(controller: u64) -> Self {
+        Self {
+            controller,
+            beat: None,
+            wanted: None,
+            parked: true,
+            tools: None,
+            look: None,
+            serving: None,
+            folder: None,
+            epoch: None,
+            clock: None,
+        }
+    }
+
     pub(in crate::protocol) fn write(&self, writer: &mut ObjectWriter<'_>) {
         writer.literal(words::CONTROLLER_ID, self.controller);
         writer.maybe(words::BEAT, self.beat);
@@ -261,6 +328,10 @@ impl Heard {
         writer.maybe(words::LOOK, self.look);
         writer.maybe(words::SERVING, self.serving);
         writer.maybe_text(words::TOOLS_FOLDER, self.folder.as_deref());
+        if let Some(epoch) = self.epoch {
+            write_epoch(epoch, writer);
+        }
+        writer.maybe(words::CLOCK, self.clock);
     }
 
     /// Reads an answer as written by [`Self::write`]. `run` is the run that the answer names, if any.
@@ -275,6 +346,8 @@ impl Heard {
             look: fields.count(words::LOOK),
             serving: fields.get(words::SERVING).and_then(Scalar::as_bool),
             folder: fields.text(words::TOOLS_FOLDER).map(Into::into),
+            epoch: read_epoch(fields),
+            clock: fields.moment(words::CLOCK),
         }
     }
 }

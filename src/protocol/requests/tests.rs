@@ -73,7 +73,7 @@ fn demands_arrive_as_a_policy() {
             PolicySlot::Count(_) => counts.next().unwrap().into(),
             PolicySlot::Limit(_) => 1.5.into(),
             PolicySlot::Time(_) => 0.25.into(),
-            PolicySlot::Moment(_) => moments.next().unwrap().into(),
+            PolicySlot::Moment(..) => moments.next().unwrap().into(),
             PolicySlot::Truth(_) => true.into(),
             PolicySlot::Labels(_) => labels.next().unwrap().into(),
         };
@@ -85,6 +85,8 @@ fn demands_arrive_as_a_policy() {
         start_after: Some(Wall::from_micros(1_480_000_000_000_001)),
         end_before: Some(Wall::from_micros(1_480_000_009_000_000)),
         timeout: Some(Duration::from_millis(1500)),
+        lost_after: Some(Duration::from_millis(1500)),
+        ahead: Default::default(),
         fails_max: 1,
         timeouts_max: 2,
         losses_max: 3,
@@ -118,8 +120,14 @@ fn the_requests_that_steer_tasks_and_gates_arrive() {
     let pace = Pace { starts: 5, interval: Duration::from_millis(1500) };
     for change in [
         GateChange::default(),
-        GateChange { running_max: Some(Some(3)), pace: Some(Some(pace)), closed_until: Some(Some(UNTIL_OPENED)) },
-        GateChange { running_max: Some(None), pace: Some(None), closed_until: Some(None) },
+        GateChange {
+            running_max: Some(Some(3)),
+            pace: Some(Some(pace)),
+            closed_until: Some(Some(UNTIL_OPENED)),
+            closed_for: None,
+        },
+        GateChange { closed_for: Some(Duration::from_millis(1500)), ..GateChange::default() },
+        GateChange { running_max: Some(None), pace: Some(None), closed_until: Some(None), closed_for: None },
     ] {
         assert_eq!(understood(&gate::set("api", &change)), Request::GateSet(api(), Box::new(change)));
     }

@@ -21,9 +21,14 @@ pub fn hide_command(record: &mut TaskRecord) {
         return;
     }
     record.submitted = json::members_where(&record.submitted, is_shown).into();
-    let result = match &mut record.state {
+    let state = match &mut record.state {
+        TaskState::OutOfContact { was, .. } => &mut **was,
+        state => state,
+    };
+    let result = match state {
         TaskState::Ended { result, .. } | TaskState::Finished { run: Some((_, result)), .. } => result.as_mut(),
         TaskState::Waiting { .. }
+        | TaskState::OutOfContact { .. }
         | TaskState::Dispatched(_)
         | TaskState::Preparing(_)
         | TaskState::Running(_)

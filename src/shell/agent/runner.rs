@@ -215,6 +215,7 @@ impl Runner {
             Effect::Send(_)
             | Effect::Reconnect
             | Effect::Ready
+            | Effect::Remember(_)
             | Effect::Lease(_)
             | Effect::Look(_)
             | Effect::Exit(_) => {

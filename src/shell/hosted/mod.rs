@@ -145,7 +145,7 @@ const fn is_news(state: &TaskState) -> bool {
         TaskState::Waiting { .. } | TaskState::Preparing(_) | TaskState::Finished { .. } => true,
         // An earlier controller may have told of its preparation.
         TaskState::Running(run) => run.dispatched.is_none(),
-        TaskState::Dispatched(_) | TaskState::Ended { .. } => false,
+        TaskState::Dispatched(_) | TaskState::OutOfContact { .. } | TaskState::Ended { .. } => false,
     }
 }
 

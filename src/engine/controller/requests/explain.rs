@@ -46,6 +46,10 @@ impl Controller {
             .or_else(fetches)
             .or_else(of_children);
         match &mut holdup {
+            Some(found) if waits && self.outdated().is_some() => {
+                *found = Holdup::Outdated(self.outdated().unwrap_or_default().to_owned());
+            }
+            Some(Holdup::NotBefore(at)) if self.claims_until(record) == Some(*at) => holdup = Some(Holdup::Claims(*at)),
             Some(found @ Holdup::Agents { .. }) if let Some(paused) = &self.paused => {
                 *found = Holdup::Paused(paused.until);
             }
@@ -72,6 +76,7 @@ impl Controller {
             }
             Some(_) | None => {}
         }
+        let holdup = holdup.map(|found| self.silent_holdup(now, record, found));
         // A task without a run, and one whose agent has gone, have none.
         let agent = record.last_run().and_then(|run| self.agents.get(&run.agent));
         let own = agent.and_then(|agent| agent.own_versions.as_ref()?.get(&record.tool).copied());

@@ -102,6 +102,10 @@ impl Controller {
         let heartbeat = if let FromAgent::Heartbeat(heartbeat) = &message { Some(heartbeat) } else { None };
         let replaces = heartbeat.and_then(|heartbeat| heartbeat.replaces);
         let version = heartbeat.and_then(|heartbeat| heartbeat.version.as_ref());
+        if let Some(answer) = self.answer_newer(sender, heartbeat.and_then(|heartbeat| heartbeat.epoch)) {
+            self.settle(now);
+            return answer.into();
+        }
         let is_understood = self.check_version(sender, version);
         let answer = match is_understood.and_then(|()| self.welcome(now, sender, replaces)) {
             Ok(()) => {
@@ -116,6 +120,7 @@ impl Controller {
     }
 
     fn hear(&mut self, now: Now, ticket: Ticket, sender: &Sender, message: FromAgent) -> Answer {
+        self.rejoin(now, sender, &message);
         self.reunite(now, sender, &message);
         self.readopt(now, sender, &message);
         match message {

@@ -114,7 +114,7 @@ impl Controller {
                     // The task may already wait for its next round.
                     return self.finish(now, task, times.up_to(Phase::Finished, now.wall), result);
                 }
-                TaskState::Waiting { .. } | TaskState::Finished { .. } => {
+                TaskState::Waiting { .. } | TaskState::OutOfContact { .. } | TaskState::Finished { .. } => {
                     unreachable!("task {task} is reported, but has no run: {:?}", record.state)
                 }
             }

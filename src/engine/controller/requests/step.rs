@@ -20,7 +20,7 @@ impl Controller {
         if let Some(round) = round.filter(|round| *round != record.round) {
             return not_allowed(format!("task {task} is in round {}, not in round {round}", record.round));
         }
-        if matches!(record.phase(), Phase::Waiting | Phase::Ended | Phase::Finished) {
+        if matches!(record.stored_state().phase(), Phase::Waiting | Phase::Ended | Phase::Finished) {
             return not_allowed(format!("task {task} does not run, so it provides nothing"));
         }
         let (round, id) = (record.round.0, place.graph);

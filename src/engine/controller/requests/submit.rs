@@ -63,6 +63,9 @@ impl Controller {
         if self.stopping {
             return Err(Refusal::new(Code::Stopping, "the controller is stopping; submit again when it is back"));
         }
+        if let Some(why) = self.outdated() {
+            return Err(Refusal::new(Code::Stopping, why));
+        }
         Ok(())
     }
 

@@ -310,3 +310,27 @@ fn the_list_of_an_agent_that_comes_back_without_it_gets_the_next_round() {
         assert_eq!(counts, [vec![losses], vec![0; 6]].concat(), "{name}");
     }
 }
+
+/// The agent went on with its list while it was cut off.
+#[test]
+fn the_results_of_a_list_are_taken_after_a_cut() {
+    let (mut world, tasks) = World::with_lists("a", 12);
+    let (mine, _) = world.gets("a");
+    assert!(mine.len() > 2, "{mine:?}");
+    world.pass(INTERVAL * 3);
+    assert_eq!(world.counts().lost, 1);
+    assert_eq!(world.rounds(&mine[1..]), vec![WAITS; mine.len() - 1], "they are shown as before");
+    for task in &mine {
+        assert_eq!(world.done("a", *task, None), None);
+        assert_eq!(world.record(*task).counts.losses, 0);
+    }
+    assert_eq!(world.counts_of(Phase::Finished), mine.len());
+    // Another agent that takes one begins its next round, and that is no loss.
+    let rest = world.gets("a").0;
+    world.pass(INTERVAL * 3);
+    assert_eq!(world.apply("b"), Some((rest[0], Round(1))));
+    assert_eq!(world.record(rest[0]).counts.losses, 1, "the first one may have begun");
+    assert_eq!(world.apply("c"), Some((rest[1], Round(1))));
+    assert_eq!(world.record(rest[1]).counts.losses, 0);
+    assert!(tasks.contains(&rest[0]));
+}

@@ -4,6 +4,7 @@
 mod acknowledge;
 mod after;
 mod archives;
+mod contact;
 mod deadlines;
 mod dispatch;
 mod down;
@@ -23,6 +24,7 @@ mod limits;
 mod lists;
 mod loss;
 mod many;
+mod outdated;
 mod outputs;
 mod peers;
 mod query;
@@ -64,7 +66,7 @@ use crate::protocol::rules::{Rules, SubmitLimits};
 use crate::protocol::task::Filter;
 use crate::protocol::{Code, words};
 use crate::types::{
-    AgentId, Defer, ExitCode, Fields, FinishedRound, GateSettings, GateVerdict, GateView, GraphChange, GraphId,
+    AgentId, Defer, Epoch, ExitCode, Fields, FinishedRound, GateSettings, GateVerdict, GateView, GraphChange, GraphId,
     HeldTool, JobMemo, JobName, JobStatus, Label, Labels, Outcome, Phase, PhaseTimes, Policy, Round, RunResult,
     Session, TaskRecord, TaskState, ToolDigest, ToolName, Wall,
 };
@@ -96,6 +98,9 @@ struct World {
     changes: Vec<GraphChange>,
     /// Changes of graphs for which the pushes have room in each turn.
     room: usize,
+    /// The epoch of the next start, and why it is raised.
+    epoch: Option<Epoch>,
+    raised: Option<String>,
     /// The versions of tools on the disk, with their sizes, the pushed names, and the orders about them.
     archives: BTreeMap<ToolDigest, u64>,
     pushed: Vec<HeldTool>,
@@ -115,6 +120,7 @@ impl World {
     fn with(change: impl FnOnce(&mut Settings)) -> Self {
         let mut settings = Settings {
             heartbeat_interval: INTERVAL,
+            lost_after: INTERVAL * 2,
             kill_budget: BUDGET,
             waiting_max: 100,
             waiting_bytes_max: 1_000_000_000,
@@ -159,6 +165,8 @@ impl World {
             entries: BTreeMap::new(),
             changes: Vec::new(),
             room: 100,
+            epoch: None,
+            raised: None,
             archives: BTreeMap::new(),
             pushed: Vec::new(),
             tool_orders: Vec::new(),
@@ -236,6 +244,8 @@ impl World {
     /// The controller dies and starts again from the stored records.
     fn restart(&mut self) {
         let stored = Stored {
+            epoch: self.epoch,
+            raised: self.raised.take(),
             tasks: self.stored.values().cloned().collect(),
             gates: self.gates.clone().into_iter().collect(),
             drained: self.drained.iter().cloned().collect(),

@@ -23,6 +23,8 @@ impl Host {
             look: None,
             serving: None,
             folder: None,
+            epoch: None,
+            clock: None,
         }))
     }
 
