@@ -20,6 +20,7 @@ fn the_defaults_are_those_of_the_document() {
     assert_eq!(config.controller.pub_endpoint().as_deref(), Some("tcp://127.0.0.1:15556"));
     assert_eq!(config.client.reply_timeout.as_millis(), 3000);
     assert_eq!(config.agent.heartbeat_interval.as_millis(), 3000);
+    assert_eq!(config.agent.lost_after.as_millis(), 6000);
     assert_eq!(config.agent.kill_interval.as_millis(), 3000);
     assert_eq!(config.agent.kill_count, 3);
     assert_eq!(config.agent.report_keep_bytes, 10_000);
@@ -324,6 +325,7 @@ fn values_that_do_not_go_together_are_refused() {
     for (text, keys) in [
         ("CONTROLLER_PUB_PORT = 15555", ["CONTROLLER_REP_PORT", "CONTROLLER_PUB_PORT"]),
         ("REPORT_LOG_KEEP_BYTES = 30000", ["REPORT_LOG_KEEP_BYTES", "FIELD_VALUE_BYTES_MAX"]),
+        ("AGENT_LOST_AFTER = 5999", ["AGENT_LOST_AFTER is 5999", "6000 or more, or to 0"]),
         ("MESSAGE_BYTES_MAX = 65536", ["STDERR_KEEP_BYTES", "MESSAGE_BYTES_MAX"]),
         ("AGENT_WORK_DIR = \"./state/\"", ["AGENT_WORK_DIR", "STATE_DIR"]),
         ("TOOL_SOURCES_DIR = \"testTools\"", ["TOOL_SOURCES_DIR", "AGENT_TOOLS_DIR"]),

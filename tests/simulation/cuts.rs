@@ -71,10 +71,13 @@ impl World {
         }
     }
 
-    /// A cut of the controller costs no run: its agents come back before another round begins. A task that allows no loss ends with
-    /// the silence, and an exclusive run with its lease.
+    /// A cut of the controller costs no run: its agents come back before another round begins. A task that allows no loss, or is to be
+    /// ended, ends with the silence, and an exclusive run with its lease.
     pub(crate) fn check_cuts(&self) {
-        let counts = |record: &&TaskRecord| !record.policy.needs.exclusive && record.policy.losses_max > 0;
+        let counts = |record: &&TaskRecord| {
+            let policy = &record.policy;
+            !policy.needs.exclusive && policy.losses_max > 0 && policy.timeout.is_none() && record.kill.is_none()
+        };
         if self.plan.only_cuts_the_controller() {
             for record in self.server.disk.values().filter(counts) {
                 assert_eq!(

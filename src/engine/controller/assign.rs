@@ -87,6 +87,10 @@ impl Controller {
         }
         if let Some(before) = replaces {
             self.session_is_over(now, id, before);
+            // A heartbeat that comes late says nothing about the runs of this process.
+            if self.agents.get(id).is_some_and(|agent| agent.liveness != Liveness::Session(sender.session)) {
+                self.give_up_runs_of(now, id, RoundEnd::Lost);
+            }
         }
         self.agents.note_sign_of_life(now, id);
         if self.agents.slot(id) == Some(Slot::Lost) {

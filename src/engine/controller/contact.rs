@@ -81,7 +81,7 @@ impl Controller {
     pub(super) fn lose_contact(&mut self, now: Now, task: TaskId) {
         let Some(record) = self.tasks.get(task) else { return };
         let (counts, policy) = (record.counts, &record.policy);
-        if record.kill.is_some() || counts.losses >= policy.losses_max {
+        if let Verdict::End(_) = verdict::if_lost(record) {
             return self.count_loss(now, task);
         }
         let delay = self.backoff(policy.retry_delay, counts.fails + counts.timeouts + counts.losses);
@@ -183,12 +183,19 @@ impl Controller {
     fn settle_silent_runs(&mut self, now: Now, id: &AgentId) {
         for task in self.tasks.out_of_contact(id) {
             let Some(record) = self.tasks.get(task) else { continue };
-            let is_on_its_way = matches!(record.stored_state(), TaskState::Dispatched(run) if run.ahead.is_none());
-            let may_have_it = record.lease().is_none() && !matches!(self.agents.slot_or_free(id), Slot::Busy(_));
-            if is_on_its_way && may_have_it {
-                self.take_up(now, id, task);
-            } else {
-                self.give_up(now, task, RoundEnd::Lost, Remains::Unknown(now.mono));
+            let is_free = !matches!(self.agents.slot_or_free(id), Slot::Busy(_));
+            match record.stored_state() {
+                // Nothing of it has been heard since this controller handed it out.
+                TaskState::Dispatched(run)
+                    if run.dispatched.is_some() && run.ahead.is_none() && run.lease.is_none() && is_free =>
+                {
+                    self.take_up(now, id, task);
+                }
+                // The answer of an earlier controller may have been lost with it.
+                TaskState::Dispatched(run) if run.dispatched.is_none() => {
+                    self.give_up(now, task, RoundEnd::Returned, Remains::Unknown(now.mono));
+                }
+                _ => self.give_up(now, task, RoundEnd::Lost, Remains::Unknown(now.mono)),
             }
         }
     }

@@ -348,10 +348,11 @@ impl Queue {
         for record in waiting {
             members += 1;
             bytes += record.bytes();
-            let is_kept = record.held.is_some() || !record.unmet.is_empty();
+            let is_suspected = matches!(record.state, TaskState::OutOfContact { suspected: true, .. });
+            let is_kept = record.held.is_some() || !record.unmet.is_empty() || is_suspected;
             let places = [is_kept, self.is_delayed(record), self.is_ready(record)];
             let count = places.iter().filter(|is| **is).count();
-            assert_eq!(count, 1, "task {} is (held or blocked, delayed, ready) {places:?}", record.id);
+            assert_eq!(count, 1, "task {} is (held, blocked or suspected; delayed; ready) {places:?}", record.id);
         }
         assert_eq!(members, self.len, "the queue holds a task that does not wait");
         assert_eq!(bytes, self.bytes, "the bytes of the tasks that wait have drifted");

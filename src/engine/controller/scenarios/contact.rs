@@ -141,6 +141,32 @@ fn another_process_of_the_agent_does_not_have_the_run() {
     }
 }
 
+/// The controller has started again meanwhile, and knows no process of the agent.
+#[test]
+fn another_process_does_not_have_the_run_of_an_earlier_controller() {
+    let mut world = World::new();
+    let task = world.running_at(&["a"])[0];
+    world.restart();
+    world.pass(LOSS);
+    let replaces = Some(Session(1));
+    let _ = world.say_as("a", 2, FromAgent::Heartbeat(Heartbeat { replaces, ..Heartbeat::default() }));
+    assert_eq!((world.shown(task), world.round_and_losses(task)), (Phase::Waiting, (Round(1), 1)));
+}
+
+/// Its agent may have ended it in time, and could not say so.
+#[test]
+fn a_run_that_is_to_be_ended_for_its_time_is_not_given_up_for_that() {
+    let mut world = World::new();
+    let policy = Fields::new().with(words::TIMEOUT, 4).with(words::MAX_TIMEOUTS, 1);
+    let task = world.submitted(&policy);
+    world.runs("a", task, Round(0));
+    world.pass(LOSS);
+    assert_eq!(world.shown(task), Phase::Running);
+    let done = RunResult { by_itself: true, ..result(0) };
+    assert_eq!(world.ends("a", task, Round(0), done), None);
+    assert_eq!((world.outcome(task), world.round_and_losses(task)), (Outcome::Succeeded, (Round(0), 0)));
+}
+
 #[test]
 fn an_agent_that_comes_back_to_leave_gives_its_run_back() {
     let mut world = World::new();

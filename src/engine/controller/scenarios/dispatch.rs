@@ -173,7 +173,7 @@ fn a_task_that_was_handed_out_twice_is_not_taken_back() {
     assert_eq!(world.report("a", task, Round(0), Phase::Finished), None);
     world.task();
     world.apply("a");
-    world.pass(INTERVAL * 2);
+    world.pass_with(INTERVAL * 2, &[("b", None)]);
     assert!(world.apply("b").is_some(), "an agent that never had it is lost like any other");
 }
 

@@ -78,7 +78,8 @@ fn the_children_of_a_lost_run_are_ended() {
     world.apply("a");
     let child = world.child(father);
     world.pass(INTERVAL * 2);
-    assert_eq!(world.phase(father), Phase::Waiting);
+    assert_eq!(world.phase(child), Phase::Waiting, "the run may go on");
+    assert_eq!(world.apply("b"), Some((father, Round(1))));
     assert_eq!(world.outcome(child), Outcome::Killed);
 }
 
