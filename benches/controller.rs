@@ -165,6 +165,7 @@ impl World {
 fn settings() -> Settings {
     Settings {
         heartbeat_interval: Duration::from_secs(3600),
+        lost_after: Duration::from_secs(7200),
         kill_budget: Duration::from_secs(4),
         waiting_max: 2_000_000,
         waiting_bytes_max: usize::MAX,

@@ -83,6 +83,7 @@ fn place(session: &Session, facts: &mut Map<String, Value>) {
     let differing = sources.in_force().iter().filter(|key| key.origin.is_some()).count();
     let of_service = json!({
         "running": holder.is_some(),
+        "joined": config.joined_controller(),
         "pid": holder.and_then(|holder| holder.pid),
         "uptime_seconds": uptime,
         "service_version": service.as_ref().map(|service| service.version.clone()).filter(|version| !version.is_empty()),
@@ -139,9 +140,15 @@ fn table(facts: &Map<String, Value>) -> Table {
         let uptime = uptime.map(|time| format!(", up {}", times::duration(time)));
         let service = match facts["running"].as_bool() {
             Some(true) => format!("running, process {}{}", text("pid"), uptime.unwrap_or_default()),
-            _ => "not running; `llts up` starts it".to_owned(),
+            _ => match facts["joined"].as_str() {
+                Some(_) => "no agents run here; `llts up --agents-only N` starts some".to_owned(),
+                None => "not running; `llts up` starts it".to_owned(),
+            },
         };
         table.row(["service", &service]);
+        if let Some(controller) = facts["joined"].as_str() {
+            table.row(["joined", &format!("this home belongs to the controller at {controller}")]);
+        }
     }
     table.row(["version", &versions(facts.get("service_version").and_then(Value::as_str), &text("version"))]);
     if facts.contains_key("health") {

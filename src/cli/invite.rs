@@ -17,6 +17,7 @@ use crate::protocol::join::{Admission, Newcomer};
 use crate::shell::clock;
 use crate::shell::curve_keys::AuthorisedKey;
 use crate::shell::join::{Desk, KeysInWait, Verdict, Visit, WaitError, let_in};
+use crate::shell::own_addresses::own_addresses;
 use crate::shell::signals::{STOP, Signals};
 use crate::shell::supervisor::{self, Service};
 use crate::types::{AgentId, Caller, CallerKey, CallerPlace, Mono, Right};
@@ -231,12 +232,29 @@ fn ports(config: &Config) -> Result<(u16, Option<u16>), Failure> {
 fn tell(session: &mut Session, desk: &Desk, ip: IpAddr, may_command: bool) {
     let address = desk.address().trim_start_matches("tcp://").to_owned();
     let port = address.rsplit(':').next().unwrap_or_default();
-    let address = if ip.is_unspecified() { format!("ADDRESS-OF-THIS-MACHINE:{port}") } else { address.clone() };
+    let at = |ip: IpAddr| match ip {
+        IpAddr::V4(ip) => format!("{ip}:{port}"),
+        IpAddr::V6(ip) => format!("[{ip}]:{port}"),
+    };
+    let own = if ip.is_unspecified() { own_addresses(ip) } else { vec![ip] };
+    let mut addresses: Vec<String> = own.into_iter().map(at).collect();
+    if addresses.is_empty() {
+        // Other machines cannot reach one without an address; it may get one while the invitation is valid.
+        addresses.push(format!("ADDRESS-OF-THIS-MACHINE:{port}"));
+    }
     let token = desk.token().text();
     if session.out.is_json() {
-        return session.out.value(&json!({ "address": address, "token": token, "may_command": may_command }));
+        return session.out.value(&json!({
+            "address": addresses[0],
+            "addresses": addresses,
+            "token": token,
+            "may_command": may_command,
+        }));
     }
-    session.out.line(format_args!("llts join {address} --token='{token}'"));
+    session.out.line(format_args!("llts join {} --token='{token}'", addresses[0]));
+    if let Some(others) = addresses.get(1..).filter(|others| !others.is_empty()) {
+        note(&format!("this machine has other addresses, too, for machines in other networks: {}", others.join(", ")));
+    }
     let may = if may_command {
         "it may send commands and push tools"
     } else {

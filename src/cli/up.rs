@@ -38,6 +38,15 @@ fn agents(min: u64) -> RangedU64ValueParser<u16> {
     RangedU64ValueParser::new().range(min..=u64::from(AGENTS_MAX))
 }
 
+/// Refuses what only the home of the controller has, with what can be done here.
+pub(super) fn refuse_joined(session: &Session, here: &str) -> Result<(), Failure> {
+    let Some(controller) = session.config.joined_controller() else { return Ok(()) };
+    let home = session.home.folder().display();
+    Err(Failure::usage(format!(
+        "the home {home} belongs to the controller at {controller}, which has its service and its store; {here}"
+    )))
+}
+
 /// The supervisor refuses it too; here the home is known by a name that holds in every folder.
 fn refuse_second(session: &Session) -> Result<(), Failure> {
     let Some(holder) = supervisor::lasting_holder(&session.config.paths.state_dir) else { return Ok(()) };
@@ -60,6 +69,9 @@ fn controller(session: &Session) -> Result<String, Failure> {
 
 pub(super) fn run(session: &mut Session, args: &UpArgs) -> Result<u8, Failure> {
     let mut signals = Signals::install(&STOP).map_err(Failure::failed)?;
+    if args.agents_only.is_none() {
+        refuse_joined(session, "`llts up --agents-only N` starts agents for it here")?;
+    }
     session.check_start()?;
     let elsewhere = args.agents_only.map(|_| controller(session)).transpose()?;
     session.make_home()?;

@@ -32,6 +32,12 @@ pub const PARK_MAX: Duration = Duration::from_secs(10);
 /// How long a waiting client tolerates a silent controller: its supervisor restarts it within some seconds.
 const SILENCE_MAX: Duration = Duration::from_secs(30);
 
+/// What a user can do if a controller does not answer that could run here.
+const LOCAL: &str = "start one with `llts up`, or choose another with --controller";
+
+/// The same for the controller of a joined home.
+const JOINED: &str = "this home belongs to that controller, which is started on its own machine; see whether it runs there and can be reached from here";
+
 /// Why a request brought no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
@@ -53,12 +59,14 @@ pub enum ClientError {
         why: String,
     },
     /// No answer arrived in time.
-    #[error("no controller answers at {endpoint} within {} ms; start one with `llts up`, or choose another with --controller", .waited.as_millis())]
+    #[error("no controller answers at {endpoint} within {} ms; {}", .waited.as_millis(), if *.is_joined { JOINED } else { LOCAL })]
     NoController {
         /// Its endpoint.
         endpoint: String,
         /// Length of the wait for the reply.
         waited: Duration,
+        /// Whether it is the controller of another machine, which this home has joined.
+        is_joined: bool,
     },
     /// The controller runs, but the keys do not match.
     #[error("cannot talk to the controller at {endpoint}: {denial}")]
@@ -91,6 +99,7 @@ pub enum Waited {
 pub struct Client {
     requester: RefCell<Requester>,
     endpoint: String,
+    is_joined: bool,
     reply_timeout: Duration,
     /// The time of the controller's last answer.
     heard: Cell<Option<Mono>>,
@@ -119,7 +128,8 @@ impl Client {
         let reply_timeout = config.client.reply_timeout;
         let address = resolve::resolve(endpoint, reply_timeout)?;
         let requester = RefCell::new(transport::client(config, &address)?);
-        Ok(Self { requester, endpoint: address.to_string(), reply_timeout, heard: Cell::new(None) })
+        let is_joined = config.joined_controller().as_deref() == Some(endpoint);
+        Ok(Self { requester, endpoint: address.to_string(), is_joined, reply_timeout, heard: Cell::new(None) })
     }
 
     /// The endpoint of the controller.
@@ -276,7 +286,7 @@ impl Client {
     }
 
     fn no_controller(&self, waited: Duration) -> ClientError {
-        ClientError::NoController { endpoint: self.endpoint.clone(), waited }
+        ClientError::NoController { endpoint: self.endpoint.clone(), waited, is_joined: self.is_joined }
     }
 }
 

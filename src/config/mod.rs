@@ -57,7 +57,7 @@ pub use tools::ToolsSection;
 
 use reader::Reader;
 
-use crate::types::GraphLimits;
+use crate::types::{GraphLimits, path_of_text};
 
 /// Every key with its unit, its default and the reason for it: the text of the built-in file.
 pub const DEFAULTS: &str = layers::BUILT_IN;
@@ -231,12 +231,20 @@ impl Config {
             }
             (None, Some(path)) => {
                 (self.controller.requests, self.controller.broadcasts) = (None, None);
-                self.network.local = LocalSocket::At(path.into());
+                self.network.local = LocalSocket::At(path_of_text(path));
             }
             (None, None) => return Err(ConfigError::BadEndpoint(endpoint.to_owned())),
         }
         rules::check(&self)?;
         Ok(self)
+    }
+
+    /// The endpoint of the controller of a joined home: it has the key of that controller, and none for one of its own.
+    #[must_use]
+    pub fn joined_controller(&self) -> Option<String> {
+        let is_joined = self.network.curve_client.is_some() && self.network.curve_server.is_none();
+        let requests = self.controller.requests.filter(|requests| is_joined && requests.port() != 0)?;
+        Some(format!("tcp://{requests}"))
     }
 }
 

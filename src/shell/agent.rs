@@ -21,7 +21,6 @@ mod session;
 mod sources;
 
 use std::io::Write as _;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::os::fd::AsFd;
 
 use nix::sys::signal::Signal;
@@ -32,6 +31,7 @@ use super::guard::GuardPlan;
 use super::lock::LockError;
 use super::logging;
 use super::outputs::Lifetime;
+use super::own_addresses::own_address;
 use super::port::{Denial, SocketError};
 use super::process::{self, RecordError};
 use super::reload::Reload;
@@ -192,34 +192,6 @@ fn connect(config: &Config) -> Result<Link, SocketError> {
     // six times the wake of one.
     let prefixes = [TASK_KILL.word, TASK_FINISH, AGENT_LOOK].map(publish::prefix);
     transport::connect(config, &prefixes)
-}
-
-/// The address by which this machine reaches the controller, so that others who reach the controller also reach this
-/// machine, as far as that can be known. If the controller listens on all addresses of this machine, it is the address of
-/// the default route; without a TCP port, loopback.
-fn own_address(controller: Option<IpAddr>) -> IpAddr {
-    // Addresses reserved for documentation: no machine has them, and every default route leads there.
-    const OUTSIDE: [IpAddr; 2] =
-        [IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)), IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1))];
-    let loopback = IpAddr::V4(Ipv4Addr::LOCALHOST);
-    match controller {
-        None => loopback,
-        Some(controller) if controller.is_unspecified() => {
-            let first = usize::from(controller.is_ipv6());
-            let found = [OUTSIDE[first], OUTSIDE[1 - first]].into_iter().find_map(way_to);
-            found.unwrap_or(if controller.is_ipv4() { loopback } else { Ipv6Addr::LOCALHOST.into() })
-        }
-        Some(controller) => way_to(controller).unwrap_or(controller),
-    }
-}
-
-/// The address of this machine on the route to another one; `None` without a route.
-fn way_to(other: IpAddr) -> Option<IpAddr> {
-    let any = if other.is_ipv4() { SocketAddr::from(([0; 4], 0)) } else { SocketAddr::from(([0_u16; 8], 0)) };
-    let socket = UdpSocket::bind(any).ok()?;
-    // No packet is sent: connecting a UDP socket only chooses the route.
-    socket.connect((other, 9)).ok()?;
-    socket.local_addr().ok().map(|address| address.ip())
 }
 
 struct Agent {
@@ -393,21 +365,4 @@ fn announce(name: &AgentId) {
     let mut out = std::io::stdout();
     // The starter of the agent may have stopped reading.
     let _ = writeln!(out, "llts agent ready: {name}").and_then(|()| out.flush());
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_own_address_is_one_that_others_reach_where_there_is_one() {
-        let loopback = IpAddr::V4(Ipv4Addr::LOCALHOST);
-        assert_eq!(own_address(None), loopback);
-        assert_eq!(own_address(Some(loopback)), loopback);
-        assert_eq!(own_address(Some(Ipv6Addr::LOCALHOST.into())), IpAddr::V6(Ipv6Addr::LOCALHOST));
-        let beside_all = own_address(Some(Ipv4Addr::UNSPECIFIED.into()));
-        assert!(!beside_all.is_unspecified());
-        let has_a_way_out = way_to(Ipv4Addr::new(192, 0, 2, 1).into());
-        assert!(has_a_way_out.is_none_or(|way| way == beside_all && !beside_all.is_loopback()), "{beside_all}");
-    }
 }

@@ -39,6 +39,7 @@ pub mod logging;
 pub mod metrics;
 mod one_job;
 pub mod outputs;
+pub mod own_addresses;
 pub mod port;
 pub mod port_holder;
 pub mod privacy;

@@ -1,6 +1,7 @@
 //! The supervisor's process: one wait for signals, lines and ends of children, and the nearest deadline. It decides
 //! nothing.
 
+mod begin;
 mod start;
 mod succession;
 
@@ -14,25 +15,23 @@ use rustix::process::{Pid, WaitOptions, waitpid};
 
 use super::child::{ChildProcess, Lines};
 use super::ephemeral_dir::{EphemeralDir, KeeperLock};
-use super::handover::Handover;
 use super::service::{self, Renewal, Report, Service};
-use super::{LOCK, stop_max};
+use super::stop_max;
 use crate::config::Config;
 use crate::engine::supervisor::{Effect, Plan, Role, Times};
 use crate::shell::clock;
 use crate::shell::incidents;
 use crate::shell::lending::Lenders;
-use crate::shell::limits::raise_descriptor_limit;
 use crate::shell::lock::{LockError, StateLock};
-use crate::shell::logging::{self, LogError};
-use crate::shell::process::{Tree, any_left, become_subreaper, reap_orphans, stragglers};
+use crate::shell::logging::LogError;
+use crate::shell::process::{Tree, any_left, reap_orphans, stragglers};
 use crate::shell::readable;
 use crate::shell::reload::Reload;
-use crate::shell::signals::{RETIRE, SENT_RETIRE, STOP, Signals};
+use crate::shell::signals::{RETIRE, SENT_RETIRE, Signals};
 use crate::shell::supervised::lease_of;
-use crate::shell::takeover;
-use crate::shell::trust::{self, Part, Untrusted};
+use crate::shell::trust::{Part, Untrusted};
 
+use begin::begin;
 use start::Starter;
 pub use start::{host_name, log_file};
 use succession::Succession;
@@ -48,7 +47,7 @@ pub struct Options {
     pub elsewhere: Option<String>,
     /// Whether it leaves the terminal.
     pub detached: bool,
-    /// If set, the descriptor of the [`Handover`] of the program before this one in this process.
+    /// If set, the descriptor of the [`Handover`](super::handover::Handover) of the program before this one in this process.
     pub handover: Option<i32>,
     /// If it goes back to the program before a restart: why the supervisor of the new one has ended.
     pub standby: Option<String>,
@@ -154,40 +153,6 @@ pub fn supervise(
         std::mem::forget(folder);
     }
     result
-}
-
-/// Takes the signals, the lock and the log, and the state of the program before this one in this process, if there is one. That
-/// program continues if this one fails here.
-fn begin(config: &Config, options: &Options) -> Result<(Signals, StateLock, Option<Handover>), SupervisorError> {
-    let prepare = || -> Result<Signals, SupervisorError> {
-        let signals = Signals::install(&[&STOP[..], &[RETIRE, Signal::SIGCHLD]].concat())?;
-        become_subreaper()?;
-        raise_descriptor_limit()?;
-        trust::check(config, Part::Supervisor)?;
-        Ok(signals)
-    };
-    let open_log = || logging::init(&config.log, Some(&log_file(config)));
-    let Some(number) = options.handover else {
-        let signals = prepare()?;
-        let lock = StateLock::acquire(&config.paths.state_dir, LOCK)?;
-        open_log()?;
-        return Ok((signals, lock, None));
-    };
-    let handover: Handover = takeover::state(number)?;
-    let prepared = prepare().and_then(|signals| match open_log() {
-        // It has served with a log, and a service without one is better than none.
-        Err(_) if handover.failure.is_some() => Ok(signals),
-        opened => Ok(opened.map(|()| signals)?),
-    });
-    let signals = match prepared {
-        Ok(signals) => signals,
-        Err(error) => {
-            let failed = handover.go_back(error.to_string());
-            return Err(SupervisorError::Failed(format!("{error}; nor can the program before it continue: {failed}")));
-        }
-    };
-    handover.take_stderr()?;
-    Ok((signals, StateLock::adopt(handover.lock()?), Some(handover)))
 }
 
 struct Supervisor<'a, F> {

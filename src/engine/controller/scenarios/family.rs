@@ -127,7 +127,7 @@ fn parents_that_have_every_agent_that_their_children_need_are_told() {
     }
     // Another agent solves it.
     world.apply("c");
-    world.pass_with(INTERVAL * 4, &runs);
+    world.pass_with(INTERVAL * 4, &[runs[0], runs[1], ("c", Some((first, Round(0))))]);
     assert_eq!(world.controller.take_incidents(), []);
     assert!(!world.why(parents[1]).contains("children"), "{}", world.why(parents[1]));
 }
