@@ -191,7 +191,7 @@ impl Command {
         }
     }
 
-    /// What it works with.
+    /// The things that it works with.
     pub(super) fn place(&self) -> Place {
         match self {
             Self::Up(_)

@@ -117,6 +117,21 @@ impl CommandArgs {
         Ok(if input.is_empty() { submission } else { submission.reading(input) })
     }
 
+    /// Whether there is a command, and a standard input with something in it that it does not get.
+    pub(super) fn leaves_stdin(&self) -> bool {
+        let stdin = io::stdin();
+        let Ok(stat) = rustix::fs::fstat(&stdin) else { return false };
+        self.is_given()
+            && match FileType::from_raw_mode(stat.st_mode) {
+                FileType::RegularFile => {
+                    let at = rustix::fs::tell(&stdin).unwrap_or_default();
+                    u64::try_from(stat.st_size).is_ok_and(|size| at < size)
+                }
+                FileType::Fifo => rustix::io::ioctl_fionread(&stdin).is_ok_and(|bytes| bytes > 0),
+                _ => false,
+            }
+    }
+
     fn folder_here(&self) -> Result<PathBuf, Failure> {
         let here = std::env::current_dir()
             .map_err(|error| Failure::failed(format!("the current folder cannot be named: {error}; use --cwd DIR")))?;

@@ -6,7 +6,7 @@ use clap::{Arg, ArgAction, ArgMatches, Args, Command, Error, FromArgMatches, val
 
 use super::when::{self, Moment};
 use crate::shell::clock;
-use crate::types::{Label, Policy, PolicyField, PolicySlot, Scalar, Wall};
+use crate::types::{EndSignal, Label, Policy, PolicyField, PolicySlot, Scalar, Wall};
 
 /// The text of --help after all options.
 pub(super) const HELP: &str = "\
@@ -95,6 +95,7 @@ fn flag(field: &PolicyField) -> Arg {
         PolicySlot::Labels(_) => {
             flag.value_name("NAME,NAME").value_delimiter(',').action(ArgAction::Append).value_parser(label)
         }
+        PolicySlot::Signal(_) => flag.alias("signal").value_name("SIGNAL").value_parser(signal),
     }
 }
 
@@ -115,7 +116,12 @@ fn demand(field: &PolicyField, matches: &ArgMatches, now: Wall) -> Option<Scalar
             let names: Vec<&str> = matches.get_many::<Label>(name)?.map(Label::as_str).collect();
             names.join(",").into()
         }
+        PolicySlot::Signal(_) => matches.get_one::<EndSignal>(name)?.word().into(),
     })
+}
+
+fn signal(text: &str) -> Result<EndSignal, String> {
+    EndSignal::parse(text).ok_or_else(|| format!("it is none of {}", EndSignal::WORDS))
 }
 
 fn label(text: &str) -> Result<Label, String> {

@@ -77,6 +77,9 @@ pub(super) struct TaskArgs {
 pub(super) struct SubmitArgs {
     #[command(flatten)]
     task: TaskArgs,
+    /// Send the standard input along, which the command gets: at most 64 KiB of text
+    #[arg(long, conflicts_with = "tool", help_heading = "Command")]
+    stdin: bool,
 }
 
 impl SubmitArgs {
@@ -215,6 +218,12 @@ pub(super) fn unanswered(client: &Client, key: &str, error: ClientError) -> Fail
 
 pub(super) fn run(session: &mut Session, args: &SubmitArgs) -> Result<u8, Failure> {
     let submission = args.task.submission(session.global.is_elsewhere()?)?;
+    let submission = if args.stdin { args.task.command.with_stdin(submission)? } else { submission };
+    if !args.stdin && args.task.command.leaves_stdin() {
+        note(
+            "the command does not get the standard input of llts submit; send it along with --stdin, or use < /dev/null",
+        );
+    }
     let files = args.task.read_files()?;
     let submission = args.task.with_files(submission, &files)?;
     let client = session.client()?;

@@ -30,6 +30,7 @@ impl TaskDefaults {
                 PolicySlot::Truth(of) => *of(&mut policy) = reader.boolean(key)?,
                 PolicySlot::Labels(of) => *of(&mut policy) = reader.labels(key)?,
                 PolicySlot::Moment(..) => unreachable!("{key}: a moment of one task is no default for all"),
+                PolicySlot::Signal(_) => unreachable!("{key}: the signal of a task is that of its tool"),
             }
         }
         Ok(Self {

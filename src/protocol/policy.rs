@@ -7,7 +7,7 @@ use super::code::{Code, Refusal};
 use super::json::ObjectWriter;
 use super::typed::{self, ahead, labels, moment, seconds, truth, whole};
 use super::words;
-use crate::types::{Fields, Labels, Policy, PolicyField, PolicySlot, Scalar, Wall};
+use crate::types::{EndSignal, Fields, Labels, Policy, PolicyField, PolicySlot, Scalar, Wall};
 
 /// The field of a policy with this word of the wire.
 pub(super) fn field(word: &str) -> Option<&'static PolicyField> {
@@ -46,6 +46,14 @@ pub fn read(fields: &Fields, defaults: &Arc<Policy>) -> Result<Arc<Policy>, Refu
         );
         return Err(Refusal::new(Code::BadField, message));
     }
+    if policy.merge && policy.fail_on_stderr {
+        let message = format!(
+            "{} and {} exclude one another: a run that is merged has no standard error",
+            words::MERGE,
+            words::FAIL_ON_STDERR
+        );
+        return Err(Refusal::new(Code::BadField, message));
+    }
     if policy.push_ack && fields.get(words::ADDRESS).is_none() {
         let message = format!("{} is true, but there is no {} to push to", words::PUSH_ACK, words::ADDRESS);
         return Err(Refusal::new(Code::BadField, message));
@@ -66,6 +74,7 @@ fn set(policy: &mut Policy, field: &PolicyField, fields: &Fields, word: &str) ->
         },
         PolicySlot::Truth(of) => put(of(policy), truth(fields, word)?),
         PolicySlot::Labels(of) => put(of(policy), Some(labels(fields, word)?)),
+        PolicySlot::Signal(of) => put(of(policy), signal(fields, word)?),
     }
     Ok(())
 }
@@ -86,7 +95,9 @@ pub(super) fn write(policy: &Policy, writer: &mut ObjectWriter<'_>) {
             PolicySlot::Moment(of, _) if of(policy) != of(none) => writer.maybe(field.word, *of(policy)),
             PolicySlot::Truth(of) if *of(policy) => writer.literal(field.word, true),
             PolicySlot::Labels(of) if of(policy) != of(none) => writer.text(field.word, &of(policy).to_string()),
+            PolicySlot::Signal(of) if of(policy) != of(none) => writer.text(field.word, of(policy).word()),
             PolicySlot::Priority(_)
+            | PolicySlot::Signal(_)
             | PolicySlot::Count(_)
             | PolicySlot::Time(_)
             | PolicySlot::Limit(_)
@@ -112,9 +123,21 @@ pub(super) fn restore(fields: &Fields, prefix: &str) -> Option<Policy> {
             PolicySlot::Moment(of, _) => *of(policy) = Some(Wall::from_unix_seconds(value.as_f64()?)?),
             PolicySlot::Truth(of) => *of(policy) = value.as_bool()?,
             PolicySlot::Labels(of) => *of(policy) = Labels::parse(value.as_text()?).ok()?,
+            PolicySlot::Signal(of) => *of(policy) = EndSignal::parse(value.as_text()?)?,
         }
     }
     Some(policy)
+}
+
+/// The first signal to a run that is to end, and whether its two outputs are one, from the fields of its task.
+#[must_use]
+pub fn of_run(fields: &Fields) -> (EndSignal, bool) {
+    let signal = fields.text(words::END_SIGNAL).and_then(EndSignal::parse).unwrap_or_default();
+    (signal, fields.get(words::MERGE).and_then(Scalar::as_bool).unwrap_or(false))
+}
+
+fn signal(fields: &Fields, word: &str) -> Result<Option<EndSignal>, Refusal> {
+    typed::field(fields, word, EndSignal::WORDS, |value| EndSignal::parse(value.as_text()?))
 }
 
 fn put<T>(place: &mut T, value: Option<T>) {

@@ -584,6 +584,8 @@ mod tests {
                 ..crate::types::Requirements::default()
             },
             push_ack: true,
+            end_signal: crate::types::EndSignal::Quit,
+            merge: true,
         });
         let others = Arc::new(Policy { fails_max: 7, losses_max: 9, priority: 5, ..Policy::default() });
         let defaults = DefaultPolicies { tool: Arc::clone(&others), ..DefaultPolicies::default() };

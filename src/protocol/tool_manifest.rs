@@ -2,6 +2,7 @@
 //!
 //! ```toml
 //! description = "Converts a film"
+//! end_signal = "INT"         # in place of TERM, when a run is to end
 //!
 //! [parameters.input]
 //! type = "text"            # text (the default), integer, number or boolean
@@ -19,7 +20,8 @@
 use toml::{Table, Value};
 
 use super::code::{Code, Refusal, shown};
-use crate::types::{Fields, ParameterKind, Scalar, ToolManifest, ToolName, ToolParameter, nearest};
+use super::words;
+use crate::types::{EndSignal, Fields, ParameterKind, Scalar, ToolManifest, ToolName, ToolParameter, nearest};
 
 /// Parameters of one tool: a person fills them in.
 const PARAMETERS_MAX: usize = 200;
@@ -45,12 +47,18 @@ pub fn parse(text: &str) -> Result<ToolManifest, String> {
         Some(Value::Table(parameters)) => parameters,
         Some(_) => return Err("tool.toml: parameters is not a table; write [parameters.NAME]".to_owned()),
     };
-    no_more(&table, "tool.toml", &["description", "parameters"])?;
+    let unknown_signal = || format!("tool.toml: end_signal is none of {}", EndSignal::WORDS);
+    let end_signal = match table.remove("end_signal") {
+        None => None,
+        Some(Value::String(word)) => Some(EndSignal::parse(&word).ok_or_else(unknown_signal)?),
+        Some(_) => return Err(unknown_signal()),
+    };
+    no_more(&table, "tool.toml", &["description", "end_signal", "parameters"])?;
     if parameters.len() > PARAMETERS_MAX {
         return Err(format!("tool.toml has {} parameters; at most {PARAMETERS_MAX} are accepted", parameters.len()));
     }
     let parameters = parameters.into_iter().map(|(name, value)| parameter(name, value)).collect::<Result<_, _>>()?;
-    Ok(ToolManifest { description, parameters, text: text.to_owned() })
+    Ok(ToolManifest { description, parameters, end_signal, text: text.to_owned() })
 }
 
 fn parameter(name: String, value: Value) -> Result<ToolParameter, String> {
@@ -118,6 +126,9 @@ fn no_more(table: &Table, place: &str, known: &[&str]) -> Result<(), String> {
 /// # Errors
 /// -1007 with a sentence that names the parameter.
 pub fn fit(tool: &ToolName, manifest: &ToolManifest, fields: &mut Fields) -> Result<(), Refusal> {
+    if let Some(signal) = manifest.end_signal.filter(|_| fields.get(words::END_SIGNAL).is_none()) {
+        fields.set(words::END_SIGNAL, signal.word());
+    }
     if manifest.parameters.is_empty() {
         return Ok(());
     }

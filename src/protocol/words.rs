@@ -94,6 +94,9 @@ pub(crate) const RUN_MAX: &str = "__RUN_MAX__";
 pub(crate) const GATE: &str = "__GATE__";
 pub(crate) const TAGS: &str = "__TAGS__";
 pub(crate) const PUSH_ACK: &str = "__PUSH_ACK__";
+pub(crate) const END_SIGNAL: &str = "__END_SIGNAL__";
+pub(crate) const MERGE: &str = "__MERGE__";
+pub(crate) const FAIL_ON_STDERR: &str = "__FAIL_ON_STDERR__";
 pub(crate) const ACK_TIME: &str = "__ACK_TIME__";
 pub(crate) const ACK_GIVEN_UP_TIME: &str = "__ACK_GIVEN_UP_TIME__";
 pub(crate) const FAILS: &str = "__FAILS__";
@@ -391,6 +394,5 @@ mod of_policies {
     pub(crate) const MAX_TIMEOUTS: &str = "__MAX_TIMEOUTS__";
     pub(crate) const MAX_DEFERS: &str = "__MAX_DEFERS__";
     pub(crate) const RETRY_DELAY: &str = "__RETRY_DELAY__";
-    pub(crate) const FAIL_ON_STDERR: &str = "__FAIL_ON_STDERR__";
     pub(crate) const PRIORITY: &str = "__PRIORITY__";
 }

@@ -8,7 +8,7 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Labels, Requirements, Wall};
+use super::{EndSignal, Labels, Requirements, Wall};
 
 /// The policy of one task. Tasks that demand nothing share the configured defaults.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -41,6 +41,10 @@ pub struct Policy {
     pub needs: Requirements,
     /// Whether FINISHED is pushed until the receiver confirms it: `__PUSH_ACK__`.
     pub push_ack: bool,
+    /// The first signal to a run that is to end: `__END_SIGNAL__`. Its agent reads it from the fields of the task.
+    pub end_signal: EndSignal,
+    /// Whether the standard error of a run goes where its standard output goes: `__MERGE__`. Its agent reads it there, too.
+    pub merge: bool,
 }
 
 /// Moments that are counted from the acceptance of a task.
@@ -84,6 +88,8 @@ pub enum PolicySlot {
     Truth(fn(&mut Policy) -> &mut bool),
     /// Names. An empty list is the same as no demand.
     Labels(fn(&mut Policy) -> &mut Labels),
+    /// The word of a signal.
+    Signal(fn(&mut Policy) -> &mut EndSignal),
 }
 
 macro_rules! fields {
@@ -125,6 +131,9 @@ impl Policy {
             "Pass these gates at each start; may be repeated. `llts gate` shows and sets gates"
         "TAGS" Labels(needs.tags) false "Run only where an agent has all these tags (AGENT_TAGS)"
         "PUSH_ACK" Truth(push_ack) false "Push the end to --address until its receiver confirms it"
+        "END_SIGNAL" Signal(end_signal) false
+            "The first signal to a run that is to end, TERM, INT, HUP, QUIT, USR1 or USR2; SIGKILL follows"
+        "MERGE" Truth(merge) false "Standard error goes where standard output goes, in the order in which they are written"
     };
 
     /// The policy of a task that is accepted at this moment.

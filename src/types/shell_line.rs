@@ -11,8 +11,10 @@
 //! A value is always in single quotes, in which a shell gives no letter a meaning, in any locale. Where sh and bash read a line in two
 //! ways, everything behind that point is refused.
 
+mod here_documents;
 mod readers;
 mod scanner;
+mod words;
 
 pub use readers::{Reader, is_shell, reader_behind};
 

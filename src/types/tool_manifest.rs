@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{FileName, Scalar, ToolDigest, ToolName, Wall};
+use super::{EndSignal, FileName, Scalar, ToolDigest, ToolName, Wall};
 
 /// The content of a `tool.toml`. Without parameters, a tool takes any.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -11,6 +11,8 @@ pub struct ToolManifest {
     pub description: String,
     /// The parameters, in the order of the file.
     pub parameters: Vec<ToolParameter>,
+    /// The first signal to its run.sh when that is to end, for a task that names none.
+    pub end_signal: Option<EndSignal>,
     /// The file itself.
     pub text: String,
 }

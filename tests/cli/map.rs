@@ -419,3 +419,30 @@ fn tasks_that_an_earlier_map_has_left_unfinished_are_printed() {
     assert_eq!((said.code, said.out.as_str()), (Some(0), "out 2\nout 3\nout 4\n"), "{said:?}");
     assert_eq!(said.err, "llts: 1 task had succeeded before and were not run again\n");
 }
+
+/// A value in a line for sh means itself, also in quotes; where no quoting helps, nothing runs.
+#[test]
+fn a_value_never_runs_as_code() {
+    let sandbox = Sandbox::new();
+    sandbox.ok("up 1");
+    let run = |words: &[&str]| {
+        let mut command = sandbox.command("map");
+        command.args(words);
+        sandbox.said(sandbox.spawn(&mut command))
+    };
+    let hostile = "a`touch harm`$(touch harm)'\"b";
+    for line in ["echo \"{}\"", "echo '{}'", "echo {}", "echo \"$(echo \"{}\")\""] {
+        let said = run(&["--sh", line, ":::", hostile]);
+        assert_eq!((said.code, said.out), (Some(0), format!("{hostile}\n")), "{line}");
+    }
+    let said = run(&["--", "sh", "-c", "echo {}", ":::", hostile]);
+    assert_eq!((said.code, said.out), (Some(0), format!("{hostile}\n")));
+    for line in ["echo `echo {}`", "sh -c \"echo {}\""] {
+        let said = run(&["--sh", line, ":::", hostile]);
+        assert_eq!((said.code, said.out.as_str()), (Some(255), ""), "{line}: {said:?}");
+        assert!(said.err.contains("{} stands in"), "{said:?}");
+    }
+    let said = run(&["--sh", "echo $(({} * 2))", ":::", "21", "a[$(touch harm)]"]);
+    assert_eq!((said.code, said.out.as_str()), (Some(1), "42\n"), "{said:?}");
+    assert!(!sandbox.path("harm").exists());
+}

@@ -13,7 +13,7 @@ use super::{agents, list, stats, *};
 use crate::protocol::client::Selector;
 use crate::protocol::json::FieldLimits;
 use crate::types::{
-    AddressPolicy, Labels, Pace, Policy, PolicySlot, PortName, Requirements, StepName, UNTIL_OPENED, Wall,
+    AddressPolicy, EndSignal, Labels, Pace, Policy, PolicySlot, PortName, Requirements, StepName, UNTIL_OPENED, Wall,
 };
 
 /// The request as the controller parses it.
@@ -76,7 +76,12 @@ fn demands_arrive_as_a_policy() {
             PolicySlot::Moment(..) => moments.next().unwrap().into(),
             PolicySlot::Truth(_) => true.into(),
             PolicySlot::Labels(_) => labels.next().unwrap().into(),
+            PolicySlot::Signal(_) => "SIGINT".into(),
         };
+        // Merged outputs exclude it.
+        if field.name == "MERGE" {
+            continue;
+        }
         submission = submission.demanding(field, value);
     }
     let Request::Submit(submit) = understood(&submission.request()) else { panic!() };
@@ -95,6 +100,8 @@ fn demands_arrive_as_a_policy() {
         fail_on_stderr: true,
         needs: Requirements { gates: names("api,db"), tags: names("gpu"), exclusive: true, ..Requirements::default() },
         push_ack: true,
+        end_signal: EndSignal::Int,
+        merge: false,
     };
     assert_eq!(*submit.policy, expected);
     let address = submit.address.as_ref().unwrap();

@@ -23,7 +23,7 @@ use crate::engine::slot::{Effect, Exited, Hold, Signal, Slot, SpawnFailure};
 use crate::protocol::requests::Sender;
 use crate::protocol::requests::apply::Job;
 use crate::protocol::tdf::agents;
-use crate::protocol::{info, step_files};
+use crate::protocol::{info, policy, step_files};
 use crate::shell::clock;
 use crate::shell::outputs::{KeepLimits, Lifetime, Outputs};
 use crate::shell::process::{
@@ -235,7 +235,8 @@ impl Runner {
             NotStarted::Ended(exit) => SpawnFailure::Exited(Box::new(self.known(&ChildExit::unused(exit)))),
         })?;
         let id = child.id();
-        self.processes = RunProcesses::of(child);
+        let (end_signal, _) = self.run.as_ref().map(|run| policy::of_run(&run.job.fields)).unwrap_or_default();
+        self.processes = RunProcesses::of(child).ending_with(end_signal);
         if let Some(run) = &self.run {
             let record = self.record_of(&run.job, Some(id));
             if let Err(error) = self.record.write(&record) {
@@ -265,7 +266,8 @@ impl Runner {
             environment.set(step_files::TASK_PATH, dir.path()).map_err(|error| failed(&error))?;
         }
         let stdout = dir.open_output(STDOUT).map_err(|error| failed(&error))?;
-        let stderr = dir.open_output(STDERR).map_err(|error| failed(&error))?;
+        let (_, is_merged) = policy::of_run(&job.fields);
+        let stderr = dir.open_output(if is_merged { STDOUT } else { STDERR }).map_err(|error| failed(&error))?;
         let working_directory = dir.path().join(job.tool.folder_name());
         let started =
             job.source.as_ref().and_then(|source| Some(agents::command(job.tool.as_str(), source.input.as_ref()?)));

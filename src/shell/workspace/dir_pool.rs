@@ -131,11 +131,8 @@ impl DirPool {
     /// A folder of the same name that belongs to another run is left alone, as by [`Workspace::remove`].
     pub fn put_aside(&mut self, mut task: TaskDir, remover: &Remover) -> Option<TaskDir> {
         self.tidy(remover);
-        if !task.can_be_spare() {
+        if !task.can_be_spare() || !self.workspace.is_in_place(&task) {
             return Some(task);
-        }
-        if !self.workspace.is_in_place(&task) {
-            return None;
         }
         let name = self.next.to_string();
         self.next += 1;

@@ -1,21 +1,16 @@
 //! Reads a line as a shell does, as far as it decides where a value stands.
 
-use super::readers::{Reader, reader_in_command};
+use super::here_documents::HereDocument;
+use super::words::{VALUE, Words};
 use super::{LinePart, Misplaced, Place};
 
 /// Nested quotations and substitutions: more is no line of a person.
 const DEPTH_MAX: u32 = 50;
 
-/// Stands for a value among the words of a command.
-const VALUE: char = '\u{fffd}';
-
-/// The operators of `[[…]]` with arithmetic at both sides.
-const COMPARISONS: [&str; 6] = ["-eq", "-ne", "-lt", "-le", "-gt", "-ge"];
-
-const METACHARACTERS: &str = " \t\n;&|()<>";
+pub(super) const METACHARACTERS: &str = " \t\n;&|()<>";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Unit {
+pub(super) enum Unit {
     Letter(char),
     Value,
 }
@@ -38,78 +33,25 @@ pub(super) fn places<'a>(parts: impl Iterator<Item = LinePart<'a>>) -> Result<Ve
 }
 
 #[derive(Debug, Default)]
-struct Scanner {
+pub(super) struct Scanner {
     units: Vec<Unit>,
-    at: usize,
+    pub(super) at: usize,
     places: Vec<Place>,
-    /// What has been read in two ways: no value behind it has a sure place.
+    /// Text that can be read in two ways: no value behind it has a sure place.
     doubt: Option<&'static str>,
     /// Expansions `${…}` around the present place.
     expansions: u32,
     /// Substitutions `$(…)` around the present place.
-    substitutions: u32,
+    pub(super) substitutions: u32,
     depth: u32,
     /// Here-documents whose text begins with the next line.
-    here_documents: Vec<HereDocument>,
+    pub(super) here_documents: Vec<HereDocument>,
 }
 
-#[derive(Debug)]
-struct HereDocument {
-    delimiter: String,
-    strips_tabs: bool,
-    is_quoted: bool,
-}
-
-/// The words of the present command.
-#[derive(Debug, Default)]
-struct Words {
-    before: Vec<String>,
-    word: Option<String>,
-    /// The next word is the target of a redirection.
-    is_target: bool,
-}
-
-impl Words {
-    fn push(&mut self, letter: char) {
-        self.word.get_or_insert_default().push(letter);
-    }
-
-    /// A quotation begins: the word exists, even if nothing is in it.
-    fn open(&mut self) {
-        self.word.get_or_insert_default();
-    }
-
-    fn end_word(&mut self) {
-        if let Some(word) = self.word.take()
-            && !std::mem::take(&mut self.is_target)
-        {
-            self.before.push(word);
-        }
-    }
-
-    /// Not in `[[…]]`, where the same letters join conditions.
-    fn end_command(&mut self) {
-        if !self.is_in_test() {
-            *self = Self::default();
-        }
-    }
-
-    fn is_in_test(&self) -> bool {
-        self.before.iter().rfind(|word| ["[[", "]]"].contains(&word.as_str())).is_some_and(|word| word == "[[")
-    }
-}
-
-/// Whether the word is the beginning of an element of an array, whose number bash calculates.
-fn is_subscript(words: &Words) -> bool {
-    let Some((name, rest)) = words.word.as_deref().and_then(|word| word.split_once('[')) else { return false };
-    let is_name = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
-    !name.is_empty() && name.chars().all(is_name) && !rest.contains(']')
-}
-
-type Scan = Result<(), Misplaced>;
+pub(super) type Scan = Result<(), Misplaced>;
 
 impl Scanner {
-    fn peek(&self) -> Option<Unit> {
+    pub(super) fn peek(&self) -> Option<Unit> {
         self.peek_at(0)
     }
 
@@ -117,19 +59,19 @@ impl Scanner {
         self.units.get(self.at + further).copied()
     }
 
-    fn next(&mut self) -> Option<Unit> {
+    pub(super) fn next(&mut self) -> Option<Unit> {
         let unit = self.peek()?;
         self.at += 1;
         Some(unit)
     }
 
-    fn skip_if(&mut self, letter: char) -> bool {
+    pub(super) fn skip_if(&mut self, letter: char) -> bool {
         let found = self.peek() == Some(Unit::Letter(letter));
         self.at += usize::from(found);
         found
     }
 
-    fn doubts(&mut self, what: &'static str) {
+    pub(super) fn doubts(&mut self, what: &'static str) {
         self.doubt.get_or_insert(what);
     }
 
@@ -169,7 +111,7 @@ impl Scanner {
             '\n' => {
                 self.end_word(words);
                 words.end_command();
-                self.here_documents()?;
+                self.read_here_documents()?;
             }
             '&' if self.peek() == Some(Unit::Letter('>')) => self.end_word(words),
             ';' | '&' | '|' | ')' => {
@@ -223,10 +165,10 @@ impl Scanner {
             Some(Unit::Value) => false,
         };
         let is_word = words.word.is_none() && ends(self.peek(), METACHARACTERS);
-        self.is_not_read_again(words, is_word)?;
+        words.check_reader(is_word)?;
         let before = self.at.checked_sub(2).and_then(|at| self.units.get(at)).copied();
         let is_apart = is_word && ends(before, " \t\n") && ends(self.peek(), " \t\n");
-        let is_number = is_subscript(words) || self.is_compared(words);
+        let is_number = words.is_subscript() || words.is_compared(&self.next_word());
         words.push(VALUE);
         match (is_number, is_apart) {
             (true, _) => self.put(Place::Arithmetic),
@@ -240,16 +182,10 @@ impl Scanner {
         let is_alone = words.word.as_deref() == Some("")
             && self.peek() == Some(Unit::Letter(close))
             && self.peek_at(1).is_none_or(|unit| matches!(unit, Unit::Letter(it) if METACHARACTERS.contains(it)));
-        self.is_not_read_again(words, is_alone)?;
-        let is_number = self.is_compared(words);
+        words.check_reader(is_alone)?;
+        let is_number = words.is_compared(&self.next_word());
         words.push(VALUE);
         self.put(if is_number { Place::Arithmetic } else { place })
-    }
-
-    /// Whether bash takes the value for arithmetic, because it is compared with a number in `[[…]]`.
-    fn is_compared(&self, words: &Words) -> bool {
-        let is_behind = || words.before.last().is_some_and(|last| COMPARISONS.contains(&last.as_str()));
-        words.is_in_test() && (is_behind() || COMPARISONS.contains(&self.next_word().as_str()))
     }
 
     /// The word behind the present one, which ends with its first blank.
@@ -260,21 +196,6 @@ impl Scanner {
         });
         let blank = |letter: &char| *letter == ' ' || *letter == '\t';
         letters.skip_while(|letter| !blank(letter)).skip_while(blank).take_while(|letter| !blank(letter)).collect()
-    }
-
-    /// A value that is a script as a whole is meant to be one; a part of a script is not.
-    fn is_not_read_again(&self, words: &Words, is_word: bool) -> Scan {
-        let before: Vec<&str> = words.before.iter().map(String::as_str).collect();
-        match reader_in_command(&before) {
-            None => Ok(()),
-            Some(reader)
-                if is_word && before.last().is_some_and(|last| *last == reader.name() || last.starts_with('-')) =>
-            {
-                Ok(())
-            }
-            Some(Reader::Shell(name)) => Err(Misplaced::ReadAgain(name.to_owned())),
-            Some(Reader::Other(name)) => Err(Misplaced::OtherShell(name.to_owned())),
-        }
     }
 
     /// A backslash outside of single quotes: the next letter has no meaning.
@@ -473,60 +394,5 @@ impl Scanner {
             }
         }
         Ok(())
-    }
-
-    /// The word behind `<<`.
-    fn delimiter(&mut self) -> Scan {
-        let strips_tabs = self.skip_if('-');
-        while self.skip_if(' ') || self.skip_if('\t') {}
-        let (mut delimiter, mut quote, mut is_quoted) = (String::new(), None, false);
-        while let Some(unit) = self.peek() {
-            let Unit::Letter(letter) = unit else { return Err(Misplaced::HereDocument) };
-            if quote.is_none() && METACHARACTERS.contains(letter) {
-                break;
-            }
-            self.at += 1;
-            match letter {
-                '$' | '`' | '\n' => self.doubts("a here-document whose end is not a plain word"),
-                '\\' => self.doubts("a here-document whose end is not a plain word"),
-                '\'' | '"' if quote.is_none() => (quote, is_quoted) = (Some(letter), true),
-                letter if quote == Some(letter) => quote = None,
-                letter => delimiter.push(letter),
-            }
-        }
-        if self.substitutions > 0 {
-            self.doubts("a here-document in $(…)");
-        }
-        self.here_documents.push(HereDocument { delimiter, strips_tabs, is_quoted });
-        Ok(())
-    }
-
-    /// The texts of the here-documents of a line, behind its end.
-    fn here_documents(&mut self) -> Scan {
-        for document in std::mem::take(&mut self.here_documents) {
-            while self.peek().is_some() {
-                let line = self.line()?;
-                if !document.is_quoted && line.ends_with('\\') {
-                    self.doubts("a continued line in a here-document");
-                }
-                let line = if document.strips_tabs { line.trim_start_matches('\t') } else { &line };
-                if line == document.delimiter {
-                    break;
-                }
-            }
-        }
-        Ok(())
-    }
-
-    fn line(&mut self) -> Result<String, Misplaced> {
-        let mut line = String::new();
-        while let Some(unit) = self.next() {
-            match unit {
-                Unit::Letter('\n') => break,
-                Unit::Letter(letter) => line.push(letter),
-                Unit::Value => return Err(Misplaced::HereDocument),
-            }
-        }
-        Ok(line)
     }
 }
