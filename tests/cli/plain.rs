@@ -217,7 +217,7 @@ fn the_end_signal_is_chosen_by_the_submitter_or_by_the_tool() {
         let words = [&["run", "--timeout", "1"], options, &["--sh", script]].concat();
         assert_eq!(ended(&words), expected, "{options:?}");
     }
-    sandbox.ok("tool pack patient");
+    sandbox.ok("tool pack tools/patient");
     let script = |signal: &str| {
         let words = ["run", "--timeout", "1", "--end-signal", signal, "patient"];
         ended(if signal.is_empty() { &["run", "--timeout", "1", "patient"] } else { &words })
@@ -259,7 +259,7 @@ fn an_unpacked_tool_keeps_its_modes_and_a_renamed_folder_goes() {
     sandbox.tool("modes", "stat -c '%a %n' run.sh data; cd ../..; mv \"$__TASK_ID__\" moved");
     fs::write(sandbox.path("tools/modes/data"), "x").unwrap();
     fs::set_permissions(sandbox.path("tools/modes/data"), fs::Permissions::from_mode(0o644)).unwrap();
-    sandbox.ok("tool pack modes");
+    sandbox.ok("tool pack tools/modes");
     sandbox.ok("up 1");
     for _ in 0..2 {
         let said = sandbox.llts("run modes");

@@ -77,8 +77,9 @@ impl Console {
 fn ctrl_c_and_the_size_go_to_the_command_and_it_has_a_terminal() {
     let sandbox = Sandbox::new();
     sandbox.ok("up 1");
-    let script = "trap 'echo interrupted' INT; trap 'echo quit' QUIT; trap 'stty size' WINCH; echo to the terminal > /dev/tty; \
-                  echo $TERM; stty size; while read line; do echo got $line; done; exit 7";
+    let script = "trap 'echo interrupted' INT; trap 'echo quit' QUIT; echo to the terminal > /dev/tty; \
+                  echo $TERM; stty size; while read line; do echo got $line; done; \
+                  until [ \"$(stty size)\" = '44 99' ]; do sleep 0.05; done; echo resized; exit 7";
     let mut console = Console::new(&sandbox, &["--", "bash", "-c", script]);
     console.hears("to the terminal");
     console.hears("vt100");
@@ -87,12 +88,12 @@ fn ctrl_c_and_the_size_go_to_the_command_and_it_has_a_terminal() {
     console.hears("interrupted");
     console.types("\u{1c}");
     console.hears("quit");
-    let size = rustix::termios::Winsize { ws_row: 44, ws_col: 99, ws_xpixel: 0, ws_ypixel: 0 };
-    tcsetwinsize(&console.outer, size).unwrap();
-    console.hears("44 99");
     console.types("word\n");
     console.hears("got word");
     console.types("\u{4}");
+    let size = rustix::termios::Winsize { ws_row: 44, ws_col: 99, ws_xpixel: 0, ws_ypixel: 0 };
+    tcsetwinsize(&console.outer, size).unwrap();
+    console.hears("resized");
     assert_eq!(console.code(), Some(7));
 }
 
@@ -102,8 +103,8 @@ fn an_interactive_shell_has_job_control_and_is_ended_from_elsewhere() {
     sandbox.ok("up 1");
     let mut console = Console::new(&sandbox, &["--env", "PS1=ready ", "--", "bash", "--norc", "-i"]);
     console.hears("ready ");
-    console.types("sleep 1000\n");
-    console.hears("sleep 1000");
+    console.types("sh -c 'echo st''arted; exec sleep 1000'\n");
+    console.hears("started");
     console.types("\u{1a}");
     console.hears("Stopped");
     console.types("jobs; echo $((40 + 2))\n");

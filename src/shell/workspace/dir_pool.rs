@@ -131,8 +131,12 @@ impl DirPool {
     /// A folder of the same name that belongs to another run is left alone, as by [`Workspace::remove`].
     pub fn put_aside(&mut self, mut task: TaskDir, remover: &Remover) -> Option<TaskDir> {
         self.tidy(remover);
-        if !task.can_be_spare() || !self.workspace.is_in_place(&task) {
+        if !task.can_be_spare() {
             return Some(task);
+        }
+        if !self.workspace.is_in_place(&task) {
+            let is_renamed = self.workspace.renamed(&task).is_some();
+            return is_renamed.then_some(task);
         }
         let name = self.next.to_string();
         self.next += 1;

@@ -1,15 +1,7 @@
 //! Here-documents: their ends, and their texts, in which no value is safe.
 
 use super::Misplaced;
-use super::scanner::{METACHARACTERS, Scan, Scanner, Unit};
-
-/// A here-document whose text has not been read.
-#[derive(Debug)]
-pub(super) struct HereDocument {
-    delimiter: String,
-    strips_tabs: bool,
-    is_quoted: bool,
-}
+use super::scanner::{HereDocument, METACHARACTERS, Scan, Scanner, Unit};
 
 impl Scanner {
     /// The word behind `<<`.

@@ -1,6 +1,5 @@
 //! Reads a line as a shell does, as far as it decides where a value stands.
 
-use super::here_documents::HereDocument;
 use super::words::{VALUE, Words};
 use super::{LinePart, Misplaced, Place};
 
@@ -46,6 +45,14 @@ pub(super) struct Scanner {
     depth: u32,
     /// Here-documents whose text begins with the next line.
     pub(super) here_documents: Vec<HereDocument>,
+}
+
+/// A here-document whose text has not been read.
+#[derive(Debug)]
+pub(super) struct HereDocument {
+    pub(super) delimiter: String,
+    pub(super) strips_tabs: bool,
+    pub(super) is_quoted: bool,
 }
 
 pub(super) type Scan = Result<(), Misplaced>;
