@@ -105,7 +105,6 @@ impl SimulatedAgent {
                 | Effect::Reconnect
                 | Effect::Exit(_)
                 | Effect::Lease(_)
-                | Effect::Look(_)
                 | Effect::ToolsFolder(_)
                 | Effect::Remember(_)
                 | Effect::Read(_)

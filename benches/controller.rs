@@ -119,7 +119,7 @@ impl World {
     /// The agent reports its tools.
     fn tell(&mut self, tools: &str) {
         let set = Some(ToolSet::parse(tools).expect("good names"));
-        let tools = Some(ToldTools { generation: Some(1), set, looked: None });
+        let tools = Some(ToldTools { generation: Some(1), set });
         let tags = Labels::default();
         let heartbeat = Heartbeat { tags, tools, ..Heartbeat::default() };
         self.say(&FromAgent::Heartbeat(heartbeat));

@@ -43,7 +43,6 @@ fn registered() -> (Slot, Sender) {
             wanted: None,
             parked: false,
             tools: None,
-            look: None,
             beat: None,
             serving: None,
             folder: None,

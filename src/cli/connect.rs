@@ -67,20 +67,6 @@ impl Global {
         named.map(Some).map_err(|why| Failure::usage(format!("the environment variable {CONTROLLER_ADDRESS}: {why}")))
     }
 
-    /// Whether the named controller is on another machine, as its address says.
-    ///
-    /// # Errors
-    /// As [`Self::controller`].
-    pub(super) fn is_elsewhere(&self) -> Result<bool, Failure> {
-        let Some(named) = self.controller()? else { return Ok(false) };
-        let host = named.strip_prefix("tcp://").and_then(|rest| rest.rsplit_once(':')).map(|(host, _)| host);
-        let is_here = |host: &str| {
-            let ip = host.trim_matches(['[', ']']).parse::<IpAddr>();
-            host == "localhost" || ip.is_ok_and(|ip| ip.to_canonical().is_loopback())
-        };
-        Ok(host.is_some_and(|host| !is_here(host)))
-    }
-
     /// Whether this process belongs to a task whose agent has named its controller. What the agent has given counts then, and nothing
     /// that the user of the machine has, unless an option names another controller.
     pub(super) fn is_in_task(&self) -> bool {
@@ -140,6 +126,21 @@ pub(super) fn parse(text: &str) -> Result<String, String> {
         }
     }
     Ok(text.to_owned())
+}
+
+/// Whether the controller is on another machine: as its address says, or because this home has joined it. A command for such a machine
+/// has nothing of this process but what its user names.
+///
+/// # Errors
+/// As [`Global::controller`].
+pub(super) fn is_elsewhere(global: &Global, config: &Config) -> Result<bool, Failure> {
+    let Some(named) = global.controller()? else { return Ok(matches!(configured(config), Configured::Elsewhere(_))) };
+    let host = named.strip_prefix("tcp://").and_then(|rest| rest.rsplit_once(':')).map(|(host, _)| host);
+    let is_here = |host: &str| {
+        let ip = host.trim_matches(['[', ']']).parse::<IpAddr>();
+        host == "localhost" || ip.is_ok_and(|ip| ip.to_canonical().is_loopback())
+    };
+    Ok(host.is_some_and(|host| !is_here(host)))
 }
 
 /// The named endpoint, otherwise that of the configuration.
@@ -278,6 +279,26 @@ mod tests {
         assert!(matches!(configured(&config), Configured::Elsewhere(endpoint) if endpoint == "tcp://192.0.2.1:15555"));
         let _listener = std::os::unix::net::UnixListener::bind(folder.path().join("controller.sock")).unwrap();
         assert!(matches!(configured(&config), Configured::Listening(_)));
+    }
+
+    /// The home of `llts join` names the controller in its configuration.
+    #[test]
+    fn a_machine_that_has_joined_is_elsewhere_as_with_an_option() {
+        let folder = tempfile::tempdir().unwrap();
+        let global = |controller: Option<&str>| Global {
+            home: None,
+            config: None,
+            controller: controller.map(str::to_owned),
+            context: None,
+            output: Format::Human,
+        };
+        let mut config = Config::default();
+        config.paths.state_dir = folder.path().to_owned();
+        assert_eq!(is_elsewhere(&global(None), &config), Ok(false));
+        config.controller.requests = Some((Ipv4Addr::new(192, 0, 2, 1), 15555).into());
+        assert_eq!(is_elsewhere(&global(None), &config), Ok(true));
+        assert_eq!(is_elsewhere(&global(Some("tcp://127.0.0.1:1")), &config), Ok(false), "the option overrides it");
+        assert_eq!(is_elsewhere(&global(Some("tcp://192.0.2.1:1")), &Config::default()), Ok(true));
     }
 
     #[test]

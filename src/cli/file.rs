@@ -89,14 +89,25 @@ impl FileArgs {
     }
 }
 
-fn read(input: &str) -> Result<LocalFile, Failure> {
-    let (name, path) = match input.split_once('=') {
-        Some((name, path)) => (name, Path::new(path)),
-        None => {
-            let path = Path::new(input);
-            (path.file_name().and_then(|name| name.to_str()).unwrap_or_default(), path)
-        }
+/// The name and the path of `NAME=PATH` or of a mere path, which may contain the sign itself: `dt=2026-01-31.csv`.
+fn name_and_path<'a>(here: &Path, input: &'a str) -> Result<(&'a str, &'a Path), Failure> {
+    let whole = Path::new(input);
+    let own_name = || whole.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let Some((name, path)) = input.split_once('=').filter(|(name, _)| !name.starts_with(['.', '/'])) else {
+        return Ok((own_name(), whole));
     };
+    match (here.join(whole).exists(), here.join(path).exists()) {
+        (true, true) => Err(Failure::usage(format!(
+            "--in {input}: {input} and {path} are both files; write --in ./{input} for the first one, or --in {name}=./{path} for the \
+             second one under the name {name}"
+        ))),
+        (true, false) => Ok((own_name(), whole)),
+        (false, _) => Ok((name, Path::new(path))),
+    }
+}
+
+fn read(input: &str) -> Result<LocalFile, Failure> {
+    let (name, path) = name_and_path(Path::new(""), input)?;
     let name = FileName::new(name)
         .map_err(|why| Failure::usage(format!("--in {input:?}: the name {name:?} {why}; use --in NAME=PATH")))?;
     let unreadable = |error: std::io::Error| Failure::failed(format!("cannot read {}: {error}", path.display()));
@@ -136,4 +147,25 @@ pub(super) fn send(config: &Config, client: &Client, files: &[LocalFile]) -> Res
         })?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The names of the parts of a table are usually like that.
+    #[test]
+    fn a_name_with_an_equals_sign_sends_no_other_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let here = folder.path();
+        let named = |input: &'static str| name_and_path(here, input).map_err(|failure| failure.sentence);
+        std::fs::write(here.join("dt=2026.csv"), "right").unwrap();
+        assert_eq!(named("dt=2026.csv"), Ok(("dt=2026.csv", Path::new("dt=2026.csv"))));
+        std::fs::write(here.join("2026.csv"), "wrong").unwrap();
+        let refused = named("dt=2026.csv").unwrap_err();
+        assert!(refused.contains("write --in ./dt=2026.csv for the first one, or --in dt=./2026.csv"), "{refused}");
+        assert_eq!(named("./dt=2026.csv"), Ok(("dt=2026.csv", Path::new("./dt=2026.csv"))));
+        assert_eq!(named("dt=./2026.csv"), Ok(("dt", Path::new("./2026.csv"))));
+        assert_eq!(named("x=missing"), Ok(("x", Path::new("missing"))));
+    }
 }

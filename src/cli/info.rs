@@ -16,6 +16,7 @@ use crate::config::Config;
 use crate::protocol::requests::stats::{self, AgentCounts, Stats};
 use crate::protocol::{version, words};
 use crate::shell::clock;
+use crate::shell::endpoint::absolute;
 use crate::shell::supervisor::{self, Service};
 use crate::types::{ToolName, Wall, path_text};
 
@@ -34,7 +35,7 @@ pub(super) fn run(session: &mut Session) -> Result<u8, Failure> {
     if !is_elsewhere {
         place(session, &mut facts);
     }
-    facts.insert("controller".into(), answer.as_ref().map(|answer| answer.endpoint.clone()).into());
+    facts.insert("controller".into(), answer.as_ref().map(|answer| absolute(&answer.endpoint)).into());
     if let Some(Answer { agents, stats, .. }) = &answer {
         facts.insert("health".into(), stats.warning().unwrap_or("good").into());
         let AgentCounts { total, free, busy, lost } = agents;

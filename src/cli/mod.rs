@@ -108,6 +108,11 @@ impl Session {
         Ok(Client::secured(&self.config, &endpoint)?)
     }
 
+    /// Whether the controller is on another machine.
+    fn is_elsewhere(&self) -> Result<bool, Failure> {
+        connect::is_elsewhere(&self.global, &self.config)
+    }
+
     /// The path of this program, for processes that run it again.
     fn program() -> Result<PathBuf, Failure> {
         std::env::current_exe().map_err(|error| Failure::failed(format!("cannot find this program: {error}")))

@@ -2,7 +2,6 @@
 
 mod follow;
 
-use std::collections::BTreeSet;
 use std::fs;
 use std::io::{self, ErrorKind, IsTerminal as _};
 use std::os::fd::AsFd as _;
@@ -26,15 +25,13 @@ use super::tails::note_tails;
 use crate::client::{Client, Waited};
 use crate::protocol::client::{Selector, TaskView};
 use crate::protocol::info::CONTROLLER_ADDRESS;
-use crate::protocol::requests::agents::AgentRow;
 use crate::protocol::requests::kill::kill;
 use crate::protocol::requests::submit::Submission;
 use crate::protocol::words;
 use crate::shell::clock;
 use crate::shell::signals::{STOP, Signals};
 use crate::shell::terminal::Terminal;
-use crate::types::nearest;
-use crate::types::{ExitCode, Mono, Outcome, TaskId, ToolName, ToolSet};
+use crate::types::{Mono, Outcome, TaskId};
 
 use follow::{Finish, Followed, Followers};
 
@@ -100,7 +97,7 @@ fn own_task() -> Option<String> {
 
 /// The submission, and the terminal that it is offered.
 fn submission(session: &Session, args: &RunArgs, signals: &Signals) -> Result<(Submission, Option<Terminal>), Failure> {
-    if !session.global.is_elsewhere()? {
+    if !session.is_elsewhere()? {
         let owner = fs::metadata(&session.config.paths.state_dir).map(|folder| folder.uid());
         let users = [Ok(geteuid().as_raw()), Ok(0), owner].into_iter().flatten().collect();
         if !args.tty {
@@ -152,7 +149,7 @@ fn run_at(
         (_, of_task) => of_task,
     };
     if let Some(sentence) = sentence {
-        note(&(sentence + &nearest_tool(client, &task)));
+        note(&sentence);
     }
     if !has_outputs {
         return Ok(code);
@@ -167,29 +164,6 @@ fn run_at(
             Ok(if code == 0 { failure.exit } else { code })
         }
     }
-}
-
-/// For a missing tool: the name of the tool that was probably meant.
-fn nearest_tool(client: &Client, task: &TaskView) -> String {
-    if task.exit_code() != Some(ExitCode::TOOL_MISSING) {
-        return String::new();
-    }
-    let agents = super::agents::collect(client).unwrap_or_default();
-    let mut names: BTreeSet<_> = agents.iter().filter_map(AgentRow::tools).flat_map(names_of).collect();
-    let held = super::tool::held::collect(client).unwrap_or_default();
-    names.extend(held.iter().filter_map(|row| ToolName::new(row.name()).ok()));
-    // A tool that is known, and cannot be fetched, was meant.
-    if names.iter().any(|name| name.as_str() == task.tool()) {
-        return String::new();
-    }
-    match nearest(task.tool(), names.iter().map(ToolName::as_str)) {
-        Some(name) => format!("; the nearest tool is {name}"),
-        None => String::new(),
-    }
-}
-
-fn names_of(tools: ToolSet) -> Vec<ToolName> {
-    if let ToolSet::Only(names) = tools { names } else { Vec::new() }
 }
 
 /// A submitted task.

@@ -104,7 +104,7 @@ impl TaskArgs {
                 let work = Submission { parameters: parameter::collect(&self.parameters)?, ..Submission::new(tool) };
                 match &self.source {
                     Some(source) => work.fetched(source, self.sha256.as_deref(), self.input.as_deref()),
-                    None => work,
+                    None => work.requiring_tool(),
                 }
             }
         };
@@ -217,7 +217,7 @@ pub(super) fn unanswered(client: &Client, key: &str, error: ClientError) -> Fail
 }
 
 pub(super) fn run(session: &mut Session, args: &SubmitArgs) -> Result<u8, Failure> {
-    let submission = args.task.submission(session.global.is_elsewhere()?)?;
+    let submission = args.task.submission(session.is_elsewhere()?)?;
     let submission = if args.stdin { args.task.command.with_stdin(submission)? } else { submission };
     if !args.stdin && args.task.command.leaves_stdin() {
         note(

@@ -8,6 +8,7 @@ use super::exit::Failure;
 use super::output::note;
 use super::table::Table;
 use crate::config::CurveClientFiles;
+use crate::shell::endpoint::absolute;
 use crate::shell::signals::{STOP, Signals};
 use crate::shell::supervisor::{self, AGENTS_MAX, Launch, log_file};
 use crate::shell::transport;
@@ -98,7 +99,7 @@ pub(super) fn run(session: &mut Session, args: &UpArgs) -> Result<u8, Failure> {
         return Ok(0);
     }
     let mut table = Table::pairs();
-    table.row(["controller", &service.controller]);
+    table.row(["controller", &absolute(&service.controller)]);
     table.row(["publisher", &service.publisher]);
     if let Some(http) = &service.http {
         table.row(["http", http]);

@@ -55,14 +55,14 @@ pub enum ConfigError {
         message: String,
     },
     /// No key has this name.
-    #[error("{origin}: {key} is not a known key; the nearest is {nearest}{hint}", key = shown(key), hint = hint(key, nearest))]
+    #[error("{origin}: {key} is not a known key{hint}", key = shown(key), hint = hint(key, nearest.as_deref()))]
     UnknownKey {
         /// The place of the key.
         origin: Origin,
         /// The key, with its table.
         key: String,
-        /// The most similar known key.
-        nearest: String,
+        /// The known key that was probably meant.
+        nearest: Option<String>,
     },
     /// The value has the wrong type or lies outside its range.
     #[error("{origin}: {key} is {value}; allowed is {allowed}")]
@@ -97,12 +97,14 @@ pub(super) fn shown(text: &str) -> String {
     format!("{}{dots}", cut.escape_debug())
 }
 
-/// Explains a trap of TOML: a key written below a table header belongs to that table.
-fn hint(key: &str, nearest: &str) -> String {
+/// Names the nearest key, and explains a trap of TOML: a key written below a table header belongs to that table.
+fn hint(key: &str, nearest: Option<&str>) -> String {
+    let Some(nearest) = nearest else { return String::new() };
     let misplaced = key != nearest && leaf(key) == leaf(nearest);
-    match nearest.split_once('.') {
+    let place = match nearest.split_once('.') {
         _ if !misplaced => String::new(),
         Some((table, _)) => format!(" (it belongs below the line [{table}])"),
         None => " (it belongs above the first line in [brackets])".to_owned(),
-    }
+    };
+    format!("; the nearest is {nearest}{place}")
 }

@@ -151,7 +151,7 @@ fn an_unknown_key_is_refused_with_its_place_and_the_nearest_known_one() {
              in [brackets])",
         ),
         ("[STATE_DIR]\nx = 1", "my.toml:2: STATE_DIR.x is not a known key; the nearest is STATE_DIR"),
-        ("\"a\\u001b\" = 1", "my.toml:1: a\\u{1b} is not a known key; the nearest is tdf.DIR"),
+        ("\"a\\u001b\" = 1", "my.toml:1: a\\u{1b} is not a known key"),
     ] {
         assert_eq!(from_file(text).expect_err(text), expected);
     }

@@ -142,12 +142,11 @@ mod tests {
         let (kill, finish) = (run(Directive::Kill), run(Directive::Finish));
         for (wanted, parked, tools) in [(None, true, None), (kill, true, Some(3)), (finish, false, None)] {
             let beat = parked.then_some(8);
-            let look = tools.map(|_| 1 << 52);
             let serving = tools.map(|_| parked);
             let folder = tools.map(|_| "boot:1:2".into());
             let epoch = tools.map(|_| Epoch { service: 1 << 52, number: (1 << 53) - 1 });
             let clock = tools.map(|_| Wall::from_micros(1_480_000_000_000_001));
-            let told = Heard { controller: 7, beat, wanted, parked, tools, look, serving, folder, epoch, clock };
+            let told = Heard { controller: 7, beat, wanted, parked, tools, serving, folder, epoch, clock };
             assert_eq!(heard(&Reply::Heartbeat(told.clone())), ToAgent::Heard(told));
         }
     }

@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use super::code::{Code, Refusal};
 use super::typed::field;
 use super::words;
-use crate::types::{AllowCommands, Caller, CallerKey, Fields, Scalar, TaskCommand};
+use crate::types::{AllowCommands, Caller, CallerKey, Fields, Scalar, TaskCommand, is_harmful};
 
 /// Bytes of `__STDIN__`: what fits into a pipe. More belongs into a file that the command opens.
 pub const STDIN_BYTES_MAX: usize = 64 * 1024;
@@ -124,7 +124,7 @@ const SHOWN_CHARS_MAX: usize = 40;
 pub(super) fn shown(fields: &Fields) -> Option<String> {
     let words = || serde_json::from_str::<Vec<String>>(fields.text(words::COMMAND)?).ok();
     let whole = fields.text(words::SHELL).map(str::to_owned).or_else(|| words().map(|words| words.join(" ")))?;
-    let mut shown: String = whole.chars().map(|c| if c.is_control() { ' ' } else { c }).take(SHOWN_CHARS_MAX).collect();
+    let mut shown: String = whole.chars().map(|c| if is_harmful(c) { ' ' } else { c }).take(SHOWN_CHARS_MAX).collect();
     if whole.chars().nth(SHOWN_CHARS_MAX).is_some() {
         shown.push('…');
     }

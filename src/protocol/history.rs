@@ -143,6 +143,7 @@ const fn ended(end: RoundEnd) -> &'static str {
         RoundEnd::Retried => "another round was requested",
         RoundEnd::NoTool => "its agent did not have its tool, and another agent has it",
         RoundEnd::DiskFull => "the disk of its agent was full, so another agent gets it",
+        RoundEnd::NotHere => "the machine of its agent does not have its folder or its client, so another one gets it",
     }
 }
 
@@ -151,7 +152,7 @@ const fn ended(end: RoundEnd) -> &'static str {
 pub fn why(record: &TaskRecord, holdup: Option<&Holdup>) -> String {
     match (&record.state, holdup) {
         (_, Some(Holdup::Silent { since, until, other })) => silent(record, *since, *until, other),
-        (TaskState::Waiting { .. }, Some(holdup)) => waits(record, holdup) + &full_disk(record),
+        (TaskState::Waiting { .. }, Some(holdup)) => waits(record, holdup) + &unfit_agents(record),
         (TaskState::Waiting { .. }, None) => "it waits for an agent".to_owned(),
         (TaskState::Finished { outcome, .. }, _) => match super::task::reason_of(record) {
             Some(reason) => format!("it ended as {}: {reason}", words::outcome(*outcome)),
@@ -199,12 +200,12 @@ pub(super) fn own_version(record: &TaskRecord, own: ToolDigest) -> String {
 }
 
 /// Why some agents do not get the task.
-fn full_disk(record: &TaskRecord) -> String {
-    let Some(last) = record.full_rounds().next() else { return String::new() };
+fn unfit_agents(record: &TaskRecord) -> String {
+    let Some(last) = record.unfit_rounds().next() else { return String::new() };
     let needs = record.needs();
     let agents: Vec<_> = needs.avoided.iter().map(AgentId::as_str).collect();
-    let why = last.result.as_ref().map_or("its disk is full", |result| result.error.as_str());
-    let until = record.disk_trial().unwrap_or(last.at);
+    let why = last.result.as_ref().map_or("it was unfit", |result| result.error.as_str());
+    let until = record.next_trial().unwrap_or(last.at);
     format!("; it has been with {} and does not go there again before {until}: {why}", agents.join(", "))
 }
 
@@ -304,7 +305,7 @@ fn waits(record: &TaskRecord, holdup: &Holdup) -> String {
             )
         }
         Holdup::Outdated(why) => why.clone(),
-        Holdup::DiskFull(drained) => no_other(drained),
+        Holdup::Unfit(drained) => no_other(drained),
         Holdup::NoSuchAgent if needs.tags.is_empty() => "no agent exists that may run it".to_owned(),
         Holdup::NoSuchAgent => format!("no agent has the tags {} that it requires", needs.tags),
         Holdup::NoFiles => {
@@ -327,12 +328,6 @@ fn waits(record: &TaskRecord, holdup: &Holdup) -> String {
                 .to_owned()
         }
         Holdup::NoSources => no_sources(),
-        Holdup::Look(agent) => format!(
-            "no other agent has its tool {}; agent {agent} was asked for it and has not answered; when it has, or is lost, \
-             the task goes to an agent that has the tool, or ends with exit code {}",
-            record.tool,
-            ExitCode::TOOL_MISSING
-        ),
         Holdup::ToolElsewhere if needs.tags.is_empty() => {
             format!("the agents that have {tool} get no tasks: `llts agents` shows the drained ones")
         }

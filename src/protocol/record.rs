@@ -239,7 +239,7 @@ fn decode_parts(row: &Row, rules: &Rules) -> Result<TaskRecord, &'static str> {
         held: state.0.moment(words::HELD_TIME),
         acknowledgement: state.acknowledgement(),
         past: state.past()?,
-        disks_trusted: Wall::default(),
+        agents_trusted: Wall::default(),
         state: state.state(words::phase_of(&row.status).ok_or("status")?)?,
     })
 }
@@ -410,7 +410,7 @@ mod tests {
             result,
         };
         TaskRecord {
-            disks_trusted: Wall::default(),
+            agents_trusted: Wall::default(),
             pin: Some(crate::types::ToolDigest::new([7; 32])),
             files: task_files::stored(&submitted),
             id: TaskId::new(Wall::from_micros(1_795_239_916_024_113), [7; 5]),

@@ -21,7 +21,7 @@ use toml::{Table, Value};
 
 use super::code::{Code, Refusal, shown};
 use super::words;
-use crate::types::{EndSignal, Fields, ParameterKind, Scalar, ToolManifest, ToolName, ToolParameter, nearest};
+use crate::types::{EndSignal, Fields, ParameterKind, Scalar, ToolManifest, ToolName, ToolParameter, nearest_hint};
 
 /// Parameters of one tool: a person fills them in.
 const PARAMETERS_MAX: usize = 200;
@@ -117,8 +117,8 @@ fn scalar(value: Value, place: &str) -> Result<Scalar, String> {
 
 fn no_more(table: &Table, place: &str, known: &[&str]) -> Result<(), String> {
     let Some(key) = table.keys().next() else { return Ok(()) };
-    let hint = nearest(key, known.iter().copied()).unwrap_or(known[0]);
-    Err(format!("{place}: the key {} is unknown; the nearest one is {hint}", shown(key)))
+    let hint = nearest_hint(key, known.iter().copied());
+    Err(format!("{place}: the key {} is unknown{hint}; known are {}", shown(key), known.join(", ")))
 }
 
 /// Checks the parameters of a submit, and fills in those that are left out and have a default.
@@ -136,7 +136,7 @@ pub fn fit(tool: &ToolName, manifest: &ToolManifest, fields: &mut Fields) -> Res
     let known = |name: &str| manifest.parameters.iter().any(|parameter| parameter.name == name);
     if let Some((name, _)) = fields.iter().find(|(name, _)| !name.starts_with("__") && !known(name)) {
         let names = manifest.parameters.iter().map(|parameter| parameter.name.as_str());
-        let hint = nearest(name, names).map(|name| format!("; the nearest one is {name}")).unwrap_or_default();
+        let hint = nearest_hint(name, names);
         return refused(format!(
             "tool {tool} has no parameter {}{hint}; `llts tool show {tool}` lists them",
             shown(name)
@@ -200,7 +200,7 @@ mod tests {
                 "parameter quality of tool convert is \"high\", which is no integer",
             ),
             (fields.clone().with("fast", "yes"), "which is no boolean"),
-            (fields.clone().with("qualty", 1u64), "the nearest one is quality"),
+            (fields.clone().with("qualty", 1u64), "the nearest is quality"),
         ] {
             let refusal = fitted(fields).unwrap_err();
             assert!(refusal.code == Code::BadField && refusal.message.contains(named), "{refusal}");
@@ -218,7 +218,7 @@ mod tests {
     fn a_defect_is_named_with_its_place() {
         for (text, named) in [
             ("x = [", "tool.toml"),
-            ("descripton = \"a\"", "nearest one is description"),
+            ("descripton = \"a\"", "nearest is description"),
             ("parameters = 1", "not a table"),
             ("[parameters.a]\ntype = \"int\"", "type \"int\" is unknown"),
             ("[parameters.a]\ndefault = 1", "its default 1 is no text"),

@@ -7,7 +7,6 @@ pub mod kind {
     /// Published: a task waits and no agent was parked.
     pub const TASK_INFORM: &str = "TASK/INFORM";
     /// Published: agents must read their tools folders again.
-    pub const AGENT_LOOK: &str = "AGENT/LOOK";
     /// Published: the agent with a task of a step must end it cooperatively.
     pub const TASK_FINISH: &str = "TASK/FINISH";
     /// Pushed to `__ADDRESS__` and published: the state of a task has changed.
@@ -53,6 +52,7 @@ pub(crate) const BEAT: &str = "__BEAT__";
 pub(crate) const KILL_BUDGET: &str = "__KILL_BUDGET__";
 pub(crate) const UNCONFIRMED: &str = "__UNCONFIRMED__";
 pub(crate) const SUBMIT_KEY: &str = "__SUBMIT_KEY__";
+pub(crate) const REQUIRE_TOOL: &str = "__REQUIRE_TOOL__";
 pub(crate) const DUPLICATE: &str = "__DUPLICATE__";
 pub(crate) const DUPLICATES: &str = "__DUPLICATES__";
 pub(crate) const TASKS: &str = "__TASKS__";
@@ -150,8 +150,6 @@ pub(crate) const FETCHING_AGENTS: &str = "__FETCHING_AGENTS__";
 pub(crate) const PINNED: &str = "__PINNED__";
 pub(crate) const BY: &str = "__BY__";
 pub(crate) const TOOLS_GENERATION: &str = "__TOOLS_GENERATION__";
-pub(crate) const LOOK: &str = "__LOOK__";
-pub(crate) const LOOKED: &str = "__LOOKED__";
 pub(crate) const RECORD_VERSION: &str = "__VERSION__";
 pub(crate) const SESSION: &str = "__SESSION__";
 pub(crate) const REPLACES: &str = "__REPLACES__";
@@ -177,6 +175,7 @@ pub(crate) const AHEAD: &str = "__AHEAD__";
 pub(crate) const OF_LISTS: [&str; 3] = [LIST, LIST_TIME, AHEAD];
 pub(crate) const MATCHES: &str = "__MATCHES__";
 pub(crate) const OFFSET: &str = "__OFFSET__";
+pub(crate) const BEFORE: &str = "__BEFORE__";
 pub(crate) const LIMIT: &str = "__LIMIT__";
 pub(crate) const CURSOR: &str = "__CURSOR__";
 pub(crate) const STREAM: &str = "__STREAM__";
@@ -303,6 +302,7 @@ pub const fn round_outcome(end: RoundOutcome) -> &'static str {
         RoundOutcome::Returned => "RETURNED",
         RoundOutcome::NoTool => "NO_TOOL",
         RoundOutcome::DiskFull => "DISK_FULL",
+        RoundOutcome::NotHere => "NOT_HERE",
     }
 }
 
@@ -344,7 +344,7 @@ pub fn incident_of(word: &str) -> Option<IncidentKind> {
     IncidentKind::ALL.into_iter().find(|&candidate| incident(candidate) == word)
 }
 
-const ROUND_ENDS: [(RoundEnd, &str); 8] = [
+const ROUND_ENDS: [(RoundEnd, &str); 9] = [
     (RoundEnd::Failed, "FAILED"),
     (RoundEnd::TimedOut, "TIMED_OUT"),
     (RoundEnd::Lost, "LOST"),
@@ -353,6 +353,7 @@ const ROUND_ENDS: [(RoundEnd, &str); 8] = [
     (RoundEnd::Retried, "RETRIED"),
     (RoundEnd::NoTool, "NO_TOOL"),
     (RoundEnd::DiskFull, "DISK_FULL"),
+    (RoundEnd::NotHere, "NOT_HERE"),
 ];
 
 /// The word for the end of a round that was not the last one.

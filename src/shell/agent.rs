@@ -44,7 +44,7 @@ use crate::config::Config;
 use crate::engine::slot::{Effect, Ending, Settings, Slot};
 use crate::protocol::requests::Sender;
 use crate::protocol::requests::kill::TASK_KILL;
-use crate::protocol::words::kind::{AGENT_LOOK, TASK_FINISH};
+use crate::protocol::words::kind::TASK_FINISH;
 use crate::protocol::{agent, publish};
 use crate::types::{AgentId, Now, TaskId};
 
@@ -190,7 +190,7 @@ pub fn run(config: &Config, name: &Name, guard: Option<GuardPlan>, reload: &Relo
 fn connect(config: &Config) -> Result<Link, SocketError> {
     // TASK/INFORM is left out: this agent is parked whenever its slot is free, and waking all agents for each task costs
     // six times the wake of one.
-    let prefixes = [TASK_KILL.word, TASK_FINISH, AGENT_LOOK].map(publish::prefix);
+    let prefixes = [TASK_KILL.word, TASK_FINISH].map(publish::prefix);
     transport::connect(config, &prefixes)
 }
 
@@ -334,10 +334,6 @@ impl Agent {
                     if let Err(error) = self.link.reconnect() {
                         log::error!("{error}");
                     }
-                }
-                Effect::Look(number) => {
-                    self.tools.look_anew(clock::now());
-                    self.slot.handle_looked(now, number, self.tools.tools().and_built_ins());
                 }
                 Effect::Remember(known) => self.epochs.remember(known),
                 Effect::Ready => announce(&self.sender.agent),

@@ -18,11 +18,13 @@ pub enum RoundOutcome {
     NoTool,
     /// The disk of its agent was full.
     DiskFull,
+    /// The machine of its agent did not have the folder of its command, or its client.
+    NotHere,
 }
 
 impl RoundOutcome {
     /// All of them. Their positions are stored: new ones go to the end.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Ended(Outcome::Succeeded),
         Self::Ended(Outcome::Failed),
         Self::Ended(Outcome::TimedOut),
@@ -34,6 +36,7 @@ impl RoundOutcome {
         Self::Returned,
         Self::NoTool,
         Self::DiskFull,
+        Self::NotHere,
     ];
 
     /// Its position in [`Self::ALL`].
@@ -51,6 +54,7 @@ impl RoundOutcome {
             Self::Returned => 8,
             Self::NoTool => 9,
             Self::DiskFull => 10,
+            Self::NotHere => 11,
         }
     }
 }

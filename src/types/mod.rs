@@ -12,7 +12,6 @@ mod epoch;
 mod exit;
 mod fields;
 mod finished_round;
-mod full_disks;
 mod gate;
 mod graph;
 mod graph_event;
@@ -27,6 +26,7 @@ mod origin;
 mod output;
 pub mod path_text;
 mod policy;
+mod printable;
 mod public_key;
 mod run;
 mod shell_line;
@@ -42,6 +42,7 @@ mod tool;
 mod tool_digest;
 mod tool_manifest;
 mod tool_set;
+mod unfit_agents;
 mod usd;
 
 /// An IP address is a value. Engines, which have no other use for `std::net`, take it from here.
@@ -70,11 +71,12 @@ pub use job::{
 };
 pub use label::{InvalidLabel, Label, Labels};
 pub use lease::Lease;
-pub(crate) use nearest::{leaf, nearest};
+pub(crate) use nearest::{leaf, nearest, nearest_hint};
 pub use origin::{Neighbourhood, Origin};
 pub use output::{OutputId, Stream, exact_tail};
 pub use path_text::{path_of_text, path_text};
 pub use policy::{Ahead, Counts, Policy, PolicyField, PolicySlot};
+pub use printable::{is_harmful, printable, printable_json, printable_lines};
 pub(crate) use public_key::z85_key;
 pub use public_key::{BadKey, PublicKey};
 pub use run::{Defer, OutputBytes, Phase, PhaseTimes, RunResult};

@@ -52,7 +52,7 @@ pub struct TaskRecord {
     /// The earlier rounds, oldest first; at most [`TaskRecord::PAST_ROUNDS_MAX`].
     pub past: Vec<PastRound>,
     /// Rounds that ended by then because of a full disk do not keep it from their agents. Not stored: it follows from their times.
-    pub disks_trusted: Wall,
+    pub agents_trusted: Wall,
     /// Its phase, with the data of that phase.
     pub state: TaskState,
 }
@@ -86,7 +86,7 @@ impl TaskRecord {
             held: None,
             acknowledgement: Acknowledgement::None,
             past: Vec::new(),
-            disks_trusted: Wall::default(),
+            agents_trusted: Wall::default(),
         }
     }
 
@@ -431,6 +431,8 @@ pub enum RoundEnd {
     NoTool,
     /// The disk of its agent is full, and another agent may run it.
     DiskFull,
+    /// The machine of its agent does not have the folder of its command, or its client, and an agent of another machine may run it.
+    NotHere,
 }
 
 /// Whether the receiver has confirmed the push of the end of a task (design, section 6).

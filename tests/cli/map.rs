@@ -46,6 +46,20 @@ fn kill(child: &Child, with: Signal) {
     signal(child.id().cast_signed(), with);
 }
 
+/// What users of GNU parallel and xargs write.
+#[test]
+fn what_others_write_is_done_or_refused() {
+    let sandbox = up(1);
+    let said = map(&sandbox, &["-a", ".", "--", "echo"], "");
+    assert!(said.code == Some(255) && said.err.contains("cannot read the input: Is a directory"), "{said:?}");
+    let said = map(&sandbox, &["-C", ",", "--", "sh", "-c", "echo $# \"$1|$2|$3\"", "_", "{1}", "{2}", "end"], "a\n");
+    assert_eq!((said.code, said.out.as_str()), (Some(0), "3 a||end\n"), "{said:?}");
+    for words in [&["--", "echo", ":::", "a", ":::+", "1"][..], &["--", "echo", "::::", "f"], &["--sh", "echo {-1}"]] {
+        let said = map(&sandbox, words, "a\n");
+        assert!(said.code == Some(255) && said.out.is_empty() && said.err.contains("GNU parallel"), "{said:?}");
+    }
+}
+
 #[test]
 fn each_line_is_a_task_whose_output_is_whole_and_in_order_on_request() {
     let sandbox = up(3);

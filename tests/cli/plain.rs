@@ -59,6 +59,8 @@ fn a_command_runs_where_it_was_called_and_exits_as_itself() {
     assert!(lines.contains(&"GREETING=hello there") && lines.contains(&"A=b=c"), "{said:?}");
     assert!(!said.out.contains("unsent"), "{said:?}");
     assert!(llts(&sandbox, &["run", "--env-all", "--sh", "echo $OTHER"]).out.contains("unsent"));
+    let said = llts(&sandbox, &["run", "--env", "UNSET_HERE", "--", "true"]);
+    assert!(said.code == Some(0) && said.err.contains("--env UNSET_HERE: this environment has no such"), "{said:?}");
 
     // The umask is that of the caller, not that of the service.
     assert_eq!(shell(&sandbox, "umask 057; $LLTS run -- touch made").code, Some(0));

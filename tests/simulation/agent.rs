@@ -128,12 +128,6 @@ impl World {
             Effect::Keep | Effect::AbortKeep => unreachable!("the tasks here name no files"),
             Effect::Remove => self.remove(agent, now),
             Effect::Lease(hold) => self.set_hold(agent, hold),
-            Effect::Look(number) => {
-                let list = self.hosts[agent].shelf.list();
-                if self.defect != Some(Defect::UntoldTools) {
-                    self.slot(agent).handle_looked(now, number, list);
-                }
-            }
         }
         Ok(())
     }

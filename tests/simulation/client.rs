@@ -110,6 +110,9 @@ impl World {
         if let Some(losses_max) = task.losses_max {
             body += &format!(r#","__MAX_LOSSES__":{losses_max}"#);
         }
+        if plan % 2 == 0 {
+            body += r#","__REQUIRE_TOOL__":true"#;
+        }
         if task.is_expected_short {
             body += r#","__EXPECTED_DURATION__":0.001"#;
         }
@@ -155,7 +158,8 @@ impl World {
     }
 
     fn drain(&mut self, agent: &str, drain: bool) {
-        let body = format!(r#"{{"__TYPE__":"AGENT/DRAIN","__AGENT_ID__":"{agent}","__DRAIN__":{drain}}}"#);
+        let body =
+            format!(r#"{{"__TYPE__":"AGENT/DRAIN","__AGENT_ID__":"{agent}","__DRAIN__":{drain},"__AHEAD__":true}}"#);
         self.ask(Ask::Set, body);
     }
 

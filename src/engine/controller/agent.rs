@@ -58,10 +58,6 @@ impl Liveness {
 pub(super) struct Agent {
     pub(super) liveness: Liveness,
     pub(super) slot: Slot,
-    /// Whether it looks into its tools folder on request.
-    pub(super) looks: bool,
-    /// Whether it got its task only after all agents had looked for the task's tool in vain.
-    pub(super) is_last_resort: bool,
     /// Whether it takes a list of tasks.
     pub(super) takes_lists: bool,
     /// Its list, which has the task of its slot and those behind it.

@@ -67,8 +67,6 @@ impl Agents {
         let agent = Agent {
             liveness,
             slot: Slot::Free,
-            looks: false,
-            is_last_resort: false,
             takes_lists: false,
             list: None,
             told_again: false,
@@ -193,20 +191,6 @@ impl Agents {
         self.relist(id, |agent| agent.tools = Some(tools));
     }
 
-    /// Sets whether an agent can be asked to look for tools.
-    pub(super) fn set_looks(&mut self, id: &AgentId, looks: bool) {
-        if let Some(agent) = self.agents.get_mut(id) {
-            agent.looks = looks;
-        }
-    }
-
-    /// Sets whether an agent gets a task whose tool all agents have looked for in vain.
-    pub(super) fn set_last_resort(&mut self, id: &AgentId, is_last_resort: bool) {
-        if let Some(agent) = self.agents.get_mut(id) {
-            agent.is_last_resort = is_last_resort;
-        }
-    }
-
     /// Sets whether an agent gets no more tasks. It need not be registered.
     pub(super) fn set_drained(&mut self, id: &AgentId, drained: bool) {
         if drained {
@@ -215,6 +199,16 @@ impl Agents {
             self.drained.remove(id);
         }
         self.relist(id, |agent| agent.drained = drained);
+    }
+
+    /// Whether this name is drained.
+    pub(super) fn has_drained(&self, id: &AgentId) -> bool {
+        self.drained.contains(id)
+    }
+
+    /// All known names.
+    pub(super) fn names(&self) -> impl Iterator<Item = &AgentId> {
+        self.agents.keys().chain(&self.drained)
     }
 
     /// Number of drained agents.

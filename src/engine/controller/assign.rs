@@ -97,7 +97,6 @@ impl Controller {
             self.journal.info(format!("agent {id} is back"));
             self.incidents.push((IncidentKind::AgentBack, format!("agent {id} is back")));
             self.tools_are_back(now, id);
-            self.await_look(id);
             self.agents.set_slot(id, Slot::Free);
             self.trust(now, id);
         }
@@ -176,14 +175,12 @@ impl Controller {
         if self.agents.parked().is_empty() || self.paused.is_some() || self.outdated().is_some() {
             return None;
         }
-        let agent_for = |set, needs: &_| self.agents.parked().best(set, needs);
+        let agent_for = |set, needs: &_| self.agents.parked().best(set, needs, |id| self.agents.host(id));
         let (task, agent) = self.tasks.queue().best_match(self.agents.parked().sets(), agent_for)?;
         Some((task, agent.clone()))
     }
 
     pub(super) fn assign(&mut self, now: Now, task: TaskId, agent: &AgentId, batch_delay: Duration) -> Reply {
-        let queue = self.tasks.queue();
-        let is_stocked = self.tasks.get(task).is_some_and(|record| queue.is_stocked(record));
         self.pin_for(now, task, agent);
         if self.may_be_out(task) {
             // The next number fences off a run that another agent may have.
@@ -204,7 +201,6 @@ impl Controller {
                 host: self.agents.host(agent),
             },
         );
-        self.agents.set_last_resort(agent, !is_stocked);
         let step = self.step_context(task);
         let Some(record) = self.tasks.get(task) else { unreachable!("task {task} was dispatched and is gone") };
         Reply::Assigned(Box::new(record.clone()), step)
@@ -229,7 +225,6 @@ impl Controller {
         let round = self.tasks.get(task).map(|record| record.round).unwrap_or_default();
         self.agents.set_slot(&assignment.agent, Slot::Busy(task));
         self.agents.set_given(&assignment.agent, Some((task, round)));
-        self.agents.set_last_resort(&assignment.agent, false);
         if self.tasks.get(task).is_some_and(|record| record.policy.lost_after.is_some()) {
             self.watch(&assignment.agent);
         }

@@ -85,7 +85,9 @@ impl Controller {
             RoundEnd::Deferred if asked.until_released => asked.retry_after.unwrap_or_default(),
             RoundEnd::Deferred => asked.retry_after.unwrap_or(self.settings.defer_delay),
             RoundEnd::Failed | RoundEnd::TimedOut | RoundEnd::Lost => self.backoff(policy.retry_delay, rounds),
-            RoundEnd::Returned | RoundEnd::Retried | RoundEnd::NoTool | RoundEnd::DiskFull => Duration::ZERO,
+            RoundEnd::Returned | RoundEnd::Retried | RoundEnd::NoTool | RoundEnd::DiskFull | RoundEnd::NotHere => {
+                Duration::ZERO
+            }
         };
         let later = |at: &Wall| *at > now.wall;
         again.not_before = policy.start_after.max((!delay.is_zero()).then(|| now.wall + delay)).filter(later);

@@ -229,8 +229,6 @@ pub enum Timer {
     JobStatus(JobName),
     /// The lease of a void run expires.
     Lease(TaskId),
-    /// Agents have not reported in time that they have looked for tools.
-    Look,
     /// A pause ends.
     Pause,
     /// Tasks have finished without a line in the log.
@@ -249,8 +247,6 @@ pub enum Timer {
     OutputWait(Ticket),
     /// A version of a tool that nothing needs has been kept long enough.
     ToolDiscard(ToolDigest),
-    /// A submit has waited for a look long enough.
-    SoughtTools(Ticket),
     /// Finished tasks may be old enough to be forgotten.
     Retention,
     /// The run of a task has reached its time limit.

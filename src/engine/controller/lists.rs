@@ -109,7 +109,7 @@ impl Controller {
     fn next_of_list(&self, id: &AgentId, first: &TaskRecord) -> Option<&TaskRecord> {
         let agent = self.agents.get(id)?;
         let queue = self.tasks.queue();
-        let next = self.tasks.get(queue.best_for(agent.tools?.set, &agent.offer, id)?)?;
+        let next = self.tasks.get(queue.best_for(id, agent)?)?;
         let is_alike = next.policy.priority == first.policy.priority
             && next.policy.lost_after == first.policy.lost_after
             && next.membership().map(|member| &member.name) == first.membership().map(|member| &member.name);

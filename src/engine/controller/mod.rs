@@ -9,7 +9,7 @@
 //! | a deadline | [`Controller::handle_timeout`] | an agent is lost; a wait ends; old tasks are forgotten |
 //!
 //! The parts: [`tasks`] has the records, their phases and indexes; [`queue`] the order of waiting tasks, with the
-//! [`gates`]; [`agents`] the slots, with the [`tools`] of each, [`looks`] for tools that no agent has, and the submits that name one ([`sought`]); [`catalog`] the tools that the controller holds, and [`tool_reads`] the parts that agents fetch; [`adopt`]
+//! [`gates`]; [`agents`] the slots, with the [`tools`] of each; [`catalog`] the tools that the controller holds, and [`tool_reads`] the parts that agents fetch; [`adopt`]
 //! handles runs that agents had before this start; [`outputs`] asks agents for the outputs of runs; [`lists`] gives an agent several short tasks at once; [`leases`] waits for void
 //! runs, and [`contact`] for silent agents; [`outdated`] handles a store that is older than what agents know; [`family`] knows which tasks end together, and [`relations`] what an end means for [`dependants`] and [`jobs`];
 //! [`graphs`] has the step graphs, [`steps`] makes tasks of their steps, and [`graph_status`] tells of their changes;
@@ -40,7 +40,6 @@ mod effect;
 mod end_lines;
 mod end_logs;
 mod family;
-mod full_disks;
 mod gates;
 mod graph_status;
 mod graphs;
@@ -51,7 +50,6 @@ mod jobs;
 mod lanes;
 mod leases;
 mod lists;
-mod looks;
 mod orders;
 mod outdated;
 mod outputs;
@@ -63,7 +61,6 @@ mod restore;
 mod retention;
 mod scan;
 mod sequencer;
-mod sought;
 mod steps;
 mod task_index;
 mod tasks;
@@ -73,6 +70,7 @@ mod tool_reads;
 mod tool_sets;
 mod tools;
 mod transition;
+mod unfit_agents;
 mod verdict;
 mod waits;
 mod withdrawal;
@@ -194,8 +192,6 @@ pub struct Controller {
     scans: scan::Scans,
     /// Parked queries.
     waits: waits::Waits<waits::Subject, waits::Query>,
-    /// Submits of tools that all agents look for.
-    sought: sought::SoughtSubmits,
     /// The work on the archives of tools.
     archives: requests::ArchiveWork,
     /// The ends of the jobs that clients read.
@@ -206,8 +202,6 @@ pub struct Controller {
     incidents: Vec<(IncidentKind, String)>,
     /// The requests for outputs, and the agents that offer some.
     outputs: outputs::Outputs,
-    /// The search for tools that no agent has.
-    looks: looks::Looks,
     timers: Timers<Timer>,
     journal: Journal,
     /// The moments that the deadline of the calendar was set for.
@@ -235,7 +229,6 @@ impl Controller {
         let controller_id = random.random::<u64>() >> 11;
         Self {
             controller_id,
-            looks: looks::Looks::numbered_from(controller_id),
             random,
             last_id: TaskId::MIN,
             // Different for each start, as far as possible, so that an agent that was here before means no list of this one.
@@ -256,7 +249,6 @@ impl Controller {
             awaited: BTreeMap::new(),
             scans: scan::Scans::default(),
             waits: waits::Waits::default(),
-            sought: sought::SoughtSubmits::default(),
             archives: requests::ArchiveWork::default(),
             end_logs: end_logs::EndLogs::numbered_from(controller_id),
             end_lines: end_lines::EndLines::default(),
@@ -318,7 +310,6 @@ impl Controller {
         loop {
             self.settle_graphs(now);
             self.settle_relations(now);
-            self.look_for_tools(now);
             self.dispatch(now);
             // A task may have ended because of its time, just before it would have been handed out.
             if !self.backlog.has_work() && !self.graphs.has_work() {
@@ -387,7 +378,6 @@ impl Controller {
                 Timer::Silence(agent) => self.silence(now, agent),
                 Timer::Suspicion => self.end_suspicion(now),
                 Timer::Lease(task) => self.end_lease(now, task),
-                Timer::Look => self.give_up_look(),
                 Timer::Pause => self.end_pause(now),
                 Timer::EndLines => self.sum_up_ends(),
                 Timer::Slots => self.look_at_slots(now),
@@ -395,7 +385,6 @@ impl Controller {
                 Timer::QueryWait(ticket) => self.answer_waiter(ticket),
                 Timer::OutputWait(ticket) => self.end_output_wait(ticket),
                 Timer::ToolDiscard(digest) => self.discard_tool(digest),
-                Timer::SoughtTools(ticket) => self.submit_sought(now, &[ticket]),
                 Timer::RunTime(task) => self.kill(now, task, &KillCause::TimedOut),
                 Timer::Calendar => self.look_at_calendar(now),
                 Timer::PushAgain(task) => self.push_again(now, task),

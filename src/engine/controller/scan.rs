@@ -177,7 +177,8 @@ impl Scans {
 impl Controller {
     /// Begins a search, and answers it if it fits into the rest of the present turn.
     pub(super) fn search(&mut self, now: Now, ticket: Ticket, filter: Filter, goal: Goal) -> Answer {
-        let mut scan = Scan { ticket, goal, filter, before: None, matches: 0 };
+        let before = filter.before();
+        let mut scan = Scan { ticket, goal, filter, before, matches: 0 };
         if self.scans.len == 0 && self.step(now, &mut scan) {
             return self.found_out(now, scan);
         }
@@ -304,7 +305,8 @@ impl Scan {
             }
             if self.has_enough() {
                 // Without a filter every task matches, so those beyond the page need no look.
-                self.matches = if self.filter.is_empty() { tasks.len() } else { self.matches };
+                let counts_all = self.filter.is_empty() && self.filter.before().is_none();
+                self.matches = if counts_all { tasks.len() } else { self.matches };
                 return true;
             }
         }
@@ -315,7 +317,9 @@ impl Scan {
     fn has_enough(&self) -> bool {
         match &self.goal {
             Goal::Newest { found, .. } => found.is_some() && self.filter.is_empty(),
-            Goal::Page { limit, records, .. } => records.len() >= *limit && self.filter.is_empty(),
+            Goal::Page { limit, records, .. } => {
+                records.len() >= *limit && (self.filter.is_empty() || self.filter.before().is_some())
+            }
             Goal::Explain { found } => found.is_some(),
             Goal::Agents { .. } | Goal::Gates | Goal::Jobs { .. } | Goal::Graphs { .. } | Goal::Order(_) => true,
         }

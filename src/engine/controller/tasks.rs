@@ -318,9 +318,9 @@ impl Tasks {
             let Some(record) = self.records.get_mut(&id) else {
                 unreachable!("task {id} is delayed and does not exist")
             };
-            if record.disk_trial().is_some_and(|at| at <= now.wall) {
+            if record.next_trial().is_some_and(|at| at <= now.wall) {
                 self.queue.leave(now, record);
-                record.trust_disks();
+                record.trust_agents();
                 self.queue.enter(now, record);
             } else {
                 self.queue.make_ready(now, record);

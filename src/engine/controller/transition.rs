@@ -131,7 +131,12 @@ fn next_round(record: &mut TaskRecord, run: Option<Box<Assignment>>, again: Agai
         RoundEnd::TimedOut => record.counts.timeouts += 1,
         RoundEnd::Deferred => record.counts.defers += 1,
         // A loss is counted whatever follows it.
-        RoundEnd::Lost | RoundEnd::Returned | RoundEnd::Retried | RoundEnd::NoTool | RoundEnd::DiskFull => {}
+        RoundEnd::Lost
+        | RoundEnd::Returned
+        | RoundEnd::Retried
+        | RoundEnd::NoTool
+        | RoundEnd::DiskFull
+        | RoundEnd::NotHere => {}
     }
     record.kill = None;
     if record.past.len() >= TaskRecord::PAST_ROUNDS_MAX {

@@ -119,10 +119,13 @@ impl Template {
         Ok(text)
     }
 
-    /// The words for these values: a word that is nothing but a placeholder becomes one word for each value.
+    /// The words for these values: a word that is nothing but the placeholder of all values becomes one word for each. An absent one is
+    /// an empty word, so that those behind it keep their places.
     pub(super) fn fill_words(&self, filling: Filling<'_>, words: &mut Vec<String>) -> Result<(), NotANumber> {
         match &self.0[..] {
-            [Piece::Value(value, _)] => words.extend(value.values(filling.values).map(str::to_owned)),
+            [Piece::Value(value @ Placeholder { index: None, .. }, _)] => {
+                words.extend(value.values(filling.values).map(str::to_owned));
+            }
             _ => words.push(self.fill(filling)?),
         }
         Ok(())

@@ -183,7 +183,7 @@ impl Work {
             }
             Kind::Tool { name, parameters } => {
                 let max = self.limits.value_bytes_max;
-                let mut submission = Submission::new(name);
+                let mut submission = Submission::new(name).requiring_tool();
                 for (name, value) in parameters {
                     let value = match value {
                         Value::Fixed(value) => value.clone(),
@@ -282,7 +282,8 @@ mod tests {
         let work = Work::tool("convert", &fields, "{}", LIMITS);
         let values = texts(&["a b.mov"]);
         let filling = Filling { values: &values, number: 1 };
-        let wanted = Submission::new("convert").with("in", "a b.mov").with("out", "a b.mp4").with("n", 3u32);
+        let wanted =
+            Submission::new("convert").requiring_tool().with("in", "a b.mov").with("out", "a b.mp4").with("n", 3u32);
         assert_eq!(work.fill(filling), Ok(wanted.with("b", "x")));
         assert_eq!(work.shown(filling).unwrap(), "llts submit convert 'in=a b.mov' 'out=a b.mp4' n:=3 b=x");
         assert!(work.has_value() && !Work::tool("t", &Fields::new().with("a", "b"), "{}", LIMITS).has_value());

@@ -7,7 +7,7 @@
 //! | the result of an effect | [`Slot::handle_prepared`], [`Slot::handle_spawned`], [`Slot::handle_tree`], [`Slot::handle_refused`], [`Slot::handle_unended`], [`Slot::handle_kept`], [`Slot::handle_removed`] |
 //! | run.sh has ended | [`Slot::handle_exited`] |
 //! | a part of an output, or its growth | [`Slot::handle_served`] |
-//! | a look at the tools folder | [`Slot::handle_tools`], [`Slot::handle_looked`] |
+//! | a look at the tools folder | [`Slot::handle_tools`] |
 //! | a request to stop, at once or as soon as the slot is free | [`Slot::handle_stop`], [`Slot::handle_retire`] |
 //! | a deadline | [`Slot::handle_timeout`] |
 //!
@@ -137,8 +137,6 @@ pub enum Effect {
     Remove,
     /// The end of the lease of the run, or no lease. The guard or supervisor must know it before the run starts.
     Lease(Option<Hold>),
-    /// Look at the tools folder, for the look of this number; then [`Slot::handle_looked`].
-    Look(u64),
     /// Remember that an agent of this machine has served under this epoch.
     Remember(KnownEpoch),
     /// The identity of the controller's own tools folder, if it takes tools from there.
@@ -279,12 +277,9 @@ impl Slot {
     pub fn handle_answer(&mut self, now: Now, answer: ToAgent) {
         match answer {
             ToAgent::Heard(Heard { controller, epoch, .. }) if !self.obeys(controller, epoch) => {}
-            ToAgent::Heard(Heard { controller, beat, wanted, parked, tools, look, serving, folder, clock, .. }) => {
+            ToAgent::Heard(Heard { controller, beat, wanted, parked, tools, serving, folder, clock, .. }) => {
                 self.effects.extend(self.tools.note_folder(folder).map(Effect::ToolsFolder));
                 self.tools.handle_answer(controller, tools);
-                if let Some(number) = look {
-                    self.look_for_tools(number);
-                }
                 let sent = beat.and_then(|number| self.link.beat_heard(number));
                 if let (Some(sent), Some(clock)) = (sent, clock) {
                     self.measure_skew(now, sent, clock);

@@ -56,7 +56,6 @@ impl Slot {
         }
         match message {
             Published::Inform => self.apply(now),
-            Published::Look(number) => self.look_for_tools(number),
             Published::Kill(task, round) => self.obey(now, (task, round), Order::Kill),
             Published::Finish(task, round) => self.obey(now, (task, round), Order::Finish),
         }

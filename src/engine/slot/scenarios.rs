@@ -169,7 +169,6 @@ fn heard(controller: u64) -> ToAgent {
         wanted: None,
         parked: true,
         tools: None,
-        look: None,
         beat: None,
         serving: None,
         folder: None,
@@ -583,7 +582,6 @@ fn a_silent_controller_is_given_up_and_found_again() {
         wanted,
         parked: true,
         tools: None,
-        look: None,
         beat: None,
         serving: None,
         folder: None,
@@ -637,48 +635,6 @@ fn a_stopping_agent_goes_on_where_it_was_on_another_connection() {
     assert_eq!(host.answer(ToAgent::Left), [Effect::Exit(Ending::Left)]);
 }
 
-/// The controller asks, because no agent has the tool of a task: at once if nothing is outstanding, otherwise with the next
-/// message.
-#[test]
-fn an_agent_looks_for_tools_when_it_is_asked() {
-    let list = |text: &str| ToolSet::parse(text).unwrap();
-    let told = |effects: &[Effect]| match effects {
-        [Effect::Send(FromAgent::Heartbeat(heartbeat))] => heartbeat.tools.clone().map(|told| (told.looked, told.set)),
-        other => panic!("{other:?}"),
-    };
-    let mut host = Host::starting();
-    host.slot = Slot::new(Settings { tools: Some(list("a")), ..host.slot.settings.clone() }, host.now);
-    assert_eq!(told(&host.settle()), Some((Some(0), Some(list("a")))));
-    let answer = |look| {
-        ToAgent::Heard(Heard {
-            controller: 1,
-            wanted: None,
-            parked: true,
-            tools: Some(1),
-            look,
-            beat: None,
-            serving: None,
-            folder: None,
-            epoch: None,
-            clock: None,
-        })
-    };
-    host.answer(answer(None));
-    let mut host = host.with_a_run();
-    host.slot.handle_published(host.now, Published::Look(7));
-    assert_eq!(host.settle(), [Effect::Look(7)], "a busy one, too");
-    host.slot.handle_looked(host.now, 7, list("a"));
-    assert_eq!(told(&host.settle()), Some((Some(7), None)), "there is nothing new");
-    host.slot.handle_published(host.now, Published::Look(7));
-    assert_eq!(host.settle(), [], "it has looked");
-    host.slot.handle_published(host.now, Published::Look(8));
-    assert_eq!(host.settle(), [Effect::Look(8)]);
-    host.slot.handle_looked(host.now, 8, list("a,b"));
-    assert_eq!(host.settle(), [], "one heartbeat at a time");
-    assert_eq!(told(&host.answer(answer(None))), Some((Some(8), Some(list("a,b")))));
-    assert_eq!(host.answer(answer(Some(9))), [Effect::Look(9)], "also with an answer");
-}
-
 /// A result is repeated until it is confirmed.
 #[test]
 fn a_result_that_was_not_confirmed_is_repeated() {
@@ -723,7 +679,6 @@ fn an_apply_that_the_controller_does_not_have_is_repeated_at_once() {
         wanted: None,
         parked: false,
         tools: None,
-        look: None,
         beat: None,
         serving: None,
         folder: None,
@@ -775,7 +730,6 @@ fn a_run_that_nobody_wants_is_ended_silently() {
             wanted: Some((job(1).task, Round(0), Directive::Drop)),
             parked: true,
             tools: None,
-            look: None,
             beat: None,
             serving: None,
             folder: None,
@@ -806,7 +760,6 @@ fn a_result_that_nobody_wants_any_more_leaves_the_slot_free() {
             wanted,
             parked: false,
             tools: None,
-            look: None,
             beat: None,
             serving: None,
             folder: None,
@@ -1029,7 +982,6 @@ fn outputs_are_offered_when_the_controller_has_no_offer() {
             wanted: None,
             parked: true,
             tools: None,
-            look: None,
             beat: None,
             serving,
             folder: None,

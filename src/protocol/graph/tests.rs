@@ -288,7 +288,7 @@ fn limits_are_named_with_their_keys() {
     let steps = |count: usize| (0..count).map(|at| format!("\"s{at}\":{{}}")).collect::<Vec<_>>().join(",");
     let many = format!("{{\"steps\":{{{}}}}}", steps(5));
     refused(parse(&many), -1008, "the graph has 5 steps; at most 4 are accepted (GRAPH_STEPS_MAX)");
-    let tasks = "the graph has 11 tasks; at most 10 are accepted (GRAPH_TASKS_MAX)";
+    let tasks = "the graph has 11 tasks; at most 10 are accepted (GRAPH_TASKS_MAX); step s has 11 of them";
     refused(step(r#""operation": "t", "tasks": 11"#), -1008, tasks);
     let sources: Vec<String> = (0..7).map(|at| format!("\"a.o{at}\"")).collect();
     let connections = "the graph has 7 connections; at most 6 are accepted (GRAPH_CONNECTIONS_MAX)";

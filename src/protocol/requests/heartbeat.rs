@@ -64,9 +64,6 @@ pub struct ToldTools {
     pub generation: Option<u64>,
     /// The list, if this heartbeat contains it.
     pub set: Option<ToolSet>,
-    /// The number of the last requested look; the reported tools are from then, or later. `None` from an agent that cannot
-    /// look on request.
-    pub looked: Option<u64>,
 }
 
 /// The part of a heartbeat about leases.
@@ -91,8 +88,6 @@ pub struct Heard {
     pub parked: bool,
     /// The number of the tool list that the controller knows of this agent.
     pub tools: Option<u64>,
-    /// The number of the requested look for tools.
-    pub look: Option<u64>,
     /// Whether the controller has an AGENT/SERVE of the agent; `None` from a controller that takes none.
     pub serving: Option<bool>,
     /// The identity of the controller's own tools folder on its machine, if it takes tools from there.
@@ -187,9 +182,9 @@ impl Reader<'_> {
     }
 
     fn tools(&self) -> Result<Option<ToldTools>, Refusal> {
-        let (generation, looked) = (self.number(words::TOOLS_GENERATION)?, self.number(words::LOOKED)?);
+        let generation = self.number(words::TOOLS_GENERATION)?;
         let Some(value) = self.fields.get(words::TOOLS) else {
-            return Ok(generation.is_some().then_some(ToldTools { generation, set: None, looked }));
+            return Ok(generation.is_some().then_some(ToldTools { generation, set: None }));
         };
         let set = value.as_text().and_then(|text| ToolSet::parse(text).ok());
         let set =
@@ -197,7 +192,7 @@ impl Reader<'_> {
         let set = if truth(&self.fields, words::COMMANDS)? == Some(true) { set.and_commands() } else { set };
         let set = if truth(&self.fields, words::FETCHES)? == Some(true) { set.and_sources() } else { set };
         let set = if truth(&self.fields, words::FETCHES_TOOLS)? == Some(true) { set.and_fetched() } else { set };
-        Ok(Some(ToldTools { generation, set: Some(set), looked }))
+        Ok(Some(ToldTools { generation, set: Some(set) }))
     }
 
     fn beat(&self) -> Result<Option<Beat>, Refusal> {
@@ -267,7 +262,6 @@ pub(in crate::protocol) fn write(heartbeat: &Heartbeat, writer: &mut ObjectWrite
         if told.set.as_ref().is_some_and(ToolSet::has_sources) {
             writer.literal(words::FETCHES, true);
         }
-        writer.maybe(words::LOOKED, told.looked);
     }
 }
 
@@ -325,7 +319,6 @@ impl Heard {
         }
         writer.literal(words::PARKED, self.parked);
         writer.maybe(words::TOOLS_GENERATION, self.tools);
-        writer.maybe(words::LOOK, self.look);
         writer.maybe(words::SERVING, self.serving);
         writer.maybe_text(words::TOOLS_FOLDER, self.folder.as_deref());
         if let Some(epoch) = self.epoch {
@@ -343,7 +336,6 @@ impl Heard {
             wanted: wanted.zip(run).map(|(wanted, (task, round))| (task, round, wanted)),
             parked: fields.get(words::PARKED) != Some(&Scalar::Bool(false)),
             tools: fields.count(words::TOOLS_GENERATION),
-            look: fields.count(words::LOOK),
             serving: fields.get(words::SERVING).and_then(Scalar::as_bool),
             folder: fields.text(words::TOOLS_FOLDER).map(Into::into),
             epoch: read_epoch(fields),

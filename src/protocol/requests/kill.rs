@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{Ask, Kind, Reader, Request, words};
 use crate::protocol::client::view;
-use crate::types::Fields;
+use crate::types::{Fields, is_harmful};
 
 /// Ends a task.
 pub const TASK_KILL: Kind = Kind::order("TASK/KILL", |reader| Ok(Request::Kill(reader.task_id()?, reason(&reader))));
@@ -27,5 +27,5 @@ view! {
 pub(super) fn reason(reader: &Reader<'_>) -> Option<Arc<str>> {
     const CHARS_MAX: usize = 200;
     let text = reader.text(words::REASON)?;
-    Some(text.chars().filter(|c| !c.is_control()).take(CHARS_MAX).collect::<String>().into())
+    Some(text.chars().filter(|c| !is_harmful(*c)).take(CHARS_MAX).collect::<String>().into())
 }

@@ -125,7 +125,7 @@ said! {
         /// Hold a task; with false, release it.
         Hold(TaskId, bool) = hold::TASK_HOLD, hold::TASK_RELEASE;
         /// Exclude an agent from new tasks; with false, include it again.
-        AgentDrain(AgentId, bool) = drain::AGENT_DRAIN;
+        AgentDrain(AgentId, drain::Drain) = drain::AGENT_DRAIN;
         /// The settings of a gate.
         GateSet(Label, Box<gate::GateChange>) = gate::GATE_SET;
         /// The state of a gate; without a name, of all gates.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::{Ask, Code, Kind, Refusal, Request, Rules, json, words};
 use crate::protocol::command::Surroundings;
 use crate::protocol::json::ObjectWriter;
-use crate::protocol::typed::{bad, seconds};
+use crate::protocol::typed::{bad, seconds, truth};
 use crate::protocol::{address, command, policy, relations, source, task, task_files};
 use crate::types::{Fields, Policy, PolicyField, PushAddress, Relations, Scalar, TaskFiles, TaskId, ToolName};
 
@@ -32,6 +32,8 @@ pub struct Submit {
     pub relations: Option<Arc<Relations>>,
     /// The files that travel with it, if it names any.
     pub files: Option<Arc<TaskFiles>>,
+    /// Whether the submit is refused if its tool is certain to be nowhere. It is not among the fields: it concerns the submit alone.
+    pub requires_tool: bool,
     /// The submitted names that the service sets itself.
     pub ignored: Vec<String>,
     /// The names that look like fields of the service but are unknown: fields of a newer version, or mistyped. They become
@@ -89,6 +91,8 @@ fn read(mut fields: Fields, rules: &Rules) -> Result<Submit, Refusal> {
         }
         !ours
     });
+    let requires_tool = truth(&fields, words::REQUIRE_TOOL)? == Some(true);
+    fields.remove(words::REQUIRE_TOOL);
     let tool = if source::submitted(&mut fields, &rules.sources)? { ToolName::source() } else { tool };
     let address = address::read(&fields, rules)?;
     let parent = fields.get(words::FATHER_ID).map(|value| {
@@ -104,7 +108,7 @@ fn read(mut fields: Fields, rules: &Rules) -> Result<Submit, Refusal> {
         return Err(bad(words::SUBMIT_KEY, key, "a non-empty text, different for each task"));
     }
     let unknown = fields.iter().map(|(name, _)| name).filter(|name| is_unknown(name)).map(str::to_owned).collect();
-    Ok(Submit { tool, fields, address, parent, policy, relations, files, ignored, unknown })
+    Ok(Submit { tool, fields, address, parent, policy, relations, files, requires_tool, ignored, unknown })
 }
 
 /// The work of a task: its tool, or the built-in operation for commands.
@@ -195,6 +199,12 @@ impl Submission {
     #[must_use]
     pub fn new(tool: impl Into<String>) -> Self {
         Self { tool: Some(tool.into()), ..Self::default() }
+    }
+
+    /// The submit is refused if no agent has the tool; otherwise such a task is accepted, and ends with -129.
+    #[must_use]
+    pub fn requiring_tool(self) -> Self {
+        self.with(words::REQUIRE_TOOL, true)
     }
 
     /// A command: the program and its arguments.

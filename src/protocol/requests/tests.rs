@@ -1,6 +1,6 @@
 //! Each request arrives at the controller with the meaning that its client gave it.
 
-use super::drain::drain;
+use super::drain::{Drain, drain};
 use super::explain::explain;
 use super::gate::{self, GateChange};
 use super::hold::hold;
@@ -120,8 +120,9 @@ fn the_requests_that_steer_tasks_and_gates_arrive() {
     assert_eq!(understood(&retry(ID)), Request::Retry(task()));
     assert_eq!(understood(&hold(ID, true)), Request::Hold(task(), true));
     assert_eq!(understood(&hold(ID, false)), Request::Hold(task(), false));
-    assert_eq!(understood(&drain("agent-1", true)), Request::AgentDrain(agent(), true));
-    assert_eq!(understood(&drain("agent-1", false)), Request::AgentDrain(agent(), false));
+    for order in [Drain::Begin, Drain::Ahead, Drain::Undo] {
+        assert_eq!(understood(&drain("agent-1", order)), Request::AgentDrain(agent(), order));
+    }
     assert_eq!(understood(&gate::gates()), Request::GateQuery(None));
     assert_eq!(understood(&gate::gate("api")), Request::GateQuery(Some(api())));
     let pace = Pace { starts: 5, interval: Duration::from_millis(1500) };

@@ -8,6 +8,7 @@ use crate::types::{Fields, JobName, Scalar, TaskId, TaskRecord};
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Filter {
     fields: Vec<FilterField>,
+    before: Option<TaskId>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -27,7 +28,19 @@ impl Filter {
             value: value.clone(),
             member: json::members(&Fields::new().with(name, value.clone())),
         };
-        Self { fields: fields.iter().map(wanted).collect() }
+        Self { fields: fields.iter().map(wanted).collect(), before: None }
+    }
+
+    /// The same, for tasks older than this one only: the next page of a list begins there, whatever has been added or removed.
+    #[must_use]
+    pub fn older_than(self, before: Option<TaskId>) -> Self {
+        Self { before, ..self }
+    }
+
+    /// The task than which a match is older, if the filter names one.
+    #[must_use]
+    pub const fn before(&self) -> Option<TaskId> {
+        self.before
     }
 
     /// Whether every task matches.

@@ -11,7 +11,7 @@ use std::time::Duration;
 use rustix::fs::{MemfdFlags, Mode, memfd_create};
 use rustix::io::Errno;
 
-use super::failure::failure;
+use super::failure::{failure, not_here};
 use crate::engine::slot::SpawnFailure;
 use crate::shell::clock;
 use crate::shell::process::{self, Brand, Command, CommandError, CommandPlan, Environment, RunningChild};
@@ -132,6 +132,12 @@ impl CommandStarter {
             // The limit of processes, memory, and the lease of the run: another agent, or another moment, may have more luck.
             CommandError::Start { source: Errno::AGAIN | Errno::NOMEM | Errno::TIME, .. } => {
                 NotStarted::Failed(SpawnFailure::Failed(failure(&error)))
+            }
+            error if error.is_of_folder() => {
+                NotStarted::Failed(SpawnFailure::Failed(not_here(&format_args!(
+                    "{error}; name a folder of its machine with --cwd, or send files with --in, which puts them into the folder of the \
+                     task"
+                ))))
             }
             error => {
                 if let Err(error) = writeln!(stderr, "llts: {error}") {

@@ -217,7 +217,6 @@ impl Runner {
             | Effect::Ready
             | Effect::Remember(_)
             | Effect::Lease(_)
-            | Effect::Look(_)
             | Effect::Exit(_) => {
                 unreachable!("{effect:?} does not concern the run")
             }

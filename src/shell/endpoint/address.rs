@@ -24,6 +24,13 @@ pub struct BadAddress(String);
 /// Longest path of a file, without the final zero byte. That of a socket is shorter, which [`super::socket_path`] gets round.
 const PATH_BYTES_MAX: usize = 4095;
 
+/// An endpoint for people: the path of a socket begins at the root, because they may be in another folder than its process.
+#[must_use]
+pub fn absolute(endpoint: &str) -> String {
+    let path = endpoint.strip_prefix("ipc://").and_then(|path| std::path::absolute(path).ok());
+    path.map_or_else(|| endpoint.to_owned(), |path| Address::Ipc(path).to_string())
+}
+
 impl Address {
     /// Reads an endpoint.
     ///
@@ -73,6 +80,9 @@ mod tests {
         {
             assert_eq!(Address::parse(text).map(|address| address.to_string()), Ok(text.to_owned()));
         }
+        let shown = absolute("ipc://relative.sock");
+        assert!(shown.starts_with("ipc:///") && shown.ends_with("/relative.sock"), "{shown}");
+        assert_eq!([absolute("ipc:///run/llts.sock"), absolute("tcp://a:1")], ["ipc:///run/llts.sock", "tcp://a:1"]);
         let long = format!("ipc://{}", "x".repeat(4096));
         for text in
             ["", "tcp://localhost:1", "tcp://*:1", "tcp://127.0.0.1", "ws://127.0.0.1:1", "ipc://", "ipc://@x", &long]

@@ -14,9 +14,11 @@ impl Endpoint {
             let from = peer.origin();
             log::debug!("disconnecting a peer {from}: {reason}");
             let at_the_door = self.accepting.listeners() > 0 && !peer.info.is_open() && peer.refusal.is_none();
+            // Its program would wait for an answer without end, and its person could not find out why.
+            let is_told = at_the_door || matches!(reason, DisconnectReason::TooManyParts(_));
             // Output that the stream does not take at once is lost.
             let _ = peer.write(self.now);
-            if at_the_door {
+            if is_told {
                 self.turn_away(format!("a connection {from} is refused: {reason}{}", remedy(reason)));
             }
             self.remove(id, Some(reason.clone()));
@@ -129,6 +131,7 @@ const fn remedy(reason: &DisconnectReason) -> &'static str {
         DisconnectReason::Unauthorised(_) => "; a file with it in CURVE_AUTHORISED_KEYS_DIR authorises it",
         DisconnectReason::Keys(_) => "; its CURVE_SERVER_PUBLIC_KEY_FILE may not be the key of this controller",
         DisconnectReason::Mechanism { .. } => "; configure CURVE keys on both sides, or on neither",
+        DisconnectReason::TooManyParts(_) => "; MESSAGE_FRAMES_MAX is the limit",
         _ => "",
     }
 }

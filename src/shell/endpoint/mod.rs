@@ -41,7 +41,7 @@ mod socket_path;
 mod stream;
 mod suspended;
 
-pub use address::{Address, BadAddress};
+pub use address::{Address, BadAddress, absolute};
 pub use link::Link;
 pub use listeners::Counts;
 pub use peer::{PeerId, Tag};

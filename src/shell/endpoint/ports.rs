@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use slotmap::SecondaryMap;
 
-use super::address::Address;
+use super::address::{Address, absolute};
 use super::peer::PeerId;
 use super::reactor::{Arrival, Endpoint, What};
 use crate::engine::endpoint::{ConnectionLimits, SubscriptionQuota};
@@ -125,7 +125,8 @@ impl Ports {
                 .and_then(|broadcasts| Ok([opening.listen(&path.to_string(), Kind::Router, settings)?, broadcasts]));
             match bound {
                 Ok(bound) => {
-                    log::info!("programs of this machine may use {} and {} as well", bound[0], bound[1]);
+                    let shown = bound.each_ref().map(|endpoint| absolute(endpoint));
+                    log::info!("programs of this machine may use {} and {} as well", shown[0], shown[1]);
                     local = bound.map(Some);
                 }
                 // An obstacle for the agents too, which the next start would meet again.

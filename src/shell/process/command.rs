@@ -92,6 +92,13 @@ pub enum CommandError {
 }
 
 impl CommandError {
+    /// Whether this machine does not have the working directory, or keeps this user out of it: another machine may have it.
+    #[must_use]
+    pub const fn is_of_folder(&self) -> bool {
+        let Self::Folder { source, .. } = self else { return false };
+        matches!(*source, Errno::NOENT | Errno::NOTDIR | Errno::ACCESS | Errno::STALE)
+    }
+
     /// Whether the words are the reason: the same would happen everywhere.
     #[must_use]
     pub const fn is_of_words(&self) -> bool {

@@ -10,7 +10,7 @@ use crate::types::{Acknowledgement, Counts, Round, TaskId, TaskState, ToolName, 
 
 pub(super) fn task(number: u64) -> TaskRecord {
     TaskRecord {
-        disks_trusted: Wall::default(),
+        agents_trusted: Wall::default(),
         files: None,
         pin: None,
         id: TaskId::new(Wall::from_micros(1_795_239_916_000_000 + number), [7; 5]),

@@ -67,7 +67,7 @@ impl Controller {
         }
         loop {
             let agent = self.agents.get(id).filter(|agent| !agent.drained)?;
-            let task = self.tasks.queue().best_for(agent.tools?.set, &agent.offer, id)?;
+            let task = self.tasks.queue().best_for(id, agent)?;
             if !self.begins_another_round(now, task) && !self.skip_if_stopped(now, task) {
                 return Some(task);
             }

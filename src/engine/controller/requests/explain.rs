@@ -53,17 +53,12 @@ impl Controller {
             Some(found @ Holdup::Agents { .. }) if let Some(paused) = &self.paused => {
                 *found = Holdup::Paused(paused.until);
             }
-            Some(found @ Holdup::NoTool) => {
-                if let Some(agent) = self.first_awaited() {
-                    *found = Holdup::Look(agent.clone());
-                }
-            }
             Some(found @ (Holdup::NoSuchAgent | Holdup::NoLease | Holdup::ToolElsewhere))
-                if record.full_rounds().next().is_some() && agents_with(&record.policy.needs, Some(&record.tool)) =>
+                if record.unfit_rounds().next().is_some() && agents_with(&record.policy.needs, Some(&record.tool)) =>
             {
                 let needs = record.needs();
                 let others = self.agents.all_drained_or_with(&needs, |set| sets.has(set, &record.tool));
-                *found = Holdup::DiskFull(others.map(|(id, _)| id.clone()).take(DRAINED_SHOWN_MAX).collect());
+                *found = Holdup::Unfit(others.map(|(id, _)| id.clone()).take(DRAINED_SHOWN_MAX).collect());
             }
             Some(found @ Holdup::Agents { .. }) if let Some(agents) = self.held_agents(now, record) => {
                 *found = Holdup::HeldSlots { agents, is_parent: false };

@@ -20,7 +20,6 @@ impl Controller {
         }
         self.tell_skew(id, heartbeat.skew);
         self.agents.set_kill_budget(id, heartbeat.beat.and_then(|beat| beat.kill_budget));
-        self.has_looked(id, heartbeat.tools.and_then(|told| told.looked));
         let beat = heartbeat.beat.map(|beat| beat.number);
         let run = heartbeat.run.filter(|run| !self.is_undecided(id, *run));
         let wanted = run.map(|(task, round)| (task, round, self.wanted(id, task, round)));
@@ -44,7 +43,6 @@ impl Controller {
             wanted,
             parked: self.has_applied(now, id),
             tools: self.known_tools(id),
-            look: self.look_of(id),
             serving: Some(self.outputs.has_offer(id)),
             folder: self.archives.folder.clone(),
             epoch: self.epoch(),

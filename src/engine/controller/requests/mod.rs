@@ -58,8 +58,8 @@ impl Controller {
 
     fn answer_request(&mut self, now: Now, ticket: Ticket, request: Request) -> Answer {
         match request {
-            Request::Submit(submit) => self.submit(now, ticket, *submit, false),
-            Request::SubmitMany(many) => self.submit_many(now, ticket, *many, false),
+            Request::Submit(submit) => self.submit(now, *submit).into(),
+            Request::SubmitMany(many) => self.submit_many(now, *many).into(),
             Request::Kill(task, said) => self.kill_request(now, task, said).into(),
             Request::Query(filter, wait) => self.query(now, ticket, filter, wait.map(|wait| now.mono + wait)),
             Request::AgentQuery => self.count_agents().into(),
@@ -81,7 +81,7 @@ impl Controller {
             Request::JobResults(ask) => self.job_results(now, ticket, *ask),
             Request::JobDetails(page) => self.list_jobs(now, ticket, page),
             Request::JobOrder(name, order) => self.order_job(now, ticket, name, order),
-            Request::GraphSubmit(submit) => self.submit_graph(now, ticket, *submit, None, false),
+            Request::GraphSubmit(submit) => self.submit_graph(now, *submit, None).into(),
             Request::GraphQuery(graph, wait) => self.query_graph(ticket, graph, wait.map(|wait| now.mono + wait)),
             Request::GraphDetails(graph, page) => self.list_graphs(now, ticket, graph, page),
             Request::GraphKill(graph, said) => answer(self.kill_graph(now, graph, said.as_ref()).map(|_| Reply::Done)),
@@ -144,9 +144,4 @@ impl Controller {
 
 fn answer(outcome: Result<Reply, Refusal>) -> Answer {
     outcome.unwrap_or_else(Reply::Refused).into()
-}
-
-/// The same of an outcome that may come later.
-fn answer_or_later(outcome: Result<Answer, Refusal>) -> Answer {
-    outcome.unwrap_or_else(|refusal| Reply::Refused(refusal).into())
 }

@@ -174,7 +174,7 @@ fn a_submit_with_a_key_is_handed_out_after_its_commit() {
 }
 
 fn knows_built_ins(world: &mut World, agent: &str) {
-    let tools = ToldTools { generation: Some(1), set: Some(ToolSet::every().and_built_ins()), looked: None };
+    let tools = ToldTools { generation: Some(1), set: Some(ToolSet::every().and_built_ins()) };
     let _ = world.say(agent, FromAgent::Heartbeat(Heartbeat { tools: Some(tools), ..Heartbeat::default() }));
 }
 

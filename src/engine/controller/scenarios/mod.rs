@@ -12,7 +12,6 @@ mod explain;
 mod family;
 mod files;
 mod forget;
-mod full_disks;
 mod gates;
 mod graphs;
 mod history;
@@ -36,6 +35,7 @@ mod strangers;
 mod tags;
 mod timeouts;
 mod tools;
+mod unfit_agents;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

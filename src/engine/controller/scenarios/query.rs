@@ -107,6 +107,7 @@ fn a_search_goes_slice_by_slice() {
             relations: None,
             files: None,
             policy: Arc::default(),
+            requires_tool: false,
             ignored: Vec::new(),
             unknown: Vec::new(),
         };
@@ -231,4 +232,27 @@ fn a_task_that_is_not_there_is_named_as_it_was_asked_for() {
         let reply = world.send(kind, &Fields::new().with(name, value));
         assert!(matches!(&reply, Reply::Refused(refusal) if refusal.message.contains(value)), "{reply:?}");
     }
+}
+
+/// A page that begins behind a task costs no look at those before it, and does not count those behind it.
+#[test]
+fn a_list_goes_on_behind_a_task() {
+    let mut world = World::new();
+    let tasks: Vec<_> = (0..5).map(|_| world.submitted(&Fields::new().with("x", 1u32))).collect();
+    let page = |before: &str, limit: u64| {
+        let text = format!(r#"{{"__TYPE__":"TASK/DETAILS","x":1,"__BEFORE__":"{before}","__LIMIT__":{limit}}}"#);
+        match requests::parse(text.as_bytes(), &rules()) {
+            Ok((_, Message::Client(request))) => Ok(request),
+            Ok(other) => panic!("{other:?}"),
+            Err(refused) => Err(refused.refusal.code),
+        }
+    };
+    let mut ids = |before: TaskId, limit| match world.ask(page(&before.to_string(), limit).unwrap()) {
+        Reply::Tasks { records, page } => (records.iter().map(|record| record.id).collect::<Vec<_>>(), page.total),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(ids(tasks[4], 2), (vec![tasks[3], tasks[2]], 2));
+    assert_eq!(ids(tasks[2], 9), (vec![tasks[1], tasks[0]], 2));
+    assert_eq!(ids(tasks[0], 9), (Vec::new(), 0));
+    assert_eq!(page("x", 1).map(drop), Err(Code::BadField));
 }

@@ -20,7 +20,6 @@ impl Host {
             wanted,
             parked: true,
             tools: None,
-            look: None,
             serving: None,
             folder: None,
             epoch: None,
