@@ -246,9 +246,7 @@ mod tests {
 
     #[test]
     fn what_is_out_of_bounds_is_refused() {
-        for line in
-            ["llts up 0", "llts up 1001", "llts up -1", "llts wait", "llts kill", "llts submit", "llts list --status X"]
-        {
+        for line in ["llts up 1001", "llts up -1", "llts wait", "llts kill", "llts submit", "llts list --status X"] {
             let refused = Arguments::try_parse_from(line.split(' ')).unwrap_err();
             assert_eq!(refused.exit_code(), 2, "{line}");
         }

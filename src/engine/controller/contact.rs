@@ -134,7 +134,7 @@ impl Controller {
         }
     }
 
-    /// A message of an agent. What it says of runs that are out of contact is heard before anything else.
+    /// A message of an agent: its words about runs that are out of contact come before anything else.
     pub(super) fn rejoin(&mut self, now: Now, sender: &Sender, message: &FromAgent) {
         let id = &sender.agent;
         if !self.tasks.has_out_of_contact(id) {

@@ -301,7 +301,6 @@ impl Heard {
             wanted: None,
             parked: true,
             tools: None,
-            look: None,
             serving: None,
             folder: None,
             epoch: None,

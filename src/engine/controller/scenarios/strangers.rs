@@ -24,7 +24,7 @@ fn says(world: &mut World, agent: &str, trusted: bool, message: FromAgent) -> An
 }
 
 fn heartbeat(generation: u64, set: Option<ToolSet>) -> FromAgent {
-    let tools = Some(ToldTools { generation: Some(generation), set, looked: None });
+    let tools = Some(ToldTools { generation: Some(generation), set });
     FromAgent::Heartbeat(Heartbeat { tools, ..Heartbeat::default() })
 }
 
