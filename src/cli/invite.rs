@@ -43,7 +43,7 @@ pub(super) struct InviteArgs {
     /// Let it in without asking
     #[arg(long, short)]
     yes: bool,
-    /// Rights besides running tasks and submitting tools: commands also lets it push and remove tools
+    /// A right besides running tasks and submitting tools: to send commands, and to push and remove tools
     #[arg(long)]
     may: Option<May>,
 }

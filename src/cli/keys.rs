@@ -38,7 +38,7 @@ A controller needs a pair (CURVE_SERVER_SECRET_KEY_FILE), and a folder with the 
     /// Let machines in that wait: compare the key with the one that `llts join` shows there. With --may, also give more to machines
     /// that are let in
     Accept {
-        /// What they may do besides running tasks and submitting tools: send commands, and push and remove tools
+        /// A right besides running tasks and submitting tools: to send commands, and to push and remove tools
         #[arg(long)]
         may: Option<May>,
         /// Their names in `llts keys list`

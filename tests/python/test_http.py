@@ -137,7 +137,7 @@ def test_other_users_are_served_only_where_loopback_is_open(session, start_servi
     def status_of(service, path):
         host, port = service.http.rsplit(":", 1)
         code = (
-            "import http.client, os, sys; os.setuid(65534); c = http.client.HTTPConnection(sys.argv[1], int(sys.argv[2]));"
+            "import encodings.idna, http.client, os, sys; os.setuid(65534); c = http.client.HTTPConnection(sys.argv[1], int(sys.argv[2]));"
             " c.request('GET', sys.argv[3]); r = c.getresponse(); print(r.status, r.read().decode())"
         )
         words = [sys.executable, "-c", code, host, port, path]

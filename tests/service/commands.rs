@@ -233,7 +233,7 @@ fn a_connection_that_is_closed_at_once_is_not_one_of_root() {
     let made = sandbox.path("made");
     let port = sandbox.endpoint().rsplit(':').next().unwrap().to_owned();
     let code = format!(
-        "import json, os, socket, sys
+        "import encodings.idna, json, os, socket, sys
 def frame(flags, body):
     return bytes([flags | 2]) + len(body).to_bytes(8, 'big') + body
 greeting = b'\\xff' + bytes(8) + b'\\x7f\\x03\\x00NULL' + bytes(48)

@@ -5,8 +5,8 @@ use std::time::Duration;
 use super::Controller;
 use super::agent::{Liveness, Slot};
 use super::transition::TaskEvent;
-use crate::protocol::requests::rights::Repeated;
 use crate::protocol::requests::{FromAgent, Sender};
+use crate::protocol::rights::Repeated;
 use crate::types::{Assignment, Now, Phase, PhaseTimes, Round, RoundEnd, TaskId, TaskRecord, TaskState};
 
 impl Controller {

@@ -93,7 +93,7 @@ pub use tool_order::{FileWritten, ReadFailure, ToolOrder, ToolOutcome, ToolSetti
 use crate::engine::journal::{Journal, LogLine};
 use crate::engine::timers::Timers;
 use crate::protocol::reply::Reply;
-use crate::protocol::requests::rights::Repeated;
+use crate::protocol::rights::Repeated;
 use crate::protocol::task;
 use crate::types::{IncidentKind, KillCause, Mono, Now, Phase, Provided, TaskId, TaskRecord};
 

@@ -2,7 +2,7 @@
 
 use super::command::{self, COMMAND_BYTES_MAX, Command};
 use super::frame::{self, Allowance, Frame, FrameReader, MORE};
-use super::greeting::{GREETING_BYTES, GreetingReader, SIGNATURE_BYTES, greeting};
+use super::greeting::{GREETING_BYTES, GreetingReader, SIGNATURE_BYTES, own_greeting};
 use super::handshake::Handshake;
 use super::keys::{PublicKey, Security};
 use super::liveness::Liveness;
@@ -396,8 +396,4 @@ impl Connection {
         // Our own silence proves nothing: a controller that is stopped for a while has not gone.
         self.queue_command(now, &command::ping(std::time::Duration::ZERO));
     }
-}
-
-fn own_greeting(security: &Security) -> [u8; GREETING_BYTES] {
-    greeting(security.mechanism(), security.is_server())
 }

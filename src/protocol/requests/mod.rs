@@ -23,8 +23,6 @@ pub mod logs;
 pub mod query;
 pub mod report;
 pub mod retry;
-pub mod rights;
-mod samples;
 pub mod serve;
 pub mod stats;
 pub mod step;
@@ -32,7 +30,7 @@ pub mod submit;
 pub mod tool;
 
 #[cfg(test)]
-mod tests;
+pub(in crate::protocol) mod tests;
 
 use std::sync::Arc;
 use std::time::Duration;

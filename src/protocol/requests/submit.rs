@@ -49,12 +49,12 @@ impl Submit {
     }
 
     /// Whether it has text for a shell.
-    pub(super) fn has_command(&self) -> bool {
+    pub(in crate::protocol) fn has_command(&self) -> bool {
         self.tool.is_command() || (self.tool.is_source() && source::has_input(&self.fields))
     }
 
     /// Whether its source is not checked.
-    pub(super) fn is_unchecked(&self) -> bool {
+    pub(in crate::protocol) fn is_unchecked(&self) -> bool {
         self.tool.is_source() && source::is_unchecked(&self.fields)
     }
 

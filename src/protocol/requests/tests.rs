@@ -1,5 +1,7 @@
 //! Each request arrives at the controller with the meaning that its client gave it.
 
+pub(in crate::protocol) mod samples;
+
 use super::drain::{Drain, drain};
 use super::explain::explain;
 use super::gate::{self, GateChange};

@@ -4,7 +4,7 @@
 use super::*;
 use crate::protocol::requests::heartbeat::ToldTools;
 use crate::protocol::requests::logs::TASK_OUTPUT;
-use crate::protocol::requests::rights::Repeated;
+use crate::protocol::rights::Repeated;
 use crate::types::ToolSet;
 
 fn command(world: &mut World, job: &str) -> TaskId {

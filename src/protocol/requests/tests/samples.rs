@@ -1,7 +1,6 @@
 //! A message of each kind, for tests of what holds for all.
-#![cfg(test)]
 
-use super::{OF_AGENTS, OF_CLIENTS};
+use crate::protocol::requests::{OF_AGENTS, OF_CLIENTS};
 
 const TASK: &str = "TASK_1480000000.120000_AZazA";
 const GRAPH: &str = "GRAPH_1480000000.120000_AZazA";

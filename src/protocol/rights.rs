@@ -1,9 +1,9 @@
 //! The right that each message needs. The decision is [`AllowCommands::admits`], for every door.
 
-use super::job::JobOrder;
-use super::submit::Submit;
-use super::{Message, Request};
-use crate::protocol::{Code, Refusal, command, source};
+use super::requests::job::JobOrder;
+use super::requests::submit::Submit;
+use super::requests::{Message, Request};
+use super::{Code, Refusal, command, source};
 use crate::types::{AllowCommands, Caller, JobName, Right, TaskId};
 
 /// The tasks that a request would repeat.
@@ -91,7 +91,8 @@ pub fn refusal(allow: AllowCommands, caller: Caller, right: Right) -> Refusal {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::protocol::requests::{FromAgent, only_asks, parse, samples};
+    use crate::protocol::requests::tests::samples;
+    use crate::protocol::requests::{FromAgent, only_asks, parse};
     use crate::protocol::rules::Rules;
     use crate::types::{CallerKey, CallerPlace};
 
