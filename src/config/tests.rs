@@ -268,9 +268,9 @@ fn ports_can_be_closed_where_there_is_another_way_in() {
 #[test]
 fn a_path_has_room_for_both_sockets() {
     let path = |length: usize| format!("CONTROLLER_IPC_FILE = \"/{}\"", "x".repeat(length - 1));
-    assert!(from_file(&path(103)).is_ok());
-    let error = from_file(&path(104)).expect_err("too long");
-    assert!(error.contains("CONTROLLER_IPC_FILE is /xxx") && error.contains("108 bytes of at most 107"), "{error}");
+    assert!(from_file(&path(4091)).is_ok());
+    let error = from_file(&path(4092)).expect_err("too long");
+    assert!(error.contains("CONTROLLER_IPC_FILE is /xxx") && error.contains("4096 bytes of at most 4095"), "{error}");
 }
 
 #[test]
