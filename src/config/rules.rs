@@ -46,7 +46,8 @@ fn silence(config: &Config) -> Option<String> {
 
 fn insecure(config: &Config) -> Option<String> {
     let controller = &config.controller;
-    let ip = controller.requests.or(controller.broadcasts)?.ip();
+    let ip = controller.requests.or(controller.broadcasts)?.ip().to_string();
+    let ip = if controller.hosts.is_empty() { ip } else { controller.hosts.join(", ") };
     // The keys of a client secure an agent that connects to that address, but not a controller.
     let is_open = config.exposure() == Exposure::Network && config.network.curve_client.is_none();
     (is_open && !controller.allow_insecure).then(|| {
