@@ -115,10 +115,13 @@ pub(super) fn parse(text: &str) -> Result<String, String> {
     if text.is_empty() {
         return Err("an empty text does not name a controller; write tcp://IP:PORT, or omit it".to_owned());
     }
-    match (text.starts_with("tcp://"), Address::parse(text)) {
-        (true, _) => split_tcp(text).map(drop).map_err(|why| format!("{text:?} {why}"))?,
-        (false, Ok(_)) => {}
-        (false, Err(_)) => {
+    match (text.strip_prefix("tcp://"), Address::parse(text)) {
+        (Some(hosts), _) => hosts
+            .split(',')
+            .try_for_each(|host| split_tcp(&format!("tcp://{host}")).map(drop))
+            .map_err(|why| format!("{text:?} {why}"))?,
+        (None, Ok(_)) => {}
+        (None, Err(_)) => {
             return Err(format!(
                 "{text:?} is not an address of a controller; write tcp://IP:PORT, tcp://NAME:PORT or ipc://PATH with a path that a \
                  socket can have"
@@ -178,6 +181,10 @@ pub(super) fn configured(config: &Config) -> Configured {
         return Configured::At(transport::agent_endpoint(config));
     };
     if requests.port() != 0 {
+        let several = config.controller.first_way().and(config.controller.ways_of_requests());
+        if let Some(endpoint) = several {
+            return Configured::Elsewhere(endpoint);
+        }
         let endpoint = format!("tcp://{}", SocketAddr::new(reachable(requests.ip()), requests.port()));
         let is_joined = is_known && config.network.curve_server.is_none();
         return if is_here && !is_joined { Configured::At(endpoint) } else { Configured::Elsewhere(endpoint) };

@@ -1,6 +1,5 @@
 //! `llts join`: hand the key of this machine over to a controller that has invited it, and make a home for its agents.
 
-use std::net::SocketAddr;
 use std::time::Duration;
 
 use clap::Args;
@@ -17,7 +16,7 @@ use crate::shell::join::{JoinError, Token, ask};
 use crate::shell::signals::{STOP, Signals};
 use crate::shell::supervisor;
 use crate::shell::tools;
-use crate::types::{AgentId, path_text};
+use crate::types::{AgentId, path_text, split_tcp};
 
 /// How long the answer is waited for: an invitation is valid for a day at most.
 const PATIENCE: Duration = Duration::from_secs(24 * 3600);
@@ -28,14 +27,22 @@ const PATIENCE: Duration = Duration::from_secs(24 * 3600);
 secret key never leaves this machine, and a configuration that names the controller: then `llts up --agents-only N` starts agents, \
 and `llts list` and all others talk to that controller.")]
 pub(super) struct JoinArgs {
-    /// Where the invitation is: IP:PORT
-    address: SocketAddr,
+    /// Where the invitation is: IP:PORT or NAME:PORT
+    #[arg(value_parser = address)]
+    address: String,
     /// The token of the invitation, which is good for once
     #[arg(long, allow_hyphen_values = true)]
     token: String,
     /// What this machine is called there [default: its host name]
     #[arg(long, value_parser = |text: &str| AgentId::new(text))]
     name: Option<AgentId>,
+}
+
+fn address(text: &str) -> Result<String, String> {
+    let parsed = split_tcp(&format!("tcp://{text}"));
+    parsed
+        .map(|_| text.to_owned())
+        .map_err(|why| format!("it {why}; write IP:PORT or NAME:PORT, as the invitation does"))
 }
 
 pub(super) fn run(session: &mut Session, args: &JoinArgs) -> Result<u8, Failure> {
@@ -76,12 +83,12 @@ pub(super) fn run(session: &mut Session, args: &JoinArgs) -> Result<u8, Failure>
         return Err(Failure::failed("the answer is none"));
     };
     furnish(session, &token, &pair)?;
-    let ip = args.address.ip();
+    let host = args.address.rsplit_once(':').map_or(&*args.address, |(host, _)| host).trim_matches(['[', ']']);
     let publisher = broadcasts.map_or_else(|| "\"off\"".to_owned(), |port| port.to_string());
     let text = format!(
         "\
-# Agents and clients of the controller at {ip}. `llts config` shows every key with its default and the reason for it.
-CONTROLLER_IP = \"{ip}\"
+# Agents and clients of the controller at {host}. `llts config` shows every key with its default and the reason for it.
+CONTROLLER_IP = \"{host}\"
 CONTROLLER_REP_PORT = {requests}
 CONTROLLER_PUB_PORT = {publisher}
 LOG_DIR = \"log\"

@@ -126,10 +126,10 @@ impl Client {
     /// As [`Self::connect`], and when the keys cannot be read.
     pub fn secured(config: &Config, endpoint: &str) -> Result<Self, ClientError> {
         let reply_timeout = config.client.reply_timeout;
-        let address = resolve::resolve(endpoint, reply_timeout)?;
-        let requester = RefCell::new(transport::client(config, &address)?);
+        let shown = resolve::resolve(endpoint, reply_timeout)?;
+        let requester = RefCell::new(transport::client(config, endpoint)?);
         let is_joined = config.joined_controller().as_deref() == Some(endpoint);
-        Ok(Self { requester, endpoint: address.to_string(), is_joined, reply_timeout, heard: Cell::new(None) })
+        Ok(Self { requester, endpoint: shown, is_joined, reply_timeout, heard: Cell::new(None) })
     }
 
     /// The endpoint of the controller.

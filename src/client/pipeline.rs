@@ -45,10 +45,10 @@ impl Pipeline {
     /// # Errors
     /// As [`Client::secured`](super::Client::secured).
     pub fn secured(config: &Config, endpoint: &str, prefix: Option<&str>) -> Result<Self, ClientError> {
-        let address = resolve::resolve(endpoint, config.client.reply_timeout)?;
+        let shown = resolve::resolve(endpoint, config.client.reply_timeout)?;
         Ok(Self {
-            pipe: transport::pipe(config, &address, prefix)?,
-            endpoint: address.to_string(),
+            pipe: transport::pipe(config, endpoint, prefix)?,
+            endpoint: shown,
             is_joined: config.joined_controller().as_deref() == Some(endpoint),
             patience: PARK_MAX + config.client.reply_timeout,
             heard: clock::now().mono,

@@ -83,7 +83,7 @@ pub enum ConfigError {
     #[error("the built-in configuration has {0}, which no section reads")]
     UnreadDefault(String),
     /// The given endpoint is not a controller address that an agent can connect to.
-    #[error("{endpoint} is not an address of a controller; write tcp://IP:PORT with a numeric address, or ipc://PATH", endpoint = shown(.0))]
+    #[error("{endpoint} is not an address of a controller; write tcp://IP:PORT, tcp://NAME:PORT, several of them as tcp://IP:PORT,NAME:PORT with one port, or ipc://PATH", endpoint = shown(.0))]
     BadEndpoint(String),
     /// Each value is allowed by itself, but not in this combination.
     #[error("{0}")]

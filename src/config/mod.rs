@@ -26,10 +26,10 @@ mod task_defaults;
 mod tdf;
 mod tdf_worker;
 mod tools;
+mod ways;
 
 use std::fs::File;
 use std::io::{self, Read};
-use std::net::SocketAddr;
 use std::path::Path;
 
 pub use error::{ConfigError, Origin};
@@ -220,13 +220,13 @@ impl Config {
     /// # Errors
     /// When it is not such an endpoint, or contradicts the rest of the configuration.
     pub fn at_controller(mut self, endpoint: &str) -> Result<Self, ConfigError> {
-        let tcp = endpoint.strip_prefix("tcp://").and_then(|address| address.parse::<SocketAddr>().ok());
+        let tcp = endpoint.strip_prefix("tcp://").and_then(|hosts| Some((hosts.to_owned(), port_of(hosts)?)));
         let path = endpoint.strip_prefix("ipc://").filter(|path| !path.is_empty());
-        match (tcp.filter(|address| address.port() != 0), path) {
-            (Some(address), _) => {
-                let publisher = self.controller.broadcasts;
-                self.controller.broadcasts = publisher.map(|publisher| SocketAddr::new(address.ip(), publisher.port()));
-                self.controller.requests = Some(address);
+        match (tcp, path) {
+            (Some((hosts, port)), _) => {
+                let bad = || ConfigError::BadEndpoint(endpoint.to_owned());
+                let publisher = self.controller.broadcasts.map(|publisher| publisher.port());
+                self.controller.find_at(&hosts, (port, publisher)).ok_or_else(bad)?;
                 self.network.local = LocalSocket::None;
             }
             (None, Some(path)) => {
@@ -243,9 +243,16 @@ impl Config {
     #[must_use]
     pub fn joined_controller(&self) -> Option<String> {
         let is_joined = self.network.curve_client.is_some() && self.network.curve_server.is_none();
-        let requests = self.controller.requests.filter(|requests| is_joined && requests.port() != 0)?;
-        Some(format!("tcp://{requests}"))
+        self.controller.requests.filter(|requests| is_joined && requests.port() != 0)?;
+        self.controller.ways_of_requests()
     }
+}
+
+/// The port of `HOST:PORT,HOST:PORT`, which is the same for all.
+fn port_of(hosts: &str) -> Option<u16> {
+    let mut ports = hosts.split(',').map(|host| host.rsplit(':').next()?.parse::<u16>().ok().filter(|port| *port != 0));
+    let first = ports.next()??;
+    ports.all(|port| port == Some(first)).then_some(first)
 }
 
 impl Default for Config {

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use super::error::ConfigError;
 use super::reader::Reader;
-use crate::types::{AllowCommands, Labels};
+use super::ways::ip_of;
+use crate::types::{AllowCommands, Host, Labels};
 
 /// Milliseconds of an hour and of a day: upper bounds for times that block something, and for times that merely pass.
 const HOUR: u64 = 3_600_000;
@@ -42,6 +43,9 @@ pub struct ControllerSection {
     /// TCP address for requests, which agents and clients connect to; port 0 takes a free one. `None`: the unix socket
     /// only.
     pub requests: Option<SocketAddr>,
+    /// The addresses and names at which agents and clients find the controller, one after the other; empty if that is the address
+    /// of `requests`. Otherwise that is one of them, or the one that stands for all addresses.
+    pub hosts: Vec<String>,
     /// TCP address for broadcasts; port 0 takes a free one. `None`: as for requests.
     pub broadcasts: Option<SocketAddr>,
     /// Whether the user allows an address other than loopback.
@@ -92,14 +96,18 @@ pub struct ControllerSection {
 
 impl ControllerSection {
     pub(super) fn read(reader: &mut Reader) -> Result<Self, ConfigError> {
-        let ip = reader.address_or_none("CONTROLLER_IP")?;
+        let hosts = reader.hosts("CONTROLLER_IP")?;
+        let ip = (!hosts.is_empty()).then(|| ip_of(&hosts));
         let mut address = |key| {
             let port = reader.port_or_off(key)?;
             Ok::<_, ConfigError>(ip.zip(port).map(|(ip, port)| SocketAddr::new(ip, port)))
         };
         let (requests, broadcasts) = (address("CONTROLLER_REP_PORT")?, address("CONTROLLER_PUB_PORT")?);
+        // One address needs no list.
+        let hosts = if ip.is_some_and(|ip| hosts == [Host::Ip(ip).in_endpoint()]) { Vec::new() } else { hosts };
         Ok(Self {
             requests,
+            hosts,
             broadcasts,
             allow_insecure: reader.boolean("ALLOW_INSECURE")?,
             waiting_tasks_max: reader.size("WAITING_TASKS_MAX", 1..=100_000_000, "tasks")?,

@@ -2,13 +2,14 @@
 
 use serde_json::{Value, json};
 
-use crate::sandbox::Sandbox;
+use crate::sandbox::{Sandbox, eventually};
 
 fn bind(context: &zmq::Context, endpoint: &str) -> zmq::Socket {
     let socket = context.socket(zmq::ROUTER).expect("a socket");
     socket.set_rcvtimeo(60_000).expect("an option");
     socket.set_linger(0).expect("an option");
-    socket.bind(endpoint).expect("a free port");
+    // The port of a closed socket becomes free a moment later.
+    eventually("the port is free", || socket.bind(endpoint).is_ok());
     socket
 }
 

@@ -20,7 +20,7 @@ fn holding_log(sandbox: &Sandbox, seconds: f64) -> String {
 pub(crate) fn failures(sandbox: &Sandbox) -> Vec<String> {
     let incidents = sandbox.ok("incidents --kind restart_failed --output json").json();
     let texts = incidents["incidents"].as_array().expect("a list").iter();
-    texts.map(|incident| incident["__TEXT__"].as_str().expect("a text").to_owned()).collect()
+    texts.map(|incident| incident["__REASON__"].as_str().expect("a text").to_owned()).collect()
 }
 
 #[test]
@@ -30,7 +30,8 @@ fn a_supervisor_that_cannot_serve_becomes_the_one_before_it_and_a_task_runs_on()
     sandbox.ok("up 1");
     let task = sandbox.ok("submit patient").line().to_owned();
     eventually("it runs", || sandbox.path("runs").exists());
-    let before = [sandbox.process("--agents 1"), sandbox.process("agent --name agent-1")];
+    let processes = || [service(&sandbox)["pid"].clone(), json!(sandbox.process("agent --name agent-1"))];
+    let before = processes();
     // The first one fails before it has read its configuration, the second one when it opens its log.
     let unread = broken(&sandbox, "unread", "*supervise*--handover*) exec $this --config /nowhere.toml \"$@\";;");
     let logless = broken(&sandbox, "logless", &holding_log(&sandbox, 3.0));
@@ -38,7 +39,7 @@ fn a_supervisor_that_cannot_serve_becomes_the_one_before_it_and_a_task_runs_on()
         let said = failed_restart(&sandbox, id, program);
         assert!(said.contains("the new program cannot serve as the supervisor") && said.contains(why), "{said}");
         eventually("the history tells of it", || failures(&sandbox).iter().any(|text| text.contains(why)));
-        assert_eq!([sandbox.process("--agents 1"), sandbox.process("agent --name agent-1")], before, "{why}");
+        assert_eq!(processes(), before, "{why}");
     }
     fs::write(sandbox.path("end"), "").expect("written");
     assert_eq!(sandbox.llts(&format!("wait {task}")).code, Some(7));
@@ -53,14 +54,14 @@ fn a_supervisor_that_cannot_serve_becomes_the_one_before_it_and_a_task_runs_on()
 fn a_log_that_a_forked_process_still_has_does_not_stop_a_restart() {
     let sandbox = Sandbox::new();
     sandbox.ok("up 1");
-    let before = sandbox.process("--agents 1");
+    let before = service(&sandbox)["pid"].clone();
     let program = broken(&sandbox, "slow", &holding_log(&sandbox, 0.3));
     let request = json!({ "id": "1", "program": program });
     fs::write(sandbox.path("state/restart-supervisor.json"), request.to_string()).expect("written");
-    signal(before, Signal::USR2);
+    signal(i32::try_from(before.as_i64().expect("a number")).expect("a pid"), Signal::USR2);
     let renewal = || service(&sandbox)["renewal"].clone();
     eventually("it answers", || renewal()["request"] == "1" && renewal()["agents_left"] == 0);
-    assert_eq!((&renewal()["failure"], sandbox.process("--agents 1")), (&Value::Null, before));
+    assert_eq!((&renewal()["failure"], &service(&sandbox)["pid"]), (&Value::Null, &before));
     sandbox.ok("down");
 }
 

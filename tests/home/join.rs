@@ -107,6 +107,15 @@ fn a_machine_joins_once_and_its_agents_serve() {
     let desk = User::said(farm.desk);
     assert_eq!(desk.code, Some(0), "{desk:?}");
     farm.user.ok("a", "down");
+    // It says whose it is wherever it cannot serve.
+    let info = in_b(&farm.user, "info").out;
+    assert!(info.contains("this home belongs to the controller at tcp://127.0.0.1:"), "{info}");
+    for line in ["up 2", "store check"] {
+        let said = in_b(&farm.user, line);
+        assert!(said.code == Some(2) && said.err.contains("belongs to the controller at tcp://127.0.0.1:"), "{said:?}");
+    }
+    let said = in_b(&farm.user, "list");
+    assert!(said.code == Some(3) && said.err.contains("this home belongs to that controller"), "{said:?}");
     let said = in_b(&farm.user, "run -- true");
     assert!(said.code == Some(3) && !said.err.contains("starting one"), "another service is not meant: {said:?}");
     for log in ["controller.log", "supervisor.log"] {

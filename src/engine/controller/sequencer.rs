@@ -100,7 +100,7 @@ impl<R: Clone> Sequencer<R> {
         match answer {
             Answer::Now(reply) => {
                 let by = now.mono + self.controller.list_confirmation_delay(&reply);
-                let claim = self.claim(&route, &reply, claim_of_reply(&reply));
+                let claim = Self::claim(&route, &reply, claim_of_reply(&reply));
                 self.answer(by, route, claim, reply);
             }
             Answer::Later => drop(self.routes.insert(ticket, route)),
@@ -289,7 +289,7 @@ impl<R: Clone> Sequencer<R> {
                 Effect::Tool(order) => self.departures.push_back(Departure::Tool(order)),
                 Effect::Reply(ticket, reply) => {
                     if let Some(route) = self.routes.remove(&ticket) {
-                        let claim = self.claim(&route, &reply, claim);
+                        let claim = Self::claim(&route, &reply, claim);
                         self.answer(by, route, claim, reply);
                     }
                 }

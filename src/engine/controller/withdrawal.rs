@@ -9,7 +9,7 @@ use crate::types::{KillCause, Now, Phase, Round, TaskId, TaskRecord};
 /// For each unstored submit with a limit of failures: the limit of its job before.
 pub(super) type Limits = BTreeMap<TaskId, Option<u32>>;
 
-/// What has become of a submit that could not be stored.
+/// The fate of a submit that could not be stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Abandoned {
     /// Nothing is left of it.
@@ -41,11 +41,6 @@ impl Controller {
         }
         self.kill(now, task, &KillCause::Client(Some("the store could not take its submit".into())));
         Abandoned::Killed
-    }
-
-    /// Whether a record of this task is stored.
-    pub(super) fn is_stored(&self, task: TaskId) -> bool {
-        task <= self.stored_max.max(self.restored_max)
     }
 
     /// A submit could not be stored, and its submitter has not been told that it was accepted. True if the task is removed.

@@ -34,7 +34,7 @@ pub fn tasks() -> Ask<TaskCounts> {
     TASK_STATISTIC.ask()
 }
 
-/// Requests the number of tasks in each phase, and what is wrong with the service.
+/// Requests the number of tasks in each phase, with a warning if the service is not in good health.
 #[must_use]
 pub fn service() -> Ask<Stats> {
     TASK_STATISTIC.ask()
@@ -47,7 +47,7 @@ view! {
         counts: TaskCounts = |fields| TaskCounts::of(fields);
         /// The end of the pause, if a client has paused the service: no task starts until then.
         paused_until: Option<Wall> = |fields| fields.moment(words::PAUSED_UNTIL);
-        /// What is wrong with it.
+        /// A sentence about its health, if that is not good.
         warning: Option<&str> = |fields| fields.text(words::WARNING);
     }
 }

@@ -41,7 +41,7 @@ use crate::protocol::requests::tool::{ToolGet, read_part};
 use crate::protocol::requests::{FromAgent, Sender};
 use crate::shell::archives::dir_in;
 use crate::shell::background::Bell;
-use crate::shell::endpoint::{Address, Outcome, Requester};
+use crate::shell::endpoint::{Outcome, Requester};
 use crate::shell::file_digest::{digest_at, digest_of};
 use crate::shell::file_sender;
 use crate::shell::file_stamp::FileStamp;
@@ -340,10 +340,7 @@ impl Fetcher {
         };
         let requester = match connection {
             Some(requester) => requester,
-            None => {
-                let address = Address::parse(&endpoint).map_err(|error| unreachable(&error))?;
-                connection.insert(transport::client(&self.config, &address).map_err(|error| unreachable(&error))?)
-            }
+            None => connection.insert(transport::client(&self.config, &endpoint).map_err(|error| unreachable(&error))?),
         };
         match requester.exchange_repeatable(body, clock::now().mono + PART_WAIT, Some(self.stopped.as_fd())) {
             Outcome::Answer(mut frames) => Ok(frames.pop()),

@@ -36,6 +36,7 @@ mod ports;
 mod reactor;
 mod redialer;
 mod requester;
+mod route;
 mod sending;
 mod socket_path;
 mod stream;

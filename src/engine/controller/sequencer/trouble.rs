@@ -3,7 +3,6 @@
 //! | answer | while the store is in trouble |
 //! |---|---|
 //! | to a submit that is not stored | a refusal, at once; the task is withdrawn, or its run is ended |
-//! | to a submit that repeats a stored one | at once |
 //! | to a kill | at once, with a warning: its run ends whatever the store does |
 //! | with the counts of tasks | with a warning |
 //! | every other promise | when the store recovers |
@@ -107,15 +106,8 @@ impl<R: Clone> Sequencer<R> {
     }
 
     /// What the answer to a request claims; `own` is the claim of the reply itself.
-    pub(super) fn claim(&self, route: &Route<R>, reply: &Reply, own: Claim) -> Claim {
+    pub(super) fn claim(route: &Route<R>, reply: &Reply, own: Claim) -> Claim {
         match reply {
-            // A crash takes back nothing of a submit that was stored before.
-            Reply::Submitted { task, duplicate: true, .. } if self.controller.is_stored(*task) => Claim::View,
-            Reply::SubmittedMany { tasks, duplicates, .. }
-                if duplicates.len() == tasks.len() && tasks.iter().all(|task| self.controller.is_stored(*task)) =>
-            {
-                Claim::View
-            }
             Reply::Done | Reply::Concerned { .. } if KILLS.contains(&route.kind) => Claim::View,
             _ => own,
         }

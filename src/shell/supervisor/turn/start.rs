@@ -227,7 +227,7 @@ pub fn host_name() -> String {
 /// Where the agents of this service find their controller, whose broadcasts come from the same address.
 fn endpoints_elsewhere(config: &Config, controller: &str) -> Endpoints {
     let there = config.clone().at_controller(controller).ok();
-    let publisher = there.and_then(|there| there.controller.pub_endpoint());
+    let publisher = there.and_then(|there| there.controller.ways_of_broadcasts());
     Endpoints {
         controller: controller.to_owned(),
         publisher: publisher.unwrap_or_else(|| "off".to_owned()),
