@@ -20,7 +20,8 @@
 //!
 //! | state | event | next state |
 //! |---|---|---|
-//! | - | an agent is lost, and of the agents in contact on its side (this machine, other machines), more than half, and at least two, have not been heard since its next heartbeat was due | suspected for one loss time |
+//! | - | an agent is lost, and of the agents in contact on its side (this machine, other machines), more than half, and at least two, have not been heard since its next heartbeat was due | in doubt for a part of an interval |
+//! | in doubt | the time has passed, and they still are most | suspected for one loss time; otherwise the tasks go to other agents |
 //! | suspected | another agent is lost | suspected for one loss time from here |
 //! | suspected | the first of the lost agents is back | suspected for one loss time from here, once |
 //! | suspected | the time has passed | over: the tasks go to other agents |
@@ -45,15 +46,31 @@ use crate::types::{
 /// The part of a heartbeat interval that a heartbeat may be late.
 const JITTER_SHARE: u32 = 8;
 
+/// The part of a heartbeat interval after which an agent has spoken that has its heartbeats at the same moments as a silent one.
+const DOUBT_SHARE: u32 = 4;
+
 /// Whether the controller takes the silence of its agents for its own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Suspicion {
     #[default]
     None,
+    /// Agents have fallen silent with this one. Some of them may just be about to speak.
+    Doubt(Silence),
     /// Until this moment. Whether one of the agents has come back.
     Until(Mono, bool),
     /// The agents have not come back in time.
     Over,
+}
+
+/// The silence of the first one of several agents.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Silence {
+    /// When it was heard last.
+    heard: Mono,
+    /// An agent that has been heard later is not silent since then.
+    due: Mono,
+    /// Whether it is on another machine than the controller: so are those that it is compared with.
+    is_elsewhere: bool,
 }
 
 impl Controller {
@@ -86,7 +103,7 @@ impl Controller {
         }
         let delay = self.backoff(policy.retry_delay, counts.fails + counts.timeouts + counts.losses);
         let not_before = (!delay.is_zero()).then(|| now.wall + delay);
-        let suspected = matches!(self.suspicion, Suspicion::Until(..));
+        let suspected = matches!(self.suspicion, Suspicion::Until(..) | Suspicion::Doubt(_));
         self.timers.clear(&Timer::RunTime(task));
         self.tasks.change(now, task, TaskEvent::LoseContact { since: now.wall, not_before, suspected });
         if !self.skip_if_stopped(now, task) {
@@ -202,19 +219,39 @@ impl Controller {
 
     /// An agent is about to be taken for lost; it was heard last at `heard`.
     pub(super) fn suspect(&mut self, now: Now, id: &AgentId, heard: Mono) {
-        if let Suspicion::Until(_, has_returned) = self.suspicion {
-            return self.suspect_until(now.mono + self.settings.lost_after, has_returned);
+        match self.suspicion {
+            Suspicion::Until(_, has_returned) => {
+                return self.suspect_until(now.mono + self.settings.lost_after, has_returned);
+            }
+            Suspicion::Doubt(_) => return,
+            Suspicion::None | Suspicion::Over => {}
         }
-        let Some(side) = self.agents.get(id).map(|agent| agent.host.is_some()) else { return };
+        let Some(agent) = self.agents.get(id) else { return };
+        let interval = self.settings.heartbeat_interval;
         // Its next heartbeat was due then, and messages are not always equally fast.
-        let due = heard + self.settings.heartbeat_interval + self.settings.heartbeat_interval / JITTER_SHARE;
-        let of_side = self.agents.iter().map(|(_, agent)| agent);
-        let of_side = of_side.filter(|agent| agent.slot != Slot::Lost && agent.host.is_some() == side);
-        let (silent, all) =
-            of_side.fold((0, 0), |(silent, all), agent| (silent + usize::from(agent.heard <= due), all + 1));
-        if silent < 2 || silent * 2 <= all {
-            return;
+        let first =
+            Silence { heard, due: heard + interval + interval / JITTER_SHARE, is_elsewhere: agent.host.is_some() };
+        if self.are_most(first).is_some() {
+            self.suspicion = Suspicion::Doubt(first);
+            self.timers.set(Timer::Suspicion, now.mono + interval / DOUBT_SHARE);
         }
+    }
+
+    /// The number of agents that are silent since the first one, and of all that were in contact, if the former are most of these.
+    fn are_most(&self, Silence { heard, due, is_elsewhere }: Silence) -> Option<(usize, usize)> {
+        let of_side = self.agents.iter().map(|(_, agent)| agent).filter(|agent| agent.host.is_some() == is_elsewhere);
+        let were_here = of_side.filter(|agent| agent.slot != Slot::Lost || agent.heard >= heard);
+        let (silent, all) =
+            were_here.fold((0, 0), |(silent, all), agent| (silent + usize::from(agent.heard <= due), all + 1));
+        (silent >= 2 && silent * 2 > all).then_some((silent, all))
+    }
+
+    /// The agents that were only about to speak have spoken.
+    fn end_doubt(&mut self, now: Now, first: Silence) {
+        let Some((silent, all)) = self.are_most(first) else {
+            self.suspicion = Suspicion::None;
+            return self.hold_silent_runs(now, false);
+        };
         let line = format!(
             "{silent} of {all} agents have fallen silent within one heartbeat interval, so this controller may be cut off itself: \
              their tasks wait for {:?} more before other agents get them",
@@ -241,13 +278,17 @@ impl Controller {
                 self.hold_silent_runs(now, true);
             }
             Suspicion::Over => self.suspicion = Suspicion::None,
-            Suspicion::None | Suspicion::Until(_, true) => {}
+            Suspicion::None | Suspicion::Doubt(_) | Suspicion::Until(_, true) => {}
         }
     }
 
     /// The time of a suspicion has passed.
     pub(super) fn end_suspicion(&mut self, now: Now) {
-        let Suspicion::Until(_, has_returned) = self.suspicion else { return };
+        let has_returned = match self.suspicion {
+            Suspicion::Doubt(first) => return self.end_doubt(now, first),
+            Suspicion::Until(_, has_returned) => has_returned,
+            Suspicion::None | Suspicion::Over => return,
+        };
         let count = self.tasks.all_out_of_contact().len();
         if count > 0 {
             self.journal.warn(format!("agents are still silent: {count} of their tasks go to other agents"));
@@ -270,7 +311,7 @@ impl Controller {
         let TaskState::OutOfContact { since, suspected, .. } = &record.state else { return other };
         let until = match self.suspicion {
             Suspicion::Until(until, _) if *suspected => Some(now.wall + until.since(now.mono)),
-            Suspicion::None | Suspicion::Over | Suspicion::Until(..) => None,
+            Suspicion::None | Suspicion::Doubt(_) | Suspicion::Over | Suspicion::Until(..) => None,
         };
         Holdup::Silent { since: *since, until, other: Box::new(other) }
     }

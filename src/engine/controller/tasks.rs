@@ -227,7 +227,7 @@ impl Tasks {
             record.pushes += 1;
             self.effects.push_back(Effect::Push(record.clone()));
         }
-        if is_stored(after) {
+        if is_stored(after) || was_silent {
             self.effects.push_back(Effect::Record(Record::Put(record.clone())));
         }
         let has_ended = before != Phase::Finished && (after == Phase::Finished || record.round != round);

@@ -228,10 +228,10 @@ fn only_the_result_of_an_exclusive_run_is_taken_after_its_lease() {
 fn the_controller_suspects_itself_when_most_agents_fall_silent() {
     let mut world = World::new();
     let tasks = world.running_at(&["a", "b", "c"]);
-    world.pass(INTERVAL);
-    world.beat("d", None);
-    world.pass(INTERVAL);
+    world.pass_with(LOSS, &[("d", None)]);
     assert_eq!(world.counts().lost, 3);
+    assert_eq!(world.apply("d"), None, "the others may be about to speak");
+    world.pass(INTERVAL / 4);
     let incidents = world.controller.take_incidents();
     let said: Vec<_> = incidents.iter().filter(|(kind, _)| *kind == IncidentKind::CutOff).collect();
     let [(_, line)] = said[..] else { panic!("{incidents:?}") };
@@ -253,6 +253,8 @@ fn fewer_than_most_agents_and_a_single_one_are_lost_at_once() {
         let tasks = world.running_at(silent);
         let contact: Vec<_> = others.iter().map(|agent| (*agent, None)).collect();
         world.pass_with(LOSS, &contact);
+        // Those that speak at the same moments as the silent one have a quarter of an interval for that.
+        world.pass_with(INTERVAL / 4, &contact);
         assert_eq!(world.apply("e"), Some((tasks[0], Round(1))), "{silent:?} of {others:?}");
     }
 }

@@ -174,6 +174,7 @@ fn a_task_that_was_handed_out_twice_is_not_taken_back() {
     world.task();
     world.apply("a");
     world.pass_with(INTERVAL * 2, &[("b", None)]);
+    world.pass(INTERVAL / 4);
     assert!(world.apply("b").is_some(), "an agent that never had it is lost like any other");
 }
 

@@ -280,7 +280,7 @@ fn reports_on_a_list_may_overtake_each_other() {
     let losses: Vec<_> = mine.iter().map(|task| world.record(*task).counts.losses).collect();
     assert_eq!(losses[..4], [0; 4], "its agent may come back with the third one");
     for (task, losses) in [(mine[2], 1), (mine[3], 0)] {
-        let agent = format!("agent of {task}");
+        let agent = format!("agent-{task}");
         assert_eq!(world.apply(&agent), Some((task, Round(1))));
         assert_eq!(world.record(task).counts.losses, losses, "only the third one was running");
     }
