@@ -90,3 +90,8 @@ impl GreetingReader {
         }
     }
 }
+
+/// The greeting of our side.
+pub(super) fn own_greeting(security: &super::Security) -> [u8; GREETING_BYTES] {
+    greeting(security.mechanism(), security.is_server())
+}
