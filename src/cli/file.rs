@@ -9,10 +9,13 @@ use clap::Args;
 use nix::libc;
 
 use super::exit::Failure;
+use super::submit::hand_over;
 use crate::client::{Client, ClientError};
 use crate::config::Config;
+use crate::protocol::Code;
+use crate::protocol::client::ReplyError;
 use crate::protocol::requests::file;
-use crate::protocol::requests::submit::Submission;
+use crate::protocol::requests::submit::{Submission, Submitted};
 use crate::protocol::task_files;
 use crate::protocol::words;
 use crate::shell::archives::dir_in;
@@ -130,20 +133,54 @@ fn read(input: &str) -> Result<LocalFile, Failure> {
     Ok(LocalFile { input, path: path.to_owned(), file, bytes })
 }
 
-/// Sends the files that the controller lacks.
-pub(super) fn send(config: &Config, client: &Client, files: &[LocalFile]) -> Result<(), Failure> {
+/// Sends the files that the controller lacks before a submit. A sender that may not send commands may send them when its submit was
+/// refused for lack of them. Returns the task, if that submit was accepted because another sender had sent them meanwhile.
+pub(super) fn prepare(
+    config: &Config,
+    client: &Client,
+    submission: &Submission,
+    files: &[LocalFile],
+) -> Result<Option<Submitted>, Failure> {
+    match send(config, client, files) {
+        Err(Unsent::NotAllowed(_)) => {}
+        sent => return sent.map(|()| None).map_err(Unsent::into_failure),
+    }
+    if let Ok(submitted) = hand_over(client, submission) {
+        return Ok(Some(submitted));
+    }
+    send(config, client, files).map(|()| None).map_err(Unsent::into_failure)
+}
+
+/// Why a file was not sent.
+enum Unsent {
+    /// Its sender may not send it.
+    NotAllowed(Failure),
+    Other(Failure),
+}
+
+impl Unsent {
+    fn into_failure(self) -> Failure {
+        let (Self::NotAllowed(failure) | Self::Other(failure)) = self;
+        failure
+    }
+}
+
+fn send(config: &Config, client: &Client, files: &[LocalFile]) -> Result<(), Unsent> {
     for LocalFile { path, file, input, bytes } in files {
         let store = dir_in(&config.paths.state_dir);
-        let sent = file_sender::send(file, (input.digest, *bytes), &store, |part| {
+        let sent = file_sender::send(file, (input.digest, *bytes), None, &store, |part| {
             client.ask_patiently(&file::put(part), CHECK_TIME)
         });
         sent.map_err(|error| match error {
-            file_sender::SendError::Asked(error @ ClientError::Reply(_)) => {
-                let failure = Failure::from(error);
-                Failure { sentence: format!("{}: {}", path.display(), failure.sentence), ..failure }
+            file_sender::SendError::Asked(ClientError::Reply(error)) => {
+                let is_not_allowed =
+                    matches!(error, ReplyError::Refused { code, .. } if code == i64::from(Code::NotAllowed.number()));
+                let failure = Failure::from(ClientError::Reply(error));
+                let failure = Failure { sentence: format!("{}: {}", path.display(), failure.sentence), ..failure };
+                if is_not_allowed { Unsent::NotAllowed(failure) } else { Unsent::Other(failure) }
             }
-            file_sender::SendError::Asked(error) => error.into(),
-            other => Failure::failed(format!("{}: {other}", path.display())),
+            file_sender::SendError::Asked(error) => Unsent::Other(error.into()),
+            other => Unsent::Other(Failure::failed(format!("{}: {other}", path.display()))),
         })?;
     }
     Ok(())

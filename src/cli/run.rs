@@ -26,7 +26,7 @@ use crate::client::{Client, Waited};
 use crate::protocol::client::{Selector, TaskView};
 use crate::protocol::info::CONTROLLER_ADDRESS;
 use crate::protocol::requests::kill::kill;
-use crate::protocol::requests::submit::Submission;
+use crate::protocol::requests::submit::{Submission, Submitted};
 use crate::protocol::words;
 use crate::shell::clock;
 use crate::shell::signals::{STOP, Signals};
@@ -80,12 +80,17 @@ pub(super) fn run(session: &mut Session, args: &RunArgs) -> Result<u8, Failure> 
     let mut terminal = Some(terminal);
     at_controller(session, &mut signals, None, |session, signals, place| {
         let client = Client::secured(&session.config, &place.endpoint)?;
+        let mut submitted = None;
         if !files.is_empty() {
-            let sent = signals.let_end(|| file::send(&session.config, &client, &files));
-            sent.map_err(Failure::failed)??;
+            let sent = signals.let_end(|| file::prepare(&session.config, &client, &submission, &files));
+            submitted = sent.map_err(Failure::failed)??;
         }
+        let submitted = match submitted {
+            Some(submitted) => submitted,
+            None => hand_over(&client, &submission)?,
+        };
         let terminal = terminal.take().flatten();
-        run_at(session, signals, &client, (&submission, args.task.has_outputs()), terminal)
+        run_at(session, signals, &client, (&submitted, args.task.has_outputs()), terminal)
     })
 }
 
@@ -126,10 +131,9 @@ fn run_at(
     session: &mut Session,
     signals: &mut Signals,
     client: &Client,
-    (submission, has_outputs): (&Submission, bool),
+    (submitted, has_outputs): (&Submitted, bool),
     terminal: Option<Terminal>,
 ) -> Result<u8, Failure> {
-    let submitted = hand_over(client, submission)?;
     let mut run = Run { client, signals, id: &submitted.id, asked: None };
     let shown = run.show(session);
     let asked = run.asked;

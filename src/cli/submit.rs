@@ -227,8 +227,10 @@ pub(super) fn run(session: &mut Session, args: &SubmitArgs) -> Result<u8, Failur
     let files = args.task.read_files()?;
     let submission = args.task.with_files(submission, &files)?;
     let client = session.client()?;
-    file::send(&session.config, &client, &files)?;
-    let submitted = hand_over(&client, &submission)?;
+    let submitted = match file::prepare(&session.config, &client, &submission, &files)? {
+        Some(submitted) => submitted,
+        None => hand_over(&client, &submission)?,
+    };
     if session.out.is_json() {
         session.out.value(&serde_json::json!({
             "task": submitted.id,

@@ -3,6 +3,7 @@
 //! ```toml
 //! description = "Converts a film"
 //! end_signal = "INT"         # in place of TERM, when a run is to end
+//! inputs = ["*.mov"]       # the names that its inputs have in its folder
 //!
 //! [parameters.input]
 //! type = "text"            # text (the default), integer, number or boolean
@@ -15,13 +16,17 @@
 //! ```
 //!
 //! A tool with a table of parameters takes these and no others; the fields of the service do not count. A tool without one
-//! takes any.
+//! takes any. An input of a sender that may not send commands comes into the folder `in/` if its name is not among `inputs`: an
+//! interpreter may run a file for its name.
 
 use toml::{Table, Value};
 
 use super::code::{Code, Refusal, shown};
 use super::words;
-use crate::types::{EndSignal, Fields, ParameterKind, Scalar, ToolManifest, ToolName, ToolParameter, nearest_hint};
+use crate::types::{
+    EndSignal, Fields, FilePattern, ParameterKind, Scalar, TaskFiles, ToolManifest, ToolName, ToolParameter,
+    nearest_hint,
+};
 
 /// Parameters of one tool: a person fills them in.
 const PARAMETERS_MAX: usize = 200;
@@ -53,12 +58,28 @@ pub fn parse(text: &str) -> Result<ToolManifest, String> {
         Some(Value::String(word)) => Some(EndSignal::parse(&word).ok_or_else(unknown_signal)?),
         Some(_) => return Err(unknown_signal()),
     };
-    no_more(&table, "tool.toml", &["description", "end_signal", "parameters"])?;
+    let inputs = match table.remove("inputs") {
+        None => Vec::new(),
+        Some(Value::Array(patterns)) => patterns.into_iter().map(input).collect::<Result<_, _>>()?,
+        Some(_) => return Err("tool.toml: inputs is not a list; write inputs = [\"*.csv\"]".to_owned()),
+    };
+    no_more(&table, "tool.toml", &["description", "end_signal", "parameters", "inputs"])?;
+    if inputs.len() > TaskFiles::NAMED_MAX {
+        let max = TaskFiles::NAMED_MAX;
+        return Err(format!("tool.toml has {} inputs; at most {max} are accepted", inputs.len()));
+    }
     if parameters.len() > PARAMETERS_MAX {
         return Err(format!("tool.toml has {} parameters; at most {PARAMETERS_MAX} are accepted", parameters.len()));
     }
     let parameters = parameters.into_iter().map(|(name, value)| parameter(name, value)).collect::<Result<_, _>>()?;
-    Ok(ToolManifest { description, parameters, end_signal, text: text.to_owned() })
+    Ok(ToolManifest { description, parameters, end_signal, inputs, text: text.to_owned() })
+}
+
+fn input(pattern: Value) -> Result<FilePattern, String> {
+    let Value::String(text) = &pattern else {
+        return Err(format!("tool.toml: inputs has {pattern}, which is no text"));
+    };
+    FilePattern::new(text).map_err(|why| format!("tool.toml: inputs: the pattern {} {why}", shown(text)))
 }
 
 fn parameter(name: String, value: Value) -> Result<ToolParameter, String> {
@@ -218,6 +239,8 @@ mod tests {
     fn a_defect_is_named_with_its_place() {
         for (text, named) in [
             ("x = [", "tool.toml"),
+            ("inputs = \"*.mov\"", "inputs is not a list"),
+            ("inputs = [\"../x\"]", "the pattern \"../x\""),
             ("descripton = \"a\"", "nearest is description"),
             ("parameters = 1", "not a table"),
             ("[parameters.a]\ntype = \"int\"", "type \"int\" is unknown"),

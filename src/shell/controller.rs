@@ -51,7 +51,7 @@ use crate::protocol::rights::{self, Repeated, right_of};
 use crate::protocol::rules::Rules;
 use crate::protocol::words::kind;
 use crate::protocol::{Refusal, publish};
-use crate::types::{AllowCommands, GraphChange, IncidentKind, JobStatus, Mono, Now};
+use crate::types::{AllowCommands, GraphChange, IncidentKind, JobStatus, Mono, Now, Right};
 
 /// Requests per turn and door: many share a commit, and a flood does not delay a deadline for long.
 const REQUESTS_PER_TURN: usize = 256;
@@ -79,7 +79,8 @@ pub fn run(config: &Config, handover: Option<i32>, reload: &Reload) -> Result<()
     let mut pusher = Pusher::start(settings::push(config, &rules), transport::push_keys(config)?)?;
     let mut stored = store.load(&rules)?;
     let tools_dir = std::path::absolute(&config.paths.tools_dir)?;
-    let (archives, tools) = Archives::start(&config.paths.state_dir, &tools_dir, Limits::from(&config.archive))?;
+    let (archives, tools) =
+        Archives::start(&config.paths.state_dir, &tools_dir, Limits::from(&config.archive), config.tools.disk_reserve)?;
     stored.tools = tools;
     let (epoch, raised) =
         store.begin_epoch(&config.paths.state_dir, stored.epoch, clock::now().wall, rand::random())?;
@@ -277,6 +278,9 @@ impl Service {
         let right = right_of(&message, |repeated| controller.has_command(repeated) == Some(true));
         if !self.allow_commands.admits(to.caller, right) {
             return Err((kind, rights::refusal(self.allow_commands, to.caller, right)));
+        }
+        if self.allow_commands.admits(to.caller, Right::Command) {
+            message.trust();
         }
         if let Message::Agent(sender, _) = &mut message {
             sender.may_have_commands = to.sees_commands;

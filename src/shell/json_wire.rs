@@ -11,6 +11,7 @@ use crate::config::is_loopback;
 use crate::engine::zmtp::{
     Connection, DisconnectReason, Event, Kind, Limits, PublicKey, Security, ServerKeys, Settings,
 };
+use crate::protocol::envelope::TooLong;
 use crate::protocol::prompt::Splitter;
 
 /// The first byte of a ZMTP greeting.
@@ -80,6 +81,10 @@ impl Wire {
             match connection.handle_input(clock::now().mono, &mut bytes) {
                 Ok(Some(Event::Opened(peer))) => decoded.key = peer.key,
                 Ok(Some(Event::Message(parts))) => parts.iter().for_each(|part| splitter.push(part)),
+                Ok(Some(Event::TooLong(_, TooLong { bytes, max, .. }))) => {
+                    decoded.refusal = Some(DisconnectReason::TooLong { bytes, max }.to_string());
+                    break;
+                }
                 Ok(Some(Event::Subscribed(_) | Event::Cancelled(_))) => {}
                 Ok(None) => break,
                 Err(reason) => {

@@ -312,10 +312,37 @@ def test_a_client_that_has_pipelined_and_gone_keeps_no_place(start_service):
     assert finished(session, task)["__OUTCOME__"] == "KILLED"
 
 
+def test_health_is_answered_while_all_places_are_taken(start_service):
+    """Streams of events have a share of the places, requests that wait have the rest, and health has places of its own."""
+    session = start_service(agents=1, **OPEN, **{"http.CONNECTIONS_MAX": 4, "http.HEAD_TIMEOUT": 500})
+    task = submit(session, session.tools.add("long", "exec sleep 1000\n"))
+    query = json.dumps({"__TYPE__": "TASK/QUERY", "__TASK_ID__": task, "__WAIT__": 600_000})
+    with contextlib.ExitStack() as stack:
+
+        def connect():
+            connection = http.client.HTTPConnection(session.service.http, timeout=LIMIT)
+            stack.callback(connection.close)
+            return connection
+
+        statuses = []
+        for _ in range(3):
+            events = connect()
+            events.request("GET", "/events")
+            statuses.append(events.getresponse().status)
+        assert statuses == [200, 200, 503], "half of the places are for streams"
+        events.close()
+        for _ in range(2):
+            connect().request("POST", "/api", query, JSON)
+        wait_until(lambda: post(session, {"__TYPE__": "AGENT/QUERY"})[0] == 503, "all places are taken")
+        for path in ("/healthz", "/readyz"):
+            assert ask(session, "GET", path)[0] == 200
+
+
 def test_too_large_a_request_and_an_endless_head_are_cut(start_service):
     session = start_service(**OPEN, MESSAGE_BYTES_MAX=200_000)
-    status, _ = ask(session, "POST", "/api", "x" * 300_000, JSON)
+    status, answer = ask(session, "POST", "/api", "x" * 300_000, JSON)
     assert status == 413
+    assert b"300000 bytes; at most 200000 are accepted (MESSAGE_BYTES_MAX" in answer
     with contextlib.closing(http.client.HTTPConnection(session.service.http, timeout=LIMIT)) as connection:
         connection.connect()
         with contextlib.suppress(ConnectionError):

@@ -265,6 +265,11 @@ impl Ours {
                 let bytes: usize = parts.iter().map(Vec::len).sum();
                 assert!(bytes <= MESSAGE_BYTES_MAX, "a message of {bytes} bytes");
             }
+            Event::TooLong(parts, too_long) => {
+                assert!(!is_first, "a message comes before the handshake is done");
+                assert_eq!(self.role.kind, Kind::Router, "it waits for no answer");
+                assert!(parts.len() < PARTS_MAX && too_long.bytes > too_long.max as u64, "{too_long:?}");
+            }
             Event::Subscribed(prefix) | Event::Cancelled(prefix) => {
                 assert!(!is_first, "a subscription comes before the handshake is done");
                 assert_eq!(self.role.kind, Kind::Xpub);

@@ -32,6 +32,7 @@ impl Controller {
         forgotten.extend(self.forget_postponed(connection));
         forgotten.extend(self.scans.forget(connection));
         forgotten.extend(self.forget_outputs(connection));
+        self.abandon_files(connection);
         for (agent, ticket) in self.agents.parked_by(connection) {
             self.agents.set_slot(&agent, agent::Slot::Free);
             self.timers.clear(&Timer::ApplyWait(agent));

@@ -88,7 +88,7 @@ pub use departure::{Departure, Route};
 pub use effect::{Answer, Claim, ConnectionId, Effect, Record, Ticket, Timer};
 pub use restore::{Stored, StoredTools};
 pub use sequencer::Sequencer;
-pub use tool_order::{FileWritten, ReadFailure, ToolOrder, ToolOutcome, ToolSettings, Written};
+pub use tool_order::{FileRoom, FileWritten, ReadFailure, ToolOrder, ToolOutcome, ToolSettings, Uploader, Written};
 
 use crate::engine::journal::{Journal, LogLine};
 use crate::engine::timers::Timers;

@@ -42,6 +42,12 @@ impl Document {
     pub fn parse(text: &str, rules: &GraphRules) -> Result<Self, Refusal> {
         let limits = &rules.graph;
         check_bytes(text.len(), limits)?;
+        if !node::is_json(text) && text.len() > limits.toml_bytes_max() {
+            let (bytes, max) = (text.len(), limits.toml_bytes_max());
+            return Err(too_many(format!(
+                "the graph has {bytes} bytes of TOML; at most {max} are accepted (a sixteenth of GRAPH_BYTES_MAX); write it as JSON"
+            )));
+        }
         let values_max = limits.steps_max.saturating_mul(VALUES_PER_STEP).saturating_add(limits.connections_max);
         let mut table = Table::of(Place::Graph, node::read(text, values_max)?, &["name", "steps", "policy"])?;
         let name = table.text("name")?;

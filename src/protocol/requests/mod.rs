@@ -28,6 +28,7 @@ pub mod stats;
 pub mod step;
 pub mod submit;
 pub mod tool;
+mod trust;
 
 #[cfg(test)]
 pub(in crate::protocol) mod tests;
@@ -37,7 +38,7 @@ use std::time::Duration;
 
 use super::client::{self, Ask, Listing};
 use super::code::{Code, Refusal, shown};
-use super::envelope::{self, LongKind};
+use super::envelope::{self, LongKind, TooLong};
 use super::json::{self, FieldLimits, List};
 use super::page::Page;
 use super::rules::Rules;
@@ -327,15 +328,16 @@ fn open(body: &[u8], rules: &Rules) -> Result<(Kind, Fields, List), Refused> {
 /// The limits of a message. One that says so in its first bytes may be longer than others.
 fn limits_of(body: &[u8], rules: &Rules) -> Result<FieldLimits, Refused> {
     let message_bytes = rules.limits.message_bytes;
-    let (what, max, key) = match envelope::long_kind(body) {
-        LongKind::Submit => ("submit", rules.submits.bytes_max.max(message_bytes), "SUBMIT_BYTES_MAX"),
-        LongKind::Graph => ("submit", rules.graphs.message_bytes_max().max(message_bytes), "GRAPH_BYTES_MAX"),
-        LongKind::Report => ("report", report::bytes_max(message_bytes), "a fixed limit beyond MESSAGE_BYTES_MAX"),
-        LongKind::None | LongKind::Unknown => return Ok(rules.limits),
+    let kind = envelope::long_kind(body);
+    let max = match kind {
+        LongKind::Submit => rules.submits.bytes_max.max(message_bytes),
+        LongKind::Graph => rules.graphs.message_bytes_max().max(message_bytes),
+        LongKind::Report => report::bytes_max(message_bytes),
+        LongKind::None | LongKind::Unknown => message_bytes,
     };
     if body.len() > max {
-        let message = format!("the {what} has {} bytes; at most {max} are accepted ({key})", body.len());
-        return Err(Refused { kind: kind::ERROR, refusal: Refusal::new(Code::LimitReached, message) });
+        let too_long = TooLong { bytes: body.len() as u64, max, kind };
+        return Err(Refused { kind: kind::ERROR, refusal: too_long.refusal() });
     }
     Ok(FieldLimits { message_bytes: max, ..rules.limits })
 }

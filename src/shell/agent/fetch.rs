@@ -47,7 +47,7 @@ use crate::shell::file_sender;
 use crate::shell::file_stamp::FileStamp;
 use crate::shell::tools::{Limits, ToolCache, ToolError, used_mark};
 use crate::shell::{clock, readable, transport};
-use crate::types::{FileName, ToolDigest, ToolName};
+use crate::types::{FileName, TaskId, ToolDigest, ToolName};
 
 /// How often a version is fetched whose bytes are wrong.
 const ATTEMPTS: usize = 3;
@@ -213,11 +213,13 @@ impl Fetcher {
         &self,
         file: &File,
         (digest, bytes): (ToolDigest, u64),
+        task: TaskId,
         stop: &AtomicBool,
     ) -> Result<(), String> {
         self.stopped.take();
         let mut connection = None;
-        let sent = file_sender::send(file, (digest, bytes), &self.store, |put| {
+        let maker = file::Maker { agent: self.sender.agent.clone(), session: self.sender.session, task };
+        let sent = file_sender::send(file, (digest, bytes), Some(maker), &self.store, |put| {
             let ask = file::put(put);
             loop {
                 let frame = self.ask(&mut connection, ask.encode(), stop).map_err(|error| match error {

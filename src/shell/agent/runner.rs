@@ -128,6 +128,7 @@ impl Runner {
             output_bytes_max: config.agent.output_keep_bytes,
             budget_bytes: config.agent.output_budget_bytes,
             age_max: config.controller.task_keep,
+            disk_reserve: config.tools.disk_reserve,
         };
         let serving = Serving::of(Outputs::open(workspace.path(), name, lifetime, limits)?);
         let limits = OutLimits { bytes_max: config.agent.out_keep_bytes, age_max: config.controller.task_keep };

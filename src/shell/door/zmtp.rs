@@ -46,12 +46,16 @@ impl Door for ZmtpDoor {
 
     fn receive(&mut self) -> Option<Call> {
         loop {
-            let (to, body) = match envelope::open(self.ports.receive()?) {
-                Received::Request(to, body) => (to, Ok(body)),
-                Received::ExtraFrames(to) => {
-                    let message = "the message has more than one frame; send one JSON object";
-                    (to, Err(Refusal::new(Code::NotJson, message)))
+            let received = match self.ports.receive() {
+                Some(frames) => envelope::open(frames),
+                None => {
+                    let (frames, too_long) = self.ports.poll_too_long()?;
+                    envelope::open_envelope(frames, too_long)
                 }
+            };
+            let (to, body) = match received {
+                Received::Request(to, body) => (to, Ok(body)),
+                Received::Refused(to, refusal) => (to, Err(refusal)),
                 Received::Drop => {
                     self.dropped += 1;
                     continue;

@@ -14,12 +14,20 @@ impl Endpoint {
             let from = peer.origin();
             log::debug!("disconnecting a peer {from}: {reason}");
             let at_the_door = self.accepting.listeners() > 0 && !peer.info.is_open() && peer.refusal.is_none();
+            let is_closed = self.accepting.listeners() > 0
+                && matches!(reason, DisconnectReason::TooManyParts(_) | DisconnectReason::TooLong { .. });
             // Its program would wait for an answer without end, and its person could not find out why.
-            let is_told = at_the_door || matches!(reason, DisconnectReason::TooManyParts(_));
+            let is_told = at_the_door || is_closed;
+            let remedy = match reason {
+                DisconnectReason::TooLong { .. } if peer.info.is_open() && !peer.connection.subscribes() => {
+                    " (MESSAGE_BYTES_MAX)"
+                }
+                reason => remedy(reason),
+            };
             // Output that the stream does not take at once is lost.
             let _ = peer.write(self.now);
             if is_told {
-                self.turn_away(format!("a connection {from} is refused: {reason}{}", remedy(reason)));
+                self.turn_away(format!("a connection {from} is refused: {reason}{remedy}"));
             }
             self.remove(id, Some(reason.clone()));
         }

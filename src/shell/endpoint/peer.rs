@@ -101,7 +101,7 @@ impl Peer {
             // It keeps the first place to be given away.
             Event::Opened(_) if self.refusal.is_some() => {}
             Event::Opened(_) => self.info.opened(now, self.connection.subscribes()),
-            Event::Message(_) => self.info.heard(now, true),
+            Event::Message(_) | Event::TooLong(..) => self.info.heard(now, true),
             Event::Subscribed(_) | Event::Cancelled(_) => self.info.heard(now, false),
         }
     }

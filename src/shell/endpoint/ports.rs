@@ -11,6 +11,7 @@ use super::peer::PeerId;
 use super::reactor::{Arrival, Endpoint, What};
 use crate::engine::endpoint::{ConnectionLimits, SubscriptionQuota};
 use crate::engine::zmtp::{DisconnectReason, Event, Kind, Limits, Security, Settings, Subscriptions};
+use crate::protocol::envelope::TooLong;
 use crate::shell::clock;
 use crate::shell::curve_keys::KeyFolder;
 use crate::shell::port::{LINGER, SocketError, SuspendedPorts, Suspension, Unsendable};
@@ -65,6 +66,8 @@ pub struct Ports {
     quota: SubscriptionQuota,
     /// Prefix of the messages that are made only on demand.
     watchable: String,
+    /// Requests that were too long, as far as they were kept.
+    too_long: VecDeque<(Vec<Vec<u8>>, TooLong)>,
     /// Closed request connections that the owner has not been told of.
     closed: VecDeque<PeerId>,
     /// Number of subscribers that may want such a message.
@@ -147,6 +150,7 @@ impl Ports {
             subscribers: SecondaryMap::new(),
             quota: SubscriptionQuota::new(settings.subscriptions_max),
             watchable,
+            too_long: VecDeque::new(),
             closed: VecDeque::new(),
             watchers: 0,
         })
@@ -178,11 +182,9 @@ impl Ports {
         let Arrival { peer, tag, what } = arrival;
         match what {
             What::Event(Event::Message(parts)) if self.is_of(tag, Kind::Router) => {
-                let mut frames = Vec::with_capacity(parts.len() + 1);
-                frames.push(peer.to_bytes());
-                frames.extend(parts);
-                return Some(frames);
+                return Some(from(peer, parts));
             }
+            What::Event(Event::TooLong(parts, too_long)) => self.too_long.push_back((from(peer, parts), too_long)),
             What::Event(Event::Subscribed(prefix)) => self.subscribe(peer, prefix),
             What::Event(Event::Cancelled(prefix)) => self.change(peer, |asked| asked.remove(&prefix)),
             What::Closed(_) if self.is_of(tag, Kind::Xpub) => {
@@ -261,6 +263,14 @@ impl Opening {
     }
 }
 
+/// A message with the frame that identifies its peer.
+fn from(peer: PeerId, parts: Vec<Vec<u8>>) -> Vec<Vec<u8>> {
+    let mut frames = Vec::with_capacity(parts.len() + 1);
+    frames.push(peer.to_bytes());
+    frames.extend(parts);
+    frames
+}
+
 /// The peer in the first frame, and the frames for it.
 fn addressed(frames: &[Vec<u8>]) -> Result<(PeerId, &[Vec<u8>]), Unsendable> {
     let (id, parts) = frames.split_first().ok_or(Unsendable::NoPeer)?;
@@ -295,6 +305,11 @@ impl Ports {
             }
         }
         None
+    }
+
+    /// The next request that was too long: what [`Self::receive`] would return of it, but for the frame that is too long.
+    pub fn poll_too_long(&mut self) -> Option<(Vec<Vec<u8>>, TooLong)> {
+        self.too_long.pop_front()
     }
 
     /// The next peer that has disconnected: it sends nothing more and accepts no answer. All its requests have been

@@ -108,7 +108,7 @@ impl Requester {
                             return Outcome::Answer(answer);
                         }
                     }
-                    Event::Subscribed(_) | Event::Cancelled(_) => {}
+                    Event::TooLong(..) | Event::Subscribed(_) | Event::Cancelled(_) => {}
                 }
             }
             if let Some(denial) = self.redialer.take_denial() {

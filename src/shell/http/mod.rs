@@ -11,6 +11,7 @@
 mod access;
 mod events;
 mod listener;
+mod places;
 mod server;
 mod token;
 
@@ -113,9 +114,8 @@ impl Http {
         let server = Server::new(config, rules.clone(), access, (to_loop, &bell), &events, metrics, stopping);
         let served = listener.try_clone()?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
-        let connections_max = http.connections_max;
         let thread = std::thread::Builder::new().name("http".to_owned()).spawn(move || {
-            runtime.block_on(server.serve(served, connections_max));
+            runtime.block_on(server.serve(served));
             // The other requests in progress end with their connections.
             runtime.shutdown_background();
         })?;

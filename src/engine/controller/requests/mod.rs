@@ -58,8 +58,14 @@ impl Controller {
 
     fn answer_request(&mut self, now: Now, ticket: Ticket, request: Request) -> Answer {
         match request {
-            Request::Submit(submit) => self.submit(now, *submit).into(),
-            Request::SubmitMany(many) => self.submit_many(now, *many).into(),
+            Request::Submit(submit) => {
+                self.expect_inputs(ticket.connection, [&*submit]);
+                self.submit(now, *submit).into()
+            }
+            Request::SubmitMany(many) => {
+                self.expect_inputs(ticket.connection, &many.tasks);
+                self.submit_many(now, *many).into()
+            }
             Request::Kill(task, said) => self.kill_request(now, task, said).into(),
             Request::Query(filter, wait) => self.query(now, ticket, filter, wait.map(|wait| now.mono + wait)),
             Request::AgentQuery => self.count_agents().into(),

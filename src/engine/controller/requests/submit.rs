@@ -67,6 +67,7 @@ impl Controller {
         // This comes first, so that a repeated submit is compared with the accepted one in the same form.
         self.drop_unknown_parent(&mut submit, &mut warnings);
         self.fit_parameters(&mut submit)?;
+        self.confine_inputs(&mut submit, &mut warnings)?;
         if let Some(first) = self.duplicate_of(&submit)? {
             return Ok(Found::Before(first));
         }

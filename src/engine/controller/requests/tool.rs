@@ -8,7 +8,7 @@
 //! | an agent asks for a part | it is read in its turn ([`super::super::tool_reads`]) |
 //! | a version is lost or damaged | agents cannot fetch it any more, and the archive in the folder is read again |
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use super::file::DROP_DELAY;
@@ -43,6 +43,8 @@ pub(in crate::engine::controller) struct ArchiveWork {
     pub(in crate::engine::controller) folder: Option<Arc<str>>,
     /// The identity of the folder of the store, for those that have files to put there.
     pub(super) store: Option<Arc<str>>,
+    /// The files for whose lack the last submit of a connection was refused, if its sender may not send commands.
+    pub(super) expected: BTreeMap<ConnectionId, BTreeSet<ToolDigest>>,
 }
 
 impl Controller {

@@ -106,6 +106,8 @@ struct World {
     pushed: Vec<HeldTool>,
     tool_orders: Vec<ToolOrder>,
     settings: Settings,
+    /// Whether the clients may send no commands.
+    is_stranger: bool,
     /// Records, promises, views and messages without a claim, in their order.
     order: Vec<&'static str>,
     /// Whether the controller always dies before it has stored that a run is being prepared or has begun.
@@ -172,6 +174,7 @@ impl World {
             tool_orders: Vec::new(),
             published: Vec::new(),
             order: Vec::new(),
+            is_stranger: false,
             loses_progress: false,
         }
     }
@@ -316,8 +319,13 @@ impl World {
     fn send(&mut self, kind: Kind, fields: &Fields) -> Reply {
         let fields = fields.clone().with(words::TYPE, kind.word);
         match requests::parse(&json::to_vec(&fields), &rules()) {
-            Ok((_, Message::Client(request))) => self.ask(request),
-            Ok(other) => panic!("{other:?}"),
+            Ok((_, mut message)) => {
+                if !self.is_stranger {
+                    message.trust();
+                }
+                let Message::Client(request) = message else { panic!("{message:?}") };
+                self.ask(request)
+            }
             Err(refused) => Reply::Refused(refused.refusal),
         }
     }

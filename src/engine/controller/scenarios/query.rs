@@ -106,6 +106,7 @@ fn a_search_goes_slice_by_slice() {
             parent: None,
             relations: None,
             files: None,
+            is_trusted: false,
             policy: Arc::default(),
             requires_tool: false,
             ignored: Vec::new(),
@@ -132,6 +133,23 @@ fn a_search_goes_slice_by_slice() {
             other => panic!("{other:?}"),
         }
     }
+}
+
+/// A search takes as long as the bytes that it reads, so a turn reads a bounded number of them.
+#[test]
+fn a_search_over_large_tasks_goes_slice_by_slice() {
+    let mut world = World::new();
+    let large = Fields::new().with("large", "x".repeat(300_000));
+    let tasks: Vec<_> = (0..8).map(|_| world.submitted(&large)).collect();
+    let nowhere = Filter::new(&Fields::new().with("nix", "nix"));
+    let (_, answer) = world.ask_later(Request::Query(nowhere, None));
+    assert_eq!(answer, Answer::Later, "other requests come in between");
+    for _ in 0..tasks.len() {
+        world.pass(Duration::from_millis(1));
+    }
+    assert!(matches!(&world.replies[..], [(_, Reply::Refused(_))]), "{:?}", world.replies);
+    let by_state = Request::Query(filter(words::STATUS, "WAITING"), None);
+    assert!(matches!(world.ask(by_state), Reply::Task { matches: 8, .. }), "no byte of the parameters is read for it");
 }
 
 #[test]
