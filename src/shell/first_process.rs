@@ -8,7 +8,7 @@ use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::process::{Child, Command, ExitStatus};
 
 use nix::sys::signal::{SigSet, Signal, kill};
-use nix::sys::signalfd::SignalFd;
+use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
 
@@ -30,7 +30,7 @@ pub fn run_child() -> io::Result<Option<u8>> {
         signals.remove(own);
     }
     signals.thread_block()?;
-    let signals = SignalFd::new(&signals)?;
+    let signals = SignalFd::with_flags(&signals, SfdFlags::SFD_CLOEXEC)?;
     let mut arguments = std::env::args_os();
     let mut command = Command::new("/proc/self/exe");
     command.arg0(arguments.next().unwrap_or_else(|| "llts".into())).args(arguments);

@@ -130,7 +130,7 @@ fn ctrl_c_ends_the_task_and_waits_for_its_end() {
     eventually("the tool runs", || sandbox.path("started").exists());
     signal(run.id().cast_signed(), Signal::INT);
     let said = sandbox.said(run);
-    assert_eq!((said.code, said.out.as_str()), (Some(3), "bye\n"), "{said:?}");
+    assert_eq!((said.code, said.out.as_str()), (Some(130), "bye\n"), "{said:?}");
     sandbox.is_clean();
 }
 
