@@ -26,7 +26,6 @@ mod task_defaults;
 mod tdf;
 mod tdf_worker;
 mod tools;
-mod ways;
 
 use std::fs::File;
 use std::io::{self, Read};

@@ -63,6 +63,7 @@ impl Store {
     /// When it is damaged, of a newer version, or cannot be written. It is never replaced by an empty one.
     pub fn open(state_dir: &Path, durability: Durability) -> Result<Self, StoreError> {
         let path = state_dir.join(FILE);
+        check_length(&path)?;
         finish_repair(state_dir)?;
         let torn_at = torn_at(&path)?;
         if let Some(offset) = torn_at {
@@ -317,6 +318,16 @@ fn keep_private(path: &Path) {
             log::warn!("other users can read {}: {error}", name.display());
         }
     }
+}
+
+/// The longest path of a store that SQLite opens, with the ends of the files beside it.
+const PATH_BYTES_MAX: usize = 500;
+
+/// SQLite says no more than that it cannot open a file with a longer path.
+fn check_length(path: &Path) -> Result<(), StoreError> {
+    let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let bytes = absolute.as_os_str().len();
+    if bytes > PATH_BYTES_MAX { Err(StoreError::LongPath { path: absolute, bytes }) } else { Ok(()) }
 }
 
 /// The path of SQLite's log of a file.

@@ -45,11 +45,13 @@ fn with_bytes(folder: &Path, name: &[u8]) -> PathBuf {
 fn a_home_with_a_long_path_serves_without_ports() {
     let user = User::new();
     serves(&user, &user.path(&"a".repeat(120)));
-    let mut deep = user.path("deep");
-    while deep.as_os_str().as_bytes().len() < 3_000 {
-        deep.push("d".repeat(200));
-    }
+    let deep = user.path("deep").join("d".repeat(200)).join("d".repeat(200));
     serves(&user, &deep);
+    // SQLite takes no such path.
+    let deeper = deep.join("d".repeat(200));
+    fs::create_dir_all(&deeper).expect("made");
+    let said = User::said(user.command("elsewhere", "up 1").env("LLTS_HOME", &deeper).spawn().expect("started"));
+    assert!(said.code == Some(1) && said.err.contains("name another folder with --home or STATE_DIR"), "{said:?}");
 }
 
 #[test]

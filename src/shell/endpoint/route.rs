@@ -21,7 +21,7 @@ enum Way {
     Named(String, u16),
 }
 
-/// What is to be tried next.
+/// The next attempt of a route.
 #[derive(Debug)]
 pub(super) enum Next {
     /// A connection to this address.

@@ -53,10 +53,9 @@ impl Store {
         now: Wall,
         random: u64,
     ) -> Result<(Option<Epoch>, Option<String>), StoreError> {
-        let path = super::path_of(&self.connection);
         let noted_at = state_dir.join(FILE);
         let failed = |source| StoreError::Note { path: noted_at.clone(), source };
-        let file = fs::metadata(&path).map_err(failed)?.ino();
+        let file = fs::metadata(state_dir.join(super::FILE)).map_err(failed)?.ino();
         let noted = read(&noted_at).map_err(failed)?;
         let machine = machine();
         let raised = before.and_then(|before| difference(before, noted.as_ref(), &machine, file));

@@ -56,6 +56,14 @@ pub enum StoreError {
         source: std::io::Error,
     },
     /// The note beside it on how its commits reach the disk cannot be written.
+    #[error("the path of the store has {bytes} bytes, and SQLite opens one of at most 500; name another folder with --home or STATE_DIR: {}", .path.display())]
+    LongPath {
+        /// The path.
+        path: PathBuf,
+        /// Its length.
+        bytes: usize,
+    },
+    /// A file beside the store cannot be written.
     #[error("cannot write beside the store {}: {source}", .path.display())]
     Note {
         /// Path of the store.

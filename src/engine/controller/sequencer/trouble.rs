@@ -51,11 +51,13 @@ impl<R: Clone> Sequencer<R> {
         // Those of this turn, too: one may be a second answer about a task that is withdrawn here.
         let batch = std::mem::take(&mut self.batch);
         let messages: Vec<_> = deferred.into_iter().chain(batch.into_messages()).collect();
-        // What binds a task to an earlier one is withdrawn before that one is looked at.
+        // A later task that waits for an earlier one is withdrawn before it. A submit that was repeated goes before its repetition,
+        // which would be held for a task that is gone otherwise.
         let mut refusals: Vec<_> =
-            messages.iter().rev().map(|message| self.refusal_of_unstored(now, why, message)).collect();
+            messages.iter().rev().map(|message| self.refusal_of_unstored(now, why, message, false)).collect();
         for message in messages {
-            let refusal = refusals.pop().flatten();
+            let own = refusals.pop().flatten();
+            let refusal = own.or_else(|| self.refusal_of_unstored(now, why, &message, true));
             self.hold_or_refuse(now, message, refusal);
         }
         self.controller.handle_store(Some(why.to_owned()));
@@ -63,9 +65,19 @@ impl<R: Clone> Sequencer<R> {
         true
     }
 
-    /// Why a submit is refused whose answer has waited for the store; `None` for every other message.
-    fn refusal_of_unstored(&mut self, now: Now, why: &str, message: &Deferred<R>) -> Option<Refusal> {
+    /// Why a submit is refused whose answer has waited for the store, either of new tasks or of a repetition; `None` for every other
+    /// message.
+    fn refusal_of_unstored(
+        &mut self,
+        now: Now,
+        why: &str,
+        message: &Deferred<R>,
+        is_repeated: bool,
+    ) -> Option<Refusal> {
         let Deferred::Reply { reply, .. } = message else { return None };
+        if repeats(reply) != is_repeated {
+            return None;
+        }
         let (what, them, abandoned) = match reply {
             Reply::Submitted { task, duplicate, .. } => {
                 ("task", "it", self.controller.abandon_unstored(now, &[*task], *duplicate)?)
@@ -132,5 +144,14 @@ impl<R: Clone> Sequencer<R> {
             ),
             _ => reply,
         }
+    }
+}
+
+/// Whether a reply is to a submit that has made nothing new.
+const fn repeats(reply: &Reply) -> bool {
+    match reply {
+        Reply::Submitted { duplicate, .. } | Reply::GraphSubmitted { duplicate, .. } => *duplicate,
+        Reply::SubmittedMany { tasks, duplicates, .. } => duplicates.len() == tasks.len(),
+        _ => false,
     }
 }
