@@ -12,6 +12,7 @@ use llts::engine::zmtp::Security;
 use llts::shell::clock;
 use llts::shell::endpoint::{PortSettings, Ports};
 use llts::shell::signals::Signals;
+use llts::types::Loopback;
 
 const HERE: &str = "tcp://127.0.0.1:0";
 
@@ -86,6 +87,7 @@ fn serve_own(answer: &[u8]) -> Result<(), BenchError> {
         local: None,
         local_may_fail: false,
         subscriptions_max: 10,
+        loopback: Loopback::SameUser,
     };
     let mut ports = Ports::bind(HERE, HERE, String::new(), &settings)?;
     announce(ports.requests())?;

@@ -61,6 +61,7 @@ impl SimulatedAgent {
             ip: "127.0.0.1".to_owned(),
             tags: Labels::default(),
             tools: None,
+            epochs: Vec::new(),
             heartbeat_interval: config.agent.heartbeat_interval,
             kill_interval: config.agent.kill_interval,
             kill_count: config.agent.kill_count,
@@ -68,7 +69,7 @@ impl SimulatedAgent {
             foreign_process_timeout: config.agent.foreign_process_timeout,
             stop_timeout: config.agent.stop_timeout,
         };
-        Ok(Self { slot: Slot::new(settings, clock::now()), sender: Sender { agent: name, session } })
+        Ok(Self { slot: Slot::new(settings, clock::now()), sender: Sender::new(name, session) })
     }
 
     fn handle_message(&mut self, now: Now, body: &[u8]) {
@@ -104,8 +105,8 @@ impl SimulatedAgent {
                 | Effect::Reconnect
                 | Effect::Exit(_)
                 | Effect::Lease(_)
-                | Effect::Look(_)
                 | Effect::ToolsFolder(_)
+                | Effect::Remember(_)
                 | Effect::Read(_)
                 | Effect::TrimOutputs => {}
             }

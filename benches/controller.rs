@@ -51,7 +51,7 @@ impl World {
         let mut world = Self {
             controller: Controller::new(settings(), 1),
             rules: rules(),
-            sender: Sender { agent, session: Session(1) },
+            sender: Sender::new(agent, Session(1)),
             submit: submission.request().encode(),
             tickets: 0,
             micros: 0,
@@ -119,7 +119,7 @@ impl World {
     /// The agent reports its tools.
     fn tell(&mut self, tools: &str) {
         let set = Some(ToolSet::parse(tools).expect("good names"));
-        let tools = Some(ToldTools { generation: Some(1), set, looked: None });
+        let tools = Some(ToldTools { generation: Some(1), set });
         let tags = Labels::default();
         let heartbeat = Heartbeat { tags, tools, ..Heartbeat::default() };
         self.say(&FromAgent::Heartbeat(heartbeat));
@@ -165,6 +165,7 @@ impl World {
 fn settings() -> Settings {
     Settings {
         heartbeat_interval: Duration::from_secs(3600),
+        lost_after: Duration::from_secs(7200),
         kill_budget: Duration::from_secs(4),
         waiting_max: 2_000_000,
         waiting_bytes_max: usize::MAX,

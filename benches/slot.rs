@@ -23,6 +23,7 @@ fn registered() -> (Slot, Sender) {
         agent: agent.clone(),
         session: Session(1),
         replaces: None,
+        epochs: Vec::new(),
         ip: "127.0.0.1".to_owned(),
         tags: Labels::default(),
         tools: None,
@@ -33,7 +34,7 @@ fn registered() -> (Slot, Sender) {
         foreign_process_timeout: Duration::from_mins(1),
         stop_timeout: Duration::from_secs(5),
     };
-    let sender = Sender { agent, session: Session(1) };
+    let sender = Sender::new(agent, Session(1));
     let mut slot = Slot::new(settings, now(0));
     slot.handle_answer(
         now(1),
@@ -42,10 +43,11 @@ fn registered() -> (Slot, Sender) {
             wanted: None,
             parked: false,
             tools: None,
-            look: None,
             beat: None,
             serving: None,
             folder: None,
+            epoch: None,
+            clock: None,
         }),
     );
     while let Some(effect) = slot.poll_effect(now(1)) {

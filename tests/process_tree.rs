@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use llts::shell::clock;
 use llts::shell::process::{
-    Brand, ChildExit, Cookie, Environment, Pid, ProcessId, RunRecord, RunRecords, RunningChild, SpawnError, SpawnPlan,
-    SweepReport, TaskRun, Tree, any_left, become_subreaper, end_below, limit_processes, reap_orphans, spawn,
+    Brand, ChildExit, Cookie, Environment, Pid, ProcessId, RunRecord, RunRecords, RunningChild, Signal, SpawnError,
+    SpawnPlan, SweepReport, TaskRun, Tree, any_left, become_subreaper, end_below, limit_processes, reap_orphans, spawn,
     stragglers, sweep_by_cookie,
 };
 use llts::types::{ExitCode, Round, Session, TaskId, Wall};
@@ -197,7 +197,7 @@ fn nobody_gets_away_from_sigterm() {
             let (_tool, tree) = run_and_leave(script, 1);
             assert!(any_left(&[]), "{script}");
             let found = stragglers(&[]);
-            let signalled = tree.terminate(&[]);
+            let signalled = tree.terminate(Signal::TERM, &[]);
             assert!(signalled.settled && signalled.refused == 0, "{script}: {signalled:?}");
             // The shell that double-forks may or may not have ended by then.
             assert!(signalled.found >= count, "{script}: {signalled:?}");
@@ -245,7 +245,7 @@ fn a_process_that_ignores_sigterm_is_killed() {
     alone("a_process_that_ignores_sigterm_is_killed", || {
         let script = "setsid sh -c 'trap \"\" TERM; echo ready; sleep 300 & wait' & exit 0";
         let (_tool, tree) = run_and_leave(script, 1);
-        assert!(tree.terminate(&[]).found >= 1);
+        assert!(tree.terminate(Signal::TERM, &[]).found >= 1);
         assert!(any_left(&[]));
         assert!(kill_all(tree, &[]) >= 1);
     });
@@ -258,7 +258,7 @@ fn a_stopped_process_hears_sigterm() {
         let script = "setsid sh -c 'trap \"echo heard; exit 0\" TERM; echo ready; kill -STOP $$; sleep 300' & exit 0";
         let (tool, tree) = run_and_leave(script, 1);
         wait_until_stopped(stragglers(&[]).first().expect("it is there").pid);
-        tree.terminate(&[]);
+        tree.terminate(Signal::TERM, &[]);
         assert_eq!(tool.line(), "heard");
         kill_all(tree, &[]);
     });

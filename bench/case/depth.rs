@@ -74,7 +74,7 @@ struct Dispatcher {
 impl Dispatcher {
     fn start(service: &Service, signals: &mut Signals) -> Result<Self, BenchError> {
         let name = AgentId::new("dispatcher").map_err(|error| BenchError::Unexpected(error.to_string()))?;
-        let sender = Sender { agent: name, session: Session(1) };
+        let sender = Sender::new(name, Session(1));
         Ok(Self { load: service.load(signals)?, sender })
     }
 

@@ -47,7 +47,7 @@ pub(super) fn run(session: &Session, args: &AgentArgs) -> Result<u8, Failure> {
     }
     // The remains of a killed agent are ended by its supervisor, or otherwise by its guard.
     let guard = if is_supervised() { None } else { Some(session.guard()?) };
-    agent::run(config, &name, guard).map_err(|error| {
+    agent::run(config, &name, guard, &session.reload()).map_err(|error| {
         let exit = match &error {
             AgentError::Denied { .. } => exit::REFUSED,
             AgentError::Socket(error) if error.is_about_keys() => exit::USAGE,

@@ -125,6 +125,17 @@ pub(super) enum Command {
     Guard(Later<guard::GuardArgs>),
 }
 
+/// What a command works with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    /// A controller alone.
+    Controller,
+    /// Files of this machine, and perhaps a controller.
+    Files,
+    /// A service of this machine: its home, its processes, its keys, or another door.
+    Service,
+}
+
 /// The exit code for arguments that were refused, or for help.
 pub(super) fn exit_code(refused: &clap::Error) -> u8 {
     let code = u8::try_from(refused.exit_code()).unwrap_or(exit::USAGE);
@@ -180,6 +191,30 @@ impl Command {
         }
     }
 
+    /// The things that it works with.
+    pub(super) fn place(&self) -> Place {
+        match self {
+            Self::Up(_)
+            | Self::Init(_)
+            | Self::Join(_)
+            | Self::Down(_)
+            | Self::Restart(_)
+            | Self::Controller(_)
+            | Self::Agent(_)
+            | Self::Supervise(_)
+            | Self::Guard(_)
+            | Self::Config(_)
+            | Self::Keys(_)
+            | Self::Context(_)
+            | Self::Store(_)
+            | Self::Prompt(_)
+            | Self::Lists(_)
+            | Self::Tdf(_) => Place::Service,
+            command if command.acts_elsewhere().is_none() => Place::Controller,
+            _ => Place::Files,
+        }
+    }
+
     /// Whether it is a part of a service, which has the home as its current folder.
     pub(super) const fn runs_in_its_home(&self) -> bool {
         matches!(self, Self::Controller(_) | Self::Agent(_))
@@ -211,9 +246,7 @@ mod tests {
 
     #[test]
     fn what_is_out_of_bounds_is_refused() {
-        for line in
-            ["llts up 0", "llts up 1001", "llts up -1", "llts wait", "llts kill", "llts submit", "llts list --status X"]
-        {
+        for line in ["llts up 1001", "llts up -1", "llts wait", "llts kill", "llts submit", "llts list --status X"] {
             let refused = Arguments::try_parse_from(line.split(' ')).unwrap_err();
             assert_eq!(refused.exit_code(), 2, "{line}");
         }

@@ -1,20 +1,35 @@
-//! Applies the same change to many tasks: one after the other, whatever the outcome of the others, with a summary.
+//! Applies the same change to many tasks, whatever the outcome of the others, with a summary.
 
 use std::collections::BTreeMap;
 use std::io::{self, BufRead as _, IsTerminal as _};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use super::Session;
 use super::exit::{self, Failure};
-use super::output::{ask, note};
+use super::output::{ask, note, status_line};
 use super::selection::{Chosen, State};
-use crate::client::ClientError;
+use crate::client::{Arrival, Client, ClientError, Pipeline};
+use crate::protocol::client::{Ask, ReplyError};
+use crate::shell::clock;
+use crate::types::Mono;
 
-/// The outcome of the change of a task.
-pub(super) enum Act {
-    Done,
+/// What a command does with one of its tasks.
+pub(super) enum Step {
+    /// It asks for the change.
+    Ask(Ask<Option<String>>),
+    /// There is nothing to do.
     Needless(Needless),
+}
+
+/// A change of tasks.
+pub(super) struct Change<'a> {
+    /// The word for it, as in `killed`.
+    pub(super) done: &'static str,
+    pub(super) step: &'a dyn Fn(&str, State) -> Step,
+    /// Whether this refusal means that the task is as it should be.
+    pub(super) is_done: fn(&ReplyError) -> bool,
 }
 
 /// The sentence if there was nothing to do: for one task, and for several.
@@ -31,39 +46,144 @@ enum Fate {
     Failed(Failure),
 }
 
+/// Requests that are unanswered at a time: the controller stores the changes of many in one commit.
+const WINDOW: usize = 256;
+
+/// A change that takes longer than this shows its progress, and then this often.
+const PROGRESS_INTERVAL: Duration = Duration::from_millis(500);
+
 /// Applies the change to each task.
 ///
 /// # Errors
 /// When the controller does not answer, since the next task would fail as well.
 pub(super) fn each(
     session: &mut Session,
+    client: &Client,
     tasks: &[Chosen],
-    done: &'static str,
-    mut act: impl FnMut(&str, State) -> Result<Act, ClientError>,
+    change: &Change<'_>,
 ) -> Result<u8, Failure> {
-    let mut fates: Vec<(&str, Fate)> = Vec::new();
-    for Chosen { id, state } in tasks {
-        let fate = match state {
-            Err(unknown) => Fate::Failed(unknown.clone()),
-            Ok(state) => match act(id, *state) {
-                Ok(Act::Done) => Fate::Done,
-                Ok(Act::Needless(why)) => Fate::Needless(why),
-                Err(error @ ClientError::Reply(_)) => Fate::Failed(error.into()),
-                Err(error) => {
-                    let failure = Failure::from(error);
-                    let before = summary(&fates, tasks.len(), done);
-                    return Err(Failure { sentence: format!("{before}; then: {}", failure.sentence), ..failure });
+    let mut fates: Vec<(&str, Option<Fate>)> = Vec::with_capacity(tasks.len());
+    let mut asks = Vec::new();
+    for (index, Chosen { id, state }) in tasks.iter().enumerate() {
+        let step = state.as_ref().map(|state| (change.step)(id, *state));
+        fates.push((
+            id,
+            match step {
+                Err(unknown) => Some(Fate::failed(id, unknown.clone())),
+                Ok(Step::Needless(why)) => Some(Fate::Needless(why)),
+                Ok(Step::Ask(ask)) => {
+                    asks.push((index, ask));
+                    None
                 }
             },
-        };
-        if let Fate::Failed(Failure { sentence, .. }) = &fate {
-            note(&about(id, sentence));
-        }
-        fates.push((id, fate));
+        ));
     }
-    show(session, &fates, done);
+    let mut warning = None;
+    let answered = carry_out(session, client, asks, change.done, |index, answer| {
+        let (id, fate) = &mut fates[index];
+        *fate = Some(match answer {
+            Err(error) if !(change.is_done)(&error) => Fate::failed(id, ClientError::from(error).into()),
+            Err(_) => Fate::Done,
+            Ok(said) => {
+                // That of the others is the same.
+                if warning.is_none()
+                    && let Some(said) = said
+                {
+                    note(&said);
+                    warning = Some(said);
+                }
+                Fate::Done
+            }
+        });
+    });
+    let fates: Vec<(&str, Fate)> = fates.into_iter().filter_map(|(id, fate)| Some((id, fate?))).collect();
+    if let Err(error) = answered {
+        let failure = Failure::from(error);
+        let before = summary(&fates, tasks.len(), change.done);
+        return Err(Failure { sentence: format!("{before}; then: {}", failure.sentence), ..failure });
+    }
+    show(session, &fates, change.done);
     let exits = fates.iter().map(|(_, fate)| if let Fate::Failed(failure) = fate { failure.exit } else { 0 });
     Ok(exits.max().unwrap_or_default())
+}
+
+impl Fate {
+    /// Says why, at once.
+    fn failed(id: &str, failure: Failure) -> Self {
+        note(&about(id, &failure.sentence));
+        Self::Failed(failure)
+    }
+}
+
+/// Sends the requests, many at a time, and hands over the answer to each, by its index.
+fn carry_out(
+    session: &Session,
+    client: &Client,
+    asks: Vec<(usize, Ask<Option<String>>)>,
+    done: &str,
+    mut answered: impl FnMut(usize, Result<Option<String>, ReplyError>),
+) -> Result<(), ClientError> {
+    if let [(index, ask)] = &asks[..] {
+        return match client.ask(ask) {
+            Err(ClientError::Reply(error)) => {
+                answered(*index, Err(error));
+                Ok(())
+            }
+            answer => answer.map(|warning| answered(*index, Ok(warning))),
+        };
+    }
+    let mut pipeline = Pipeline::secured(&session.config, client.endpoint(), None)?;
+    let (total, mut progress) = (asks.len(), Progress::begin());
+    let mut asks = asks.into_iter();
+    let mut unanswered = BTreeMap::new();
+    let mut count = 0;
+    loop {
+        while unanswered.len() < WINDOW
+            && let Some((index, ask)) = asks.next()
+        {
+            unanswered.insert(pipeline.send(&ask), (index, ask));
+        }
+        if unanswered.is_empty() {
+            return Ok(());
+        }
+        for arrival in pipeline.wait(None, &[])?.1 {
+            let Arrival::Answer(number, frame) = arrival else { continue };
+            let Some((index, ask)) = unanswered.remove(&number) else { continue };
+            answered(index, ask.decode(&frame));
+            count += 1;
+        }
+        progress.show(format_args!("{done} {count} of {total} tasks"));
+    }
+}
+
+/// A line on the terminal that is written anew; none where stderr is no terminal.
+struct Progress {
+    /// The time of the next line.
+    at: Option<Mono>,
+    is_shown: bool,
+}
+
+impl Progress {
+    fn begin() -> Self {
+        let at = io::stderr().is_terminal().then(|| clock::now().mono + PROGRESS_INTERVAL);
+        Self { at, is_shown: false }
+    }
+
+    fn show(&mut self, line: std::fmt::Arguments<'_>) {
+        let now = clock::now().mono;
+        if self.at.is_some_and(|at| at <= now) {
+            (self.at, self.is_shown) = (Some(now + PROGRESS_INTERVAL), true);
+            status_line(&line.to_string());
+        }
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        if self.is_shown {
+            status_line("");
+        }
+    }
 }
 
 fn show(session: &mut Session, fates: &[(&str, Fate)], done: &str) {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::io::{self, IsTerminal as _, Read as _};
-use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::fd::AsFd as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
 
@@ -11,6 +11,7 @@ use clap::Args;
 use rustix::fs::FileType;
 
 use super::exit::Failure;
+use super::output::note;
 use crate::protocol::command::{STDIN_BYTES_MAX, Surroundings};
 use crate::protocol::requests::submit::Submission;
 use crate::shell::{privacy, stdio};
@@ -80,24 +81,26 @@ impl CommandArgs {
         self.shell.is_some() || !self.command.is_empty()
     }
 
-    /// Offers the standard input of this process to the command, or all three streams. That of a terminal is offered only with the
-    /// others, and nothing needs none.
-    pub(super) fn with_streams(
-        &self,
-        submission: Submission,
-        users: Vec<u32>,
-        is_tty: bool,
-    ) -> Result<Submission, Failure> {
+    /// Offers the standard input of this process to the command. A terminal and nothing are not offered.
+    pub(super) fn with_streams(&self, submission: Submission, users: Vec<u32>) -> Result<Submission, Failure> {
         let stdin = io::stdin();
-        if !self.is_given() || !is_tty && (stdin.is_terminal() || is_nothing(&stdin)) {
+        if !self.is_given() || stdin.is_terminal() || is_nothing(&stdin) {
             return Ok(submission);
         }
-        let refused = |error| Failure::failed(format!("cannot offer the standard streams to the command: {error}"));
-        let (stdout, stderr) = (io::stdout(), io::stderr());
-        let streams = [stdin.as_fd(), stdout.as_fd(), stderr.as_fd()].into_iter().take(if is_tty { 3 } else { 1 });
-        let streams = streams.map(|fd| fd.try_clone_to_owned()).collect::<io::Result<Vec<OwnedFd>>>();
-        let name = streams.and_then(|streams| stdio::offer(streams, users)).map_err(refused)?;
-        Ok(submission.streaming(name))
+        let refused = |error| Failure::failed(format!("cannot offer the standard input to the command: {error}"));
+        let stream = stdin.as_fd().try_clone_to_owned();
+        let offer = stream.and_then(|stream| stdio::offer(vec![stream], users, || {})).map_err(refused)?;
+        Ok(submission.streaming(offer.name()))
+    }
+
+    /// The command on a terminal of this kind, which is offered under this name.
+    pub(super) fn on_terminal(&self, submission: Submission, name: &str) -> Result<Submission, Failure> {
+        let mut surroundings = self.surroundings(false)?;
+        for variable in ["TERM", "COLORTERM"] {
+            let here = std::env::var(variable).ok().filter(|_| !surroundings.environment.contains_key(variable));
+            surroundings.environment.extend(here.map(|value| (variable.to_owned(), value)));
+        }
+        Ok(submission.surrounded(&surroundings).streaming(name))
     }
 
     /// Adds the standard input of this process, which the command gets as a whole. That of a terminal is not waited for.
@@ -114,6 +117,21 @@ impl CommandArgs {
         Ok(if input.is_empty() { submission } else { submission.reading(input) })
     }
 
+    /// Whether there is a command, and a standard input with something in it that it does not get.
+    pub(super) fn leaves_stdin(&self) -> bool {
+        let stdin = io::stdin();
+        let Ok(stat) = rustix::fs::fstat(&stdin) else { return false };
+        self.is_given()
+            && match FileType::from_raw_mode(stat.st_mode) {
+                FileType::RegularFile => {
+                    let at = rustix::fs::tell(&stdin).unwrap_or_default();
+                    u64::try_from(stat.st_size).is_ok_and(|size| at < size)
+                }
+                FileType::Fifo => rustix::io::ioctl_fionread(&stdin).is_ok_and(|bytes| bytes > 0),
+                _ => false,
+            }
+    }
+
     fn folder_here(&self) -> Result<PathBuf, Failure> {
         let here = std::env::current_dir()
             .map_err(|error| Failure::failed(format!("the current folder cannot be named: {error}; use --cwd DIR")))?;
@@ -123,16 +141,29 @@ impl CommandArgs {
     fn variables(&self) -> Result<BTreeMap<String, String>, Failure> {
         let mut variables = BTreeMap::new();
         if self.env_all {
-            for (name, value) in std::env::vars_os() {
-                variables.insert(text("the name of a variable", &name)?, text("a variable", &value)?);
+            let (texts, others): (Vec<_>, Vec<_>) =
+                std::env::vars_os().partition(|(name, value)| name.to_str().and(value.to_str()).is_some());
+            if !others.is_empty() {
+                let names: Vec<_> = others.iter().map(|(name, _)| name.to_string_lossy()).collect();
+                note(&format!("--env-all leaves out what is not valid UTF-8: {}", names.join(", ")));
             }
+            let lossless = |text: OsString| text.to_string_lossy().into_owned();
+            variables.extend(texts.into_iter().map(|(name, value)| (lossless(name), lossless(value))));
         }
         for argument in &self.env {
             let argument = text("a variable", argument)?;
             let (name, value) = match argument.split_once('=') {
                 Some((name, value)) => (name, Some(value.to_owned())),
-                // A variable that is not set here is not set there.
-                None => (&*argument, std::env::var_os(&argument).map(|value| text("a variable", &value)).transpose()?),
+                None => {
+                    let value = std::env::var_os(&argument);
+                    if value.is_none() {
+                        note(&format!(
+                            "--env {argument}: this environment has no such variable, so it is not set there"
+                        ));
+                    }
+                    let subject = format!("the variable {argument}");
+                    (&*argument, value.map(|value| text(&subject, &value)).transpose()?)
+                }
             };
             if name.is_empty() {
                 return Err(Failure::usage(format!("--env {argument:?} names no variable; use --env NAME[=VALUE]")));
@@ -176,8 +207,13 @@ pub(super) fn command_texts(words: &[OsString]) -> Result<Vec<String>, Failure> 
 pub(super) fn text(name: &str, bytes: &OsStr) -> Result<String, Failure> {
     let text = bytes.to_str();
     let begin = || bytes.to_string_lossy().chars().take(SHOWN_CHARS_MAX).collect::<String>();
-    let message =
-        || Failure::usage(format!("{name} is not valid UTF-8: it begins with {:?}; put it into a script", begin()));
+    let message = || {
+        let sentence = format!(
+            "{name} is not valid UTF-8: it begins with {:?}; write it in a script that the command runs",
+            begin()
+        );
+        Failure::usage(sentence)
+    };
     text.map(str::to_owned).ok_or_else(message)
 }
 

@@ -2,7 +2,6 @@
 
 use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -12,7 +11,8 @@ use super::exit::{self, Failure};
 use super::output::Format;
 use crate::config::Config;
 use crate::protocol::info::CONTROLLER_ADDRESS;
-use crate::shell::endpoint::Address;
+use crate::protocol::words;
+use crate::shell::endpoint::{Address, connect_unix};
 use crate::shell::supervisor::{self, Service};
 use crate::shell::transport;
 use crate::types::split_tcp;
@@ -67,18 +67,11 @@ impl Global {
         named.map(Some).map_err(|why| Failure::usage(format!("the environment variable {CONTROLLER_ADDRESS}: {why}")))
     }
 
-    /// Whether the named controller is on another machine, as its address says.
-    ///
-    /// # Errors
-    /// As [`Self::controller`].
-    pub(super) fn is_elsewhere(&self) -> Result<bool, Failure> {
-        let Some(named) = self.controller()? else { return Ok(false) };
-        let host = named.strip_prefix("tcp://").and_then(|rest| rest.rsplit_once(':')).map(|(host, _)| host);
-        let is_here = |host: &str| {
-            let ip = host.trim_matches(['[', ']']).parse::<IpAddr>();
-            host == "localhost" || ip.is_ok_and(|ip| ip.to_canonical().is_loopback())
-        };
-        Ok(host.is_some_and(|host| !is_here(host)))
+    /// Whether this process belongs to a task whose agent has named its controller. What the agent has given counts then, and nothing
+    /// that the user of the machine has, unless an option names another controller.
+    pub(super) fn is_in_task(&self) -> bool {
+        let is_set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+        self.named_elsewhere().is_none() && is_set(CONTROLLER_ADDRESS) && is_set(words::TASK_ID)
     }
 
     /// The option that names a controller, with its value, if one does.
@@ -122,10 +115,13 @@ pub(super) fn parse(text: &str) -> Result<String, String> {
     if text.is_empty() {
         return Err("an empty text does not name a controller; write tcp://IP:PORT, or omit it".to_owned());
     }
-    match (text.starts_with("tcp://"), Address::parse(text)) {
-        (true, _) => split_tcp(text).map(drop).map_err(|why| format!("{text:?} {why}"))?,
-        (false, Ok(_)) => {}
-        (false, Err(_)) => {
+    match (text.strip_prefix("tcp://"), Address::parse(text)) {
+        (Some(hosts), _) => hosts
+            .split(',')
+            .try_for_each(|host| split_tcp(&format!("tcp://{host}")).map(drop))
+            .map_err(|why| format!("{text:?} {why}"))?,
+        (None, Ok(_)) => {}
+        (None, Err(_)) => {
             return Err(format!(
                 "{text:?} is not an address of a controller; write tcp://IP:PORT, tcp://NAME:PORT or ipc://PATH with a path that a \
                  socket can have"
@@ -133,6 +129,21 @@ pub(super) fn parse(text: &str) -> Result<String, String> {
         }
     }
     Ok(text.to_owned())
+}
+
+/// Whether the controller is on another machine: as its address says, or because this home has joined it. A command for such a machine
+/// has nothing of this process but what its user names.
+///
+/// # Errors
+/// As [`Global::controller`].
+pub(super) fn is_elsewhere(global: &Global, config: &Config) -> Result<bool, Failure> {
+    let Some(named) = global.controller()? else { return Ok(matches!(configured(config), Configured::Elsewhere(_))) };
+    let host = named.strip_prefix("tcp://").and_then(|rest| rest.rsplit_once(':')).map(|(host, _)| host);
+    let is_here = |host: &str| {
+        let ip = host.trim_matches(['[', ']']).parse::<IpAddr>();
+        host == "localhost" || ip.is_ok_and(|ip| ip.to_canonical().is_loopback())
+    };
+    Ok(host.is_some_and(|host| !is_here(host)))
 }
 
 /// The named endpoint, otherwise that of the configuration.
@@ -170,6 +181,10 @@ pub(super) fn configured(config: &Config) -> Configured {
         return Configured::At(transport::agent_endpoint(config));
     };
     if requests.port() != 0 {
+        let several = config.controller.first_way().and(config.controller.ways_of_requests());
+        if let Some(endpoint) = several {
+            return Configured::Elsewhere(endpoint);
+        }
         let endpoint = format!("tcp://{}", SocketAddr::new(reachable(requests.ip()), requests.port()));
         let is_joined = is_known && config.network.curve_server.is_none();
         return if is_here && !is_joined { Configured::At(endpoint) } else { Configured::Elsewhere(endpoint) };
@@ -189,17 +204,13 @@ enum Socket {
     Listening(String),
     /// It has none, or is not there.
     Silent,
-    /// It is closed to this user, or its path is too long for an endpoint.
+    /// It is closed to this user.
     Unusable,
 }
 
 fn listening(path: &Path) -> Socket {
     let endpoint = Address::Ipc(path.to_owned()).to_string();
-    // A path that is too long for an endpoint can still be connected to.
-    if Address::parse(&endpoint).is_err() {
-        return Socket::Unusable;
-    }
-    match UnixStream::connect(path) {
+    match connect_unix(path) {
         Ok(_) => Socket::Listening(endpoint),
         Err(error) if is_absent(&error) => Socket::Silent,
         Err(_) => Socket::Unusable,
@@ -224,7 +235,7 @@ pub(super) fn is_refused(endpoint: &str, timeout: Duration) -> bool {
     let refused = |error: std::io::Error| is_absent(&error);
     match Address::parse(endpoint) {
         Ok(Address::Tcp(address)) => TcpStream::connect_timeout(&address, timeout).is_err_and(refused),
-        Ok(Address::Ipc(path)) => UnixStream::connect(path).is_err_and(refused),
+        Ok(Address::Ipc(path)) => connect_unix(&path).is_err_and(refused),
         Err(_) => false,
     }
 }
@@ -275,6 +286,26 @@ mod tests {
         assert!(matches!(configured(&config), Configured::Elsewhere(endpoint) if endpoint == "tcp://192.0.2.1:15555"));
         let _listener = std::os::unix::net::UnixListener::bind(folder.path().join("controller.sock")).unwrap();
         assert!(matches!(configured(&config), Configured::Listening(_)));
+    }
+
+    /// The home of `llts join` names the controller in its configuration.
+    #[test]
+    fn a_machine_that_has_joined_is_elsewhere_as_with_an_option() {
+        let folder = tempfile::tempdir().unwrap();
+        let global = |controller: Option<&str>| Global {
+            home: None,
+            config: None,
+            controller: controller.map(str::to_owned),
+            context: None,
+            output: Format::Human,
+        };
+        let mut config = Config::default();
+        config.paths.state_dir = folder.path().to_owned();
+        assert_eq!(is_elsewhere(&global(None), &config), Ok(false));
+        config.controller.requests = Some((Ipv4Addr::new(192, 0, 2, 1), 15555).into());
+        assert_eq!(is_elsewhere(&global(None), &config), Ok(true));
+        assert_eq!(is_elsewhere(&global(Some("tcp://127.0.0.1:1")), &config), Ok(false), "the option overrides it");
+        assert_eq!(is_elsewhere(&global(Some("tcp://192.0.2.1:1")), &Config::default()), Ok(true));
     }
 
     #[test]

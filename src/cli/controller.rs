@@ -27,7 +27,7 @@ pub(super) fn run(session: &Session, args: &ControllerArgs) -> Result<u8, Failur
         Err(error) => return Err(Failure::failed(error)),
         Ok(()) => {}
     }
-    controller::run(config, args.handover).map_err(|error| {
+    controller::run(config, args.handover, &session.reload()).map_err(|error| {
         let is_usage = matches!(&error, ControllerError::Socket(error) if error.is_about_keys());
         let holder = holder_of_port(&error, config);
         Failure { exit: if is_usage { exit::USAGE } else { exit::FAILED }, ..logged(format!("{error}{holder}")) }

@@ -18,7 +18,7 @@ use crate::protocol::requests::stats::TaskCounts;
 use crate::protocol::requests::{down, stats};
 use crate::shell::supervisor::holder;
 use crate::shell::supervisor::{Abandoned, Stopped, end_abandoned, stop};
-use crate::types::Phase;
+use crate::types::{Phase, path_text};
 
 /// How long the service hands out nothing after each request for it: if this command is interrupted, it goes on then.
 const PAUSE: Duration = Duration::from_secs(5);
@@ -38,10 +38,16 @@ pub(super) struct DownArgs {
     /// Do not ask
     #[arg(long, conflicts_with = "wait")]
     now: bool,
+    /// Stop nothing: let tasks start again that a `down --wait`, or another client, keeps from starting
+    #[arg(long, conflicts_with_all = ["wait", "now"])]
+    undo: bool,
 }
 
 /// It is not a failure if no service runs.
 pub(super) fn run(session: &mut Session, args: &DownArgs) -> Result<u8, Failure> {
+    if args.undo {
+        return end_pause(session);
+    }
     if !args.now && (args.wait || io::stdin().is_terminal()) && holder(&session.config.paths.state_dir).is_some() {
         prepare(session, args.wait)?;
     }
@@ -57,6 +63,17 @@ pub(super) fn run(session: &mut Session, args: &DownArgs) -> Result<u8, Failure>
     }
     show(session, stopped.map_err(Failure::failed)?, &abandoned);
     Ok(if abandoned.iter().all(|one| one.ended.is_ok()) { 0 } else { FAILED })
+}
+
+/// Ends a pause of the service.
+fn end_pause(session: &mut Session) -> Result<u8, Failure> {
+    session.client()?.ask(&down::pause(Duration::ZERO))?;
+    if session.out.is_json() {
+        session.out.value(&json!({ "paused": false }));
+    } else {
+        session.out.line("tasks start again; a client that still waits in `llts down --wait` stops them anew");
+    }
+    Ok(0)
 }
 
 /// Waits for the running tasks, or asks if there are any.
@@ -131,7 +148,7 @@ fn show(session: &mut Session, stopped: Stopped, abandoned: &[Abandoned]) {
     if session.out.is_json() {
         let abandoned: Vec<_> = abandoned
             .iter()
-            .map(|Abandoned { folder, ended }| json!({ "folder": folder, "ended": ended.as_ref().ok(), "error": ended.as_ref().err() }))
+            .map(|Abandoned { folder, ended }| json!({ "folder": path_text(folder), "ended": ended.as_ref().ok(), "error": ended.as_ref().err() }))
             .collect();
         session.out.value(&json!({ "stopped": !is_nothing, "pid": stopped.supervisor, "abandoned": abandoned }));
     } else if is_nothing {

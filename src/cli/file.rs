@@ -9,10 +9,13 @@ use clap::Args;
 use nix::libc;
 
 use super::exit::Failure;
+use super::submit::hand_over;
 use crate::client::{Client, ClientError};
 use crate::config::Config;
+use crate::protocol::Code;
+use crate::protocol::client::ReplyError;
 use crate::protocol::requests::file;
-use crate::protocol::requests::submit::Submission;
+use crate::protocol::requests::submit::{Submission, Submitted};
 use crate::protocol::task_files;
 use crate::protocol::words;
 use crate::shell::archives::dir_in;
@@ -89,14 +92,25 @@ impl FileArgs {
     }
 }
 
-fn read(input: &str) -> Result<LocalFile, Failure> {
-    let (name, path) = match input.split_once('=') {
-        Some((name, path)) => (name, Path::new(path)),
-        None => {
-            let path = Path::new(input);
-            (path.file_name().and_then(|name| name.to_str()).unwrap_or_default(), path)
-        }
+/// The name and the path of `NAME=PATH` or of a mere path, which may contain the sign itself: `dt=2026-01-31.csv`.
+fn name_and_path<'a>(here: &Path, input: &'a str) -> Result<(&'a str, &'a Path), Failure> {
+    let whole = Path::new(input);
+    let own_name = || whole.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let Some((name, path)) = input.split_once('=').filter(|(name, _)| !name.starts_with(['.', '/'])) else {
+        return Ok((own_name(), whole));
     };
+    match (here.join(whole).exists(), here.join(path).exists()) {
+        (true, true) => Err(Failure::usage(format!(
+            "--in {input}: {input} and {path} are both files; write --in ./{input} for the first one, or --in {name}=./{path} for the \
+             second one under the name {name}"
+        ))),
+        (true, false) => Ok((own_name(), whole)),
+        (false, _) => Ok((name, Path::new(path))),
+    }
+}
+
+fn read(input: &str) -> Result<LocalFile, Failure> {
+    let (name, path) = name_and_path(Path::new(""), input)?;
     let name = FileName::new(name)
         .map_err(|why| Failure::usage(format!("--in {input:?}: the name {name:?} {why}; use --in NAME=PATH")))?;
     let unreadable = |error: std::io::Error| Failure::failed(format!("cannot read {}: {error}", path.display()));
@@ -119,21 +133,76 @@ fn read(input: &str) -> Result<LocalFile, Failure> {
     Ok(LocalFile { input, path: path.to_owned(), file, bytes })
 }
 
-/// Sends the files that the controller lacks.
-pub(super) fn send(config: &Config, client: &Client, files: &[LocalFile]) -> Result<(), Failure> {
+/// Sends the files that the controller lacks before a submit. A sender that may not send commands may send them when its submit was
+/// refused for lack of them. Returns the task, if that submit was accepted because another sender had sent them meanwhile.
+pub(super) fn prepare(
+    config: &Config,
+    client: &Client,
+    submission: &Submission,
+    files: &[LocalFile],
+) -> Result<Option<Submitted>, Failure> {
+    match send(config, client, files) {
+        Err(Unsent::NotAllowed(_)) => {}
+        sent => return sent.map(|()| None).map_err(Unsent::into_failure),
+    }
+    if let Ok(submitted) = hand_over(client, submission) {
+        return Ok(Some(submitted));
+    }
+    send(config, client, files).map(|()| None).map_err(Unsent::into_failure)
+}
+
+/// Why a file was not sent.
+enum Unsent {
+    /// Its sender may not send it.
+    NotAllowed(Failure),
+    Other(Failure),
+}
+
+impl Unsent {
+    fn into_failure(self) -> Failure {
+        let (Self::NotAllowed(failure) | Self::Other(failure)) = self;
+        failure
+    }
+}
+
+fn send(config: &Config, client: &Client, files: &[LocalFile]) -> Result<(), Unsent> {
     for LocalFile { path, file, input, bytes } in files {
         let store = dir_in(&config.paths.state_dir);
-        let sent = file_sender::send(file, (input.digest, *bytes), &store, |part| {
+        let sent = file_sender::send(file, (input.digest, *bytes), None, &store, |part| {
             client.ask_patiently(&file::put(part), CHECK_TIME)
         });
         sent.map_err(|error| match error {
-            file_sender::SendError::Asked(error @ ClientError::Reply(_)) => {
-                let failure = Failure::from(error);
-                Failure { sentence: format!("{}: {}", path.display(), failure.sentence), ..failure }
+            file_sender::SendError::Asked(ClientError::Reply(error)) => {
+                let is_not_allowed =
+                    matches!(error, ReplyError::Refused { code, .. } if code == i64::from(Code::NotAllowed.number()));
+                let failure = Failure::from(ClientError::Reply(error));
+                let failure = Failure { sentence: format!("{}: {}", path.display(), failure.sentence), ..failure };
+                if is_not_allowed { Unsent::NotAllowed(failure) } else { Unsent::Other(failure) }
             }
-            file_sender::SendError::Asked(error) => error.into(),
-            other => Failure::failed(format!("{}: {other}", path.display())),
+            file_sender::SendError::Asked(error) => Unsent::Other(error.into()),
+            other => Unsent::Other(Failure::failed(format!("{}: {other}", path.display()))),
         })?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The names of the parts of a table are usually like that.
+    #[test]
+    fn a_name_with_an_equals_sign_sends_no_other_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let here = folder.path();
+        let named = |input: &'static str| name_and_path(here, input).map_err(|failure| failure.sentence);
+        std::fs::write(here.join("dt=2026.csv"), "right").unwrap();
+        assert_eq!(named("dt=2026.csv"), Ok(("dt=2026.csv", Path::new("dt=2026.csv"))));
+        std::fs::write(here.join("2026.csv"), "wrong").unwrap();
+        let refused = named("dt=2026.csv").unwrap_err();
+        assert!(refused.contains("write --in ./dt=2026.csv for the first one, or --in dt=./2026.csv"), "{refused}");
+        assert_eq!(named("./dt=2026.csv"), Ok(("dt=2026.csv", Path::new("./dt=2026.csv"))));
+        assert_eq!(named("dt=./2026.csv"), Ok(("dt", Path::new("./2026.csv"))));
+        assert_eq!(named("x=missing"), Ok(("x", Path::new("missing"))));
+    }
 }

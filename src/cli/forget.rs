@@ -3,10 +3,11 @@
 use clap::Args;
 
 use super::Session;
-use super::change::{self, Act};
+use super::change::{self, Change, Step};
 use super::exit::Failure;
 use super::selection::{Scope, Selection};
 use super::when::{self, Past};
+use crate::protocol::client::ReplyError;
 use crate::protocol::requests::forget::forget;
 use crate::shell::clock;
 use crate::types::Outcome;
@@ -42,9 +43,11 @@ pub(super) fn run(session: &mut Session, args: &ForgetArgs) -> Result<u8, Failur
     if args.finished_before.is_none() && selection.is_everything() && !failed && !tasks.is_empty() {
         change::confirm(&format!("forget all {} finished tasks", tasks.len()), args.yes)?;
     }
-    change::each(session, &tasks, "forgot", |id, _| match client.ask(&forget(id)) {
-        // A task of its family was forgotten before it, and took it along.
-        Err(crate::client::ClientError::Reply(error)) if error.is_no_such_task() => Ok(Act::Done),
-        answer => answer.map(|()| Act::Done),
-    })
+    // A task of its family that was forgotten before it takes it along.
+    let change = Change {
+        done: "forgot",
+        step: &|id, _| Step::Ask(forget(id).for_its_warning()),
+        is_done: ReplyError::is_no_such_task,
+    };
+    change::each(session, &client, &tasks, &change)
 }

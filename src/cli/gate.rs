@@ -110,11 +110,7 @@ pub(super) fn run(session: &mut Session, args: &GateArgs) -> Result<u8, Failure>
             name
         }
         GateCommand::Close(args) => {
-            let until = until(args, clock::now().wall);
-            client.ask(&gate::set(
-                &args.name.name,
-                &GateChange { closed_until: Some(Some(until)), ..GateChange::default() },
-            ))?;
+            client.ask(&gate::set(&args.name.name, &closing(args, clock::now().wall)))?;
             &args.name.name
         }
     };
@@ -148,15 +144,17 @@ fn limits(args: &SetArgs) -> Result<GateChange, Failure> {
             return Err(Failure::usage(format!("--max-starts {starts} needs --interval, such as --interval 60")));
         }
     };
-    Ok(GateChange { running_max: args.max_running.map(Limit::at), pace, closed_until: None })
+    Ok(GateChange { running_max: args.max_running.map(Limit::at), pace, closed_until: None, closed_for: None })
 }
 
-fn until(args: &CloseArgs, now: Wall) -> Wall {
-    match (args.span, args.until) {
-        (Some(span), _) => now + span,
-        (None, Some(until)) => until.wall(now),
-        (None, None) => UNTIL_OPENED,
-    }
+/// A time from now on is that by the clock of the controller.
+fn closing(args: &CloseArgs, now: Wall) -> GateChange {
+    let (closed_for, until) = match (args.span, args.until) {
+        (Some(span), _) | (None, Some(Moment::In(span))) => (Some(span), None),
+        (None, Some(until)) => (None, Some(until.wall(now))),
+        (None, None) => (None, Some(UNTIL_OPENED)),
+    };
+    GateChange { closed_for, closed_until: until.map(Some), ..GateChange::default() }
 }
 
 fn table(gates: &[GateRow]) -> Table {

@@ -173,14 +173,7 @@ impl<'a> Getter<'a> {
                 digest.short()
             )));
         }
-        let is_there = fs::symlink_metadata(&path).is_ok();
-        let is_new = !is_there || !digest_at(&path).is_ok_and(|there| there == file.digest);
-        if is_new && is_there && !self.target.force {
-            return Err(Failure::failed(format!(
-                "{} is there with other content; use --force to overwrite it, or -o for another folder",
-                path.display()
-            )));
-        }
+        let is_new = is_missing(&path, &file.digest, self.target.force)?;
         if is_new {
             let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
             fs::create_dir_all(folder).map_err(failed)?;
@@ -227,6 +220,30 @@ impl<'a> Getter<'a> {
     }
 }
 
+/// Whether a file must be written to a place. With `force`, it may replace another regular file.
+fn is_missing(path: &Path, digest: &ToolDigest, force: bool) -> Result<bool, Failure> {
+    if fs::symlink_metadata(path).is_err() {
+        return Ok(true);
+    }
+    // Reading a FIFO would wait for a writer, and a device may have no end.
+    if fs::metadata(path).is_ok_and(|there| !there.is_file()) {
+        let path = path.display();
+        return Err(Failure::failed(format!(
+            "{path} is there and is no regular file; remove it, or use -o for another folder"
+        )));
+    }
+    if digest_at(path).is_ok_and(|there| there == *digest) {
+        return Ok(false);
+    }
+    if force {
+        return Ok(true);
+    }
+    let path = path.display();
+    Err(Failure::failed(format!(
+        "{path} is there with other content; use --force to overwrite it, or -o for another folder"
+    )))
+}
+
 /// A draft is for its owner only, other than a new file of a user.
 fn open_to_its_umask(draft: &File, is_executable: bool) -> io::Result<()> {
     use std::os::unix::fs::PermissionsExt as _;
@@ -258,4 +275,32 @@ fn prefix(template: &str, task: &TaskView) -> Result<String, Failure> {
     }
     text.push_str(rest);
     Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use nix::sys::stat::Mode;
+
+    use super::*;
+
+    #[test]
+    fn only_a_regular_file_is_compared_or_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let [file, fifo, link] = ["file", "fifo", "link"].map(|name| folder.path().join(name));
+        let digest = {
+            fs::write(&file, "here").unwrap();
+            digest_at(&file).unwrap()
+        };
+        let other = ToolDigest::new([7; 32]);
+        assert_eq!(is_missing(&folder.path().join("none"), &digest, false), Ok(true));
+        assert_eq!(is_missing(&file, &digest, false), Ok(false));
+        assert_eq!(is_missing(&file, &other, true), Ok(true));
+        assert!(is_missing(&file, &other, false).unwrap_err().sentence.contains("other content"));
+        nix::unistd::mkfifo(&fifo, Mode::S_IRWXU).unwrap();
+        std::os::unix::fs::symlink(&fifo, &link).unwrap();
+        for (path, force) in [(&fifo, false), (&fifo, true), (&link, true)] {
+            let failure = is_missing(path, &digest, force).unwrap_err();
+            assert!(failure.sentence.contains("no regular file"), "{}", failure.sentence);
+        }
+    }
 }

@@ -3,10 +3,10 @@
 use clap::Args;
 
 use super::Session;
-use super::change::{self, Act, Needless};
+use super::change::{self, Change, Needless, Step};
 use super::exit::Failure;
 use super::job;
-use super::selection::{Scope, Selection};
+use super::selection::{Scope, Selection, State};
 use crate::protocol::requests::hold::hold;
 use crate::protocol::requests::job::JobOrder;
 
@@ -51,8 +51,9 @@ fn set_held(
     }
     let client = session.client()?;
     let tasks = selection.resolve(&client, Scope::Unfinished)?;
-    change::each(session, &tasks, done, |id, task| match task.held == shall_hold {
-        true => Ok(Act::Needless(needless)),
-        false => client.ask(&hold(id, shall_hold)).map(|()| Act::Done),
-    })
+    let step = |id: &str, task: State| match task.held == shall_hold {
+        true => Step::Needless(needless),
+        false => Step::Ask(hold(id, shall_hold).for_its_warning()),
+    };
+    change::each(session, &client, &tasks, &Change { done, step: &step, is_done: |_| false })
 }

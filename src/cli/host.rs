@@ -5,6 +5,7 @@ use super::connect::{self, Configured};
 use super::exit::{self, Failure};
 use super::output::note;
 use crate::shell::ephemeral::{EphemeralLeftover, EphemeralPlan, EphemeralService, Way};
+use crate::shell::lending::lend_slot;
 use crate::shell::signals::Signals;
 use crate::shell::supervisor::{self, AGENTS_MAX};
 
@@ -24,6 +25,8 @@ pub(super) fn at_controller(
     work: impl FnOnce(&mut Session, &mut Signals, &Place) -> Result<u8, Failure>,
 ) -> Result<u8, Failure> {
     if let Some(endpoint) = endpoint(session)? {
+        // In a task, this command does nothing but wait from here on.
+        lend_slot();
         return work(session, signals, &Place { endpoint, is_hosted: false });
     }
     let host = host(session, signals, agents)?;

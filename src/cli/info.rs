@@ -13,17 +13,18 @@ use super::table::Table;
 use super::times;
 use crate::client::Client;
 use crate::config::Config;
-use crate::protocol::requests::stats::{self, AgentCounts, TaskCounts};
+use crate::protocol::requests::stats::{self, AgentCounts, Stats};
 use crate::protocol::{version, words};
 use crate::shell::clock;
+use crate::shell::endpoint::absolute;
 use crate::shell::supervisor::{self, Service};
-use crate::types::ToolName;
+use crate::types::{ToolName, Wall, path_text};
 
 /// The answers of a controller.
 struct Answer {
     endpoint: String,
     agents: AgentCounts,
-    tasks: TaskCounts,
+    stats: Stats,
 }
 
 pub(super) fn run(session: &mut Session) -> Result<u8, Failure> {
@@ -34,11 +35,14 @@ pub(super) fn run(session: &mut Session) -> Result<u8, Failure> {
     if !is_elsewhere {
         place(session, &mut facts);
     }
-    facts.insert("controller".into(), answer.as_ref().map(|answer| answer.endpoint.clone()).into());
-    if let Some(Answer { agents, tasks, .. }) = &answer {
+    facts.insert("controller".into(), answer.as_ref().map(|answer| absolute(&answer.endpoint)).into());
+    if let Some(Answer { agents, stats, .. }) = &answer {
+        facts.insert("health".into(), stats.warning().unwrap_or("good").into());
         let AgentCounts { total, free, busy, lost } = agents;
         facts.insert("agents".into(), json!({ "total": total, "free": free, "busy": busy, "lost": lost }));
-        let tasks = tasks.by_phase().map(|(phase, count)| (words::phase(phase).to_owned(), json!(count)));
+        let paused_until = stats.paused_until().map(|until| until.unix_seconds());
+        facts.insert("paused_until".into(), paused_until.into());
+        let tasks = stats.counts().by_phase().map(|(phase, count)| (words::phase(phase).to_owned(), json!(count)));
         facts.insert("tasks".into(), tasks.collect::<Map<_, _>>().into());
     }
     if session.out.is_json() {
@@ -65,7 +69,7 @@ fn ask(session: &Session) -> Result<Option<Answer>, Failure> {
         },
     };
     let client = Client::secured(config, &endpoint)?;
-    Ok(Some(Answer { agents: client.ask(&stats::agents())?, tasks: client.ask(&stats::tasks())?, endpoint }))
+    Ok(Some(Answer { agents: client.ask(&stats::agents())?, stats: client.ask(&stats::service())?, endpoint }))
 }
 
 /// The facts about the home and its service that need no request to the controller.
@@ -73,17 +77,18 @@ fn place(session: &Session, facts: &mut Map<String, Value>) {
     let Session { config, sources, home, .. } = session;
     let state_dir = &config.paths.state_dir;
     // A home that begins with a relative path is the current folder.
-    let shown = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let shown = |path: &Path| path_text(&std::path::absolute(path).unwrap_or_else(|_| path.to_owned()));
     let holder = supervisor::holder(state_dir);
     let service = holder.and_then(|_| Service::read(state_dir));
     let uptime = service.as_ref().map(|service| clock::now().wall.unix_seconds() - service.started);
     let differing = sources.in_force().iter().filter(|key| key.origin.is_some()).count();
     let of_service = json!({
         "running": holder.is_some(),
+        "joined": config.joined_controller(),
         "pid": holder.and_then(|holder| holder.pid),
         "uptime_seconds": uptime,
         "service_version": service.as_ref().map(|service| service.version.clone()).filter(|version| !version.is_empty()),
-        "home": home.folder(),
+        "home": path_text(home.folder()),
         "home_is": home.by().sentence(),
         "config": sources.file().map(shown),
         "keys_that_differ": differing,
@@ -106,9 +111,9 @@ fn place(session: &Session, facts: &mut Map<String, Value>) {
 fn curve(config: &Config) -> Value {
     let network = &config.network;
     json!({
-        "server": network.curve_server.as_ref().map(|files| files.secret_key.clone()),
-        "authorised": network.curve_server.as_ref().map(|files| files.authorised_keys.clone()),
-        "client": network.curve_client.as_ref().map(|files| files.secret_key.clone()),
+        "server": network.curve_server.as_ref().map(|files| path_text(&files.secret_key)),
+        "authorised": network.curve_server.as_ref().map(|files| path_text(&files.authorised_keys)),
+        "client": network.curve_client.as_ref().map(|files| path_text(&files.secret_key)),
     })
 }
 
@@ -136,11 +141,20 @@ fn table(facts: &Map<String, Value>) -> Table {
         let uptime = uptime.map(|time| format!(", up {}", times::duration(time)));
         let service = match facts["running"].as_bool() {
             Some(true) => format!("running, process {}{}", text("pid"), uptime.unwrap_or_default()),
-            _ => "not running; `llts up` starts it".to_owned(),
+            _ => match facts["joined"].as_str() {
+                Some(_) => "no agents run here; `llts up --agents-only N` starts some".to_owned(),
+                None => "not running; `llts up` starts it".to_owned(),
+            },
         };
         table.row(["service", &service]);
+        if let Some(controller) = facts["joined"].as_str() {
+            table.row(["joined", &format!("this home belongs to the controller at {controller}")]);
+        }
     }
     table.row(["version", &versions(facts.get("service_version").and_then(Value::as_str), &text("version"))]);
+    if facts.contains_key("health") {
+        table.row(["health", &text("health")]);
+    }
     let controller = match facts["controller"].as_str() {
         Some(endpoint) => [Some(endpoint), facts.get("tcp").and_then(Value::as_str)]
             .into_iter()
@@ -172,6 +186,10 @@ fn table(facts: &Map<String, Value>) -> Table {
     }
     if let Some(Value::Object(tasks)) = facts.get("tasks") {
         table.row(["tasks", &counts(tasks)]);
+    }
+    if let Some(until) = facts.get("paused_until").and_then(Value::as_f64).and_then(Wall::from_unix_seconds) {
+        let until = times::local(until);
+        table.row(["paused", &format!("no task starts until {until}; `llts down --undo` ends the pause")]);
     }
     table
 }

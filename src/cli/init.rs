@@ -15,6 +15,7 @@ use crate::engine::zmtp::PublicKey;
 use crate::shell::curve_keys;
 use crate::shell::home::Home;
 use crate::shell::tools;
+use crate::types::path_text;
 
 /// The configuration of a new home.
 const CONFIG: &str = "\
@@ -99,8 +100,9 @@ fn tell(session: &mut Session, home: &Home, listen: Option<IpAddr>, key: Option<
     let out = &mut session.out;
     if out.is_json() {
         let key = key.map(|key| key.to_string());
-        return out
-            .value(&json!({ "home": home.folder(), "listen": listen.map(|ip| ip.to_string()), "server_key": key }));
+        return out.value(
+            &json!({ "home": path_text(home.folder()), "listen": listen.map(|ip| ip.to_string()), "server_key": key }),
+        );
     }
     out.line(format_args!("{folder} is a home of llts; start its service with `llts --home {folder} up`"));
     let (Some(ip), Some(key)) = (listen, key) else { return };

@@ -15,10 +15,12 @@ use super::when;
 use crate::config::{Config, CurveServerFiles};
 use crate::protocol::join::{Admission, Newcomer};
 use crate::shell::clock;
-use crate::shell::join::{Desk, KeysInWait, Verdict, Visit, let_in};
+use crate::shell::curve_keys::AuthorisedKey;
+use crate::shell::join::{Desk, KeysInWait, Verdict, Visit, WaitError, let_in};
+use crate::shell::own_addresses::own_addresses;
 use crate::shell::signals::{STOP, Signals};
 use crate::shell::supervisor::{self, Service};
-use crate::types::Mono;
+use crate::types::{AgentId, Caller, CallerKey, CallerPlace, Mono, Right};
 
 /// The maximum validity of an invitation.
 const VALID_MAX: Duration = Duration::from_secs(24 * 3600);
@@ -41,6 +43,16 @@ pub(super) struct InviteArgs {
     /// Let it in without asking
     #[arg(long, short)]
     yes: bool,
+    /// A right besides running tasks and submitting tools: to send commands, and to push and remove tools
+    #[arg(long)]
+    may: Option<May>,
+}
+
+/// A right that a key does not have by itself.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+pub(super) enum May {
+    /// To send commands, and to push and remove tools.
+    Commands,
 }
 
 fn valid(text: &str) -> Result<Duration, String> {
@@ -58,23 +70,33 @@ pub(super) fn run(session: &mut Session, args: &InviteArgs) -> Result<u8, Failur
     };
     let mut signals = Signals::install(&STOP).map_err(Failure::failed)?;
     let mut desk = Desk::open(config, &files, SocketAddr::new(ip, args.port)).map_err(Failure::failed)?;
-    tell(session, &desk, ip);
+    let may_command = may_command(config, args.may.is_some());
+    tell(session, &desk, ip, may_command);
     let until = clock::now().mono + args.valid;
     match desk.wait(until, &mut signals) {
         Visit::Newcomer(newcomer, to) => {
+            let keys = KeysInWait::of(&files);
+            let may = args.may.is_some();
             let decided = if args.yes {
-                let_in(&files.authorised_keys, &newcomer).map_err(Failure::failed)
+                let key = AuthorisedKey { key: newcomer.key, may_command: may };
+                let_in(&files.authorised_keys, &newcomer.name, key).map_err(|error| Failure::failed(error).into())
             } else {
-                decide(&mut desk, &KeysInWait::of(&files), (&newcomer, &to), until, &mut signals)
+                decide(&mut desk, &keys, (&newcomer, &to, may), until, &mut signals)
             };
             let admission = match &decided {
-                Ok(()) => Admission::Accepted { requests, broadcasts },
-                Err(_) => Admission::Refused("it was not accepted there".to_owned()),
+                Ok(()) => {
+                    // `llts keys accept` may have given it more.
+                    let may = keys.authorised_key(&newcomer.name).is_ok_and(|key| key.may_command);
+                    Admission::Accepted { requests, broadcasts, may_command: self::may_command(&session.config, may) }
+                }
+                Err(Undecided::Taken(error)) => Admission::Refused(error.to_string()),
+                Err(Undecided::Failed(_)) => Admission::Refused("it was not accepted there".to_owned()),
             };
-            desk.answer(to, &admission);
+            desk.answer(&newcomer, to, &admission);
             decided?;
             if !session.out.is_json() {
-                session.out.line(format_args!("{} is let in with the key {}", newcomer.name, newcomer.key));
+                let may = if let Admission::Accepted { may_command: true, .. } = admission { MAY } else { MAY_NOT };
+                session.out.line(format_args!("{} is let in with the key {}{may}", newcomer.name, newcomer.key));
             }
             Ok(0)
         }
@@ -99,16 +121,51 @@ pub(super) fn server_files(session: &Session) -> Result<CurveServerFiles, Failur
     })
 }
 
+const MAY: &str = "; it may send commands and push tools";
+const MAY_NOT: &str = "; it may not send commands or push tools, which `llts keys accept NAME --may commands` allows";
+
+/// Whether the controller takes commands with a key, which its file allows or not.
+fn may_command(config: &Config, may: bool) -> bool {
+    let key = if may { CallerKey::Commands } else { CallerKey::Authorised };
+    config.controller.allow_commands.admits(Caller { key, ..Caller::at(CallerPlace::Elsewhere) }, Right::Command)
+}
+
+/// Why a machine was not let in.
+enum Undecided {
+    /// Another one waits under its name.
+    Taken(WaitError),
+    /// Anything else.
+    Failed(Failure),
+}
+
+impl From<Failure> for Undecided {
+    fn from(failure: Failure) -> Self {
+        Self::Failed(failure)
+    }
+}
+
+impl From<Undecided> for Failure {
+    fn from(undecided: Undecided) -> Self {
+        match undecided {
+            Undecided::Taken(error) => Self::failed(error),
+            Undecided::Failed(failure) => failure,
+        }
+    }
+}
+
 /// The key waits until a user accepts or refuses it, here or with `llts keys`.
 fn decide(
     desk: &mut Desk,
     keys: &KeysInWait,
-    (newcomer, from): (&Newcomer, &[Vec<u8>]),
+    (newcomer, from, may): (&Newcomer, &[Vec<u8>], bool),
     until: Mono,
     signals: &mut Signals,
-) -> Result<(), Failure> {
+) -> Result<(), Undecided> {
     let Newcomer { name, key } = newcomer;
-    keys.add(newcomer).map_err(Failure::failed)?;
+    let _waiting = keys.add(newcomer, may).map_err(|error| match error {
+        WaitError::Taken(_) => Undecided::Taken(error),
+        error => Undecided::Failed(Failure::failed(error)),
+    })?;
     let stdin = io::stdin();
     let terminal = stdin.is_terminal().then(|| stdin.as_fd());
     note(&format!(
@@ -117,17 +174,32 @@ fn decide(
     if terminal.is_some() {
         ask(&format!("Let {name} in? [y/N] "));
     }
-    let verdict = desk.wait_for_verdict((keys, newcomer), from, until, (signals, terminal));
-    let verdict = match verdict {
-        Ok(Verdict::Typed) if is_yes()? => keys.accept(name).map(|_| Verdict::Accepted).map_err(Failure::failed)?,
-        Ok(Verdict::Typed) => Verdict::Refused,
-        verdict => verdict.map_err(Failure::failed)?,
+    let verdict = loop {
+        match desk.wait_for_verdict((keys, newcomer), from, until, (&mut *signals, terminal)) {
+            Ok(Verdict::Another(other)) => note(&format!(
+                "another machine came with the same token and was refused: {} with the key {}; make sure that the key of {name} is \
+                 the right one",
+                other.name, other.key
+            )),
+            Ok(Verdict::Typed) if is_yes()? => {
+                break keys.accept(name, may).map(|_| Verdict::Accepted).map_err(Failure::failed)?;
+            }
+            Ok(Verdict::Typed) => break Verdict::Refused,
+            verdict => break verdict.map_err(Failure::failed)?,
+        }
     };
     // Only one that was accepted elsewhere is not in wait any more.
     keys.remove(name).map_err(Failure::failed)?;
+    ended(name, verdict).map_err(Undecided::Failed)
+}
+
+/// What the end of the wait for a decision on this machine means.
+fn ended(name: &AgentId, verdict: Verdict) -> Result<(), Failure> {
     match verdict {
         Verdict::Accepted => Ok(()),
-        Verdict::Refused | Verdict::Typed => Err(Failure::failed(format!("{name} was refused; no machine was let in"))),
+        Verdict::Refused | Verdict::Typed | Verdict::Another(_) => {
+            Err(Failure::failed(format!("{name} was refused; no machine was let in")))
+        }
         Verdict::Left => Err(Failure::failed(format!("{name} has left before it was accepted; no machine was let in"))),
         Verdict::Expired => {
             let sentence = format!("{name} was not accepted while the token was valid; no machine was let in");
@@ -157,14 +229,36 @@ fn ports(config: &Config) -> Result<(u16, Option<u16>), Failure> {
     Ok((requests.ok_or_else(|| Failure::failed(missing))?, broadcasts))
 }
 
-fn tell(session: &mut Session, desk: &Desk, ip: IpAddr) {
+fn tell(session: &mut Session, desk: &Desk, ip: IpAddr, may_command: bool) {
     let address = desk.address().trim_start_matches("tcp://").to_owned();
     let port = address.rsplit(':').next().unwrap_or_default();
-    let address = if ip.is_unspecified() { format!("ADDRESS-OF-THIS-MACHINE:{port}") } else { address.clone() };
+    let at = |ip: IpAddr| match ip {
+        IpAddr::V4(ip) => format!("{ip}:{port}"),
+        IpAddr::V6(ip) => format!("[{ip}]:{port}"),
+    };
+    let own = if ip.is_unspecified() { own_addresses(ip) } else { vec![ip] };
+    let mut addresses: Vec<String> = own.into_iter().map(at).collect();
+    if addresses.is_empty() {
+        // Other machines cannot reach one without an address; it may get one while the invitation is valid.
+        addresses.push(format!("ADDRESS-OF-THIS-MACHINE:{port}"));
+    }
     let token = desk.token().text();
     if session.out.is_json() {
-        return session.out.value(&json!({ "address": address, "token": token }));
+        return session.out.value(&json!({
+            "address": addresses[0],
+            "addresses": addresses,
+            "token": token,
+            "may_command": may_command,
+        }));
     }
-    session.out.line(format_args!("llts join {address} --token='{token}'"));
-    note("waiting for the other machine; run this command there");
+    session.out.line(format_args!("llts join {} --token='{token}'", addresses[0]));
+    if let Some(others) = addresses.get(1..).filter(|others| !others.is_empty()) {
+        note(&format!("this machine has other addresses, too, for machines in other networks: {}", others.join(", ")));
+    }
+    let may = if may_command {
+        "it may send commands and push tools"
+    } else {
+        "it may submit tools and run agents, but not send commands or push tools, which --may commands allows"
+    };
+    note(&format!("waiting for the other machine; run this command there. With this invitation, {may}"));
 }

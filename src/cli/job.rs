@@ -14,13 +14,16 @@ use super::times;
 use crate::client::{Client, ClientError};
 use crate::protocol::client::{Listing, Selector, TaskView};
 use crate::protocol::requests::job::{JobAnswer, JobOrder, jobs, order, query};
-use crate::protocol::requests::list::tasks;
+use crate::protocol::requests::list::{tasks, tasks_before};
 use crate::protocol::words;
 use crate::shell::clock;
 use crate::types::{Mono, Outcome, Phase, Wall};
 
-/// Failed tasks of each outcome that are looked at for the groups.
-const LOOKED_AT: u64 = 1000;
+/// Failed tasks of each outcome that are looked at: they take some seconds.
+const LOOKED_AT: u64 = 100_000;
+
+/// Tasks per request.
+const PAGE: u64 = 1000;
 
 #[derive(Args, Debug)]
 pub(super) struct JobsArgs {
@@ -74,7 +77,10 @@ pub(super) fn run(session: &mut Session, args: &JobArgs) -> Result<u8, Failure> 
     let client = session.client()?;
     let job = client.ask(&query(&args.name, None))?;
     let pace = Pace::of(&job, clock::now().wall);
-    let failures = failures(&client, &job)?;
+    let (failures, are_all) = failures(&client, &job)?;
+    if !are_all {
+        note(&format!("the counts of failures are those of the newest {LOOKED_AT} tasks of each outcome"));
+    }
     if session.out.is_json() {
         let mut value = to_value(job.fields());
         if let Value::Object(members) = &mut value {
@@ -190,33 +196,41 @@ impl Group {
     }
 }
 
-/// The failed tasks of a job by their exit codes and last lines, the most frequent first.
-fn failures(client: &Client, job: &JobAnswer) -> Result<Vec<Group>, ClientError> {
-    let mut found = Vec::new();
+/// The failed tasks of a job by their exit codes and last lines, the most frequent first. False if some were not looked at.
+fn failures(client: &Client, job: &JobAnswer) -> Result<(Vec<Group>, bool), ClientError> {
+    let (mut groups, mut are_all) = (Groups::default(), true);
     for outcome in Outcome::ALL.into_iter().filter(|outcome| outcome.is_failure() && job.with_outcome(*outcome) > 0) {
-        let selector = Selector::all().and_job(job.name()).and_outcome(outcome);
-        let mut offset = 0;
-        while offset < LOOKED_AT {
-            let Listing { total, rows } = client.ask(&tasks(&selector, offset, LOOKED_AT - offset))?;
-            offset += rows.len() as u64;
-            let is_last = rows.is_empty() || offset >= total;
-            found.extend(rows);
-            if is_last {
-                break;
-            }
-        }
+        are_all &= look_at(client, job.name(), outcome, |task| groups.add(task))?;
     }
-    Ok(grouped(&found))
+    Ok((groups.sorted(), are_all))
 }
 
-fn grouped(found: &[TaskView]) -> Vec<Group> {
-    let mut groups: BTreeMap<(String, Option<i32>, String), Group> = BTreeMap::new();
-    for task in found {
+/// Looks at the tasks of a job with this outcome, newest first. False if there are more than [`LOOKED_AT`].
+fn look_at(client: &Client, job: &str, outcome: Outcome, mut look: impl FnMut(&TaskView)) -> Result<bool, ClientError> {
+    let selector = Selector::all().and_job(job).and_outcome(outcome);
+    let (mut seen, mut last) = (0, None);
+    while seen < LOOKED_AT {
+        let limit = PAGE.min(LOOKED_AT - seen);
+        let page =
+            last.as_deref().map_or_else(|| tasks(&selector, 0, limit), |before| tasks_before(&selector, before, limit));
+        let rows = client.ask(&page)?.rows;
+        let Some(oldest) = rows.last() else { return Ok(true) };
+        (last, seen) = (Some(oldest.id().to_owned()), seen + rows.len() as u64);
+        rows.iter().for_each(&mut look);
+    }
+    Ok(false)
+}
+
+#[derive(Debug, Default)]
+struct Groups(BTreeMap<(String, Option<i32>, String), Group>);
+
+impl Groups {
+    fn add(&mut self, task: &TaskView) {
         let outcome = task.outcome().unwrap_or_default().to_owned();
         let exit = task.exit_code().map(|code| code.0);
         let last = task.stderr().lines().rev().find(|line| !line.trim().is_empty());
         let line = last.or_else(|| task.reason()).unwrap_or_default().trim().to_owned();
-        let group = groups.entry((outcome.clone(), exit, line.clone())).or_insert_with(|| Group {
+        let group = self.0.entry((outcome.clone(), exit, line.clone())).or_insert_with(|| Group {
             count: 0,
             outcome,
             exit,
@@ -225,9 +239,12 @@ fn grouped(found: &[TaskView]) -> Vec<Group> {
         });
         group.count += 1;
     }
-    let mut groups: Vec<_> = groups.into_values().collect();
-    groups.sort_by_key(|group| std::cmp::Reverse(group.count));
-    groups
+
+    fn sorted(self) -> Vec<Group> {
+        let mut groups: Vec<_> = self.0.into_values().collect();
+        groups.sort_by_key(|group| std::cmp::Reverse(group.count));
+        groups
+    }
 }
 
 /// Changes all tasks of a job, and prints their number.
@@ -266,10 +283,9 @@ pub(super) fn wait(session: &mut Session, name: &str, until: Option<Mono>) -> Re
     let mut worst = 0;
     for outcome in Outcome::ALL.into_iter().filter(|outcome| *outcome != Outcome::Succeeded) {
         if job.with_outcome(outcome) > 0 {
-            let selector = Selector::all().and_job(name).and_outcome(outcome);
-            let some = client.ask(&tasks(&selector, 0, LOOKED_AT))?.rows;
             // A task that was skipped, killed or lost has no exit code of its own.
-            worst = some.iter().map(|task| exit::of_task(task).0).fold(worst.max(exit::FAILED), u8::max);
+            worst = worst.max(exit::FAILED);
+            look_at(&client, name, outcome, |task| worst = worst.max(exit::of_task(task).0))?;
         }
     }
     Ok(worst)
@@ -292,7 +308,9 @@ mod tests {
             .with(words::REASON, "its agent was lost")
             .into();
         let found = [task("a", 1, "x\nno space\n\n"), task("b", 2, "no space"), task("c", 1, "y\nno space"), lost];
-        let shown: Vec<_> = grouped(&found).into_iter().map(|g| (g.count, g.exit, g.line, g.example)).collect();
+        let mut groups = Groups::default();
+        found.iter().for_each(|task| groups.add(task));
+        let shown: Vec<_> = groups.sorted().into_iter().map(|g| (g.count, g.exit, g.line, g.example)).collect();
         let text = |text: &str| text.to_owned();
         assert_eq!(
             shown,

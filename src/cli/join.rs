@@ -1,6 +1,5 @@
 //! `llts join`: hand the key of this machine over to a controller that has invited it, and make a home for its agents.
 
-use std::net::SocketAddr;
 use std::time::Duration;
 
 use clap::Args;
@@ -17,7 +16,7 @@ use crate::shell::join::{JoinError, Token, ask};
 use crate::shell::signals::{STOP, Signals};
 use crate::shell::supervisor;
 use crate::shell::tools;
-use crate::types::AgentId;
+use crate::types::{AgentId, path_text, split_tcp};
 
 /// How long the answer is waited for: an invitation is valid for a day at most.
 const PATIENCE: Duration = Duration::from_secs(24 * 3600);
@@ -28,14 +27,22 @@ const PATIENCE: Duration = Duration::from_secs(24 * 3600);
 secret key never leaves this machine, and a configuration that names the controller: then `llts up --agents-only N` starts agents, \
 and `llts list` and all others talk to that controller.")]
 pub(super) struct JoinArgs {
-    /// Where the invitation is: IP:PORT
-    address: SocketAddr,
+    /// Where the invitation is: IP:PORT or NAME:PORT
+    #[arg(value_parser = address)]
+    address: String,
     /// The token of the invitation, which is good for once
     #[arg(long, allow_hyphen_values = true)]
     token: String,
     /// What this machine is called there [default: its host name]
     #[arg(long, value_parser = |text: &str| AgentId::new(text))]
     name: Option<AgentId>,
+}
+
+fn address(text: &str) -> Result<String, String> {
+    let parsed = split_tcp(&format!("tcp://{text}"));
+    parsed
+        .map(|_| text.to_owned())
+        .map_err(|why| format!("it {why}; write IP:PORT or NAME:PORT, as the invitation does"))
 }
 
 pub(super) fn run(session: &mut Session, args: &JoinArgs) -> Result<u8, Failure> {
@@ -72,16 +79,16 @@ pub(super) fn run(session: &mut Session, args: &JoinArgs) -> Result<u8, Failure>
         session.home.unmark();
     }
     let admission = admission?;
-    let Admission::Accepted { requests, broadcasts } = admission else {
+    let Admission::Accepted { requests, broadcasts, may_command } = admission else {
         return Err(Failure::failed("the answer is none"));
     };
     furnish(session, &token, &pair)?;
-    let ip = args.address.ip();
+    let host = args.address.rsplit_once(':').map_or(&*args.address, |(host, _)| host).trim_matches(['[', ']']);
     let publisher = broadcasts.map_or_else(|| "\"off\"".to_owned(), |port| port.to_string());
     let text = format!(
         "\
-# Agents and clients of the controller at {ip}. `llts config` shows every key with its default and the reason for it.
-CONTROLLER_IP = \"{ip}\"
+# Agents and clients of the controller at {host}. `llts config` shows every key with its default and the reason for it.
+CONTROLLER_IP = \"{host}\"
 CONTROLLER_REP_PORT = {requests}
 CONTROLLER_PUB_PORT = {publisher}
 LOG_DIR = \"log\"
@@ -92,10 +99,24 @@ CURVE_SERVER_PUBLIC_KEY_FILE = \"keys/server.key.pub\"
     write_new(&config, &text)?;
     let home = session.home.folder().to_owned();
     if session.out.is_json() {
-        session.out.value(&json!({ "home": home, "name": newcomer.name.as_str(), "key": newcomer.key.to_string() }));
+        session.out.value(&json!({
+            "home": path_text(&home),
+            "name": newcomer.name.as_str(),
+            "key": newcomer.key.to_string(),
+            "may_command": may_command,
+        }));
     } else {
         let home = home.display();
         session.out.line(format_args!("{home} has joined; start agents with `llts --home {home} up --agents-only N`"));
+        let name = &newcomer.name;
+        session.out.line(if may_command {
+            "the controller takes commands and pushes of tools from this machine".to_owned()
+        } else {
+            format!(
+                "the controller takes tools from this machine, but no commands and no pushes of tools; there, \
+                 `llts keys accept {name} --may commands` allows them"
+            )
+        });
     }
     Ok(0)
 }
@@ -115,7 +136,7 @@ fn furnish(session: &Session, token: &Token, pair: &KeyPair) -> Result<(), Failu
 impl From<JoinError> for Failure {
     fn from(error: JoinError) -> Self {
         let exit = match &error {
-            JoinError::Denied { .. } | JoinError::Refused { .. } => exit::REFUSED,
+            JoinError::Denied { .. } | JoinError::Refused { .. } | JoinError::Lost { .. } => exit::REFUSED,
             JoinError::Silence { .. } => exit::NO_CONTROLLER,
             JoinError::Interrupted => exit::INTERRUPTED,
             JoinError::BadToken(_) | JoinError::Key(_) | JoinError::Socket(_) => exit::FAILED,

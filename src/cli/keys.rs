@@ -7,12 +7,11 @@ use serde_json::{Value, json};
 
 use super::Session;
 use super::exit::Failure;
-use super::invite::{self, InviteArgs};
+use super::invite::{self, InviteArgs, May};
 use super::table::Table;
-use crate::protocol::join::Newcomer;
-use crate::shell::curve_keys;
+use crate::shell::curve_keys::{self, AuthorisedKey};
 use crate::shell::join::{KeysInWait, WaitError};
-use crate::types::{AgentId, PublicKey};
+use crate::types::AgentId;
 
 #[derive(Args, Debug)]
 pub(super) struct KeysArgs {
@@ -36,8 +35,12 @@ A controller needs a pair (CURVE_SERVER_SECRET_KEY_FILE), and a folder with the 
     Invite(InviteArgs),
     /// The keys that are let in, and those that wait for it
     List,
-    /// Let machines in that wait: compare the key with the one that `llts join` shows there
+    /// Let machines in that wait: compare the key with the one that `llts join` shows there. With --may, also give more to machines
+    /// that are let in
     Accept {
+        /// A right besides running tasks and submitting tools: to send commands, and to push and remove tools
+        #[arg(long)]
+        may: Option<May>,
         /// Their names in `llts keys list`
         #[arg(required = true, value_parser = |text: &str| AgentId::new(text))]
         names: Vec<AgentId>,
@@ -55,7 +58,9 @@ pub(super) fn run(session: &mut Session, args: &KeysArgs) -> Result<u8, Failure>
         KeysCommand::New { files } => new(session, files),
         KeysCommand::Invite(args) => invite::run(session, args),
         KeysCommand::List => list(session),
-        KeysCommand::Accept { names } => decide(session, names, "is let in", KeysInWait::accept),
+        KeysCommand::Accept { may, names } => {
+            decide(session, names, "is let in", |keys, name| keys.accept(name, may.is_some()))
+        }
         KeysCommand::Refuse { names } => decide(session, names, "is not let in", KeysInWait::refuse),
     }
 }
@@ -66,12 +71,18 @@ fn list(session: &mut Session) -> Result<u8, Failure> {
     let waiting = keys.list().map_err(Failure::failed)?;
     let all = authorised.iter().map(|key| (key, "let in")).chain(waiting.iter().map(|key| (key, "waits")));
     if session.out.is_json() {
-        let value = |(Newcomer { name, key }, state): (&Newcomer, &str)| json!({ "name": name.as_str(), "key": key.to_string(), "waits": state == "waits" });
+        let value = |((name, key), state): (&(AgentId, AuthorisedKey), &str)| {
+            let (waits, may_command) = (state == "waits", key.may_command);
+            json!({ "name": name.as_str(), "key": key.key.to_string(), "waits": waits, "may_command": may_command })
+        };
         session.out.value(&Value::Array(all.map(value).collect()));
         return Ok(0);
     }
-    let mut table = Table::new(&["NAME", "KEY", "STATE"]);
-    all.for_each(|(Newcomer { name, key }, state)| table.row([name.as_str(), &key.to_string(), state]));
+    let mut table = Table::new(&["NAME", "KEY", "STATE", "MAY"]);
+    for ((name, key), state) in all {
+        let may = if key.may_command { "commands" } else { "-" };
+        table.row([name.as_str(), &key.key.to_string(), state, may]);
+    }
     session.out.table(&table);
     Ok(0)
 }
@@ -80,13 +91,14 @@ fn decide(
     session: &mut Session,
     names: &[AgentId],
     verdict: &str,
-    decide: fn(&KeysInWait, &AgentId) -> Result<PublicKey, WaitError>,
+    decide: impl Fn(&KeysInWait, &AgentId) -> Result<AuthorisedKey, WaitError>,
 ) -> Result<u8, Failure> {
     let keys = KeysInWait::of(&invite::server_files(session)?);
     for name in names {
         let key = decide(&keys, name).map_err(Failure::failed)?;
         if !session.out.is_json() {
-            session.out.line(format_args!("{name} with the key {key} {verdict}"));
+            let may = if key.may_command { ", and may send commands and push tools" } else { "" };
+            session.out.line(format_args!("{name} with the key {} {verdict}{may}", key.key));
         }
     }
     Ok(0)

@@ -4,10 +4,10 @@ use clap::Args;
 
 use super::Session;
 use super::caller::{caller, command_line};
-use super::change::{self, Act, Needless};
+use super::change::{self, Change, Needless, Step};
 use super::exit::Failure;
 use super::job;
-use super::selection::{Scope, Selection};
+use super::selection::{Scope, Selection, State};
 use crate::protocol::requests::job::JobOrder;
 use crate::protocol::requests::kill::kill;
 
@@ -37,7 +37,9 @@ pub(super) fn run(session: &mut Session, args: &KillArgs) -> Result<u8, Failure>
         change::confirm(&format!("end all {} tasks that have not finished", tasks.len()), args.yes)?;
     }
     let reason = caller(&command_line());
-    change::each(session, &tasks, "killed", |id, task| {
-        if task.finished { Ok(Act::Needless(FINISHED)) } else { client.ask(&kill(id, &reason)).map(|()| Act::Done) }
-    })
+    let step = |id: &str, task: State| match task.finished {
+        true => Step::Needless(FINISHED),
+        false => Step::Ask(kill(id, &reason).for_its_warning()),
+    };
+    change::each(session, &client, &tasks, &Change { done: "killed", step: &step, is_done: |_| false })
 }

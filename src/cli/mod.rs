@@ -70,21 +70,24 @@ mod up;
 mod wait;
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Parser;
 
 use crate::client::Client;
-use crate::config::{Config, Sources};
+use crate::config::{Config, ConfigError, Sources};
 use crate::shell::contexts::Contexts;
+use crate::shell::first_process;
 use crate::shell::guard::GuardPlan;
 use crate::shell::home::{Home, HomeError};
+use crate::shell::process::close_all_on_exec;
+use crate::shell::reload::Reload;
 use crate::shell::supervised::is_supervised;
 use crate::shell::supervisor::{self, Abandoned};
 use crate::shell::tools;
 use crate::shell::transport;
 
-use args::{Arguments, Command};
+use args::{Arguments, Command, Place};
 use connect::Global;
 use exit::Failure;
 use output::{Output, note};
@@ -105,6 +108,11 @@ impl Session {
         Ok(Client::secured(&self.config, &endpoint)?)
     }
 
+    /// Whether the controller is on another machine.
+    fn is_elsewhere(&self) -> Result<bool, Failure> {
+        connect::is_elsewhere(&self.global, &self.config)
+    }
+
     /// The path of this program, for processes that run it again.
     fn program() -> Result<PathBuf, Failure> {
         std::env::current_exe().map_err(|error| Failure::failed(format!("cannot find this program: {error}")))
@@ -113,6 +121,12 @@ impl Session {
     /// How to start a guard of this process, with the same configuration.
     fn guard(&self) -> Result<GuardPlan, Failure> {
         Ok(GuardPlan::new(Self::program()?, self.config_file()).at_home(self.home.folder()))
+    }
+
+    /// How a process of a service reads its configuration again.
+    fn reload(&self) -> Reload {
+        let (file, base) = (self.config_file(), self.home.base().map(Path::to_owned));
+        Reload::new(self.sources.clone(), move || Config::load(file.as_deref(), base.as_deref()))
     }
 
     /// Refuses to start a service with keys that its parts would refuse.
@@ -165,7 +179,16 @@ fn arguments(words: Vec<OsString>) -> Result<Arguments, clap::Error> {
 /// Runs the program with the arguments of this process, and returns its exit code.
 #[must_use]
 pub fn run() -> u8 {
-    let Arguments { mut global, command } = match arguments(std::env::args_os().collect()) {
+    match first_process::run_child() {
+        Ok(None) => {}
+        Ok(Some(code)) => return code,
+        Err(error) => note(&format!("processes that end here are not reaped: {error}")),
+    }
+    // A lock or a pipe of the caller belongs to this process, and not to a service that it starts.
+    if let Err(error) = close_all_on_exec() {
+        note(&format!("cannot keep descriptors of the caller from other programs: {error}"));
+    }
+    let Arguments { global, command } = match arguments(std::env::args_os().collect()) {
         Ok(arguments) => arguments,
         Err(refused) => {
             // Help and version go to stdout and are not errors. If they cannot be written, no other output is left.
@@ -176,17 +199,12 @@ pub fn run() -> u8 {
     };
     let mut out = Output::new(global.output);
     let is_map = matches!(command, Command::Map(_));
-    let result = configure(&mut global, &command).and_then(|(home, config, sources)| {
-        // The processes of a service share the environment of the service, which has already given these warnings.
-        if command.is_for_people() && !is_supervised() {
-            sources.warnings().iter().for_each(|warning| note(warning));
-        }
-        let mut config = config;
-        obey_or_refuse(&global, &command)?;
-        if command.acts_elsewhere().is_none() {
-            use_context(&mut global, &mut config)?;
-        }
-        let mut session = Session { global, config, sources, home, out: Output::new(out.format()) };
+    let handover = if let Command::Supervise(args) = &command { args.0.handover() } else { None };
+    let session = begin(global, &command).map_err(|failure| match handover {
+        Some(handover) => supervise::not_begun(handover, failure),
+        None => failure,
+    });
+    let result = session.and_then(|mut session| {
         let code = dispatch(&mut session, command)?;
         session.out.finish()?;
         Ok(code)
@@ -198,8 +216,33 @@ pub fn run() -> u8 {
     })
 }
 
+/// Makes the context of a command.
+fn begin(mut global: Global, command: &Command) -> Result<Session, Failure> {
+    let (home, mut config, sources) = configure(&mut global, command)?;
+    // The processes of a service share the environment of the service, which has already given these warnings.
+    if command.is_for_people() && !is_supervised() {
+        sources.warnings().iter().for_each(|warning| note(warning));
+    }
+    obey_or_refuse(&global, command)?;
+    if command.acts_elsewhere().is_none() {
+        use_context(&mut global, &mut config)?;
+    }
+    let out = Output::new(global.output);
+    Ok(Session { global, config, sources, home, out })
+}
+
 /// Finds the home and reads the configuration there.
 fn configure(global: &mut Global, command: &Command) -> Result<(Home, Config, Sources), Failure> {
+    let usage = |error: ConfigError| Failure::usage(error.to_string());
+    let of_task = command.place() != Place::Service && global.is_in_task();
+    if of_task
+        && command.place() == Place::Controller
+        && global.config.is_none()
+        && let Some(home) = Home::of_task(global.home.as_deref())
+    {
+        let (config, sources) = Config::of_environment().map_err(usage)?;
+        return Ok((home, config, sources));
+    }
     let mut home = Home::find(global.home.as_deref(), global.config.as_deref())?;
     if command.runs_in_its_home() {
         // This is the only path that is relative to the folder in which the process was started.
@@ -208,11 +251,15 @@ fn configure(global: &mut Global, command: &Command) -> Result<(Home, Config, So
         }
         home.make().and_then(|_| home.enter())?;
     }
-    let (config, sources) = match command {
+    let (mut config, sources) = match command {
         Command::Config(args) if args.is_about_defaults() => Config::built_in(),
         _ => Config::load(global.config.as_deref(), home.base()),
     }
-    .map_err(|error| Failure::usage(error.to_string()))?;
+    .map_err(usage)?;
+    if of_task {
+        // The address is that of the task, and so are the keys for it.
+        config.network.curve_client = Config::of_environment().map_err(usage)?.0.network.curve_client;
+    }
     Ok((home, config, sources))
 }
 

@@ -8,9 +8,9 @@ use clap::ValueEnum;
 use serde_json::{Value, json};
 
 use super::exit::Failure;
-use super::table::Table;
+use super::table::{Table, cut};
 use crate::protocol::json as flat;
-use crate::types::{Fields, Scalar};
+use crate::types::{Fields, Scalar, printable, printable_json, printable_lines};
 
 /// The format of results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -37,10 +37,6 @@ impl Output {
         Self { format, error: None, size: size.filter(|_| io::stdout().is_terminal()), drawn: 0 }
     }
 
-    pub(super) const fn format(&self) -> Format {
-        self.format
-    }
-
     pub(super) fn is_json(&self) -> bool {
         self.format == Format::Json
     }
@@ -57,6 +53,7 @@ impl Output {
 
     /// Draws a block of lines; on a terminal it overwrites the previous block, and is no higher than the terminal.
     pub(super) fn redraw(&mut self, block: &str) {
+        let block = &printable_lines(block);
         let Some((_, rows)) = self.size else { return self.raw(block.as_bytes()) };
         let lines: Vec<&str> = block.lines().collect();
         let shown = lines.len().min(rows.saturating_sub(1).max(1));
@@ -74,14 +71,14 @@ impl Output {
         self.raw(text.as_bytes());
     }
 
-    /// Writes a line.
+    /// Writes a line, or several.
     pub(super) fn line(&mut self, line: impl Display) {
-        self.raw(format!("{line}\n").as_bytes());
+        self.raw(printable_lines(&format!("{line}\n")).as_bytes());
     }
 
     /// Writes a text of a tool, and ends its last line.
     pub(super) fn text(&mut self, text: &str) {
-        self.raw(text.as_bytes());
+        self.raw(printable_lines(text).as_bytes());
         if !text.is_empty() && !text.ends_with('\n') {
             self.raw(b"\n");
         }
@@ -102,20 +99,18 @@ impl Output {
 
     /// Writes the one JSON value.
     pub(super) fn value(&mut self, value: &Value) {
-        self.line(value);
+        self.json_line(value.to_string().as_bytes());
     }
 
     /// Writes one of many JSON values, each on a line of its own.
     pub(super) fn json_line(&mut self, value: &[u8]) {
-        self.raw(value);
+        self.raw(printable_json(&String::from_utf8_lossy(value)).as_bytes());
         self.raw(b"\n");
     }
 
     /// Writes the one JSON value, if it is a flat object.
     pub(super) fn fields(&mut self, fields: &Fields) {
-        let mut bytes = flat::to_vec(fields);
-        bytes.push(b'\n');
-        self.raw(&bytes);
+        self.json_line(&flat::to_vec(fields));
     }
 
     fn raw(&mut self, bytes: &[u8]) {
@@ -146,8 +141,7 @@ impl Output {
 
 /// Writes a message that is not the result to stderr: one line, whatever it contains.
 pub(super) fn note(sentence: &str) {
-    let line: String = sentence.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-    raw_stderr(&format!("llts: {line}\n"));
+    raw_stderr(&format!("llts: {}\n", printable(&sentence.replace(['\n', '\r', '\t'], " "))));
 }
 
 /// Writes a question to stderr; the answer follows on the same line.
@@ -155,9 +149,15 @@ pub(super) fn ask(question: &str) {
     raw_stderr(question);
 }
 
-/// Replaces the last line of the terminal, which the next output overwrites; an empty text clears it.
+/// Replaces the last line of the terminal, which the next output overwrites; an empty text clears it. It is cut at the right edge: the
+/// rest would stay on a line of its own.
 pub(super) fn status_line(text: &str) {
-    raw_stderr(&format!("\r\x1b[K{text}"));
+    let columns = terminal_size::terminal_size_of(io::stderr()).map(|(columns, _)| usize::from(columns.0));
+    raw_stderr(&status_text(text, columns));
+}
+
+fn status_text(text: &str, columns: Option<usize>) -> String {
+    format!("\r\x1b[K{}", cut(&printable(text), columns))
 }
 
 fn raw_stderr(text: &str) {
@@ -275,4 +275,20 @@ pub(super) fn to_value(fields: &Fields) -> Value {
         Scalar::Text(text) => Value::String(text.clone()),
     };
     Value::Object(fields.iter().map(|(name, scalar)| (name.to_owned(), value(scalar))).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use unicode_width::UnicodeWidthStr as _;
+
+    #[test]
+    fn a_line_of_progress_takes_one_line_of_the_terminal() {
+        let long = "[####]  12/3000+  ok 12  failed 0  retried 0  running 2 on 2 agents  85/s  ETA 35 s".repeat(2);
+        for columns in [20, 60, 80] {
+            let text = status_text(&long, Some(columns));
+            assert_eq!(text.strip_prefix("\r\x1b[K").unwrap().width(), columns, "{text:?}");
+        }
+        assert_eq!(status_text("a\n\u{1b}[2Jb", None), "\r\x1b[Ka\u{fffd}\u{fffd}[2Jb");
+    }
 }

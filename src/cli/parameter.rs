@@ -1,5 +1,6 @@
 //! `key=value` and `key:=JSON` on the command line.
 
+use crate::protocol::json;
 use crate::protocol::requests::submit::is_reserved;
 use crate::types::{Fields, Scalar};
 
@@ -21,26 +22,16 @@ pub(super) fn parse(text: &str) -> Result<Parameter, String> {
         return Err(format!("it has no '='; {HELP}"));
     };
     let (name, value) = match name.strip_suffix(':') {
-        Some(name) => (name, json_scalar(value)?),
+        Some(name) => {
+            let value = json::scalar(value).map_err(|why| format!("{why}; a text is sent with key=value"))?;
+            (name, value)
+        }
         None => (name, Scalar::from(value)),
     };
     if name.is_empty() {
         return Err(format!("it has no key before the '='; {HELP}"));
     }
     Ok(Parameter { name: name.to_owned(), value })
-}
-
-fn json_scalar(text: &str) -> Result<Scalar, String> {
-    match serde_json::from_str(text) {
-        Ok(serde_json::Value::Null) => Ok(Scalar::Null),
-        Ok(serde_json::Value::Bool(value)) => Ok(Scalar::Bool(value)),
-        Ok(serde_json::Value::Number(number)) => Ok(Scalar::Number(number)),
-        Ok(serde_json::Value::String(text)) => Ok(Scalar::Text(text)),
-        Ok(serde_json::Value::Array(_) | serde_json::Value::Object(_)) => {
-            Err("the value is nested, but the fields of tasks are flat; send it as a text with key=value".to_owned())
-        }
-        Err(error) => Err(format!("the value is not JSON: {error}; a text is sent with key=value")),
-    }
 }
 
 /// Combines the parameters of a task.
@@ -99,6 +90,7 @@ mod tests {
             ("a:=", "not JSON"),
             ("a:=[1]", "nested"),
             ("a:={}", "nested"),
+            ("a:=18446744073709551616", "18446744073709551616, which needs more than 64 bits"),
         ] {
             let error = parse(text).unwrap_err();
             assert!(error.contains(part) && error.contains("key"), "{text}: {error}");

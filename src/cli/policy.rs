@@ -6,7 +6,7 @@ use clap::{Arg, ArgAction, ArgMatches, Args, Command, Error, FromArgMatches, val
 
 use super::when::{self, Moment};
 use crate::shell::clock;
-use crate::types::{Label, Policy, PolicyField, PolicySlot, Scalar, Wall};
+use crate::types::{EndSignal, Label, Policy, PolicyField, PolicySlot, Scalar, Wall};
 
 /// The text of --help after all options.
 pub(super) const HELP: &str = "\
@@ -87,7 +87,7 @@ fn flag(field: &PolicyField) -> Arg {
         }
         PolicySlot::Count(_) => flag.value_name("N").value_parser(value_parser!(u32)),
         PolicySlot::Time(_) | PolicySlot::Limit(_) => flag.value_name("DURATION").value_parser(when::duration),
-        PolicySlot::Moment(_) => flag.value_name("MOMENT").value_parser(when::moment),
+        PolicySlot::Moment(..) => flag.value_name("MOMENT").value_parser(when::moment),
         PolicySlot::Truth(_) => {
             let flag = flag.value_name("true|false").hide_possible_values(true).value_parser(value_parser!(bool));
             flag.num_args(0..=1).require_equals(true).default_missing_value("true")
@@ -95,6 +95,7 @@ fn flag(field: &PolicyField) -> Arg {
         PolicySlot::Labels(_) => {
             flag.value_name("NAME,NAME").value_delimiter(',').action(ArgAction::Append).value_parser(label)
         }
+        PolicySlot::Signal(_) => flag.alias("signal").value_name("SIGNAL").value_parser(signal),
     }
 }
 
@@ -105,13 +106,22 @@ fn demand(field: &PolicyField, matches: &ArgMatches, now: Wall) -> Option<Scalar
         PolicySlot::Priority(_) => i32::from(*matches.get_one::<i8>(name)?).into(),
         PolicySlot::Count(_) => (*matches.get_one::<u32>(name)?).into(),
         PolicySlot::Time(_) | PolicySlot::Limit(_) => matches.get_one::<Duration>(name)?.as_secs_f64().into(),
-        PolicySlot::Moment(_) => matches.get_one::<Moment>(name)?.wall(now).unix_seconds().into(),
+        PolicySlot::Moment(..) => match *matches.get_one::<Moment>(name)? {
+            // By the clock of the controller.
+            Moment::In(ahead) => format!("+{}", ahead.as_secs_f64()).into(),
+            moment => moment.wall(now).unix_seconds().into(),
+        },
         PolicySlot::Truth(_) => (*matches.get_one::<bool>(name)?).into(),
         PolicySlot::Labels(_) => {
             let names: Vec<&str> = matches.get_many::<Label>(name)?.map(Label::as_str).collect();
             names.join(",").into()
         }
+        PolicySlot::Signal(_) => matches.get_one::<EndSignal>(name)?.word().into(),
     })
+}
+
+fn signal(text: &str) -> Result<EndSignal, String> {
+    EndSignal::parse(text).ok_or_else(|| format!("it is none of {}", EndSignal::WORDS))
 }
 
 fn label(text: &str) -> Result<Label, String> {

@@ -3,7 +3,7 @@
 use clap::Args;
 
 use super::Session;
-use super::change::{self, Act};
+use super::change::{self, Change, Step};
 use super::exit::Failure;
 use super::job;
 use super::selection::{Scope, Selection};
@@ -42,5 +42,6 @@ pub(super) fn run(session: &mut Session, args: &RetryArgs) -> Result<u8, Failure
     if !selection.has_ids() {
         tasks.sort_by(|one, other| one.id.cmp(&other.id));
     }
-    change::each(session, &tasks, "retried", |id, _| client.ask(&retry(id)).map(|()| Act::Done))
+    let change = Change { done: "retried", step: &|id, _| Step::Ask(retry(id).for_its_warning()), is_done: |_| false };
+    change::each(session, &client, &tasks, &change)
 }

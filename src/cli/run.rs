@@ -2,9 +2,8 @@
 
 mod follow;
 
-use std::collections::BTreeSet;
 use std::fs;
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind, IsTerminal as _};
 use std::os::fd::AsFd as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
@@ -25,13 +24,14 @@ use super::submit::{TaskArgs, hand_over};
 use super::tails::note_tails;
 use crate::client::{Client, Waited};
 use crate::protocol::client::{Selector, TaskView};
-use crate::protocol::requests::agents::AgentRow;
+use crate::protocol::info::CONTROLLER_ADDRESS;
 use crate::protocol::requests::kill::kill;
-use crate::protocol::requests::submit::Submission;
+use crate::protocol::requests::submit::{Submission, Submitted};
+use crate::protocol::words;
 use crate::shell::clock;
 use crate::shell::signals::{STOP, Signals};
-use crate::types::nearest;
-use crate::types::{ExitCode, Mono, ToolName, ToolSet};
+use crate::shell::terminal::Terminal;
+use crate::types::{Mono, Outcome, TaskId};
 
 use follow::{Finish, Followed, Followers};
 
@@ -45,13 +45,15 @@ Prints the output of the task as it comes: stdout to stdout, stderr to stderr, b
 the end if it has printed nothing there, otherwise to stderr. If another round follows a failed one, the outputs of both are \
 printed. A note on stderr says so if something is missing. What matches --out comes into this folder at the end; `llts get` \
 fetches it again. With --output json, the end of each output is part of the value.
-Ctrl-C ends the task and waits for its end; a second Ctrl-C leaves at once.
+Ctrl-C ends the task and waits for its end, with the exit code 130; a second Ctrl-C leaves at once.
+With --tty the command has a terminal of its own from its start to its end: Ctrl-C, Ctrl-\\, Ctrl-Z and the size of the window go to
+it, and `llts kill` from another terminal ends it. If this program ends first, that terminal is hung up, as by closing a window.
 If no controller answers where the configuration says, one is started for the time of the run.
 The options of Policy are explained by `llts submit --help`.")]
 pub(super) struct RunArgs {
     #[command(flatten)]
     task: TaskArgs,
-    /// Give this terminal to the command: it reads and writes there itself, and no output is kept
+    /// Give the command a terminal of its own, which this one shows: no output is kept
     #[arg(long, conflicts_with = "tool", help_heading = "Command")]
     tty: bool,
 }
@@ -68,22 +70,52 @@ pub(super) fn run(session: &mut Session, args: &RunArgs) -> Result<u8, Failure> 
     let files = args.task.read_files()?;
     // Before any thread is started.
     let mut signals = Signals::install(&STOP).map_err(Failure::failed)?;
-    let submission = args.task.with_files(submission(session, args, &signals)?, &files)?;
+    let (submission, terminal) = submission(session, args, &signals)?;
+    let mut submission = args.task.with_files(submission, &files)?;
+    // A task that waits for another one is its father: neither outlives the other, and `explain` knows who waits for whom.
+    if submission.parent.is_none() && session.global.named_elsewhere().is_none() {
+        submission.parent = own_task();
+    }
+    // It is restored before anything about the end of the service is printed.
+    let mut terminal = Some(terminal);
     at_controller(session, &mut signals, None, |session, signals, place| {
         let client = Client::secured(&session.config, &place.endpoint)?;
+        let mut submitted = None;
         if !files.is_empty() {
-            let sent = signals.let_end(|| file::send(&session.config, &client, &files));
-            sent.map_err(Failure::failed)??;
+            let sent = signals.let_end(|| file::prepare(&session.config, &client, &submission, &files));
+            submitted = sent.map_err(Failure::failed)??;
         }
-        run_at(session, signals, &client, (&submission, args.task.has_outputs()))
+        let submitted = match submitted {
+            Some(submitted) => submitted,
+            None => hand_over(&client, &submission)?,
+        };
+        let terminal = terminal.take().flatten();
+        run_at(session, signals, &client, (&submitted, args.task.has_outputs()), terminal)
     })
 }
 
-fn submission(session: &Session, args: &RunArgs, signals: &Signals) -> Result<Submission, Failure> {
-    if !session.global.is_elsewhere()? {
+/// The task that this command is a part of, at the controller that it finds in its environment.
+fn own_task() -> Option<String> {
+    std::env::var_os(CONTROLLER_ADDRESS).filter(|value| !value.is_empty())?;
+    std::env::var(words::TASK_ID).ok().filter(|id| id.parse::<TaskId>().is_ok())
+}
+
+/// The submission, and the terminal that it is offered.
+fn submission(session: &Session, args: &RunArgs, signals: &Signals) -> Result<(Submission, Option<Terminal>), Failure> {
+    if !session.is_elsewhere()? {
         let owner = fs::metadata(&session.config.paths.state_dir).map(|folder| folder.uid());
         let users = [Ok(geteuid().as_raw()), Ok(0), owner].into_iter().flatten().collect();
-        return args.task.submission_with_streams(users, args.tty);
+        if !args.tty {
+            return Ok((args.task.submission_with_streams(users)?, None));
+        }
+        if !io::stdin().is_terminal() {
+            return Err(Failure::usage(
+                "--tty needs a terminal as the standard input, and this one is none; omit --tty",
+            ));
+        }
+        let failed = |error| Failure::failed(format!("cannot make a terminal for the command: {error}"));
+        let terminal = Terminal::open(users).map_err(failed)?;
+        return Ok((args.task.submission_on_terminal(terminal.name())?, Some(terminal)));
     }
     if args.tty {
         return Err(Failure::usage(
@@ -91,27 +123,37 @@ fn submission(session: &Session, args: &RunArgs, signals: &Signals) -> Result<Su
         ));
     }
     // The writer of its standard input may take its time.
-    signals.let_end(|| args.task.submission_with_stdin()).map_err(Failure::failed)?
+    let submission = signals.let_end(|| args.task.submission_with_stdin()).map_err(Failure::failed)??;
+    Ok((submission, None))
 }
 
 fn run_at(
     session: &mut Session,
     signals: &mut Signals,
     client: &Client,
-    (submission, has_outputs): (&Submission, bool),
+    (submitted, has_outputs): (&Submitted, bool),
+    terminal: Option<Terminal>,
 ) -> Result<u8, Failure> {
-    let submitted = hand_over(client, submission)?;
-    let mut run = Run { client, signals, id: &submitted.id, asked: false };
-    let Some((task, failure)) = run.show(session)? else {
+    let mut run = Run { client, signals, id: &submitted.id, asked: None };
+    let shown = run.show(session);
+    let asked = run.asked;
+    drop(terminal);
+    let Some((task, failure)) = shown? else {
         return Err(Failure::new(exit::INTERRUPTED, format!("left {} before its end", submitted.id)));
     };
     let (code, sentence) = match (failure, exit::of_task(&task)) {
+        // As a program that Ctrl-C has ended, whatever the task has made of it.
+        (None, (_, sentence))
+            if asked == Some(Signal::SIGINT) && task.outcome() == Some(words::outcome(Outcome::Killed)) =>
+        {
+            (exit::INTERRUPTED, sentence)
+        }
         (Some(ErrorKind::BrokenPipe), _) => return Ok(exit::BROKEN_PIPE),
         (Some(_), (0, sentence)) => (exit::FAILED, sentence),
         (_, of_task) => of_task,
     };
     if let Some(sentence) = sentence {
-        note(&(sentence + &nearest_tool(client, &task)));
+        note(&sentence);
     }
     if !has_outputs {
         return Ok(code);
@@ -128,36 +170,13 @@ fn run_at(
     }
 }
 
-/// For a missing tool: the name of the tool that was probably meant.
-fn nearest_tool(client: &Client, task: &TaskView) -> String {
-    if task.exit_code() != Some(ExitCode::TOOL_MISSING) {
-        return String::new();
-    }
-    let agents = super::agents::collect(client).unwrap_or_default();
-    let mut names: BTreeSet<_> = agents.iter().filter_map(AgentRow::tools).flat_map(names_of).collect();
-    let held = super::tool::held::collect(client).unwrap_or_default();
-    names.extend(held.iter().filter_map(|row| ToolName::new(row.name()).ok()));
-    // A tool that is known, and cannot be fetched, was meant.
-    if names.iter().any(|name| name.as_str() == task.tool()) {
-        return String::new();
-    }
-    match nearest(task.tool(), names.iter().map(ToolName::as_str)) {
-        Some(name) => format!("; the nearest tool is {name}"),
-        None => String::new(),
-    }
-}
-
-fn names_of(tools: ToolSet) -> Vec<ToolName> {
-    if let ToolSet::Only(names) = tools { names } else { Vec::new() }
-}
-
 /// A submitted task.
 struct Run<'a> {
     client: &'a Client,
     signals: &'a mut Signals,
     id: &'a str,
-    /// Whether its end was requested.
-    asked: bool,
+    /// The signal for which its end was requested.
+    asked: Option<Signal>,
 }
 
 impl Run<'_> {
@@ -204,7 +223,7 @@ impl Run<'_> {
                 Waited::Finished(task) | Waited::Expired(task) => return Ok(Some(task)),
                 Waited::Interrupted => {
                     let Some(signal) = self.signals.read().first().copied() else { continue };
-                    if self.asked {
+                    if self.asked.is_some() {
                         return Ok(None);
                     }
                     let reason = match signal {
@@ -213,7 +232,7 @@ impl Run<'_> {
                     };
                     note(&format!("ending {}; press Ctrl-C again to leave at once", self.id));
                     self.client.ask(&kill(self.id, &caller(&reason)))?;
-                    self.asked = true;
+                    self.asked = Some(signal);
                 }
             }
         }

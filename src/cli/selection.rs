@@ -14,7 +14,7 @@ use super::states::{outcome, phase};
 use crate::client::{Client, ClientError};
 use crate::protocol::client::{Listing, Selector, TaskView};
 use crate::protocol::requests::history::RoundFilter;
-use crate::protocol::requests::list::tasks;
+use crate::protocol::requests::list::{tasks, tasks_before};
 use crate::types::{Fields, GraphId, Outcome, Phase, RoundOutcome, TaskId, Wall};
 
 /// The number of tasks per request.
@@ -38,9 +38,9 @@ pub(super) struct Selection {
     /// Only those that ended as FAILED, TIMED_OUT or LOST
     #[arg(long, conflicts_with_all = ["tasks", "outcome"], help_heading = "Selection")]
     failed: bool,
-    /// Only those in this phase
-    #[arg(long, value_parser = phase(), ignore_case = true, help_heading = "Selection")]
-    status: Option<Phase>,
+    /// Only those in this phase; several words with commas between them
+    #[arg(long, value_delimiter = ',', value_parser = phase(), ignore_case = true, help_heading = "Selection")]
+    status: Vec<Phase>,
     /// Only those that ended like this; several words with commas between them
     #[arg(long, value_delimiter = ',', value_parser = outcome(), ignore_case = true, help_heading = "Selection")]
     outcome: Vec<Outcome>,
@@ -169,7 +169,7 @@ impl Selection {
     /// The job that it selects as a whole, or the failed tasks of it.
     pub(super) fn whole_job(&self) -> Option<&str> {
         let narrowed =
-            self.given_id.is_some() || !self.filter.is_empty() || self.status.is_some() || !self.outcome.is_empty();
+            self.given_id.is_some() || !self.filter.is_empty() || !self.status.is_empty() || !self.outcome.is_empty();
         self.job.as_deref().filter(|_| !narrowed && self.tasks.is_empty())
     }
 
@@ -181,7 +181,7 @@ impl Selection {
 
     const fn has_filters(&self) -> bool {
         let is_narrow = self.given_id.is_some() || !self.filter.is_empty() || self.job.is_some() || self.failed;
-        is_narrow || self.status.is_some() || !self.outcome.is_empty()
+        is_narrow || !self.status.is_empty() || !self.outcome.is_empty()
     }
 
     /// The ends of which a selected task must have one; none for any state.
@@ -199,14 +199,18 @@ impl Selection {
         if let Some(name) = &self.job {
             selector = selector.and_job(name);
         }
-        if let Some(phase) = self.status {
-            selector = selector.and_phase(phase);
-        }
+        let phases: Vec<Phase> = Phase::ALL.into_iter().filter(|phase| self.status.contains(phase)).collect();
+        let selectors = match phases.as_slice() {
+            [] => vec![selector],
+            _ => phases.into_iter().map(|phase| selector.clone().and_phase(phase)).collect(),
+        };
         if self.outcomes().is_empty() {
-            return Ok(vec![selector]);
+            return Ok(selectors);
         }
         let wanted = Outcome::ALL.into_iter().filter(|outcome| self.outcomes().contains(outcome));
-        Ok(wanted.map(|outcome| selector.clone().and_outcome(outcome)).collect())
+        Ok(wanted
+            .flat_map(|outcome| selectors.iter().map(move |selector| selector.clone().and_outcome(outcome)))
+            .collect())
     }
 
     /// The newest of the selected tasks, or the fields by which the controller finds it.
@@ -230,7 +234,7 @@ impl Selection {
             }
             _ => return Err(Failure::usage("the history is listed by time: name one task, or none".to_owned())),
         }
-        if !self.filter.is_empty() || self.status.is_some() {
+        if !self.filter.is_empty() || !self.status.is_empty() {
             let why = "--where and --status are not for the history, whose rounds have ended and have no parameters";
             return Err(Failure::usage(why));
         }
@@ -286,7 +290,7 @@ impl Selection {
         let all = || wanted.iter().cloned();
         let selectors: Vec<Selector> = match if self.failed { Scope::Every } else { scope } {
             // Waiting tasks come first: the end of a running one would start a waiting one.
-            Scope::Unfinished if self.status.is_none() => {
+            Scope::Unfinished if self.status.is_empty() => {
                 let phases = Phase::ALL.into_iter().filter(|phase| *phase != Phase::Finished);
                 phases.flat_map(|phase| all().map(move |selector| selector.and_phase(phase))).collect()
             }
@@ -295,7 +299,13 @@ impl Selection {
             }
             Scope::Every | Scope::Unfinished | Scope::Ended(_) => wanted.to_vec(),
         };
-        selectors.iter().try_for_each(|selector| sweep(|offset| client.ask(&tasks(selector, offset, PAGE)), found))
+        selectors.iter().try_for_each(|selector| {
+            let page = |before: Option<&str>| {
+                let ask = before.map_or_else(|| tasks(selector, 0, PAGE), |id| tasks_before(selector, id, PAGE));
+                client.ask(&ask)
+            };
+            sweep(page, found)
+        })
     }
 }
 
@@ -330,31 +340,23 @@ fn look_up(client: &Client, wanted: &[Selector], id: &str) -> Result<Chosen, Cli
     }
 }
 
-/// All tasks that match and existed when this began, page by page.
-///
-/// A task that leaves the selection between two pages moves all older ones up, past the page that would show them. So the
-/// pages are read again until they contain nothing new.
+/// All tasks that match and existed when this began, page by page. A page begins behind the last task of the one before, so that
+/// a task that leaves the selection meanwhile moves no other one past the page that would show it.
 fn sweep(
-    mut page: impl FnMut(u64) -> Result<Listing<TaskView>, ClientError>,
+    mut page: impl FnMut(Option<&str>) -> Result<Listing<TaskView>, ClientError>,
     found: &mut Found,
 ) -> Result<(), ClientError> {
-    let id = |task: &TaskView| task.id().parse::<TaskId>().ok();
-    let mut newest = None;
-    loop {
-        let (before, mut offset, mut pages) = (found.tasks.len(), 0, 0);
-        loop {
-            let Listing { total, rows } = page(offset)?;
-            newest = newest.or_else(|| rows.first().and_then(id));
-            rows.iter().filter(|task| id(task) <= newest).for_each(|task| found.add(task));
-            (offset, pages) = (offset + rows.len() as u64, pages + 1);
-            if rows.is_empty() || offset >= total {
-                break;
-            }
+    let Listing { total, mut rows } = page(None)?;
+    let mut seen = 0;
+    while let Some(last) = rows.last() {
+        rows.iter().for_each(|task| found.add(task));
+        seen += rows.len() as u64;
+        if seen >= total {
+            break;
         }
-        if pages == 1 || found.tasks.len() == before {
-            return Ok(());
-        }
+        rows = page(Some(last.id()))?.rows;
     }
+    Ok(())
 }
 
 fn which(text: &str) -> Result<Which, String> {
@@ -418,13 +420,24 @@ mod tests {
         Fields::new().with(words::TASK_ID, id.to_string()).into()
     }
 
-    /// Two tasks per page; after each page, `change` modifies the list.
+    #[test]
+    fn each_of_several_phases_is_asked_for_once() {
+        let selection = parsed("all --status running,WAITING,waiting").unwrap();
+        let wanted = [Phase::Waiting, Phase::Running].map(|phase| Selector::all().and_phase(phase));
+        assert_eq!(selection.selectors(), Ok(wanted.to_vec()));
+        let selection = parsed("all --status finished,running --outcome failed,lost").unwrap();
+        assert_eq!(selection.selectors().unwrap().len(), 4);
+    }
+
+    /// Two tasks per page; after each page, `change` modifies the list. Every page is requested once.
     fn swept(tasks: impl IntoIterator<Item = u64>, mut change: impl FnMut(&mut Vec<u64>)) -> Vec<u64> {
         let mut tasks: Vec<u64> = tasks.into_iter().collect();
         let mut found = Found::default();
-        let page = |offset: u64| {
-            let from = usize::try_from(offset).unwrap();
-            let rows = tasks.iter().skip(from).take(2).map(|number| task(*number)).collect();
+        let mut asked = BTreeSet::new();
+        let page = |before: Option<&str>| {
+            assert!(asked.insert(before.map(str::to_owned)), "{before:?} is asked for twice");
+            let is_older = |number: &&u64| before.is_none_or(|before| task(**number).id() < before);
+            let rows = tasks.iter().filter(is_older).take(2).map(|number| task(*number)).collect();
             let page = Listing { total: tasks.len() as u64, rows };
             change(&mut tasks);
             Ok(page)

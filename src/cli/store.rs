@@ -9,6 +9,7 @@ use super::Session;
 use super::change::confirm;
 use super::exit::Failure;
 use super::output::{Output, note};
+use super::up::refuse_joined;
 use crate::protocol::task;
 use crate::shell::lock::StateLock;
 use crate::shell::store::{self, Salvage, StoreError};
@@ -37,6 +38,7 @@ enum StoreCommand {
 }
 
 pub(super) fn run(session: &mut Session, args: &StoreArgs) -> Result<u8, Failure> {
+    refuse_joined(session, "run this command there")?;
     let state_dir = session.config.paths.state_dir.clone();
     match args.command {
         StoreCommand::Check => {

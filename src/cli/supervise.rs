@@ -11,7 +11,9 @@ use clap::builder::RangedU64ValueParser;
 use super::Session;
 use super::exit::Failure;
 use crate::shell::privacy;
-use crate::shell::supervisor::{AGENTS_MAX, Options, READINESS, Report, check_readiness, is_needed, supervise};
+use crate::shell::supervisor::{
+    AGENTS_MAX, Options, READINESS, Report, check_readiness, go_back, supervise, why_needed,
+};
 
 #[derive(Args, Debug)]
 pub(super) struct SuperviseArgs {
@@ -38,6 +40,21 @@ pub(super) struct SuperviseArgs {
     guest: Option<PathBuf>,
 }
 
+impl SuperviseArgs {
+    /// The state of the program before this one in this process, if this one is to succeed it.
+    pub(super) fn handover(&self) -> Option<i32> {
+        self.handover.filter(|_| !self.probe)
+    }
+}
+
+/// Handles a failure before the start, such as a configuration that cannot be read: the program before this one continues, unless
+/// that fails, too.
+pub(super) fn not_begun(handover: i32, failure: Failure) -> Failure {
+    let Failure { exit, sentence } = failure;
+    let failed = go_back(handover, sentence.clone());
+    Failure::new(exit, format!("{sentence}; nor can the program before it continue: {failed}"))
+}
+
 pub(super) fn run(session: &mut Session, args: SuperviseArgs) -> Result<u8, Failure> {
     privacy::keep_files_private();
     let SuperviseArgs { agents, of: elsewhere, detached, handover, probe, standby, guest } = args;
@@ -47,22 +64,15 @@ pub(super) fn run(session: &mut Session, args: SuperviseArgs) -> Result<u8, Fail
         session.out.line(READINESS);
         return Ok(0);
     }
-    if let Some(supervisor) = standby
-        && !is_needed(&session.config.paths.state_dir, supervisor, io::stdin().as_fd())
-    {
-        return Ok(0);
-    }
-    let options = Options {
-        config: session.config_file(),
-        agents,
-        elsewhere,
-        detached,
-        handover,
-        is_standby: standby.is_some(),
-        ephemeral_dir: guest,
+    let standby = match standby.map(|before| why_needed(&session.config.paths.state_dir, before, io::stdin().as_fd())) {
+        Some(None) => return Ok(0),
+        needed => needed.flatten(),
     };
+    let options =
+        Options { config: session.config_file(), agents, elsewhere, detached, handover, standby, ephemeral_dir: guest };
+    let reload = session.reload();
     let Session { config, out, .. } = session;
-    supervise(config, &options, |report| out.value(&serde_json::json!(report))).map_err(|error| {
+    supervise(config, &options, &reload, |report| out.value(&serde_json::json!(report))).map_err(|error| {
         let sentence = error.to_string();
         out.value(&serde_json::json!(Report::Failed(sentence.clone())));
         Failure::failed(sentence)

@@ -1,5 +1,6 @@
 //! Columns for people: aligned with spaces, cut to the width of a terminal.
 
+use crate::types::printable;
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
 /// The text of an empty cell.
@@ -52,10 +53,11 @@ fn harmless(text: &str) -> String {
     if text.is_empty() {
         return NOTHING.to_owned();
     }
-    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+    printable(text)
 }
 
-fn cut(line: &str, width: Option<usize>) -> String {
+/// A line that is not wider than a terminal.
+pub(super) fn cut(line: &str, width: Option<usize>) -> String {
     let Some(width) = width.filter(|width| (1..line.width()).contains(width)) else { return line.to_owned() };
     let mut left = width - 1;
     let fits = |letter: &char| {

@@ -12,7 +12,7 @@ use super::Session;
 use super::exit::Failure;
 use super::output::note;
 use crate::shell::tools::{self, Limits, UnpackedSample};
-use crate::types::ToolName;
+use crate::types::{ToolName, path_text};
 
 #[derive(Args, Debug)]
 pub(super) struct ToolArgs {
@@ -110,7 +110,7 @@ fn samples(session: &mut Session, into: Option<&Path>) -> Result<(), Failure> {
     };
     let samples = tools::unpack_samples(into, None).map_err(Failure::failed)?;
     if session.out.is_json() {
-        let value = |sample: &UnpackedSample| json!({ "folder": sample.folder, "new": sample.is_new });
+        let value = |sample: &UnpackedSample| json!({ "folder": path_text(&sample.folder), "new": sample.is_new });
         session.out.value(&samples.iter().map(value).collect());
         return Ok(());
     }

@@ -7,7 +7,7 @@ use clap::error::ErrorKind;
 use super::args::{Arguments, Command};
 use super::tool::held;
 use super::{Output, Session, arguments, configure, use_context};
-use crate::types::ToolName;
+use crate::types::{ToolName, printable_lines};
 
 /// Prints what a tool says about itself, if the arguments are those of a task with the request for help. A controller that does
 /// not answer, or holds no such tool, adds nothing to the help.
@@ -16,7 +16,7 @@ pub(super) fn print(refused: &clap::Error) {
         && let Some((tool, about)) = about()
     {
         // As for the help itself: if it cannot be written, no other output is left.
-        let _ = writeln!(std::io::stdout(), "\nTool {tool}: {about}");
+        let _ = writeln!(std::io::stdout(), "\nTool {tool}: {}", printable_lines(&about));
     }
 }
 

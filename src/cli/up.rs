@@ -8,6 +8,7 @@ use super::exit::Failure;
 use super::output::note;
 use super::table::Table;
 use crate::config::CurveClientFiles;
+use crate::shell::endpoint::absolute;
 use crate::shell::signals::{STOP, Signals};
 use crate::shell::supervisor::{self, AGENTS_MAX, Launch, log_file};
 use crate::shell::transport;
@@ -18,11 +19,11 @@ const AGENTS: u16 = 30;
 #[derive(Args, Debug)]
 #[command(after_help = "Returns when the controller and all agents are ready. One service runs per STATE_DIR.")]
 pub(super) struct UpArgs {
-    /// Number of agents
-    #[arg(value_name = "N", default_value_t = AGENTS, value_parser = agents())]
+    /// Number of agents; 0 starts a controller alone, for agents of other machines
+    #[arg(value_name = "N", default_value_t = AGENTS, value_parser = agents(0))]
     agents: u16,
     /// Start no controller but this many agents, of the one that --controller, --context or the configuration names
-    #[arg(long, value_name = "N", conflicts_with = "agents", value_parser = agents())]
+    #[arg(long, value_name = "N", conflicts_with = "agents", value_parser = agents(1))]
     agents_only: Option<u16>,
 }
 
@@ -34,8 +35,17 @@ impl UpArgs {
 }
 
 /// The permitted numbers of agents.
-fn agents() -> RangedU64ValueParser<u16> {
-    RangedU64ValueParser::new().range(1..=u64::from(AGENTS_MAX))
+fn agents(min: u64) -> RangedU64ValueParser<u16> {
+    RangedU64ValueParser::new().range(min..=u64::from(AGENTS_MAX))
+}
+
+/// Refuses what only the home of the controller has, with what can be done here.
+pub(super) fn refuse_joined(session: &Session, here: &str) -> Result<(), Failure> {
+    let Some(controller) = session.config.joined_controller() else { return Ok(()) };
+    let home = session.home.folder().display();
+    Err(Failure::usage(format!(
+        "the home {home} belongs to the controller at {controller}, which has its service and its store; {here}"
+    )))
 }
 
 /// The supervisor refuses it too; here the home is known by a name that holds in every folder.
@@ -60,6 +70,9 @@ fn controller(session: &Session) -> Result<String, Failure> {
 
 pub(super) fn run(session: &mut Session, args: &UpArgs) -> Result<u8, Failure> {
     let mut signals = Signals::install(&STOP).map_err(Failure::failed)?;
+    if args.agents_only.is_none() {
+        refuse_joined(session, "`llts up --agents-only N` starts agents for it here")?;
+    }
     session.check_start()?;
     let elsewhere = args.agents_only.map(|_| controller(session)).transpose()?;
     session.make_home()?;
@@ -86,7 +99,7 @@ pub(super) fn run(session: &mut Session, args: &UpArgs) -> Result<u8, Failure> {
         return Ok(0);
     }
     let mut table = Table::pairs();
-    table.row(["controller", &service.controller]);
+    table.row(["controller", &absolute(&service.controller)]);
     table.row(["publisher", &service.publisher]);
     if let Some(http) = &service.http {
         table.row(["http", http]);

@@ -19,6 +19,7 @@ use super::when;
 use crate::client::{Client, ClientError, Waited};
 use crate::protocol::client::{Selector, TaskView};
 use crate::shell::clock;
+use crate::shell::lending::lend_slot;
 use crate::types::{GraphId, Mono};
 
 #[derive(Args, Debug)]
@@ -42,6 +43,7 @@ enum End {
 }
 
 pub(super) fn run(session: &mut Session, args: &WaitArgs) -> Result<u8, Failure> {
+    lend_slot();
     let until = args.timeout.map(|timeout| clock::now().mono + timeout);
     if let Some(name) = args.selection.whole_job().filter(|_| !args.selection.is_of_failed()) {
         // Its tasks may be skipped without harm, and it may have none.

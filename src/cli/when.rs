@@ -48,10 +48,14 @@ pub(super) fn moment(text: &str) -> Result<Moment, String> {
     let date = |format| DateTime::strptime(format, text).ok();
     let time = |format| Time::strptime(format, text).ok();
     let formats = ["%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M", "%Y-%m-%d %H:%M:%S", "%Y-%m-%d %H:%M"];
+    let written: Option<DateTime> = formats.into_iter().find_map(date);
     let known = unix_seconds(text)
         .or_else(|| text.parse().ok().and_then(wall))
-        .or_else(|| formats.into_iter().find_map(date).and_then(local))
+        .or_else(|| written.and_then(|date| local(date, &TimeZone::system())))
         .map(Moment::At);
+    if known.is_none() && written.is_some() {
+        return Err("a moment is between 1970 and the end of 9999".to_owned());
+    }
     known.or_else(|| ["%H:%M:%S", "%H:%M"].into_iter().find_map(time).map(Moment::Next)).ok_or_else(|| {
         if text.parse().is_ok_and(|seconds: f64| (0.0..UNIX_SECONDS_MIN).contains(&seconds)) {
             return format!(
@@ -68,7 +72,7 @@ impl Moment {
         match self {
             Self::In(ahead) => now + ahead,
             Self::At(wall) => wall,
-            Self::Next(time) => next(time, now),
+            Self::Next(time) => next(time, now, &TimeZone::system()),
         }
     }
 }
@@ -99,7 +103,8 @@ pub(super) fn past(text: &str) -> Result<Past, String> {
     if let Some(at) = time(text) {
         return Ok(Past::Last(at));
     }
-    if let Some(day) = Date::strptime("%Y-%m-%d", text).ok().and_then(|day| local(day.to_datetime(Time::midnight()))) {
+    let midnight = |day: Date| local(day.to_datetime(Time::midnight()), &TimeZone::system());
+    if let Some(day) = Date::strptime("%Y-%m-%d", text).ok().and_then(midnight) {
         return Ok(Past::At(day));
     }
     if let Ok(Moment::At(at)) = moment(text) {
@@ -117,8 +122,8 @@ impl Past {
         match self {
             Self::Ago(ago) => now.before(ago),
             Self::At(wall) => wall,
-            Self::OfDay(days, time) => of_day(time, days, now).unwrap_or(now),
-            Self::Last(time) => (0..=2).filter_map(|days| of_day(time, days, now)).find(|at| *at <= now).unwrap_or(now),
+            Self::OfDay(days, time) => of_day(time, days, now, &TimeZone::system()).next().unwrap_or(now),
+            Self::Last(time) => last(time, now, &TimeZone::system()),
         }
     }
 }
@@ -129,13 +134,15 @@ pub(super) fn clock_ahead(now: Wall) -> i32 {
     TimeZone::system().to_offset(Timestamp::from_microsecond(micros).unwrap_or_default()).seconds()
 }
 
-fn of_day(time: Time, days_before: i64, now: Wall) -> Option<Wall> {
-    local(today(now).checked_sub(days_before.days()).ok()?.to_datetime(time))
+/// The moments of a day at which clocks show this time: two when they are set back over it.
+fn of_day(time: Time, days_before: i64, now: Wall, zone: &TimeZone) -> impl DoubleEndedIterator<Item = Wall> {
+    let day = today(now, zone).checked_sub(days_before.days()).ok();
+    day.map(|day| moments(day.to_datetime(time), zone)).unwrap_or_default().into_iter()
 }
 
-fn today(now: Wall) -> Date {
+fn today(now: Wall, zone: &TimeZone) -> Date {
     let micros = i64::try_from(now.micros()).unwrap_or(i64::MAX);
-    Timestamp::from_microsecond(micros).unwrap_or_default().to_zoned(TimeZone::system()).date()
+    Timestamp::from_microsecond(micros).unwrap_or_default().to_zoned(zone.clone()).date()
 }
 
 /// Unix seconds before September 2001: a small number is more likely a duration without its sign.
@@ -150,18 +157,27 @@ fn wall(at: Timestamp) -> Option<Wall> {
     u64::try_from(at.as_microsecond()).ok().map(Wall::from_micros)
 }
 
-/// The earlier of two equal times when clocks are set back; none where they are set forward.
-fn local(date: DateTime) -> Option<Wall> {
-    let at = TimeZone::system().to_ambiguous_timestamp(date);
-    let is_skipped = matches!(at.offset(), AmbiguousOffset::Gap { .. });
-    at.earlier().ok().filter(|_| !is_skipped).and_then(wall)
+/// The moments at which clocks show this time, earliest first. A time that is skipped when they are set forward stands for the moment
+/// that is as long after the jump as the time is after its beginning: 02:30 for 03:30.
+fn moments(date: DateTime, zone: &TimeZone) -> Vec<Wall> {
+    let at = zone.to_ambiguous_timestamp(date);
+    let found = match at.offset() {
+        AmbiguousOffset::Fold { .. } => [at.earlier().ok(), at.later().ok()],
+        AmbiguousOffset::Gap { .. } | AmbiguousOffset::Unambiguous { .. } => [at.compatible().ok(), None],
+    };
+    found.into_iter().flatten().filter_map(wall).collect()
 }
 
-fn next(time: Time, now: Wall) -> Wall {
-    let today = today(now);
-    // A time that clocks skip on one day exists on the day after.
-    let days = (0..=2).filter_map(|days| today.checked_add(days.days()).ok());
-    days.filter_map(|day| local(day.to_datetime(time))).find(|at| *at > now).unwrap_or(now)
+fn local(date: DateTime, zone: &TimeZone) -> Option<Wall> {
+    moments(date, zone).first().copied()
+}
+
+fn next(time: Time, now: Wall, zone: &TimeZone) -> Wall {
+    (0..=2).flat_map(|days| of_day(time, -days, now, zone)).find(|at| *at > now).unwrap_or(now)
+}
+
+fn last(time: Time, now: Wall, zone: &TimeZone) -> Wall {
+    (0..=2).flat_map(|days| of_day(time, days, now, zone).rev()).find(|at| *at <= now).unwrap_or(now)
 }
 
 #[cfg(test)]
@@ -229,6 +245,30 @@ mod tests {
         for text in ["", "tomorrow", "yesterday at noon", "25:00", "+1h", "-1h", "2016-13-01"] {
             assert!(past(text).is_err(), "{text}");
         }
+    }
+
+    /// Clocks go from 02:00 to 03:00 on 25 March 2026, and from 02:00 back to 01:00 on 4 April.
+    #[test]
+    fn a_time_that_clocks_skip_or_show_twice_is_the_next_moment() {
+        let zone = TimeZone::posix("AAA0BBB,J84/2,J94/2").unwrap();
+        let utc = |text: &str| wall(text.parse().unwrap()).unwrap();
+        let time = |hour, minute| Time::constant(hour, minute, 0, 0);
+        let evening = utc("2026-03-24T22:00:00Z");
+        assert_eq!(next(time(2, 30), evening, &zone), utc("2026-03-25T02:30:00Z"), "clocks show 03:30");
+        assert_eq!(next(time(3, 30), evening, &zone), utc("2026-03-25T02:30:00Z"));
+        let written = DateTime::constant(2026, 3, 25, 2, 30, 0, 0);
+        assert_eq!(local(written, &zone), Some(utc("2026-03-25T02:30:00Z")), "the long form");
+        let twice = [utc("2026-04-04T00:30:00Z"), utc("2026-04-04T01:30:00Z")];
+        assert_eq!(moments(DateTime::constant(2026, 4, 4, 1, 30, 0, 0), &zone), twice);
+        assert_eq!(next(time(1, 30), twice[0].before(Duration::from_secs(60)), &zone), twice[0]);
+        assert_eq!(next(time(1, 30), twice[0] + Duration::from_secs(60), &zone), twice[1], "it comes once more");
+        assert_eq!(last(time(1, 30), twice[1] + Duration::from_secs(60), &zone), twice[1]);
+        assert_eq!(last(time(1, 30), twice[1].before(Duration::from_secs(60)), &zone), twice[0]);
+    }
+
+    #[test]
+    fn a_date_beyond_the_calendar_is_refused_as_such() {
+        assert!(moment("9999-12-31T23:59").unwrap_err().contains("between 1970 and the end of 9999"));
     }
 
     #[test]

@@ -32,6 +32,12 @@ pub const PARK_MAX: Duration = Duration::from_secs(10);
 /// How long a waiting client tolerates a silent controller: its supervisor restarts it within some seconds.
 const SILENCE_MAX: Duration = Duration::from_secs(30);
 
+/// What a user can do if a controller does not answer that could run here.
+const LOCAL: &str = "start one with `llts up`, or choose another with --controller";
+
+/// The same for the controller of a joined home.
+const JOINED: &str = "this home belongs to that controller, which is started on its own machine; see whether it runs there and can be reached from here";
+
 /// Why a request brought no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
@@ -53,12 +59,14 @@ pub enum ClientError {
         why: String,
     },
     /// No answer arrived in time.
-    #[error("no controller answers at {endpoint} within {} ms; start one with `llts up`, or choose another with --controller", .waited.as_millis())]
+    #[error("no controller answers at {endpoint} within {} ms; {}", .waited.as_millis(), if *.is_joined { JOINED } else { LOCAL })]
     NoController {
         /// Its endpoint.
         endpoint: String,
         /// Length of the wait for the reply.
         waited: Duration,
+        /// Whether it is the controller of another machine, which this home has joined.
+        is_joined: bool,
     },
     /// The controller runs, but the keys do not match.
     #[error("cannot talk to the controller at {endpoint}: {denial}")]
@@ -91,6 +99,7 @@ pub enum Waited {
 pub struct Client {
     requester: RefCell<Requester>,
     endpoint: String,
+    is_joined: bool,
     reply_timeout: Duration,
     /// The time of the controller's last answer.
     heard: Cell<Option<Mono>>,
@@ -117,9 +126,10 @@ impl Client {
     /// As [`Self::connect`], and when the keys cannot be read.
     pub fn secured(config: &Config, endpoint: &str) -> Result<Self, ClientError> {
         let reply_timeout = config.client.reply_timeout;
-        let address = resolve::resolve(endpoint, reply_timeout)?;
-        let requester = RefCell::new(transport::client(config, &address)?);
-        Ok(Self { requester, endpoint: address.to_string(), reply_timeout, heard: Cell::new(None) })
+        let shown = resolve::resolve(endpoint, reply_timeout)?;
+        let requester = RefCell::new(transport::client(config, endpoint)?);
+        let is_joined = config.joined_controller().as_deref() == Some(endpoint);
+        Ok(Self { requester, endpoint: shown, is_joined, reply_timeout, heard: Cell::new(None) })
     }
 
     /// The endpoint of the controller.
@@ -137,6 +147,26 @@ impl Client {
             Exchange::Reply(frame) => Ok(ask.decode(&frame)?),
             Exchange::Silence | Exchange::Interrupted => Err(self.no_controller(self.reply_timeout)),
         }
+    }
+
+    /// The same for a request that may arrive twice without harm, such as a submit with a key: it is sent again if the connection is
+    /// lost before the answer.
+    ///
+    /// # Errors
+    /// [`ClientError`]
+    pub fn ask_repeatably<A>(&self, ask: &Ask<A>) -> Result<A, ClientError> {
+        let until = clock::now().mono + self.reply_timeout;
+        let outcome = self.requester.borrow_mut().exchange_repeatable(ask.encode(), until, None);
+        match self.exchanged(outcome)? {
+            Exchange::Reply(frame) => Ok(ask.decode(&frame)?),
+            Exchange::Silence | Exchange::Interrupted => Err(self.no_controller(self.reply_timeout)),
+        }
+    }
+
+    /// Whether a connection has taken the last request.
+    #[must_use]
+    pub fn has_sent(&self) -> bool {
+        self.requester.borrow().has_sent()
     }
 
     /// Waits until the newest selected task has finished, `until` has passed, or `interrupt` becomes readable.
@@ -225,10 +255,15 @@ impl Client {
         interrupt: Option<BorrowedFd<'_>>,
     ) -> Result<Exchange, ClientError> {
         let until = clock::now().mono + patience;
-        match self.requester.borrow_mut().exchange(ask.encode(), until, interrupt) {
+        let outcome = self.requester.borrow_mut().exchange(ask.encode(), until, interrupt);
+        self.exchanged(outcome)
+    }
+
+    fn exchanged(&self, outcome: Outcome) -> Result<Exchange, ClientError> {
+        match outcome {
             Outcome::Answer(frames) => self.heard(frames).map(Exchange::Reply),
             Outcome::Denied(denial) => Err(ClientError::Denied { endpoint: self.endpoint.clone(), denial }),
-            Outcome::Silence => Ok(Exchange::Silence),
+            Outcome::Silence | Outcome::Lost => Ok(Exchange::Silence),
             Outcome::Interrupted => Ok(Exchange::Interrupted),
         }
     }
@@ -251,7 +286,7 @@ impl Client {
     }
 
     fn no_controller(&self, waited: Duration) -> ClientError {
-        ClientError::NoController { endpoint: self.endpoint.clone(), waited }
+        ClientError::NoController { endpoint: self.endpoint.clone(), waited, is_joined: self.is_joined }
     }
 }
 

@@ -30,6 +30,7 @@ pub enum Arrival {
 pub struct Pipeline {
     pipe: Pipe,
     endpoint: String,
+    is_joined: bool,
     /// The longest time in which the controller answers something.
     patience: std::time::Duration,
     /// The moment of the last answer, or that of the first request after all others were answered.
@@ -44,10 +45,11 @@ impl Pipeline {
     /// # Errors
     /// As [`Client::secured`](super::Client::secured).
     pub fn secured(config: &Config, endpoint: &str, prefix: Option<&str>) -> Result<Self, ClientError> {
-        let address = resolve::resolve(endpoint, config.client.reply_timeout)?;
+        let shown = resolve::resolve(endpoint, config.client.reply_timeout)?;
         Ok(Self {
-            pipe: transport::pipe(config, &address, prefix)?,
-            endpoint: address.to_string(),
+            pipe: transport::pipe(config, endpoint, prefix)?,
+            endpoint: shown,
+            is_joined: config.joined_controller().as_deref() == Some(endpoint),
             patience: PARK_MAX + config.client.reply_timeout,
             heard: clock::now().mono,
             redialled: None,
@@ -101,7 +103,8 @@ impl Pipeline {
             return Ok(());
         }
         if silence >= SILENCE_MAX {
-            return Err(ClientError::NoController { endpoint: self.endpoint.clone(), waited: silence });
+            let (endpoint, is_joined) = (self.endpoint.clone(), self.is_joined);
+            return Err(ClientError::NoController { endpoint, waited: silence, is_joined });
         }
         self.redialled = Some(now);
         self.pipe.redial();

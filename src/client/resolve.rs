@@ -1,6 +1,5 @@
-//! The address of a controller: `tcp://IP:PORT`, `tcp://NAME:PORT` or `ipc://PATH`.
-//!
-//! A name is looked up once, when the client connects: a client lives for one command.
+//! The address of a controller as sentences show it: `tcp://IP:PORT` for `tcp://NAME:PORT`, so that a user sees what a name means. Each
+//! connection looks the name up anew.
 
 use std::io;
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs as _};
@@ -9,17 +8,25 @@ use std::time::Duration;
 
 use super::ClientError;
 use crate::shell::endpoint::Address;
+use crate::types::split_tcp;
 
-/// Parses an endpoint, and resolves its name if it has one, within `patience`.
-pub(super) fn resolve(endpoint: &str, patience: Duration) -> Result<Address, ClientError> {
+/// Parses an endpoint, and resolves its name if it has one, within `patience`. Several addresses and names stay as they are.
+pub(super) fn resolve(endpoint: &str, patience: Duration) -> Result<String, ClientError> {
     if let Ok(address) = Address::parse(endpoint) {
-        return Ok(address);
+        return Ok(address.to_string());
+    }
+    if let Some((first, others)) = endpoint.split_once(',') {
+        let mut all = std::iter::once(first.to_owned()).chain(others.split(',').map(|host| format!("tcp://{host}")));
+        return match all.all(|one| split_tcp(&one).is_ok()) {
+            true => Ok(endpoint.to_owned()),
+            false => Err(ClientError::BadEndpoint { endpoint: endpoint.to_owned() }),
+        };
     }
     let (name, port) = named(endpoint).ok_or_else(|| ClientError::BadEndpoint { endpoint: endpoint.to_owned() })?;
     let unresolved = |why: String| ClientError::Unresolved { endpoint: endpoint.to_owned(), why };
     let found = look_up(name, port, patience).map_err(unresolved)?;
     let address = reachable(&found, patience).ok_or_else(|| unresolved("the name has no address".to_owned()))?;
-    Ok(Address::Tcp(address))
+    Ok(Address::Tcp(address).to_string())
 }
 
 /// The name and the port of `tcp://NAME:PORT`.
@@ -72,16 +79,17 @@ mod tests {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let address = listener.local_addr().unwrap();
         for endpoint in [format!("tcp://{address}"), format!("tcp://localhost:{}", address.port())] {
-            assert_eq!(resolve(&endpoint, PATIENCE).unwrap(), Address::Tcp(address), "{endpoint}");
+            assert_eq!(resolve(&endpoint, PATIENCE).unwrap(), format!("tcp://{address}"), "{endpoint}");
         }
-        assert_eq!(resolve("ipc://a", PATIENCE).unwrap(), Address::Ipc("a".into()));
+        assert_eq!(resolve("ipc://a", PATIENCE).unwrap(), "ipc://a");
+        assert_eq!(resolve("tcp://a:1,[::1]:2", PATIENCE).unwrap(), "tcp://a:1,[::1]:2");
     }
 
     #[test]
     fn a_name_is_looked_up_and_the_address_that_listens_is_taken() {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let port = listener.local_addr().unwrap().port();
-        let named = |host: &str| resolve(&format!("tcp://{host}:{port}"), PATIENCE).map(|address| address.to_string());
+        let named = |host: &str| resolve(&format!("tcp://{host}:{port}"), PATIENCE);
         assert_eq!(named("localhost").unwrap(), format!("tcp://127.0.0.1:{port}"));
         assert_eq!(named("127.0.0.1").unwrap(), format!("tcp://127.0.0.1:{port}"));
         assert_eq!(named("[::1]").unwrap(), format!("tcp://[::1]:{port}"));
@@ -105,9 +113,19 @@ mod tests {
 
     #[test]
     fn what_is_no_endpoint_is_refused_with_what_to_write() {
-        for endpoint in
-            ["", "x", "tcp://", "tcp://:1", "tcp://*:1", "tcp://a:0", "tcp://a:65536", "tcp://a b:1", "ipc://"]
-        {
+        for endpoint in [
+            "",
+            "x",
+            "tcp://",
+            "tcp://a:1,",
+            "tcp://a:1,b",
+            "tcp://:1",
+            "tcp://*:1",
+            "tcp://a:0",
+            "tcp://a:65536",
+            "tcp://a b:1",
+            "ipc://",
+        ] {
             let error = resolve(endpoint, PATIENCE).unwrap_err();
             assert!(matches!(error, ClientError::BadEndpoint { .. }), "{endpoint}: {error}");
             assert!(error.to_string().contains("write tcp://IP:PORT, tcp://NAME:PORT or ipc://PATH"), "{error}");

@@ -55,14 +55,14 @@ pub enum ConfigError {
         message: String,
     },
     /// No key has this name.
-    #[error("{origin}: {key} is not a known key; the nearest is {nearest}{hint}", key = shown(key), hint = hint(key, nearest))]
+    #[error("{origin}: {key} is not a known key{hint}", key = shown(key), hint = hint(key, nearest.as_deref()))]
     UnknownKey {
         /// The place of the key.
         origin: Origin,
         /// The key, with its table.
         key: String,
-        /// The most similar known key.
-        nearest: String,
+        /// The known key that was probably meant.
+        nearest: Option<String>,
     },
     /// The value has the wrong type or lies outside its range.
     #[error("{origin}: {key} is {value}; allowed is {allowed}")]
@@ -83,7 +83,7 @@ pub enum ConfigError {
     #[error("the built-in configuration has {0}, which no section reads")]
     UnreadDefault(String),
     /// The given endpoint is not a controller address that an agent can connect to.
-    #[error("{endpoint} is not an address of a controller; write tcp://IP:PORT with a numeric address, or ipc://PATH", endpoint = shown(.0))]
+    #[error("{endpoint} is not an address of a controller; write tcp://IP:PORT, tcp://NAME:PORT, several of them as tcp://IP:PORT,NAME:PORT with one port, or ipc://PATH", endpoint = shown(.0))]
     BadEndpoint(String),
     /// Each value is allowed by itself, but not in this combination.
     #[error("{0}")]
@@ -97,12 +97,14 @@ pub(super) fn shown(text: &str) -> String {
     format!("{}{dots}", cut.escape_debug())
 }
 
-/// Explains a trap of TOML: a key written below a table header belongs to that table.
-fn hint(key: &str, nearest: &str) -> String {
+/// Names the nearest key, and explains a trap of TOML: a key written below a table header belongs to that table.
+fn hint(key: &str, nearest: Option<&str>) -> String {
+    let Some(nearest) = nearest else { return String::new() };
     let misplaced = key != nearest && leaf(key) == leaf(nearest);
-    match nearest.split_once('.') {
+    let place = match nearest.split_once('.') {
         _ if !misplaced => String::new(),
         Some((table, _)) => format!(" (it belongs below the line [{table}])"),
         None => " (it belongs above the first line in [brackets])".to_owned(),
-    }
+    };
+    format!("; the nearest is {nearest}{place}")
 }

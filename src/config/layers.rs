@@ -99,10 +99,9 @@ pub(super) fn overlay(
         }
         let known = settings.iter().find(|(key, _)| variable(key) == name);
         let Some((key, value)) = known.map(|(key, setting)| (key.clone(), from_text(&setting.value, text))) else {
-            let nearest = nearest(&name[PREFIX.len()..], settings.keys().map(String::as_str)).unwrap_or_default();
-            let (name, nearest) = (shown(&name), variable(nearest));
-            warnings
-                .push(format!("the environment variable {name} is not a key and is ignored; the nearest is {nearest}"));
+            let nearest = nearest(&name[PREFIX.len()..], settings.keys().map(String::as_str)).map(variable);
+            let hint = nearest.map(|nearest| format!("; the nearest is {nearest}")).unwrap_or_default();
+            warnings.push(format!("the environment variable {} is not a key and is ignored{hint}", shown(&name)));
             continue;
         };
         set(&mut settings, &key, value, Origin::Environment(name))?;
@@ -121,7 +120,7 @@ fn set(settings: &mut Settings, key: &str, value: Value, origin: Origin) -> Resu
         setting.origin = origin;
         return Ok(());
     }
-    let nearest = nearest(key, settings.keys().map(String::as_str)).unwrap_or_default().to_owned();
+    let nearest = nearest(key, settings.keys().map(String::as_str)).map(str::to_owned);
     Err(ConfigError::UnknownKey { origin, key: key.to_owned(), nearest })
 }
 

@@ -26,10 +26,10 @@ mod task_defaults;
 mod tdf;
 mod tdf_worker;
 mod tools;
+mod ways;
 
 use std::fs::File;
 use std::io::{self, Read};
-use std::net::SocketAddr;
 use std::path::Path;
 
 pub use error::{ConfigError, Origin};
@@ -57,7 +57,7 @@ pub use tools::ToolsSection;
 
 use reader::Reader;
 
-use crate::types::GraphLimits;
+use crate::types::{GraphLimits, path_of_text};
 
 /// Every key with its unit, its default and the reason for it: the text of the built-in file.
 pub const DEFAULTS: &str = layers::BUILT_IN;
@@ -125,10 +125,15 @@ impl Config {
             Err(error) if error.kind() == io::ErrorKind::NotFound && !must_exist => None,
             Err(source) => return Err(ConfigError::Read { path: path.to_owned(), source }),
         };
-        // A variable that is not UTF-8 is neither a key nor a valid value, so its replacement text is refused below.
-        let env = std::env::vars_os()
-            .map(|(name, value)| (name.to_string_lossy().into_owned(), value.to_string_lossy().into_owned()));
-        Self::of(text.as_deref().map(|text| (path, text)), env, base)
+        Self::of(text.as_deref().map(|text| (path, text)), variables(), base)
+    }
+
+    /// The environment over the built-in values, without a file: what an agent has given to a task.
+    ///
+    /// # Errors
+    /// [`ConfigError`], whose text names the variable and the allowed values.
+    pub fn of_environment() -> Result<(Self, Sources), ConfigError> {
+        Self::of(None, variables(), None)
     }
 
     /// The built-in values, without a file and the environment.
@@ -215,24 +220,39 @@ impl Config {
     /// # Errors
     /// When it is not such an endpoint, or contradicts the rest of the configuration.
     pub fn at_controller(mut self, endpoint: &str) -> Result<Self, ConfigError> {
-        let tcp = endpoint.strip_prefix("tcp://").and_then(|address| address.parse::<SocketAddr>().ok());
+        let tcp = endpoint.strip_prefix("tcp://").and_then(|hosts| Some((hosts.to_owned(), port_of(hosts)?)));
         let path = endpoint.strip_prefix("ipc://").filter(|path| !path.is_empty());
-        match (tcp.filter(|address| address.port() != 0), path) {
-            (Some(address), _) => {
-                let publisher = self.controller.broadcasts;
-                self.controller.broadcasts = publisher.map(|publisher| SocketAddr::new(address.ip(), publisher.port()));
-                self.controller.requests = Some(address);
+        match (tcp, path) {
+            (Some((hosts, port)), _) => {
+                let bad = || ConfigError::BadEndpoint(endpoint.to_owned());
+                let publisher = self.controller.broadcasts.map(|publisher| publisher.port());
+                self.controller.find_at(&hosts, (port, publisher)).ok_or_else(bad)?;
                 self.network.local = LocalSocket::None;
             }
             (None, Some(path)) => {
                 (self.controller.requests, self.controller.broadcasts) = (None, None);
-                self.network.local = LocalSocket::At(path.into());
+                self.network.local = LocalSocket::At(path_of_text(path));
             }
             (None, None) => return Err(ConfigError::BadEndpoint(endpoint.to_owned())),
         }
         rules::check(&self)?;
         Ok(self)
     }
+
+    /// The endpoint of the controller of a joined home: it has the key of that controller, and none for one of its own.
+    #[must_use]
+    pub fn joined_controller(&self) -> Option<String> {
+        let is_joined = self.network.curve_client.is_some() && self.network.curve_server.is_none();
+        self.controller.requests.filter(|requests| is_joined && requests.port() != 0)?;
+        self.controller.ways_of_requests()
+    }
+}
+
+/// The port of `HOST:PORT,HOST:PORT`, which is the same for all.
+fn port_of(hosts: &str) -> Option<u16> {
+    let mut ports = hosts.split(',').map(|host| host.rsplit(':').next()?.parse::<u16>().ok().filter(|port| *port != 0));
+    let first = ports.next()??;
+    ports.all(|port| port == Some(first)).then_some(first)
 }
 
 impl Default for Config {
@@ -243,6 +263,11 @@ impl Default for Config {
             Err(error) => unreachable!("the build has read the same file: {error}"),
         }
     }
+}
+
+/// The environment. A variable that is not UTF-8 is neither a key nor a valid value, so its replacement text is refused.
+fn variables() -> impl Iterator<Item = (String, String)> {
+    std::env::vars_os().map(|(name, value)| (name.to_string_lossy().into_owned(), value.to_string_lossy().into_owned()))
 }
 
 fn read_bounded(path: &Path) -> io::Result<String> {

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use super::error::ConfigError;
 use super::layers::PREFIX;
 use super::reader::Reader;
+use crate::types::{Loopback, path_text};
 
 const IPC_FILE: &str = "CONTROLLER_IPC_FILE";
 const SECRET_KEY_FILE: &str = "CURVE_SECRET_KEY_FILE";
@@ -47,6 +48,8 @@ pub enum LocalSocket {
 pub struct NetworkSection {
     /// The unix socket of the controller.
     pub local: LocalSocket,
+    /// The users of this machine that are served by TCP and HTTP without a key, secret or token.
+    pub loopback: Loopback,
     /// The controller's files for CURVE: its secret key, and the authorised keys.
     pub curve_server: Option<CurveServerFiles>,
     /// The files of agents and clients for CURVE.
@@ -76,8 +79,8 @@ impl CurveClientFiles {
     ///
     /// # Errors
     /// When the current folder is unknown.
-    pub fn variables(&self) -> std::io::Result<[(String, PathBuf); 2]> {
-        let absolute = std::path::absolute::<&Path>;
+    pub fn variables(&self) -> std::io::Result<[(String, String); 2]> {
+        let absolute = |path: &Path| std::path::absolute(path).map(|path| path_text(&path));
         Ok([
             (format!("{PREFIX}{SECRET_KEY_FILE}"), absolute(&self.secret_key)?),
             (format!("{PREFIX}{SERVER_PUBLIC_KEY_FILE}"), absolute(&self.server_key)?),
@@ -106,8 +109,8 @@ impl NetworkSection {
 
     /// The variable that makes another process connect to this socket.
     #[must_use]
-    pub fn socket_variable(path: &Path) -> (String, PathBuf) {
-        (format!("{PREFIX}{IPC_FILE}"), path.to_owned())
+    pub fn socket_variable(path: &Path) -> (String, String) {
+        (format!("{PREFIX}{IPC_FILE}"), path_text(path))
     }
 
     pub(super) fn read(reader: &mut Reader) -> Result<Self, ConfigError> {
@@ -132,6 +135,7 @@ impl NetworkSection {
         let client = pair([SECRET_KEY_FILE, SERVER_PUBLIC_KEY_FILE])?;
         Ok(Self {
             local,
+            loopback: reader.parsed("LOOPBACK", "\"same-user\" or \"open\"", Loopback::parse)?,
             curve_server: server.map(|(secret_key, authorised_keys)| CurveServerFiles { secret_key, authorised_keys }),
             curve_client: client.map(|(secret_key, server_key)| CurveClientFiles { secret_key, server_key }),
         })

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use super::error::{ConfigError, Origin, shown};
 use super::layers::{Setting, Settings, Value};
-use crate::types::{Label, Labels, Policy, SECONDS_MAX};
+use crate::types::{Host, Label, Labels, Policy, SECONDS_MAX, path_of_text};
 
 /// Settings that have not been read yet.
 pub(super) struct Reader(Settings);
@@ -179,23 +179,33 @@ impl Reader {
         self.parsed(key, "an IPv4 or IPv6 address", |text| text.parse().ok())
     }
 
-    /// An address; `None` for the empty text.
-    pub(super) fn address_or_none(&mut self, key: &str) -> Result<Option<IpAddr>, ConfigError> {
-        self.parsed(key, "an IPv4 or IPv6 address, or \"\"", |text| {
-            if text.is_empty() { Some(None) } else { text.parse().ok().map(Some) }
-        })
+    /// Addresses and names of hosts, as parts of endpoints: a list, a text with commas, or the empty text for none.
+    pub(super) fn hosts(&mut self, key: &str) -> Result<Vec<String>, ConfigError> {
+        let setting = self.take(key)?;
+        let texts = match &setting.value {
+            Value::Text(text) if text.is_empty() => Some(Vec::new()),
+            Value::Text(text) => Some(text.split(',').map(|part| part.trim().to_owned()).collect()),
+            Value::Texts(texts) if !texts.is_empty() => Some(texts.clone()),
+            _ => None,
+        };
+        let host = |text: &String| match text.parse::<IpAddr>() {
+            Ok(ip) => Some(Host::Ip(ip).in_endpoint()),
+            Err(_) => Host::parse(text).map(|host| host.in_endpoint()),
+        };
+        let hosts = texts.and_then(|texts| texts.iter().map(host).collect::<Option<Vec<_>>>());
+        hosts.ok_or_else(|| bad(key, &setting, "IPv4 or IPv6 addresses and names of hosts, or \"\""))
     }
 
     /// A path; `None` for the empty text.
     pub(super) fn path_or_none(&mut self, key: &str) -> Result<Option<PathBuf>, ConfigError> {
         self.parsed(key, "\"\" or a path without control characters", |text| {
-            is_plain(text).then(|| (!text.is_empty()).then(|| PathBuf::from(text)))
+            is_plain(text).then(|| (!text.is_empty()).then(|| path_of_text(text)))
         })
     }
 
     pub(super) fn path(&mut self, key: &str) -> Result<PathBuf, ConfigError> {
         self.parsed(key, "a path, not empty and without control characters", |text| {
-            (!text.is_empty() && is_plain(text)).then(|| PathBuf::from(text))
+            (!text.is_empty() && is_plain(text)).then(|| path_of_text(text))
         })
     }
 

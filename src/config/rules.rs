@@ -10,7 +10,7 @@ use super::{LocalSocket, NetworkSection};
 /// Bytes of a report besides the three texts: ids, times and the names of its fields.
 const REPORT_FRAME_BYTES: usize = 16_384;
 /// The kernel's limit, without the final zero byte.
-const SOCKET_PATH_BYTES_MAX: usize = 107;
+const SOCKET_PATH_BYTES_MAX: usize = 4095;
 /// A control character of one byte takes six bytes in JSON: `\u0000`.
 const JSON_BYTES_PER_BYTE: usize = 6;
 /// A byte that is not UTF-8 becomes U+FFFD, which takes three bytes.
@@ -26,13 +26,28 @@ pub(super) fn check(config: &Config) -> Result<(), ConfigError> {
         .or_else(|| no_way_in(config))
         .or_else(|| ports(config))
         .or_else(|| report(config))
+        .or_else(|| silence(config))
         .or_else(|| folders(config));
     found.map_or(Ok(()), |sentence| Err(ConfigError::Contradiction(sentence)))
 }
 
+/// One lost heartbeat must lose no agent.
+fn silence(config: &Config) -> Option<String> {
+    let [interval, lost_after] =
+        [config.agent.heartbeat_interval, config.agent.lost_after].map(|time| time.as_millis());
+    (lost_after < 2 * interval).then(|| {
+        format!(
+            "AGENT_LOST_AFTER is {lost_after}, which is less than two AGENT_HEARTBEAT_INTERVAL of {interval}, so that one lost \
+             heartbeat would lose an agent; set it to {} or more, or to 0",
+            2 * interval
+        )
+    })
+}
+
 fn insecure(config: &Config) -> Option<String> {
     let controller = &config.controller;
-    let ip = controller.requests.or(controller.broadcasts)?.ip();
+    let ip = controller.requests.or(controller.broadcasts)?.ip().to_string();
+    let ip = if controller.hosts.is_empty() { ip } else { controller.hosts.join(", ") };
     // The keys of a client secure an agent that connects to that address, but not a controller.
     let is_open = config.exposure() == Exposure::Network && config.network.curve_client.is_none();
     (is_open && !controller.allow_insecure).then(|| {
@@ -90,7 +105,7 @@ fn local(config: &Config) -> Option<String> {
     let length = NetworkSection::broadcast_socket(path).as_os_str().len();
     (length > SOCKET_PATH_BYTES_MAX).then(|| {
         format!(
-            "CONTROLLER_IPC_FILE is {shown}, which with .pub appended is too long for a socket: {length} bytes of at most \
+            "CONTROLLER_IPC_FILE is {shown}, which with .pub appended is too long for a path: {length} bytes of at most \
              {SOCKET_PATH_BYTES_MAX}"
         )
     })

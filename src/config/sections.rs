@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use super::error::ConfigError;
 use super::reader::Reader;
-use crate::types::{AllowCommands, Labels};
+use super::ways::ip_of;
+use crate::types::{AllowCommands, Host, Labels};
 
 /// Milliseconds of an hour and of a day: upper bounds for times that block something, and for times that merely pass.
 const HOUR: u64 = 3_600_000;
@@ -42,6 +43,9 @@ pub struct ControllerSection {
     /// TCP address for requests, which agents and clients connect to; port 0 takes a free one. `None`: the unix socket
     /// only.
     pub requests: Option<SocketAddr>,
+    /// The addresses and names at which agents and clients find the controller, one after the other; empty if that is the address
+    /// of `requests`. Otherwise that is one of them, or the one that stands for all addresses.
+    pub hosts: Vec<String>,
     /// TCP address for broadcasts; port 0 takes a free one. `None`: as for requests.
     pub broadcasts: Option<SocketAddr>,
     /// Whether the user allows an address other than loopback.
@@ -92,14 +96,18 @@ pub struct ControllerSection {
 
 impl ControllerSection {
     pub(super) fn read(reader: &mut Reader) -> Result<Self, ConfigError> {
-        let ip = reader.address_or_none("CONTROLLER_IP")?;
+        let hosts = reader.hosts("CONTROLLER_IP")?;
+        let ip = (!hosts.is_empty()).then(|| ip_of(&hosts));
         let mut address = |key| {
             let port = reader.port_or_off(key)?;
             Ok::<_, ConfigError>(ip.zip(port).map(|(ip, port)| SocketAddr::new(ip, port)))
         };
         let (requests, broadcasts) = (address("CONTROLLER_REP_PORT")?, address("CONTROLLER_PUB_PORT")?);
+        // One address needs no list.
+        let hosts = if ip.is_some_and(|ip| hosts == [Host::Ip(ip).in_endpoint()]) { Vec::new() } else { hosts };
         Ok(Self {
             requests,
+            hosts,
             broadcasts,
             allow_insecure: reader.boolean("ALLOW_INSECURE")?,
             waiting_tasks_max: reader.size("WAITING_TASKS_MAX", 1..=100_000_000, "tasks")?,
@@ -268,8 +276,10 @@ impl PushSection {
 /// Agents, each with one slot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AgentSection {
-    /// Interval of heartbeats; an agent that is silent for two of them is lost.
+    /// Interval of heartbeats.
     pub heartbeat_interval: Duration,
+    /// The time after which a silent agent is lost: two intervals, unless it is configured.
+    pub lost_after: Duration,
     /// Time between two signals to a task that is being ended.
     pub kill_interval: Duration,
     /// Number of signals to such a task, at least 1; the last one is SIGKILL.
@@ -286,6 +296,8 @@ pub struct AgentSection {
     pub processes_max: Option<u64>,
     /// The longest pause between two attempts to reach the controller.
     pub reconnect_interval_max: Duration,
+    /// Maximum number of agents that a supervisor starts for others whose tasks wait.
+    pub lend_max: u16,
     /// Bytes of the end of report.log that come back.
     pub report_keep_bytes: usize,
     /// Bytes of the end of stdout that come back.
@@ -311,8 +323,11 @@ impl AgentSection {
         let kill_count = reader.number("AGENT_KILL_COUNT", 1..=1000, "signals")?;
         // Linux has at most 2^22 process ids.
         let processes_max = reader.number("AGENT_PROCESSES_MAX", 0..=1 << 22, "processes")?;
+        let heartbeat_interval = reader.millis("AGENT_HEARTBEAT_INTERVAL", 1..=HOUR)?;
+        let lost_after = reader.millis("AGENT_LOST_AFTER", 0..=30 * DAY)?;
         Ok(Self {
-            heartbeat_interval: reader.millis("AGENT_HEARTBEAT_INTERVAL", 1..=HOUR)?,
+            heartbeat_interval,
+            lost_after: if lost_after.is_zero() { heartbeat_interval * 2 } else { lost_after },
             kill_interval: reader.millis("AGENT_KILL_INTERVAL", 1..=HOUR)?,
             kill_count: u32::try_from(kill_count).unwrap_or(u32::MAX),
             straggler_grace: reader.millis("AGENT_STRAGGLER_GRACE", 0..=HOUR)?,
@@ -326,6 +341,7 @@ impl AgentSection {
             processes_max: (processes_max > 0).then_some(processes_max),
             // The first pause is 100 ms.
             reconnect_interval_max: reader.millis("AGENT_RECONNECT_INTERVAL_MAX", 100..=HOUR)?,
+            lend_max: u16::try_from(reader.number("AGENT_LEND_MAX", 0..=1000, "agents")?).unwrap_or(u16::MAX),
             report_keep_bytes: reader.size("REPORT_LOG_KEEP_BYTES", 0..=64 * MIB, "bytes")?,
             stdout_keep_bytes: reader.size("STDOUT_KEEP_BYTES", 0..=64 * MIB, "bytes")?,
             stderr_keep_bytes: reader.size("STDERR_KEEP_BYTES", 0..=64 * MIB, "bytes")?,

@@ -66,6 +66,14 @@ impl Sources {
             .map_or(ConfigError::NoDefault(key.to_owned()), |setting| reader::bad(key, setting, allowed))
     }
 
+    /// The keys whose values in force are not the same as in another configuration.
+    #[must_use]
+    pub fn differing_from(&self, other: &Self) -> Vec<&str> {
+        let value = |settings: &Settings, key: &str| settings.get(key).map(|setting| setting.value.clone());
+        let differs = |key: &&String| value(&self.settings, key) != value(&other.settings, key);
+        self.settings.keys().filter(differs).map(String::as_str).collect()
+    }
+
     /// Every key, in the order of the built-in file.
     #[must_use]
     pub fn in_force(&self) -> Vec<InForce<'_>> {

@@ -29,7 +29,8 @@ impl TaskDefaults {
                 PolicySlot::Limit(of) => *of(&mut policy) = Policy::limit(reader.seconds(key)?),
                 PolicySlot::Truth(of) => *of(&mut policy) = reader.boolean(key)?,
                 PolicySlot::Labels(of) => *of(&mut policy) = reader.labels(key)?,
-                PolicySlot::Moment(_) => unreachable!("{key}: a moment of one task is no default for all"),
+                PolicySlot::Moment(..) => unreachable!("{key}: a moment of one task is no default for all"),
+                PolicySlot::Signal(_) => unreachable!("{key}: the signal of a task is that of its tool"),
             }
         }
         Ok(Self {

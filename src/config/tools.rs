@@ -21,6 +21,8 @@ pub struct ToolsSection {
     pub parts_max: usize,
     /// Bytes in the store beyond which it accepts no file.
     pub store_bytes_max: u64,
+    /// Free bytes of a disk below which nothing is written that can be left out.
+    pub disk_reserve: u64,
     /// Bytes of the files of a run that are kept with its task.
     pub out_files_bytes_max: u64,
 }
@@ -33,6 +35,7 @@ impl ToolsSection {
             part_bytes: reader.number("TOOL_PART_BYTES", 1..=8 << 20, "bytes")?,
             parts_max: reader.size("TOOL_PARTS_MAX", 1..=1000, "parts")?,
             store_bytes_max: reader.number("FILE_STORE_BYTES_MAX", 0..=1 << 50, "bytes")?,
+            disk_reserve: reader.number("DISK_RESERVE", 0..=1 << 50, "bytes")?,
             out_files_bytes_max: reader.number("OUT_FILES_BYTES_MAX", 0..=1 << 50, "bytes")?,
         })
     }

@@ -127,8 +127,8 @@ mod tests {
     use crate::protocol::requests::{Message, parse};
     use crate::protocol::rules::Rules;
     use crate::types::{
-        AddressPolicy, AgentId, ExitCode, Phase, PhaseTimes, PortName, RunResult, StepContext, StepName, StepRole,
-        TaskRecord,
+        AddressPolicy, AgentId, Epoch, ExitCode, Phase, PhaseTimes, PortName, RunResult, StepContext, StepName,
+        StepRole, TaskRecord, Wall,
     };
 
     fn heard(reply: &Reply) -> ToAgent {
@@ -142,10 +142,11 @@ mod tests {
         let (kill, finish) = (run(Directive::Kill), run(Directive::Finish));
         for (wanted, parked, tools) in [(None, true, None), (kill, true, Some(3)), (finish, false, None)] {
             let beat = parked.then_some(8);
-            let look = tools.map(|_| 1 << 52);
             let serving = tools.map(|_| parked);
             let folder = tools.map(|_| "boot:1:2".into());
-            let told = Heard { controller: 7, beat, wanted, parked, tools, look, serving, folder };
+            let epoch = tools.map(|_| Epoch { service: 1 << 52, number: (1 << 53) - 1 });
+            let clock = tools.map(|_| Wall::from_micros(1_480_000_000_000_001));
+            let told = Heard { controller: 7, beat, wanted, parked, tools, serving, folder, epoch, clock };
             assert_eq!(heard(&Reply::Heartbeat(told.clone())), ToAgent::Heard(told));
         }
     }
@@ -157,7 +158,7 @@ mod tests {
         let addresses = AddressPolicy::default();
         let limits = FieldLimits::TRUSTED;
         let rules = Rules { limits, addresses, wait_max: short, apply_wait_max: long, ..Rules::of_history() };
-        let sender = Sender { agent: AgentId::new("a").unwrap(), session: Session(1) };
+        let sender = Sender::new(AgentId::new("a").unwrap(), Session(1));
         let understood = |message: FromAgent| match parse(&encode(&sender, &message), &rules) {
             Ok((_, Message::Agent(_, message))) => message,
             other => panic!("{other:?}"),
@@ -173,7 +174,7 @@ mod tests {
     }
 
     fn understood(message: &FromAgent, rules: &Rules) -> Result<FromAgent, crate::protocol::requests::Refused> {
-        let sender = Sender { agent: AgentId::new("a").unwrap(), session: Session(1) };
+        let sender = Sender::new(AgentId::new("a").unwrap(), Session(1));
         match parse(&encode(&sender, message), rules) {
             Ok((_, Message::Agent(_, message))) => Ok(message),
             Ok(other) => panic!("{other:?}"),

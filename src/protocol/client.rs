@@ -55,6 +55,13 @@ impl<A> Ask<A> {
         &self.fields
     }
 
+    /// The same request, of whose answer only the warning counts, if there is one.
+    #[must_use]
+    pub fn for_its_warning(self) -> Ask<Option<String>> {
+        let read = |frame: &[u8]| decode(frame).map(|fields| fields.text(words::WARNING).map(str::to_owned));
+        Ask { fields: self.fields, list: self.list, read }
+    }
+
     /// The bytes to send.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {

@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use super::code::{Code, Refusal};
 use super::typed::field;
 use super::words;
-use crate::types::{AllowCommands, Fields, Scalar, TaskCommand};
+use crate::types::{AllowCommands, Caller, CallerKey, Fields, Scalar, TaskCommand, is_harmful};
 
 /// Bytes of `__STDIN__`: what fits into a pipe. More belongs into a file that the command opens.
 pub const STDIN_BYTES_MAX: usize = 64 * 1024;
@@ -59,19 +59,25 @@ pub fn read(fields: &Fields) -> Result<Option<TaskCommand>, Refusal> {
     Ok(Some(TaskCommand { words, folder, stdin, streams, umask, environment: environment.unwrap_or_default() }))
 }
 
-/// The refusal of a command whose sender is not among those that `ALLOW_COMMANDS` names.
+/// The refusal of `what`, whose sender is not among those that `ALLOW_COMMANDS` names.
 #[must_use]
-pub fn not_allowed(allow: AllowCommands) -> Refusal {
-    let remedy = match allow {
-        AllowCommands::SameUser => {
+pub fn not_allowed(allow: AllowCommands, caller: Caller, what: &str) -> Refusal {
+    let remedy = match (allow, caller.key) {
+        (AllowCommands::No, _) => "submit a tool instead",
+        (_, CallerKey::Authorised | CallerKey::Commands) => {
+            "`llts keys accept NAME --may commands` on the machine of the service allows it to the key of this one"
+        }
+        (AllowCommands::SameUser, CallerKey::None) => {
             "use the unix socket of the service, or connect from its machine as its user or as root"
         }
-        AllowCommands::Loopback => "connect from the machine of the service",
-        AllowCommands::Keys => "use the unix socket of the service, or connect with an authorised key",
-        AllowCommands::No => "submit a tool instead",
+        (AllowCommands::Loopback, CallerKey::None) => "connect from the machine of the service",
+        (AllowCommands::Keys, CallerKey::None) => {
+            "use the unix socket of the service, or connect with an authorised key"
+        }
     };
     let value = allow.word();
-    let message = format!("ALLOW_COMMANDS is \"{value}\", which excludes this sender: {remedy}, or change the key");
+    let message =
+        format!("ALLOW_COMMANDS is \"{value}\", which excludes this sender from {what}: {remedy}, or change the key");
     Refusal::new(Code::NotAllowed, message)
 }
 
@@ -118,7 +124,7 @@ const SHOWN_CHARS_MAX: usize = 40;
 pub(super) fn shown(fields: &Fields) -> Option<String> {
     let words = || serde_json::from_str::<Vec<String>>(fields.text(words::COMMAND)?).ok();
     let whole = fields.text(words::SHELL).map(str::to_owned).or_else(|| words().map(|words| words.join(" ")))?;
-    let mut shown: String = whole.chars().map(|c| if c.is_control() { ' ' } else { c }).take(SHOWN_CHARS_MAX).collect();
+    let mut shown: String = whole.chars().map(|c| if is_harmful(c) { ' ' } else { c }).take(SHOWN_CHARS_MAX).collect();
     if whole.chars().nth(SHOWN_CHARS_MAX).is_some() {
         shown.push('…');
     }

@@ -1,5 +1,9 @@
 //! The frames around a request: added by a REQ socket, and to be returned by the REP side (RFC 28).
 
+use serde::{Deserialize, Serialize};
+
+use super::code::{Code, Refusal};
+
 /// The frames that are returned unchanged before a reply: routing ids and the empty delimiter.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ReplyTo(Vec<Vec<u8>>);
@@ -31,8 +35,8 @@ impl ReplyTo {
 pub enum Received {
     /// A request: one frame after the delimiter.
     Request(ReplyTo, Vec<u8>),
-    /// More than one frame after the delimiter: it can be answered, but not read.
-    ExtraFrames(ReplyTo),
+    /// More than one frame after the delimiter, or one that is too long: it can be answered, but not read.
+    Refused(ReplyTo, Refusal),
     /// A message that cannot be answered.
     Drop,
 }
@@ -49,12 +53,26 @@ pub fn open(mut frames: Vec<Vec<u8>>) -> Received {
     match (body.pop(), body.is_empty()) {
         (None, _) => Received::Drop,
         (Some(body), true) => Received::Request(reply_to, body),
-        (Some(_), false) => Received::ExtraFrames(reply_to),
+        (Some(_), false) => {
+            let message = "the message has more than one frame; send one JSON object";
+            Received::Refused(reply_to, Refusal::new(Code::NotJson, message))
+        }
+    }
+}
+
+/// The envelope of a message whose last frame is missing because it was too long.
+#[must_use]
+pub fn open_envelope(frames: Vec<Vec<u8>>, too_long: TooLong) -> Received {
+    match frames.last() {
+        Some(delimiter) if frames.len() > 1 && delimiter.is_empty() => {
+            Received::Refused(ReplyTo(frames), too_long.refusal())
+        }
+        _ => Received::Drop,
     }
 }
 
 /// The kinds of messages that may be longer than others.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, Serialize)]
 pub enum LongKind {
     /// A submit of one or several tasks: `SUBMIT_BYTES_MAX`.
     Submit,
@@ -66,6 +84,41 @@ pub enum LongKind {
     None,
     /// There are too few bytes to tell.
     Unknown,
+}
+
+/// A message beyond its limit, of which only the envelope was kept.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, Serialize)]
+pub struct TooLong {
+    /// Its bytes, as announced.
+    pub bytes: u64,
+    /// Its limit in bytes.
+    pub max: usize,
+    /// Its kind, which the limit belongs to.
+    pub kind: LongKind,
+}
+
+impl TooLong {
+    /// A message that is no long one.
+    #[must_use]
+    pub const fn message(bytes: u64, max: usize) -> Self {
+        Self { bytes, max, kind: LongKind::None }
+    }
+
+    /// The answer to it.
+    #[must_use]
+    pub fn refusal(self) -> Refusal {
+        let Self { bytes, max, kind } = self;
+        let key = match kind {
+            LongKind::Submit => "SUBMIT_BYTES_MAX",
+            LongKind::Graph => "GRAPH_BYTES_MAX",
+            LongKind::Report => "a fixed limit for reports",
+            LongKind::None | LongKind::Unknown => {
+                "MESSAGE_BYTES_MAX; a submit may be longer if its text begins with {\"__TYPE__\":\"TASK/SUBMIT"
+            }
+        };
+        let message = format!("the message has {bytes} bytes; at most {max} are accepted ({key})");
+        Refusal::new(Code::LimitReached, message)
+    }
 }
 
 /// Their first bytes. The sender of a long message puts its type first; a blank after the colon is allowed.
@@ -135,8 +188,15 @@ mod tests {
 
     #[test]
     fn extra_frames_can_be_answered() {
-        assert_eq!(open(frames(&["id", "", "", ""])), Received::ExtraFrames(ReplyTo(frames(&["id", ""]))));
-        assert_eq!(open(frames(&["id", "", "a", "b"])), Received::ExtraFrames(ReplyTo(frames(&["id", ""]))));
+        for parts in [["id", "", "", ""], ["id", "", "a", "b"]] {
+            let Received::Refused(to, refusal) = open(frames(&parts)) else { panic!("{parts:?}") };
+            assert_eq!((to, refusal.code), (ReplyTo(frames(&["id", ""])), Code::NotJson));
+        }
+        let too_long = TooLong::message(300_000, 262_144);
+        let Received::Refused(to, refusal) = open_envelope(frames(&["id", "hop", ""]), too_long) else { panic!() };
+        assert_eq!((to, refusal.code), (ReplyTo(frames(&["id", "hop", ""])), Code::LimitReached));
+        assert!(refusal.message.contains("300000 bytes; at most 262144 are accepted (MESSAGE_BYTES_MAX"), "{refusal}");
+        assert_eq!(open_envelope(frames(&["id"]), too_long), Received::Drop, "it has no envelope");
     }
 
     /// An empty body is a request that is not JSON, and a REQ peer waits for its answer.

@@ -143,6 +143,7 @@ const fn ended(end: RoundEnd) -> &'static str {
         RoundEnd::Retried => "another round was requested",
         RoundEnd::NoTool => "its agent did not have its tool, and another agent has it",
         RoundEnd::DiskFull => "the disk of its agent was full, so another agent gets it",
+        RoundEnd::NotHere => "the machine of its agent does not have its folder or its client, so another one gets it",
     }
 }
 
@@ -150,7 +151,8 @@ const fn ended(end: RoundEnd) -> &'static str {
 #[must_use]
 pub fn why(record: &TaskRecord, holdup: Option<&Holdup>) -> String {
     match (&record.state, holdup) {
-        (TaskState::Waiting { .. }, Some(holdup)) => waits(record, holdup) + &full_disk(record),
+        (_, Some(Holdup::Silent { since, until, other })) => silent(record, *since, *until, other),
+        (TaskState::Waiting { .. }, Some(holdup)) => waits(record, holdup) + &unfit_agents(record),
         (TaskState::Waiting { .. }, None) => "it waits for an agent".to_owned(),
         (TaskState::Finished { outcome, .. }, _) => match super::task::reason_of(record) {
             Some(reason) => format!("it ended as {}: {reason}", words::outcome(*outcome)),
@@ -168,6 +170,7 @@ pub fn why(record: &TaskRecord, holdup: Option<&Holdup>) -> String {
             ),
         },
         (_, Some(Holdup::Lease(until))) => lease(record, *until),
+        (_, Some(Holdup::HeldSlots { agents, is_parent })) => held(record, agents, *is_parent),
         (_, Some(Holdup::Fetching { digest, offset, total })) => fetching(record, digest, *offset, *total),
         (_, _) => {
             let agent = record.assignment().map_or("", |run| run.agent.as_str());
@@ -197,13 +200,28 @@ pub(super) fn own_version(record: &TaskRecord, own: ToolDigest) -> String {
 }
 
 /// Why some agents do not get the task.
-fn full_disk(record: &TaskRecord) -> String {
-    let Some(last) = record.full_rounds().next() else { return String::new() };
+fn unfit_agents(record: &TaskRecord) -> String {
+    let Some(last) = record.unfit_rounds().next() else { return String::new() };
     let needs = record.needs();
     let agents: Vec<_> = needs.avoided.iter().map(AgentId::as_str).collect();
-    let why = last.result.as_ref().map_or("its disk is full", |result| result.error.as_str());
-    let until = record.disk_trial().unwrap_or(last.at);
+    let why = last.result.as_ref().map_or("it was unfit", |result| result.error.as_str());
+    let until = record.next_trial().unwrap_or(last.at);
     format!("; it has been with {} and does not go there again before {until}: {why}", agents.join(", "))
+}
+
+/// What a task waits for whose agent is silent.
+fn silent(record: &TaskRecord, since: Wall, until: Option<Wall>, other: &Holdup) -> String {
+    let agent = record.last_run().map_or("", |run| run.agent.as_str());
+    let next = match until {
+        Some(until) => format!(
+            "most agents have fallen silent at once, so the controller may be cut off itself and gives the task to no other agent \
+             before {until}"
+        ),
+        None => format!("another agent gets the task as soon as one can take it; {}", waits(record, other)),
+    };
+    format!(
+        "agent {agent} is lost since {since}; if it comes back before another round begins, its run goes on; {next}"
+    )
 }
 
 fn lease(record: &TaskRecord, until: Wall) -> String {
@@ -256,6 +274,9 @@ fn waits(record: &TaskRecord, holdup: &Holdup) -> String {
     let needs = &record.policy.needs;
     let tool = named(&record.tool);
     match holdup {
+        Holdup::Paused(until) => format!(
+            "a client has paused the service until {until}, and may repeat that; `llts down --undo` lets tasks start"
+        ),
         Holdup::Held(since) => format!("it has been held since {since}; `llts release {}` lets it start", record.id),
         Holdup::After(term, count) => after(term, *count),
         Holdup::NotBefore(at) => {
@@ -277,7 +298,14 @@ fn waits(record: &TaskRecord, holdup: &Holdup) -> String {
         }
         Holdup::Gate(gate, GateVerdict::Open) => format!("its gate {gate} is open; it starts at once"),
         Holdup::Lease(until) => lease(record, *until),
-        Holdup::DiskFull(drained) => no_other(drained),
+        Holdup::Silent { since, until, other } => silent(record, *since, *until, other),
+        Holdup::Claims(until) => {
+            format!(
+                "the controller has started, and an agent may have the task already: it starts at {until}, unless one says so"
+            )
+        }
+        Holdup::Outdated(why) => why.clone(),
+        Holdup::Unfit(drained) => no_other(drained),
         Holdup::NoSuchAgent if needs.tags.is_empty() => "no agent exists that may run it".to_owned(),
         Holdup::NoSuchAgent => format!("no agent has the tags {} that it requires", needs.tags),
         Holdup::NoFiles => {
@@ -300,12 +328,6 @@ fn waits(record: &TaskRecord, holdup: &Holdup) -> String {
                 .to_owned()
         }
         Holdup::NoSources => no_sources(),
-        Holdup::Look(agent) => format!(
-            "no other agent has its tool {}; agent {agent} was asked for it and has not answered; when it has, or is lost, \
-             the task goes to an agent that has the tool, or ends with exit code {}",
-            record.tool,
-            ExitCode::TOOL_MISSING
-        ),
         Holdup::ToolElsewhere if needs.tags.is_empty() => {
             format!("the agents that have {tool} get no tasks: `llts agents` shows the drained ones")
         }
@@ -313,10 +335,28 @@ fn waits(record: &TaskRecord, holdup: &Holdup) -> String {
             "no agent that may take it has both {tool} and the tags {} that it requires: `llts agents` shows tools and tags",
             needs.tags
         ),
+        Holdup::HeldSlots { agents, is_parent } => held(record, agents, *is_parent),
         Holdup::Agents { before, servers, is_one_idle, blocked } => {
             agents(*before, *servers, *is_one_idle, blocked.as_deref(), &tool)
         }
     }
+}
+
+/// Parents that wait for their children have all agents that could run these.
+fn held(record: &TaskRecord, agents: &[AgentId], is_parent: bool) -> String {
+    let agents: Vec<_> = agents.iter().map(AgentId::as_str).collect();
+    let agents = agents.join(", ");
+    let advice = "start more agents, or let tasks lend their slots while they wait (AGENT_LEND_MAX)";
+    if is_parent {
+        let own = record.assignment().map_or("", |run| run.agent.as_str());
+        return format!(
+            "agent {own} has it (RUNNING), and children of it wait: the agents that could run them ({agents}) run tasks that wait for \
+             children of theirs; {advice}"
+        );
+    }
+    format!(
+        "the agents that could run it ({agents}) run tasks that wait for children of theirs, so that none becomes free; {advice}"
+    )
 }
 
 /// The agents are of an older version, whose heartbeats lack a word.

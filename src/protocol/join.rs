@@ -12,6 +12,7 @@ const NAME: &str = "__NAME__";
 const REP_PORT: &str = "__REP_PORT__";
 const PUB_PORT: &str = "__PUB_PORT__";
 const REFUSED: &str = "__REFUSED__";
+const MAY_COMMAND: &str = "__MAY_COMMAND__";
 
 /// Room for either message; more is none of them.
 const LIMITS: FieldLimits =
@@ -35,6 +36,8 @@ pub enum Admission {
         requests: u16,
         /// That for broadcasts, if it is open.
         broadcasts: Option<u16>,
+        /// Whether the controller takes commands and changes of tools with its key.
+        may_command: bool,
     },
     /// It is not; a sentence says why.
     Refused(String),
@@ -61,9 +64,12 @@ impl Admission {
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let fields = match self {
-            Self::Accepted { requests, broadcasts: None } => typed().with(REP_PORT, u64::from(*requests)),
-            Self::Accepted { requests, broadcasts: Some(broadcasts) } => {
-                typed().with(REP_PORT, u64::from(*requests)).with(PUB_PORT, u64::from(*broadcasts))
+            Self::Accepted { requests, broadcasts, may_command } => {
+                let fields = typed().with(REP_PORT, u64::from(*requests)).with(MAY_COMMAND, *may_command);
+                match broadcasts {
+                    Some(port) => fields.with(PUB_PORT, u64::from(*port)),
+                    None => fields,
+                }
             }
             Self::Refused(why) => typed().with(REFUSED, why.as_str()),
         };
@@ -78,7 +84,8 @@ impl Admission {
             return Some(Self::Refused(why));
         }
         let port = |name| fields.get(name).and_then(Scalar::as_u64).and_then(|port| u16::try_from(port).ok());
-        Some(Self::Accepted { requests: port(REP_PORT)?, broadcasts: port(PUB_PORT) })
+        let may_command = fields.flag(MAY_COMMAND);
+        Some(Self::Accepted { requests: port(REP_PORT)?, broadcasts: port(PUB_PORT), may_command })
     }
 }
 
@@ -104,8 +111,8 @@ mod tests {
         let newcomer = Newcomer { name: AgentId::new("lab-7").unwrap(), key: PublicKey::from_bytes([7; 32]) };
         assert_eq!(Newcomer::parse(&newcomer.encode()), Some(newcomer));
         for admission in [
-            Admission::Accepted { requests: 15555, broadcasts: Some(15556) },
-            Admission::Accepted { requests: 1, broadcasts: None },
+            Admission::Accepted { requests: 15555, broadcasts: Some(15556), may_command: true },
+            Admission::Accepted { requests: 1, broadcasts: None, may_command: false },
             Admission::Refused("no".into()),
         ] {
             assert_eq!(Admission::parse(&admission.encode()), Some(admission));

@@ -4,6 +4,7 @@
 //! keeps the last of two equal names, and builds nested values that may take 31 times the memory of their text.
 
 mod list;
+mod numbers;
 mod slices;
 mod writer;
 
@@ -12,8 +13,9 @@ use std::fmt;
 use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
 pub(super) use list::List;
+pub(super) use numbers::{beyond_64_bits, may_be_rounded};
 
-pub use slices::{has_member, member, value_of};
+pub use slices::{has_member, member, members_where, value_of};
 pub use writer::ObjectWriter;
 
 use list::ListValue;
@@ -82,8 +84,8 @@ impl From<Refusal> for Rejected {
 /// Reads a flat object.
 ///
 /// # Errors
-/// -1001 when the text is not a JSON object or contains a name twice; -1007 when a field contains an object, an array, a
-/// number that cannot be stored exactly, or too many bytes; -1008 when there are too many fields or bytes in total.
+/// -1001 when the text is not a JSON object or contains a name twice; -1007 when a field contains an object, an array, an
+/// integer beyond 64 bits, or too many bytes; -1008 when there are too many fields or bytes in total.
 pub fn parse(text: &[u8], limits: &FieldLimits) -> Result<Fields, Rejected> {
     parse_object(text, limits, None)
 }
@@ -93,7 +95,7 @@ pub(super) fn parse_with_list(text: &[u8], limits: &FieldLimits, list: &mut List
     parse_object(text, limits, Some(list))
 }
 
-fn parse_object(text: &[u8], limits: &FieldLimits, list: Option<&mut List>) -> Result<Fields, Rejected> {
+fn parse_object(text: &[u8], limits: &FieldLimits, mut list: Option<&mut List>) -> Result<Fields, Rejected> {
     if text.len() > limits.message_bytes {
         let (bytes, max) = (text.len(), limits.message_bytes);
         let message = format!("the message has {bytes} bytes; at most {max} are accepted (MESSAGE_BYTES_MAX)");
@@ -102,12 +104,40 @@ fn parse_object(text: &[u8], limits: &FieldLimits, list: Option<&mut List>) -> R
     let mut refusal = None;
     let mut reader = serde_json::Deserializer::from_slice(text);
     let fields = reader
-        .deserialize_any(FlatObject { limits, refusal: &mut refusal, list })
+        .deserialize_any(FlatObject { limits, refusal: &mut refusal, list: list.as_deref_mut() })
         .and_then(|fields| reader.end().map(|()| fields))
         .map_err(|error| Refusal::new(Code::NotJson, format!("the message is not a flat JSON object: {error}")))?;
+    let items = list.iter().flat_map(|list| list.items.iter().flatten());
+    if std::iter::once(&fields).chain(items).flat_map(Fields::iter).any(|(_, value)| may_be_rounded(value))
+        && let Some((name, digits)) = beyond_64_bits(text)
+    {
+        let message = format!("field {} contains {}", shown(name), beyond(digits));
+        refusal.get_or_insert(Refusal::new(Code::BadField, message));
+    }
     match refusal {
         Some(refusal) => Err(Rejected { refusal, fields }),
         None => Ok(fields),
+    }
+}
+
+/// The flaw of an integer with these digits, for the end of a sentence.
+pub(super) fn beyond(digits: &str) -> String {
+    format!("{}, which needs more than 64 bits; send it as a text", shown(digits).replace('"', ""))
+}
+
+/// Reads one value that is not nested.
+///
+/// # Errors
+/// A sentence about the value.
+pub fn scalar(text: &str) -> Result<Scalar, String> {
+    let mut reader = serde_json::Deserializer::from_str(text);
+    let value = OneValue.deserialize(&mut reader).and_then(|value| reader.end().map(|()| value));
+    match value.map_err(|error| format!("the value is not JSON: {error}"))? {
+        Value::Nested(_) => Err("the value is nested, but the fields of tasks are flat".to_owned()),
+        Value::Scalar(value) => match beyond_64_bits(text.as_bytes()) {
+            Some((_, digits)) if may_be_rounded(&value) => Err(format!("the value is {}", beyond(digits))),
+            _ => Ok(value),
+        },
     }
 }
 
@@ -135,7 +165,6 @@ impl FlatObject<'_> {
             }
             Value::Scalar(scalar) => return Some(scalar),
             Value::Nested(what) => format!("contains {what}; send a flat object, with texts for nested values"),
-            Value::Inexact(number) => format!("contains {number}, which cannot be stored exactly; send it as a text"),
         };
         self.refuse(Code::BadField, format!("field {} {flaw}", shown(name)));
         None
@@ -185,7 +214,6 @@ impl<'de> Visitor<'de> for FlatObject<'_> {
 enum Value {
     Scalar(Scalar),
     Nested(&'static str),
-    Inexact(f64),
 }
 
 struct OneValue;
@@ -222,11 +250,7 @@ impl<'de> Visitor<'de> for OneValue {
     }
 
     fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
-        // Integers beyond 64 bits arrive here too, already rounded.
-        const EXACT_MAX: f64 = 18_446_744_073_709_551_616.0;
-        let exact = value.fract() != 0.0 || value.abs() < EXACT_MAX;
-        let number = serde_json::Number::from_f64(value).filter(|_| exact);
-        Ok(number.map_or(Value::Inexact(value), |number| Value::Scalar(Scalar::Number(number))))
+        Ok(Value::Scalar(Scalar::from(value)))
     }
 
     fn visit_str<E>(self, value: &str) -> Result<Value, E> {
@@ -336,8 +360,44 @@ mod tests {
 
     #[test]
     fn numbers_keep_their_value() {
-        let fields = parse(br#"{"a":18446744073709551615,"b":-9223372036854775808,"c":0.1}"#, &LIMITS).unwrap();
-        assert_eq!(members(&fields), r#""a":18446744073709551615,"b":-9223372036854775808,"c":0.1"#);
+        let limits = FieldLimits { fields: 8, ..LIMITS };
+        for text in [
+            r#""a":18446744073709551615,"b":-9223372036854775808,"c":0.1,"d":9589.205976918347"#,
+            r#""a":1e+22,"b":1.23e+47,"c":5e-324,"d":1.7976931348623157e+308,"e":9223372036854775808,"f":-1e+19"#,
+        ] {
+            let fields = parse(format!("{{{text}}}").as_bytes(), &limits).unwrap();
+            assert_eq!(members(&fields), text);
+        }
+        assert_eq!(members(&parse(br#"{"a":1E22}"#, &limits).unwrap()), r#""a":1e+22"#);
+    }
+
+    /// Every double that a client can write as its shortest text comes back.
+    #[test]
+    fn doubles_are_read_exactly() {
+        let mut bits = 0x9e37_79b9_7f4a_7c15_u64;
+        for _ in 0..20_000 {
+            bits = bits.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            let double = f64::from_bits(bits);
+            if double.is_finite() {
+                let fields = parse(format!("{{\"a\":{double:e}}}").as_bytes(), &LIMITS).unwrap();
+                assert_eq!(fields.get("a").and_then(Scalar::as_f64).map(f64::to_bits), Some(bits), "{double:e}");
+            }
+        }
+    }
+
+    #[test]
+    fn an_integer_beyond_64_bits_is_refused_with_the_digits_that_were_sent() {
+        for digits in ["18446744073709551616", "-9223372036854775809", "123456789012345678901234567890"] {
+            let said = parse(format!("{{\"b\":1e22,\"n\":{digits}}}").as_bytes(), &LIMITS).unwrap_err().refusal;
+            assert_eq!(said.code, Code::BadField);
+            assert!(said.message.contains(digits) && said.message.contains("field \"n\""), "{said}");
+            let mut list = List::named("l", 3);
+            let text = format!("{{\"l\":[{{\"n\":{digits}}}]}}");
+            let said = parse_with_list(text.as_bytes(), &LIMITS, &mut list).unwrap_err().refusal;
+            assert!(said.message.contains(digits), "{said}");
+            assert!(scalar(digits).unwrap_err().contains(digits));
+        }
+        assert_eq!(scalar("1E22"), Ok(Scalar::from(1e22)));
     }
 
     /// A key or a text with quotes, commas and colons in it must not look like another member.

@@ -50,6 +50,7 @@ pub mod relations;
 pub mod reply;
 pub mod requests;
 mod result;
+pub mod rights;
 pub mod rounds;
 pub mod rules;
 pub mod source;

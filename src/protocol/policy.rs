@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use super::code::{Code, Refusal};
 use super::json::ObjectWriter;
-use super::typed::{self, labels, moment, seconds, truth, whole};
+use super::typed::{self, ahead, labels, moment, seconds, truth, whole};
 use super::words;
-use crate::types::{Fields, Labels, Policy, PolicyField, PolicySlot, Scalar, Wall};
+use crate::types::{EndSignal, Fields, Labels, Policy, PolicyField, PolicySlot, Scalar, Wall};
 
 /// The field of a policy with this word of the wire.
 pub(super) fn field(word: &str) -> Option<&'static PolicyField> {
@@ -27,6 +27,15 @@ pub fn read(fields: &Fields, defaults: &Arc<Policy>) -> Result<Arc<Policy>, Refu
             set(Arc::make_mut(&mut policy), field, fields, word)?;
         }
     }
+    if let (Some(start), Some(end)) = (policy.ahead.start, policy.ahead.end)
+        && start >= end
+    {
+        let (start_after, end_before) = (words::START_AFTER, words::END_BEFORE);
+        let [start, end] = [start, end].map(|time| time.as_secs_f64());
+        let message =
+            format!("{start_after} +{start} is not before {end_before} +{end}, so the task could never start");
+        return Err(Refusal::new(Code::BadField, message));
+    }
     if let (Some(start), Some(end)) = (policy.start_after, policy.end_before)
         && start >= end
     {
@@ -34,6 +43,14 @@ pub fn read(fields: &Fields, defaults: &Arc<Policy>) -> Result<Arc<Policy>, Refu
             "{} {start} is not before {} {end}, so the task could never start",
             words::START_AFTER,
             words::END_BEFORE
+        );
+        return Err(Refusal::new(Code::BadField, message));
+    }
+    if policy.merge && policy.fail_on_stderr {
+        let message = format!(
+            "{} and {} exclude one another: a run that is merged has no standard error",
+            words::MERGE,
+            words::FAIL_ON_STDERR
         );
         return Err(Refusal::new(Code::BadField, message));
     }
@@ -51,9 +68,13 @@ fn set(policy: &mut Policy, field: &PolicyField, fields: &Fields, word: &str) ->
         PolicySlot::Count(of) => put(of(policy), whole(fields, word, Policy::COUNT_MAX)?),
         PolicySlot::Time(of) => put(of(policy), seconds(fields, word)?),
         PolicySlot::Limit(of) => put(of(policy), seconds(fields, word)?.map(Policy::limit)),
-        PolicySlot::Moment(of) => put(of(policy), moment(fields, word)?.map(Some)),
+        PolicySlot::Moment(of, ahead_of) => match ahead(fields, word)? {
+            Some(time) => *ahead_of(policy) = Some(time),
+            None => put(of(policy), moment(fields, word)?.map(Some)),
+        },
         PolicySlot::Truth(of) => put(of(policy), truth(fields, word)?),
         PolicySlot::Labels(of) => put(of(policy), Some(labels(fields, word)?)),
+        PolicySlot::Signal(of) => put(of(policy), signal(fields, word)?),
     }
     Ok(())
 }
@@ -71,14 +92,16 @@ pub(super) fn write(policy: &Policy, writer: &mut ObjectWriter<'_>) {
             PolicySlot::Limit(of) if of(policy) != of(none) => {
                 writer.maybe(field.word, of(policy).map(|limit| limit.as_secs_f64()));
             }
-            PolicySlot::Moment(of) if of(policy) != of(none) => writer.maybe(field.word, *of(policy)),
+            PolicySlot::Moment(of, _) if of(policy) != of(none) => writer.maybe(field.word, *of(policy)),
             PolicySlot::Truth(of) if *of(policy) => writer.literal(field.word, true),
             PolicySlot::Labels(of) if of(policy) != of(none) => writer.text(field.word, &of(policy).to_string()),
+            PolicySlot::Signal(of) if of(policy) != of(none) => writer.text(field.word, of(policy).word()),
             PolicySlot::Priority(_)
+            | PolicySlot::Signal(_)
             | PolicySlot::Count(_)
             | PolicySlot::Time(_)
             | PolicySlot::Limit(_)
-            | PolicySlot::Moment(_)
+            | PolicySlot::Moment(..)
             | PolicySlot::Truth(_)
             | PolicySlot::Labels(_) => {}
         }
@@ -97,12 +120,24 @@ pub(super) fn restore(fields: &Fields, prefix: &str) -> Option<Policy> {
             PolicySlot::Count(of) => *of(policy) = u32::try_from(value.as_u64()?).ok()?,
             PolicySlot::Time(of) => *of(policy) = time()?,
             PolicySlot::Limit(of) => *of(policy) = Some(time()?),
-            PolicySlot::Moment(of) => *of(policy) = Some(Wall::from_unix_seconds(value.as_f64()?)?),
+            PolicySlot::Moment(of, _) => *of(policy) = Some(Wall::from_unix_seconds(value.as_f64()?)?),
             PolicySlot::Truth(of) => *of(policy) = value.as_bool()?,
             PolicySlot::Labels(of) => *of(policy) = Labels::parse(value.as_text()?).ok()?,
+            PolicySlot::Signal(of) => *of(policy) = EndSignal::parse(value.as_text()?)?,
         }
     }
     Some(policy)
+}
+
+/// The first signal to a run that is to end, and whether its two outputs are one, from the fields of its task.
+#[must_use]
+pub fn of_run(fields: &Fields) -> (EndSignal, bool) {
+    let signal = fields.text(words::END_SIGNAL).and_then(EndSignal::parse).unwrap_or_default();
+    (signal, fields.get(words::MERGE).and_then(Scalar::as_bool).unwrap_or(false))
+}
+
+fn signal(fields: &Fields, word: &str) -> Result<Option<EndSignal>, Refusal> {
+    typed::field(fields, word, EndSignal::WORDS, |value| EndSignal::parse(value.as_text()?))
 }
 
 fn put<T>(place: &mut T, value: Option<T>) {
@@ -141,6 +176,19 @@ mod tests {
         assert_eq!(read_of(words::GATE, "b, a").unwrap().needs.gates.to_string(), "a,b");
     }
 
+    /// The clock of the sender may be wrong.
+    #[test]
+    fn a_moment_can_be_counted_from_the_acceptance() {
+        let at = Wall::from_micros(1_480_000_000_000_000);
+        let fields = Fields::new().with(words::START_AFTER, "+1.5").with(words::END_BEFORE, "+3");
+        let accepted = read(&fields, &Arc::new(Policy::default())).unwrap().accepted(at);
+        let [start, end] = [1500, 3000].map(|millis| Some(at + Duration::from_millis(millis)));
+        assert_eq!((accepted.start_after, accepted.end_before), (start, end));
+        assert_eq!(accepted.ahead, Default::default());
+        let refusal = read(&fields.with(words::END_BEFORE, "+1"), &Arc::new(Policy::default())).unwrap_err();
+        assert!(refusal.message.contains("+1.5 is not before __END_BEFORE__ +1"), "{refusal}");
+    }
+
     #[test]
     fn a_bad_value_is_refused_with_its_name() {
         for (name, value) in [
@@ -154,6 +202,9 @@ mod tests {
             (words::FAIL_ON_STDERR, Scalar::from(1i32)),
             (words::EXCLUSIVE, Scalar::from("yes")),
             (words::START_AFTER, Scalar::from(-5.0)),
+            (words::START_AFTER, Scalar::from("+x")),
+            (words::START_AFTER, Scalar::from("+-1")),
+            (words::START_AFTER, Scalar::from("+1e300")),
             (words::END_BEFORE, Scalar::from("tomorrow")),
             (words::GATE, Scalar::from("a b")),
             (words::TAGS, Scalar::from(7u32)),

@@ -16,8 +16,6 @@ pub enum Published {
     Kill(TaskId, Round),
     /// The agent with this round of this task, which is of a step, must tell it to finish early.
     Finish(TaskId, Round),
-    /// Each agent must read its tools again, and report them with the number of the look.
-    Look(u64),
 }
 
 /// Writes a message.
@@ -32,11 +30,6 @@ pub fn encode(message: &Published) -> Vec<u8> {
             let mut writer = ObjectWriter::typed(&mut out, kind);
             writer.text(words::TASK_ID, &task.to_string());
             writer.literal(words::ROUND, round);
-            writer
-        }
-        Published::Look(number) => {
-            let mut writer = ObjectWriter::typed(&mut out, kind::AGENT_LOOK);
-            writer.literal(words::LOOK, number);
             writer
         }
     };
@@ -66,7 +59,6 @@ pub fn decode(frame: &[u8]) -> Option<Published> {
         kind::TASK_INFORM => Some(Published::Inform),
         kind::TASK_FINISH => run().map(|(task, round)| Published::Finish(task, round)),
         kind if kind == TASK_KILL.word => run().map(|(task, round)| Published::Kill(task, round)),
-        kind::AGENT_LOOK => Some(Published::Look(fields.count(words::LOOK)?)),
         _ => None,
     }
 }
@@ -96,7 +88,7 @@ mod tests {
     fn what_is_published_reads_back() {
         let task = "TASK_1480000000.120000_AZazA".parse().unwrap();
         let orders = [Published::Kill(task, Round(3)), Published::Finish(task, Round(4))];
-        for message in [Published::Inform, Published::Look(1 << 52)].into_iter().chain(orders) {
+        for message in [Published::Inform].into_iter().chain(orders) {
             assert_eq!(decode(&encode(&message)), Some(message));
         }
         assert!(encode(&Published::Kill(task, Round(0))).starts_with(prefix(TASK_KILL.word).as_bytes()));

@@ -83,7 +83,7 @@ impl Encoder {
         Row {
             micros: number(record.id.wall().micros()),
             id: record.id.to_string(),
-            status: words::phase(record.phase()).to_owned(),
+            status: words::phase(record.stored_state().phase()).to_owned(),
             operation: record.tool.as_str().to_owned(),
             round: record.round.0.into(),
             submitted_at: number(record.submitted_at.micros()),
@@ -140,7 +140,7 @@ fn write_state(record: &TaskRecord, writer: &mut ObjectWriter<'_>) {
     if let Some(kill) = &record.kill {
         write_kill(kill, writer);
     }
-    if record.unconfirmed {
+    if record.unconfirmed && !record.is_out_of_contact() {
         writer.literal(words::UNCONFIRMED, true);
     }
     if !record.unmet.is_empty() {
@@ -161,7 +161,7 @@ fn write_state(record: &TaskRecord, writer: &mut ObjectWriter<'_>) {
     if let Some(result) = record.result() {
         result::write(result, writer);
     }
-    match record.state {
+    match *record.stored_state() {
         TaskState::Waiting { not_before: Some(at) } => writer.moment(words::NOT_BEFORE, at),
         TaskState::Finished { at, outcome, .. } => {
             writer.moment(words::END_OF_LIFE_TIME, at);
@@ -239,7 +239,7 @@ fn decode_parts(row: &Row, rules: &Rules) -> Result<TaskRecord, &'static str> {
         held: state.0.moment(words::HELD_TIME),
         acknowledgement: state.acknowledgement(),
         past: state.past()?,
-        disks_trusted: Wall::default(),
+        agents_trusted: Wall::default(),
         state: state.state(words::phase_of(&row.status).ok_or("status")?)?,
     })
 }
@@ -410,7 +410,7 @@ mod tests {
             result,
         };
         TaskRecord {
-            disks_trusted: Wall::default(),
+            agents_trusted: Wall::default(),
             pin: Some(crate::types::ToolDigest::new([7; 32])),
             files: task_files::stored(&submitted),
             id: TaskId::new(Wall::from_micros(1_795_239_916_024_113), [7; 5]),
@@ -568,6 +568,8 @@ mod tests {
             start_after: Some(Wall::from_micros(1_795_239_916_000_000)),
             end_before: Some(Wall::from_micros(1_795_239_999_000_001)),
             timeout: Some(Duration::from_millis(1_500)),
+            lost_after: Some(Duration::from_secs(60)),
+            ahead: crate::types::Ahead::default(),
             fails_max: u32::MAX,
             timeouts_max: 2,
             losses_max: 3,
@@ -582,6 +584,8 @@ mod tests {
                 ..crate::types::Requirements::default()
             },
             push_ack: true,
+            end_signal: crate::types::EndSignal::Quit,
+            merge: true,
         });
         let others = Arc::new(Policy { fails_max: 7, losses_max: 9, priority: 5, ..Policy::default() });
         let defaults = DefaultPolicies { tool: Arc::clone(&others), ..DefaultPolicies::default() };

@@ -16,9 +16,10 @@ use super::requests::serve::Wanted;
 use super::requests::stats::{AgentCounts, TaskCounts};
 use super::requests::tool::{self, ToolLogRow, ToolPart, ToolView};
 use super::requests::{explain, gate, graph, job, list, query, report, submit};
-use super::words;
+use super::{task, words};
 use crate::types::{
     GateView, GraphId, GraphView, Holdup, JobView, Phase, Round, StepContext, StepView, TaskId, TaskRecord, ToolDigest,
+    Wall,
 };
 
 /// One answer. Each request gets exactly one.
@@ -51,8 +52,8 @@ pub enum Reply {
         /// The number of tasks that matched.
         matches: usize,
     },
-    /// The number of tasks in each phase.
-    Statistic(TaskCounts),
+    /// The number of tasks in each phase; and until when the service is paused, if it is.
+    Statistic(TaskCounts, Option<Wall>),
     /// Some tasks, newest first.
     Tasks {
         /// The tasks of the page.
@@ -179,8 +180,62 @@ pub enum Reply {
         /// Why others were left as they were.
         warning: Option<String>,
     },
+    /// A reply to which the present state of the service adds a sentence.
+    Warned(Box<Self>, String),
     /// The request was refused.
     Refused(Refusal),
+}
+
+impl Reply {
+    /// Leaves out what only a sender with [`crate::types::Right::Commands`] may see. `has_command` says whether a task has a command, as far as
+    /// that is known.
+    pub fn hide_commands(&mut self, has_command: impl FnOnce(TaskId) -> Option<bool>) {
+        let answer = match self {
+            Self::Warned(reply, _) => &mut **reply,
+            answer => answer,
+        };
+        match answer {
+            Self::Task { record, .. } | Self::Explained { record, .. } => task::hide_command(record),
+            Self::Tasks { records, .. } => records.iter_mut().for_each(task::hide_command),
+            Self::Results { rows, .. } => {
+                rows.iter_mut().filter_map(|row| row.record.as_deref_mut()).for_each(task::hide_command);
+            }
+            Self::History(answer) => history::hide_commands(answer),
+            Self::Output(part) if has_command(part.output.task) != Some(false) => {
+                let message = "this is the output of a command, which ALLOW_COMMANDS does not let this sender see";
+                *answer = Refusal::new(Code::NotAllowed, message).into();
+            }
+            Self::Warned(..)
+            | Self::Output(_)
+            | Self::Done
+            | Self::Submitted { .. }
+            | Self::SubmittedMany { .. }
+            | Self::Statistic(..)
+            | Self::AgentCounts(_)
+            | Self::Agents { .. }
+            | Self::Heartbeat(_)
+            | Self::Assigned(..)
+            | Self::AssignedList(..)
+            | Self::Reported { .. }
+            | Self::Wanted(_)
+            | Self::Gate(_)
+            | Self::Gates(_)
+            | Self::Job(_)
+            | Self::Jobs { .. }
+            | Self::GraphSubmitted { .. }
+            | Self::Graph(_)
+            | Self::Graphs { .. }
+            | Self::Steps { .. }
+            | Self::ToolPut { .. }
+            | Self::FilePut(_)
+            | Self::ToolPart(_)
+            | Self::Tools { .. }
+            | Self::Tool(_)
+            | Self::ToolLog(_)
+            | Self::Concerned { .. }
+            | Self::Refused(_) => {}
+        }
+    }
 }
 
 /// Writes a reply to a request of this kind.
@@ -204,6 +259,15 @@ pub fn encode(kind: &str, reply: &Reply, page_bytes: PageBytes) -> Vec<u8> {
 fn write_body(reply: &Reply, page_bytes: PageBytes, writer: &mut ObjectWriter<'_>) {
     match reply {
         Reply::Done | Reply::Refused(_) => {}
+        Reply::Warned(reply, warning) => match &**reply {
+            Reply::Concerned { count, warning: Some(own) } => {
+                job::write_concerned(*count, Some(&format!("{own}; {warning}")), writer);
+            }
+            reply => {
+                write_body(reply, page_bytes, writer);
+                writer.text(words::WARNING, warning);
+            }
+        },
         Reply::Submitted { task, warning, duplicate } => submit::write(*task, warning.as_deref(), *duplicate, writer),
         Reply::SubmittedMany { tasks, duplicates, warning } => {
             submit::many::write(tasks, duplicates, warning.as_deref(), writer);
@@ -236,7 +300,10 @@ fn write_body(reply: &Reply, page_bytes: PageBytes, writer: &mut ObjectWriter<'_
             writer.literal(words::TOTAL, gates.len());
             gates.iter().for_each(|gate| writer.object(gate.name.as_str(), |writer| gate::write(gate, writer)));
         }
-        Reply::Statistic(counts) => counts.write(writer),
+        Reply::Statistic(counts, paused_until) => {
+            counts.write(writer);
+            writer.maybe_moment(words::PAUSED_UNTIL, *paused_until);
+        }
         Reply::Tasks { records, page } => page.write(records, "tasks", page_bytes, writer, list::write),
         Reply::AgentCounts(counts) => counts.write(writer),
         Reply::Agents { agents, page } => page.write(agents, "agents", page_bytes, writer, agents::write),

@@ -5,6 +5,7 @@
 
 mod end;
 mod filter;
+mod hidden;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -16,6 +17,7 @@ use crate::types::{Acknowledgement, ExitCode, Fields, KillCause, Outcome, Scalar
 
 pub(super) use end::write_end;
 pub use filter::Filter;
+pub use hidden::{has_command, hide_command};
 
 /// Writes the known data of a task into an open object, its id and its phase first.
 pub fn write(record: &TaskRecord, out: &mut ObjectWriter<'_>) {

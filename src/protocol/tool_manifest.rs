@@ -2,6 +2,8 @@
 //!
 //! ```toml
 //! description = "Converts a film"
+//! end_signal = "INT"         # in place of TERM, when a run is to end
+//! inputs = ["*.mov"]       # the names that its inputs have in its folder
 //!
 //! [parameters.input]
 //! type = "text"            # text (the default), integer, number or boolean
@@ -14,12 +16,17 @@
 //! ```
 //!
 //! A tool with a table of parameters takes these and no others; the fields of the service do not count. A tool without one
-//! takes any.
+//! takes any. An input of a sender that may not send commands comes into the folder `in/` if its name is not among `inputs`: an
+//! interpreter may run a file for its name.
 
 use toml::{Table, Value};
 
 use super::code::{Code, Refusal, shown};
-use crate::types::{Fields, ParameterKind, Scalar, ToolManifest, ToolName, ToolParameter, nearest};
+use super::words;
+use crate::types::{
+    EndSignal, Fields, FilePattern, ParameterKind, Scalar, TaskFiles, ToolManifest, ToolName, ToolParameter,
+    nearest_hint,
+};
 
 /// Parameters of one tool: a person fills them in.
 const PARAMETERS_MAX: usize = 200;
@@ -45,12 +52,34 @@ pub fn parse(text: &str) -> Result<ToolManifest, String> {
         Some(Value::Table(parameters)) => parameters,
         Some(_) => return Err("tool.toml: parameters is not a table; write [parameters.NAME]".to_owned()),
     };
-    no_more(&table, "tool.toml", &["description", "parameters"])?;
+    let unknown_signal = || format!("tool.toml: end_signal is none of {}", EndSignal::WORDS);
+    let end_signal = match table.remove("end_signal") {
+        None => None,
+        Some(Value::String(word)) => Some(EndSignal::parse(&word).ok_or_else(unknown_signal)?),
+        Some(_) => return Err(unknown_signal()),
+    };
+    let inputs = match table.remove("inputs") {
+        None => Vec::new(),
+        Some(Value::Array(patterns)) => patterns.into_iter().map(input).collect::<Result<_, _>>()?,
+        Some(_) => return Err("tool.toml: inputs is not a list; write inputs = [\"*.csv\"]".to_owned()),
+    };
+    no_more(&table, "tool.toml", &["description", "end_signal", "parameters", "inputs"])?;
+    if inputs.len() > TaskFiles::NAMED_MAX {
+        let max = TaskFiles::NAMED_MAX;
+        return Err(format!("tool.toml has {} inputs; at most {max} are accepted", inputs.len()));
+    }
     if parameters.len() > PARAMETERS_MAX {
         return Err(format!("tool.toml has {} parameters; at most {PARAMETERS_MAX} are accepted", parameters.len()));
     }
     let parameters = parameters.into_iter().map(|(name, value)| parameter(name, value)).collect::<Result<_, _>>()?;
-    Ok(ToolManifest { description, parameters, text: text.to_owned() })
+    Ok(ToolManifest { description, parameters, end_signal, inputs, text: text.to_owned() })
+}
+
+fn input(pattern: Value) -> Result<FilePattern, String> {
+    let Value::String(text) = &pattern else {
+        return Err(format!("tool.toml: inputs has {pattern}, which is no text"));
+    };
+    FilePattern::new(text).map_err(|why| format!("tool.toml: inputs: the pattern {} {why}", shown(text)))
 }
 
 fn parameter(name: String, value: Value) -> Result<ToolParameter, String> {
@@ -109,8 +138,8 @@ fn scalar(value: Value, place: &str) -> Result<Scalar, String> {
 
 fn no_more(table: &Table, place: &str, known: &[&str]) -> Result<(), String> {
     let Some(key) = table.keys().next() else { return Ok(()) };
-    let hint = nearest(key, known.iter().copied()).unwrap_or(known[0]);
-    Err(format!("{place}: the key {} is unknown; the nearest one is {hint}", shown(key)))
+    let hint = nearest_hint(key, known.iter().copied());
+    Err(format!("{place}: the key {} is unknown{hint}; known are {}", shown(key), known.join(", ")))
 }
 
 /// Checks the parameters of a submit, and fills in those that are left out and have a default.
@@ -118,6 +147,9 @@ fn no_more(table: &Table, place: &str, known: &[&str]) -> Result<(), String> {
 /// # Errors
 /// -1007 with a sentence that names the parameter.
 pub fn fit(tool: &ToolName, manifest: &ToolManifest, fields: &mut Fields) -> Result<(), Refusal> {
+    if let Some(signal) = manifest.end_signal.filter(|_| fields.get(words::END_SIGNAL).is_none()) {
+        fields.set(words::END_SIGNAL, signal.word());
+    }
     if manifest.parameters.is_empty() {
         return Ok(());
     }
@@ -125,7 +157,7 @@ pub fn fit(tool: &ToolName, manifest: &ToolManifest, fields: &mut Fields) -> Res
     let known = |name: &str| manifest.parameters.iter().any(|parameter| parameter.name == name);
     if let Some((name, _)) = fields.iter().find(|(name, _)| !name.starts_with("__") && !known(name)) {
         let names = manifest.parameters.iter().map(|parameter| parameter.name.as_str());
-        let hint = nearest(name, names).map(|name| format!("; the nearest one is {name}")).unwrap_or_default();
+        let hint = nearest_hint(name, names);
         return refused(format!(
             "tool {tool} has no parameter {}{hint}; `llts tool show {tool}` lists them",
             shown(name)
@@ -189,7 +221,7 @@ mod tests {
                 "parameter quality of tool convert is \"high\", which is no integer",
             ),
             (fields.clone().with("fast", "yes"), "which is no boolean"),
-            (fields.clone().with("qualty", 1u64), "the nearest one is quality"),
+            (fields.clone().with("qualty", 1u64), "the nearest is quality"),
         ] {
             let refusal = fitted(fields).unwrap_err();
             assert!(refusal.code == Code::BadField && refusal.message.contains(named), "{refusal}");
@@ -207,7 +239,9 @@ mod tests {
     fn a_defect_is_named_with_its_place() {
         for (text, named) in [
             ("x = [", "tool.toml"),
-            ("descripton = \"a\"", "nearest one is description"),
+            ("inputs = \"*.mov\"", "inputs is not a list"),
+            ("inputs = [\"../x\"]", "the pattern \"../x\""),
+            ("descripton = \"a\"", "nearest is description"),
             ("parameters = 1", "not a table"),
             ("[parameters.a]\ntype = \"int\"", "type \"int\" is unknown"),
             ("[parameters.a]\ndefault = 1", "its default 1 is no text"),

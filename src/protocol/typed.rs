@@ -40,6 +40,20 @@ pub(super) fn seconds(fields: &Fields, name: &str) -> Result<Option<Duration>, R
     Ok(seconds.map(Duration::from_secs_f64))
 }
 
+/// A time from the arrival on, in the place of a moment: a text such as `+90`. The clock of the sender may be wrong.
+pub(super) fn ahead(fields: &Fields, name: &str) -> Result<Option<Duration>, Refusal> {
+    let Some(text) = fields.text(name).filter(|text| text.starts_with('+')) else { return Ok(None) };
+    let time = text[1..].parse().ok().filter(|seconds: &f64| (0.0..=SECONDS_MAX).contains(seconds));
+    let wanted = format_args!("unix seconds, or + and seconds from 0 to {SECONDS_MAX}");
+    let time = time.ok_or_else(|| bad(name, &Scalar::from(text), wanted))?;
+    Ok(Some(Duration::from_secs_f64(time)))
+}
+
+/// The text of a time that [`ahead`] reads.
+pub(super) fn ahead_text(time: Duration) -> String {
+    format!("+{}", time.as_secs_f64())
+}
+
 /// A truth value.
 pub(super) fn truth(fields: &Fields, name: &str) -> Result<Option<bool>, Refusal> {
     field(fields, name, "true or false", Scalar::as_bool)

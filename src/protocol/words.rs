@@ -7,7 +7,6 @@ pub mod kind {
     /// Published: a task waits and no agent was parked.
     pub const TASK_INFORM: &str = "TASK/INFORM";
     /// Published: agents must read their tools folders again.
-    pub const AGENT_LOOK: &str = "AGENT/LOOK";
     /// Published: the agent with a task of a step must end it cooperatively.
     pub const TASK_FINISH: &str = "TASK/FINISH";
     /// Pushed to `__ADDRESS__` and published: the state of a task has changed.
@@ -53,6 +52,7 @@ pub(crate) const BEAT: &str = "__BEAT__";
 pub(crate) const KILL_BUDGET: &str = "__KILL_BUDGET__";
 pub(crate) const UNCONFIRMED: &str = "__UNCONFIRMED__";
 pub(crate) const SUBMIT_KEY: &str = "__SUBMIT_KEY__";
+pub(crate) const REQUIRE_TOOL: &str = "__REQUIRE_TOOL__";
 pub(crate) const DUPLICATE: &str = "__DUPLICATE__";
 pub(crate) const DUPLICATES: &str = "__DUPLICATES__";
 pub(crate) const TASKS: &str = "__TASKS__";
@@ -81,6 +81,7 @@ pub(crate) const WAIT_P99: &str = "__WAIT_P99__";
 pub(crate) const WAITED_SECONDS: &str = "__WAITED_SECONDS__";
 pub(crate) const SINCE: &str = "__SINCE__";
 pub(crate) const UNTIL: &str = "__UNTIL__";
+pub(crate) const PAUSED_UNTIL: &str = "__PAUSED_UNTIL__";
 pub(crate) const SORT: &str = "__SORT__";
 pub(crate) const REVERSE: &str = "__REVERSE__";
 pub(crate) const GROUP: &str = "__GROUP__";
@@ -93,6 +94,9 @@ pub(crate) const RUN_MAX: &str = "__RUN_MAX__";
 pub(crate) const GATE: &str = "__GATE__";
 pub(crate) const TAGS: &str = "__TAGS__";
 pub(crate) const PUSH_ACK: &str = "__PUSH_ACK__";
+pub(crate) const END_SIGNAL: &str = "__END_SIGNAL__";
+pub(crate) const MERGE: &str = "__MERGE__";
+pub(crate) const FAIL_ON_STDERR: &str = "__FAIL_ON_STDERR__";
 pub(crate) const ACK_TIME: &str = "__ACK_TIME__";
 pub(crate) const ACK_GIVEN_UP_TIME: &str = "__ACK_GIVEN_UP_TIME__";
 pub(crate) const FAILS: &str = "__FAILS__";
@@ -146,12 +150,18 @@ pub(crate) const FETCHING_AGENTS: &str = "__FETCHING_AGENTS__";
 pub(crate) const PINNED: &str = "__PINNED__";
 pub(crate) const BY: &str = "__BY__";
 pub(crate) const TOOLS_GENERATION: &str = "__TOOLS_GENERATION__";
-pub(crate) const LOOK: &str = "__LOOK__";
-pub(crate) const LOOKED: &str = "__LOOKED__";
 pub(crate) const RECORD_VERSION: &str = "__VERSION__";
 pub(crate) const SESSION: &str = "__SESSION__";
 pub(crate) const REPLACES: &str = "__REPLACES__";
 pub(crate) const CONTROLLER_ID: &str = "__CONTROLLER_ID__";
+/// Number of the service that a controller runs, made with its store.
+pub(crate) const SERVICE: &str = "__SERVICE__";
+/// How new the store of that service is.
+pub(crate) const EPOCH: &str = "__EPOCH__";
+/// The wall clock of the controller when it answers a heartbeat.
+pub(crate) const CLOCK: &str = "__CLOCK__";
+/// How many seconds the clock of an agent is ahead of that of its controller.
+pub(crate) const SKEW: &str = "__SKEW__";
 pub(crate) const PARKED: &str = "__PARKED__";
 pub(crate) const WANTED: &str = "__WANTED__";
 pub(crate) const WAIT: &str = "__WAIT__";
@@ -165,6 +175,7 @@ pub(crate) const AHEAD: &str = "__AHEAD__";
 pub(crate) const OF_LISTS: [&str; 3] = [LIST, LIST_TIME, AHEAD];
 pub(crate) const MATCHES: &str = "__MATCHES__";
 pub(crate) const OFFSET: &str = "__OFFSET__";
+pub(crate) const BEFORE: &str = "__BEFORE__";
 pub(crate) const LIMIT: &str = "__LIMIT__";
 pub(crate) const CURSOR: &str = "__CURSOR__";
 pub(crate) const STREAM: &str = "__STREAM__";
@@ -291,6 +302,7 @@ pub const fn round_outcome(end: RoundOutcome) -> &'static str {
         RoundOutcome::Returned => "RETURNED",
         RoundOutcome::NoTool => "NO_TOOL",
         RoundOutcome::DiskFull => "DISK_FULL",
+        RoundOutcome::NotHere => "NOT_HERE",
     }
 }
 
@@ -314,6 +326,15 @@ pub const fn incident(kind: IncidentKind) -> &'static str {
         IncidentKind::GateClosed => "GATE_CLOSED",
         IncidentKind::HistoryLag => "HISTORY_LAG",
         IncidentKind::StoreTrouble => "STORE_TROUBLE",
+        IncidentKind::Paused => "PAUSED",
+        IncidentKind::StoreWell => "STORE_OK",
+        IncidentKind::RestartFailed => "RESTART_FAILED",
+        IncidentKind::Reloaded => "RELOADED",
+        IncidentKind::SlotsHeld => "SLOTS_HELD",
+        IncidentKind::CutOff => "CUT_OFF",
+        IncidentKind::StoreFromElsewhere => "STORE_FROM_ELSEWHERE",
+        IncidentKind::Outdated => "OUTDATED",
+        IncidentKind::ClockSkew => "CLOCK_SKEW",
     }
 }
 
@@ -323,7 +344,7 @@ pub fn incident_of(word: &str) -> Option<IncidentKind> {
     IncidentKind::ALL.into_iter().find(|&candidate| incident(candidate) == word)
 }
 
-const ROUND_ENDS: [(RoundEnd, &str); 8] = [
+const ROUND_ENDS: [(RoundEnd, &str); 9] = [
     (RoundEnd::Failed, "FAILED"),
     (RoundEnd::TimedOut, "TIMED_OUT"),
     (RoundEnd::Lost, "LOST"),
@@ -332,6 +353,7 @@ const ROUND_ENDS: [(RoundEnd, &str); 8] = [
     (RoundEnd::Retried, "RETRIED"),
     (RoundEnd::NoTool, "NO_TOOL"),
     (RoundEnd::DiskFull, "DISK_FULL"),
+    (RoundEnd::NotHere, "NOT_HERE"),
 ];
 
 /// The word for the end of a round that was not the last one.
@@ -367,11 +389,11 @@ pub(crate) use of_policies::*;
 #[cfg(test)]
 mod of_policies {
     pub(crate) const MAX_LOSSES: &str = "__MAX_LOSSES__";
+    pub(crate) const LOST_AFTER: &str = "__LOST_AFTER__";
     pub(crate) const TIMEOUT: &str = "__TIMEOUT__";
     pub(crate) const MAX_FAILS: &str = "__MAX_FAILS__";
     pub(crate) const MAX_TIMEOUTS: &str = "__MAX_TIMEOUTS__";
     pub(crate) const MAX_DEFERS: &str = "__MAX_DEFERS__";
     pub(crate) const RETRY_DELAY: &str = "__RETRY_DELAY__";
-    pub(crate) const FAIL_ON_STDERR: &str = "__FAIL_ON_STDERR__";
     pub(crate) const PRIORITY: &str = "__PRIORITY__";
 }

@@ -5,6 +5,7 @@
 
 mod command;
 mod ending;
+mod epochs;
 mod failure;
 mod fetch;
 mod growth;
@@ -20,7 +21,6 @@ mod session;
 mod sources;
 
 use std::io::Write as _;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::os::fd::AsFd;
 
 use nix::sys::signal::Signal;
@@ -31,8 +31,10 @@ use super::guard::GuardPlan;
 use super::lock::LockError;
 use super::logging;
 use super::outputs::Lifetime;
+use super::own_addresses::own_address;
 use super::port::{Denial, SocketError};
 use super::process::{self, RecordError};
+use super::reload::Reload;
 use super::signals::{RETIRE, Signals};
 use super::tools::{self, ToolsFolder};
 use super::transport;
@@ -42,10 +44,11 @@ use crate::config::Config;
 use crate::engine::slot::{Effect, Ending, Settings, Slot};
 use crate::protocol::requests::Sender;
 use crate::protocol::requests::kill::TASK_KILL;
-use crate::protocol::words::kind::{AGENT_LOOK, TASK_FINISH};
+use crate::protocol::words::kind::TASK_FINISH;
 use crate::protocol::{agent, publish};
 use crate::types::{AgentId, Now, TaskId};
 
+use epochs::EpochFile;
 use guard_keeper::GuardKeeper;
 pub use leftovers::{step_out, sweep_after_death};
 use runner::Runner;
@@ -127,10 +130,10 @@ impl Name {
 ///
 /// # Errors
 /// [`AgentError`], when it cannot start or is rejected.
-pub fn run(config: &Config, name: &Name, guard: Option<GuardPlan>) -> Result<(), AgentError> {
+pub fn run(config: &Config, name: &Name, guard: Option<GuardPlan>, reload: &Reload) -> Result<(), AgentError> {
     // This comes before any thread is started, so that all of them leave these signals to the loop.
-    let mut signals =
-        Signals::install(&[Signal::SIGTERM, Signal::SIGINT, RETIRE, Signal::SIGCHLD, tools::CHANGE_SIGNAL])?;
+    let own = [Signal::SIGTERM, Signal::SIGINT, RETIRE, Signal::SIGCHLD, tools::CHANGE_SIGNAL];
+    let mut signals = Signals::install(&[&own, Reload::signal().as_slice()].concat())?;
     // This comes before the agent adopts detached processes.
     let guard_keeper = GuardKeeper::start(guard);
     process::become_subreaper()?;
@@ -140,6 +143,7 @@ pub fn run(config: &Config, name: &Name, guard: Option<GuardPlan>) -> Result<(),
     let lifetime = name.lifetime();
     let name = name.id();
     let session = sessions.present;
+    let epochs = EpochFile::new(&config.paths.state_dir.join("agents"));
     let ip = own_address(config.controller.requests.map(|address| address.ip()));
     // Error sentences of a run contain this path, and their reader may be in any folder.
     let tools_dir = std::path::absolute(&config.paths.tools_dir)?;
@@ -154,6 +158,7 @@ pub fn run(config: &Config, name: &Name, guard: Option<GuardPlan>) -> Result<(),
     let settings = Settings {
         agent: name.clone(),
         session,
+        epochs: epochs.read(),
         replaces: sessions.before,
         tags: config.agent.tags.clone(),
         tools: Some(tools.tools().and_built_ins()),
@@ -166,10 +171,10 @@ pub fn run(config: &Config, name: &Name, guard: Option<GuardPlan>) -> Result<(),
         stop_timeout: config.agent.stop_timeout,
     };
     log::info!("agent {name} of controller {}", transport::agent_endpoint(config));
-    let sender = Sender { agent: name.clone(), session };
+    let sender = Sender::new(name.clone(), session);
     let slot = Slot::new(settings, clock::now_with_suspend());
-    let agent = Agent { link, sender, slot, runner, tools, guard_keeper, is_heard: false, denial: None };
-    let served = agent.serve(&mut signals);
+    let agent = Agent { link, sender, slot, epochs, runner, tools, guard_keeper, is_heard: false, denial: None };
+    let served = agent.serve(&mut signals, &|| drop(reload.reload(&config.log)));
     let (ending, guard_keeper, runner) =
         served.map_err(|denial| AgentError::Denied { endpoint: transport::agent_endpoint(config), denial })?;
     match ending {
@@ -185,42 +190,15 @@ pub fn run(config: &Config, name: &Name, guard: Option<GuardPlan>) -> Result<(),
 fn connect(config: &Config) -> Result<Link, SocketError> {
     // TASK/INFORM is left out: this agent is parked whenever its slot is free, and waking all agents for each task costs
     // six times the wake of one.
-    let prefixes = [TASK_KILL.word, TASK_FINISH, AGENT_LOOK].map(publish::prefix);
+    let prefixes = [TASK_KILL.word, TASK_FINISH].map(publish::prefix);
     transport::connect(config, &prefixes)
-}
-
-/// The address by which this machine reaches the controller, so that others who reach the controller also reach this
-/// machine, as far as that can be known. If the controller listens on all addresses of this machine, it is the address of
-/// the default route; without a TCP port, loopback.
-fn own_address(controller: Option<IpAddr>) -> IpAddr {
-    // Addresses reserved for documentation: no machine has them, and every default route leads there.
-    const OUTSIDE: [IpAddr; 2] =
-        [IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)), IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1))];
-    let loopback = IpAddr::V4(Ipv4Addr::LOCALHOST);
-    match controller {
-        None => loopback,
-        Some(controller) if controller.is_unspecified() => {
-            let first = usize::from(controller.is_ipv6());
-            let found = [OUTSIDE[first], OUTSIDE[1 - first]].into_iter().find_map(way_to);
-            found.unwrap_or(if controller.is_ipv4() { loopback } else { Ipv6Addr::LOCALHOST.into() })
-        }
-        Some(controller) => way_to(controller).unwrap_or(controller),
-    }
-}
-
-/// The address of this machine on the route to another one; `None` without a route.
-fn way_to(other: IpAddr) -> Option<IpAddr> {
-    let any = if other.is_ipv4() { SocketAddr::from(([0; 4], 0)) } else { SocketAddr::from(([0_u16; 8], 0)) };
-    let socket = UdpSocket::bind(any).ok()?;
-    // No packet is sent: connecting a UDP socket only chooses the route.
-    socket.connect((other, 9)).ok()?;
-    socket.local_addr().ok().map(|address| address.ip())
 }
 
 struct Agent {
     link: Link,
     sender: Sender,
     slot: Slot,
+    epochs: EpochFile,
     runner: Runner,
     tools: ToolsFolder,
     guard_keeper: GuardKeeper,
@@ -238,7 +216,7 @@ struct Ready {
 }
 
 impl Agent {
-    fn serve(mut self, signals: &mut Signals) -> Result<(Ending, GuardKeeper, Runner), Denial> {
+    fn serve(mut self, signals: &mut Signals, reload: &dyn Fn()) -> Result<(Ending, GuardKeeper, Runner), Denial> {
         loop {
             if let Some(ending) = self.finish_turn() {
                 self.runner.tidy();
@@ -255,7 +233,7 @@ impl Agent {
             self.check_denial()?;
             let now = clock::now_with_suspend();
             if ready.signals {
-                self.handle_signals(now, signals);
+                self.handle_signals(now, signals, reload);
             }
             if ready.prepared {
                 self.runner.prepared(&mut self.slot);
@@ -314,12 +292,14 @@ impl Agent {
         Ok(())
     }
 
-    fn handle_signals(&mut self, now: Now, signals: &mut Signals) {
+    fn handle_signals(&mut self, now: Now, signals: &mut Signals, reload: &dyn Fn()) {
         for signal in signals.read() {
             if signal == Signal::SIGCHLD {
                 self.runner.reap(now, &mut self.slot);
             } else if signal == tools::CHANGE_SIGNAL {
                 self.tools.notice();
+            } else if signal == Signal::SIGHUP {
+                reload();
             } else if signal == RETIRE {
                 log::info!("{signal}: stopping as soon as there is no task");
                 self.slot.handle_retire(now);
@@ -355,10 +335,7 @@ impl Agent {
                         log::error!("{error}");
                     }
                 }
-                Effect::Look(number) => {
-                    self.tools.look_anew(clock::now());
-                    self.slot.handle_looked(now, number, self.tools.tools().and_built_ins());
-                }
+                Effect::Remember(known) => self.epochs.remember(known),
                 Effect::Ready => announce(&self.sender.agent),
                 Effect::Lease(hold) => {
                     self.runner.set_hold(hold);
@@ -384,21 +361,4 @@ fn announce(name: &AgentId) {
     let mut out = std::io::stdout();
     // The starter of the agent may have stopped reading.
     let _ = writeln!(out, "llts agent ready: {name}").and_then(|()| out.flush());
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_own_address_is_one_that_others_reach_where_there_is_one() {
-        let loopback = IpAddr::V4(Ipv4Addr::LOCALHOST);
-        assert_eq!(own_address(None), loopback);
-        assert_eq!(own_address(Some(loopback)), loopback);
-        assert_eq!(own_address(Some(Ipv6Addr::LOCALHOST.into())), IpAddr::V6(Ipv6Addr::LOCALHOST));
-        let beside_all = own_address(Some(Ipv4Addr::UNSPECIFIED.into()));
-        assert!(!beside_all.is_unspecified());
-        let has_a_way_out = way_to(Ipv4Addr::new(192, 0, 2, 1).into());
-        assert!(has_a_way_out.is_none_or(|way| way == beside_all && !beside_all.is_loopback()), "{beside_all}");
-    }
 }

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::config::CurveClientFiles;
-use crate::types::nearest;
+use crate::types::nearest_hint;
 
 use super::draft::{PRIVATE, replace};
 
@@ -160,8 +160,7 @@ impl Contexts {
     }
 
     fn unknown(&self, name: &str) -> ContextError {
-        let known = nearest(name, self.text.contexts.keys().map(String::as_str));
-        let hint = known.map_or_else(String::new, |known| format!("; the nearest is {known}"));
+        let hint = nearest_hint(name, self.text.contexts.keys().map(String::as_str));
         ContextError::Unknown { name: name.to_owned(), hint }
     }
 

@@ -13,7 +13,6 @@ mod stopping;
 mod succession;
 
 use std::os::fd::AsFd as _;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -36,6 +35,7 @@ use super::logging;
 use super::metrics::Metrics;
 use super::prompt::HostedMaster;
 use super::push::Pusher;
+use super::reload::Reload;
 use super::signals::{RETIRE, Signals};
 use super::store::{CommitError, Store, Writer};
 use super::tdf::pool::{HostedPool, HostedServer};
@@ -45,12 +45,13 @@ use super::trust::{self, Part};
 use crate::config::Config;
 use crate::engine::controller::{Controller, Departure, Record, Route, Sequencer};
 use crate::protocol::page::PageBytes;
-use crate::protocol::reply;
+use crate::protocol::reply::Reply;
 use crate::protocol::requests::{self, FromAgent, Message, Refused, Request as Ask, graph, job};
+use crate::protocol::rights::{self, Repeated, right_of};
 use crate::protocol::rules::Rules;
 use crate::protocol::words::kind;
-use crate::protocol::{Refusal, command, publish, source};
-use crate::types::{AllowCommands, Caller, CallerPlace, GraphChange, IncidentKind, JobStatus, Mono, Now};
+use crate::protocol::{Refusal, publish};
+use crate::types::{AllowCommands, GraphChange, IncidentKind, JobStatus, Mono, Now, Right};
 
 /// Requests per turn and door: many share a commit, and a flood does not delay a deadline for long.
 const REQUESTS_PER_TURN: usize = 256;
@@ -63,9 +64,10 @@ const REQUEST_BYTES_PER_TURN: usize = 131_072;
 ///
 /// # Errors
 /// [`ControllerError`], when it cannot start.
-pub fn run(config: &Config, handover: Option<i32>) -> Result<(), ControllerError> {
+pub fn run(config: &Config, handover: Option<i32>, reload: &Reload) -> Result<(), ControllerError> {
     // This comes before any thread is started, so that all of them leave these signals to the loop.
-    let mut signals = Signals::install(&[Signal::SIGTERM, Signal::SIGINT, RETIRE])?;
+    let own = [Signal::SIGTERM, Signal::SIGINT, RETIRE];
+    let mut signals = Signals::install(&[&own, Reload::signal().as_slice()].concat())?;
     trust::check(config, Part::Controller)?;
     let (lock, mut before) = succession::begin(&config.paths.state_dir, handover)?;
     let mut store = Store::open(&config.paths.state_dir, config.controller.durability)?;
@@ -77,8 +79,12 @@ pub fn run(config: &Config, handover: Option<i32>) -> Result<(), ControllerError
     let mut pusher = Pusher::start(settings::push(config, &rules), transport::push_keys(config)?)?;
     let mut stored = store.load(&rules)?;
     let tools_dir = std::path::absolute(&config.paths.tools_dir)?;
-    let (archives, tools) = Archives::start(&config.paths.state_dir, &tools_dir, Limits::from(&config.archive))?;
+    let (archives, tools) =
+        Archives::start(&config.paths.state_dir, &tools_dir, Limits::from(&config.archive), config.tools.disk_reserve)?;
     stored.tools = tools;
+    let (epoch, raised) =
+        store.begin_epoch(&config.paths.state_dir, stored.epoch, clock::now().wall, rand::random())?;
+    (stored.epoch, stored.raised) = (epoch, raised);
     log::info!("{} tasks are stored", stored.tasks.len());
     let page_bytes = PageBytes(config.controller.details_bytes_max);
     let (history, feed) =
@@ -87,32 +93,34 @@ pub fn run(config: &Config, handover: Option<i32>) -> Result<(), ControllerError
     let prompts = config.prompt.hosted.then(|| HostedMaster::start(config)).transpose()?;
     // What only a scrape shows is measured only where there can be one.
     let metrics = config.http.enabled.then(|| Arc::new(Metrics::new(&pusher.measure())));
-    let http = metrics.as_ref().map(|metrics| Http::start(config, rules.limits, metrics, http_before)).transpose()?;
+    let http = metrics.as_ref().map(|metrics| Http::start(config, &rules, metrics, http_before)).transpose()?;
     let here = std::env::current_dir()?;
     let lists = config.lists.dir.as_ref().map(|dir| HostedLists::start(config, dir, &here)).transpose()?;
     let pool = config.tdf.pool.as_ref().map(|pool| HostedPool::start(config, pool)).transpose()?;
     let hosted = lists.iter().map(HostedLists::ready_line).chain(pool.iter().map(HostedPool::ready_line));
     announce(config, [ports.requests(), ports.broadcasts()], http.as_ref(), prompts.as_ref(), hosted)?;
+    incidents::take_left(&config.paths.state_dir);
     let (pool, tdf_server) = pool.map(HostedPool::into_parts).unzip();
     let http = http.map(|http| Box::new(http) as Box<dyn Door>);
+    let allow_commands = config.controller.allow_commands;
     let others = http.into_iter().chain(lists.map(HostedLists::into_door)).chain(pool).collect();
     let mut service = Service {
         sequencer: Sequencer::new(controller),
-        doors: Doors::new(ZmtpDoor::new(ports), others),
+        doors: Doors::new(ZmtpDoor::new(ports, allow_commands), others, allow_commands),
         pusher,
         writer: Writer::start(store, feed)?,
         history,
         documents: Documents::start(rules.clone())?,
         archives,
         rules,
-        allow_commands: config.controller.allow_commands,
+        allow_commands,
         page_bytes,
         metrics,
         commit_began: Mono::from_nanos(0),
         stored: Vec::new(),
         dropped: 0,
     };
-    let served = service.serve(&mut signals, &config.paths.state_dir);
+    let served = service.serve(&mut signals, config, reload);
     if let Some(prompts) = prompts {
         prompts.stop()?;
     }
@@ -145,7 +153,7 @@ struct Service {
 }
 
 impl Service {
-    fn serve(&mut self, signals: &mut Signals, state_dir: &Path) -> Result<Ending, ControllerError> {
+    fn serve(&mut self, signals: &mut Signals, config: &Config, reload: &Reload) -> Result<Ending, ControllerError> {
         loop {
             let before = clock::now().mono;
             let has_room = self.sequencer.has_push_room(|address| self.pusher.room(address));
@@ -177,7 +185,7 @@ impl Service {
             self.depart(now);
             // After the answers that have waited for them.
             self.stored.clear();
-            if signalled && let Some(ending) = stopping::ending(&signals.read(), state_dir) {
+            if signalled && let Some(ending) = stopping::ending(&signals.read(), config, reload) {
                 return Ok(ending);
             }
         }
@@ -265,24 +273,19 @@ impl Service {
         to: &Address,
         read: Result<(&'static str, Message), Refused>,
     ) -> Result<(&'static str, Message), (&'static str, Refusal)> {
-        let (kind, message) = read.map_err(|Refused { kind, refusal }| (kind, refusal))?;
-        match self.admit(to, &message) {
-            Ok(()) => Ok((kind, message)),
-            Err(refusal) => Err((kind, refusal)),
+        let (kind, mut message) = read.map_err(|Refused { kind, refusal }| (kind, refusal))?;
+        let controller = self.sequencer.controller();
+        let right = right_of(&message, |repeated| controller.has_command(repeated) == Some(true));
+        if !self.allow_commands.admits(to.caller, right) {
+            return Err((kind, rights::refusal(self.allow_commands, to.caller, right)));
         }
-    }
-
-    /// Whether the sender of a message may send a command or a source that is not checked, if it contains one.
-    fn admit(&mut self, to: &Address, message: &Message) -> Result<(), Refusal> {
-        let is_own = |caller: Caller| caller.place == CallerPlace::Own;
-        if message.has_unchecked_source() && !self.doors.caller(to).is_some_and(is_own) {
-            return Err(source::not_yours());
+        if self.allow_commands.admits(to.caller, Right::Command) {
+            message.trust();
         }
-        let is_admitted = |caller| self.allow_commands.admits(caller);
-        if !message.has_command() || self.doors.caller(to).is_some_and(is_admitted) {
-            return Ok(());
+        if let Message::Agent(sender, _) = &mut message {
+            sender.may_have_commands = to.sees_commands;
         }
-        Err(command::not_allowed(self.allow_commands))
+        Ok((kind, message))
     }
 
     /// Handles the frames that receivers of pushes have sent back.
@@ -306,9 +309,13 @@ impl Service {
         match outcome {
             Ok(records) => {
                 self.stored = records;
+                let since = self.sequencer.trouble_since();
                 let recovered = self.sequencer.handle_stored();
-                if recovered {
-                    log::info!("the store can be written again");
+                if let Some(since) = since.filter(|_| recovered) {
+                    let sentence =
+                        format!("the store can be written again, after {:.0} s", now.wall.since(since).as_secs_f64());
+                    log::info!("{sentence}");
+                    incidents::note(IncidentKind::StoreWell, sentence);
                 }
             }
             Err((CommitError::Later(why), records)) => {
@@ -323,19 +330,23 @@ impl Service {
         Ok(())
     }
 
+    fn reply(&mut self, now: Now, route: Route<Address>, mut reply: Reply, delay_max: Duration) {
+        let Route { to, kind } = route;
+        let controller = self.sequencer.controller();
+        let body = to.encode(kind, &mut reply, self.page_bytes, |task| controller.has_command(Repeated::Task(task)));
+        if let Err(why) = self.doors.send(to, body, delay_max) {
+            log::debug!("an answer to {kind} was not sent: {why:?}");
+            self.dropped += 1;
+            self.sequencer.handle_undelivered(now, &reply);
+        }
+    }
+
     /// Ends a turn.
     fn depart(&mut self, now: Now) {
         let mut commit = None;
         while let Some(departure) = self.sequencer.poll_departure(now) {
             match departure {
-                Departure::Reply { route: Route { to, kind }, reply, delay_max } => {
-                    let body = reply::encode(kind, &reply, self.page_bytes);
-                    if let Err(why) = self.doors.send(to, body, delay_max) {
-                        log::debug!("an answer to {kind} was not sent: {why:?}");
-                        self.dropped += 1;
-                        self.sequencer.handle_undelivered(now, &reply);
-                    }
-                }
+                Departure::Reply { route, reply, delay_max } => self.reply(now, route, reply, delay_max),
                 Departure::Publish(message) => self.doors.publish(&publish::encode(&message)),
                 Departure::Flush => self.doors.flush(),
                 Departure::Commit(records) => commit = Some(records),

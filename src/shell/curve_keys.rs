@@ -1,4 +1,5 @@
-//! CURVE keys in files: one key each, 40 characters of Z85, with or without a newline.
+//! CURVE keys in files: one key each, 40 characters of Z85, with or without a newline. The file of an authorised key may have a
+//! second line, which lets its holder send commands.
 //!
 //! A secret key that other users can read is refused, as ssh does, because it is not secret. So is a key that other users
 //! can replace.
@@ -77,6 +78,14 @@ pub enum KeyError {
         /// The error in the text.
         why: BadKey,
     },
+    /// A line behind an authorised key is not known.
+    #[error("{} has the line {line:?} behind its key; the only line that may follow is {MAY_COMMAND:?}", .path.display())]
+    NoRight {
+        /// Path of the file.
+        path: PathBuf,
+        /// The line.
+        line: String,
+    },
     /// A new key cannot be written.
     #[error("cannot write the key file {}: {source}", .path.display())]
     Write {
@@ -150,9 +159,62 @@ pub fn keep(path: &Path, pair: &KeyPair) -> Result<PathBuf, KeyError> {
     if fs::symlink_metadata(&public_path).is_ok() {
         return Err(KeyError::Exists(public_path));
     }
-    write(path, &Zeroizing::new(pair.secret_text()), 0o600)?;
+    write(path, &Zeroizing::new(pair.secret_text()), 0o600, rename_new)?;
     write_public(&public_path, pair.public())?;
     Ok(public_path)
+}
+
+/// The line that lets the holder of a key send commands.
+const MAY_COMMAND: &str = "may commands";
+
+/// A public key that is authorised, with the rights of its holder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AuthorisedKey {
+    /// The key.
+    pub key: PublicKey,
+    /// Whether its holder may send commands, and change tools.
+    pub may_command: bool,
+}
+
+impl AuthorisedKey {
+    /// Reads the file of one.
+    ///
+    /// # Errors
+    /// [`KeyError`], when the file is unusable.
+    pub fn read(path: &Path) -> Result<Self, KeyError> {
+        let (text, metadata) = read(path)?;
+        check_writers(path, &metadata)?;
+        let (key, rights) = text.trim_end().split_once('\n').unwrap_or((text.trim_end(), ""));
+        let key = PublicKey::parse(key.trim_end()).map_err(|why| KeyError::NoKey { path: path.to_owned(), why })?;
+        let mut may_command = false;
+        for line in rights.lines().map(str::trim).filter(|line| !line.is_empty()) {
+            if line != MAY_COMMAND {
+                return Err(KeyError::NoRight { path: path.to_owned(), line: line.chars().take(80).collect() });
+            }
+            may_command = true;
+        }
+        Ok(Self { key, may_command })
+    }
+
+    /// Writes a new file.
+    ///
+    /// # Errors
+    /// As [`write_public`].
+    pub fn write(self, path: &Path) -> Result<(), KeyError> {
+        write(path, &self.text(), 0o644, rename_new)
+    }
+
+    /// Writes the file of a key again.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn rewrite(self, path: &Path) -> Result<(), KeyError> {
+        write(path, &self.text(), 0o644, |from, to| fs::rename(from, to))
+    }
+
+    fn text(self) -> String {
+        if self.may_command { format!("{}\n{MAY_COMMAND}", self.key) } else { self.key.to_string() }
+    }
 }
 
 /// Writes a public key to a new file.
@@ -160,15 +222,21 @@ pub fn keep(path: &Path, pair: &KeyPair) -> Result<PathBuf, KeyError> {
 /// # Errors
 /// When there is something at the path, which stays as it is; or when it cannot be written.
 pub fn write_public(path: &Path, key: PublicKey) -> Result<(), KeyError> {
-    write(path, &key.to_string(), 0o644)
+    write(path, &key.to_string(), 0o644, rename_new)
 }
 
-fn write(path: &Path, key: &str, mode: u32) -> Result<(), KeyError> {
+/// Writes a file, which `place` moves from the path of its draft to its own.
+fn write(
+    path: &Path,
+    key: &str,
+    mode: u32,
+    place: impl FnOnce(&Path, &Path) -> io::Result<()>,
+) -> Result<(), KeyError> {
     // A reader of the folder finds the whole key or no file. The draft begins with a dot, as no key does.
     let draft = path.with_file_name(format!(".draft-{:016x}", rand::random::<u64>()));
     let opened = fs::OpenOptions::new().write(true).create_new(true).mode(mode).open(&draft);
     let written = opened.and_then(|mut file| {
-        let placed = writeln!(file, "{key}").and_then(|()| file.sync_all()).and_then(|()| rename_new(&draft, path));
+        let placed = writeln!(file, "{key}").and_then(|()| file.sync_all()).and_then(|()| place(&draft, path));
         // The draft was made here.
         placed.inspect_err(|_| drop(fs::remove_file(&draft)))
     });

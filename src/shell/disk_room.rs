@@ -2,6 +2,7 @@
 
 use std::error::Error;
 use std::io;
+use std::os::fd::AsFd;
 use std::path::Path;
 
 /// With less free space than this the disk counts as full: few commands notice that their last output was not written.
@@ -11,6 +12,22 @@ const ROOM_BYTES_MIN: u64 = 64 << 10;
 pub(super) fn is_full(error: &(dyn Error + 'static)) -> bool {
     let full = |error: &io::Error| matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded);
     error.downcast_ref::<io::Error>().is_some_and(full) || error.source().is_some_and(is_full)
+}
+
+/// The bytes that may be written to the disk of a file or folder before no more than its reserve is free: `DISK_RESERVE`, or a tenth of a small
+/// disk.
+///
+/// # Errors
+/// The error of the system.
+pub(super) fn above_reserve(folder: impl AsFd, reserve: u64) -> io::Result<u64> {
+    let file_system = rustix::fs::fstatvfs(folder)?;
+    // A file system that does not count its blocks reports none at all.
+    if file_system.f_blocks == 0 {
+        return Ok(u64::MAX);
+    }
+    let size = file_system.f_blocks.saturating_mul(file_system.f_frsize);
+    let free = file_system.f_bavail.saturating_mul(file_system.f_frsize);
+    Ok(free.saturating_sub(reserve.min(size / 10)))
 }
 
 /// Checks the free space: an output that was truncated by a full disk looks like any other.

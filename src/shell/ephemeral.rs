@@ -10,7 +10,6 @@ use std::io;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
-use super::endpoint::Address;
 use super::guard::{Guard, GuardError, GuardPlan};
 use super::removal;
 use super::signals::Signals;
@@ -18,6 +17,8 @@ use super::supervisor::{
     EPHEMERAL_LOG, EPHEMERAL_PREFIX, EPHEMERAL_STATE, EPHEMERAL_WORK, KeeperLock, Launch, LaunchError, Launched,
     Service,
 };
+use super::temp_dir::{TEMP_VARIABLE, temp_dir};
+use crate::types::path_text;
 
 /// The socket of the controller, in the folder of the service.
 const SOCKET: &str = "socket";
@@ -43,8 +44,7 @@ pub struct EphemeralPlan {
 /// How clients reach an ephemeral service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
-    /// By a unix socket in its folder, which only its user can open; no TCP port is opened. If the path of the folder is
-    /// too long for a socket, [`Way::Tcp`] is used.
+    /// By a unix socket in its folder, which only its user can open; no TCP port is opened.
     Socket,
     /// By free ports of the loopback address.
     Tcp,
@@ -54,8 +54,13 @@ pub enum Way {
 #[derive(Debug, thiserror::Error)]
 pub enum EphemeralError {
     /// Its folder cannot be made.
-    #[error("cannot make a folder: {0}")]
-    Folder(#[source] io::Error),
+    #[error("cannot make {}: {source}; {}", .folder.display(), advice())]
+    Folder {
+        /// Its path.
+        folder: PathBuf,
+        /// The error of the system.
+        source: io::Error,
+    },
     /// The guard cannot be started.
     #[error(transparent)]
     Guard(#[from] GuardError),
@@ -95,7 +100,7 @@ impl EphemeralPlan {
     /// # Errors
     /// [`EphemeralError`]
     pub fn start(self, signals: &mut Signals) -> Result<EphemeralService, EphemeralError> {
-        let (folder, keeper) = make_folder().map_err(EphemeralError::Folder)?;
+        let (folder, keeper) = make_folder()?;
         let mut environment = places(&folder, self.way);
         environment.extend(self.environment.iter().cloned());
         let guard = GuardPlan::new(self.program.clone(), self.config.clone())
@@ -157,10 +162,18 @@ impl EphemeralService {
     }
 }
 
+/// What a user can do about a folder for temporary files.
+fn advice() -> String {
+    match std::env::var_os(TEMP_VARIABLE).filter(|value| !value.is_empty()) {
+        Some(value) => {
+            format!("the variable {TEMP_VARIABLE} is {value:?}: make that folder writable, or name another one with it")
+        }
+        None => format!("name a folder for temporary files with the variable {TEMP_VARIABLE}"),
+    }
+}
+
 fn places(folder: &Path, way: Way) -> Vec<(&'static str, OsString)> {
-    let inside = |name: &str| folder.join(name).into_os_string();
-    let socket = Address::Ipc(folder.join(SOCKET));
-    let is_short = |address: &Address| Address::parse(&address.to_string()).is_ok();
+    let inside = |name: &str| path_text(&folder.join(name)).into();
     let mut places = vec![
         ("LLTS_CONTROLLER_IP", "127.0.0.1".into()),
         ("LLTS_PROMPT_HOSTED", "false".into()),
@@ -170,7 +183,7 @@ fn places(folder: &Path, way: Way) -> Vec<(&'static str, OsString)> {
         ("LLTS_AGENT_WORK_DIR", inside(EPHEMERAL_WORK)),
         ("LLTS_LOG_DIR", inside(EPHEMERAL_LOG)),
     ];
-    let port = if way == Way::Socket && is_short(&socket.of_broadcasts()) {
+    let port = if way == Way::Socket {
         places.push(("LLTS_CONTROLLER_IPC_FILE", inside(SOCKET)));
         "off"
     } else {
@@ -180,19 +193,19 @@ fn places(folder: &Path, way: Way) -> Vec<(&'static str, OsString)> {
     places
 }
 
-fn make_folder() -> io::Result<(PathBuf, KeeperLock)> {
-    // An absolute path, whatever TMPDIR says: clients may run in another folder.
-    let base = std::path::absolute(std::env::temp_dir())?;
-    let folder = base.join(format!("{EPHEMERAL_PREFIX}{}-{:016x}", std::process::id(), rand::random::<u64>()));
+fn make_folder() -> Result<(PathBuf, KeeperLock), EphemeralError> {
+    let name = format!("{EPHEMERAL_PREFIX}{}-{:016x}", std::process::id(), rand::random::<u64>());
+    let folder = temp_dir().join(name);
+    let failed = |source| EphemeralError::Folder { folder: folder.clone(), source };
     // No other user may read it, or may have made it before us.
     let private = |path: &Path| DirBuilder::new().mode(0o700).create(path);
-    private(&folder)?;
+    private(&folder).map_err(failed)?;
     let keeper = KeeperLock::make(&folder).and_then(|keeper| private(&folder.join(EPHEMERAL_LOG)).map(|()| keeper));
     match keeper {
         Ok(keeper) => Ok((folder, keeper)),
         Err(error) => {
             let _ = removal::remove(&folder);
-            Err(error)
+            Err(failed(error))
         }
     }
 }

@@ -9,7 +9,7 @@ use std::path::Path;
 use super::archives::{INCOMING, folder_identity};
 use super::draft::Draft;
 use super::file_copy::copy_into;
-use crate::protocol::requests::file::FilePut;
+use crate::protocol::requests::file::{FilePut, Maker};
 use crate::protocol::requests::tool::PutAnswer;
 use crate::types::ToolDigest;
 
@@ -36,7 +36,7 @@ pub enum SendError<E> {
     Forgotten,
 }
 
-/// Sends the parts that the store lacks; returns their bytes. `store` is the folder that is the store if the controller is that of
+/// Sends the parts that the store lacks; returns their bytes. `run` has made the file, unless it is an input; `store` is the folder that is the store if the controller is that of
 /// this home, and `ask` puts one part.
 ///
 /// # Errors
@@ -44,10 +44,11 @@ pub enum SendError<E> {
 pub fn send<E>(
     file: &File,
     (digest, total): (ToolDigest, u64),
+    run: Option<Maker>,
     store: &Path,
     mut ask: impl FnMut(&FilePut) -> Result<PutAnswer, E>,
 ) -> Result<u64, SendError<E>> {
-    let mut put = FilePut { digest, total, offset: 0, data: Vec::new() };
+    let mut put = FilePut { run, ..FilePut::begin(digest, total) };
     let (mut sent, mut setbacks, mut wrong, mut is_placed) = (0, 0, 0, false);
     loop {
         let answer = ask(&put).map_err(SendError::Asked)?;

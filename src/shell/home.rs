@@ -58,6 +58,8 @@ pub enum FoundBy {
     Config,
     /// Nothing else was said.
     Default,
+    /// A task has none: its agent has given it all that counts.
+    Task,
 }
 
 impl FoundBy {
@@ -70,6 +72,7 @@ impl FoundBy {
             Self::Here => "the nearest home upwards from the current folder",
             Self::Config => "the folder of the configuration that --config names",
             Self::Default => "the home of this user",
+            Self::Task => "the folder of a task, which has no home",
         }
     }
 }
@@ -162,6 +165,14 @@ impl Home {
             (default_folder().or_else(|| here.clone()).unwrap_or_else(|| "/".into()), FoundBy::Default)
         };
         Self::at(folder, by, here.as_deref())
+    }
+
+    /// The current folder of a process of a task, for which no home is looked for, unless the caller or a variable names one.
+    #[must_use]
+    pub fn of_task(named: Option<&Path>) -> Option<Self> {
+        let is_named = named.is_some() || env::var_os(HOME_VARIABLE).is_some_and(|value| !value.is_empty());
+        let folder = env::current_dir().unwrap_or_else(|_| "/".into());
+        (!is_named).then_some(Self { folder, by: FoundBy::Task, is_current: true, is_marked: false })
     }
 
     /// The home in this folder.

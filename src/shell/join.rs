@@ -8,7 +8,7 @@
 //! |---|---|
 //! | a stranger without the token | a handshake that fails, as with every controller that does not know the key |
 //! | a machine in the middle | the same: it has neither the secret of the controller nor that of the token |
-//! | a second holder of the token | nothing: the desk takes one message and closes |
+//! | a second holder of the token | a refusal that names the first one, which the user who invites is told, too |
 //!
 //! The token is not compared. Its holder proves it in the handshake, whose arithmetic takes the same time for every key.
 
@@ -23,7 +23,7 @@ use std::time::Duration;
 use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
 
 use super::clock;
-use super::curve_keys::{self, KeyError};
+use super::curve_keys::{self, AuthorisedKey, KeyError};
 use super::endpoint::{Address, LinkSettings, Outcome, PortSettings, Ports, Requester};
 use super::port::{Denial, SocketError};
 use super::signals::Signals;
@@ -32,7 +32,7 @@ use crate::config::{Config, CurveServerFiles};
 use crate::engine::endpoint::ConnectionLimits;
 use crate::engine::zmtp::{BadKey, ClientKeys, KeyPair, Security, ServerKeys};
 use crate::protocol::join::{Admission, Newcomer};
-use crate::types::{Mono, PublicKey};
+use crate::types::{AgentId, Loopback, Mono, PublicKey};
 
 pub use waiting::{KeysInWait, WaitError};
 
@@ -44,6 +44,9 @@ const CONNECTIONS_MAX: usize = 64;
 
 /// Bytes that they may make the desk hold.
 const HELD_BYTES_MAX: usize = 1 << 20;
+
+/// How long a newcomer tries to connect: something listens there.
+const CONNECT_MAX: Duration = Duration::from_secs(30);
 
 /// The reason why a machine could not join.
 #[derive(Debug, thiserror::Error)]
@@ -80,6 +83,15 @@ pub enum JoinError {
         address: String,
         /// The time that passed without an answer.
         waited: Duration,
+    },
+    /// The connection has ended without an answer.
+    #[error(
+        "{address} has ended the connection without an answer: the invitation has ended, or another machine has used its token; \
+         ask there which keys wait (`llts keys list`), and for a new invitation"
+    )]
+    Lost {
+        /// The endpoint, as `tcp://IP:PORT`.
+        address: String,
     },
     /// A signal interrupts the wait.
     #[error("left before the answer")]
@@ -142,8 +154,10 @@ pub enum Visit {
 }
 
 /// The event that ends the wait for a decision on a newcomer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
+    /// Another holder of the token has come, and was refused. The wait goes on.
+    Another(Newcomer),
     /// Its key is authorised.
     Accepted,
     /// It waits no longer, and its key is not authorised.
@@ -169,7 +183,7 @@ impl Desk {
         let authorised = [guest.public()].into_iter().collect();
         let settings = PortSettings {
             limits: transport::limits(config),
-            security: Security::CurveServer(Arc::new(ServerKeys { pair, authorised })),
+            security: Security::CurveServer(Arc::new(ServerKeys { pair, authorised, commanders: [].into() })),
             places: ConnectionLimits {
                 connections_max: CONNECTIONS_MAX,
                 per_address_max: CONNECTIONS_MAX,
@@ -178,6 +192,7 @@ impl Desk {
             local: None,
             local_may_fail: false,
             subscriptions_max: 1,
+            loopback: Loopback::default(),
         };
         let endpoint = Address::Tcp(at).to_string();
         Ok(Self { ports: Ports::open(Some(&endpoint), None, String::new(), &settings)?, token })
@@ -241,8 +256,9 @@ impl Desk {
             }
             let fds: Vec<_> = [signals.as_fd(), news.as_fd()].into_iter().chain(terminal).collect();
             let ready = self.ports.wait(now, Some(until), &fds);
-            // The token was good for one message.
-            while self.ports.receive().is_some() {}
+            if let Some(other) = self.refuse_others(newcomer) {
+                return Ok(Verdict::Another(other));
+            }
             while let Some(gone) = self.ports.poll_closed() {
                 if from.first() == Some(&gone) {
                     return Ok(Verdict::Left);
@@ -257,8 +273,27 @@ impl Desk {
         }
     }
 
-    /// Answers, and closes the desk.
-    pub fn answer(mut self, mut to: Vec<Vec<u8>>, admission: &Admission) {
+    /// Refuses those that come after this one: the token was good for one message. Returns the first of them.
+    fn refuse_others(&mut self, first: &Newcomer) -> Option<Newcomer> {
+        let mut other = None;
+        while let Some(mut frames) = self.ports.receive() {
+            let late = frames.pop().and_then(|body| Newcomer::parse(&body));
+            let why = format!(
+                "another machine has used this token before, {} with the key {}; if that is not one of yours, have its key refused \
+                 there (`llts keys refuse {}`), and ask for a new invitation",
+                first.name, first.key, first.name
+            );
+            frames.push(Admission::Refused(why).encode());
+            // One that has gone needs no answer.
+            let _ = self.ports.send(frames, Duration::ZERO);
+            other = other.or(late);
+        }
+        other
+    }
+
+    /// Answers the first newcomer, and closes the desk.
+    pub fn answer(mut self, newcomer: &Newcomer, mut to: Vec<Vec<u8>>, admission: &Admission) {
+        self.refuse_others(newcomer);
         to.push(admission.encode());
         // One that has gone learns it from its next attempt to connect to the controller.
         let _ = self.ports.send(to, Duration::ZERO);
@@ -270,8 +305,8 @@ impl Desk {
 ///
 /// # Errors
 /// When there is a file of that name already, or it cannot be written.
-pub fn let_in(folder: &Path, newcomer: &Newcomer) -> Result<(), KeyError> {
-    curve_keys::write_public(&folder.join(newcomer.name.as_str()), newcomer.key)
+pub fn let_in(folder: &Path, name: &AgentId, key: AuthorisedKey) -> Result<(), KeyError> {
+    key.write(&folder.join(name.as_str()))
 }
 
 /// Hands the key of a newcomer over, and waits for the answer.
@@ -295,7 +330,8 @@ pub fn ask(
     let mut requester = Requester::connect(address, settings)?;
     let until = clock::now().mono + patience;
     let address = || address.to_owned();
-    match requester.exchange(newcomer.encode(), until, Some(signals.as_fd())) {
+    let connect_by = clock::now().mono + CONNECT_MAX;
+    match requester.exchange_once(newcomer.encode(), connect_by, until, Some(signals.as_fd())) {
         Outcome::Answer(frames) => match frames.last().and_then(|frame| Admission::parse(frame)) {
             Some(Admission::Refused(why)) => Err(JoinError::Refused { address: address(), why }),
             Some(accepted) => Ok(accepted),
@@ -304,6 +340,7 @@ pub fn ask(
         Outcome::Denied(
             Denial::KeyRefused(_) | Denial::OtherController(_) | Denial::KeyMissing | Denial::KeyUnused,
         ) => Err(JoinError::Denied { address: address() }),
+        Outcome::Lost => Err(JoinError::Lost { address: address() }),
         Outcome::Silence => Err(JoinError::Silence { address: address(), waited: patience }),
         Outcome::Interrupted => Err(JoinError::Interrupted),
     }

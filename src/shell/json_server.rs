@@ -10,10 +10,13 @@ use mio::net::{TcpListener, TcpStream};
 use mio::unix::SourceFd;
 use mio::{Interest, Poll, Registry, Token};
 
-use super::clock;
 use super::json_link::{After, Input, Link};
 use super::json_wire::{PortKeys, Wire};
+use super::visitor::Visitor;
+use super::{clock, incidents};
+use crate::engine::endpoint::Refusals;
 use crate::protocol::prompt::FrameError;
+use crate::types::{IncidentKind, Loopback};
 
 /// Bytes of one read.
 const BUFFER_BYTES: usize = 64 << 10;
@@ -28,6 +31,15 @@ pub(super) struct LinkLimits {
     pub(super) read_bytes_max: usize,
     /// Bytes that are queued for a peer that does not read.
     pub(super) queued_bytes_max: usize,
+}
+
+/// A new connection.
+#[derive(Debug)]
+pub(super) struct Arrived {
+    pub(super) number: u64,
+    pub(super) address: SocketAddr,
+    /// Why it is not served unless it proves a key.
+    pub(super) refusal: Option<String>,
 }
 
 /// The input of one connection.
@@ -48,6 +60,9 @@ pub(super) struct JsonServer {
     listener: TcpListener,
     registry: Registry,
     limits: LinkLimits,
+    /// The users of this machine that are served without a key.
+    loopback: Loopback,
+    refusals: Refusals,
     /// `None` if all connections are plain.
     keys: Option<PortKeys>,
     links: BTreeMap<u64, Link>,
@@ -71,6 +86,7 @@ impl JsonServer {
         token: Token,
         first: u64,
         limits: LinkLimits,
+        loopback: Loopback,
     ) -> io::Result<Self> {
         let mut listener = TcpListener::bind(address)?;
         poll.registry().register(&mut listener, token, Interest::READABLE)?;
@@ -78,6 +94,8 @@ impl JsonServer {
             listener,
             registry: poll.registry().try_clone()?,
             limits,
+            loopback,
+            refusals: Refusals::default(),
             keys: None,
             links: BTreeMap::new(),
             connections: first,
@@ -123,12 +141,14 @@ impl JsonServer {
     }
 
     /// The next new connection.
-    pub(super) fn accept(&mut self) -> Option<(u64, SocketAddr)> {
+    pub(super) fn accept(&mut self) -> Option<Arrived> {
         while self.has_unaccepted {
             match self.listener.accept() {
                 Ok((stream, address)) => {
+                    let refusal = Visitor::of_stream(&stream).refusal(self.loopback);
                     if let Some(number) = self.add(stream, address) {
-                        return Some((number, address));
+                        self.note(refusal.as_ref());
+                        return Some(Arrived { number, address, refusal });
                     }
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.has_unaccepted = false,
@@ -142,6 +162,17 @@ impl JsonServer {
             }
         }
         None
+    }
+
+    /// Notes a refusal, unless there are many. One at a port with keys may be undone by a key.
+    fn note(&mut self, refusal: Option<&String>) {
+        let now = clock::now().mono;
+        let line = refusal.filter(|_| self.keys.is_none()).map(|why| format!("a connection is refused: {why}"));
+        let line = line.and_then(|line| self.refusals.turned_away(now, line));
+        for line in self.refusals.handle_timeout(now).into_iter().chain(line) {
+            log::warn!("{line}");
+            incidents::note(IncidentKind::Refused, line);
+        }
     }
 
     fn add(&mut self, mut stream: TcpStream, from: SocketAddr) -> Option<u64> {

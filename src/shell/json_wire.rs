@@ -11,6 +11,7 @@ use crate::config::is_loopback;
 use crate::engine::zmtp::{
     Connection, DisconnectReason, Event, Kind, Limits, PublicKey, Security, ServerKeys, Settings,
 };
+use crate::protocol::envelope::TooLong;
 use crate::protocol::prompt::Splitter;
 
 /// The first byte of a ZMTP greeting.
@@ -80,6 +81,10 @@ impl Wire {
             match connection.handle_input(clock::now().mono, &mut bytes) {
                 Ok(Some(Event::Opened(peer))) => decoded.key = peer.key,
                 Ok(Some(Event::Message(parts))) => parts.iter().for_each(|part| splitter.push(part)),
+                Ok(Some(Event::TooLong(_, TooLong { bytes, max, .. }))) => {
+                    decoded.refusal = Some(DisconnectReason::TooLong { bytes, max }.to_string());
+                    break;
+                }
                 Ok(Some(Event::Subscribed(_) | Event::Cancelled(_))) => {}
                 Ok(None) => break,
                 Err(reason) => {
@@ -168,7 +173,8 @@ mod tests {
 
     #[test]
     fn a_connection_without_a_key_is_refused_unless_it_may_be_plain() {
-        let keys = Arc::new(ServerKeys { pair: KeyPair::from_bytes([1; 32]), authorised: [].into() });
+        let keys =
+            Arc::new(ServerKeys { pair: KeyPair::from_bytes([1; 32]), authorised: [].into(), commanders: [].into() });
         let say = |may_be_plain| {
             let (mut wire, mut splitter) = (Wire::Undecided { keys: keys.clone(), may_be_plain }, Splitter::new(100));
             let refusal = wire.decode(b"{\"type\":\"JOIN\"}", 100, &mut splitter).refusal;

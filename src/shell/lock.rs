@@ -182,7 +182,11 @@ fn introduce(file: &mut File) -> io::Result<()> {
     let start = start_ticks(pid).unwrap_or_default();
     let since = utc(clock::now().wall);
     file.set_len(0)?;
-    file.write_all(format!("pid {pid}\nstart_ticks {start}\nboot_id {}\nsince {since}\n", boot_id()).as_bytes())
+    match file.write_all(format!("pid {pid}\nstart_ticks {start}\nboot_id {}\nsince {since}\n", boot_id()).as_bytes()) {
+        // The lock holds without its text, and a service must be able to stop on a full disk.
+        Err(error) if error.kind() == io::ErrorKind::StorageFull => file.set_len(0),
+        written => written,
+    }
 }
 
 /// The pid in the text, if the process that wrote it is still alive.

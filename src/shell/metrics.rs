@@ -115,7 +115,11 @@ impl Metrics {
                     self.ran(record, past, run);
                 }
             }
-            TaskState::Dispatched(_) | TaskState::Preparing(_) | TaskState::Running(_) | TaskState::Ended { .. } => {}
+            TaskState::OutOfContact { .. }
+            | TaskState::Dispatched(_)
+            | TaskState::Preparing(_)
+            | TaskState::Running(_)
+            | TaskState::Ended { .. } => {}
         }
     }
 

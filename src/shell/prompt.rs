@@ -31,7 +31,7 @@ use mio::{Events, Interest, Poll, Token, Waker};
 
 use super::clock;
 use super::folder_watch::Watch;
-use super::json_server::{JsonServer, LinkLimits};
+use super::json_server::{Arrived, JsonServer, LinkLimits};
 use super::lock::StateLock;
 use super::logging;
 use super::signals::Signals;
@@ -226,8 +226,11 @@ impl PromptMaster {
     }
 
     fn accept(&mut self, now: Now) {
-        while let Some((number, address)) = self.server.accept() {
+        while let Some(Arrived { number, address, refusal }) = self.server.accept() {
             self.engine.handle_connected(now, Connection(number), Origin::new(address));
+            if let Some(why) = refusal {
+                self.engine.handle_stranger(Connection(number), why);
+            }
             self.settle(now);
         }
     }

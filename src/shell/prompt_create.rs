@@ -157,6 +157,11 @@ pub fn create(creation: &Creation) -> Result<Created, CreateError> {
         return Err(CreateError::NoPrompt(creation.prompt.clone()));
     }
     let targets = targets::parse(&read(&creation.targets, LIST_BYTES_MAX)?)?;
+    let fill = |target: &Target| {
+        let filled = template.fill(prompt, &target.text);
+        filled.map_err(|problem| CreateError::Line { line: target.line, problem })
+    };
+    targets.iter().try_for_each(|target| fill(target).map(drop))?;
     let tasks = creation.root.join(TASKS);
     if creation.clear {
         clear(&tasks)?;
@@ -169,7 +174,7 @@ pub fn create(creation: &Creation) -> Result<Created, CreateError> {
     let drafts = Drafts::open(&tasks)?;
     for target in &targets {
         let path = drafts.0.join(&target.name);
-        let content = format!("{front}{}", template.fill(prompt, &target.text));
+        let content = format!("{front}{}", fill(target)?);
         fs::write(&path, content).map_err(|error| CreateError::Write { path, source: error })?;
     }
     let pending = tasks.join(PENDING);

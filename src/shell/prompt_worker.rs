@@ -72,6 +72,9 @@ pub enum PromptWorkerError {
     /// There is no such command.
     #[error(transparent)]
     Command(#[from] CommandError),
+    /// A value of the prompt cannot be quoted where it stands.
+    #[error("the command cannot get its prompt safely: {0}")]
+    Template(String),
     /// The root is not a usable folder.
     #[error("cannot use the root folder {}: {source}", root.display())]
     Root {

@@ -1,7 +1,8 @@
 //! Standard streams that a client gives to the command of its task, on its own machine.
 //!
 //! The giver listens at an abstract unix socket with a random name, and its task says that name. The agent takes the streams when it
-//! prepares the run, in each round anew. The kernel tells the giver the user of a taker, and only those that it names get them.
+//! prepares the run, in each round anew. The kernel tells the giver the user of a taker, and only those that it names get them. It tells
+//! the taker the user of the giver, whom the name names: when a giver has ended, any user may listen under its name.
 
 use std::fs::File;
 use std::io::{self, IoSlice, IoSliceMut};
@@ -9,12 +10,16 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer, SendAncillaryMessage,
     SendFlags, recvmsg, sendmsg, sockopt,
 };
+
+/// The beginning of a name. The user of the giver follows.
+const NAME: &str = "llts-";
 
 /// How long a giver is waited for. It answers at once, unless it is stopped.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -45,26 +50,52 @@ pub enum TakeError {
     System(#[from] io::Error),
 }
 
-/// Offers these streams to the users with these ids, until this process ends. Returns the name under which they are taken.
+/// Streams that are offered.
+#[derive(Debug)]
+pub struct Offer {
+    name: String,
+    /// None are left after a withdrawal.
+    streams: Arc<Mutex<Vec<OwnedFd>>>,
+}
+
+impl Offer {
+    /// The name under which they are taken.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Closes this end of the streams.
+    pub fn withdraw(&self) {
+        self.streams.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+}
+
+/// Offers these streams to the users with these ids, until this process ends. `on_taken` is called each time they are taken.
 ///
 /// # Errors
 /// When the system has no socket or thread.
-pub fn offer(streams: Vec<OwnedFd>, users: Vec<u32>) -> io::Result<String> {
-    let name = format!("llts-{:032x}", rand::random::<u128>());
+pub fn offer(streams: Vec<OwnedFd>, users: Vec<u32>, on_taken: impl Fn() + Send + 'static) -> io::Result<Offer> {
+    let name = format!("{NAME}{}-{:032x}", rustix::process::geteuid().as_raw(), rand::random::<u128>());
     let listener = UnixListener::bind_addr(&SocketAddr::from_abstract_name(&name)?)?;
+    let streams = Arc::new(Mutex::new(streams));
+    let offer = Offer { name, streams: Arc::clone(&streams) };
     std::thread::Builder::new().name("streams".to_owned()).spawn(move || {
         for taker in listener.incoming().flatten() {
-            if let Err(error) = give(&taker, &streams, &users) {
-                log::debug!("the standard streams were not taken: {error}");
+            match give(&taker, &streams.lock().unwrap_or_else(PoisonError::into_inner), &users) {
+                Ok(true) => on_taken(),
+                Ok(false) => {}
+                Err(error) => log::debug!("the standard streams were not taken: {error}"),
             }
         }
     })?;
-    Ok(name)
+    Ok(offer)
 }
 
-fn give(taker: &UnixStream, streams: &[OwnedFd], users: &[u32]) -> io::Result<()> {
-    if !users.contains(&sockopt::socket_peercred(taker)?.uid.as_raw()) {
-        return Ok(());
+/// Whether the taker has got them.
+fn give(taker: &UnixStream, streams: &[OwnedFd], users: &[u32]) -> io::Result<bool> {
+    if streams.is_empty() || !users.contains(&sockopt::socket_peercred(taker)?.uid.as_raw()) {
+        return Ok(false);
     }
     let streams: Vec<BorrowedFd<'_>> = streams.iter().map(OwnedFd::as_fd).collect();
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(STREAMS_MAX))];
@@ -72,7 +103,7 @@ fn give(taker: &UnixStream, streams: &[OwnedFd], users: &[u32]) -> io::Result<()
     rights.push(SendAncillaryMessage::ScmRights(&streams));
     // Rights travel with at least one byte.
     sendmsg(taker, &[IoSlice::new(&[0])], &mut rights, SendFlags::NOSIGNAL)?;
-    Ok(())
+    Ok(true)
 }
 
 /// Takes the streams that are offered under this name.
@@ -83,6 +114,12 @@ pub fn take(name: &str) -> Result<Streams, TakeError> {
     let giver = UnixStream::connect_addr(&SocketAddr::from_abstract_name(name)?).map_err(|error| {
         if error.kind() == io::ErrorKind::ConnectionRefused { TakeError::NoGiver } else { TakeError::System(error) }
     })?;
+    // A name without a user is one of an earlier version.
+    let user = name.strip_prefix(NAME).and_then(|rest| rest.split_once('-')?.0.parse::<u32>().ok());
+    let giver_user = sockopt::socket_peercred(&giver).map_err(io::Error::from)?.uid.as_raw();
+    if user.is_some_and(|user| user != giver_user) {
+        return Err(TakeError::NoGiver);
+    }
     giver.set_read_timeout(Some(PATIENCE))?;
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(STREAMS_MAX))];
     let mut rights = RecvAncillaryBuffer::new(&mut space);
@@ -113,24 +150,28 @@ mod tests {
     #[test]
     fn a_stream_is_taken_in_each_round() {
         let (read, write) = io::pipe().unwrap();
-        let name = offer(vec![read.into()], vec![own_user()]).unwrap();
+        let offer = offer(vec![read.into()], vec![own_user()], || {}).unwrap();
+        let name = offer.name();
         let mut write = File::from(OwnedFd::from(write));
         for round in [b"one", b"two"] {
             write.write_all(round).unwrap();
-            let mut taken = take(&name).unwrap();
+            let mut taken = take(name).unwrap();
             assert!(taken.outputs.is_none());
             let mut text = [0; 3];
             taken.stdin.read_exact(&mut text).unwrap();
             assert_eq!(&text, round);
         }
+        offer.withdraw();
+        assert!(matches!(take(name), Err(TakeError::Refused)));
     }
 
     #[test]
     fn all_three_streams_keep_their_order() {
         let (read, write) = io::pipe().unwrap();
         let nothing = File::open("/dev/null").unwrap();
-        let name = offer(vec![nothing.into(), write.into(), File::open("/dev/zero").unwrap().into()], vec![own_user()]);
-        let taken = take(&name.unwrap()).unwrap();
+        let streams = vec![nothing.into(), write.into(), File::open("/dev/zero").unwrap().into()];
+        let offer = offer(streams, vec![own_user()], || {}).unwrap();
+        let taken = take(offer.name()).unwrap();
         let [mut stdout, mut stderr] = taken.outputs.unwrap();
         stdout.write_all(b"x").unwrap();
         let mut byte = [7];
@@ -142,8 +183,16 @@ mod tests {
 
     #[test]
     fn other_users_get_nothing() {
-        let name = offer(vec![File::open("/dev/null").unwrap().into()], vec![own_user().wrapping_add(1)]).unwrap();
-        assert!(matches!(take(&name), Err(TakeError::Refused)));
+        let streams = vec![File::open("/dev/null").unwrap().into()];
+        let offer = offer(streams, vec![own_user().wrapping_add(1)], || {}).unwrap();
+        assert!(matches!(take(offer.name()), Err(TakeError::Refused)));
+    }
+
+    #[test]
+    fn nothing_is_taken_from_another_user_who_listens_under_the_name() {
+        let name = format!("{NAME}{}-{:032x}", own_user().wrapping_add(1), rand::random::<u128>());
+        let _listener = UnixListener::bind_addr(&SocketAddr::from_abstract_name(&name).unwrap()).unwrap();
+        assert!(matches!(take(&name), Err(TakeError::NoGiver)));
     }
 
     #[test]

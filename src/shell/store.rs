@@ -4,13 +4,15 @@
 //! owns it, on a thread of its own.
 //!
 //! A store that is damaged before its end is refused, and never silently shortened: neither a log that SQLite would stop
-//! reading too early ([`wal`]) nor a row with a wrong checksum is accepted. [`Salvage`] makes a new store from the readable
+//! reading too early ([`wal`]), nor one that was cut ([`promise`]), nor a row with a wrong checksum is accepted. [`Salvage`] makes a new store from the readable
 //! rest.
 
 mod checkpoint;
+mod epoch;
 mod error;
 mod graphs;
 mod power_cuts;
+mod promise;
 mod repair;
 mod schema;
 mod settings;
@@ -25,6 +27,7 @@ use rusqlite::{Connection, OpenFlags, params};
 
 use self::checkpoint::Checkpointer;
 pub use self::error::{CommitError, StoreError};
+use self::promise::{Cut, Promise};
 pub use self::repair::Salvage;
 use self::wal::LogEnd;
 pub use self::writer::{Outcome, Writer};
@@ -48,6 +51,7 @@ const CHECKPOINT_ROWS: usize = 2_000;
 pub struct Store {
     connection: Connection,
     checkpointer: Checkpointer,
+    promise: Promise,
     encoder: Encoder,
     rows_since_checkpoint: usize,
 }
@@ -71,6 +75,7 @@ impl Store {
             .map_err(|source| StoreError::Note { path: path.clone(), source })?;
         keep_private(&path);
         let connection = connect(&path, OpenFlags::default())?;
+        let promise = Promise::new(&path);
         let set_up = || {
             connection.pragma_update(None, "journal_mode", "wal")?;
             let synchronous = match durability {
@@ -81,6 +86,7 @@ impl Store {
             connection.pragma_update(None, "synchronous", synchronous)?;
             connection.pragma_update(None, "wal_autocheckpoint", 0)?;
             if torn_at.is_some() {
+                promise.withdraw();
                 // The bytes after the torn place must not look like commits when this log grows beyond it.
                 connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
             }
@@ -90,11 +96,12 @@ impl Store {
         if schema::migrate(&connection, &path)? {
             // Written into the file itself before any task: a log that is lost or truncated later must not make it look
             // like a new one.
+            promise.withdraw();
             let written = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
             written.map_err(|error| StoreError::of(&path, error))?;
         }
-        let checkpointer = Checkpointer::start(connect(&path, OpenFlags::default())?)?;
-        Ok(Self { connection, checkpointer, encoder: Encoder::default(), rows_since_checkpoint: 0 })
+        let checkpointer = Checkpointer::start(connect(&path, OpenFlags::default())?, promise.clone())?;
+        Ok(Self { connection, checkpointer, promise, encoder: Encoder::default(), rows_since_checkpoint: 0 })
     }
 
     /// Stores a turn: all of it or nothing.
@@ -137,13 +144,14 @@ impl Store {
         Ok(())
     }
 
-    /// Starts writing the log back when it is long; call it between two commits.
+    /// Starts writing the log back when it is long, and notes how long it is; call it between two commits.
     ///
     /// A log that is written back completely starts over at its beginning: its file stops growing, and a commit does not
     /// change its size.
     pub fn keep_log_short(&mut self) {
+        self.promise.keep_ahead();
         if self.checkpointer.take_end() {
-            checkpoint::run(&self.connection);
+            checkpoint::run(&self.connection, &self.promise);
         }
         if self.rows_since_checkpoint >= CHECKPOINT_ROWS {
             self.rows_since_checkpoint = 0;
@@ -175,6 +183,13 @@ impl Store {
             log::warn!("the policies of {} tasks cannot be stored yet: {error}", without_terms.len());
         }
         Ok(stored)
+    }
+}
+
+impl Drop for Store {
+    fn drop(&mut self) {
+        // The last connection that is closed writes the log back and removes it.
+        self.promise.withdraw();
     }
 }
 
@@ -237,7 +252,8 @@ pub fn finish_repair(state_dir: &Path) -> Result<(), StoreError> {
 #[must_use]
 pub fn bytes(state_dir: &Path) -> u64 {
     let path = state_dir.join(FILE);
-    let size = |end| fs::metadata(beside(&path, end)).map_or(0, |about| about.len());
+    // The log has holes.
+    let size = |end| fs::metadata(beside(&path, end)).map_or(0, |about| about.len().min(512 * about.blocks()));
     ["", "-wal", "-shm"].into_iter().map(size).sum()
 }
 
@@ -249,6 +265,12 @@ fn torn_at(path: &Path) -> Result<Option<u64>, StoreError> {
     let log = log_of(path);
     let failed = |source| StoreError::Log { path: log.clone(), source };
     let damaged = |what| Err(StoreError::Damaged { path: path.to_owned(), what });
+    if let Some(Cut { length, promised }) = promise::cut(path).map_err(failed)? {
+        return damaged(format!(
+            "its log {} has {length} bytes and had {promised}: it was cut, and accepted tasks may be lost",
+            log.display()
+        ));
+    }
     let end = wal::end_of(&log).map_err(failed)?;
     if end != LogEnd::Whole || log.metadata().is_ok_and(|log| log.len() > 0) {
         // SQLite would remove such a log.

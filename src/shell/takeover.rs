@@ -15,8 +15,11 @@ use rustix::io::FdFlags;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use super::limits;
+use super::logging;
 use super::process::adopt_descriptor;
 use super::state_file;
+use crate::types::path_text::as_text;
 
 /// The name of a supervisor in a [`Successor`].
 pub(super) const SUPERVISOR: &str = "supervisor";
@@ -30,6 +33,7 @@ pub(super) struct Successor {
     /// A name of the request for it, which answers repeat.
     pub(super) id: String,
     /// The program, as an absolute path.
+    #[serde(with = "as_text")]
     pub(super) program: PathBuf,
 }
 
@@ -67,7 +71,7 @@ pub(super) fn exec(command: &mut Command, state: &impl Serialize, kept: &[Borrow
     command.arg(file.as_raw_fd().to_string());
     let mark = |flags| kept.iter().copied().chain([file.as_fd()]).try_for_each(|fd| rustix::io::fcntl_setfd(fd, flags));
     let error = match mark(FdFlags::empty()) {
-        Ok(()) => command.exec(),
+        Ok(()) => logging::unlocked(|| limits::hand_on(command).exec()),
         Err(error) => error.into(),
     };
     // Programs that are started from now on must not get them. The descriptors are open, so this cannot fail.

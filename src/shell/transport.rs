@@ -4,18 +4,19 @@
 //! Sent messages may be held back until a flush or the next wait, so that many messages share a write. No call waits for a
 //! peer.
 
-use std::net::{IpAddr, SocketAddr};
-use std::path::PathBuf;
+use std::net::{IpAddr, SocketAddr, TcpListener, ToSocketAddrs as _};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::curve_keys::{self, KeyFolder};
-use super::endpoint::{Address, Link, LinkSettings, Pipe, PortSettings, Ports, Requester};
+use super::endpoint::{Address, Link, LinkSettings, Pipe, PortSettings, Ports, Requester, SOCKET_PATH_BYTES_MAX};
 use super::port::{ANSWER_BYTES_MAX, SocketError, SuspendedPorts};
 use crate::config::{Config, Exposure, LocalSocket, NetworkSection};
 use crate::engine::endpoint::ConnectionLimits;
 use crate::engine::zmtp::{KeyPair, Limits, LongMessages, Security};
 use crate::protocol::envelope;
 use crate::protocol::requests::report;
+use crate::types::path_text;
 
 /// Binds the controller's ports. Messages that begin with `watchable` are worth making only while
 /// [`Ports::is_watched`] is true; `descriptors` is the number of descriptors that the process may
@@ -29,7 +30,7 @@ pub fn bind(
     descriptors: u64,
     before: SuspendedPorts,
 ) -> Result<Ports, SocketError> {
-    let (requests, broadcasts) = (config.controller.rep_endpoint(), config.controller.pub_endpoint());
+    let (requests, broadcasts) = own_endpoints(config)?;
     let keys = server_keys(config)?;
     let settings = PortSettings {
         limits: limits(config),
@@ -38,6 +39,7 @@ pub fn bind(
         local: controller_socket(config).map(Address::Ipc),
         local_may_fail: config.network.local == LocalSocket::Auto && requests.is_some(),
         subscriptions_max: config.limits.subscriptions_max,
+        loopback: config.network.loopback,
     };
     let mut ports = Ports::continue_with(before, requests.as_deref(), broadcasts.as_deref(), watchable, &settings)?;
     if let Some(keys) = keys {
@@ -45,6 +47,21 @@ pub fn bind(
     }
     ports.resume();
     Ok(ports)
+}
+
+/// The endpoints that the controller of this machine binds: of several addresses and names, the first one that is one of this
+/// machine.
+fn own_endpoints(config: &Config) -> Result<(Option<String>, Option<String>), SocketError> {
+    let controller = &config.controller;
+    let Some(ways) = controller.first_way().and(controller.ways_of_requests()) else {
+        return Ok((controller.rep_endpoint(), controller.pub_endpoint()));
+    };
+    let hosts = ways.trim_start_matches("tcp://").split(',');
+    let found = hosts.flat_map(|host| host.to_socket_addrs().into_iter().flatten());
+    let own = found.map(|address| address.ip()).find(|ip| TcpListener::bind((*ip, 0)).is_ok());
+    let own = own.ok_or_else(|| SocketError::new("bind", &ways, "none of them is an address of this machine"))?;
+    let at = |port: Option<SocketAddr>| port.map(|port| format!("tcp://{}", SocketAddr::new(own, port.port())));
+    Ok((at(controller.requests), at(controller.broadcasts)))
 }
 
 /// Begins to connect to the controller, and subscribes to broadcasts with these prefixes.
@@ -59,10 +76,10 @@ pub fn connect(config: &Config, prefixes: &[String]) -> Result<Link, SocketError
 /// The endpoint to which an agent sends its requests.
 #[must_use]
 pub fn agent_endpoint(config: &Config) -> String {
-    agent_socket(config).map(Address::Ipc).or_else(|| config.controller.requests.map(Address::Tcp)).map_or_else(
-        || unreachable!("a configuration without a way to its controller is refused"),
-        |address| address.to_string(),
-    )
+    let socket = agent_socket(config).map(|path| Address::Ipc(path).to_string());
+    socket
+        .or_else(|| config.controller.ways_of_requests())
+        .unwrap_or_else(|| unreachable!("a configuration without a way to its controller is refused"))
 }
 
 /// The socket of an agent's requests, unless they are sent by TCP.
@@ -74,27 +91,26 @@ fn agent_socket(config: &Config) -> Option<PathBuf> {
     }
 }
 
-/// The socket of a controller. Where it is the only endpoint, its path is made absolute, unless that is too long for a
-/// socket.
+/// The socket of a controller. Where it is the only endpoint, its path is made absolute.
 fn controller_socket(config: &Config) -> Option<PathBuf> {
     let path = config.network.socket(&config.paths.state_dir)?;
     if config.controller.requests.is_some() {
         return Some(path);
     }
-    let everywhere = std::path::absolute(&path).ok();
-    let fits = |path: &PathBuf| Address::parse(&Address::Ipc(path.clone()).of_broadcasts().to_string()).is_ok();
-    Some(everywhere.filter(fits).unwrap_or(path))
+    Some(std::path::absolute(&path).unwrap_or(path))
 }
 
-/// A warning about a socket that is the only endpoint and whose path is valid in this folder only.
+/// A warning about a socket that is the only endpoint and that libraries of ZeroMQ cannot reach.
 #[must_use]
 pub fn warning(config: &Config) -> Option<String> {
-    let path = controller_socket(config).filter(|path| config.controller.requests.is_none() && path.is_relative())?;
-    let everywhere = std::path::absolute(path).ok()?;
+    let path = controller_socket(config).filter(|_| config.controller.requests.is_none())?;
+    let plain = path_text(&path);
+    if Path::new(&plain) == path && NetworkSection::broadcast_socket(&path).as_os_str().len() <= SOCKET_PATH_BYTES_MAX {
+        return None;
+    }
     Some(format!(
-        "the path of the socket {} is too long for programs in other folders, tools among them; name a shorter one with \
-         CONTROLLER_IPC_FILE",
-        everywhere.display()
+        "llts reaches the socket {plain}, but libraries of ZeroMQ in tools and clients do not: their paths have at most \
+         {SOCKET_PATH_BYTES_MAX} bytes, of plain text; name another one with CONTROLLER_IPC_FILE for them"
     ))
 }
 
@@ -102,7 +118,7 @@ pub fn warning(config: &Config) -> Option<String> {
 /// with the answers to its heartbeats.
 fn broadcast_endpoint(config: &Config) -> Option<String> {
     let socket = agent_socket(config).map(|path| Address::Ipc(NetworkSection::broadcast_socket(&path)).to_string());
-    socket.or_else(|| config.controller.pub_endpoint())
+    socket.or_else(|| config.controller.ways_of_broadcasts())
 }
 
 /// The endpoint at which a tool finds the controller. The tool uses it from a folder of its own, and may pass it on to
@@ -115,6 +131,9 @@ pub fn tool_endpoint(config: &Config, own: IpAddr) -> std::io::Result<String> {
         let socket = agent_socket(config).unwrap_or_default();
         return Ok(Address::Ipc(std::path::absolute(socket)?).to_string());
     };
+    if let Some(first) = config.controller.first_way() {
+        return Ok(first);
+    }
     let ip = if requests.ip().is_unspecified() { own } else { requests.ip() };
     Ok(Address::Tcp(SocketAddr::new(ip, requests.port())).to_string())
 }
@@ -123,8 +142,7 @@ pub fn tool_endpoint(config: &Config, own: IpAddr) -> std::io::Result<String> {
 ///
 /// # Errors
 /// When the keys cannot be read, or descriptors have run out.
-pub fn client(config: &Config, address: &Address) -> Result<Requester, SocketError> {
-    let endpoint = &address.to_string();
+pub fn client(config: &Config, endpoint: &str) -> Result<Requester, SocketError> {
     Requester::connect(endpoint, link_settings(config, endpoint)?)
 }
 
@@ -133,12 +151,14 @@ pub fn client(config: &Config, address: &Address) -> Result<Requester, SocketErr
 ///
 /// # Errors
 /// As [`client`].
-pub fn pipe(config: &Config, address: &Address, prefix: Option<&str>) -> Result<Pipe, SocketError> {
-    let endpoint = &address.to_string();
-    let broadcasts = match address {
-        Address::Ipc(_) => Some(address.of_broadcasts().to_string()),
+pub fn pipe(config: &Config, endpoint: &str, prefix: Option<&str>) -> Result<Pipe, SocketError> {
+    let broadcasts = match Address::parse(endpoint) {
+        Ok(address @ Address::Ipc(_)) => Some(address.of_broadcasts().to_string()),
         // The port of another service's broadcasts is not known.
-        Address::Tcp(at) => config.controller.pub_endpoint().filter(|_| config.controller.requests == Some(*at)),
+        _ => {
+            let is_configured = config.controller.ways_of_requests().as_deref() == Some(endpoint);
+            config.controller.ways_of_broadcasts().filter(|_| is_configured)
+        }
     };
     let wanted = broadcasts.as_deref().zip(prefix);
     Pipe::connect(endpoint, wanted, link_settings(config, endpoint)?)

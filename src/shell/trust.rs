@@ -24,6 +24,7 @@ use std::path::{Path, PathBuf};
 use nix::unistd::{Gid, Group, Uid, User};
 
 use crate::config::{Config, Exposure};
+use crate::types::Loopback;
 
 /// The mode bits for writing by others and by the group, and the sticky bit, which keeps users from renaming or removing
 /// files that are not theirs.
@@ -101,7 +102,12 @@ pub fn warnings(config: &Config, part: Part) -> Vec<String> {
             .into_iter()
             .filter_map(|(key, address)| address.map(|_| key))
             .collect();
-    let is_open = !matches!(part, Part::Agent) && matches!(config.exposure(), Exposure::Machine | Exposure::Network);
+    let is_exposed = match config.exposure() {
+        Exposure::Network => true,
+        Exposure::Machine => config.network.loopback == Loopback::Open,
+        Exposure::Closed | Exposure::Keys => false,
+    };
+    let is_open = !matches!(part, Part::Agent) && is_exposed;
     let exposed = is_open.then(|| {
         let off: Vec<String> = ports.iter().map(|key| format!("{key} = \"off\"")).collect();
         format!(

@@ -37,6 +37,22 @@ pub(crate) enum Host {
     Name(String),
 }
 
+impl Host {
+    /// Reads a host as it stands before a port.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        read_host(text).ok()
+    }
+
+    /// The host as it stands before a port.
+    pub(crate) fn in_endpoint(&self) -> String {
+        match self {
+            Self::Ip(IpAddr::V6(ip)) => format!("[{ip}]"),
+            Self::Ip(ip) => ip.to_string(),
+            Self::Name(name) => name.clone(),
+        }
+    }
+}
+
 /// An address that is refused, as a sentence for the submitter.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("push address {value} {why}")]

@@ -1,12 +1,17 @@
-//! The sender of a request, as far as the transport knows, and who may send commands: `ALLOW_COMMANDS`.
+//! The sender of a request, as far as its door knows, and what it may do: `ALLOW_COMMANDS` and `LOOPBACK`.
+//!
+//! A door tells the [`Caller`] of each request, the parsed request tells the [`Right`] that it needs, and [`AllowCommands::admits`]
+//! decides. No other place does.
 
 /// The sender of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Caller {
     /// Its place.
     pub place: CallerPlace,
-    /// Whether it holds a key that is authorised here.
-    pub has_key: bool,
+    /// Its key.
+    pub key: CallerKey,
+    /// Whether it may change anything. The HTTP door answers a caller without its token, but takes no order from it.
+    pub may_change: bool,
 }
 
 /// The place of a sender.
@@ -22,6 +27,55 @@ pub enum CallerPlace {
     Loopback,
     /// On another machine, or unknown.
     Elsewhere,
+}
+
+/// The key of a sender.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CallerKey {
+    /// It has none.
+    None,
+    /// It is authorised here.
+    Authorised,
+    /// It is authorised here, and its file lets its holder send commands.
+    Commands,
+}
+
+/// What a request needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Right {
+    /// To learn something, without any change.
+    Ask,
+    /// To submit tools, and to change tasks, jobs, graphs, gates and agents.
+    Change,
+    /// To take part as an agent.
+    Serve,
+    /// To see the commands of others with their environment and outputs, and to run them as an agent.
+    Commands,
+    /// To keep the whole service from starting tasks.
+    Pause,
+    /// To send a command or repeat one, or to change a tool, which is as good as one.
+    Command,
+    /// To name a source that is not checked; with a command, too.
+    Unchecked {
+        /// Whether the request has a command.
+        has_command: bool,
+    },
+}
+
+impl Caller {
+    /// A sender that no door knows.
+    pub const UNKNOWN: Self = Self { place: CallerPlace::Elsewhere, key: CallerKey::None, may_change: true };
+
+    /// A sender without a key.
+    #[must_use]
+    pub const fn at(place: CallerPlace) -> Self {
+        Self { place, ..Self::UNKNOWN }
+    }
+
+    /// Whether it is the owner of the service, or root: it may read the files of the service anyway.
+    const fn is_owner(self) -> bool {
+        matches!(self.place, CallerPlace::Own | CallerPlace::Socket | CallerPlace::SameUser)
+    }
 }
 
 /// The senders that may submit commands. A tool is installed by the owner of the service; a command is whatever its sender wants.
@@ -57,16 +111,61 @@ impl AllowCommands {
         Self::ALL.into_iter().find(|allow| allow.word() == word)
     }
 
-    /// Whether this sender may send commands.
+    /// Whether this sender has a right. An agent elsewhere without a key is on a network that `ALLOW_INSECURE` trusts as a whole,
+    /// and that sees every command on its way.
     #[must_use]
-    pub const fn admits(self, caller: Caller) -> bool {
-        match (self, caller.place) {
-            (Self::No, _) => false,
-            (_, CallerPlace::Own | CallerPlace::Socket) => true,
-            (Self::SameUser, place) => matches!(place, CallerPlace::SameUser),
-            (Self::Loopback, place) => !matches!(place, CallerPlace::Elsewhere),
-            (Self::Keys, _) => caller.has_key,
+    pub const fn admits(self, caller: Caller, right: Right) -> bool {
+        match right {
+            Right::Ask => true,
+            Right::Commands => {
+                let is_stranger = matches!((caller.place, caller.key), (CallerPlace::Loopback, CallerKey::None));
+                !is_stranger || self.admits_commands(caller)
+            }
+            Right::Change | Right::Serve => caller.may_change,
+            Right::Pause => caller.may_change && (caller.is_owner() || self.admits_commands(caller)),
+            Right::Command => caller.may_change && self.admits_commands(caller),
+            Right::Unchecked { has_command } => {
+                matches!(caller.place, CallerPlace::Own) && (!has_command || self.admits_commands(caller))
+            }
         }
+    }
+
+    const fn admits_commands(self, caller: Caller) -> bool {
+        match (self, caller.place, caller.key) {
+            (Self::No, ..) => false,
+            (_, CallerPlace::Own | CallerPlace::Socket, _) | (_, _, CallerKey::Commands) => true,
+            (Self::SameUser, place, _) => matches!(place, CallerPlace::SameUser),
+            (Self::Loopback, place, _) => !matches!(place, CallerPlace::Elsewhere),
+            (Self::Keys, _, key) => matches!(key, CallerKey::Authorised),
+        }
+    }
+}
+
+/// The users of this machine that are served over TCP and HTTP: `LOOPBACK`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Loopback {
+    /// The user of the service, and root.
+    #[default]
+    SameUser,
+    /// All.
+    Open,
+}
+
+impl Loopback {
+    /// The value with this word of the configuration.
+    #[must_use]
+    pub fn parse(word: &str) -> Option<Self> {
+        match word {
+            "same-user" => Some(Self::SameUser),
+            "open" => Some(Self::Open),
+            _ => None,
+        }
+    }
+
+    /// Whether a connection without a key from this place is served.
+    #[must_use]
+    pub const fn admits(self, place: CallerPlace) -> bool {
+        !matches!((self, place), (Self::SameUser, CallerPlace::Loopback))
     }
 }
 
@@ -77,18 +176,29 @@ mod tests {
     #[test]
     fn a_command_is_taken_from_those_that_are_allowed() {
         use CallerPlace::{Elsewhere, Loopback, SameUser, Socket};
-        let admitted = |allow: AllowCommands, has_key| {
+        let admitted = |allow: AllowCommands, key| {
             let all = [Socket, SameUser, Loopback, Elsewhere];
-            all.map(|place| allow.admits(Caller { place, has_key })).map(u8::from)
+            let caller = |place| Caller { key, ..Caller::at(place) };
+            all.map(|place| allow.admits(caller(place), Right::Command)).map(u8::from)
         };
-        for (allow, without_key, with_key) in [
-            (AllowCommands::SameUser, [1, 1, 0, 0], [1, 1, 0, 0]),
-            (AllowCommands::Loopback, [1, 1, 1, 0], [1, 1, 1, 0]),
-            (AllowCommands::Keys, [1, 0, 0, 0], [1, 1, 1, 1]),
-            (AllowCommands::No, [0, 0, 0, 0], [0, 0, 0, 0]),
+        for (allow, [without_key, with_key, with_grant]) in [
+            (AllowCommands::SameUser, [[1, 1, 0, 0], [1, 1, 0, 0], [1; 4]]),
+            (AllowCommands::Loopback, [[1, 1, 1, 0], [1, 1, 1, 0], [1; 4]]),
+            (AllowCommands::Keys, [[1, 0, 0, 0], [1, 1, 1, 1], [1; 4]]),
+            (AllowCommands::No, [[0, 0, 0, 0], [0, 0, 0, 0], [0; 4]]),
         ] {
-            assert_eq!(admitted(allow, false), without_key, "{allow:?}");
-            assert_eq!(admitted(allow, true), with_key, "{allow:?}");
+            assert_eq!(admitted(allow, CallerKey::None), without_key, "{allow:?}");
+            assert_eq!(admitted(allow, CallerKey::Authorised), with_key, "{allow:?}");
+            assert_eq!(admitted(allow, CallerKey::Commands), with_grant, "{allow:?}");
         }
+    }
+
+    #[test]
+    fn only_the_owner_enters_over_loopback_unless_it_is_open() {
+        use CallerPlace::{Elsewhere, SameUser, Socket};
+        for place in [Socket, SameUser, Elsewhere] {
+            assert!(Loopback::SameUser.admits(place) && Loopback::Open.admits(place), "{place:?}");
+        }
+        assert!(!Loopback::SameUser.admits(CallerPlace::Loopback) && Loopback::Open.admits(CallerPlace::Loopback));
     }
 }

@@ -25,10 +25,13 @@ impl ExitCode {
     /// The disk of the agent is too full to prepare the run. The task goes to another agent, or ends with
     /// [`Self::PREPARE_FAILED`].
     pub const DISK_FULL: Self = Self(-134);
+    /// The machine of the agent does not have the folder that the command names, or the client that gives its streams. The task goes to
+    /// an agent of another machine, or ends with [`super::TaskCommand::NOT_STARTED`].
+    pub const NOT_HERE: Self = Self(-135);
     /// run.sh asks to be run again later: EX_TEMPFAIL (design, section 5).
     pub const DEFERRED: Self = Self(75);
 
-    /// The exit code of a process that a signal ended. Signals are 1 to 64, so the result never collides with -128 to -134.
+    /// The exit code of a process that a signal ended. Signals are 1 to 64, so the result never collides with -128 to -135.
     #[must_use]
     pub const fn from_signal(signal: i32) -> Self {
         Self(-signal)

@@ -18,11 +18,13 @@ pub enum RoundOutcome {
     NoTool,
     /// The disk of its agent was full.
     DiskFull,
+    /// The machine of its agent did not have the folder of its command, or its client.
+    NotHere,
 }
 
 impl RoundOutcome {
     /// All of them. Their positions are stored: new ones go to the end.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Ended(Outcome::Succeeded),
         Self::Ended(Outcome::Failed),
         Self::Ended(Outcome::TimedOut),
@@ -34,6 +36,7 @@ impl RoundOutcome {
         Self::Returned,
         Self::NoTool,
         Self::DiskFull,
+        Self::NotHere,
     ];
 
     /// Its position in [`Self::ALL`].
@@ -51,6 +54,7 @@ impl RoundOutcome {
             Self::Returned => 8,
             Self::NoTool => 9,
             Self::DiskFull => 10,
+            Self::NotHere => 11,
         }
     }
 }
@@ -149,11 +153,29 @@ pub enum IncidentKind {
     HistoryLag,
     /// The store could not be written.
     StoreTrouble,
+    /// A client has kept the service from starting tasks, or that has ended.
+    Paused,
+    /// The store can be written again.
+    StoreWell,
+    /// A restart has failed.
+    RestartFailed,
+    /// The configuration was read again.
+    Reloaded,
+    /// Tasks that wait for their own descendants keep the agents that these wait for.
+    SlotsHeld,
+    /// Most agents have fallen silent at once: the controller may be cut off.
+    CutOff,
+    /// The store is from a backup, or from another machine.
+    StoreFromElsewhere,
+    /// Another controller with a newer store has the agents.
+    Outdated,
+    /// The clock of an agent differs from that of the controller.
+    ClockSkew,
 }
 
 impl IncidentKind {
     /// All of them. Their positions are stored: new ones go to the end.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 19] = [
         Self::Started,
         Self::Stopped,
         Self::Crashed,
@@ -164,6 +186,15 @@ impl IncidentKind {
         Self::GateClosed,
         Self::HistoryLag,
         Self::StoreTrouble,
+        Self::Paused,
+        Self::StoreWell,
+        Self::RestartFailed,
+        Self::Reloaded,
+        Self::SlotsHeld,
+        Self::CutOff,
+        Self::StoreFromElsewhere,
+        Self::Outdated,
+        Self::ClockSkew,
     ];
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use super::{AgentId, Label, Labels, TaskId, Term, ToolDigest, ToolName, Wall};
+use super::{AgentId, HostAddress, Label, Labels, TaskId, Term, ToolDigest, ToolName, Wall};
 
 /// The requirements for a start: part of a policy. Tasks with equal requirements wait in one line.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -18,13 +18,16 @@ pub struct Requirements {
     pub files: bool,
     /// Agents that must not get the task again ([`super::TaskRecord::needs`]); empty in a policy.
     pub avoided: BTreeSet<AgentId>,
+    /// Machines whose agents must not get it again; `None` is that of the controller. Empty in a policy.
+    pub avoided_hosts: BTreeSet<Option<HostAddress>>,
 }
 
 impl Requirements {
-    /// Whether this agent may get the task, if its offer meets the requirements.
+    /// Whether this agent, on this machine, may get the task, if its offer meets the requirements.
     #[must_use]
-    pub fn allow(&self, agent: &AgentId) -> bool {
-        self.avoided.is_empty() || !self.avoided.contains(agent)
+    pub fn allow(&self, agent: &AgentId, host: impl FnOnce() -> Option<HostAddress>) -> bool {
+        (self.avoided.is_empty() || !self.avoided.contains(agent))
+            && (self.avoided_hosts.is_empty() || !self.avoided_hosts.contains(&host()))
     }
 
     /// Parts of these requirements, each contained in the next one, with the reason that holds up a task if no agent meets the part.
@@ -115,6 +118,8 @@ pub enum GateVerdict {
 /// Why a waiting task does not start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Holdup {
+    /// A client has paused the service, until this moment.
+    Paused(Wall),
     /// A client holds it, since this moment.
     Held(Wall),
     /// This term of `__AFTER__`, and the number of all that have not been met.
@@ -125,6 +130,20 @@ pub enum Holdup {
     Gate(Label, GateVerdict),
     /// The lease of its last run, whose agent is silent. It ends at this moment.
     Lease(Wall),
+    /// The controller has started, and gives agents until this moment to name the task.
+    Claims(Wall),
+    /// Another controller has the agents, in this sentence.
+    Outdated(String),
+    /// Its agent has been silent since this moment, and may come back with the run. Until the second moment, if there is one, the
+    /// controller suspects itself; otherwise another agent may take the task, and this is why none does.
+    Silent {
+        /// When the agent was taken for lost.
+        since: Wall,
+        /// The end of the suspicion.
+        until: Option<Wall>,
+        /// What holds the next round up.
+        other: Box<Holdup>,
+    },
     /// No agent has the required tags.
     NoSuchAgent,
     /// Files travel with it, and no agent with its tags handles them.
@@ -137,10 +156,8 @@ pub enum Holdup {
     NoCommands,
     /// No present agent fetches programs.
     NoSources,
-    /// No agent is known to have its tool. At least this agent has not answered yet whether it has.
-    Look(AgentId),
-    /// The disks of all agents here that could run it were too full for it, but for these, which are drained.
-    DiskFull(Vec<AgentId>),
+    /// All agents here that could run it were unfit for it, but for these, which are drained.
+    Unfit(Vec<AgentId>),
     /// An agent has its tool, but may not run the task.
     ToolElsewhere,
     /// Its agent fetches this version of its tool from the controller.
@@ -151,6 +168,13 @@ pub enum Holdup {
         offset: u64,
         /// Bytes of the version.
         total: u64,
+    },
+    /// Each agent that could run it, or a child of it, runs a task that waits for children of its own.
+    HeldSlots {
+        /// The agents.
+        agents: Vec<AgentId>,
+        /// Whether a child of the task is meant.
+        is_parent: bool,
     },
     /// All agents that could run it are busy.
     Agents {

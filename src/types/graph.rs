@@ -136,6 +136,14 @@ impl GraphLimits {
 }
 
 impl GraphLimits {
+    /// Maximum bytes of a document in TOML, whose reader takes 140 times its bytes. People write such documents, which are short.
+    #[must_use]
+    pub const fn toml_bytes_max(&self) -> usize {
+        const SHORT_BYTES: usize = 64 << 10;
+        let share = self.bytes_max / 16;
+        if share > SHORT_BYTES { share } else { SHORT_BYTES }
+    }
+
     /// Maximum bytes of a message with a document: in JSON, two bytes stand for a quotation mark or the end of a line.
     #[must_use]
     pub const fn message_bytes_max(&self) -> usize {

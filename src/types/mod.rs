@@ -7,10 +7,11 @@ mod caller;
 mod checked;
 mod command;
 mod distribution;
+mod end_signal;
+mod epoch;
 mod exit;
 mod fields;
 mod finished_round;
-mod full_disks;
 mod gate;
 mod graph;
 mod graph_event;
@@ -23,10 +24,13 @@ pub mod lists;
 mod nearest;
 mod origin;
 mod output;
+pub mod path_text;
 mod policy;
+mod printable;
 mod public_key;
 mod run;
-mod shell_word;
+mod shell_line;
+mod skew;
 mod source;
 mod step;
 mod task;
@@ -38,6 +42,7 @@ mod tool;
 mod tool_digest;
 mod tool_manifest;
 mod tool_set;
+mod unfit_agents;
 mod usd;
 
 /// An IP address is a value. Engines, which have no other use for `std::net`, take it from here.
@@ -46,9 +51,11 @@ pub(crate) use std::net::IpAddr;
 pub use address::Refusal as AddressRefusal;
 pub use address::{AddressError, AddressPolicy, Cidr, CidrError, PushAddress};
 pub(crate) use address::{Host, split_tcp};
-pub use caller::{AllowCommands, Caller, CallerPlace};
+pub use caller::{AllowCommands, Caller, CallerKey, CallerPlace, Loopback, Right};
 pub use command::TaskCommand;
 pub use distribution::Distribution;
+pub use end_signal::EndSignal;
+pub use epoch::{Epoch, KnownEpoch};
 pub use exit::{ExitCode, Outcome};
 pub use fields::{Fields, Scalar};
 pub use finished_round::{FinishedRound, Incident, IncidentKind, RoundOutcome};
@@ -64,14 +71,19 @@ pub use job::{
 };
 pub use label::{InvalidLabel, Label, Labels};
 pub use lease::Lease;
-pub(crate) use nearest::{leaf, nearest};
+pub(crate) use nearest::{leaf, nearest, nearest_hint};
 pub use origin::{Neighbourhood, Origin};
 pub use output::{OutputId, Stream, exact_tail};
-pub use policy::{Counts, Policy, PolicyField, PolicySlot};
+pub use path_text::{path_of_text, path_text};
+pub use policy::{Ahead, Counts, Policy, PolicyField, PolicySlot};
+pub use printable::{is_harmful, printable, printable_json, printable_lines};
 pub(crate) use public_key::z85_key;
 pub use public_key::{BadKey, PublicKey};
 pub use run::{Defer, OutputBytes, Phase, PhaseTimes, RunResult};
-pub use shell_word::{ARGUMENT_BYTES_MAX, quoted};
+pub use shell_line::{
+    ARGUMENT_BYTES_MAX, LinePart, Misplaced, NotANumber, Place, Reader, is_shell, quoted, reader_behind,
+};
+pub use skew::Skew;
 pub use source::{
     AllowedHost, AllowedSources, InvalidAllowedHost, InvalidProgramName, InvalidSource, ProgramName, Source,
     SourceForm, SourceRefusal, SourceScheme, TaskSource,

@@ -3,14 +3,23 @@
 /// Only this many characters of a name are compared, so that a hostile file cannot make the comparison slow.
 const COMPARED_CHARS_MAX: usize = 64;
 
-/// The element of `known` that takes the fewest edits to become `name`; the earliest of equals. Case is ignored. A name
-/// with a table is also compared without it, which finds a key in the wrong table. Never `name` itself.
+/// The element of `known` that `name` probably means; the earliest of equals. A name that begins with `name` comes first, the
+/// shortest of them; then the one that takes the fewest edits, at most a third of its characters. Case is ignored. A name with a table
+/// is also compared without it, which finds a key in the wrong table. Never `name` itself.
 pub(crate) fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    known.into_iter().filter(|candidate| *candidate != name).min_by_key(|candidate| {
-        let whole = distance(name, candidate);
-        let leaves = distance(leaf(name), leaf(candidate));
-        (whole.min(leaves), whole)
-    })
+    let (whole, own) = (compared(name), compared(leaf(name)));
+    let ranked = known.into_iter().filter(|candidate| *candidate != name).filter_map(|candidate| {
+        let (candidate_whole, candidate_own) = (compared(candidate), compared(leaf(candidate)));
+        let ranks = [rank(&whole, &candidate_whole), rank(&own, &candidate_own)];
+        let best = ranks.into_iter().flatten().min()?;
+        Some(((best, strsim::osa_distance(&whole, &candidate_whole)), candidate))
+    });
+    ranked.min_by_key(|(rank, _)| *rank).map(|(_, candidate)| candidate)
+}
+
+/// The end of a sentence that says that `name` is unknown: the known name that was probably meant, if there is one.
+pub(crate) fn nearest_hint<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> String {
+    nearest(name, known).map(|nearest| format!("; the nearest is {nearest}")).unwrap_or_default()
 }
 
 /// A key without the name of its table.
@@ -18,9 +27,22 @@ pub(crate) fn leaf(key: &str) -> &str {
     key.rsplit('.').next().unwrap_or(key)
 }
 
-/// Insertions, deletions and replacements of one character.
-fn distance(a: &str, b: &str) -> usize {
-    strsim::levenshtein(&compared(a), &compared(b))
+/// How far a candidate is from a name, the nearest first; `None` if it is another word.
+fn rank(name: &str, candidate: &str) -> Option<(bool, usize)> {
+    if name.is_empty() || candidate.is_empty() {
+        return None;
+    }
+    if candidate.starts_with(name) {
+        return Some((false, candidate.len()));
+    }
+    let [shorter, longer] = {
+        let mut lengths = [name, candidate].map(|text| text.chars().count());
+        lengths.sort_unstable();
+        lengths
+    };
+    let distance = strsim::osa_distance(name, candidate);
+    // Two names of one letter each have nothing in common.
+    (distance <= (longer / 3).max(1) && distance < shorter).then_some((true, distance))
 }
 
 fn compared(name: &str) -> String {
@@ -40,5 +62,16 @@ mod tests {
         assert_eq!(nearest("task_defaults.CONTROLLER_IP", known), Some("CONTROLLER_IP"));
         assert_eq!(nearest("X", []), None);
         assert_eq!(nearest("X", ["X"]), None);
+    }
+
+    #[test]
+    fn a_prefix_comes_first_and_another_word_is_no_near_name() {
+        let tools = ["rep", "help", "helloworld", "helloworld2"];
+        assert_eq!(nearest("hello", tools), Some("helloworld"));
+        assert_eq!(nearest("helloword", tools), Some("helloworld"));
+        assert_eq!(nearest("hlep", tools), Some("help"), "two letters that have changed places are one edit");
+        assert_eq!([nearest("x", ["y"]), nearest("convert", tools), nearest("", tools)], [None; 3]);
+        assert_eq!(nearest_hint("hello", tools), "; the nearest is helloworld");
+        assert_eq!(nearest_hint("convert", tools), "");
     }
 }

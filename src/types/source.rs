@@ -143,6 +143,12 @@ impl Source {
         self.form
     }
 
+    /// Whether rsync asks a server of its own kind at this place, and no remote shell.
+    #[must_use]
+    pub fn is_of_rsync_server(place: &str) -> bool {
+        matches!(RsyncPeer::of(place), RsyncPeer::Server(_))
+    }
+
     /// What rsync is called with.
     #[must_use]
     pub fn rsync_path(&self) -> &str {
@@ -165,16 +171,55 @@ fn form(text: &str) -> Option<SourceForm> {
     .find_map(|(ending, form)| text.ends_with(ending).then_some(form))
 }
 
-/// rsync hands the host to ssh as an argument of its own, where one that begins with `-` would be an option. A first colon
-/// without a slash before it ends the host.
+/// The beginning of the place of an rsync server, in upper or lower case.
+const SERVER: &str = "rsync://";
+
+/// Who is asked for a place, as rsync reads it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum RsyncPeer<'a> {
+    /// The place is on this machine.
+    None,
+    /// `[USER@]HOST:PATH`: a first colon without a slash before it ends the host. It is reached through a remote shell.
+    Shell(&'a str),
+    /// `rsync://[USER@]HOST[:PORT]/MODULE/PATH` or `[USER@]HOST::MODULE/PATH`: an rsync server.
+    Server(&'a str),
+}
+
+impl<'a> RsyncPeer<'a> {
+    fn of(place: &'a str) -> Self {
+        if place.get(..SERVER.len()).is_some_and(|start| start.eq_ignore_ascii_case(SERVER)) {
+            let authority = place[SERVER.len()..].split('/').next().unwrap_or_default();
+            let digits = authority.rsplit_once(':').filter(|(_, port)| port.bytes().all(|byte| byte.is_ascii_digit()));
+            return Self::Server(digits.map_or(authority, |(host, _)| host));
+        }
+        match place.split_once(':').filter(|(host, _)| !host.contains('/')) {
+            None => Self::None,
+            Some((host, rest)) if rest.starts_with(':') => Self::Server(host),
+            Some((host, _)) => Self::Shell(host),
+        }
+    }
+
+    const fn host(self) -> Option<&'a str> {
+        match self {
+            Self::None => None,
+            Self::Shell(host) | Self::Server(host) => Some(host),
+        }
+    }
+}
+
+/// rsync hands the host to ssh as an argument of its own, where one that begins with `-` would be an option.
 fn check_place(place: &str) -> Result<(), &'static str> {
     if place.starts_with('-') {
         return Err("begins its path with -, which would be an option");
     }
-    let Some((host, _)) = place.split_once(':').filter(|(host, _)| !host.contains('/')) else { return Ok(()) };
+    let Some(host) = RsyncPeer::of(place).host() else { return Ok(()) };
     let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"._-[]".contains(&byte);
-    let fits = host.split('@').count() <= 2
-        && host.split('@').all(|part| !part.is_empty() && !part.starts_with('-') && part.bytes().all(is_allowed));
+    let is_address = |part: &str| {
+        let inner = part.strip_prefix('[').and_then(|part| part.strip_suffix(']'));
+        inner.is_some_and(|inner| inner.parse::<std::net::Ipv6Addr>().is_ok())
+    };
+    let is_part = |part: &str| !part.is_empty() && !part.starts_with('-') && part.bytes().all(is_allowed);
+    let fits = host.split('@').count() <= 2 && host.split('@').all(|part| is_part(part) || is_address(part));
     if fits { Ok(()) } else { Err("has no host that ssh could be given: use A-Z a-z 0-9 . _ - only, not - in front") }
 }
 
@@ -207,6 +252,30 @@ mod tests {
             assert_eq!((source.scheme(), source.form()), (scheme, form), "{text}");
         }
         assert_eq!(Source::new("rsync:host:a/run.sh").unwrap().rsync_path(), "host:a/run.sh");
+    }
+
+    #[test]
+    fn an_rsync_server_is_told_from_a_host_with_a_shell() {
+        for (place, peer) in [
+            ("/local/run.sh", RsyncPeer::None),
+            ("folder/a:b/run.sh", RsyncPeer::None),
+            ("me@host:a/run.sh", RsyncPeer::Shell("me@host")),
+            ("rsync://host/module/run.sh", RsyncPeer::Server("host")),
+            ("RSYNC://me@host:8873/module/run.sh", RsyncPeer::Server("me@host")),
+            ("rsync://[2001:db8::1]:873/module/run.sh", RsyncPeer::Server("[2001:db8::1]")),
+            ("me@host::module/run.sh", RsyncPeer::Server("me@host")),
+        ] {
+            assert_eq!(RsyncPeer::of(place), peer, "{place}");
+            assert!(Source::new(&format!("rsync:{place}")).is_ok(), "{place}");
+        }
+        for place in ["rsync://-oX/m/run.sh", "rsync:///m/run.sh", "rsync://a;b/m/run.sh", "-x::m/run.sh"] {
+            assert!(Source::new(&format!("rsync:{place}")).is_err(), "{place}");
+        }
+        let allowed = |hosts: &str| AllowedSources::parse(&format!("rsync {hosts}")).unwrap();
+        for place in ["rsync:rsync://me@Host:8873/m/run.sh", "rsync:host::m/run.sh"] {
+            let source = Source::new(place).unwrap();
+            assert!(allowed("host").check(&source).is_ok() && allowed("rsync").check(&source).is_err(), "{place}");
+        }
     }
 
     #[test]

@@ -52,7 +52,7 @@ pub struct TaskRecord {
     /// The earlier rounds, oldest first; at most [`TaskRecord::PAST_ROUNDS_MAX`].
     pub past: Vec<PastRound>,
     /// Rounds that ended by then because of a full disk do not keep it from their agents. Not stored: it follows from their times.
-    pub disks_trusted: Wall,
+    pub agents_trusted: Wall,
     /// Its phase, with the data of that phase.
     pub state: TaskState,
 }
@@ -64,6 +64,7 @@ impl TaskRecord {
     /// A task that has just been accepted and waits for its first round, without address and relations.
     #[must_use]
     pub fn accepted(id: TaskId, tool: ToolName, submitted: Arc<str>, policy: Arc<Policy>, at: Wall) -> Self {
+        let policy = policy.accepted(at);
         Self {
             id,
             tool,
@@ -85,21 +86,30 @@ impl TaskRecord {
             held: None,
             acknowledgement: Acknowledgement::None,
             past: Vec::new(),
-            disks_trusted: Wall::default(),
+            agents_trusted: Wall::default(),
         }
     }
 
-    /// The phase of the task.
+    /// The phase of the task. One whose run is out of contact waits for another round.
     #[must_use]
     pub const fn phase(&self) -> Phase {
-        match self.state {
-            TaskState::Waiting { .. } => Phase::Waiting,
-            TaskState::Dispatched(_) => Phase::Dispatched,
-            TaskState::Preparing(_) => Phase::Preparing,
-            TaskState::Running(_) => Phase::Running,
-            TaskState::Ended { .. } => Phase::Ended,
-            TaskState::Finished { .. } => Phase::Finished,
+        self.state.phase()
+    }
+
+    /// The state that is stored: a run that is out of contact is stored as it was, because the next controller has to hear from
+    /// its agent, too.
+    #[must_use]
+    pub fn stored_state(&self) -> &TaskState {
+        match &self.state {
+            TaskState::OutOfContact { was, .. } => was,
+            state => state,
         }
+    }
+
+    /// Whether its agent is silent, and may come back with the run.
+    #[must_use]
+    pub const fn is_out_of_contact(&self) -> bool {
+        matches!(self.state, TaskState::OutOfContact { .. })
     }
 
     /// Its part in its job, if it has one.
@@ -114,12 +124,13 @@ impl TaskRecord {
         self.relations.as_deref()?.step.as_ref()
     }
 
-    /// The phase that clients see: a task that has not started in the list of an agent waits.
+    /// The phase that clients see: a task that has not started in the list of an agent waits, and a run that is out of contact
+    /// keeps its phase until another round begins.
     #[must_use]
     pub fn shown_phase(&self) -> Phase {
-        match &self.state {
+        match self.stored_state() {
             TaskState::Dispatched(run) if run.ahead.is_some() => Phase::Waiting,
-            _ => self.phase(),
+            state => state.phase(),
         }
     }
 
@@ -138,7 +149,7 @@ impl TaskRecord {
     /// Whether new children are refused, because its present run is ending or has ended.
     #[must_use]
     pub fn gets_no_children(&self) -> bool {
-        self.phase() >= Phase::Ended || self.kill.is_some()
+        self.stored_state().phase() >= Phase::Ended || self.kill.is_some()
     }
 
     /// Bytes of memory that the task costs: its parameters and the results of all its rounds.
@@ -152,18 +163,18 @@ impl TaskRecord {
 
     /// The run that is under way, or whose result ended the task: the run that its agent reports on.
     #[must_use]
-    pub const fn assignment(&self) -> Option<&Assignment> {
+    pub fn assignment(&self) -> Option<&Assignment> {
         match &self.state {
-            TaskState::Finished { run: Some((_, None)), .. } => None,
+            TaskState::Finished { run: Some((_, None)), .. } | TaskState::OutOfContact { .. } => None,
             _ => self.last_run(),
         }
     }
 
     /// The run that is under way, or the last one before the end, whatever its result.
     #[must_use]
-    pub const fn last_run(&self) -> Option<&Assignment> {
-        match &self.state {
-            TaskState::Waiting { .. } => None,
+    pub fn last_run(&self) -> Option<&Assignment> {
+        match self.stored_state() {
+            TaskState::Waiting { .. } | TaskState::OutOfContact { .. } => None,
             TaskState::Dispatched(assignment)
             | TaskState::Preparing(assignment)
             | TaskState::Running(assignment)
@@ -189,11 +200,12 @@ impl TaskRecord {
 
     /// The result of the run, once it is known.
     #[must_use]
-    pub const fn result(&self) -> Option<&Arc<RunResult>> {
-        match &self.state {
+    pub fn result(&self) -> Option<&Arc<RunResult>> {
+        match self.stored_state() {
             TaskState::Ended { result, .. } => result.as_ref(),
             TaskState::Finished { run: Some((_, result)), .. } => result.as_ref(),
             TaskState::Waiting { .. }
+            | TaskState::OutOfContact { .. }
             | TaskState::Dispatched(_)
             | TaskState::Preparing(_)
             | TaskState::Running(_)
@@ -209,6 +221,18 @@ pub enum TaskState {
     Waiting {
         /// Earliest start.
         not_before: Option<Wall>,
+    },
+    /// Its agent is silent. The task is in the queue for another round, and in its present round until that begins: if the agent
+    /// comes back before, the run goes on.
+    OutOfContact {
+        /// The state of the run when its agent was heard last.
+        was: Box<TaskState>,
+        /// The moment at which its agent was taken for lost.
+        since: Wall,
+        /// Earliest start of another round.
+        not_before: Option<Wall>,
+        /// Whether another round is held back, because the silence may be that of the controller.
+        suspected: bool,
     },
     /// Handed to an agent.
     Dispatched(Box<Assignment>),
@@ -232,6 +256,33 @@ pub enum TaskState {
         /// The last run with its result, as far as they are known.
         run: Option<(Box<Assignment>, Option<Arc<RunResult>>)>,
     },
+}
+
+impl TaskState {
+    /// The phase; see [`TaskRecord::phase`].
+    #[must_use]
+    pub const fn phase(&self) -> Phase {
+        match self {
+            Self::Waiting { .. } | Self::OutOfContact { .. } => Phase::Waiting,
+            Self::Dispatched(_) => Phase::Dispatched,
+            Self::Preparing(_) => Phase::Preparing,
+            Self::Running(_) => Phase::Running,
+            Self::Ended { .. } => Phase::Ended,
+            Self::Finished { .. } => Phase::Finished,
+        }
+    }
+
+    /// The run of a task that an agent has.
+    #[must_use]
+    pub fn into_run(self) -> Option<Box<Assignment>> {
+        match self {
+            Self::Dispatched(run) | Self::Preparing(run) | Self::Running(run) | Self::Ended { assignment: run, .. } => {
+                Some(run)
+            }
+            Self::OutOfContact { was, .. } => was.into_run(),
+            Self::Waiting { .. } | Self::Finished { .. } => None,
+        }
+    }
 }
 
 /// The address of a machine.
@@ -380,6 +431,8 @@ pub enum RoundEnd {
     NoTool,
     /// The disk of its agent is full, and another agent may run it.
     DiskFull,
+    /// The machine of its agent does not have the folder of its command, or its client, and an agent of another machine may run it.
+    NotHere,
 }
 
 /// Whether the receiver has confirmed the push of the end of a task (design, section 6).

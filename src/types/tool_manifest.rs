@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{FileName, Scalar, ToolDigest, ToolName, Wall};
+use super::{EndSignal, FileName, FilePattern, Scalar, ToolDigest, ToolName, Wall};
 
 /// The content of a `tool.toml`. Without parameters, a tool takes any.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -11,6 +11,10 @@ pub struct ToolManifest {
     pub description: String,
     /// The parameters, in the order of the file.
     pub parameters: Vec<ToolParameter>,
+    /// The first signal to its run.sh when that is to end, for a task that names none.
+    pub end_signal: Option<EndSignal>,
+    /// The places of inputs that the tool expects; other inputs of senders that may not send commands come into a folder.
+    pub inputs: Vec<FilePattern>,
     /// The file itself.
     pub text: String,
 }
@@ -111,7 +115,7 @@ impl ToolPaths {
     /// A controller has them in memory, and may hold thousands of tools.
     pub const BYTES_MAX: usize = 64 << 10;
 
-    /// The paths of a version.
+    /// The paths of a version; that of a folder ends with a slash.
     #[must_use]
     pub fn new(paths: impl IntoIterator<Item = String>) -> Self {
         let mut known: Vec<Box<str>> = paths.into_iter().map(String::into_boxed_str).collect();
@@ -122,13 +126,15 @@ impl ToolPaths {
         Self(known.into())
     }
 
-    /// Whether a file, folder or link is known to have this path.
+    /// Whether a file, folder or link is known to have this path, or one that is no folder has the path of a folder on the way to it.
     #[must_use]
     pub fn has(&self, name: &FileName) -> bool {
         let (name, in_it) = (name.as_str(), format!("{name}/"));
         let from = |start: &str| self.0.get(self.0.partition_point(|path| **path < *start));
+        let is_no_folder = |path: &str| from(path).is_some_and(|known| **known == *path);
+        let mut on_the_way = name.match_indices('/').map(|(at, _)| &name[..at]);
         // An archive may have files in a folder that it does not list.
-        from(name).is_some_and(|path| **path == *name) || from(&in_it).is_some_and(|path| path.starts_with(&in_it))
+        is_no_folder(name) || from(&in_it).is_some_and(|path| path.starts_with(&in_it)) || on_the_way.any(is_no_folder)
     }
 }
 
@@ -138,10 +144,11 @@ mod tests {
 
     #[test]
     fn paths_are_known_by_their_files_and_by_folders_that_no_entry_names() {
-        let paths = ToolPaths::new(["run.sh", "lib-2/x", "lib/a/b"].map(str::to_owned));
+        let paths = ToolPaths::new(["run.sh", "lib-2/x", "lib/a/b", "data/"].map(str::to_owned));
         let has = |name| paths.has(&FileName::new(name).unwrap());
-        assert!(["run.sh", "lib", "lib/a", "lib/a/b", "lib-2"].into_iter().all(has));
-        assert!(!["run", "lib/b", "lib/a/b/c", "x", "z"].into_iter().any(has));
+        assert!(["run.sh", "lib", "lib/a", "lib/a/b", "lib-2", "data"].into_iter().all(has));
+        assert!(!["run", "lib/b", "data/x", "x", "z"].into_iter().any(has));
+        assert!(["run.sh/x", "run.sh/x/y", "lib/a/b/c"].into_iter().all(has), "a file is no folder");
         let long = ToolPaths::new(["a".to_owned(), "b".repeat(ToolPaths::BYTES_MAX)]);
         assert_eq!(long, ToolPaths::default());
     }

@@ -69,6 +69,18 @@ impl ToolSet {
         self.has(&ToolName::source())
     }
 
+    /// Whether an agent with this set may get text for a shell.
+    #[must_use]
+    pub fn has_text_for_a_shell(&self) -> bool {
+        self.has_commands() || self.has_sources()
+    }
+
+    /// The set without the built-in operations.
+    #[must_use]
+    pub fn without_text_for_a_shell(&self) -> Self {
+        self.changed(&ToolName::command(), false).changed(&ToolName::source(), false)
+    }
+
     /// Exactly these tools, given in any order.
     #[must_use]
     pub fn only(mut names: Vec<ToolName>) -> Self {

@@ -46,6 +46,20 @@ fn kill(child: &Child, with: Signal) {
     signal(child.id().cast_signed(), with);
 }
 
+/// What users of GNU parallel and xargs write.
+#[test]
+fn what_others_write_is_done_or_refused() {
+    let sandbox = up(1);
+    let said = map(&sandbox, &["-a", ".", "--", "echo"], "");
+    assert!(said.code == Some(255) && said.err.contains("cannot read the input: Is a directory"), "{said:?}");
+    let said = map(&sandbox, &["-C", ",", "--", "sh", "-c", "echo $# \"$1|$2|$3\"", "_", "{1}", "{2}", "end"], "a\n");
+    assert_eq!((said.code, said.out.as_str()), (Some(0), "3 a||end\n"), "{said:?}");
+    for words in [&["--", "echo", ":::", "a", ":::+", "1"][..], &["--", "echo", "::::", "f"], &["--sh", "echo {-1}"]] {
+        let said = map(&sandbox, words, "a\n");
+        assert!(said.code == Some(255) && said.out.is_empty() && said.err.contains("GNU parallel"), "{said:?}");
+    }
+}
+
 #[test]
 fn each_line_is_a_task_whose_output_is_whole_and_in_order_on_request() {
     let sandbox = up(3);
@@ -418,4 +432,31 @@ fn tasks_that_an_earlier_map_has_left_unfinished_are_printed() {
     let said = sandbox.said(child);
     assert_eq!((said.code, said.out.as_str()), (Some(0), "out 2\nout 3\nout 4\n"), "{said:?}");
     assert_eq!(said.err, "llts: 1 task had succeeded before and were not run again\n");
+}
+
+/// A value in a line for sh means itself, also in quotes; where no quoting helps, nothing runs.
+#[test]
+fn a_value_never_runs_as_code() {
+    let sandbox = Sandbox::new();
+    sandbox.ok("up 1");
+    let run = |words: &[&str]| {
+        let mut command = sandbox.command("map");
+        command.args(words);
+        sandbox.said(sandbox.spawn(&mut command))
+    };
+    let hostile = "a`touch harm`$(touch harm)'\"b";
+    for line in ["echo \"{}\"", "echo '{}'", "echo {}", "echo \"$(echo \"{}\")\""] {
+        let said = run(&["--sh", line, ":::", hostile]);
+        assert_eq!((said.code, said.out), (Some(0), format!("{hostile}\n")), "{line}");
+    }
+    let said = run(&["--", "sh", "-c", "echo {}", ":::", hostile]);
+    assert_eq!((said.code, said.out), (Some(0), format!("{hostile}\n")));
+    for line in ["echo `echo {}`", "sh -c \"echo {}\""] {
+        let said = run(&["--sh", line, ":::", hostile]);
+        assert_eq!((said.code, said.out.as_str()), (Some(255), ""), "{line}: {said:?}");
+        assert!(said.err.contains("{} stands in"), "{said:?}");
+    }
+    let said = run(&["--sh", "echo $(({} * 2))", ":::", "21", "a[$(touch harm)]"]);
+    assert_eq!((said.code, said.out.as_str()), (Some(1), "42\n"), "{said:?}");
+    assert!(!sandbox.path("harm").exists());
 }

@@ -59,6 +59,8 @@ fn a_command_runs_where_it_was_called_and_exits_as_itself() {
     assert!(lines.contains(&"GREETING=hello there") && lines.contains(&"A=b=c"), "{said:?}");
     assert!(!said.out.contains("unsent"), "{said:?}");
     assert!(llts(&sandbox, &["run", "--env-all", "--sh", "echo $OTHER"]).out.contains("unsent"));
+    let said = llts(&sandbox, &["run", "--env", "UNSET_HERE", "--", "true"]);
+    assert!(said.code == Some(0) && said.err.contains("--env UNSET_HERE: this environment has no such"), "{said:?}");
 
     // The umask is that of the caller, not that of the service.
     assert_eq!(shell(&sandbox, "umask 057; $LLTS run -- touch made").code, Some(0));
@@ -103,7 +105,8 @@ fn a_command_gets_the_terminal_of_its_caller_on_request() {
         shell(&sandbox, &format!("script -qec \"$LLTS run {options} --sh '{test}'\" /dev/null"))
     };
     let said = on_terminal("--tty");
-    assert_eq!((said.code, said.out.as_str()), (Some(4), "seen\r\n"), "{said:?}");
+    // script(1) types something at the end of its own input.
+    assert!(said.code == Some(4) && said.out.ends_with("seen\r\n"), "{said:?}");
     let said = on_terminal("");
     assert_eq!(said.code, Some(1), "a terminal is not given unasked: {said:?}");
     let said = llts(&sandbox, &["run", "--tty", "tool"]);
@@ -145,4 +148,159 @@ fn a_program_that_moves_is_found_where_it_is() {
     let said = shell(&sandbox, "seq 3 | $LLTS map --keep-order -- wanderer");
     assert_eq!((said.code, said.out.as_str()), (Some(1), "second\nfirst\n"), "{said:?}");
     assert!(said.err.contains("there is no program \"wanderer\" in any folder of PATH"), "{said:?}");
+}
+
+/// An activated venv is the commonest reason for --env-all.
+#[test]
+fn a_program_is_found_in_the_path_of_its_task() {
+    let sandbox = Sandbox::new();
+    sandbox.ok("up 1");
+    let program = sandbox.path("tools/uname");
+    fs::write(&program, "#!/bin/sh\necho venv\n").unwrap();
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    let path = format!("PATH={}:/usr/bin:/bin", sandbox.path("tools").display());
+    for (path, expected) in
+        [("PATH=/usr/bin:/bin", "Linux\n"), (path.as_str(), "venv\n"), ("PATH=tools:/bin", "venv\n")]
+    {
+        let said = llts(&sandbox, &["run", "--env", path, "--", "uname"]);
+        assert_eq!((said.code, said.out.as_str()), (Some(0), expected), "{path}: {said:?}");
+    }
+    let said = llts(&sandbox, &["run", "--env", "PATH=/nonexistent", "--", "uname"]);
+    assert_eq!(said.code, Some(127), "{said:?}");
+}
+
+#[test]
+fn a_service_keeps_no_descriptor_of_its_caller() {
+    let sandbox = Sandbox::new();
+    let line = "( exec 9>lock; flock -n 9; $LLTS up 1 >up.out ); flock -n lock echo free; \
+                { $LLTS run -- true; } 3>&1 | cat; ls /proc/$$/fd >/dev/null; \
+                for pid in $(cat /proc/[0-9]*/task/*/children 2>/dev/null); do ls -l /proc/$pid/fd 2>/dev/null | grep -F $PWD/lock; done; :";
+    let said = shell(&sandbox, line);
+    assert_eq!((said.code, said.out.as_str()), (Some(0), "free\n"), "{said:?}");
+}
+
+#[test]
+fn a_command_has_the_limit_of_descriptors_that_the_service_was_started_with() {
+    let sandbox = Sandbox::new();
+    let line = "ulimit -Sn 512; $LLTS up 1 >up.out; $LLTS run --sh 'ulimit -Sn; ulimit -Hn'; ulimit -Hn; $LLTS down >down.out; \
+                $LLTS run --sh 'ulimit -Sn'";
+    let said = shell(&sandbox, line);
+    let lines: Vec<_> = said.out.lines().collect();
+    assert!(matches!(lines[..], ["512", hard, ours, "512"] if hard == ours), "{said:?}");
+}
+
+#[test]
+fn a_variable_that_is_no_text_is_left_out_by_its_name() {
+    let sandbox = Sandbox::new();
+    sandbox.ok("up 1");
+    let said =
+        shell(&sandbox, "export STRANGE=$(printf 'd\\377') GOOD=yes; $LLTS run --env-all --sh 'echo $GOOD$STRANGE'");
+    assert_eq!((said.code, said.out.as_str()), (Some(0), "yes\n"), "{said:?}");
+    assert!(said.err.contains("--env-all leaves out what is not valid UTF-8: STRANGE"), "{said:?}");
+    let said = shell(&sandbox, "export STRANGE=$(printf 'd\\377'); $LLTS run --env STRANGE -- true");
+    assert!(said.code == Some(2) && said.err.contains("the variable STRANGE is not valid UTF-8"), "{said:?}");
+}
+
+#[test]
+fn the_end_signal_is_chosen_by_the_submitter_or_by_the_tool() {
+    let sandbox = Sandbox::new();
+    let script = "trap 'echo int; exit 3' INT; trap 'echo term; exit 4' TERM; : > here; while :; do sleep 0.05; done";
+    sandbox.tool("patient", script);
+    fs::write(sandbox.path("tools/patient/tool.toml"), "end_signal = \"INT\"\n").unwrap();
+    sandbox.ok("up 1");
+    let ended = |words: &[&str]| {
+        let _ = fs::remove_file(sandbox.path("here"));
+        let said = llts(&sandbox, words);
+        said.out
+    };
+    for (options, expected) in
+        [(&[][..], "term\n"), (&["--signal", "INT"], "int\n"), (&["--end-signal", "SIGINT"], "int\n")]
+    {
+        let words = [&["run", "--timeout", "1"], options, &["--sh", script]].concat();
+        assert_eq!(ended(&words), expected, "{options:?}");
+    }
+    sandbox.ok("tool pack tools/patient");
+    let script = |signal: &str| {
+        let words = ["run", "--timeout", "1", "--end-signal", signal, "patient"];
+        ended(if signal.is_empty() { &["run", "--timeout", "1", "patient"] } else { &words })
+    };
+    assert_eq!([script(""), script("TERM")], ["int\n", "term\n"]);
+    let said = llts(&sandbox, &["submit", "--end-signal", "STOP", "--", "true"]);
+    assert!(said.code == Some(2) && said.err.contains("TERM, INT, HUP, QUIT, USR1 or USR2"), "{said:?}");
+}
+
+#[test]
+fn merged_outputs_keep_their_order() {
+    let sandbox = Sandbox::new();
+    sandbox.ok("up 1");
+    let script = "for i in 1 2 3; do echo out $i; echo err $i >&2; done";
+    let said = llts(&sandbox, &["run", "--merge", "--sh", script]);
+    let expected = "out 1\nerr 1\nout 2\nerr 2\nout 3\nerr 3\n";
+    assert_eq!((said.code, said.out.as_str(), said.err.as_str()), (Some(0), expected, ""), "{said:?}");
+    let said = llts(&sandbox, &["submit", "--merge", "--fail-on-stderr", "--", "true"]);
+    assert!(said.code == Some(4) && said.err.contains("exclude one another"), "{said:?}");
+}
+
+#[test]
+fn submit_sends_the_standard_input_along_or_says_that_it_does_not() {
+    let sandbox = Sandbox::new();
+    sandbox.ok("up 1");
+    let said = shell(&sandbox, "id=$(printf hello | $LLTS submit --stdin -- cat); $LLTS wait $id; $LLTS logs $id");
+    assert_eq!((said.code, said.out.contains("hello")), (Some(0), true), "{said:?}");
+    let said = shell(&sandbox, "echo text > file; $LLTS submit -- cat < file");
+    assert!(said.err.contains("does not get the standard input"), "{said:?}");
+    let said = shell(&sandbox, "$LLTS submit -- cat < /dev/null");
+    assert_eq!(said.err, "", "{said:?}");
+    let said = shell(&sandbox, "head -c 70000 /dev/zero | $LLTS submit --stdin -- cat");
+    assert!(said.code == Some(2) && said.err.contains("more than 65536 bytes"), "{said:?}");
+}
+
+#[test]
+fn an_unpacked_tool_keeps_its_modes_and_a_renamed_folder_goes() {
+    let sandbox = Sandbox::new();
+    sandbox.tool("modes", "stat -c '%a %n' run.sh data; cd ../..; mv \"$__TASK_ID__\" moved");
+    fs::write(sandbox.path("tools/modes/data"), "x").unwrap();
+    fs::set_permissions(sandbox.path("tools/modes/data"), fs::Permissions::from_mode(0o644)).unwrap();
+    sandbox.ok("tool pack tools/modes");
+    sandbox.ok("up 1");
+    for _ in 0..2 {
+        let said = sandbox.llts("run modes");
+        assert_eq!(said.out, "755 run.sh\n644 data\n", "{said:?}");
+    }
+    let is_gone = || !sandbox.path("work/moved").exists();
+    crate::sandbox::eventually("the renamed folder is removed", is_gone);
+    sandbox.ok("down");
+    sandbox.is_clean();
+}
+
+/// The home of the user has keys, and the service of the task has none.
+#[test]
+fn a_command_in_a_task_uses_what_its_agent_has_given() {
+    let sandbox = Sandbox::new();
+    sandbox.ok("up 1");
+    let keyed = sandbox.path("user/llts");
+    let said = llts(&sandbox, &["init", keyed.to_str().unwrap(), "--listen", "127.0.0.1"]);
+    assert_eq!(said.code, Some(0), "{said:?}");
+    let program = env!("CARGO_BIN_EXE_llts");
+    let line = format!(
+        "cd /; {program} submit -- true && {program} list >/dev/null && {program} tool list >/dev/null && echo done"
+    );
+    let user = format!("XDG_STATE_HOME={}", sandbox.path("user").display());
+    let said = llts(&sandbox, &["run", "--env", &user, "--sh", &line]);
+    assert_eq!(said.code, Some(0), "{said:?}");
+    assert!(said.out.ends_with("done\n"), "{said:?}");
+    // Of another controller than that of the task, the home counts.
+    let line = format!("cd /; {program} --controller tcp://127.0.0.1:9 --home {} list", keyed.display());
+    assert_eq!(llts(&sandbox, &["run", "--sh", &line]).code, Some(3));
+}
+
+#[test]
+fn ctrl_c_ends_run_with_the_code_of_an_interrupt() {
+    let sandbox = Sandbox::new();
+    sandbox.ok("up 1");
+    let child = sandbox.spawn(sandbox.command("run").args(["--sh", ": > here; exec sleep 100"]));
+    crate::sandbox::eventually("it runs", || sandbox.path("here").exists());
+    crate::sandbox::signal(child.id().cast_signed(), rustix::process::Signal::INT);
+    let said = sandbox.said(child);
+    assert_eq!(said.code, Some(130), "{said:?}");
 }

@@ -14,16 +14,17 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::sandbox::{Sandbox, eventually, signal};
+use crate::takeover::failures;
 
 /// Waits until it may end.
-const PATIENT: &str = "\
+pub(crate) const PATIENT: &str = "\
 echo $$ > $PLACE/runs
 until [ -e $PLACE/end ]; do sleep 0.05; done
 echo run >> $PLACE/ended
 exit 7";
 
 /// The service as `up` has written it.
-fn service(sandbox: &Sandbox) -> Value {
+pub(crate) fn service(sandbox: &Sandbox) -> Value {
     let text = fs::read(sandbox.path("state/service.json")).expect("a service is up");
     serde_json::from_slice(&text).expect("JSON")
 }
@@ -59,7 +60,7 @@ fn versions(sandbox: &Sandbox) -> BTreeSet<String> {
 }
 
 /// Returns what it says.
-fn restart(sandbox: &Sandbox, program: &Path, options: &[&str]) -> String {
+pub(crate) fn restart(sandbox: &Sandbox, program: &Path, options: &[&str]) -> String {
     let mut command = sandbox.program(program.to_str().expect("text"));
     command.arg("restart").args(options);
     let said = sandbox.said(sandbox.spawn(&mut command));
@@ -110,7 +111,7 @@ const CLIENTS: usize = 4;
 const TASKS_MIN: usize = 1000;
 
 /// Ends the clients when it is dropped, also by a panic, which would wait for them otherwise.
-struct Stop<'a>(&'a AtomicBool);
+pub(crate) struct Stop<'a>(pub(crate) &'a AtomicBool);
 
 impl Drop for Stop<'_> {
     fn drop(&mut self) {
@@ -376,7 +377,7 @@ fn a_program_that_cannot_take_over_changes_nothing() {
 }
 
 /// A program that is like this one, but for what a script does with some of its command lines.
-fn broken(sandbox: &Sandbox, name: &str, cases: &str) -> PathBuf {
+pub(crate) fn broken(sandbox: &Sandbox, name: &str, cases: &str) -> PathBuf {
     let this = env!("CARGO_BIN_EXE_llts");
     let path = sandbox.path(name);
     let script = format!("#!/bin/sh\nthis={this}\ncase \"$*\" in\n*--probe*) ;;\n{cases}\nesac\nexec $this \"$@\"\n");
@@ -386,7 +387,7 @@ fn broken(sandbox: &Sandbox, name: &str, cases: &str) -> PathBuf {
 }
 
 /// Asks the supervisor to become a program, as `llts restart` of that program does; returns why it did not.
-fn failed_restart(sandbox: &Sandbox, id: &str, program: &Path) -> String {
+pub(crate) fn failed_restart(sandbox: &Sandbox, id: &str, program: &Path) -> String {
     let request = json!({ "id": id, "program": program });
     fs::write(sandbox.path("state/restart-supervisor.json"), request.to_string()).expect("written");
     signal(service(sandbox)["pid"].as_i64().and_then(|pid| i32::try_from(pid).ok()).expect("a number"), Signal::USR2);
@@ -440,11 +441,13 @@ fn a_program_that_fails_as_the_supervisor_is_followed_by_the_one_before_it() {
     let next = another_version(&sandbox);
     let file = fs::File::open(&next).expect("its own file");
     fs::remove_file(&next).expect("its own file");
-    broken(&sandbox, "llts-next (deleted)", "*supervise*--handover*) exit 3;;");
+    broken(&sandbox, "llts-next (deleted)", "*supervise*--handover*) echo 'llts: no such luck' >&2; exit 3;;");
     let mut command = sandbox.program(&format!("/proc/self/fd/{}", file.as_raw_fd()));
     let said = sandbox.said(sandbox.spawn(command.arg("restart")));
     assert_eq!(said.code, Some(1), "{said:?}");
-    assert!(said.err.contains("started again with the earlier one"), "{said:?}");
+    let why = "the supervisor of the new program has ended: no such luck";
+    assert!(said.err.contains(why) && said.err.contains("started again with the earlier program"), "{said:?}");
+    eventually("the history tells of it", || failures(&sandbox).iter().any(|text| text.contains(why)));
     assert_ne!(service(&sandbox)["pid"], supervisor);
     assert_eq!(sandbox.ok("run -- echo on").out, "on\n");
     assert!(sandbox.ok(&format!("query {task}")).out.contains("WAITING"));

@@ -65,6 +65,11 @@ impl Sandbox {
         self.folder.path().join(name)
     }
 
+    /// Writes the configuration with these further lines.
+    pub(crate) fn configure(&self, lines: &str) {
+        fs::write(self.path("config.toml"), format!("{CONFIG}{lines}")).expect("written");
+    }
+
     /// Makes the source of a tool.
     pub(crate) fn tool(&self, name: &str, script: &str) {
         let folder = self.path("tools").join(name);

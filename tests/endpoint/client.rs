@@ -77,7 +77,7 @@ fn pass_on(mut near: TcpStream, mut far: TcpStream, is_last: bool) {
 fn each_mistake_with_keys_has_its_answer() {
     let plain = Echo::start(&settings());
     let authorised = [pair(2).public()].into_iter().collect();
-    let keys = Arc::new(ServerKeys { pair: pair(1), authorised });
+    let keys = Arc::new(ServerKeys { pair: pair(1), authorised, commanders: [].into() });
     let secured = Echo::start(&PortSettings { security: Security::CurveServer(keys), ..settings() });
     let answer = Outcome::Answer(vec![b"x".to_vec()]);
     assert_eq!((ask(&plain, Security::Null), ask(&secured, client(2, 1))), (answer.clone(), answer));

@@ -62,8 +62,10 @@ fn all_parts_of_a_message_come_back() {
     let echo = Echo::bound([0, 0]);
     let context = zmq::Context::new();
     let client = socket(&context, zmq::DEALER, &echo.requests);
-    let parts: [&[u8]; 8] = [b"hop", b"", b"a", &[b'x'; 300], b"", b"", b"b", b"c"];
-    client.send_multipart(parts, 0).unwrap();
+    // As many proxies as libzmq's own REP socket answers through, too.
+    let mut parts: Vec<&[u8]> = vec![b"hop"; 50];
+    parts.extend([b"".as_slice(), b"a", &[b'x'; 300], b"", b"", b"b", b"c"]);
+    client.send_multipart(&parts, 0).unwrap();
     assert_eq!(client.recv_multipart(0).unwrap(), parts);
 }
 

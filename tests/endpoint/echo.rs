@@ -141,7 +141,7 @@ fn serve(mut ports: Ports, orders: &mpsc::Receiver<Order>, wake: &EventFd) {
         }
         loop {
             match orders.try_recv() {
-                Ok(Order::Publish(frame)) => ports.publish(frame),
+                Ok(Order::Publish(frame)) => ports.publish(&frame),
                 Ok(Order::Watched(answer)) => answer.send(ports.is_watched()).unwrap(),
                 Err(mpsc::TryRecvError::Empty) => break,
                 Err(mpsc::TryRecvError::Disconnected) => return ports.close(),

@@ -248,7 +248,8 @@ fn known_keys_talk_and_others_do_not(peer: &mut Peer) {
     let mistaken = Keys { server: unknown.pair.public().to_string(), pair: known.pair.clone() };
     let mut settings = settings();
     let authorised = [known.pair.public()].into_iter().collect();
-    settings.security = Security::CurveServer(Arc::new(ServerKeys { pair: server.clone(), authorised }));
+    settings.security =
+        Security::CurveServer(Arc::new(ServerKeys { pair: server.clone(), authorised, commanders: [].into() }));
     let echo = Echo::start(&settings);
     peer.open("dealer", "DEALER", &echo.requests, Some(&known));
     for bytes in [0, 1, 1000, 100_000] {

@@ -105,7 +105,7 @@ fn a_crowd_does_not_keep_the_operator_out() {
     settings.places = ConnectionLimits { connections_max: 64, per_address_max: 1000, ..settings.places };
     settings.local = Some(llts::shell::endpoint::Address::Ipc(path.clone()));
     let echo = Echo::start(&settings);
-    let mut crowd: Vec<Raw> = (0..62).map(|_| Raw::waiting(echo.address())).collect();
+    let mut crowd: Vec<Raw> = (0..60).map(|_| Raw::waiting(echo.address())).collect();
     for _ in 0..3 {
         let mut refused = Raw::connect(echo.address());
         // It may be closed before it has said all.

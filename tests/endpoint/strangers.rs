@@ -116,7 +116,7 @@ fn what_does_not_end_is_cut() {
     assert!(sent < kernel, "{sent} bytes of endless parts");
     let sent = Raw::dealer(echo.address()).flood(&[b"\x01\xFF".as_slice(), &[0; 255]].concat());
     assert!(sent < kernel, "{sent} bytes of endless parts");
-    for length in [262_145_u64, 8 << 30, 1 << 62, u64::MAX] {
+    for length in [(256_u64 << 20) + 1, 8 << 30, 1 << 62, u64::MAX] {
         let mut raw = Raw::dealer(echo.address());
         raw.0.write_all(&[&[2][..], &length.to_be_bytes()].concat()).unwrap();
         assert!(raw.is_closed(), "{length} bytes announced");

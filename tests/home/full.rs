@@ -1,5 +1,6 @@
 //! Files that find no room: on the disk of an agent or of the controller, or in its store.
 
+use std::ffi::CString;
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::TcpListener;
@@ -9,7 +10,7 @@ use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 
 use crate::files::{digest, noise};
 use crate::travel::Machines;
-use crate::user::eventually;
+use crate::user::{User, eventually};
 
 /// A file system of one megabyte.
 struct Small(PathBuf);
@@ -17,8 +18,13 @@ struct Small(PathBuf);
 impl Small {
     /// `None` for a user who may not mount one.
     fn at(path: &Path) -> Option<Self> {
+        Self::of(path, "1m")
+    }
+
+    fn of(path: &Path, size: &str) -> Option<Self> {
         fs::create_dir_all(path).expect("made");
-        mount("llts", path, "tmpfs", MountFlags::empty(), c"size=1m,mode=700").ok()?;
+        let options = CString::new(format!("size={size},mode=700")).expect("no NUL");
+        mount("llts", path, "tmpfs", MountFlags::empty(), options.as_c_str()).ok()?;
         Some(Self(path.to_owned()))
     }
 
@@ -132,4 +138,46 @@ fn a_full_store_refuses_inputs_and_keeps_the_result_of_a_task_without_its_files(
     eventually("the store is empty", || !machines.stored(&digest(&noise(50_000))).exists());
     machines.write("medium", &noise(90_000));
     eventually("there is room", || machines.try_submit("--in medium", "true").code == Some(0));
+}
+
+#[test]
+fn a_home_on_a_full_disk_refuses_at_once_and_can_be_stopped() {
+    let user = User::new();
+    let home = user.path("a");
+    let Some(disk) = Small::of(&home, "16m") else {
+        return println!("skipped: this user may not mount a tmpfs");
+    };
+    fs::create_dir(home.join("log")).expect("made");
+    fs::write(home.join("config.toml"), "LOG_DIR = \"log\"\n").expect("written");
+    user.ok("a", "up 1");
+    let running = user.ok("a", "submit -- sleep 600").out.trim().to_owned();
+    let is = |task: &str, state: &str| user.ok("a", &format!("query {task}")).out.contains(state);
+    eventually("it runs", || is(&running, "RUNNING"));
+    assert_eq!(user.ok("a", "info --output json").json()["health"], "good");
+    let ballast = disk.0.join("ballast");
+    let mut file = fs::File::create(&ballast).expect("made");
+    while file.write_all(&[1; 4096]).is_ok() {}
+    // The first one that does not fit is refused within the time of an answer, as are all others.
+    let refused =
+        (0..1000).map(|_| user.llts("a", "submit -- true")).find(|said| said.code != Some(0)).expect("a refusal");
+    assert!(refused.code == Some(4) && refused.err.contains("-1008") && refused.err.contains("stored"), "{refused:?}");
+    let again = user.llts("a", "submit -- true");
+    assert!(again.code == Some(4) && again.err.contains("-1008"), "{again:?}");
+    let health = user.ok("a", "info").out;
+    assert!(health.contains("the store cannot be written since"), "{health}");
+    let killed = user.ok("a", &format!("kill {running}"));
+    assert!(killed.err.contains("forgets this kill"), "{killed:?}");
+    eventually("its run has ended", || !user.processes().iter().any(|(_, line)| line.contains("sleep 600")));
+    drop(file);
+    fs::remove_file(&ballast).expect("its own file");
+    eventually("there is room again", || user.llts("a", "submit -- true").code == Some(0));
+    assert_eq!(user.ok("a", "info --output json").json()["health"], "good");
+    let incidents = user.ok("a", "incidents").out;
+    assert!(incidents.contains("STORE_TROUBLE") && incidents.contains("STORE_OK"), "{incidents}");
+    // A full disk does not keep a service from being stopped.
+    let mut file = fs::File::create(&ballast).expect("made");
+    while file.write_all(&[1; 4096]).is_ok() {}
+    let down = user.ok("a", "down");
+    assert!(down.out.contains("stopped the service"), "{down:?}");
+    assert_eq!(user.processes(), []);
 }

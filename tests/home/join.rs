@@ -107,6 +107,15 @@ fn a_machine_joins_once_and_its_agents_serve() {
     let desk = User::said(farm.desk);
     assert_eq!(desk.code, Some(0), "{desk:?}");
     farm.user.ok("a", "down");
+    // It says whose it is wherever it cannot serve.
+    let info = in_b(&farm.user, "info").out;
+    assert!(info.contains("this home belongs to the controller at tcp://127.0.0.1:"), "{info}");
+    for line in ["up 2", "store check"] {
+        let said = in_b(&farm.user, line);
+        assert!(said.code == Some(2) && said.err.contains("belongs to the controller at tcp://127.0.0.1:"), "{said:?}");
+    }
+    let said = in_b(&farm.user, "list");
+    assert!(said.code == Some(3) && said.err.contains("this home belongs to that controller"), "{said:?}");
     let said = in_b(&farm.user, "run -- true");
     assert!(said.code == Some(3) && !said.err.contains("starting one"), "another service is not meant: {said:?}");
     for log in ["controller.log", "supervisor.log"] {
@@ -232,4 +241,93 @@ fn a_home_without_keys_gets_them_as_it_is_told() {
     let said = user.llts("b", "keys invite --valid 1ms");
     assert!(said.code == Some(124) && said.err.contains("no machine has come"), "{said:?}");
     user.ok("b", "down");
+}
+
+/// What a key is good for is said on both sides, and can be changed later.
+#[test]
+fn an_invitation_says_whether_commands_are_taken() {
+    let mut farm = Farm::with("--yes --valid 10m");
+    let joined = farm.join("b", &farm.token);
+    assert!(joined.code == Some(0) && joined.out.contains("keys accept lab-7 --may commands"), "{joined:?}");
+    let rights = |user: &User| {
+        let all = user.ok("a", "keys list --output json").json();
+        all.as_array().unwrap().iter().map(|row| row["may_command"].as_bool().unwrap()).collect::<Vec<_>>()
+    };
+    assert_eq!(rights(&farm.user), [false, false]);
+    let (second, address, token) = invite(&farm.user, "--may commands --valid 10m");
+    assert_eq!(User::said(std::mem::replace(&mut farm.desk, second)).code, Some(0));
+    for (options, sentence) in [
+        ("", "not send commands or push tools, which --may commands allows"),
+        ("--may commands", "it may send commands"),
+    ] {
+        let said = farm.user.llts("a", &format!("keys invite --listen 127.0.0.1 --valid 0.1 {options}"));
+        assert!(said.code == Some(124) && said.err.contains(sentence), "{said:?}");
+    }
+    let said = farm.user.ok("a", "keys accept lab-7 --may commands");
+    assert!(said.out.contains("may send commands and push tools"), "{said:?}");
+    fs::remove_dir_all(farm.user.path("b")).unwrap();
+    fs::rename(farm.user.path("a/keys/authorised/lab-7"), farm.user.path("a/keys/authorised/lab-6")).unwrap();
+
+    (farm.address, farm.token) = (address, token);
+    let joining = farm.joining("b", &farm.token);
+    eventually("it waits", || farm.waiting().len() == 1);
+    farm.user.ok("a", "keys accept lab-7");
+    let joined = User::said(joining);
+    assert!(joined.out.contains("takes commands and pushes of tools from this machine"), "{joined:?}");
+    assert_eq!(rights(&farm.user), [true, true, false], "lab-6, lab-7, this-machine");
+    assert_eq!(User::said(farm.desk).code, Some(0));
+    let file = fs::read_to_string(farm.user.path("a/keys/authorised/lab-7")).unwrap();
+    assert!(file.ends_with("\nmay commands\n"), "{file}");
+}
+
+/// The name of a machine that waits is not another one's.
+#[test]
+fn a_second_machine_of_the_same_name_does_not_throw_the_first_one_out() {
+    let mut farm = Farm::with("--valid 10m");
+    let first = farm.joining("b", &farm.token);
+    eventually("it waits", || farm.waiting().len() == 1);
+    let waiting = farm.waiting();
+    let (desk, address, token) = invite(&farm.user, "--valid 10m");
+    let first_desk = std::mem::replace(&mut farm.desk, desk);
+    (farm.address, farm.token) = (address, token);
+    let second = farm.join("c", &farm.token);
+    assert!(second.code == Some(4) && second.err.contains("waits under the name lab-7"), "{second:?}");
+    assert_eq!(farm.waiting(), waiting, "the first one waits on");
+    assert_eq!(User::said(farm.desk).code, Some(1));
+    farm.user.ok("a", "keys accept lab-7");
+    assert_eq!(User::said(first).code, Some(0));
+    assert_eq!(User::said(first_desk).code, Some(0));
+}
+
+/// The loser of a race for a token is told, and so is the user who invites.
+#[test]
+fn a_token_that_another_machine_has_used_is_told_to_both_sides() {
+    let farm = Farm::with("--valid 10m");
+    let first = farm.joining("b", &farm.token);
+    eventually("it waits", || farm.waiting().len() == 1);
+    let late = farm.join("c", &farm.token);
+    assert!(late.code == Some(4) && late.err.contains("another machine has used this token before, lab-7"), "{late:?}");
+    farm.user.ok("a", "keys accept lab-7");
+    assert_eq!(User::said(first).code, Some(0));
+    let desk = User::said(farm.desk);
+    assert!(desk.err.contains("another machine came with the same token and was refused"), "{desk:?}");
+}
+
+/// An invitation that is killed answers nothing; its machine does not wait for a day.
+#[test]
+fn a_machine_whose_invitation_is_gone_does_not_wait() {
+    let mut farm = Farm::with("--valid 10m");
+    let joining = farm.joining("b", &farm.token);
+    eventually("it waits", || farm.waiting().len() == 1);
+    let killed = farm.waiting();
+    farm.desk.kill().unwrap();
+    farm.desk.wait().unwrap();
+    let said = User::said(joining);
+    assert!(said.code == Some(4) && said.err.contains("ended the connection without an answer"), "{said:?}");
+    farm.invite_again("--valid 10m");
+    let again = farm.joining("b", &farm.token);
+    eventually("it waits in the place of the killed one", || farm.waiting().len() == 1 && farm.waiting() != killed);
+    farm.user.ok("a", "keys accept lab-7");
+    assert_eq!(User::said(again).code, Some(0));
+    User::said(farm.desk);
 }

@@ -11,6 +11,7 @@ mod init;
 mod interrupts;
 mod join;
 mod outputs;
+mod places;
 mod transfers;
 mod travel;
 mod user;

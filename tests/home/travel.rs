@@ -166,7 +166,7 @@ fn a_pushed_tool_is_listed_shown_and_removed() {
     let said = user.llts("a", "submit greet");
     assert!(said.code == Some(3) || said.err.contains("needs the parameter name"), "{said:?}");
     let said = user.llts("a", "submit greet nam=x");
-    assert!(said.err.contains("the nearest one is name"), "{said:?}");
+    assert!(said.err.contains("the nearest is name"), "{said:?}");
     user.ok("a", "tool rm greet");
     let said = user.llts("a", "tool show greet");
     assert!(said.code != Some(0) && said.err.contains("holds no tool greet"), "{said:?}");

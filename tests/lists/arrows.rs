@@ -39,6 +39,9 @@ fn a_task_that_succeeds_comes_through_all_states() {
     let names = sandbox.names("completed_archive");
     assert_eq!(names, [format!("{id}.out"), format!("{id}.task")], "an empty .err does not exist");
     assert_eq!(sandbox.text(&format!("completed_archive/{id}.out")), "A\nB\n");
+    let own = sandbox.root().join("work_lists/w-worker_123");
+    assert!(own.is_dir(), "the folder of the worker");
+    eventually("no output stays with the worker", || crate::folder::names(&own).is_empty());
     let ran = sandbox.text(&format!("completed_archive/{id}.task"));
     let rest: Vec<&str> = ran.strip_prefix(&new).expect("the seven lines").lines().collect();
     assert_eq!(rest[0], "worker_123");

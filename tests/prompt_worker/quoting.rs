@@ -18,7 +18,7 @@ const TEXTS: [&str; 6] = [
 #[test]
 fn a_prompt_is_one_word_in_a_script_and_its_name_as_well() {
     let (sandbox, master) = (Sandbox::new(), Master::new());
-    let script = "printf '%s|' {{prompt}} {{name}} \"$#\"; cat {{file}}";
+    let script = "printf '%s|' \"{{prompt}}\" '{{name}}' \"$#\"; cat {{file}}";
     let _worker = sandbox.worker(master.address(), &[], script);
     let mut peer = master.join();
     for (number, text) in TEXTS.into_iter().enumerate() {
@@ -69,4 +69,12 @@ fn a_script_for_each_target_gets_it_as_one_word() {
         assert_eq!(sandbox.text(&format!(".tasks/done/{name}.out")), format!("{target}|Count it.|"));
     }
     assert!(!sandbox.path("harm").exists());
+}
+
+#[test]
+fn a_command_that_no_quoting_makes_safe_is_refused_before_anything_runs() {
+    let (sandbox, master) = (Sandbox::new(), Master::new());
+    let said = sandbox.start_at("worker", master.address(), &["--", "sh", "-c", "echo `echo {{prompt}}`"]).said();
+    assert_eq!(said.code, Some(2), "{said:?}");
+    assert!(said.err.contains("{{prompt}} stands in backticks"), "{said:?}");
 }

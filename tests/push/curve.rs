@@ -33,7 +33,8 @@ fn address(endpoint: &str, key: Option<PublicKey>) -> Arc<PushAddress> {
 
 /// A receiver that lets in only clients with the keys of [`keys`].
 fn receiver(pair: [u8; 32]) -> Ports {
-    let keys = ServerKeys { pair: KeyPair::from_bytes(pair), authorised: [keys().public()].into() };
+    let keys =
+        ServerKeys { pair: KeyPair::from_bytes(pair), authorised: [keys().public()].into(), commanders: [].into() };
     let settings = PortSettings { security: Security::CurveServer(Arc::new(keys)), ..ports::settings(PATIENCE) };
     let free = format!("tcp://{}:0", own_ip());
     Ports::bind(&free, &free, String::new(), &settings).unwrap()

@@ -30,13 +30,15 @@ def test_exit_code_of_run_sh(llts, script, expected):
 
 
 def test_no_archive(llts):
-    """2.7: <operation>.tar.gz is not there. Every agent says so, and the submit is refused; -129 is in test_simple_agent.py."""
-    assert llts.client.code("TASK/SUBMIT", __OPERATION__="not-installed") == -1006
+    """2.7: <operation>.tar.gz is not there: the task is accepted and ends at once. A submit can ask for a refusal instead."""
+    end = llts.run("not-installed")
+    assert (end["__EXIT_CODE__"], end["__OUTCOME__"]) == (-129, "FAILED")
+    assert llts.client.code("TASK/SUBMIT", __OPERATION__="not-installed", __REQUIRE_TOOL__=True) == -1006
 
 
 def test_archive_comes_later(llts):
     """HAZARDS P8: a tool that is installed or replaced is used by the next task."""
-    assert llts.client.code("TASK/SUBMIT", __OPERATION__="comes-later") == -1006
+    assert llts.run("comes-later")["__EXIT_CODE__"] == -129
     for text in ("first", "second"):
         assert llts.run_script("comes-later", f"echo {text} > report.log\n")["__REPORT_LOG__"] == f"{text}\n"
 

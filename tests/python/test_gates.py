@@ -94,7 +94,8 @@ def test_settings_survive_a_controller(start_service):
     """DESIGN 2.1: what GATE/SET confirmed is on disk; so is AGENT/DRAIN."""
     session = start_service(agents=0)
     gate(session, "kept", __MAX_RUNNING__=3, __MAX_STARTS__=5, __INTERVAL__=1.5)
-    session.client.accepted("AGENT/DRAIN", __AGENT_ID__="agent1")
+    assert session.client.code("AGENT/DRAIN", __AGENT_ID__="agent1") == -1007, "no agent has the name"
+    session.client.accepted("AGENT/DRAIN", __AGENT_ID__="agent1", __AHEAD__=True)
     before = look(session, "kept")
     rep, pub = session.service.rep, session.service.pub
     session.service.controller.kill()

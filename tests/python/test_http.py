@@ -5,6 +5,8 @@ import http.client
 import json
 import os
 import stat
+import subprocess
+import sys
 
 import pytest
 
@@ -107,6 +109,45 @@ def test_what_changes_something_needs_the_token(session):
         assert post(session, {"__TYPE__": kind}, Authorization="Bearer wrong")[0] == 401
     for kind in ("TASK/STATISTIC", "TASK/DETAILS", "AGENT/QUERY", "AGENT/DETAILS", "GATE/QUERY"):
         assert post(session, {"__TYPE__": kind})[0] == 200, kind
+
+
+def test_no_body_is_a_way_around_the_token(session, tmp_path):
+    made = tmp_path / "made"
+    command = {"__SHELL__": f"touch {made}"}
+    many = json.dumps({"__TYPE__": "TASK/SUBMIT_MANY", "__TASKS__": [command]})
+    bodies = [
+        many,
+        json.dumps({"__TASKS__": [command], "__TYPE__": "TASK/SUBMIT_MANY"}),
+        many.replace("TASK/SUBMIT_MANY", "TASK\\/SUBMIT_MANY"),
+        json.dumps({"__TYPE__": "GRAPH/SUBMIT", "__GRAPH__": "#" * 70000}),
+        json.dumps({"__TYPE__": "TASK/QUERY", "a": {}}),
+        "",
+        "{",
+        "[]",
+        "{}",
+    ]
+    for body in bodies:
+        status, answer = ask(session, "POST", "/api", body, JSON)
+        assert (status, parse(answer)["__CODE__"]) == (401, -1011), body[:100]
+    assert post(session, {"__TYPE__": "TASK/DETAILS"})[1]["__TOTAL__"] == 0 and not made.exists()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another user")
+def test_other_users_are_served_only_where_loopback_is_open(session, start_service):
+    def status_of(service, path):
+        host, port = service.http.rsplit(":", 1)
+        code = (
+            "import encodings.idna, http.client, os, sys; os.setuid(65534); c = http.client.HTTPConnection(sys.argv[1], int(sys.argv[2]));"
+            " c.request('GET', sys.argv[3]); r = c.getresponse(); print(r.status, r.read().decode())"
+        )
+        words = [sys.executable, "-c", code, host, port, path]
+        return subprocess.run(words, check=True, capture_output=True, text=True, cwd="/").stdout
+
+    for path in ("/metrics", "/events"):
+        said = status_of(session.service, path)
+        assert said.startswith("403 ") and "LOOPBACK" in said and "user 65534" in said, said
+    assert status_of(session.service, "/healthz").startswith("200 ")
+    assert status_of(start_service(LOOPBACK="open", **OPEN).service, "/metrics").startswith("200 ")
 
 
 def test_a_page_in_a_browser_cannot_use_it(session):
@@ -271,10 +312,37 @@ def test_a_client_that_has_pipelined_and_gone_keeps_no_place(start_service):
     assert finished(session, task)["__OUTCOME__"] == "KILLED"
 
 
+def test_health_is_answered_while_all_places_are_taken(start_service):
+    """Streams of events have a share of the places, requests that wait have the rest, and health has places of its own."""
+    session = start_service(agents=1, **OPEN, **{"http.CONNECTIONS_MAX": 4, "http.HEAD_TIMEOUT": 500})
+    task = submit(session, session.tools.add("long", "exec sleep 1000\n"))
+    query = json.dumps({"__TYPE__": "TASK/QUERY", "__TASK_ID__": task, "__WAIT__": 600_000})
+    with contextlib.ExitStack() as stack:
+
+        def connect():
+            connection = http.client.HTTPConnection(session.service.http, timeout=LIMIT)
+            stack.callback(connection.close)
+            return connection
+
+        statuses = []
+        for _ in range(3):
+            events = connect()
+            events.request("GET", "/events")
+            statuses.append(events.getresponse().status)
+        assert statuses == [200, 200, 503], "half of the places are for streams"
+        events.close()
+        for _ in range(2):
+            connect().request("POST", "/api", query, JSON)
+        wait_until(lambda: post(session, {"__TYPE__": "AGENT/QUERY"})[0] == 503, "all places are taken")
+        for path in ("/healthz", "/readyz"):
+            assert ask(session, "GET", path)[0] == 200
+
+
 def test_too_large_a_request_and_an_endless_head_are_cut(start_service):
     session = start_service(**OPEN, MESSAGE_BYTES_MAX=200_000)
-    status, _ = ask(session, "POST", "/api", "x" * 300_000, JSON)
+    status, answer = ask(session, "POST", "/api", "x" * 300_000, JSON)
     assert status == 413
+    assert b"300000 bytes; at most 200000 are accepted (MESSAGE_BYTES_MAX" in answer
     with contextlib.closing(http.client.HTTPConnection(session.service.http, timeout=LIMIT)) as connection:
         connection.connect()
         with contextlib.suppress(ConnectionError):

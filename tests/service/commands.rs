@@ -5,6 +5,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::process::Command;
 
+use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
 use crate::sandbox::{Client, Sandbox};
@@ -89,7 +90,8 @@ fn a_command_that_cannot_be_started_ends_with_the_code_of_a_shell() {
     nowhere["__CWD__"] = json!("/no/such/folder");
     let task = run(&client, nowhere);
     assert_eq!(task["__EXIT_CODE__"], 126, "{task}");
-    assert!(task["__STDERR__"].as_str().unwrap().contains("/no/such/folder"), "{task}");
+    let reason = task["__REASON__"].as_str().unwrap();
+    assert!(["/no/such/folder", "--cwd", "--in"].iter().all(|part| reason.contains(part)), "{task}");
     // A program of the working directory is found there, and only there.
     fs::write(sandbox.path("own"), "#!/bin/sh\necho mine\n").unwrap();
     fs::set_permissions(sandbox.path("own"), Permissions::from_mode(0o755)).unwrap();
@@ -196,20 +198,82 @@ fn a_command_of_a_stranger_is_refused_and_the_key_is_named() {
     }
 }
 
-/// Another user of the machine reaches the port, but not the socket.
+/// Another user of the machine reaches the port, but not the socket; with `LOOPBACK = "open"` it is served, but for commands.
 #[test]
-fn a_command_of_another_user_is_refused() {
+fn another_user_is_refused_or_served_without_commands() {
     if !nix::unistd::geteuid().is_root() {
         return;
     }
+    let stranger = Some(65_534);
     let sandbox = Sandbox::start(0, &[]);
     fs::set_permissions(sandbox.path(""), Permissions::from_mode(0o755)).unwrap();
-    let (code, said) = submit(&sandbox, &["--sh", "true"], Some(65_534));
-    assert!(code != Some(0) && said.contains("ALLOW_COMMANDS is \"same-user\""), "{code:?} {said}");
-    let (code, said) = submit(&sandbox, &["any"], Some(65_534));
-    assert_eq!(code, Some(0), "{said}");
+    for words in [&["any"][..], &["--sh", "true"]] {
+        let (code, said) = submit(&sandbox, words, stranger);
+        assert!(code == Some(4) && said.contains("LOOPBACK") && said.contains("user 65534"), "{code:?} {said}");
+    }
     let (code, said) = submit(&sandbox, &["--", "true"], None);
     assert_eq!(code, Some(0), "{said}");
+
+    let sandbox = Sandbox::start_with(0, &[], &[("LLTS_LOOPBACK", "open".to_owned())]);
+    fs::set_permissions(sandbox.path(""), Permissions::from_mode(0o755)).unwrap();
+    let (code, said) = submit(&sandbox, &["--sh", "true"], stranger);
+    assert!(code != Some(0) && said.contains("ALLOW_COMMANDS is \"same-user\""), "{code:?} {said}");
+    let (code, said) = submit(&sandbox, &["any"], stranger);
+    assert_eq!(code, Some(0), "{said}");
+}
+
+/// A hundred connections send an order and close at once, while the controller is stopped: it meets them when their owner has gone, and
+/// the kernel then names root.
+#[test]
+fn a_connection_that_is_closed_at_once_is_not_one_of_root() {
+    if !nix::unistd::geteuid().is_root() {
+        return;
+    }
+    let sandbox = Sandbox::start_with(1, &[], &[("LLTS_LOOPBACK", "open".to_owned())]);
+    let made = sandbox.path("made");
+    let port = sandbox.endpoint().rsplit(':').next().unwrap().to_owned();
+    let code = format!(
+        "import encodings.idna, json, os, socket, sys
+def frame(flags, body):
+    return bytes([flags | 2]) + len(body).to_bytes(8, 'big') + body
+greeting = b'\\xff' + bytes(8) + b'\\x7f\\x03\\x00NULL' + bytes(48)
+ready = b'\\x05READY\\x0bSocket-Type\\x00\\x00\\x00\\x06DEALER'
+order = json.dumps({{'__TYPE__': 'TASK/SUBMIT', '__SHELL__': 'touch {}'}}).encode()
+question = json.dumps({{'__TYPE__': 'TASK/STATISTIC'}}).encode()
+os.setuid(65534)
+def send(held):
+    wire = socket.create_connection(('127.0.0.1', {port}))
+    wire.sendall(greeting + bytes([4, len(ready)]) + ready)
+    if held:
+        return wire
+    wire.sendall(frame(1, b'') + frame(0, order) + (frame(1, b'') + frame(0, question)) * 600)
+    wire.close()
+opened = [send(True) for _ in range(20)]
+print('opened', flush=True)
+sys.stdin.readline()
+for _ in range(20):
+    send(False)
+for wire in opened:
+    wire.sendall(frame(1, b'') + frame(0, order) + (frame(1, b'') + frame(0, question)) * 600)
+    wire.close()
+",
+        made.display()
+    );
+    let mut attacker = Command::new("python3");
+    attacker.args(["-c", &code]).stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::piped());
+    let mut attacker = attacker.current_dir("/").spawn().unwrap();
+    let mut said = String::new();
+    std::io::BufRead::read_line(&mut std::io::BufReader::new(attacker.stdout.take().unwrap()), &mut said).unwrap();
+    assert_eq!(said, "opened\n");
+    let client = sandbox.client();
+    assert_eq!(client.code("TASK/STATISTIC", json!({})), 0, "those that are open are accepted");
+    sandbox.signal(0, Signal::SIGSTOP);
+    drop(attacker.stdin.take());
+    assert!(attacker.wait().unwrap().success());
+    sandbox.signal(0, Signal::SIGCONT);
+    let counts = client.ask("TASK/DETAILS", json!({}));
+    assert_eq!(counts["__TOTAL__"], 0, "{counts}");
+    assert!(!made.exists());
 }
 
 /// Many commands in one frame, beside a shared tool, which the task without a command gets.

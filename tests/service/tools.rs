@@ -77,31 +77,21 @@ fn a_tool_that_comes_later_is_noticed_at_once() {
     has(&client, "other", "");
 }
 
-/// The agent does not know yet when the task is submitted, and the other one could say at once that it has not the tool.
+/// Document, section 2.7. An agent that does not answer does not hold the end up.
 #[test]
-fn a_tool_that_comes_together_with_its_task_is_found() {
+fn a_task_of_a_tool_that_no_agent_has_ends_at_once() {
     let (mut sandbox, other) = with_a_folder("other");
     let client = sandbox.client();
-    let [poor, quick] = ["poor", "quick"].map(|name| sandbox.path(name));
-    for folder in [&poor, &quick] {
-        fs::create_dir(folder).unwrap();
-    }
-    sandbox.agent("poor", &of(&poor));
-    sandbox.agent("quick", &of(&quick));
+    sandbox.agent("quick", &of(&sandbox.path("testTools")));
     sandbox.agent("slow", &of(&other));
     has(&client, "slow", "");
-    sandbox.signal(3, Signal::SIGSTOP);
-    pack_tool(&sandbox.path(""), &other, "late", "exit 0");
-    let refused = client.ask("TASK/SUBMIT", json!({ "__OPERATION__": "late" }));
-    let said = refused["__ERROR_MSG__"].as_str().unwrap();
-    assert!(refused["__CODE__"] == -1006 && said.contains("agent slow has not told its tools in time"), "{refused}");
-    sandbox.signal(3, Signal::SIGCONT);
-    // Its submit is the first message that asks for the tool since the agent is back.
-    let end = client.end(&client.submit("late", json!({})));
-    assert_eq!((&end["__OUTCOME__"], &end["__AGENT_ID__"]), (&json!("SUCCEEDED"), &json!("slow")), "{end}");
-    let refused = client.ask("TASK/SUBMIT", json!({ "__OPERATION__": "lat" }));
+    sandbox.signal(2, Signal::SIGSTOP);
+    let end = client.end(&client.submit("nowhere", json!({})));
+    assert_eq!((&end["__EXIT_CODE__"], &end["__AGENT_ID__"]), (&json!(-129), &json!("quick")), "{end}");
+    let refused = client.ask("TASK/SUBMIT", json!({ "__OPERATION__": "hell", "__REQUIRE_TOOL__": true }));
     assert_eq!(refused["__CODE__"], -1006, "{refused}");
-    assert!(refused["__ERROR_MSG__"].as_str().unwrap().contains("did you mean late?"), "{refused}");
+    assert!(refused["__ERROR_MSG__"].as_str().unwrap().contains("did you mean hello?"), "{refused}");
+    sandbox.signal(2, Signal::SIGCONT);
 }
 
 #[test]
@@ -203,7 +193,8 @@ fn a_missing_tools_folder_is_said_at_the_start() {
     let warned = |line: &str| line.contains("WARN") && line.contains(&format!("{}", nowhere.display()));
     assert!(log.lines().any(warned), "{log}");
     let client = sandbox.client();
-    assert_eq!(client.code("TASK/SUBMIT", json!({ "__OPERATION__": "hello" })), -1006, "no agent has it");
+    let required = json!({ "__OPERATION__": "hello", "__REQUIRE_TOOL__": true });
+    assert_eq!(client.code("TASK/SUBMIT", required), -1006, "no agent has it");
     pack_tool(&sandbox.path(""), &nowhere, "hello", HELLO.1);
     assert_eq!(run(&client, "hello", 1), [(json!("SUCCEEDED"), json!("lost"))], "the folder has come");
 }

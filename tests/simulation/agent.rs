@@ -85,6 +85,8 @@ impl World {
         match effect {
             // Every tool is installed by hand here.
             Effect::ToolsFolder(_) => {}
+            // The store here is never older than what agents know.
+            Effect::Remember(_) => {}
             Effect::Send(mut message) => {
                 self.model.agent_says(&message);
                 let host = &self.hosts[agent];
@@ -104,7 +106,7 @@ impl World {
                 {
                     let_go.started -= 1;
                 }
-                let sender = Sender { agent: host.name.clone(), session: Session(host.session) };
+                let sender = Sender::new(host.name.clone(), Session(host.session));
                 self.send_up(agent, agent::encode(&sender, &message));
             }
             Effect::Reconnect => self.connect(agent),
@@ -126,12 +128,6 @@ impl World {
             Effect::Keep | Effect::AbortKeep => unreachable!("the tasks here name no files"),
             Effect::Remove => self.remove(agent, now),
             Effect::Lease(hold) => self.set_hold(agent, hold),
-            Effect::Look(number) => {
-                let list = self.hosts[agent].shelf.list();
-                if self.defect != Some(Defect::UntoldTools) {
-                    self.slot(agent).handle_looked(now, number, list);
-                }
-            }
         }
         Ok(())
     }

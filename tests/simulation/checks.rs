@@ -101,6 +101,7 @@ impl World {
         for record in self.server.disk.values() {
             self.model.check_end(record, every_loss_counts);
         }
+        self.check_cuts();
         self.model.check_keys(&self.server.disk);
         if self.plan.is_steady() {
             self.model.rules.relations.check_end(&self.server.disk);

@@ -110,6 +110,9 @@ impl World {
         if let Some(losses_max) = task.losses_max {
             body += &format!(r#","__MAX_LOSSES__":{losses_max}"#);
         }
+        if plan % 2 == 0 {
+            body += r#","__REQUIRE_TOOL__":true"#;
+        }
         if task.is_expected_short {
             body += r#","__EXPECTED_DURATION__":0.001"#;
         }
@@ -155,7 +158,8 @@ impl World {
     }
 
     fn drain(&mut self, agent: &str, drain: bool) {
-        let body = format!(r#"{{"__TYPE__":"AGENT/DRAIN","__AGENT_ID__":"{agent}","__DRAIN__":{drain}}}"#);
+        let body =
+            format!(r#"{{"__TYPE__":"AGENT/DRAIN","__AGENT_ID__":"{agent}","__DRAIN__":{drain},"__AHEAD__":true}}"#);
         self.ask(Ask::Set, body);
     }
 
@@ -178,7 +182,9 @@ impl World {
     pub(crate) fn end_what_is_far(&mut self) {
         let soon = self.clock(self.server.clock_offset).wall + Duration::from_secs(30);
         let far = |record: &&TaskRecord| match record.state {
-            TaskState::Waiting { not_before } => not_before.is_some_and(|at| at > soon),
+            TaskState::Waiting { not_before } | TaskState::OutOfContact { not_before, .. } => {
+                not_before.is_some_and(|at| at > soon)
+            }
             _ => false,
         };
         let far: Vec<_> = self.server.disk.values().filter(far).map(|record| record.id).collect();
@@ -302,6 +308,8 @@ impl World {
                 let graph = text("__GRAPH_ID__").and_then(|id| id.parse().ok()).expect("an accepted graph has an id");
                 self.graph_accepted(plan, graph);
             }
+            // The store is in trouble: a crash may take the kill back.
+            (Ask::Kill(_), 0) if text("__WARNING__").is_some() => {}
             (Ask::Kill(task), 0) => self.model.kill_confirmed(task, &self.server.disk),
             (Ask::Query(task), 0) => Model::looked_up(task, &answer),
             (Ask::Await(task), 0) => {

@@ -122,6 +122,7 @@ pub(crate) struct Killed;
 fn settings() -> Settings {
     Settings {
         heartbeat_interval: Duration::from_nanos(HEARTBEAT),
+        lost_after: Duration::from_nanos(2 * HEARTBEAT),
         kill_budget: crate::plan::kill_budget(),
         waiting_max: 10_000,
         waiting_bytes_max: usize::MAX,
@@ -173,6 +174,8 @@ impl Server {
 
     fn stored(&self) -> Stored {
         Stored {
+            epoch: None,
+            raised: None,
             tasks: self.disk.values().cloned().collect(),
             gates: self.gates.clone().into_iter().collect(),
             drained: self.drained.iter().cloned().collect(),

@@ -43,6 +43,7 @@ impl World {
             Fault::AgentStop { agent } => self.agent_receives(agent, Input::Stop),
             Fault::AgentClock { agent, seconds } => self.hosts[agent].clock_offset += seconds,
             Fault::Cut { agent } => self.break_connection(agent),
+            Fault::NetworkCut { agent, directions, length } => self.cut_network(agent, directions, length),
             Fault::Isolation { agent, length } => {
                 self.hosts[agent].isolated_until = self.now + length;
                 self.break_connection(agent);
@@ -61,6 +62,7 @@ impl World {
         self.server.slow_until = 0;
         self.server.full_until = 0;
         self.server.breaks = false;
+        self.mend_network();
         self.clean_up();
         self.stock_all();
         for agent in 0..self.hosts.len() {

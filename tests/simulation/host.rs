@@ -30,6 +30,9 @@ pub(crate) struct Host {
     pub(crate) paused: bool,
     /// No connection before.
     pub(crate) isolated_until: Nanos,
+    /// No message of it arrives before, and none for it.
+    pub(crate) no_way_up_until: Nanos,
+    pub(crate) no_way_down_until: Nanos,
     /// When its guard ends its run, if it does not hear otherwise.
     kill_at: Option<Nanos>,
     pub(crate) clock_offset: i64,
@@ -80,6 +83,8 @@ impl Host {
             crash_in: None,
             paused: false,
             isolated_until: 0,
+            no_way_up_until: 0,
+            no_way_down_until: 0,
             kill_at: None,
             clock_offset: 0,
             special: plan.special[index],
@@ -95,6 +100,7 @@ impl Host {
             agent: self.name.clone(),
             session: Session(self.session),
             replaces: self.before.map(Session),
+            epochs: Vec::new(),
             ip: "127.0.0.1".to_owned(),
             tools: self.shelf.tells.then(|| self.shelf.list()),
             tags: Labels::parse(if self.special { "special" } else { "" }).expect("a name of ours"),

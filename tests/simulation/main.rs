@@ -14,7 +14,7 @@
 //! | [`relations`] | jobs and dependencies, with their rules |
 //! | [`lists`] | which tasks say that they are short |
 //! | [`graphs`] | step graphs, with their rules |
-//! | [`faults`] | what goes wrong |
+//! | [`faults`], [`cuts`] | what goes wrong |
 //! | [`model`], [`runs`] | what was promised and what really ran, checked after every event |
 //! | [`rules`] | the rules of policies, checked with every decision |
 //! | [`probe`] | looking into the controller |
@@ -27,6 +27,7 @@ mod agent;
 mod checks;
 mod client;
 mod controller;
+mod cuts;
 mod dice;
 mod event;
 mod faults;

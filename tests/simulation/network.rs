@@ -5,11 +5,10 @@
 
 use llts::protocol::publish::{self, Published};
 use llts::protocol::requests::kill::TASK_KILL;
-use llts::protocol::words::kind::AGENT_LOOK;
 
 use crate::dice::{MICRO, MILLI, Nanos, SECOND};
 use crate::event::Event;
-use crate::host::Input;
+use crate::host::{Host, Input};
 use crate::world::{World, note};
 
 #[derive(Default)]
@@ -73,7 +72,8 @@ impl World {
         if socket.attempt != attempt || socket.connection.is_some() || self.hosts[agent].slot.is_none() {
             return;
         }
-        if !self.server.is_up() || self.now < self.hosts[agent].isolated_until {
+        let Host { isolated_until, no_way_up_until, no_way_down_until, .. } = self.hosts[agent];
+        if !self.server.is_up() || self.now < isolated_until.max(no_way_up_until).max(no_way_down_until) {
             return self.try_connect(agent);
         }
         // A socket reads one connection only: what the last one still held is lost.
@@ -149,7 +149,8 @@ impl World {
     fn send_on(&mut self, connection: usize, body: &[u8]) {
         self.network.sent_up += 1;
         for _ in 0..self.copies() {
-            let at = self.now + self.delay();
+            let agent = self.network.connections[connection].agent;
+            let at = (self.now + self.delay()).max(self.hosts[agent].no_way_up_until);
             let link = &mut self.network.connections[connection];
             link.up_free_at = at.max(link.up_free_at + 1);
             let (at, body) = (link.up_free_at, body.to_vec());
@@ -165,7 +166,8 @@ impl World {
             State::Closing { .. } => return false,
         }
         for _ in 0..self.copies() {
-            let at = self.now + self.delay();
+            let agent = self.network.connections[connection].agent;
+            let at = (self.now + self.delay()).max(self.hosts[agent].no_way_down_until);
             let link = &mut self.network.connections[connection];
             link.down_free_at = at.max(link.down_free_at + 1);
             let at = link.down_free_at;
@@ -207,11 +209,12 @@ impl World {
     pub(crate) fn publish(&mut self, message: &Published) {
         let frame = publish::encode(message);
         let is_heard = |kind| frame.starts_with(publish::prefix(kind).as_bytes());
-        if ![TASK_KILL.word, AGENT_LOOK].into_iter().any(is_heard) {
+        if !is_heard(TASK_KILL.word) {
             return;
         }
         for agent in 0..self.hosts.len() {
             let lost = self.dice.chance(self.plan.weather.publish_loss);
+            let lost = lost || self.now < self.hosts[agent].no_way_down_until;
             if self.hosts[agent].socket.connection.is_some() && !lost {
                 let (delay, life) = (self.delay(), self.hosts[agent].life);
                 self.after(delay, Event::Published { agent, life, frame: frame.clone() });

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use llts::types::lease;
 
+use crate::cuts::{self, Directions};
 use crate::dice::{Dice, MILLI, Nanos, SECOND};
 use crate::faults::Weather;
 use crate::graphs::{self, GraphPlan};
@@ -98,6 +99,12 @@ pub(crate) enum Fault {
         agent: usize,
         length: Nanos,
     },
+    /// Nothing passes between the controller and an agent, or any agent, for some time, and no connection breaks by that.
+    NetworkCut {
+        agent: Option<usize>,
+        directions: Directions,
+        length: Nanos,
+    },
 }
 
 /// The properties of a task and the behaviour of its tool in each run.
@@ -175,7 +182,7 @@ impl Plan {
             let kind = kinds[dice.index(kinds.len())];
             (dice.within(0..=calm), Fault::new(dice, kind, agents))
         });
-        let faults = faults.collect();
+        let mut faults: Vec<_> = faults.collect();
         let (deeds, special) = (fashion.deeds(dice, agents, calm), fashion.special_agents(dice, agents));
         let push_loss = if dice.chance(500) { dice.within(1..=700) } else { 0 };
         let ambush = !peaceful && tasks.iter().any(|task| task.policy_fields.exclusive) && dice.chance(300);
@@ -184,6 +191,7 @@ impl Plan {
             task.tool = ToolsPlan::tool(dice);
         }
         let lengths = tasks.iter().fold(calm, |sum, task| sum.wrapping_mul(31).wrapping_add(task.duration));
+        faults.extend(cuts::plan(lengths, peaceful, agents, calm));
         let (relations, orders) = relations::plan(lengths, tasks.len(), calm);
         for (task, relations) in tasks.iter_mut().zip(relations) {
             task.relations = relations;
@@ -230,6 +238,11 @@ impl Plan {
 
     /// Whether only the controller and the clocks have trouble: then every run that has started is the only one of its task.
     pub(crate) fn is_gentle(&self) -> bool {
+        let cuts = self.faults.iter().any(|(_, fault)| matches!(fault, Fault::NetworkCut { .. }));
+        self.is_gentle_but_for_cuts() && !cuts
+    }
+
+    pub(crate) fn is_gentle_but_for_cuts(&self) -> bool {
         use Fault::{AgentCrash, AgentPause, AgentStop, Cut, Isolation};
         let hits = |fault: &Fault| {
             matches!(fault, AgentCrash { .. } | AgentPause { .. } | AgentStop { .. } | Cut { .. } | Isolation { .. })

@@ -41,7 +41,7 @@ impl World {
             && let Some(host) = self.hosts.iter().find(|host| host.name == run.agent)
         {
             report.round = Some(record.round);
-            *sender = Sender { agent: run.agent.clone(), session: Session(host.session) };
+            *sender = Sender::new(run.agent.clone(), Session(host.session));
             return None;
         }
         Some(record)
@@ -53,11 +53,13 @@ impl World {
         let Some(after) = self.lookup(now, before.id) else { panic!("{} is gone", before.id) };
         let handed_out =
             before.phase() == Phase::Waiting && after.phase() == Phase::Dispatched && after.round == before.round;
+        let begins_another_round =
+            before.is_out_of_contact() && after.phase() == Phase::Dispatched && after.round == before.round.next();
         let is_over = before.phase() == Phase::Waiting
             && after.round == before.round
             && after.kill.as_ref().is_some_and(|kill| kill.cause == KillCause::Expired && kill.at == now.wall);
         assert!(
-            handed_out || is_over || after == *before,
+            handed_out || begins_another_round || is_over || after == *before,
             "an old round has changed its task from {before:?} to {after:?}"
         );
     }

@@ -113,7 +113,10 @@ impl Rules {
         let before = self.tasks.insert(record.id, record.clone());
         self.relations.decided(record, &self.tasks);
         let waited = before.as_ref().is_none_or(|before| before.phase() == Phase::Waiting);
+        let rejoins = before.as_ref().is_some_and(TaskRecord::is_out_of_contact);
         match &record.state {
+            // Its run is with its agent again.
+            TaskState::Dispatched(_) if rejoins => {}
             // It was handed out before others came and before its agent was drained; only that may be late.
             TaskState::Dispatched(_) if record.round == Round(0) && self.handed_ahead.contains(&record.id) => {}
             TaskState::Dispatched(run) if waited => {
@@ -175,6 +178,7 @@ impl Rules {
                 && earlier
                 && other.held.is_none()
                 && other.unmet.is_empty()
+                && !matches!(other.state, TaskState::OutOfContact { suspected: true, .. })
                 && not_before(other).is_none_or(|at| at <= now.wall)
         };
         let is_ahead = |task: &TaskId| self.ahead.contains(task) || self.were_ahead.contains(task);
@@ -215,7 +219,7 @@ impl Rules {
 
 const fn not_before(record: &TaskRecord) -> Option<Wall> {
     match record.state {
-        TaskState::Waiting { not_before } => not_before,
+        TaskState::Waiting { not_before } | TaskState::OutOfContact { not_before, .. } => not_before,
         _ => None,
     }
 }

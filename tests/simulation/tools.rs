@@ -88,11 +88,12 @@ impl Shelf {
         self.since.keys().any(|had| tool_name(*had) == *tool)
     }
 
-    /// How long after the start of the simulation the controller knows or finds that the host has this tool, whenever the host
-    /// notices it by itself, if nothing goes wrong.
+    /// How long after the start of the simulation the controller knows that the host has this tool, if nothing goes wrong: the host
+    /// notices it within a heartbeat interval, and its report may wait for the answer to an earlier one.
     fn had_since(&self, tool: &ToolName) -> Option<Duration> {
         let (_, since) = self.since.iter().find(|(had, _)| tool_name(**had) == *tool)?;
-        Some(Duration::from_nanos((*since).max(3 * SECOND / 2)))
+        let noticed = if *since == 0 { 0 } else { since + 2 * HEARTBEAT };
+        Some(Duration::from_nanos(noticed.max(3 * SECOND / 2)))
     }
 
     pub(crate) fn list(&self) -> ToolSet {

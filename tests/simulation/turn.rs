@@ -78,6 +78,8 @@ impl World {
         note!(self, "controller: {from:?}: {message:?}");
         let (mut stale, mut missing) = (None, None);
         if let Message::Agent(sender, message) = &mut message {
+            // As the door of an agent of the owner says.
+            sender.may_have_commands = true;
             stale = self.stale_report(now, sender, message);
             missing = self.missing_in(now, message);
         }

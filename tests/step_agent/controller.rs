@@ -107,7 +107,7 @@ impl Controller {
     pub(crate) fn finish(&mut self, task: &str, is_published: bool) {
         if is_published {
             let frame = format!("{{\"__TYPE__\":\"TASK/FINISH\",\"__TASK_ID__\":\"{task}\",\"__ROUND__\":0}}");
-            self.ports.publish(frame.into_bytes());
+            self.ports.publish(frame.as_bytes());
         } else {
             self.wanted = Some(task.to_owned());
         }

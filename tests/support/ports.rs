@@ -5,6 +5,7 @@ use std::time::Duration;
 use llts::engine::endpoint::ConnectionLimits;
 use llts::engine::zmtp::{Limits, Security};
 use llts::shell::endpoint::PortSettings;
+use llts::types::Loopback;
 
 /// Generous limits: a test narrows the one that it is about. A peer slower than `patience` is disconnected.
 pub(crate) fn settings(patience: Duration) -> PortSettings {
@@ -24,5 +25,6 @@ pub(crate) fn settings(patience: Duration) -> PortSettings {
         local: None,
         local_may_fail: false,
         subscriptions_max: 100,
+        loopback: Loopback::SameUser,
     }
 }

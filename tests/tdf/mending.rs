@@ -9,7 +9,7 @@ use redis::Commands as _;
 use super::original::Order;
 use super::proxy::Proxy;
 use super::waiting::eventually;
-use super::{Place, name};
+use super::{NAMESPACE, Place, name};
 
 /// An original that is killed between ZREM and MULTI, or whose connection breaks there.
 #[test]
@@ -170,4 +170,44 @@ fn work(ours: &mut Namespace, worker: &str, done: &AtomicUsize) {
             }
         }
     }
+}
+
+/// A field that takes the memory of whoever reads it would end one worker after the other.
+#[test]
+fn a_task_with_a_field_that_is_too_long_is_parked_with_a_sentence() {
+    let mut place = Place::new();
+    place.configs();
+    for field in ["input", "source", "program", "log"] {
+        let fat = place.original.open(&Order::default());
+        let lean = place.original.open(&Order::default());
+        let key = format!("{NAMESPACE}:task:{fat}");
+        let () = place.original.redis.hset(&key, field, "x".repeat(17 << 20)).unwrap();
+        let claimed: Vec<u64> = place.claim("w", 2).iter().map(|claimed| claimed.task.0).collect();
+        assert_eq!(claimed, [lean], "{field}");
+        let said = place.get(fat, "log").unwrap();
+        let said = said.lines().last().unwrap();
+        assert!(said.contains(&format!("its field {field} has 17825792 bytes; at most 16777216")), "{said:.200}");
+        // As the sentence says.
+        let () = place.original.redis.hset(&key, field, "").unwrap();
+        let () = place.original.redis.zadd(format!("{NAMESPACE}:open"), fat, 0).unwrap();
+        assert_eq!(place.claim_one("w").task.0, fat, "{field}");
+    }
+    let claims = place.ours.own_claims(&name("w"), 3).unwrap().len();
+    assert_eq!(claims, 8);
+}
+
+/// A process that ends of a run before it renews the lease gets it again after its start, but not for ever.
+#[test]
+fn a_run_that_ends_its_worker_at_once_counts_losses() {
+    let mut place = Place::new();
+    place.configs();
+    place.original.open(&Order::default());
+    let fence = place.claim_one("w");
+    let left = |place: &mut Place| place.ours.own_claims(&name("w"), 3).unwrap().len();
+    assert_eq!([(); 5].map(|()| left(&mut place)), [1, 1, 1, 0, 0]);
+    let losses: u32 = place.original.redis.hget(format!("{NAMESPACE}:llts:losses"), fence.task.0).unwrap();
+    assert_eq!(losses, 5);
+    let lease = format!("0 {} {} w", fence.started, fence.started.parse::<f64>().unwrap() + 12.0);
+    let () = place.original.redis.hset(format!("{NAMESPACE}:llts:leases"), fence.task.0, lease).unwrap();
+    assert_eq!(left(&mut place), 1, "a process that has renewed the lease was not ended by the run");
 }

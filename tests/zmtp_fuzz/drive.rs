@@ -89,7 +89,7 @@ impl Role {
             (false, _) => Security::Null,
             (true, true) => {
                 let authorised = [client.public()].into_iter().collect();
-                Security::CurveServer(Arc::new(ServerKeys { pair: server, authorised }))
+                Security::CurveServer(Arc::new(ServerKeys { pair: server, authorised, commanders: [].into() }))
             }
             (true, false) => Security::CurveClient(Arc::new(ClientKeys { server: server.public(), pair: client })),
         };
@@ -264,6 +264,11 @@ impl Ours {
                 assert!((1..=PARTS_MAX).contains(&parts.len()), "{} parts", parts.len());
                 let bytes: usize = parts.iter().map(Vec::len).sum();
                 assert!(bytes <= MESSAGE_BYTES_MAX, "a message of {bytes} bytes");
+            }
+            Event::TooLong(parts, too_long) => {
+                assert!(!is_first, "a message comes before the handshake is done");
+                assert_eq!(self.role.kind, Kind::Router, "it waits for no answer");
+                assert!(parts.len() < PARTS_MAX && too_long.bytes > too_long.max as u64, "{too_long:?}");
             }
             Event::Subscribed(prefix) | Event::Cancelled(prefix) => {
                 assert!(!is_first, "a subscription comes before the handshake is done");

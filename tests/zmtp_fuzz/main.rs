@@ -97,6 +97,7 @@ fn mutations_reach_every_end() {
             Some(
                 DisconnectReason::Unauthorised(_)
                 | DisconnectReason::Crowded
+                | DisconnectReason::Stranger
                 | DisconnectReason::Idle
                 | DisconnectReason::Unanswered
                 | DisconnectReason::Over,

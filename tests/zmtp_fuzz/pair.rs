@@ -68,6 +68,7 @@ impl Side {
                 Event::Opened(_) => self.is_open = true,
                 Event::Message(parts) => self.heard.push(parts),
                 Event::Subscribed(prefix) => self.heard.push(vec![prefix]),
+                Event::TooLong(..) => unreachable!("all messages are within the limits"),
                 Event::Cancelled(_) => unreachable!("no call cancels"),
             }
             if stops {

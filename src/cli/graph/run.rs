@@ -13,6 +13,7 @@ use super::super::caller::caller;
 use super::super::exit::{self, Failure};
 use super::super::host::at_controller;
 use super::super::output::note;
+use super::super::submit::{own_key, unanswered};
 use super::document;
 use super::show;
 use super::view::View;
@@ -63,19 +64,20 @@ pub(super) struct SubmitArgs {
 
 impl DocumentArgs {
     fn hand_over(&self, client: &Client, text: &str) -> Result<GraphSubmitted, Failure> {
-        let [given_id, key, address] = [&self.given_id, &self.submit_key, &self.address].map(Option::as_deref);
-        let submitted =
-            client.ask(&graph::submit_as(text, given_id, key, address)).map_err(|error| self.of_file(error))?;
-        let duplicate =
-            submitted.is_duplicate().then_some("a graph was submitted before with this key; this is its id");
+        let [given_id, named, address] = [&self.given_id, &self.submit_key, &self.address].map(Option::as_deref);
+        let key = named.map_or_else(own_key, str::to_owned);
+        let ask = graph::submit_as(text, given_id, Some(&key), address);
+        let submitted = client.ask_repeatably(&ask).map_err(|error| self.of_file(client, &key, error))?;
+        let is_duplicate = named.is_some() && submitted.is_duplicate();
+        let duplicate = is_duplicate.then_some("a graph was submitted before with this key; this is its id");
         submitted.warning().into_iter().chain(duplicate).for_each(note);
         Ok(submitted)
     }
 
     /// A refusal is about the document.
-    fn of_file(&self, error: ClientError) -> Failure {
+    fn of_file(&self, client: &Client, key: &str, error: ClientError) -> Failure {
         let is_refused = matches!(error, ClientError::Reply(_));
-        let mut failure = Failure::from(error);
+        let mut failure = unanswered(client, key, error);
         if is_refused {
             failure.sentence = format!("{}: {}", self.file.display(), failure.sentence);
         }

@@ -41,7 +41,8 @@ Runs the command once for each line of the standard input: `seq 1000 | llts map 
 can also be those of a file, or values behind `:::`: `llts map -- convert {} {.}.png ::: *.jpg`. Several `:::` give all combinations.
 Placeholders: {} the line, {.} without its extension, {/} its last part, {//} its folder, {/.} its last part without the extension, \
 {#} the number of the task; {1}, {2.}, … the same of one column or source. A command without one gets the line as its last \
-argument. In a line for sh (--sh), each is one word.
+argument. In a line for sh (--sh) and in the script of sh -c, a value is quoted for the place where it stands, also in quotes; \
+where it cannot be, the command is refused.
 The outputs of a task are printed together when it has finished: stdout, then stderr. A terminal also shows the progress.
 The tasks are a job, which `llts job NAME` shows. With --job NAME, the same command again runs only the lines that have not succeeded. \
 Ctrl-C starts nothing more and waits for the running tasks; a second one ends them. If the terminal closes, the service goes on; \
@@ -139,12 +140,8 @@ fn dry_run(session: &mut Session, prepared: &Prepared, mut input: Input) -> Resu
     let mut number = 0;
     while let Some(line) = input.wait().map_err(cannot_read)? {
         number += 1;
-        let values = line.and_then(|values| {
-            prepared.work.fill(Filling { values: &values, number })?;
-            Ok(values)
-        });
-        match values {
-            Ok(values) => session.out.line(prepared.work.shown(Filling { values: &values, number })),
+        match line.and_then(|values| prepared.work.shown(Filling { values: &values, number })) {
+            Ok(shown) => session.out.line(shown),
             Err(why) => {
                 note(&format!("line {number}: {why}"));
                 tally.failed += 1;

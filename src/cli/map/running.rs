@@ -334,7 +334,7 @@ impl Running<'_> {
             ));
             code = code.max(exit::FAILED);
         }
-        Ok(if self.is_cut { code.max(exit::FAILED) } else { code })
+        Ok(if self.is_cut && !self.map.is_interrupted() { FAILED } else { code })
     }
 }
 

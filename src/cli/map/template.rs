@@ -40,6 +40,10 @@ pub(super) struct Prepared {
 
 impl Prepared {
     pub(super) fn new(session: &Session, args: &MapArgs) -> Result<Self, Failure> {
+        let all = || args.words.iter().chain(args.command.words()).chain(&args.values);
+        if let Some(refusal) = all().find_map(|word| foreign_source(word)) {
+            return Err(Failure::usage(refusal));
+        }
         let (before, mut sources) = split(&args.words);
         let (command, others) = split(args.command.words());
         sources.extend(others);
@@ -86,6 +90,46 @@ impl Prepared {
     }
 }
 
+/// Why a word that GNU parallel takes for a source is none here. It would become a word of the command, or a value.
+fn foreign_source(word: &OsStr) -> Option<String> {
+    let instead = match word.as_bytes() {
+        b":::+" | b"::::+" => {
+            "values that belong together are the columns of a line: paste a b | llts map -C '\\t' -- CMD {1} {2}"
+        }
+        b"::::" => "lines of a file are read with -a FILE, and those of several files with cat FILE FILE | llts map …",
+        _ => return None,
+    };
+    let word = word.display();
+    Some(format!("{word} of GNU parallel is no source here: {instead}; a command with that word belongs into a script"))
+}
+
+/// Why a text has a placeholder of GNU parallel that would stay as it is here.
+fn foreign_placeholder(text: &str) -> Option<String> {
+    let end_of = |start: usize, end: &str| Some(start + 1 + text.get(start + 1..)?.find(end)? + end.len());
+    let found = text.match_indices('{').find_map(|(start, _)| {
+        let rest = &text[start + 1..];
+        let end = if rest.starts_with('=') { end_of(start + 1, "=}")? } else { end_of(start, "}")? };
+        let inner = &text[start + 1..end - 1];
+        let last = inner.strip_prefix('-').map(|number| number.trim_end_matches(['.', '/']));
+        let is_last = last.is_some_and(|digits| !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()));
+        (inner == "%" || is_last || rest.starts_with('=')).then(|| &text[start..end])
+    })?;
+    let instead = match found.as_bytes().get(1) {
+        Some(b'%') => "there is no number of a slot; the variable LLTS_AGENT_ID of a task names its agent",
+        Some(b'-') => "values are counted from the first one: {1}, {2}",
+        _ => "an expression belongs into the command: --sh 'x={}; echo \"${x%.txt}\"'",
+    };
+    Some(format!("{found} is a placeholder of GNU parallel that llts map does not have: {instead}"))
+}
+
+/// Refuses texts of a template with such a placeholder.
+fn check_template<'a>(texts: impl IntoIterator<Item = &'a str>) -> Result<(), Failure> {
+    match texts.into_iter().find_map(foreign_placeholder) {
+        Some(refusal) => Err(Failure::usage(refusal)),
+        None => Ok(()),
+    }
+}
+
 /// The words before the first `:::`, and the values of the sources behind it.
 fn split(words: &[OsString]) -> (Vec<OsString>, Vec<Vec<OsString>>) {
     let mut parts = words.split(|word| word == OsStr::new(SOURCE)).map(<[OsString]>::to_vec);
@@ -114,6 +158,7 @@ fn work(
             parameter::parse(&word).map_err(|why| Failure::usage(format!("the parameter {word:?}: {why}")))
         };
         let parameters = parameter::collect(&before.iter().map(parse).collect::<Result<Vec<_>, _>>()?)?;
+        check_template(parameters.iter().filter_map(|(_, value)| value.as_text()))?;
         let work = Work::tool(tool, &parameters, whole, limits);
         if !work.has_value() {
             return Err(Failure::usage(format!(
@@ -133,15 +178,21 @@ fn work(
         if line.trim().is_empty() {
             return Err(Failure::usage("the line for sh is empty; write for example --sh 'wc -l < {}'"));
         }
-        return Ok((Work::shell(&line, whole, limits), vec!["sh".to_owned(), line]));
+        check_template([line.as_str()])?;
+        let work = Work::shell(&line, whole, limits).map_err(|why| Failure::usage(format!("--sh {line:?}: {why}")))?;
+        return Ok((work, vec!["sh".to_owned(), line]));
     }
     let words = command_texts(command)?;
+    check_template(words.iter().map(String::as_str))?;
     match words.first() {
         None => Err(Failure::usage(
             "there is no command; write llts map -- COMMAND, for example: ls | llts map -- wc -c (lines that are commands \
              themselves: --sh 'eval {}')",
         )),
-        Some(_) => Ok((Work::command(&words, whole, limits), [vec!["command".to_owned()], words].concat())),
+        Some(_) => {
+            let work = Work::command(&words, whole, limits).map_err(Failure::usage)?;
+            Ok((work, [vec!["command".to_owned()], words].concat()))
+        }
     }
 }
 
@@ -166,7 +217,7 @@ fn shared(session: &Session, args: &MapArgs, job: &JobName, gate: &str) -> Resul
     let job = JobOf { name: job.as_str().to_owned(), fails_max: args.max_fails, is_pushed: false };
     let mut shared = Submission { job: Some(job), ..Submission::default() };
     if args.tool.is_none() {
-        shared = shared.surrounded(&args.command.surroundings(session.global.is_elsewhere()?)?);
+        shared = shared.surrounded(&args.command.surroundings(session.is_elsewhere()?)?);
     }
     let mut gates = gate.to_owned();
     for (field, value) in &args.policy.0 {
@@ -190,4 +241,37 @@ const GATES: &str = "GATE";
 fn field(name: &str) -> &'static PolicyField {
     let found = Policy::FIELDS.iter().find(|field| field.name == name);
     found.unwrap_or_else(|| unreachable!("the policy has no field {name}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn placeholders_of_gnu_parallel_that_mean_nothing_here_are_refused() {
+        for (text, part) in [
+            ("mv {-1} x", "{-1} is a placeholder"),
+            ("{-2.}", "{-2.} is a placeholder"),
+            ("echo {%}", "{%} is a placeholder"),
+            ("echo {= s/a/b/; =} {}", "{= s/a/b/; =} is a placeholder"),
+        ] {
+            let refusal = foreign_placeholder(text).unwrap_or_else(|| panic!("{text} is accepted"));
+            assert!(refusal.contains(part), "{refusal}");
+        }
+        for text in
+            ["{}", "{1} {2.}", "{..} {+/} {##}", "awk '{print $1}'", "${x}", "{", "{-}", "{-a}", "{=", "{=x}", "a{1,2}"]
+        {
+            assert_eq!(foreign_placeholder(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn sources_of_gnu_parallel_that_are_none_here_are_refused() {
+        for word in [":::+", "::::", "::::+"] {
+            assert!(foreign_source(OsStr::new(word)).unwrap().starts_with(word), "{word}");
+        }
+        for word in [":::", "a:::+", "::", ""] {
+            assert_eq!(foreign_source(OsStr::new(word)), None);
+        }
+    }
 }

@@ -11,7 +11,7 @@ use crate::shell::prompt_create::{self, CreateError, Creation};
 
 const TEMPLATE: &str = "\
 A template contains {{prompt}} and {{target}}, which are replaced by the text of PROMPT_FILE and one line of TARGET_LIST.
-In a template that begins with #! and a shell, both are quoted as one word for it; {{raw:target}} is not, and {{sh:target}} is quoted anywhere.
+In a template that begins with #! and a shell, both are quoted for the place where they stand, or the template is refused; {{raw:target}} is not quoted, and {{sh:target}} is quoted anywhere.
 Front matter of PROMPT_FILE comes first in each prompt. Blank lines of the list are passed over. No file is replaced: a name that is there already is an error.";
 
 #[derive(Args, Debug)]

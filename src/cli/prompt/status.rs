@@ -17,6 +17,7 @@ use crate::shell::prompt_create::TASKS;
 use crate::shell::prompt_status::{self, Counts};
 use crate::shell::prompt_talk::AskError;
 use crate::shell::signals::{STOP, Signals};
+use crate::types::printable;
 
 /// Often enough for people, and a negligible load for a master.
 const REDRAW_INTERVAL: Duration = Duration::from_secs(1);
@@ -195,7 +196,7 @@ fn obstacles(status: &Status) -> String {
     let reasons = status.workers.iter().filter_map(|worker| {
         Some(format!("{} rests for {}: {}", worker.id, times::duration(worker.resting?), worker.reason.as_ref()?))
     });
-    let plain = |line: String| line.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect::<String>();
+    let plain = |line: String| printable(&line);
     paused.chain(gates).chain(away).chain(reasons).map(|line| plain(line) + "\n").collect()
 }
 

@@ -22,8 +22,9 @@ const COMMAND: &str = "\
 The command runs in DIR, once for each prompt. It finds the prompt on its standard input
 and in the file PROMPT_FILE, and the name of the prompt in PROMPT_NAME.
     {{prompt}}      in an argument of the command: the prompt; {{name}} and {{file}} the same of
-                    PROMPT_NAME and PROMPT_FILE. In the script of sh -c it is quoted as one word,
-                    unless {{raw:prompt}} asks for it as it is; {{sh:prompt}} is quoted anywhere
+                    PROMPT_NAME and PROMPT_FILE. In the script of sh -c it is quoted for the place
+                    where it stands, also in quotes; where it cannot be, the command is refused.
+                    {{raw:prompt}} is not quoted; {{sh:prompt}} is quoted anywhere
     exit code 0     DONE
     exit code 75    USAGE_LIMITED: the prompt waits again, and the worker works again
                     after a pause; the command may write retry_after=SECONDS to the
@@ -122,6 +123,7 @@ pub(in crate::cli) fn run(session: &Session, args: WorkerArgs) -> Result<u8, Fai
     let work = Work { master, root, command, settings, durable, signs, workdir };
     let (end, Tally { all, failed }) = prompt_worker::run(work, session.guard()?).map_err(|error| match error {
         PromptWorkerError::Command(_)
+        | PromptWorkerError::Template(_)
         | PromptWorkerError::Root { .. }
         | PromptWorkerError::Workdir(_)
         | PromptWorkerError::Start(WorkerStartError::Runs(RunsError::Folder { .. })) => {

@@ -2,7 +2,7 @@
 
 use crate::client::{Client, ClientError};
 use crate::protocol::client::{Listing, Selector, TaskView};
-use crate::protocol::requests::list::tasks;
+use crate::protocol::requests::list::{tasks, tasks_before};
 use crate::protocol::requests::query::query;
 use crate::protocol::words;
 
@@ -35,20 +35,20 @@ pub(super) fn find(client: &Client, wanted: &[Selector], id: &str) -> Result<Tas
     answer.unwrap_or_else(|| ask(last))
 }
 
-/// A number of tasks, newest first. Requests page by page, because the controller ends a page that becomes too long.
+/// A number of tasks, newest first. Requests page by page, because the controller ends a page that becomes too long. A page begins
+/// behind the last task of the one before, so that its cost does not grow with those before it.
 fn pages(client: &Client, selector: &Selector, offset: u64, limit: u64) -> Result<Listing<TaskView>, ClientError> {
     let mut listing = client.ask(&tasks(selector, offset, limit))?;
     loop {
         let count = listing.rows.len() as u64;
-        let next = offset.saturating_add(count);
-        if count >= limit || next >= listing.total {
+        let Some(last) = listing.rows.last().filter(|_| count < limit && offset.saturating_add(count) < listing.total)
+        else {
             return Ok(listing);
-        }
-        let page = client.ask(&tasks(selector, next, limit - count))?;
+        };
+        let page = client.ask(&tasks_before(selector, last.id(), limit - count))?;
         if page.rows.is_empty() {
             return Ok(listing);
         }
-        listing.total = page.total;
         listing.rows.extend(page.rows);
     }
 }

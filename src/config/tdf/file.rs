@@ -7,7 +7,7 @@ use super::super::error::shown;
 use super::super::ini::{Ini, Section, Value};
 use super::super::prompt::Secret;
 use super::{RedisSection, TdfConfigError, TdfSection, TlsSettings};
-use crate::types::nearest;
+use crate::types::nearest_hint;
 use crate::types::tdf::number;
 
 /// The port of a Redis that says nothing else.
@@ -55,8 +55,7 @@ impl<'a> File<'a> {
         let known = std::mem::take(&mut self.known);
         for (key, value) in std::mem::take(&mut self.section) {
             let (path, section, line) = (self.path.display(), self.name, value.line);
-            let nearest = nearest(&key, known.iter().copied());
-            let hint = nearest.map(|nearest| format!("; the nearest is {nearest}")).unwrap_or_default();
+            let hint = nearest_hint(&key, known.iter().copied());
             self.warnings.push(format!("{path}:{line}: [{section}] {} is no key that is read{hint}", shown(&key)));
         }
     }

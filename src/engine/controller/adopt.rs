@@ -5,10 +5,9 @@ use std::time::Duration;
 use super::Controller;
 use super::agent::{Liveness, Slot};
 use super::transition::TaskEvent;
-use crate::protocol::lists::agents::is_of_a_list;
 use crate::protocol::requests::{FromAgent, Sender};
-use crate::protocol::task;
-use crate::types::{AgentId, Assignment, Now, Phase, PhaseTimes, Round, RoundEnd, TaskId, TaskRecord, TaskState};
+use crate::protocol::rights::Repeated;
+use crate::types::{Assignment, Now, Phase, PhaseTimes, Round, RoundEnd, TaskId, TaskRecord, TaskState};
 
 impl Controller {
     /// Completes a message of a simple agent, which is busy without naming its task, or reports without a round: it means
@@ -80,15 +79,23 @@ impl Controller {
         }
     }
 
-    /// An agent has a first round of a waiting task: an earlier controller handed it out and died before it could store
-    /// that. The run continues, unless another agent has got the task meanwhile.
+    /// An agent has a round of a waiting task: an earlier controller handed it out and died before it could store that, or the
+    /// store is older than that. The run continues, unless another agent has got the task meanwhile.
     ///
     /// An agent repeats its unconfirmed results behind the heartbeat that names its present run. So a result is taken beside
     /// that run; it would otherwise be refused, and its task would run twice.
-    pub(super) fn readopt(&mut self, now: Now, id: &AgentId, message: &FromAgent) {
-        let Some((task, Round(0))) = spoken_of(message) else { return };
+    pub(super) fn readopt(&mut self, now: Now, sender: &Sender, message: &FromAgent) {
+        let id = &sender.agent;
+        let Some(run) = spoken_of(message) else { return };
+        let (task, round) = run;
+        // No controller has handed a command out to such an agent.
+        if !sender.may_have_commands && self.has_command(Repeated::Task(task)) == Some(true) {
+            return;
+        }
+        self.believe(now, id, run);
         let is_busy = matches!(self.agents.slot_or_free(id), Slot::Busy(_));
-        if (is_busy && !is_result(message)) || !self.may_be_out(task) {
+        let is_present = self.tasks.get(task).is_some_and(|record| record.round == round);
+        if (is_busy && !is_result(message)) || !is_present || !self.may_be_out(task) {
             return;
         }
         self.journal.info(format!("agent {id} already has task {task}"));
@@ -112,32 +119,32 @@ impl Controller {
 
     /// Keeps a restored task from starting for as long as an agent may need to say that it has it, if it must not run twice:
     /// a fetched program with a key, such as the run of a TDF task, or a command of a task list. Its dispatch was not stored
-    /// first, because a commit for each such run would cost more than a short program.
-    pub(super) fn await_claimants(&self, now: Now, record: &mut TaskRecord) {
-        let runs_once = is_of_a_list(record) || (record.tool.is_source() && task::submit_key(record).is_some());
-        if let TaskState::Waiting { not_before } = &mut record.state
-            && runs_once
-            && record.round == Round(0)
-        {
-            *not_before = Some(now.wall + self.silence_max()).max(*not_before);
+    /// first, because a commit for each such run would cost more than a short program. The same holds for every task of a store that
+    /// is older than what agents know.
+    pub(super) fn await_claimants(&self, record: &mut TaskRecord) {
+        let until = self.claims_until(record);
+        if let TaskState::Waiting { not_before } = &mut record.state {
+            *not_before = until.max(*not_before);
         }
     }
 
     /// Whether a waiting task may have been handed out by a controller that died before it could store that. Only the
-    /// dispatch of a first round does not wait for the disk, so later rounds are never in doubt.
+    /// dispatch of a first round does not wait for the disk, so later rounds are never in doubt, unless the store is from elsewhere.
     pub(super) fn may_be_out(&self, task: TaskId) -> bool {
-        let waits = |record: &TaskRecord| record.phase() == Phase::Waiting && record.round == Round(0);
+        let is_in_doubt = |round| round == Round(0) || self.is_from_elsewhere();
+        let waits =
+            |record: &TaskRecord| matches!(record.state, TaskState::Waiting { .. }) && is_in_doubt(record.round);
         task <= self.restored_max && self.tasks.get(task).is_some_and(waits)
     }
 }
 
 /// Whether a message has the result of a run.
-fn is_result(message: &FromAgent) -> bool {
+pub(super) fn is_result(message: &FromAgent) -> bool {
     matches!(message, FromAgent::Report(report) if report.phase == Phase::Finished && report.result.is_some())
 }
 
 /// The run that a message names as current or ended.
-fn spoken_of(message: &FromAgent) -> Option<(TaskId, Round)> {
+pub(super) fn spoken_of(message: &FromAgent) -> Option<(TaskId, Round)> {
     match message {
         FromAgent::Heartbeat(heartbeat) => heartbeat.run,
         FromAgent::Report(report) => report.round.map(|round| (report.task, round)),

@@ -10,7 +10,7 @@ use crate::protocol::requests::agents::AgentState;
 use crate::protocol::requests::apply::ListTerms;
 use crate::protocol::requests::heartbeat::OwnVersions;
 use crate::protocol::version::Version;
-use crate::types::{HostAddress, Mono, Offer, Round, Session, TaskId, Wall};
+use crate::types::{HostAddress, Mono, Offer, Round, Session, Skew, TaskId, Wall};
 
 /// The state of an agent's slot.
 ///
@@ -58,10 +58,6 @@ impl Liveness {
 pub(super) struct Agent {
     pub(super) liveness: Liveness,
     pub(super) slot: Slot,
-    /// Whether it looks into its tools folder on request.
-    pub(super) looks: bool,
-    /// Whether it got its task only after all agents had looked for the task's tool in vain.
-    pub(super) is_last_resort: bool,
     /// Whether it takes a list of tasks.
     pub(super) takes_lists: bool,
     /// Its list, which has the task of its slot and those behind it.
@@ -93,6 +89,8 @@ pub(super) struct Agent {
     pub(super) drained: bool,
     /// The connection that parked it last.
     pub(super) connection: Option<ConnectionId>,
+    /// The difference of its clock that it has reported.
+    pub(super) skew: Option<Skew>,
     /// The time that it needs to end a run, if it reports that.
     pub(super) kill_budget: Option<Duration>,
 }

@@ -30,12 +30,12 @@ pub(super) struct Agents {
     counts: AgentCounts,
     /// The agents that get no more tasks, whether they are registered or not.
     drained: BTreeSet<AgentId>,
-    /// Agents that were refused for their version, with the process that was noted.
-    misunderstood: BTreeMap<AgentId, Session>,
+    /// Agents that are denied something with each heartbeat, with the process that was noted.
+    denied: BTreeMap<AgentId, Session>,
 }
 
-/// Refused agents that are remembered. Beyond them, one may be noted a second time.
-const MISUNDERSTOOD_MAX: usize = 1000;
+/// Denied agents that are remembered. Beyond them, one may be noted a second time.
+const DENIED_MAX: usize = 1000;
 
 impl Agents {
     pub(super) fn get(&self, id: &AgentId) -> Option<&Agent> {
@@ -51,12 +51,12 @@ impl Agents {
         self.slot(id).unwrap_or(Slot::Free)
     }
 
-    /// An agent is refused for its version, with each of its heartbeats; true for the first one of its process.
-    pub(super) fn note_misunderstood(&mut self, id: &AgentId, session: Session) -> bool {
-        if self.misunderstood.len() >= MISUNDERSTOOD_MAX {
-            self.misunderstood.clear();
+    /// An agent is denied something with each of its heartbeats: all for its version, or commands; true for the first one of its process.
+    pub(super) fn note_denied(&mut self, id: &AgentId, session: Session) -> bool {
+        if self.denied.len() >= DENIED_MAX {
+            self.denied.clear();
         }
-        self.misunderstood.insert(id.clone(), session) != Some(session)
+        self.denied.insert(id.clone(), session) != Some(session)
     }
 
     pub(super) fn len(&self) -> usize {
@@ -67,8 +67,6 @@ impl Agents {
         let agent = Agent {
             liveness,
             slot: Slot::Free,
-            looks: false,
-            is_last_resort: false,
             takes_lists: false,
             list: None,
             told_again: false,
@@ -87,6 +85,7 @@ impl Agents {
             drained: self.drained.contains(&id),
             connection: None,
             kill_budget: None,
+            skew: None,
         };
         self.counts.total += 1;
         self.counts.free += 1;
@@ -192,20 +191,6 @@ impl Agents {
         self.relist(id, |agent| agent.tools = Some(tools));
     }
 
-    /// Sets whether an agent can be asked to look for tools.
-    pub(super) fn set_looks(&mut self, id: &AgentId, looks: bool) {
-        if let Some(agent) = self.agents.get_mut(id) {
-            agent.looks = looks;
-        }
-    }
-
-    /// Sets whether an agent gets a task whose tool all agents have looked for in vain.
-    pub(super) fn set_last_resort(&mut self, id: &AgentId, is_last_resort: bool) {
-        if let Some(agent) = self.agents.get_mut(id) {
-            agent.is_last_resort = is_last_resort;
-        }
-    }
-
     /// Sets whether an agent gets no more tasks. It need not be registered.
     pub(super) fn set_drained(&mut self, id: &AgentId, drained: bool) {
         if drained {
@@ -214,6 +199,16 @@ impl Agents {
             self.drained.remove(id);
         }
         self.relist(id, |agent| agent.drained = drained);
+    }
+
+    /// Whether this name is drained.
+    pub(super) fn has_drained(&self, id: &AgentId) -> bool {
+        self.drained.contains(id)
+    }
+
+    /// All known names.
+    pub(super) fn names(&self) -> impl Iterator<Item = &AgentId> {
+        self.agents.keys().chain(&self.drained)
     }
 
     /// Number of drained agents.

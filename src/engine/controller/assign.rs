@@ -40,8 +40,8 @@ impl Controller {
     /// Refuses an agent that this controller does not understand.
     pub(super) fn check_version(&mut self, sender: &Sender, version: Option<&Version>) -> Result<(), Refusal> {
         let Some(refusal) = version.and_then(|version| version.check().err()) else { return Ok(()) };
-        let Sender { agent, session } = sender;
-        if self.agents.note_misunderstood(agent, *session) {
+        let Sender { agent, session, .. } = sender;
+        if self.agents.note_denied(agent, *session) {
             let line = format!("agent {agent} is refused: {}", refusal.message);
             self.journal.warn(line.clone());
             self.incidents.push((IncidentKind::Refused, line));
@@ -77,6 +77,7 @@ impl Controller {
                 self.void_list(now, id);
                 self.void_round(now, task, RoundEnd::Lost, Remains::Gone);
             }
+            self.give_up_runs_of(now, id, RoundEnd::Lost);
             self.leave(now, id);
         }
         if self.agents.get(id).is_none() {
@@ -86,18 +87,22 @@ impl Controller {
         }
         if let Some(before) = replaces {
             self.session_is_over(now, id, before);
+            // A heartbeat that comes late says nothing about the runs of this process.
+            if self.agents.get(id).is_some_and(|agent| agent.liveness != Liveness::Session(sender.session)) {
+                self.give_up_runs_of(now, id, RoundEnd::Lost);
+            }
         }
         self.agents.note_sign_of_life(now, id);
         if self.agents.slot(id) == Some(Slot::Lost) {
             self.journal.info(format!("agent {id} is back"));
             self.incidents.push((IncidentKind::AgentBack, format!("agent {id} is back")));
             self.tools_are_back(now, id);
-            self.await_look(id);
             self.agents.set_slot(id, Slot::Free);
+            self.trust(now, id);
         }
         // The deadline is moved only when it is reached, so a heartbeat costs no change of the timers.
         if !self.timers.is_set(&Timer::Silence(id.clone())) {
-            self.timers.set(Timer::Silence(id.clone()), now.mono + self.silence_max());
+            self.timers.set(Timer::Silence(id.clone()), now.mono + self.lost_after_of(id));
         }
         Ok(())
     }
@@ -121,24 +126,26 @@ impl Controller {
         Ok(())
     }
 
-    pub(super) fn silence_max(&self) -> Duration {
+    /// The longest time for an answer of an agent that is in contact.
+    pub(super) fn answer_max(&self) -> Duration {
         self.settings.heartbeat_interval * 2
     }
 
     pub(super) fn silence(&mut self, now: Now, id: AgentId) {
         let Some(agent) = self.agents.get(&id) else { return };
-        let lost_at = agent.heard + self.silence_max();
+        let heard = agent.heard;
+        let lost_at = heard + self.lost_after_of(&id);
         if now.mono < lost_at {
             return self.timers.set(Timer::Silence(id), lost_at);
         }
-        let heard = agent.heard;
+        self.suspect(now, &id, heard);
         let line = format!("agent {id} is lost: silent for {:?}", now.mono.since(heard));
         self.journal.warn(line.clone());
         self.incidents.push((IncidentKind::AgentLost, line));
         self.unpark(&id);
         if let Slot::Busy(task) = self.agents.slot_or_free(&id) {
-            self.void_list(now, &id);
-            self.void_round(now, task, RoundEnd::Lost, Remains::Unknown(heard));
+            self.lose_list(now, &id, heard);
+            self.void_round(now, task, RoundEnd::Lost, Remains::Silent(heard));
         }
         self.tools_are_lost(now, &id);
         self.drop_offer(&id);
@@ -151,7 +158,7 @@ impl Controller {
         self.catch_up(now);
         self.tasks.release_due(now);
         while let Some((task, agent)) = self.next_match() {
-            if self.skip_if_stopped(now, task) {
+            if self.begins_another_round(now, task) || self.skip_if_stopped(now, task) {
                 continue;
             }
             let Slot::Parked(ticket, _) = self.agents.slot_or_free(&agent) else {
@@ -165,17 +172,15 @@ impl Controller {
 
     /// A task that can start, with an agent that waits for it.
     pub(super) fn next_match(&self) -> Option<(TaskId, AgentId)> {
-        if self.agents.parked().is_empty() || self.is_paused {
+        if self.agents.parked().is_empty() || self.paused.is_some() || self.outdated().is_some() {
             return None;
         }
-        let agent_for = |set, needs: &_| self.agents.parked().best(set, needs);
+        let agent_for = |set, needs: &_| self.agents.parked().best(set, needs, |id| self.agents.host(id));
         let (task, agent) = self.tasks.queue().best_match(self.agents.parked().sets(), agent_for)?;
         Some((task, agent.clone()))
     }
 
     pub(super) fn assign(&mut self, now: Now, task: TaskId, agent: &AgentId, batch_delay: Duration) -> Reply {
-        let queue = self.tasks.queue();
-        let is_stocked = self.tasks.get(task).is_some_and(|record| queue.is_stocked(record));
         self.pin_for(now, task, agent);
         if self.may_be_out(task) {
             // The next number fences off a run that another agent may have.
@@ -196,7 +201,6 @@ impl Controller {
                 host: self.agents.host(agent),
             },
         );
-        self.agents.set_last_resort(agent, !is_stocked);
         let step = self.step_context(task);
         let Some(record) = self.tasks.get(task) else { unreachable!("task {task} was dispatched and is gone") };
         Reply::Assigned(Box::new(record.clone()), step)
@@ -221,7 +225,9 @@ impl Controller {
         let round = self.tasks.get(task).map(|record| record.round).unwrap_or_default();
         self.agents.set_slot(&assignment.agent, Slot::Busy(task));
         self.agents.set_given(&assignment.agent, Some((task, round)));
-        self.agents.set_last_resort(&assignment.agent, false);
+        if self.tasks.get(task).is_some_and(|record| record.policy.lost_after.is_some()) {
+            self.watch(&assignment.agent);
+        }
         self.tasks.change(now, task, TaskEvent::Dispatch(assignment));
     }
 

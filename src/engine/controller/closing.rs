@@ -15,7 +15,6 @@ impl Controller {
         for ticket in waits {
             self.answer_waiter(ticket);
         }
-        self.refuse_sought();
         self.refuse_postponed();
         self.stop_outputs();
         self.flush_graph_statuses();
@@ -30,10 +29,10 @@ impl Controller {
             self.waits.remove(*ticket);
             self.timers.clear(&Timer::QueryWait(*ticket));
         }
-        forgotten.extend(self.forget_sought(connection));
         forgotten.extend(self.forget_postponed(connection));
         forgotten.extend(self.scans.forget(connection));
         forgotten.extend(self.forget_outputs(connection));
+        self.abandon_files(connection);
         for (agent, ticket) in self.agents.parked_by(connection) {
             self.agents.set_slot(&agent, agent::Slot::Free);
             self.timers.clear(&Timer::ApplyWait(agent));

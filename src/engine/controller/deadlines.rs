@@ -80,10 +80,14 @@ impl Controller {
         let rounds = (record.counts.fails + record.counts.timeouts + record.counts.losses).saturating_sub(counted);
         let asked = again.result.as_ref().and_then(|result| result.defer.as_deref()).cloned().unwrap_or_default();
         let delay = match again.end {
+            // It has had its pause.
+            _ if again.not_before.is_some() => Duration::ZERO,
             RoundEnd::Deferred if asked.until_released => asked.retry_after.unwrap_or_default(),
             RoundEnd::Deferred => asked.retry_after.unwrap_or(self.settings.defer_delay),
             RoundEnd::Failed | RoundEnd::TimedOut | RoundEnd::Lost => self.backoff(policy.retry_delay, rounds),
-            RoundEnd::Returned | RoundEnd::Retried | RoundEnd::NoTool | RoundEnd::DiskFull => Duration::ZERO,
+            RoundEnd::Returned | RoundEnd::Retried | RoundEnd::NoTool | RoundEnd::DiskFull | RoundEnd::NotHere => {
+                Duration::ZERO
+            }
         };
         let later = |at: &Wall| *at > now.wall;
         again.not_before = policy.start_after.max((!delay.is_zero()).then(|| now.wall + delay)).filter(later);
@@ -113,7 +117,7 @@ impl Controller {
 
     /// The pause before the next round. It doubles each time, up to a cap, and up to a quarter is added at random, so that
     /// tasks that failed together do not return together.
-    fn backoff(&mut self, base: Duration, rounds: u32) -> Duration {
+    pub(super) fn backoff(&mut self, base: Duration, rounds: u32) -> Duration {
         use rand::RngExt as _;
         if base.is_zero() {
             return Duration::ZERO;

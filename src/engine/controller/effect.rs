@@ -172,8 +172,10 @@ pub(super) fn claim_of_reply(reply: &Reply) -> Claim {
         // The history has only what is stored.
         Reply::Wanted(_) | Reply::History(_) => Claim::Nothing,
         // Momentary counts, without ids: a client that checks whether the service is alive must not wait for a disk.
-        Reply::Statistic(_) | Reply::AgentCounts(_) => Claim::Nothing,
+        Reply::Statistic(..) | Reply::AgentCounts(_) => Claim::Nothing,
         Reply::Refused(_) => Claim::Nothing,
+        // The warning is added when the reply leaves.
+        Reply::Warned(reply, _) => claim_of_reply(reply),
     }
 }
 
@@ -181,7 +183,7 @@ pub(super) fn claim_of_reply(reply: &Reply) -> Claim {
 /// earlier controller may have pushed another change with the same number: then the number is stored first.
 fn claim_of_push(record: &TaskRecord) -> Claim {
     match &record.state {
-        TaskState::Waiting { .. } | TaskState::Finished { .. } => Claim::Promise,
+        TaskState::Waiting { .. } | TaskState::OutOfContact { .. } | TaskState::Finished { .. } => Claim::Promise,
         TaskState::Dispatched(run)
         | TaskState::Preparing(run)
         | TaskState::Running(run)
@@ -213,6 +215,8 @@ pub enum Record {
 /// The reason for a deadline.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Timer {
+    /// The controller has suspected itself for long enough.
+    Suspicion,
     /// A search continues; it leaves room for other requests after each slice.
     Scan,
     /// An agent may have been silent for too long.
@@ -225,12 +229,12 @@ pub enum Timer {
     JobStatus(JobName),
     /// The lease of a void run expires.
     Lease(TaskId),
-    /// Agents have not reported in time that they have looked for tools.
-    Look,
     /// A pause ends.
     Pause,
     /// Tasks have finished without a line in the log.
     EndLines,
+    /// Children wait, and their parents may have all agents.
+    Slots,
     /// Readers of the ends of a job get those that have been gathered.
     Ends(JobName),
     /// No client may have read the ends of a job for long enough to forget them.
@@ -243,8 +247,6 @@ pub enum Timer {
     OutputWait(Ticket),
     /// A version of a tool that nothing needs has been kept long enough.
     ToolDiscard(ToolDigest),
-    /// A submit has waited for a look long enough.
-    SoughtTools(Ticket),
     /// Finished tasks may be old enough to be forgotten.
     Retention,
     /// The run of a task has reached its time limit.

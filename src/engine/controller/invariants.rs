@@ -17,10 +17,10 @@ impl Controller {
         self.tasks.sanity_check(open.flat_map(|graph| &graph.accepted.pins));
         self.agents.sanity_check();
         self.scans.sanity_check();
-        self.sought.sanity_check();
         self.tasks.queue().sets().sanity_check(self.agents.tools());
         self.retained.sanity_check();
         self.check_runs();
+        self.check_contact();
         self.check_families();
         self.check_waits();
         self.check_outputs();

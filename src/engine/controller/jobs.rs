@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::protocol::task;
 use crate::types::{
     Distribution, JobMemo, JobName, JobStop, JobView, Membership, Mono, Outcome, Phase, PushAddress, TaskId,
     TaskRecord, TaskState, Wall,
@@ -43,6 +44,8 @@ impl Standing {
 #[derive(Debug, Default)]
 pub(super) struct Job {
     members: BTreeSet<TaskId>,
+    /// Number of tasks that have a command.
+    commands: usize,
     unfinished: BTreeSet<TaskId>,
     /// Tasks whose outcome is a failure.
     failed: BTreeSet<TaskId>,
@@ -104,6 +107,11 @@ impl Job {
     pub(super) fn newest_before(&self, before: Option<TaskId>) -> impl Iterator<Item = TaskId> {
         use std::ops::Bound::{Excluded, Unbounded};
         self.members.range((Unbounded, before.map_or(Unbounded, Excluded))).rev().copied()
+    }
+
+    /// Whether one of its tasks has a command.
+    pub(super) const fn has_command(&self) -> bool {
+        self.commands > 0
     }
 
     /// Number of tasks that have not finished.
@@ -251,6 +259,7 @@ impl Jobs {
         }
         let Some(job) = self.jobs.get_mut(name) else { return };
         job.members.insert(record.id);
+        job.commands += usize::from(task::has_command(record));
         if let Some(address) = record.address.as_ref().filter(|_| member.is_pushed) {
             *job.receivers.entry(Arc::clone(address)).or_default() += 1;
         }
@@ -279,6 +288,7 @@ impl Jobs {
         let Some(job) = self.jobs.get_mut(name) else { return false };
         let oldest = job.members.first().copied();
         job.members.remove(&record.id);
+        job.commands -= usize::from(task::has_command(record));
         job.discount(record.id, Standing::of(record));
         if let Some(address) = record.address.as_ref().filter(|_| member.is_pushed)
             && let Some(count) = job.receivers.get_mut(address)
@@ -348,6 +358,7 @@ impl Jobs {
             let again = &counted.jobs[name];
             assert_eq!((job.phases, job.outcomes), (again.phases, again.outcomes), "the counts of job {name}");
             assert_eq!(job.members, again.members, "the tasks of job {name}");
+            assert_eq!(job.commands, again.commands, "the commands of job {name}");
             assert_eq!(job.unfinished, again.unfinished, "the unfinished tasks of job {name}");
             assert_eq!(job.failed, again.failed, "the failed tasks of job {name}");
             assert_eq!(job.skipped, again.skipped, "the skipped tasks of job {name}");

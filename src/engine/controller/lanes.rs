@@ -3,10 +3,10 @@
 //! | a lane is served by | as long as |
 //! |---|---|
 //! | the sets that contain its tool | a present agent has one of them |
-//! | every set of a present agent | none of them contains its tool, and all agents have looked for it ([`super::looks`]); the agent that gets the task looks once more |
+//! | every set of a present agent | none of them contains its tool: the agent that gets the task looks into its folder, and the task ends if the tool is not there ([`super::tools`]) |
 //!
 //! The lane of commands is served by the first kind of sets only: an agent either knows the built-in operation or does not,
-//! and no look changes that.
+//! and its folder does not change that.
 //!
 //! A choice of a task looks at one head per line, however many tools there are. A change of a head costs O(log n) for each
 //! set that serves its lane. A set that comes or goes costs a look at all lanes, which happens when agents or tools come
@@ -29,10 +29,6 @@ pub(super) struct Place {
 struct Lane {
     /// Tasks that an agent may get.
     ready: BTreeSet<Place>,
-    /// Tasks whose tool must be looked for first, in a look that has not begun yet.
-    unsought: BTreeSet<Place>,
-    /// Tasks whose tool is being looked for.
-    sought: BTreeSet<Place>,
     /// Number of all waiting tasks, including delayed and held ones.
     members: usize,
     /// The sets that serve it.
@@ -46,9 +42,6 @@ pub(super) struct Lanes {
     lanes: BTreeMap<ToolName, Lane>,
     /// The first tasks of the lanes that each set serves.
     heads: BTreeMap<SetId, BTreeSet<Place>>,
-    /// The lanes with unsought tasks, and those with sought tasks.
-    unsought: BTreeSet<ToolName>,
-    sought: BTreeSet<ToolName>,
 }
 
 impl Lanes {
@@ -59,8 +52,7 @@ impl Lanes {
             return;
         }
         let (servers, is_stocked) = servers_of(tool, sets);
-        let [ready, unsought, sought] = Default::default();
-        self.lanes.insert(tool.clone(), Lane { ready, unsought, sought, members: 1, servers, is_stocked });
+        self.lanes.insert(tool.clone(), Lane { ready: BTreeSet::new(), members: 1, servers, is_stocked });
     }
 
     /// One task less waits; it has been removed from the ready ones before.
@@ -69,8 +61,6 @@ impl Lanes {
         lane.members -= 1;
         if lane.members == 0 {
             self.lanes.remove(tool);
-            self.unsought.remove(tool);
-            self.sought.remove(tool);
         }
     }
 
@@ -79,45 +69,18 @@ impl Lanes {
         self.lanes.get(tool).is_some_and(|lane| lane.is_stocked)
     }
 
-    /// A task may start, if necessary after a look for its tool. True if that changes the head of its lane.
+    /// A task may start. True if that changes the head of its lane.
     pub(super) fn insert(&mut self, tool: &ToolName, place: Place) -> bool {
-        if !self.is_stocked(tool) && !self.unsought.contains(tool) {
-            self.unsought.insert(tool.clone());
-        }
         self.change(tool, |lane| {
-            let places = if lane.is_stocked { &mut lane.ready } else { &mut lane.unsought };
-            places.insert(place);
+            lane.ready.insert(place);
         })
     }
 
     /// A task may not start any more. True if that changes the head of its lane.
     pub(super) fn remove(&mut self, tool: &ToolName, place: Place) -> bool {
         self.change(tool, |lane| {
-            let _ = lane.ready.remove(&place) || lane.unsought.remove(&place) || lane.sought.remove(&place);
+            lane.ready.remove(&place);
         })
-    }
-
-    /// A look for the tools of unsought tasks begins. True if there are such tasks.
-    pub(super) fn begin_look(&mut self) -> bool {
-        for tool in std::mem::take(&mut self.unsought) {
-            let Some(lane) = self.lanes.get_mut(&tool).filter(|lane| !lane.unsought.is_empty()) else { continue };
-            lane.sought.append(&mut lane.unsought);
-            self.sought.insert(tool);
-        }
-        !self.sought.is_empty()
-    }
-
-    /// The look has ended: tasks whose tool was not found may go to any agent. True if there are such tasks.
-    pub(super) fn end_look(&mut self) -> bool {
-        let sought = std::mem::take(&mut self.sought);
-        for tool in &sought {
-            if let Some(lane) = self.lanes.get_mut(tool).filter(|lane| !lane.is_stocked) {
-                let before = lane.head();
-                take_all(&mut lane.ready, &mut lane.sought);
-                lane.set_head(&mut self.heads, before);
-            }
-        }
-        !sought.is_empty()
     }
 
     fn change(&mut self, tool: &ToolName, change: impl FnOnce(&mut Lane)) -> bool {
@@ -143,7 +106,7 @@ impl Lanes {
     }
 
     pub(super) fn contains(&self, tool: &ToolName, place: Place) -> bool {
-        self.lanes.get(tool).is_some_and(|lane| lane.ready_or_not().any(|places| places.contains(&place)))
+        self.lanes.get(tool).is_some_and(|lane| lane.ready.contains(&place))
     }
 
     /// The ready tasks before a place that compete with those of this tool for an agent.
@@ -169,7 +132,6 @@ impl Lanes {
                 (false, ..) if !served => {}
                 (false, _, true) if lane.servers.len() == 1 && tool.is_archive() => {
                     lane.serve(&mut self.heads, sets.live().to_vec(), false);
-                    self.unsought.insert(tool.clone());
                 }
                 (false, ..) => lane.servers.retain(|server| *server != set),
             }
@@ -187,9 +149,6 @@ impl Lanes {
             return;
         }
         lane.serve(&mut self.heads, servers, is_stocked);
-        if !is_stocked {
-            self.unsought.insert(tool.clone());
-        }
     }
 
     pub(super) fn sanity_check(&self, sets: &ToolSets) -> usize {
@@ -200,13 +159,7 @@ impl Lanes {
             expected.sort_unstable();
             servers.sort_unstable();
             assert_eq!((servers, lane.is_stocked), (expected, is_stocked), "servers of the lane of tool {tool}");
-            let waiting: usize = lane.ready_or_not().map(BTreeSet::len).sum();
-            assert!(lane.members > 0 && waiting <= lane.members, "the lane of tool {tool} is empty");
-            let is_looked_for = |places: &BTreeSet<Place>, tools: &BTreeSet<ToolName>| {
-                places.is_empty() || !lane.is_stocked && tools.contains(tool)
-            };
-            let is_listed = is_looked_for(&lane.unsought, &self.unsought) && is_looked_for(&lane.sought, &self.sought);
-            assert!(is_listed, "tool {tool} is not looked for, or in vain");
+            assert!(lane.members > 0 && lane.ready.len() <= lane.members, "the lane of tool {tool} is empty");
             for (set, head) in lane.servers.iter().zip(std::iter::repeat(lane.head())) {
                 heads.entry(*set).or_default().extend(head);
             }
@@ -228,21 +181,12 @@ impl Lane {
             }
         }
         (self.servers, self.is_stocked) = (servers, is_stocked);
-        if is_stocked {
-            take_all(&mut self.ready, &mut self.sought);
-            take_all(&mut self.ready, &mut self.unsought);
-        } else {
-            self.unsought = std::mem::take(&mut self.ready);
-        }
         self.set_head(heads, None);
     }
 
-    /// The task that an agent gets next. A task whose tool must be looked for first is not overtaken by those behind it.
+    /// The task that an agent gets next.
     fn head(&self) -> Option<Place> {
-        let head = self.ready.first()?;
-        let is_first =
-            [&self.unsought, &self.sought].into_iter().all(|places| places.first() > Some(head) || places.is_empty());
-        is_first.then_some(*head)
+        self.ready.first().copied()
     }
 
     /// The head has changed, for all servers.
@@ -254,20 +198,6 @@ impl Lane {
             }
             heads.extend(self.head());
         }
-    }
-
-    fn ready_or_not(&self) -> impl Iterator<Item = &BTreeSet<Place>> {
-        [&self.ready, &self.unsought, &self.sought].into_iter()
-    }
-}
-
-/// Moves all of `from` to `to`, at no cost if `to` is empty: all tasks of a tool may move at once when its last agent
-/// leaves.
-fn take_all(to: &mut BTreeSet<Place>, from: &mut BTreeSet<Place>) {
-    if to.is_empty() {
-        std::mem::swap(to, from);
-    } else {
-        to.extend(std::mem::take(from));
     }
 }
 

@@ -3,7 +3,8 @@
 //! | a void run | of an exclusive task | of another task |
 //! |---|---|---|
 //! | its agent has shown that no process of it is left | the task continues at once | the same |
-//! | its agent is silent, or its message proves nothing | the task continues when the lease has expired ([`Lease::end`]) | at once; if the task ends by it, the end is reported as unconfirmed |
+//! | its message proves nothing | the task continues when the lease has expired ([`Lease::end`]) | at once; if the task ends by it, the end is reported as unconfirmed |
+//! | its agent is silent | the same; then it is out of contact | it is out of contact ([`super::contact`]) |
 //!
 //! Proof for an exclusive run is: its last report, including one that says that the lease expired; a good-bye of the
 //! session that holds the lease; a heartbeat of a session that replaces that one. A request for a task proves nothing,
@@ -25,6 +26,8 @@ pub(super) struct Expiring {
     end: RoundEnd,
     /// When its last process must be gone.
     pub(super) until: Mono,
+    /// Whether its agent may come back with the result.
+    is_silent: bool,
 }
 
 /// The known state of the processes of a void run.
@@ -34,6 +37,8 @@ pub(super) enum Remains {
     Gone,
     /// Unknown since the last message of the agent, at this moment.
     Unknown(Mono),
+    /// The same, and the agent may come back with the run.
+    Silent(Mono),
 }
 
 impl Controller {
@@ -43,56 +48,60 @@ impl Controller {
         let agent = self.agents.get(agent);
         let kill_budget = agent.and_then(|agent| agent.kill_budget).unwrap_or(self.settings.kill_budget);
         let session = agent.map(|agent| agent.liveness.session()).unwrap_or_default();
-        Some(Box::new(Lease { term: self.silence_max(), kill_budget, session }))
+        Some(Box::new(Lease { term: self.lost_after(self.tasks.get(task)), kill_budget, session }))
     }
 
     /// The run of a task has become void.
     pub(super) fn void_round(&mut self, now: Now, task: TaskId, end: RoundEnd, remains: Remains) {
         let lease = self.tasks.get(task).and_then(|record| record.lease()).copied();
+        let is_silent = matches!(remains, Remains::Silent(_));
         match (remains, lease) {
-            (Remains::Unknown(heard), Some(lease)) => {
+            (Remains::Unknown(heard) | Remains::Silent(heard), Some(lease)) => {
                 let until = lease.end(heard);
                 if now.mono < until {
                     self.journal.info(format!(
                         "task {task} continues in {:?}, when its lease has expired",
                         until.since(now.mono)
                     ));
-                    self.expiring.insert(task, Expiring { end, until });
+                    self.expiring.insert(task, Expiring { end, until, is_silent });
                     return self.timers.set(Timer::Lease(task), until);
                 }
             }
-            (Remains::Unknown(_), None) => self.tasks.update(task, |record| record.unconfirmed = true),
+            (Remains::Unknown(_) | Remains::Silent(_), None) => {
+                self.tasks.update(task, |record| record.unconfirmed = true)
+            }
             (Remains::Gone, _) => {}
         }
-        self.go_on(now, task, end);
+        self.go_on(now, task, end, is_silent);
     }
 
     /// The lease of a void run has expired.
     pub(super) fn end_lease(&mut self, now: Now, task: TaskId) {
-        if let Some(Expiring { end, .. }) = self.expiring.get(&task).copied() {
-            self.go_on(now, task, end);
+        if let Some(Expiring { end, is_silent, .. }) = self.expiring.get(&task).copied() {
+            self.go_on(now, task, end, is_silent);
         }
     }
 
     /// The agent reports that it had to end the run because of its lease, and that no process of it is left.
     pub(super) fn given_up(&mut self, now: Now, task: TaskId) {
         let end = self.expiring.get(&task).map_or(RoundEnd::Lost, |expiring| expiring.end);
-        self.go_on(now, task, end);
+        self.go_on(now, task, end, false);
     }
 
-    fn go_on(&mut self, now: Now, task: TaskId, end: RoundEnd) {
+    fn go_on(&mut self, now: Now, task: TaskId, end: RoundEnd, is_silent: bool) {
         self.forget_lease(task);
+        // That is no loss if the result is known.
+        let is_known = self.tasks.get(task).is_some_and(|record| known_result(record).is_some());
         match end {
-            RoundEnd::Lost => self.lose_run(now, task),
+            RoundEnd::Lost if is_known => self.requeue(now, task, end),
+            RoundEnd::Lost if is_silent => self.lose_contact(now, task),
+            RoundEnd::Lost => self.count_loss(now, task),
             end => self.requeue(now, task, end),
         }
     }
 
-    /// The agent of a run has gone silent. That is no loss if the result is known.
-    fn lose_run(&mut self, now: Now, task: TaskId) {
-        if self.tasks.get(task).is_some_and(|record| known_result(record).is_some()) {
-            return self.requeue(now, task, RoundEnd::Lost);
-        }
+    /// A run is lost with its agent, and does not come back.
+    pub(super) fn count_loss(&mut self, now: Now, task: TaskId) {
         self.tasks.update(task, |record| record.counts.losses = record.counts.losses.saturating_add(1));
         self.requeue(now, task, RoundEnd::Lost);
     }

@@ -20,8 +20,8 @@
 //! more than the time of the list.
 //!
 //! Tasks that have not started come back in the same round if the agent says so ([`LetGo`]), because it will not start
-//! them. If the agent is lost, left, or has forgotten the list, they get the next round, which fences off what it might still do; that
-//! is no loss of them.
+//! them. If the agent has left, or has forgotten the list, they get the next round, which fences off what it might still do; that is no
+//! loss of them. If it is silent, they get the next round when another agent takes them: it may have started them ([`super::contact`]).
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -35,7 +35,7 @@ use crate::protocol::reply::Reply;
 use crate::protocol::requests::apply::{self, LIST_TASKS_MAX, ListTerms};
 use crate::protocol::requests::report::LetGo;
 use crate::types::{
-    AgentId, Assignment, ListPlace, Now, Phase, PhaseTimes, Round, RoundEnd, TaskId, TaskRecord, TaskState,
+    AgentId, Assignment, ListPlace, Mono, Now, Phase, PhaseTimes, Round, RoundEnd, TaskId, TaskRecord, TaskState,
 };
 
 /// Bytes of the fields of a task that goes ahead. A long text costs more than a message does.
@@ -109,8 +109,9 @@ impl Controller {
     fn next_of_list(&self, id: &AgentId, first: &TaskRecord) -> Option<&TaskRecord> {
         let agent = self.agents.get(id)?;
         let queue = self.tasks.queue();
-        let next = self.tasks.get(queue.best_for(agent.tools?.set, &agent.offer, id)?)?;
+        let next = self.tasks.get(queue.best_for(id, agent)?)?;
         let is_alike = next.policy.priority == first.policy.priority
+            && next.policy.lost_after == first.policy.lost_after
             && next.membership().map(|member| &member.name) == first.membership().map(|member| &member.name);
         (is_alike && self.may_be_in_list(next) && queue.is_stocked(next)).then_some(next)
     }
@@ -123,6 +124,7 @@ impl Controller {
         let may_stop = |name| self.tasks.jobs().get(name).is_some_and(|job| job.memo.fails_max.is_some());
         record.round == Round(0)
             && !self.may_be_out(record.id)
+            && !record.is_out_of_contact()
             && !must_be_stored
             && !is_told_after_commit
             && !needs.exclusive
@@ -237,6 +239,14 @@ impl Controller {
                 // A report on it has overtaken that on the task before.
                 self.void_round(now, task, RoundEnd::Lost, Remains::Unknown(now.mono));
             }
+        }
+    }
+
+    /// The agent of a list is silent: each task of the list waits for the agent and for another round.
+    pub(super) fn lose_list(&mut self, now: Now, id: &AgentId, heard: Mono) {
+        let Some(list) = self.agents.get_mut(id).and_then(|agent| agent.list.take()) else { return };
+        for task in list.ahead().filter(|task| self.tasks.get(*task).is_some()).collect::<Vec<_>>() {
+            self.void_round(now, task, RoundEnd::Lost, Remains::Silent(heard));
         }
     }
 

@@ -9,9 +9,9 @@
 //! | a deadline | [`Controller::handle_timeout`] | an agent is lost; a wait ends; old tasks are forgotten |
 //!
 //! The parts: [`tasks`] has the records, their phases and indexes; [`queue`] the order of waiting tasks, with the
-//! [`gates`]; [`agents`] the slots, with the [`tools`] of each, [`looks`] for tools that no agent has, and the submits that name one ([`sought`]); [`catalog`] the tools that the controller holds, and [`tool_reads`] the parts that agents fetch; [`adopt`]
+//! [`gates`]; [`agents`] the slots, with the [`tools`] of each; [`catalog`] the tools that the controller holds, and [`tool_reads`] the parts that agents fetch; [`adopt`]
 //! handles runs that agents had before this start; [`outputs`] asks agents for the outputs of runs; [`lists`] gives an agent several short tasks at once; [`leases`] waits for void
-//! runs; [`family`] knows which tasks end together, and [`relations`] what an end means for [`dependants`] and [`jobs`];
+//! runs, and [`contact`] for silent agents; [`outdated`] handles a store that is older than what agents know; [`family`] knows which tasks end together, and [`relations`] what an end means for [`dependants`] and [`jobs`];
 //! [`graphs`] has the step graphs, [`steps`] makes tasks of their steps, and [`graph_status`] tells of their changes;
 //! [`retention`] decides how long finished tasks are kept; the [`sequencer`], around the [`Controller`], decides
 //! when each message leaves, with the [`commit_queue`]; [`batch_delay`] how long it may be delayed. The phases of a task
@@ -32,6 +32,7 @@ mod batch_delay;
 mod catalog;
 mod closing;
 mod commit_queue;
+mod contact;
 mod deadlines;
 mod departure;
 mod dependants;
@@ -39,18 +40,18 @@ mod effect;
 mod end_lines;
 mod end_logs;
 mod family;
-mod full_disks;
 mod gates;
 mod graph_status;
 mod graphs;
+mod held_slots;
 mod invariants;
 mod job_status;
 mod jobs;
 mod lanes;
 mod leases;
 mod lists;
-mod looks;
 mod orders;
+mod outdated;
 mod outputs;
 mod parked;
 mod queue;
@@ -60,7 +61,6 @@ mod restore;
 mod retention;
 mod scan;
 mod sequencer;
-mod sought;
 mod steps;
 mod task_index;
 mod tasks;
@@ -70,6 +70,7 @@ mod tool_reads;
 mod tool_sets;
 mod tools;
 mod transition;
+mod unfit_agents;
 mod verdict;
 mod waits;
 mod withdrawal;
@@ -87,11 +88,13 @@ pub use departure::{Departure, Route};
 pub use effect::{Answer, Claim, ConnectionId, Effect, Record, Ticket, Timer};
 pub use restore::{Stored, StoredTools};
 pub use sequencer::Sequencer;
-pub use tool_order::{FileWritten, ReadFailure, ToolOrder, ToolOutcome, ToolSettings, Written};
+pub use tool_order::{FileRoom, FileWritten, ReadFailure, ToolOrder, ToolOutcome, ToolSettings, Uploader, Written};
 
 use crate::engine::journal::{Journal, LogLine};
 use crate::engine::timers::Timers;
 use crate::protocol::reply::Reply;
+use crate::protocol::rights::Repeated;
+use crate::protocol::task;
 use crate::types::{IncidentKind, KillCause, Mono, Now, Phase, Provided, TaskId, TaskRecord};
 
 /// How often moments on the wall clock are checked: the clock may jump, so a moment far away is not trusted.
@@ -102,6 +105,8 @@ const LOOK_INTERVAL: Duration = Duration::from_secs(60);
 pub struct Settings {
     /// Interval of an agent's heartbeats: `AGENT_HEARTBEAT_INTERVAL`.
     pub heartbeat_interval: Duration,
+    /// The time after which a silent agent is lost: `AGENT_LOST_AFTER`.
+    pub lost_after: Duration,
     /// Time that an agent needs to end a run, unless it reports its own: [`crate::types::lease::kill_budget`].
     pub kill_budget: Duration,
     /// Maximum number of waiting tasks: `WAITING_TASKS_MAX`.
@@ -172,6 +177,8 @@ pub struct Controller {
     limits: withdrawal::Limits,
     /// The void runs of exclusive tasks whose leases have not expired.
     expiring: BTreeMap<TaskId, leases::Expiring>,
+    /// Whether the silence of the agents may be that of the controller.
+    suspicion: contact::Suspicion,
     /// The step graphs.
     graphs: graphs::Graphs,
     /// The locations in the report that is being handled, and its task.
@@ -185,8 +192,6 @@ pub struct Controller {
     scans: scan::Scans,
     /// Parked queries.
     waits: waits::Waits<waits::Subject, waits::Query>,
-    /// Submits of tools that all agents look for.
-    sought: sought::SoughtSubmits,
     /// The work on the archives of tools.
     archives: requests::ArchiveWork,
     /// The ends of the jobs that clients read.
@@ -197,8 +202,6 @@ pub struct Controller {
     incidents: Vec<(IncidentKind, String)>,
     /// The requests for outputs, and the agents that offer some.
     outputs: outputs::Outputs,
-    /// The search for tools that no agent has.
-    looks: looks::Looks,
     timers: Timers<Timer>,
     journal: Journal,
     /// The moments that the deadline of the calendar was set for.
@@ -206,10 +209,14 @@ pub struct Controller {
     /// Whether TASK/INFORM is among the effects of this turn.
     informed: bool,
     stopping: bool,
-    /// Whether no task is handed out at present.
-    is_paused: bool,
+    /// The present pause, in which no task is handed out.
+    paused: Option<requests::Paused>,
+    /// How old the store is.
+    age: outdated::StoreAge,
     /// Why no submit can be accepted, while the store cannot be written.
     store_trouble: Option<String>,
+    /// Whether tasks that wait for their children have all agents that could run these.
+    slots_are_held: bool,
 }
 
 impl Controller {
@@ -222,7 +229,6 @@ impl Controller {
         let controller_id = random.random::<u64>() >> 11;
         Self {
             controller_id,
-            looks: looks::Looks::numbered_from(controller_id),
             random,
             last_id: TaskId::MIN,
             // Different for each start, as far as possible, so that an agent that was here before means no list of this one.
@@ -235,6 +241,7 @@ impl Controller {
             retained: retention::RetainedFamilies::default(),
             limits: withdrawal::Limits::new(),
             expiring: BTreeMap::new(),
+            suspicion: contact::Suspicion::default(),
             graphs: graphs::Graphs::default(),
             provided: None,
             graph_statuses: graph_status::StatusLines::default(),
@@ -242,7 +249,6 @@ impl Controller {
             awaited: BTreeMap::new(),
             scans: scan::Scans::default(),
             waits: waits::Waits::default(),
-            sought: sought::SoughtSubmits::default(),
             archives: requests::ArchiveWork::default(),
             end_logs: end_logs::EndLogs::numbered_from(controller_id),
             end_lines: end_lines::EndLines::default(),
@@ -253,8 +259,10 @@ impl Controller {
             planned: deadlines::Plan::default(),
             informed: false,
             stopping: false,
-            is_paused: false,
+            paused: None,
+            age: outdated::StoreAge::default(),
             store_trouble: None,
+            slots_are_held: false,
             settings,
         }
     }
@@ -262,6 +270,15 @@ impl Controller {
     /// The store cannot be written, or can be written again. Meanwhile submits are refused and everything else continues.
     pub fn handle_store(&mut self, trouble: Option<String>) {
         self.store_trouble = trouble;
+    }
+
+    /// Whether there is a command among these tasks, if one of them is known.
+    #[must_use]
+    pub fn has_command(&self, repeated: Repeated<'_>) -> Option<bool> {
+        match repeated {
+            Repeated::Task(task) => self.tasks.get(task).map(task::has_command),
+            Repeated::Job(name) => self.tasks.jobs().get(name).map(jobs::Job::has_command),
+        }
     }
 
     /// A commit is stored, including the submits of all tasks up to this one.
@@ -293,7 +310,6 @@ impl Controller {
         loop {
             self.settle_graphs(now);
             self.settle_relations(now);
-            self.look_for_tools(now);
             self.dispatch(now);
             // A task may have ended because of its time, just before it would have been handed out.
             if !self.backlog.has_work() && !self.graphs.has_work() {
@@ -360,15 +376,15 @@ impl Controller {
                 Timer::Ends(name) => self.answer_waiters(&waits::Subject::Ends(name)),
                 Timer::EndLog(name) => self.drop_unread_log(now, name),
                 Timer::Silence(agent) => self.silence(now, agent),
+                Timer::Suspicion => self.end_suspicion(now),
                 Timer::Lease(task) => self.end_lease(now, task),
-                Timer::Look => self.give_up_look(),
-                Timer::Pause => self.end_pause(),
+                Timer::Pause => self.end_pause(now),
                 Timer::EndLines => self.sum_up_ends(),
+                Timer::Slots => self.look_at_slots(now),
                 Timer::ApplyWait(agent) => self.unpark(&agent),
                 Timer::QueryWait(ticket) => self.answer_waiter(ticket),
                 Timer::OutputWait(ticket) => self.end_output_wait(ticket),
                 Timer::ToolDiscard(digest) => self.discard_tool(digest),
-                Timer::SoughtTools(ticket) => self.submit_sought(now, &[ticket]),
                 Timer::RunTime(task) => self.kill(now, task, &KillCause::TimedOut),
                 Timer::Calendar => self.look_at_calendar(now),
                 Timer::PushAgain(task) => self.push_again(now, task),

@@ -32,8 +32,8 @@ impl Ordered {
 }
 
 impl Controller {
-    /// Changes the next task of an order; true when there is none. Returns whether a task was changed, too.
-    pub(super) fn order_next(&mut self, now: Now, ordered: &mut Ordered) -> (bool, bool) {
+    /// Changes the next task of an order; true when there is none. Returns the task that was changed, too.
+    pub(super) fn order_next(&mut self, now: Now, ordered: &mut Ordered) -> (bool, Option<TaskId>) {
         let job = self.tasks.jobs().get(&ordered.job);
         let next = job.and_then(|job| match ordered.order {
             JobOrder::Kill(_) | JobOrder::Hold(_) => job.next_unfinished(ordered.seen),
@@ -42,14 +42,14 @@ impl Controller {
         let Some(task) = next.filter(|task| *task <= ordered.until) else {
             if std::mem::take(&mut ordered.only_waiting) {
                 ordered.seen = None;
-                return (false, false);
+                return (false, None);
             }
-            return (true, false);
+            return (true, None);
         };
         ordered.seen = Some(task);
         let is_changed = self.obey(now, task, ordered);
         ordered.count += usize::from(is_changed);
-        (false, is_changed)
+        (false, is_changed.then_some(task))
     }
 
     fn obey(&mut self, now: Now, task: TaskId, ordered: &mut Ordered) -> bool {

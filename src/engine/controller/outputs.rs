@@ -181,7 +181,7 @@ impl Controller {
 
     /// Queues a parked request for an agent that offers outputs.
     pub(super) fn queue_output(&mut self, now: Now, ticket: Ticket, agent: &AgentId) {
-        self.timers.set(Timer::OutputWait(ticket), now.mono + self.silence_max());
+        self.timers.set(Timer::OutputWait(ticket), now.mono + self.answer_max());
         self.outputs.set_stage(ticket, Stage::Queued(agent.clone()));
         self.ask_agent(now, agent);
     }
@@ -195,7 +195,7 @@ impl Controller {
     /// Asks an agent for the next part, unless it has not answered for the last one.
     pub(super) fn ask_agent(&mut self, now: Now, agent: &AgentId) {
         let Some((parked, ticket)) = self.outputs.next_ask(agent) else { return };
-        self.timers.set(Timer::OutputWait(ticket), now.mono + self.silence_max());
+        self.timers.set(Timer::OutputWait(ticket), now.mono + self.answer_max());
         self.outputs.set_stage(ticket, Stage::Asked(agent.clone()));
         let Some(pending) = self.outputs.waits.get(ticket) else { return };
         let wanted = Wanted {
@@ -237,7 +237,7 @@ impl Controller {
                 self.answer_output(ticket, reply);
             }
             Stage::Queued(agent) | Stage::Asked(agent) => {
-                let millis = self.silence_max().as_millis();
+                let millis = self.answer_max().as_millis();
                 let message = format!("agent {agent} has not sent the output within {millis} ms; ask again");
                 self.answer_output(ticket, Refusal::new(Code::LimitReached, message).into());
                 if let Stage::Asked(agent) = &pending.stage {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::tool_sets::SetId;
-use crate::types::{AgentId, Offer, Requirements};
+use crate::types::{AgentId, HostAddress, Offer, Requirements};
 
 /// The waiting agents, longest first: by their tools, then by their offer. No map or set in it is empty.
 #[derive(Debug, Default)]
@@ -47,10 +47,16 @@ impl Parked {
 
     /// The agent with these tools for a task with these requirements: among those with the fewest tags, and without leases
     /// if possible, the one that has waited longest. Specialised agents thus stay free for the tasks that need them.
-    pub(super) fn best(&self, set: SetId, needs: &Requirements) -> Option<Suited<'_>> {
+    /// `host_of` names the machine of an agent.
+    pub(super) fn best(
+        &self,
+        set: SetId,
+        needs: &Requirements,
+        host_of: impl Fn(&AgentId) -> Option<HostAddress>,
+    ) -> Option<Suited<'_>> {
         let suited = self.0.get(&set)?.iter().filter(|(offer, _)| offer.meets(needs));
         let first = suited.filter_map(|(offer, parked)| {
-            let (number, id) = parked.iter().find(|(_, id)| needs.allow(id))?;
+            let (number, id) = parked.iter().find(|(_, id)| needs.allow(id, || host_of(id)))?;
             Some(((offer.tags.len(), offer.leases), *number, id))
         });
         first.min()

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | held | a client releases it |
 //! | blocked | the last of its terms is met: `__AFTER__` |
+//! | suspected | the controller does not suspect itself any more: its run may go on at its silent agent ([`super::contact`]) |
 //! | delayed | its moment: `__START_AFTER__`, the delay of a retry, a defer |
 //! | ready | an agent takes it; higher priority first, then the older task. It may change its line meanwhile, when it may go to an agent again whose disk was full |
 //!
@@ -20,12 +21,13 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use super::agent::Agent;
 use super::gates::Gates;
 use super::lanes::{Lanes, Place};
 use super::parked::Suited;
 use super::tool_sets::{SetId, ToolSets};
 use crate::types::{
-    AgentId, Holdup, Label, Now, Offer, Requirements, Servers, TaskId, TaskRecord, TaskState, ToolName, ToolSet, Wall,
+    AgentId, Holdup, Label, Now, Requirements, Servers, TaskId, TaskRecord, TaskState, ToolName, ToolSet, Wall,
 };
 
 /// The tasks with equal requirements.
@@ -51,8 +53,6 @@ pub(super) struct Queue {
     pub(super) gates: Gates,
     /// The tools of the agents.
     sets: ToolSets,
-    /// Whether tasks whose tool no agent has may have come since a look began.
-    may_seek: bool,
     len: usize,
     bytes: usize,
 }
@@ -87,7 +87,7 @@ impl Queue {
         }
         self.len += 1;
         self.bytes += record.bytes();
-        self.delayed.extend(record.disk_trial().map(|at| (at, record.id)));
+        self.delayed.extend(record.next_trial().map(|at| (at, record.id)));
         match delay(record) {
             None => {}
             Some(Delay::Until(at)) => {
@@ -104,7 +104,7 @@ impl Queue {
         if let Some(Delay::Until(at)) = delay(record) {
             self.delayed.remove(&(at, record.id));
         }
-        record.disk_trial().map(|at| self.delayed.remove(&(at, record.id)));
+        record.next_trial().map(|at| self.delayed.remove(&(at, record.id)));
         let needs = &*record.needs();
         let Some(line) = self.lines.get_mut(needs) else { unreachable!("task {} waits in no line", record.id) };
         line.members -= 1;
@@ -131,7 +131,6 @@ impl Queue {
     pub(super) fn make_ready(&mut self, now: Now, record: &TaskRecord) {
         let needs = &*record.needs();
         let Some(line) = self.lines.get_mut(needs) else { unreachable!("task {} waits in no line", record.id) };
-        self.may_seek |= !line.lanes.is_stocked(&record.tool);
         if line.lanes.insert(&record.tool, place(record)) {
             self.refresh(now, needs, Some(&record.tool));
         }
@@ -140,22 +139,6 @@ impl Queue {
     /// Whether a present agent has the tool of this waiting task.
     pub(super) fn is_stocked(&self, record: &TaskRecord) -> bool {
         self.lines.get(&*record.needs()).is_some_and(|line| line.lanes.is_stocked(&record.tool))
-    }
-
-    /// All agents are about to look for their tools. True if a task waits for that.
-    pub(super) fn begin_look(&mut self) -> bool {
-        if !std::mem::take(&mut self.may_seek) {
-            return false;
-        }
-        self.lines.values_mut().filter_map(|line| line.lanes.begin_look().then_some(())).count() > 0
-    }
-
-    /// The look has ended: an agent that gets a task whose tool no agent has found is the last one to look for it.
-    pub(super) fn end_look(&mut self, now: Now) {
-        let sought = self.lines.iter_mut().filter_map(|(needs, line)| line.lanes.end_look().then(|| Arc::clone(needs)));
-        for needs in sought.collect::<Vec<_>>() {
-            self.refresh(now, &needs, None);
-        }
     }
 
     /// A run of a task begins: it passes its gates.
@@ -251,7 +234,6 @@ impl Queue {
 
     /// The lanes that a set serves have changed.
     fn serve(&mut self, now: Now, set: SetId) {
-        self.may_seek = true;
         for line in self.lines.values_mut() {
             line.lanes.sets_have_changed(set, &self.sets);
         }
@@ -261,10 +243,11 @@ impl Queue {
         }
     }
 
-    /// The best task for this agent with these tools and this offer.
-    pub(super) fn best_for(&self, set: SetId, offer: &Offer, agent: &AgentId) -> Option<TaskId> {
-        let mut open = self.open.get(&set)?.iter();
-        open.find(|(_, needs)| offer.meets(needs) && needs.allow(agent)).map(|(place, _)| place.task)
+    /// The best task for this agent, if it has told its tools.
+    pub(super) fn best_for(&self, id: &AgentId, agent: &Agent) -> Option<TaskId> {
+        let mut open = self.open.get(&agent.tools?.set)?.iter();
+        let suits = |needs: &Requirements| agent.offer.meets(needs) && needs.allow(id, || agent.host);
+        open.find(|(_, needs)| suits(needs)).map(|(place, _)| place.task)
     }
 
     /// The first task that `agent_for` finds an agent for, with that agent: of the agents with the smallest offer, the one
@@ -347,10 +330,11 @@ impl Queue {
         for record in waiting {
             members += 1;
             bytes += record.bytes();
-            let is_kept = record.held.is_some() || !record.unmet.is_empty();
+            let is_suspected = matches!(record.state, TaskState::OutOfContact { suspected: true, .. });
+            let is_kept = record.held.is_some() || !record.unmet.is_empty() || is_suspected;
             let places = [is_kept, self.is_delayed(record), self.is_ready(record)];
             let count = places.iter().filter(|is| **is).count();
-            assert_eq!(count, 1, "task {} is (held or blocked, delayed, ready) {places:?}", record.id);
+            assert_eq!(count, 1, "task {} is (held, blocked or suspected; delayed; ready) {places:?}", record.id);
         }
         assert_eq!(members, self.len, "the queue holds a task that does not wait");
         assert_eq!(bytes, self.bytes, "the bytes of the tasks that wait have drifted");
@@ -389,7 +373,10 @@ fn delay(record: &TaskRecord) -> Option<Delay> {
         return None;
     }
     match record.state {
-        TaskState::Waiting { not_before: Some(at) } => Some(Delay::Until(at)),
+        TaskState::OutOfContact { suspected: true, .. } => None,
+        TaskState::Waiting { not_before: Some(at) } | TaskState::OutOfContact { not_before: Some(at), .. } => {
+            Some(Delay::Until(at))
+        }
         _ => Some(Delay::Ready),
     }
 }

@@ -1,7 +1,7 @@
 //! The start of a controller: from the stored records back to the state in which they were written.
 //!
 //! Waiting tasks keep their order. A task that an agent had stays with that agent: if the agent comes back and names the
-//! same run, the run is adopted ([`super::adopt`]); if it is silent for two intervals, it is lost like any other.
+//! same run, the run is adopted ([`super::adopt`]); if it is silent, it is lost like any other.
 //!
 //! The earlier controller may have pushed more than it stored. The numbers of those pushes are skipped, and pushes of an
 //! adopted run are stored first ([`Effect::claim`](super::Effect::claim)), so that no number ever stands for two states.
@@ -16,8 +16,8 @@ use super::lists::StoredLists;
 use super::{Controller, Settings, steps};
 use crate::protocol::graph::StoredGraph;
 use crate::types::{
-    AgentId, GateSettings, HeldTool, JobMemo, JobName, Label, Now, RoundEnd, TaskId, TaskRecord, TaskState, ToolDigest,
-    Wall,
+    AgentId, Epoch, GateSettings, HeldTool, JobMemo, JobName, Label, Now, Phase, RoundEnd, TaskId, TaskRecord,
+    TaskState, ToolDigest, Wall,
 };
 
 impl Controller {
@@ -25,6 +25,7 @@ impl Controller {
     #[must_use]
     pub fn restore(settings: Settings, seed: u64, now: Now, stored: Stored) -> Self {
         let mut controller = Self::new(settings, seed);
+        controller.begin_epoch(now, stored.epoch, stored.raised);
         controller.restore_catalog(now, stored.tools);
         for (name, settings) in stored.gates {
             controller.tasks.queue_mut().gates.set(&name, settings);
@@ -97,7 +98,11 @@ impl Controller {
     }
 
     fn take_back(&mut self, now: Now, mut record: TaskRecord, lists: &mut StoredLists) {
-        record.pushes += unstored_pushes(&record);
+        if let TaskState::OutOfContact { was, .. } = record.state {
+            record.unconfirmed &= was.phase() == Phase::Dispatched;
+            record.state = *was;
+        }
+        record.pushes += unstored_pushes(&record) + self.skipped_pushes();
         self.last_id = self.last_id.max(record.id);
         if let Some(parent) = record.parent.filter(|parent| self.tasks.get(*parent).is_some()) {
             self.families.add(record.id, parent);
@@ -109,7 +114,7 @@ impl Controller {
             _ => None,
         };
         let agent = match &mut record.state {
-            TaskState::Waiting { .. } | TaskState::Finished { .. } => None,
+            TaskState::Waiting { .. } | TaskState::OutOfContact { .. } | TaskState::Finished { .. } => None,
             TaskState::Dispatched(run)
             | TaskState::Preparing(run)
             | TaskState::Running(run)
@@ -118,7 +123,7 @@ impl Controller {
                 Some(run.agent.clone())
             }
         };
-        self.await_claimants(now, &mut record);
+        self.await_claimants(&mut record);
         let task = record.id;
         // Its agent will say how long it has run: the wall clock may have jumped.
         self.tasks.restore(now, record);
@@ -137,7 +142,7 @@ impl Controller {
             self.agents.set_slot(&agent, Slot::Busy(task));
             self.agents.set_given(&agent, Some(given));
             self.expect_every_tool(now, &agent);
-            return self.timers.set(Timer::Silence(agent), now.mono + self.silence_max());
+            return self.timers.set(Timer::Silence(agent.clone()), now.mono + self.lost_after_of(&agent));
         };
         let Slot::Busy(other) = slot else { unreachable!("agent {agent} was restored without a task") };
         // The older run was given up and its lease awaited: if only one of them has a lease, it is that one, whatever the
@@ -174,7 +179,10 @@ const fn unstored_pushes(record: &TaskRecord) -> u32 {
         TaskState::Dispatched(_) => 3,
         TaskState::Preparing(_) => 2,
         TaskState::Running(_) => 1,
-        TaskState::Waiting { .. } | TaskState::Ended { .. } | TaskState::Finished { .. } => 0,
+        TaskState::Waiting { .. }
+        | TaskState::OutOfContact { .. }
+        | TaskState::Ended { .. }
+        | TaskState::Finished { .. } => 0,
     }
 }
 
@@ -193,6 +201,10 @@ pub struct Stored {
     pub graphs: Vec<StoredGraph>,
     /// The archives of tools.
     pub tools: StoredTools,
+    /// The epoch of this start.
+    pub epoch: Option<Epoch>,
+    /// How the store is known to be from a backup or another machine, if it is, as the beginning of a sentence.
+    pub raised: Option<String>,
 }
 
 /// The archives of tools in the store.

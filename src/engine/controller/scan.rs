@@ -17,8 +17,8 @@ use crate::protocol::task::Filter;
 use crate::protocol::{Code, Refusal};
 use crate::types::{GraphId, Mono, Now, TaskId, TaskRecord};
 
-/// Work of one turn, in tasks looked at. This takes some hundred microseconds, which other requests hardly notice (HAZARDS
-/// row W11).
+/// Work of one turn, in looks at small tasks; larger ones count as several. This takes some hundred microseconds, which other
+/// requests hardly notice (HAZARDS row W11).
 const SLICE: usize = 2_000;
 
 /// Cost of a search that looks at nothing: many of them fit into a turn, but not a flood.
@@ -32,6 +32,9 @@ const EXPLAINED: usize = 500;
 
 /// Cost of a changed task in looks: its record is stored, and its state is pushed.
 const CHANGED: usize = 10;
+
+/// Bytes of a task that cost as much as a look at it, wherever they are searched, copied or stored.
+const BYTES_OF_A_LOOK: usize = 256;
 
 /// The share of all waiting searches that one connection may have, as a divisor.
 const SHARE: usize = 10;
@@ -177,7 +180,8 @@ impl Scans {
 impl Controller {
     /// Begins a search, and answers it if it fits into the rest of the present turn.
     pub(super) fn search(&mut self, now: Now, ticket: Ticket, filter: Filter, goal: Goal) -> Answer {
-        let mut scan = Scan { ticket, goal, filter, before: None, matches: 0 };
+        let before = filter.before();
+        let mut scan = Scan { ticket, goal, filter, before, matches: 0 };
         if self.scans.len == 0 && self.step(now, &mut scan) {
             return self.found_out(now, scan);
         }
@@ -250,11 +254,13 @@ impl Controller {
     /// Continues an order as long as work is left in this turn; true when it is done.
     fn step_order(&mut self, now: Now, ordered: &mut Ordered) -> bool {
         while self.scans.left > 0 {
-            let (is_done, is_changed) = self.order_next(now, ordered);
+            let (is_done, changed) = self.order_next(now, ordered);
             if is_done {
                 return true;
             }
-            self.scans.left = self.scans.left.saturating_sub(if is_changed { CHANGED } else { 1 });
+            let changed = changed.and_then(|task| self.tasks.get(task));
+            let cost = changed.map_or(1, |record| CHANGED + looks(record.submitted.len()));
+            self.scans.left = self.scans.left.saturating_sub(cost);
         }
         false
     }
@@ -297,14 +303,15 @@ impl Scan {
             if *left == 0 {
                 return false;
             }
-            *left -= 1;
+            *left = left.saturating_sub(1 + looks(self.filter.searched_bytes(record)));
             self.before = Some(record.id);
             if self.filter.matches(record) {
                 *left = left.saturating_sub(take(&mut self.goal, &mut self.matches, record));
             }
             if self.has_enough() {
                 // Without a filter every task matches, so those beyond the page need no look.
-                self.matches = if self.filter.is_empty() { tasks.len() } else { self.matches };
+                let counts_all = self.filter.is_empty() && self.filter.before().is_none();
+                self.matches = if counts_all { tasks.len() } else { self.matches };
                 return true;
             }
         }
@@ -315,11 +322,18 @@ impl Scan {
     fn has_enough(&self) -> bool {
         match &self.goal {
             Goal::Newest { found, .. } => found.is_some() && self.filter.is_empty(),
-            Goal::Page { limit, records, .. } => records.len() >= *limit && self.filter.is_empty(),
+            Goal::Page { limit, records, .. } => {
+                records.len() >= *limit && (self.filter.is_empty() || self.filter.before().is_some())
+            }
             Goal::Explain { found } => found.is_some(),
             Goal::Agents { .. } | Goal::Gates | Goal::Jobs { .. } | Goal::Graphs { .. } | Goal::Order(_) => true,
         }
     }
+}
+
+/// The cost of this number of bytes, in looks.
+const fn looks(bytes: usize) -> usize {
+    bytes / BYTES_OF_A_LOOK
 }
 
 /// The tasks older than `before` that may match, newest first.
@@ -352,7 +366,7 @@ fn take(goal: &mut Goal, matches: &mut usize, record: &TaskRecord) -> usize {
         }
         Goal::Page { page, limit, records } if *matches > page.offset && records.len() < *limit => {
             records.push(record.clone());
-            SHOWN
+            SHOWN + looks(record.submitted.len())
         }
         Goal::Explain { found } => {
             found.get_or_insert(record.id);

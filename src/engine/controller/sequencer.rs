@@ -11,7 +11,10 @@
 //! | the records of the turns since the last commit | when the store is free and the first message that depends on them is due |
 //!
 //! In a turn, agents come first, because they are idle until they get their tasks; then the disk; then the addresses of pushes. When
-//! the store gets into trouble, submits that it has not stored are refused; every other promise waits until the store recovers.
+//! the store gets into trouble, submits that it has not stored are refused, and kills act at once ([`trouble`]); every other promise
+//! waits until the store recovers.
+
+mod trouble;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -24,12 +27,12 @@ use super::effect::{Answer, BATCH_DELAY_MAX, Claim, ConnectionId, Effect, Record
 use super::tool_order::ToolOutcome;
 use crate::engine::graph::Graph;
 use crate::engine::journal::LogLine;
+use crate::protocol::Refusal;
 use crate::protocol::reply::{Reply, no_task};
 use crate::protocol::requests::Message;
 use crate::protocol::requests::apply::TASK_APPLY;
 use crate::protocol::requests::graph::GraphSubmit;
-use crate::protocol::{Code, Refusal};
-use crate::types::{GraphChange, IncidentKind, JobStatus, Mono, Now, PushAddress, TaskId, TaskRecord, ToolName};
+use crate::types::{GraphChange, IncidentKind, JobStatus, Mono, Now, PushAddress, TaskId, TaskRecord, ToolName, Wall};
 
 /// A message that depends on a commit.
 #[derive(Debug)]
@@ -56,6 +59,8 @@ pub struct Sequencer<R> {
     changes: u64,
     /// Whether a reply or a publication has left since the last flush.
     is_unflushed: bool,
+    /// Since when the store cannot be written, and why.
+    trouble: Option<(Wall, String)>,
 }
 
 impl<R: Clone> Sequencer<R> {
@@ -71,6 +76,7 @@ impl<R: Clone> Sequencer<R> {
             departures: VecDeque::new(),
             changes: 0,
             is_unflushed: false,
+            trouble: None,
         }
     }
 
@@ -94,7 +100,8 @@ impl<R: Clone> Sequencer<R> {
         match answer {
             Answer::Now(reply) => {
                 let by = now.mono + self.controller.list_confirmation_delay(&reply);
-                self.answer(by, route, claim_of_reply(&reply), reply);
+                let claim = Self::claim(&route, &reply, claim_of_reply(&reply));
+                self.answer(by, route, claim, reply);
             }
             Answer::Later => drop(self.routes.insert(ticket, route)),
             Answer::NowAndLater(reply) => {
@@ -163,31 +170,6 @@ impl<R: Clone> Sequencer<R> {
     /// The archive of a tool in the controller's own folder has changed, or is gone.
     pub fn handle_archive_changed(&mut self, now: Now, tool: &ToolName) {
         self.controller.handle_archive_changed(now, tool);
-    }
-
-    /// The last commit is on the disk. True if the store was in trouble until now.
-    pub fn handle_stored(&mut self) -> bool {
-        let committed = self.commits.handle_stored();
-        self.controller.handle_committed(committed.newest);
-        if committed.recovered {
-            self.controller.handle_store(None);
-        }
-        self.release(committed.released);
-        committed.recovered
-    }
-
-    /// The last commit has failed, and none of its records is stored; they come back and are tried again every second. True
-    /// if the trouble has just begun.
-    pub fn handle_trouble(&mut self, now: Now, why: &str, records: Vec<Record>) -> bool {
-        let Some(deferred) = self.commits.handle_trouble(now.mono, records) else { return false };
-        // Those of this turn, too: one may be a second answer about a task that is withdrawn here.
-        let batch = std::mem::take(&mut self.batch);
-        for message in deferred.into_iter().chain(batch.into_messages()) {
-            self.hold_or_refuse(now, why, message);
-        }
-        self.controller.handle_store(Some(why.to_owned()));
-        self.controller.handle_withdrawn(now);
-        true
     }
 
     /// Handles everything that is due.
@@ -307,6 +289,7 @@ impl<R: Clone> Sequencer<R> {
                 Effect::Tool(order) => self.departures.push_back(Departure::Tool(order)),
                 Effect::Reply(ticket, reply) => {
                     if let Some(route) = self.routes.remove(&ticket) {
+                        let claim = Self::claim(&route, &reply, claim);
                         self.answer(by, route, claim, reply);
                     }
                 }
@@ -337,6 +320,7 @@ impl<R: Clone> Sequencer<R> {
 
     fn send(&mut self, route: Route<R>, reply: Reply, delay_max: Duration) {
         self.is_unflushed = true;
+        let reply = self.with_trouble(&route, reply);
         self.departures.push_back(Departure::Reply { route, reply, delay_max });
     }
 
@@ -361,34 +345,6 @@ impl<R: Clone> Sequencer<R> {
                 Deferred::JobStatus(status) => self.departures.push_back(Departure::JobStatus(status)),
                 Deferred::GraphStatus(change) => self.departures.push_back(Departure::GraphStatus(change)),
             }
-        }
-    }
-
-    /// Handles a deferred message when the store gets into trouble.
-    fn hold_or_refuse(&mut self, now: Now, why: &str, message: Deferred<R>) {
-        let refusal = |what: &str, them: &str| {
-            let why = format!("the {what} cannot be stored ({why}); submit {them} again later");
-            Refusal::new(Code::LimitReached, why).into()
-        };
-        match message {
-            Deferred::Reply { route, reply: Reply::Submitted { task, duplicate, .. }, .. }
-                if self.controller.handle_unstored(now, task, duplicate) =>
-            {
-                self.send(route, refusal("task", "it"), Duration::ZERO);
-            }
-            Deferred::Reply { route, reply: Reply::SubmittedMany { tasks, duplicates, .. }, .. }
-                if self.controller.handle_many_unstored(now, &tasks, &duplicates) =>
-            {
-                self.send(route, refusal("tasks", "them"), Duration::ZERO);
-            }
-            Deferred::Reply { route, reply: Reply::GraphSubmitted { graph, duplicate, .. }, .. }
-                if self.controller.handle_graph_unstored(now, graph, duplicate) =>
-            {
-                self.send(route, refusal("graph", "it"), Duration::ZERO);
-            }
-            Deferred::JobStatus(status) => self.controller.handle_job_status_dropped(now.mono, &status.view.name),
-            Deferred::Reply { route, claim: Claim::View, reply, delay_max } => self.send(route, reply, delay_max),
-            message => self.commits.hold(message),
         }
     }
 }

@@ -313,7 +313,7 @@ fn end_of(graph: &OwnedGraph, slot: StepTask) -> Option<KillCause> {
 
 /// Whether a task has had a run.
 fn has_run(record: &TaskRecord) -> bool {
-    record.round > Round(0) || !record.past.is_empty()
+    record.round > Round(0) || !record.past.is_empty() || record.is_out_of_contact()
 }
 
 /// Why a task fails its graph, in a sentence with the step and the task.

@@ -13,7 +13,7 @@ use super::queue::Queue;
 use super::task_index::TaskIndex;
 use super::transition::{self, TaskEvent};
 use crate::protocol::task;
-use crate::types::{Now, Phase, TaskId, TaskRecord, TaskState, ToolDigest, Wall};
+use crate::types::{AgentId, Now, Phase, TaskId, TaskRecord, TaskState, ToolDigest, Wall};
 use pins::files_of;
 
 #[derive(Debug, Default)]
@@ -40,6 +40,8 @@ pub(super) struct Tasks {
     /// The tasks that have finished without success and are not in the log yet.
     pub(super) unlogged: Vec<TaskId>,
     pub(super) effects: VecDeque<Effect>,
+    /// The tasks whose runs are out of contact, by their agents.
+    silent: BTreeSet<(AgentId, TaskId)>,
     /// The tasks that have changed their phase, or were removed, in this event.
     pub(super) changed: Vec<TaskId>,
 }
@@ -52,6 +54,31 @@ impl Tasks {
 
     pub(super) fn get(&self, id: TaskId) -> Option<&TaskRecord> {
         self.records.get(&id).map(|record| &**record)
+    }
+
+    /// The tasks whose runs at this agent are out of contact.
+    pub(super) fn out_of_contact(&self, agent: &AgentId) -> Vec<TaskId> {
+        self.of_silent(agent).collect()
+    }
+
+    /// Whether there are any.
+    pub(super) fn has_out_of_contact(&self, agent: &AgentId) -> bool {
+        !self.silent.is_empty() && self.of_silent(agent).next().is_some()
+    }
+
+    fn of_silent(&self, agent: &AgentId) -> impl Iterator<Item = TaskId> {
+        let first = (agent.clone(), TaskId::MIN);
+        self.silent.range(first..).take_while(move |(other, _)| other == agent).map(|(_, task)| *task)
+    }
+
+    /// The tasks whose runs are out of contact at any agent.
+    pub(super) fn all_out_of_contact(&self) -> Vec<TaskId> {
+        self.silent.iter().map(|(_, task)| *task).collect()
+    }
+
+    /// Whether there are any.
+    pub(super) fn are_out_of_contact(&self) -> bool {
+        !self.silent.is_empty()
     }
 
     pub(super) fn len(&self) -> usize {
@@ -150,6 +177,7 @@ impl Tasks {
     pub(super) fn change(&mut self, now: Now, id: TaskId, event: TaskEvent) {
         let Some(record) = self.records.get_mut(&id) else { unreachable!("task {id} changes, but does not exist") };
         let (before, shown_before, round) = (record.phase(), record.shown_phase(), record.round);
+        let was_silent = record.is_out_of_contact();
         let named = files_of(record);
         let stood = record.membership().map(|_| Standing::of(record));
         if before == Phase::Waiting {
@@ -168,7 +196,15 @@ impl Tasks {
             // An earlier controller had found them met, if one is left.
             record.unmet.clear();
         }
+        if was_silent != record.is_out_of_contact()
+            && let Some(run) = record.last_run()
+        {
+            let place = (run.agent.clone(), id);
+            let _ = if was_silent { self.silent.remove(&place) } else { self.silent.insert(place) };
+        }
         match (is_active(before), is_active(after)) {
+            // It began before.
+            (false, true) if was_silent => self.queue.resume(now, &record.policy.needs),
             (false, true) => self.queue.start(now, &record.policy.needs),
             (true, false) => self.queue.end(now, &record.policy.needs),
             (true, true) | (false, false) => {}
@@ -187,11 +223,11 @@ impl Tasks {
             }
             _ => {}
         }
-        if is_pushed(after) || record.round != round {
+        if (is_pushed(after) && !was_silent) || record.round != round {
             record.pushes += 1;
             self.effects.push_back(Effect::Push(record.clone()));
         }
-        if is_stored(after) {
+        if is_stored(after) || was_silent {
             self.effects.push_back(Effect::Record(Record::Put(record.clone())));
         }
         let has_ended = before != Phase::Finished && (after == Phase::Finished || record.round != round);
@@ -282,9 +318,9 @@ impl Tasks {
             let Some(record) = self.records.get_mut(&id) else {
                 unreachable!("task {id} is delayed and does not exist")
             };
-            if record.disk_trial().is_some_and(|at| at <= now.wall) {
+            if record.next_trial().is_some_and(|at| at <= now.wall) {
                 self.queue.leave(now, record);
-                record.trust_disks();
+                record.trust_agents();
                 self.queue.enter(now, record);
             } else {
                 self.queue.make_ready(now, record);

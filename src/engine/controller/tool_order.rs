@@ -1,12 +1,12 @@
 //! Orders of the controller about archives of tools, which a thread of the shell carries out, and their outcomes.
 //!
-//! The thread owns the files of the store. It answers each order but [`ToolOrder::Discard`] with one [`ToolOutcome`], in the order of
+//! The thread owns the files of the store. It answers each order but [`ToolOrder::Discard`] and [`ToolOrder::Abandon`] with one [`ToolOutcome`], in the order of
 //! the orders, but for a read of a large version that must be checked first: others overtake it.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::ticket::Ticket;
+use super::ticket::{ConnectionId, Ticket};
 use crate::protocol::Refusal;
 use crate::protocol::page::Page;
 use crate::protocol::requests::file::FilePut;
@@ -43,8 +43,10 @@ pub enum ToolOrder {
     Take(ToolName),
     /// Write a part of a pushed archive.
     Write(Ticket, Box<ToolPut>),
-    /// Write a part of a file; the store has this number of bytes left.
-    WriteFile(Ticket, Box<FilePut>, u64),
+    /// Write a part of a file.
+    WriteFile(Ticket, Box<FilePut>, FileRoom),
+    /// This connection is gone, or was: its incomplete files are removed.
+    Abandon(ConnectionId),
     /// Read a part of a version, at most of this number of bytes, from this offset.
     Read {
         /// The request of the agent.
@@ -68,6 +70,27 @@ pub enum ToolOrder {
     Verify(Ticket, Page, Vec<ToolDigest>),
     /// Remove a version from the store.
     Discard(ToolDigest),
+}
+
+/// The room for a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileRoom {
+    /// The sender of the file.
+    pub uploader: Uploader,
+    /// Bytes that the store has left for such senders, before the incomplete files.
+    pub bytes: u64,
+}
+
+/// The sender of a file that is put.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Uploader {
+    /// An agent, for its run. The files of clients make room for it.
+    Run,
+    /// A client that may send commands.
+    Client,
+    /// A client that may not, on this connection. Its incomplete files are its own, so that no other sender relies on them, and end with
+    /// the connection.
+    Stranger(ConnectionId),
 }
 
 /// The outcome of an order.

@@ -8,7 +8,7 @@
 //! | the tool of a task | the task is handed to | if that agent reports -129 |
 //! |---|---|---|
 //! | a present agent has it | such an agent; it waits while all of them are busy | it waits for the others in its next round |
-//! | no present agent has it | any agent, after all have looked for the tool again ([`super::looks`]) | it ends with -129, unless an agent has the tool by then |
+//! | no present agent has it | any agent, which looks into its folder | it ends with -129, unless an agent has the tool by then |
 //!
 //! | an agent that | has, as far as the controller knows |
 //! |---|---|
@@ -16,25 +16,32 @@
 //! | reports another list | that list |
 //! | reports -129 | not that tool, until it reports a list again |
 //! | reports that a run has started | also the tool of that run |
+//! | may not have commands, by its door | neither commands nor fetched programs |
 //! | is lost, or has left | no tool; a lost one that comes back has its former tools |
 //!
 //! So no task is given twice to an agent that lacks its tool while another one has it, unless that agent reports the tool
 //! again; and after [`TaskRecord::PAST_ROUNDS_MAX`] rounds of that kind it ends. These rounds draw on no budget of the
-//! task. If the last agent with the tool reports -129, the others look again before the task ends, because they may have
-//! got it.
+//! task.
+//!
+//! A submit with `__REQUIRE_TOOL__` true, and that of a graph, is refused while its tool is certain to be nowhere, with the name that was
+//! probably meant. Any other submit is accepted, and its task ends with -129.
 
 use std::sync::Arc;
 
 use super::Controller;
 use super::agent::{Slot, Tools};
 use super::transition::Again;
-use crate::protocol::requests::FromAgent;
 use crate::protocol::requests::report::Report;
-use crate::types::{AgentId, ExitCode, Now, Phase, RoundEnd, RunResult, TaskId, TaskRecord, ToolSet};
+use crate::protocol::requests::{FromAgent, Sender};
+use crate::protocol::{Code, Refusal};
+use crate::types::{
+    AgentId, ExitCode, IncidentKind, Now, Phase, RoundEnd, RunResult, TaskId, TaskRecord, ToolName, ToolSet, nearest,
+};
 
 impl Controller {
     /// Handles an agent's report of its tools; the agent is present.
-    pub(super) fn hear_tools(&mut self, now: Now, id: &AgentId, message: &FromAgent) {
+    pub(super) fn hear_tools(&mut self, now: Now, sender: &Sender, message: &FromAgent) {
+        let id = &sender.agent;
         let known = self.agents.get(id).and_then(|agent| agent.tools);
         let told = if let FromAgent::Heartbeat(heartbeat) = message { heartbeat.tools.as_ref() } else { None };
         let news = told.and_then(|told| Some((told.generation, told.set.as_ref()?)));
@@ -42,9 +49,31 @@ impl Controller {
         let is_newer =
             |generation: Option<u64>| generation.is_none() || generation > known.and_then(|known| known.generation);
         match (news.filter(|(generation, _)| is_newer(*generation)), known) {
-            (Some((generation, set)), _) => self.set_tools(now, id, set.clone(), generation),
+            (Some((generation, set)), _) => self.give_tools(now, sender, set.clone(), generation),
             (None, None) => self.set_tools(now, id, ToolSet::every(), None),
-            (None, Some(_)) => {}
+            (None, Some(tools)) => {
+                let set = self.tasks.queue().sets().get(tools.set).filter(|set| set.has_text_for_a_shell()).cloned();
+                if let Some(set) = set.filter(|_| !sender.may_have_commands) {
+                    self.give_tools(now, sender, (*set).clone(), tools.generation);
+                }
+            }
+        }
+    }
+
+    /// The tools of an agent, without commands if it may not have any. Then its list stays unknown: the agent repeats it, and may
+    /// have commands when it comes another way.
+    fn give_tools(&mut self, now: Now, sender: &Sender, set: ToolSet, generation: Option<u64>) {
+        let Sender { agent, session, may_have_commands } = sender;
+        if *may_have_commands || !set.has_text_for_a_shell() {
+            return self.set_tools(now, agent, set, generation);
+        }
+        self.set_tools(now, agent, set.without_text_for_a_shell(), None);
+        if self.agents.note_denied(agent, *session) {
+            let line = format!(
+                "agent {agent} gets no commands: it belongs to another user of this machine, whom ALLOW_COMMANDS excludes"
+            );
+            self.journal.warn(line.clone());
+            self.incidents.push((IncidentKind::Refused, line));
         }
     }
 
@@ -69,7 +98,6 @@ impl Controller {
             self.tasks.queue_mut().leave_set(now, before.set);
             self.tasks.queue_mut().sets_mut().release(before.set);
         }
-        self.sought.note_news();
     }
 
     /// A lost agent is back, with its former tools.
@@ -85,7 +113,6 @@ impl Controller {
         if let Some(tools) = agent.tools {
             self.tasks.queue_mut().leave_set(now, tools.set);
         }
-        self.forget_look(id);
     }
 
     /// An agent has left for good.
@@ -134,9 +161,8 @@ impl Controller {
         let tries = record.past.iter().filter(|past| past.end == RoundEnd::NoTool).count();
         let is_tried = tries >= TaskRecord::PAST_ROUNDS_MAX;
         let tool = record.tool.clone();
-        let others_look = record.assignment().is_some_and(|run| self.others_look(&run.agent));
         self.note_tool(now, report.task, false);
-        let is_elsewhere = others_look || self.tasks.queue().sets().with(&tool).next().is_some();
+        let is_elsewhere = self.tasks.queue().sets().with(&tool).next().is_some();
         if is_killed || is_tried || !is_elsewhere {
             return false;
         }
@@ -153,9 +179,23 @@ impl Controller {
         }
     }
 
-    /// Whether agents other than this one, which has not found its tool, may find it if they look again.
-    fn others_look(&self, id: &AgentId) -> bool {
-        let is_last_resort = self.agents.get(id).is_some_and(|agent| agent.is_last_resort);
-        !is_last_resort && self.agents.that_look().any(|other| other != id)
+    /// Refuses a submit that requires its tool, if the tool is certain to be nowhere: the controller does not hold it, an agent is
+    /// present, and each reports its tools, without this one. `place` names the step; `subject` is a graph or a task, which the sentence
+    /// says to submit again.
+    pub(super) fn check_tool(&self, tool: &ToolName, place: &str, subject: &str) -> Result<(), Refusal> {
+        let sets = self.tasks.queue().sets();
+        if !tool.is_archive() || sets.is_known(tool) || !sets.are_all_told() {
+            return Ok(());
+        }
+        let hint = match nearest(tool.as_str(), sets.names().map(ToolName::as_str)) {
+            Some(nearest) => format!("did you mean {nearest}? If not, put"),
+            None => "put".to_owned(),
+        };
+        let message = format!(
+            "{place}no agent has the tool {tool}; {hint} {} into the tools folder of an agent or of the controller, and submit the \
+             {subject} again",
+            tool.archive_name()
+        );
+        Err(Refusal::new(Code::BadOperation, message))
     }
 }

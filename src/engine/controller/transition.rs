@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use crate::types::{
-    Acknowledgement, Assignment, Counts, Outcome, PastRound, PhaseTimes, RoundEnd, RunResult, TaskRecord, TaskState,
-    Wall,
+    Acknowledgement, Assignment, Counts, Outcome, PastRound, Phase, PhaseTimes, RoundEnd, RunResult, TaskRecord,
+    TaskState, Wall,
 };
 
 /// An event of a task.
@@ -26,6 +26,12 @@ pub(super) enum TaskEvent {
     Close { at: Wall, outcome: Outcome },
     /// The round has ended; the next one waits.
     Again(Again),
+    /// Its agent is silent: the run is out of contact, and the task is in the queue for another round.
+    LoseContact { since: Wall, not_before: Option<Wall>, suspected: bool },
+    /// The controller suspects itself, or does not any more.
+    Suspect(bool),
+    /// Its agent is back with the run.
+    Rejoin,
 }
 
 /// The end of a round that another one follows.
@@ -35,6 +41,7 @@ pub(super) struct Again {
     pub(super) end: RoundEnd,
     pub(super) times: PhaseTimes,
     pub(super) result: Option<Arc<RunResult>>,
+    /// The earliest start of the next round, once that is decided.
     pub(super) not_before: Option<Wall>,
 }
 
@@ -66,16 +73,36 @@ pub(super) fn apply(record: &mut TaskRecord, event: TaskEvent) {
             State::Finished { at, outcome, run: None }
         }
         (
-            State::Dispatched(run) | State::Preparing(run) | State::Running(run) | State::Ended { assignment: run, .. },
+            was @ (State::Dispatched(_) | State::Preparing(_) | State::Running(_) | State::Ended { .. }),
+            Event::LoseContact { since, not_before, suspected },
+        ) => State::OutOfContact { was: Box::new(was), since, not_before, suspected },
+        (State::OutOfContact { was, since, not_before, .. }, Event::Suspect(suspected)) => {
+            State::OutOfContact { was, since, not_before, suspected }
+        }
+        (State::OutOfContact { was, .. }, Event::Rejoin) => {
+            // Its agent confirms the end, unless that of the round before is meant.
+            record.unconfirmed &= was.phase() == Phase::Dispatched;
+            *was
+        }
+        (
+            from @ (State::Dispatched(_)
+            | State::Preparing(_)
+            | State::Running(_)
+            | State::Ended { .. }
+            | State::OutOfContact { .. }),
             Event::Close { at, outcome },
         ) => {
             count_outcome(&mut record.counts, outcome);
-            State::Finished { at, outcome, run: Some((run, None)) }
+            State::Finished { at, outcome, run: from.into_run().map(|run| (run, None)) }
         }
         (
-            State::Dispatched(run) | State::Preparing(run) | State::Running(run) | State::Ended { assignment: run, .. },
+            from @ (State::Dispatched(_)
+            | State::Preparing(_)
+            | State::Running(_)
+            | State::Ended { .. }
+            | State::OutOfContact { .. }),
             Event::Again(again),
-        ) => next_round(record, Some(run), again),
+        ) => next_round(record, from.into_run(), again),
         (State::Finished { run, .. }, Event::Again(again @ Again { end: RoundEnd::Retried, .. })) => {
             record.counts = Counts::default();
             record.acknowledgement = Acknowledgement::None;
@@ -84,6 +111,7 @@ pub(super) fn apply(record: &mut TaskRecord, event: TaskEvent) {
         }
         (
             from @ (State::Waiting { .. }
+            | State::OutOfContact { .. }
             | State::Dispatched(_)
             | State::Preparing(_)
             | State::Running(_)
@@ -103,7 +131,12 @@ fn next_round(record: &mut TaskRecord, run: Option<Box<Assignment>>, again: Agai
         RoundEnd::TimedOut => record.counts.timeouts += 1,
         RoundEnd::Deferred => record.counts.defers += 1,
         // A loss is counted whatever follows it.
-        RoundEnd::Lost | RoundEnd::Returned | RoundEnd::Retried | RoundEnd::NoTool | RoundEnd::DiskFull => {}
+        RoundEnd::Lost
+        | RoundEnd::Returned
+        | RoundEnd::Retried
+        | RoundEnd::NoTool
+        | RoundEnd::DiskFull
+        | RoundEnd::NotHere => {}
     }
     record.kill = None;
     if record.past.len() >= TaskRecord::PAST_ROUNDS_MAX {

@@ -40,7 +40,16 @@ pub(super) fn is_the_last_round(record: &TaskRecord) -> bool {
 
 /// The verdict on a void run: its agent is lost (already counted), or has come back or left without it.
 pub(super) fn of_void_run(record: &TaskRecord, end: RoundEnd) -> Verdict {
-    let one_loss_too_many = end == RoundEnd::Lost && record.counts.losses > record.policy.losses_max;
+    of_lost_run(record, end, record.counts.losses)
+}
+
+/// The verdict on a run if it were lost with its agent.
+pub(super) fn if_lost(record: &TaskRecord) -> Verdict {
+    of_lost_run(record, RoundEnd::Lost, record.counts.losses.saturating_add(1))
+}
+
+fn of_lost_run(record: &TaskRecord, end: RoundEnd, losses: u32) -> Verdict {
+    let one_loss_too_many = end == RoundEnd::Lost && losses > record.policy.losses_max;
     match &record.kill {
         Some(kill) if kill.cause.ends_the_task() => of_kill(record, kill),
         // This also holds for a run that was being ended by its time limit: each budget counts.

@@ -119,16 +119,6 @@ impl<S: Clone + Ord + std::fmt::Debug, T> Waits<S, T> {
         self.by_subject.range(range).map(|(_, ticket)| *ticket).collect()
     }
 
-    /// The requests that wait for a lesser subject.
-    pub(super) fn before(&self, subject: &S) -> Vec<Ticket> {
-        self.by_subject.range(..(subject.clone(), Ticket::MIN)).map(|(_, ticket)| *ticket).collect()
-    }
-
-    /// All requests with their data.
-    pub(super) fn entries(&self) -> impl Iterator<Item = (Ticket, &T)> {
-        self.by_ticket.iter().map(|(ticket, (_, data))| (*ticket, data))
-    }
-
     /// The requests of this connection.
     pub(super) fn of(&self, connection: ConnectionId) -> Vec<Ticket> {
         self.by_ticket.range(Ticket::of(connection)).map(|(ticket, _)| *ticket).collect()

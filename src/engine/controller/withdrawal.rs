@@ -4,15 +4,48 @@ use std::collections::BTreeMap;
 
 use super::Controller;
 use super::effect::Effect;
-use crate::types::{Now, Phase, Round, TaskId, TaskRecord};
+use crate::types::{KillCause, Now, Phase, Round, TaskId, TaskRecord};
 
 /// For each unstored submit with a limit of failures: the limit of its job before.
 pub(super) type Limits = BTreeMap<TaskId, Option<u32>>;
 
+/// The fate of a submit that could not be stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Abandoned {
+    /// Nothing is left of it.
+    Withdrawn,
+    /// An agent has a task of it, whose run is ended.
+    Killed,
+    /// A task of it has finished.
+    HasRun,
+}
+
 impl Controller {
+    /// The tasks of a submit could not be stored, and its submitter is refused. Each is removed, or ended if an agent has it
+    /// already: a task whose submit was refused must not go on. `None` if the submitter must wait, because the tasks
+    /// existed before (`duplicate`).
+    pub(super) fn abandon_unstored(&mut self, now: Now, tasks: &[TaskId], duplicate: bool) -> Option<Abandoned> {
+        if duplicate {
+            return tasks.iter().all(|task| self.tasks.get(*task).is_none()).then_some(Abandoned::Withdrawn);
+        }
+        // What binds them to one another goes with them, the youngest first.
+        tasks.iter().rev().map(|task| self.abandon(now, *task)).max().or(Some(Abandoned::Withdrawn))
+    }
+
+    fn abandon(&mut self, now: Now, task: TaskId) -> Abandoned {
+        if self.handle_unstored(now, task, false) {
+            return Abandoned::Withdrawn;
+        }
+        if self.tasks.get(task).is_some_and(|record| record.phase() == Phase::Finished) {
+            return Abandoned::HasRun;
+        }
+        self.kill(now, task, &KillCause::Client(Some("the store could not take its submit".into())));
+        Abandoned::Killed
+    }
+
     /// A submit could not be stored, and its submitter has not been told that it was accepted. True if the task is removed.
-    /// A task that an agent or a family already has, or that has run, stays, and its submitter must wait; so does a task
-    /// that existed before a `duplicate` of its submit came.
+    /// A task that an agent or a family already has, or that has run, stays; so does a task that existed before a `duplicate`
+    /// of its submit came.
     pub fn handle_unstored(&mut self, now: Now, task: TaskId, duplicate: bool) -> bool {
         // A task that was submitted twice with the same key may have been removed already.
         let Some(record) = self.tasks.get(task) else { return true };
@@ -27,23 +60,9 @@ impl Controller {
         gone
     }
 
-    /// As [`Self::handle_unstored`], for tasks that were submitted together: all of them are removed, or none.
-    pub fn handle_many_unstored(&mut self, now: Now, tasks: &[TaskId], duplicates: &[usize]) -> bool {
-        let new = || tasks.iter().enumerate().filter(|(index, _)| !duplicates.contains(index)).map(|(_, task)| *task);
-        // What binds them to one another goes with them, the youngest first.
-        let stays = |task| self.tasks.get(task).is_some_and(|record| !self.may_be_withdrawn(record));
-        if new().any(stays) {
-            return false;
-        }
-        for task in new().collect::<Vec<_>>().into_iter().rev() {
-            self.withdraw(now, task);
-        }
-        duplicates.is_empty()
-    }
-
     /// Whether a task can be removed as if it had never been submitted.
     fn may_be_withdrawn(&self, record: &TaskRecord) -> bool {
-        let has_run = record.round > Round(0) || !record.past.is_empty();
+        let has_run = record.round > Round(0) || !record.past.is_empty() || record.is_out_of_contact();
         let has_relatives = self.families.has(record.id) || self.tasks.dependants().has(record);
         record.phase() == Phase::Waiting && !has_run && !has_relatives
     }

@@ -6,18 +6,23 @@
 //! | otherwise | of the machine with the most connections, the one that has been silent the longest |
 //! | the same for the places of one machine | the same, of that machine |
 //!
-//! A connection that is owed an answer, such as a parked query, and one on which an agent sends requests never give way.
+//! A connection on which an agent sends requests never gives way, nor does one that is owed an answer, such as a parked query, for
+//! [`OWED_MAX`] after its last message.
 //! Among the connections of a machine, subscribers come last, because they are expected to be silent. While there are free
-//! places, no connection gives way, however silent. The last places are for the unix socket, and for the first connection
-//! of each machine.
+//! places, no connection gives way, however silent. The last places are for the unix socket, and those before them for the first
+//! connection of each machine.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use super::machines::{ConnectionsByMachine, Machine, Standing};
 use crate::types::Mono;
 
-/// The share of all places that is reserved for the unix socket and for the first connection of each machine, as a divisor.
+/// The share of all places that is reserved for the unix socket, as a divisor; as many are for the first connection of each machine.
 const KEPT_SHARE: usize = 32;
+
+/// How long an answer that is owed protects a connection. A client that loses its place to a newcomer asks again.
+const OWED_MAX: Duration = Duration::from_secs(60);
 
 /// Connections that are examined for one place. Exempt ones move to the back, so that a later search begins with others.
 const LOOKS_MAX: usize = 16;
@@ -166,8 +171,12 @@ impl<K: Copy + Ord> Admission<K> {
 
     /// Connections that there may be for a newcomer of this machine to have a place.
     fn places_for(&self, machine: Machine) -> usize {
-        let is_first = machine.is_none() || self.by_machine.len(machine) == 0;
-        let kept = if is_first { 0 } else { self.limits.connections_max / KEPT_SHARE };
+        let share = self.limits.connections_max / KEPT_SHARE;
+        let kept = match machine {
+            None => 0,
+            Some(_) if self.by_machine.len(machine) == 0 => share,
+            Some(_) => 2 * share,
+        };
         self.limits.connections_max - kept
     }
 
@@ -194,7 +203,7 @@ impl<K: Copy + Ord> Admission<K> {
             for _ in 0..LOOKS_MAX {
                 let (standing, id) = self.by_machine.first(machine, subscribes)?;
                 let info = connections.info(id)?;
-                let stays = info.is_exempt || info.owed > 0;
+                let stays = info.is_exempt || (info.owed > 0 && now.since(info.heard) < OWED_MAX);
                 let moved = (info.subscribes, if stays { now } else { info.heard });
                 if moved == standing {
                     return (!stays).then_some(id);
@@ -307,13 +316,36 @@ mod tests {
     #[test]
     fn the_last_places_are_for_machines_without_a_connection() {
         let (mut admission, mut world) = (admission(64, 64), World::new());
-        for id in 1..=62 {
+        for id in 1..=60 {
             assert_eq!(admission.decide(at(99), ip(1), &mut world), Decision::Admit, "{id}");
             enter(&mut admission, &mut world, id, ip(1), true);
         }
         assert_eq!(admission.decide(at(99), ip(1), &mut world), Decision::ReplaceIdle(1));
-        assert_eq!(admission.decide(at(99), ip(2), &mut world), Decision::Admit);
-        assert_eq!(admission.decide(at(99), None, &mut world), Decision::Admit, "the unix socket");
+        for (id, last) in [(61, 2), (62, 3)] {
+            assert_eq!(admission.decide(at(99), ip(last), &mut world), Decision::Admit);
+            enter(&mut admission, &mut world, id, ip(last), true);
+        }
+        assert_eq!(admission.decide(at(99), ip(4), &mut world), Decision::ReplaceIdle(1), "however many machines come");
+        assert_eq!(
+            admission.decide(at(99), None, &mut world),
+            Decision::Admit,
+            "the unix socket has places of its own"
+        );
+    }
+
+    /// Otherwise a machine could shut all others out with requests that wait for an hour.
+    #[test]
+    fn an_owed_answer_protects_for_a_while() {
+        let (mut admission, mut world) = (admission(64, 2), World::new());
+        for id in 1..=2 {
+            enter(&mut admission, &mut world, id, ip(1), true);
+            world.get_mut(&id).unwrap().heard(at(10), true);
+        }
+        assert_eq!(admission.decide(at(69), ip(1), &mut world), Decision::Refuse(2));
+        assert_eq!(admission.decide(at(70), ip(1), &mut world), Decision::ReplaceIdle(1));
+        world.get_mut(&1).unwrap().heard(at(60), true);
+        assert_eq!(admission.decide(at(70), ip(1), &mut world), Decision::ReplaceIdle(2), "it has asked again");
+        admission.sanity_check(&mut world);
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::protocol::graph::{Document, Port, Source, StepDocument, TaskCount, Work};
 use crate::protocol::{Code, Refusal};
-use crate::types::{PortName, StepIndex, StepName, nearest};
+use crate::types::{PortName, StepIndex, StepName, nearest_hint};
 
 /// An input of a step: its number among the main inputs, then the sub inputs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -222,24 +222,21 @@ fn main_tasks(step: &StepDocument) -> MainTasks {
 }
 
 fn no_such_step(document: &Document, step: &StepDocument, port: &Port, source: &Source) -> Refusal {
-    let nearest = nearest(source.step.as_str(), document.steps.iter().map(|step| step.name.as_str()));
-    let (nearest, step, port) = (nearest.unwrap_or_default(), &step.name, &port.name);
-    let message = format!(
-        "step {step}: its input {port} takes {source}, but there is no step {}; the nearest is {nearest}",
-        source.step
-    );
+    let hint = nearest_hint(source.step.as_str(), document.steps.iter().map(|step| step.name.as_str()));
+    let (step, port) = (&step.name, &port.name);
+    let message = format!("step {step}: its input {port} takes {source}, but there is no step {}{hint}", source.step);
     Refusal::new(Code::BadField, message)
 }
 
 fn no_such_output(upstream: &StepDocument, step: &StepDocument, port: &Port, source: &Source) -> Refusal {
     let outputs: Vec<&str> = upstream.outputs.iter().map(PortName::as_str).collect();
-    let known = match nearest(source.port.as_str(), outputs.iter().copied()) {
-        None => "it has none".to_owned(),
-        Some(nearest) => format!("the nearest is {nearest}"),
+    let hint = match outputs.is_empty() {
+        true => "; it has none".to_owned(),
+        false => nearest_hint(source.port.as_str(), outputs.iter().copied()),
     };
     let (step, port, upstream) = (&step.name, &port.name, &upstream.name);
     let message = format!(
-        "step {step}: its input {port} takes {source}, but step {upstream} has no output {}; {known}",
+        "step {step}: its input {port} takes {source}, but step {upstream} has no output {}{hint}",
         source.port
     );
     Refusal::new(Code::BadField, message)

@@ -13,6 +13,7 @@
 //! What each of them makes of a value is as in GNU parallel. Any other text in braces stays as it is.
 
 pub use crate::types::{ARGUMENT_BYTES_MAX, quoted};
+use crate::types::{LinePart, NotANumber, Place};
 
 /// A text with placeholders.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,7 +23,8 @@ pub struct Template(Vec<Piece>);
 enum Piece {
     Text(String),
     Number,
-    Value(Placeholder),
+    /// Its place in a line for a shell; `None` in any other text, where it stands as it is.
+    Value(Placeholder, Option<Place>),
 }
 
 /// A place for a value.
@@ -52,44 +54,45 @@ pub struct Filling<'a> {
     pub number: u64,
 }
 
-/// How a value stands in a text.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Quoting {
-    /// As it is.
-    None,
-    /// As one word for sh.
-    Shell,
-}
-
 impl Template {
     /// Reads a text, in which `whole` stands for the line: `{}`, unless the user has chosen another text.
     #[must_use]
     pub fn parse(text: &str, whole: &str) -> Self {
-        let mut pieces = Vec::new();
-        let mut plain = String::new();
-        let mut rest = text;
-        while let Some(letter) = rest.chars().next() {
-            let Some((piece, len)) = placeholder_at(rest, whole) else {
-                plain.push(letter);
-                rest = &rest[letter.len_utf8()..];
-                continue;
-            };
-            if !plain.is_empty() {
-                pieces.push(Piece::Text(std::mem::take(&mut plain)));
-            }
-            pieces.push(piece);
-            rest = &rest[len..];
+        Self(pieces(text, whole).into_iter().map(|(piece, _)| piece).collect())
+    }
+
+    /// The same of a line for a shell, in which each value is quoted for its place.
+    ///
+    /// # Errors
+    /// A sentence about a placeholder that cannot be quoted.
+    pub fn parse_shell(text: &str, whole: &str) -> Result<Self, String> {
+        let mut pieces = pieces(text, whole);
+        let places = Place::all(pieces.iter().map(|(piece, text)| match piece {
+            Piece::Text(_) => LinePart::Text(text),
+            Piece::Number => LinePart::Word,
+            Piece::Value(..) => LinePart::Value,
+        }));
+        let mut values = pieces.iter_mut().filter_map(|(piece, text)| match piece {
+            Piece::Value(_, place) => Some((place, text)),
+            Piece::Text(_) | Piece::Number => None,
+        });
+        match places {
+            Ok(places) => values.zip(places).for_each(|((value, _), place)| *value = Some(place)),
+            Err((index, why)) => return Err(why.sentence(values.nth(index).map_or(whole, |(_, text)| text))),
         }
-        if !plain.is_empty() {
-            pieces.push(Piece::Text(plain));
-        }
-        Self(pieces)
+        Ok(Self(pieces.into_iter().map(|(piece, _)| piece).collect()))
+    }
+
+    /// Whether it is nothing but a placeholder.
+    #[must_use]
+    pub fn is_value(&self) -> bool {
+        matches!(self.0[..], [Piece::Value(..)])
     }
 
     /// Whether a value has a place in it.
     #[must_use]
     pub fn has_value(&self) -> bool {
-        self.0.iter().any(|piece| matches!(piece, Piece::Value(_)))
+        self.0.iter().any(|piece| matches!(piece, Piece::Value(..)))
     }
 
     /// Whether the number of the task has a place in it.
@@ -99,35 +102,33 @@ impl Template {
     }
 
     /// The text for these values; several values at one place are separated by blanks.
-    #[must_use]
-    pub fn fill(&self, filling: Filling<'_>, quoting: Quoting) -> String {
+    ///
+    /// # Errors
+    /// When a value is no number in a place for one.
+    pub fn fill(&self, filling: Filling<'_>) -> Result<String, NotANumber> {
         let mut text = String::new();
         for piece in &self.0 {
             match piece {
                 Piece::Text(plain) => text.push_str(plain),
                 Piece::Number => text.push_str(&filling.number.to_string()),
-                Piece::Value(place) => {
-                    for (index, value) in place.values(filling.values).enumerate() {
-                        if index > 0 {
-                            text.push(' ');
-                        }
-                        match quoting {
-                            Quoting::None => text.push_str(value),
-                            Quoting::Shell => text.push_str(&quoted(value)),
-                        }
-                    }
+                Piece::Value(value, place) => {
+                    place.unwrap_or(Place::Raw).put(value.values(filling.values), &mut text)?;
                 }
             }
         }
-        text
+        Ok(text)
     }
 
-    /// The words for these values: a word that is nothing but a placeholder becomes one word for each value.
-    pub(super) fn fill_words(&self, filling: Filling<'_>, words: &mut Vec<String>) {
+    /// The words for these values: a word that is nothing but the placeholder of all values becomes one word for each. An absent one is
+    /// an empty word, so that those behind it keep their places.
+    pub(super) fn fill_words(&self, filling: Filling<'_>, words: &mut Vec<String>) -> Result<(), NotANumber> {
         match &self.0[..] {
-            [Piece::Value(place)] => words.extend(place.values(filling.values).map(str::to_owned)),
-            _ => words.push(self.fill(filling, Quoting::None)),
+            [Piece::Value(value @ Placeholder { index: None, .. }, _)] => {
+                words.extend(value.values(filling.values).map(str::to_owned));
+            }
+            _ => words.push(self.fill(filling)?),
         }
+        Ok(())
     }
 }
 
@@ -158,10 +159,10 @@ fn name(value: &str) -> &str {
     value.rsplit_once('/').map_or(value, |(_, name)| name)
 }
 
-/// A dot at the end begins no extension, and one before a slash is not part of the name.
+/// A dot before a slash is not part of the name, and one at the end is an empty extension.
 fn without_extension(value: &str) -> &str {
     match value.rsplit_once('.') {
-        Some((stem, extension)) if !extension.is_empty() && !extension.contains('/') => stem,
+        Some((stem, extension)) if !extension.contains('/') => stem,
         _ => value,
     }
 }
@@ -177,9 +178,28 @@ fn folder(value: &str) -> &str {
     }
 }
 
+/// The pieces of a text, each with its own text.
+fn pieces<'a>(text: &'a str, whole: &str) -> Vec<(Piece, &'a str)> {
+    let mut pieces = Vec::new();
+    let (mut plain_at, mut at) = (0, 0);
+    let plain = |from, to| text.get(from..to).filter(|plain: &&str| !plain.is_empty());
+    while let Some(rest) = text.get(at..).filter(|rest| !rest.is_empty()) {
+        let Some((piece, len)) = placeholder_at(rest, whole) else {
+            at += rest.chars().next().map_or(1, char::len_utf8);
+            continue;
+        };
+        pieces.extend(plain(plain_at, at).map(|plain| (Piece::Text(plain.to_owned()), plain)));
+        pieces.push((piece, rest.get(..len).unwrap_or_default()));
+        at += len;
+        plain_at = at;
+    }
+    pieces.extend(plain(plain_at, at).map(|plain| (Piece::Text(plain.to_owned()), plain)));
+    pieces
+}
+
 /// The placeholder at the beginning of a text, and its length.
 fn placeholder_at(text: &str, whole: &str) -> Option<(Piece, usize)> {
-    let value = |index, part| Piece::Value(Placeholder { index, part });
+    let value = |index, part| Piece::Value(Placeholder { index, part }, None);
     if let Some(rest) = text.strip_prefix(whole) {
         return Some((value(None, Part::Whole), text.len() - rest.len()));
     }
@@ -212,7 +232,7 @@ mod tests {
 
     fn filled(template: &str, values: &[&str]) -> String {
         let values: Vec<String> = values.iter().map(|value| (*value).to_owned()).collect();
-        Template::parse(template, "{}").fill(Filling { values: &values, number: 7 }, Quoting::None)
+        Template::parse(template, "{}").fill(Filling { values: &values, number: 7 }).unwrap()
     }
 
     #[test]
@@ -221,7 +241,7 @@ mod tests {
             ("dir/photo.tar.gz", "dir/photo.tar.gz|dir/photo.tar|photo.tar.gz|dir|photo.tar|7"),
             ("a.b/c", "a.b/c|a.b/c|c|a.b|c|7"),
             (".hidden", ".hidden||.hidden|.||7"),
-            ("foo.", "foo.|foo.|foo.|.|foo.|7"),
+            ("foo.", "foo.|foo|foo.|.|foo|7"),
             ("/root", "/root|/root|root|/|root|7"),
             ("a//b/", "a//b/|a//b/||a||7"),
             ("/", "/|/||/||7"),
@@ -249,7 +269,7 @@ mod tests {
     fn another_text_can_stand_for_the_line() {
         let template = Template::parse("{} % {.}", "%");
         let values = ["a.b".to_owned()];
-        assert_eq!(template.fill(Filling { values: &values, number: 1 }, Quoting::None), "{} a.b a");
+        assert_eq!(template.fill(Filling { values: &values, number: 1 }).unwrap(), "{} a.b a");
     }
 
     #[test]
@@ -259,8 +279,19 @@ mod tests {
             [quoted(""), quoted("a b"), quoted("it's"), quoted("$(x)")],
             ["''", "'a b'", r"'it'\''s'", "'$(x)'"]
         );
-        let values = ["a; rm *".to_owned()];
-        let template = Template::parse("wc {}", "{}");
-        assert_eq!(template.fill(Filling { values: &values, number: 1 }, Quoting::Shell), "wc 'a; rm *'");
+        let filled = |template: &str, values: &[&str]| {
+            let values: Vec<String> = values.iter().map(|value| (*value).to_owned()).collect();
+            Template::parse_shell(template, "{}").unwrap().fill(Filling { values: &values, number: 1 }).unwrap()
+        };
+        assert_eq!(filled("wc {}", &["a; rm *"]), "wc 'a; rm *'");
+        assert_eq!(filled("wc \"{}\" '{/}' {.}x", &["d/$(x)", "y"]), "wc \"\"'d/$(x) y'\"\" '$(x) y' 'd/$(x)' 'y'x");
+    }
+
+    #[test]
+    fn a_placeholder_that_cannot_be_quoted_is_named() {
+        let refused = Template::parse_shell("echo {} `ls {2.}`", "{}").unwrap_err();
+        assert!(refused.starts_with("{2.} stands in backticks"), "{refused}");
+        let refused = Template::parse_shell("cat <<E\n%\nE", "%").unwrap_err();
+        assert!(refused.contains("printf '%s\\n' % | COMMAND"), "{refused}");
     }
 }

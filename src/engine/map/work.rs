@@ -1,8 +1,8 @@
 //! The work of a map: what each line of the input becomes, a command, a line for sh or the parameters of a tool.
 
-use super::template::{ARGUMENT_BYTES_MAX, Filling, Quoting, Template, quoted};
+use super::template::{ARGUMENT_BYTES_MAX, Filling, Template, quoted};
 use crate::protocol::requests::submit::Submission;
-use crate::types::{Fields, Scalar};
+use crate::types::{Fields, Misplaced, NotANumber, Reader, Scalar, reader_behind};
 
 /// The work before it is filled with a line.
 #[derive(Clone, Debug, PartialEq)]
@@ -82,25 +82,44 @@ pub enum BadLine {
     /// An empty program.
     #[error("its command is empty: the program is an empty text")]
     NoProgram,
+    /// No number where a shell calculates.
+    #[error(transparent)]
+    NotANumber(#[from] NotANumber),
 }
 
 impl Work {
-    /// A command: a program and its arguments. Where none of them has a place for the line, the values are appended.
-    #[must_use]
-    pub fn command(words: &[String], whole: &str, limits: WorkLimits) -> Self {
-        let mut words: Vec<_> = words.iter().map(|word| Template::parse(word, whole)).collect();
-        if !words.iter().any(Template::has_value) {
-            words.push(Template::parse("{}", "{}"));
+    /// A command: a program and its arguments. Where none of them has a place for the line, the values are appended. In the script of
+    /// `sh -c`, values are quoted as in a line for sh, unless they are all of it.
+    ///
+    /// # Errors
+    /// A sentence about a placeholder in such a script that cannot be quoted.
+    pub fn command(words: &[String], whole: &str, limits: WorkLimits) -> Result<Self, String> {
+        let mut templates = Vec::with_capacity(words.len() + 1);
+        for (at, word) in words.iter().enumerate() {
+            let template = Template::parse(word, whole);
+            let before = || words.iter().take(at).map(String::as_str).collect::<Vec<_>>();
+            let is_part = template.has_value() && !template.is_value();
+            templates.push(match is_part.then(|| reader_behind(&before())).flatten() {
+                None => template,
+                Some(Reader::Shell(_)) => Template::parse_shell(word, whole)?,
+                Some(Reader::Other(name)) => return Err(Misplaced::OtherShell(name.to_owned()).sentence(whole)),
+            });
         }
-        Self { kind: Kind::Command(words), limits }
+        if !templates.iter().any(Template::has_value) {
+            templates.push(Template::parse("{}", "{}"));
+        }
+        Ok(Self { kind: Kind::Command(templates), limits })
     }
 
     /// A line for sh, in which each value is one word.
-    #[must_use]
-    pub fn shell(line: &str, whole: &str, limits: WorkLimits) -> Self {
-        let template = Template::parse(line, whole);
-        let template = if template.has_value() { template } else { Template::parse(&format!("{line} {{}}"), "{}") };
-        Self { kind: Kind::Shell(template), limits }
+    ///
+    /// # Errors
+    /// A sentence about a placeholder that cannot be quoted.
+    pub fn shell(line: &str, whole: &str, limits: WorkLimits) -> Result<Self, String> {
+        let template = Template::parse_shell(line, whole)?;
+        let template =
+            if template.has_value() { template } else { Template::parse_shell(&format!("{line} {{}}"), "{}")? };
+        Ok(Self { kind: Kind::Shell(template), limits })
     }
 
     /// A tool with parameters; texts among them may have places for the line.
@@ -142,7 +161,7 @@ impl Work {
     pub fn fill(&self, filling: Filling<'_>) -> Result<Submission, BadLine> {
         match &self.kind {
             Kind::Command(templates) => {
-                let words = words(templates, filling);
+                let words = words(templates, filling)?;
                 if words.first().is_none_or(String::is_empty) {
                     return Err(BadLine::NoProgram);
                 }
@@ -155,7 +174,7 @@ impl Work {
                 Ok(submission)
             }
             Kind::Shell(template) => {
-                let line = template.fill(filling, Quoting::Shell);
+                let line = template.fill(filling)?;
                 if line.len() > ARGUMENT_BYTES_MAX {
                     return Err(BadLine::LongArgument { bytes: line.len() });
                 }
@@ -164,11 +183,11 @@ impl Work {
             }
             Kind::Tool { name, parameters } => {
                 let max = self.limits.value_bytes_max;
-                let mut submission = Submission::new(name);
+                let mut submission = Submission::new(name).requiring_tool();
                 for (name, value) in parameters {
                     let value = match value {
                         Value::Fixed(value) => value.clone(),
-                        Value::Filled(template) => template.fill(filling, Quoting::None).into(),
+                        Value::Filled(template) => template.fill(filling)?.into(),
                     };
                     if let Some(bytes) = value.as_text().map(str::len).filter(|bytes| *bytes > max) {
                         return Err(BadLine::LongValue { name: name.clone(), bytes, max });
@@ -181,20 +200,25 @@ impl Work {
     }
 
     /// The task for a line as a line for sh; of a tool, the submit that makes it.
-    #[must_use]
-    pub fn shown(&self, filling: Filling<'_>) -> String {
+    ///
+    /// # Errors
+    /// As those of [`Self::fill`].
+    pub fn shown(&self, filling: Filling<'_>) -> Result<String, BadLine> {
+        self.fill(filling)?;
         let joined = |words: &[String]| words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ");
         match &self.kind {
-            Kind::Command(templates) => joined(&words(templates, filling)),
-            Kind::Shell(template) => template.fill(filling, Quoting::Shell),
+            Kind::Command(templates) => Ok(joined(&words(templates, filling)?)),
+            Kind::Shell(template) => Ok(template.fill(filling)?),
             Kind::Tool { name, parameters } => {
                 let mut words = ["llts", "submit", name].map(str::to_owned).to_vec();
-                words.extend(parameters.iter().map(|(name, value)| match value {
-                    Value::Filled(template) => format!("{name}={}", template.fill(filling, Quoting::None)),
-                    Value::Fixed(Scalar::Text(text)) => format!("{name}={text}"),
-                    Value::Fixed(other) => format!("{name}:={other}"),
-                }));
-                joined(&words)
+                for (name, value) in parameters {
+                    words.push(match value {
+                        Value::Filled(template) => format!("{name}={}", template.fill(filling)?),
+                        Value::Fixed(Scalar::Text(text)) => format!("{name}={text}"),
+                        Value::Fixed(other) => format!("{name}:={other}"),
+                    });
+                }
+                Ok(joined(&words))
             }
         }
     }
@@ -205,10 +229,10 @@ impl Work {
     }
 }
 
-fn words(templates: &[Template], filling: Filling<'_>) -> Vec<String> {
+fn words(templates: &[Template], filling: Filling<'_>) -> Result<Vec<String>, NotANumber> {
     let mut words = Vec::with_capacity(templates.len());
-    templates.iter().for_each(|template| template.fill_words(filling, &mut words));
-    words
+    templates.iter().try_for_each(|template| template.fill_words(filling, &mut words))?;
+    Ok(words)
 }
 
 #[cfg(test)]
@@ -223,7 +247,7 @@ mod tests {
 
     fn command(words: &[&str], values: &[&str]) -> Result<Submission, BadLine> {
         let values = texts(values);
-        Work::command(&texts(words), "{}", LIMITS).fill(Filling { values: &values, number: 1 })
+        Work::command(&texts(words), "{}", LIMITS).unwrap().fill(Filling { values: &values, number: 1 })
     }
 
     fn is_command(made: &Submission, words: &[&str]) {
@@ -258,18 +282,45 @@ mod tests {
         let work = Work::tool("convert", &fields, "{}", LIMITS);
         let values = texts(&["a b.mov"]);
         let filling = Filling { values: &values, number: 1 };
-        let wanted = Submission::new("convert").with("in", "a b.mov").with("out", "a b.mp4").with("n", 3u32);
+        let wanted =
+            Submission::new("convert").requiring_tool().with("in", "a b.mov").with("out", "a b.mp4").with("n", 3u32);
         assert_eq!(work.fill(filling), Ok(wanted.with("b", "x")));
-        assert_eq!(work.shown(filling), "llts submit convert 'in=a b.mov' 'out=a b.mp4' n:=3 b=x");
+        assert_eq!(work.shown(filling).unwrap(), "llts submit convert 'in=a b.mov' 'out=a b.mp4' n:=3 b=x");
         assert!(work.has_value() && !Work::tool("t", &Fields::new().with("a", "b"), "{}", LIMITS).has_value());
     }
 
     #[test]
     fn a_line_for_sh_gets_words() {
-        let work = Work::shell("wc -l < {}", "{}", LIMITS);
+        let work = Work::shell("wc -l < {}", "{}", LIMITS).unwrap();
         let values = texts(&["a b"]);
         let filling = Filling { values: &values, number: 1 };
         assert_eq!(work.fill(filling), Ok(Submission::shell("wc -l < 'a b'")));
-        assert_eq!(Work::shell("ls", "{}", LIMITS).shown(filling), "ls 'a b'");
+        assert_eq!(Work::shell("ls", "{}", LIMITS).unwrap().shown(filling).unwrap(), "ls 'a b'");
+        let refused = Work::shell("ls # all", "{}", LIMITS).unwrap_err();
+        assert!(refused.starts_with("{} stands in a comment"), "{refused}");
+        let counted = Work::shell("echo $(({} * 2))", "{}", LIMITS).unwrap();
+        assert!(matches!(counted.fill(filling), Err(BadLine::NotANumber(_))));
+        let filling = Filling { values: &texts(&["-21"]), number: 1 };
+        assert_eq!(counted.shown(filling).unwrap(), "echo $(( -21 * 2))");
+    }
+
+    #[test]
+    fn a_script_of_a_command_gets_words_and_may_be_the_value() {
+        is_command(
+            &command(&["sh", "-c", "wc {} \"{}\""], &["$(x)"]).unwrap(),
+            &["sh", "-c", "wc '$(x)' \"\"'$(x)'\"\""],
+        );
+        is_command(
+            &command(&["nice", "bash", "-ec", "echo _{}"], &["a b"]).unwrap(),
+            &["nice", "bash", "-ec", "echo _'a b'"],
+        );
+        is_command(&command(&["sh", "-c", "{}"], &["echo a; b"]).unwrap(), &["sh", "-c", "echo a; b"]);
+        is_command(
+            &command(&["sh", "-c", "echo $1", "_", "<{}>"], &["a b"]).unwrap(),
+            &["sh", "-c", "echo $1", "_", "<a b>"],
+        );
+        for script in [["sh", "-c", "echo `wc {}`"], ["fish", "-c", "wc {}"]] {
+            assert!(Work::command(&texts(&script), "{}", LIMITS).is_err(), "{script:?}");
+        }
     }
 }

@@ -74,6 +74,8 @@ pub(super) struct Peer {
     pub(super) origin: Origin,
     /// Whether it has proved that it has an authorised key.
     pub(super) is_authorised: bool,
+    /// Why it is not served without a key: it belongs to another user of this machine, and there is no secret.
+    pub(super) refusal: Option<String>,
     pub(super) state: State,
     /// Start of the present state.
     pub(super) since: Mono,
@@ -105,6 +107,7 @@ impl Peer {
             label: None,
             origin,
             is_authorised: false,
+            refusal: None,
             state: State::Stranger,
             since,
             outstanding: BTreeMap::new(),

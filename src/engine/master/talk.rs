@@ -44,6 +44,13 @@ impl Master {
         }
     }
 
+    /// The peer is not served, for this reason, unless it proves that it has an authorised key.
+    pub fn handle_stranger(&mut self, connection: Connection, why: String) {
+        if let Some(peer) = self.peers.get_mut(connection) {
+            peer.refusal = Some(why);
+        }
+    }
+
     /// Drops one connection that has not joined or is being closed: the oldest of the address with the most such
     /// connections, so that an address which only guesses, or sends nothing, keeps no worker out. `false` if all
     /// connections belong to workers.
@@ -171,8 +178,8 @@ impl Master {
         splits: bool,
         offer: &Offer,
     ) {
-        if !self.is_admitted(connection, secret) {
-            return self.refuse_secret(now, connection);
+        if !self.admit(now, connection, secret) {
+            return;
         }
         if self.peers.workers() >= self.settings.workers_max {
             let max = self.settings.workers_max;
@@ -189,12 +196,24 @@ impl Master {
         }
     }
 
-    fn is_admitted(&self, connection: Connection, shown: Option<&str>) -> bool {
-        if self.peers.get(connection).is_some_and(|peer| peer.is_authorised) {
-            return true;
+    /// Whether the sender of a request has a key or the secret, or needs neither. Otherwise it is refused.
+    fn admit(&mut self, now: Now, connection: Connection, shown: Option<&str>) -> bool {
+        let Some(peer) = self.peers.get(connection) else { return false };
+        match &self.settings.secret {
+            _ if peer.is_authorised => true,
+            None => {
+                let refusal = peer.refusal.clone();
+                if let Some(why) = &refusal {
+                    self.refuse(now, connection, &format!("{why}, or a SECRET of [prompt] on both sides"));
+                }
+                refusal.is_none()
+            }
+            Some(secret) if is_secret(secret, shown.unwrap_or_default()) => true,
+            Some(_) => {
+                self.refuse_secret(now, connection);
+                false
+            }
         }
-        let Some(secret) = &self.settings.secret else { return true };
-        is_secret(secret, shown.unwrap_or_default())
     }
 
     fn tell_status(&mut self, now: Now, connection: Connection, secret: Option<&str>) {
@@ -203,10 +222,9 @@ impl Master {
         }
     }
 
-    /// Whether the sender of a request has shown the secret. Otherwise it is refused.
+    /// The same of a client that only asks, or gives an order.
     fn is_heard(&mut self, now: Now, connection: Connection, secret: Option<&str>) -> bool {
-        if !self.is_admitted(connection, secret) {
-            self.refuse_secret(now, connection);
+        if !self.admit(now, connection, secret) {
             return false;
         }
         if self.timers.is_set(&Timer::Join(connection)) {

@@ -103,7 +103,20 @@ impl Link {
         let beat = Some(Beat { number: self.beat, kill_budget: Some(settings.kill_budget()) });
         let (version, own_versions) = (Some(Version::ours()), self.own_versions.clone());
         let (ip, tags) = (Some(settings.ip.clone()), settings.tags.clone());
-        Heartbeat { busy, run, ip, tags, replaces, tools, beat, files: true, lists: true, version, own_versions }
+        Heartbeat {
+            busy,
+            run,
+            ip,
+            tags,
+            replaces,
+            tools,
+            beat,
+            files: true,
+            lists: true,
+            version,
+            own_versions,
+            ..Heartbeat::default()
+        }
     }
 
     /// From now on, heartbeats report these versions.
@@ -244,7 +257,8 @@ impl Slot {
             self.effects.push_back(Effect::Reconnect);
         }
         let (busy, run) = (!self.run.is_free(), self.run.id());
-        let heartbeat = self.link.sign_of_life(now.mono, &self.settings, busy, run, self.tools.poll_told());
+        let mut heartbeat = self.link.sign_of_life(now.mono, &self.settings, busy, run, self.tools.poll_told());
+        (heartbeat.epoch, heartbeat.skew) = (self.epochs.told(), self.skew.told());
         self.effects.push_back(Effect::Send(FromAgent::Heartbeat(heartbeat)));
         self.timers.set(Timer::Heartbeat, now.mono + self.settings.heartbeat_interval);
     }

@@ -7,19 +7,20 @@
 //! | the result of an effect | [`Slot::handle_prepared`], [`Slot::handle_spawned`], [`Slot::handle_tree`], [`Slot::handle_refused`], [`Slot::handle_unended`], [`Slot::handle_kept`], [`Slot::handle_removed`] |
 //! | run.sh has ended | [`Slot::handle_exited`] |
 //! | a part of an output, or its growth | [`Slot::handle_served`] |
-//! | a look at the tools folder | [`Slot::handle_tools`], [`Slot::handle_looked`] |
+//! | a look at the tools folder | [`Slot::handle_tools`] |
 //! | a request to stop, at once or as soon as the slot is free | [`Slot::handle_stop`], [`Slot::handle_retire`] |
 //! | a deadline | [`Slot::handle_timeout`] |
 //!
 //! The parts: [`run`] has the phases of the task and its kill ladder, [`orders`] the orders about it, [`link`] the reports to the controller and their
 //! confirmations, [`hold`] how long a run may continue without contact to the controller, [`foreign`] processes of a run
-//! that may not be ended, [`ahead`] the tasks of a list, [`tools`] the known tools, [`serve`] the outputs of runs, [`stop`] the way out. They meet here.
+//! that may not be ended, [`ahead`] the tasks of a list, [`epochs`] which controller is obeyed, [`skew`] the clocks, [`tools`] the known tools, [`serve`] the outputs of runs, [`stop`] the way out. They meet here.
 //!
 //! Reports are states, not changes: each contains everything that is known of the run, and is made only when no other
 //! effect is left. So all phases of a short task in one turn cost one message, and the next report makes up for a lost one.
 //! A report may be delayed for batching if the run allows it; the final one never is.
 
 mod ahead;
+mod epochs;
 mod foreign;
 mod hold;
 mod keeping;
@@ -29,6 +30,7 @@ mod outcome;
 mod run;
 mod run_order;
 mod serve;
+mod skew;
 mod stop;
 mod tools;
 
@@ -47,9 +49,12 @@ use crate::protocol::requests::apply::Job;
 use crate::protocol::requests::heartbeat::{Directive, Heard};
 use crate::protocol::requests::report::Report;
 use crate::protocol::requests::serve::Wanted;
-use crate::types::{AgentId, ExitCode, Labels, Mono, Now, Round, Session, TaskId, ToolSet, lease};
+use crate::types::{
+    AgentId, Epoch, ExitCode, KnownEpoch, Labels, Mono, Now, Round, Session, TaskId, ToolSet, Wall, lease,
+};
 
 use ahead::Ahead;
+use epochs::Heard as Answering;
 use link::Link;
 use orders::EarlyOrders;
 pub use outcome::{Ending, Exited, Failure, Hold, ProvideFolder, SpawnFailure};
@@ -63,6 +68,8 @@ pub struct Settings {
     pub agent: AgentId,
     /// Session of this process.
     pub session: Session,
+    /// The epochs that agents of this machine have served under.
+    pub epochs: Vec<KnownEpoch>,
     /// Session of the previous process, if it is known to have ended.
     pub replaces: Option<Session>,
     /// Address of the agent, for people.
@@ -130,8 +137,8 @@ pub enum Effect {
     Remove,
     /// The end of the lease of the run, or no lease. The guard or supervisor must know it before the run starts.
     Lease(Option<Hold>),
-    /// Look at the tools folder, for the look of this number; then [`Slot::handle_looked`].
-    Look(u64),
+    /// Remember that an agent of this machine has served under this epoch.
+    Remember(KnownEpoch),
     /// The identity of the controller's own tools folder, if it takes tools from there.
     ToolsFolder(Arc<str>),
     /// Read this part of an output; then [`Slot::handle_served`].
@@ -178,6 +185,8 @@ pub struct Slot {
     run: Run,
     ahead: Ahead,
     link: Link,
+    epochs: epochs::Epochs,
+    skew: skew::SkewMeter,
     tools: Telling,
     timers: crate::engine::timers::Timers<Timer>,
     effects: VecDeque<Effect>,
@@ -196,6 +205,8 @@ impl Slot {
     pub fn new(settings: Settings, now: Now) -> Self {
         let mut slot = Self {
             tools: Telling::new(settings.tools.clone()),
+            epochs: epochs::Epochs::new(settings.epochs.clone()),
+            skew: skew::SkewMeter::default(),
             settings,
             run: Run::default(),
             ahead: Ahead::default(),
@@ -265,13 +276,14 @@ impl Slot {
     /// Handles an answer of the controller.
     pub fn handle_answer(&mut self, now: Now, answer: ToAgent) {
         match answer {
-            ToAgent::Heard(Heard { controller, beat, wanted, parked, tools, look, serving, folder }) => {
+            ToAgent::Heard(Heard { controller, epoch, .. }) if !self.obeys(controller, epoch) => {}
+            ToAgent::Heard(Heard { controller, beat, wanted, parked, tools, serving, folder, clock, .. }) => {
                 self.effects.extend(self.tools.note_folder(folder).map(Effect::ToolsFolder));
                 self.tools.handle_answer(controller, tools);
-                if let Some(number) = look {
-                    self.look_for_tools(number);
-                }
                 let sent = beat.and_then(|number| self.link.beat_heard(number));
+                if let (Some(sent), Some(clock)) = (sent, clock) {
+                    self.measure_skew(now, sent, clock);
+                }
                 if let (Some(sent), Some((task, round, Directive::Run | Directive::Kill | Directive::Finish))) =
                     (sent, wanted)
                 {
@@ -307,6 +319,39 @@ impl Slot {
                     self.effects.push_back(Effect::Exit(Ending::Left));
                 }
             }
+        }
+    }
+
+    /// Whether the controller that answers has the newest store of its service, as far as this machine knows.
+    fn obeys(&mut self, controller: u64, epoch: Option<Epoch>) -> bool {
+        let Some(epoch) = epoch else { return true };
+        match self.epochs.hear(epoch, controller) {
+            Answering::Known => true,
+            Answering::Newer => {
+                self.effects.extend(self.epochs.told().map(Effect::Remember));
+                true
+            }
+            Answering::Older(known, is_news) => {
+                if is_news {
+                    self.journal.error(format!(
+                        "the controller that answers has a store of epoch {}, and this machine has served one of epoch {} of the same \
+                         service, which is newer or another copy: another controller counts, and this one gets nothing; stop it, or \
+                         connect this agent to the other one",
+                        epoch.number, known.epoch.number
+                    ));
+                }
+                false
+            }
+        }
+    }
+
+    /// The controller had the time `clock` between the heartbeat sent at `sent` and now.
+    fn measure_skew(&mut self, now: Now, sent: Mono, clock: Wall) {
+        if let Some(skew) = self.skew.measure(now, now.mono.since(sent), clock) {
+            self.journal.warn(format!(
+                "the clock of this machine is {skew} that of the controller: moments are the controller's; keep the clocks equal, \
+                 for example with NTP"
+            ));
         }
     }
 

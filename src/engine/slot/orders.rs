@@ -51,9 +51,11 @@ impl EarlyOrders {
 impl Slot {
     /// Handles a publication.
     pub fn handle_published(&mut self, now: Now, message: Published) {
+        if self.epochs.is_refused() {
+            return;
+        }
         match message {
             Published::Inform => self.apply(now),
-            Published::Look(number) => self.look_for_tools(number),
             Published::Kill(task, round) => self.obey(now, (task, round), Order::Kill),
             Published::Finish(task, round) => self.obey(now, (task, round), Order::Finish),
         }

@@ -1,6 +1,7 @@
 //! Scenarios of an agent, on virtual time, with a shell that does what each scenario says.
 #![cfg(test)]
 
+mod epochs;
 mod files;
 mod finish;
 mod lease;
@@ -35,6 +36,7 @@ impl Host {
 
     fn starting_with(kill_count: u32) -> Self {
         let settings = Settings {
+            epochs: Vec::new(),
             agent: AgentId::new("a").unwrap(),
             session: Session(1),
             replaces: Some(Session(9)),
@@ -167,10 +169,11 @@ fn heard(controller: u64) -> ToAgent {
         wanted: None,
         parked: true,
         tools: None,
-        look: None,
         beat: None,
         serving: None,
         folder: None,
+        epoch: None,
+        clock: None,
     })
 }
 
@@ -236,6 +239,8 @@ fn an_agent_says_hello_and_then_asks_for_a_task() {
         beat: Some(Beat { number: 1, kill_budget: Some(KILL_INTERVAL + GRACE + Duration::from_secs(1)) }),
         version: Some(Version::ours()),
         own_versions: None,
+        epoch: None,
+        skew: None,
     };
     assert_eq!(host.settle(), [Effect::Send(FromAgent::Heartbeat(hello))]);
     assert_eq!(host.answer(heard(1)), [Effect::Ready, apply()]);
@@ -577,10 +582,11 @@ fn a_silent_controller_is_given_up_and_found_again() {
         wanted,
         parked: true,
         tools: None,
-        look: None,
         beat: None,
         serving: None,
         folder: None,
+        epoch: None,
+        clock: None,
     }));
     assert_eq!(reports(&effects), [(Phase::Running, None)], "the run went on, and is reported again");
     assert!(!effects.contains(&apply()));
@@ -629,46 +635,6 @@ fn a_stopping_agent_goes_on_where_it_was_on_another_connection() {
     assert_eq!(host.answer(ToAgent::Left), [Effect::Exit(Ending::Left)]);
 }
 
-/// The controller asks, because no agent has the tool of a task: at once if nothing is outstanding, otherwise with the next
-/// message.
-#[test]
-fn an_agent_looks_for_tools_when_it_is_asked() {
-    let list = |text: &str| ToolSet::parse(text).unwrap();
-    let told = |effects: &[Effect]| match effects {
-        [Effect::Send(FromAgent::Heartbeat(heartbeat))] => heartbeat.tools.clone().map(|told| (told.looked, told.set)),
-        other => panic!("{other:?}"),
-    };
-    let mut host = Host::starting();
-    host.slot = Slot::new(Settings { tools: Some(list("a")), ..host.slot.settings.clone() }, host.now);
-    assert_eq!(told(&host.settle()), Some((Some(0), Some(list("a")))));
-    let answer = |look| {
-        ToAgent::Heard(Heard {
-            controller: 1,
-            wanted: None,
-            parked: true,
-            tools: Some(1),
-            look,
-            beat: None,
-            serving: None,
-            folder: None,
-        })
-    };
-    host.answer(answer(None));
-    let mut host = host.with_a_run();
-    host.slot.handle_published(host.now, Published::Look(7));
-    assert_eq!(host.settle(), [Effect::Look(7)], "a busy one, too");
-    host.slot.handle_looked(host.now, 7, list("a"));
-    assert_eq!(told(&host.settle()), Some((Some(7), None)), "there is nothing new");
-    host.slot.handle_published(host.now, Published::Look(7));
-    assert_eq!(host.settle(), [], "it has looked");
-    host.slot.handle_published(host.now, Published::Look(8));
-    assert_eq!(host.settle(), [Effect::Look(8)]);
-    host.slot.handle_looked(host.now, 8, list("a,b"));
-    assert_eq!(host.settle(), [], "one heartbeat at a time");
-    assert_eq!(told(&host.answer(answer(None))), Some((Some(8), Some(list("a,b")))));
-    assert_eq!(host.answer(answer(Some(9))), [Effect::Look(9)], "also with an answer");
-}
-
 /// A result is repeated until it is confirmed.
 #[test]
 fn a_result_that_was_not_confirmed_is_repeated() {
@@ -713,10 +679,11 @@ fn an_apply_that_the_controller_does_not_have_is_repeated_at_once() {
         wanted: None,
         parked: false,
         tools: None,
-        look: None,
         beat: None,
         serving: None,
         folder: None,
+        epoch: None,
+        clock: None,
     });
     let mut host = Host::idle();
     assert!(host.pass(INTERVAL).iter().all(is_heartbeat));
@@ -763,10 +730,11 @@ fn a_run_that_nobody_wants_is_ended_silently() {
             wanted: Some((job(1).task, Round(0), Directive::Drop)),
             parked: true,
             tools: None,
-            look: None,
             beat: None,
             serving: None,
             folder: None,
+            epoch: None,
+            clock: None,
         }),
     ] {
         let mut host = Host::running();
@@ -792,10 +760,11 @@ fn a_result_that_nobody_wants_any_more_leaves_the_slot_free() {
             wanted,
             parked: false,
             tools: None,
-            look: None,
             beat: None,
             serving: None,
             folder: None,
+            epoch: None,
+            clock: None,
         })),
         [apply()]
     );
@@ -1013,10 +982,11 @@ fn outputs_are_offered_when_the_controller_has_no_offer() {
             wanted: None,
             parked: true,
             tools: None,
-            look: None,
             beat: None,
             serving,
             folder: None,
+            epoch: None,
+            clock: None,
         })
     };
     assert_eq!(host.answer(told(None)), []);

@@ -8,14 +8,13 @@
 //! | an answer has the number of the list | only the number from here on |
 //! | the first answer of another controller lacks the number | the list, at once |
 //! | a run has not found its tool | the list under a new number, once the report of that run is confirmed |
-//! | the controller asks for a look | that the agent has looked, with the list if that has changed |
 //!
 //! The row about a missing tool holds even if the list is the same: for the controller the tool is missing here until it is
 //! reported again.
 
 use std::sync::Arc;
 
-use super::{Effect, Slot, Timer};
+use super::{Slot, Timer};
 use crate::protocol::requests::heartbeat::{OwnVersions, ToldTools};
 use crate::types::{Now, ToolSet};
 
@@ -32,9 +31,6 @@ pub(super) struct Telling {
     confirmed: Option<u64>,
     /// Whether the list must be reported again.
     is_doubted: bool,
-    /// The last look that the controller has asked for, and the last one that a heartbeat has reported.
-    looked: u64,
-    told_look: u64,
     /// The last known identity of the controller's own tools folder.
     controller_folder: Option<Arc<str>>,
 }
@@ -59,16 +55,6 @@ impl Telling {
         }
     }
 
-    /// Whether an agent that reports tools has not yet looked for this request.
-    fn is_to_look(&self, number: u64) -> bool {
-        self.set.is_some() && self.looked != number
-    }
-
-    /// The agent has looked on request.
-    const fn looked(&mut self, number: u64) {
-        self.looked = number;
-    }
-
     /// A run has not found its tool.
     pub(super) const fn doubt(&mut self) {
         self.is_doubted = true;
@@ -88,8 +74,7 @@ impl Telling {
         if set.is_some() {
             self.sent = Some(self.generation);
         }
-        self.told_look = self.looked;
-        Some(ToldTools { generation: Some(self.generation), set, looked: Some(self.looked) })
+        Some(ToldTools { generation: Some(self.generation), set })
     }
 
     /// A heartbeat has been answered.
@@ -104,7 +89,7 @@ impl Telling {
     /// Whether there is a change that no heartbeat has reported.
     pub(super) fn is_news(&self) -> bool {
         let has_changed = self.sent != Some(self.generation) && self.confirmed != Some(self.generation);
-        self.set.is_some() && (has_changed || self.told_look != self.looked)
+        self.set.is_some() && has_changed
     }
 }
 
@@ -118,19 +103,6 @@ impl Slot {
     /// Versions of its own folder have gone before those of the controller.
     pub fn handle_own_versions(&mut self, versions: OwnVersions) {
         self.link.set_own_versions(versions);
-    }
-
-    /// The controller asks for a look at the tools folder, because no agent has the tool of a task.
-    pub(super) fn look_for_tools(&mut self, number: u64) {
-        if self.tools.is_to_look(number) {
-            self.effects.push_back(Effect::Look(number));
-        }
-    }
-
-    /// The tools folder has been checked for this look, with these tools found.
-    pub fn handle_looked(&mut self, now: Now, number: u64, tools: ToolSet) {
-        self.tools.looked(number);
-        self.handle_tools(now, tools);
     }
 
     /// Reports a change of the tools in an extra heartbeat. Only one heartbeat is outstanding at a time, because an

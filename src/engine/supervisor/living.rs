@@ -1,6 +1,6 @@
 //! A plan that continues another one, with the same processes: that of the next program in the process of a supervisor.
 
-use super::{Plan, Role, Stage, Times};
+use super::{Plan, Role, Slot, Stage, Times};
 use crate::types::Mono;
 
 /// A process that exists, for a plan that continues another one.
@@ -23,6 +23,10 @@ impl Plan {
         let roles = controller.into_iter().chain((1..=agents).map(Role::Agent));
         let mut plan = Self { stage: Stage::Serving, ..Self::of(now, roles, times) };
         for Living { role, ready, lease } in living {
+            // An agent whose number is above those of the plan was started for another one. That one asks again if it still waits.
+            if *role > Role::Agent(agents) {
+                plan.slots.insert(*role, Slot::default());
+            }
             if let Some(slot) = plan.slots.get_mut(role) {
                 slot.start(now);
                 if *ready {
@@ -33,6 +37,9 @@ impl Plan {
         }
         for role in plan.slots.keys().copied().collect::<Vec<_>>() {
             plan.start(now, role);
+            if role > Role::Agent(agents) {
+                plan.give_back(role);
+            }
         }
         plan
     }

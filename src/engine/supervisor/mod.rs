@@ -9,6 +9,7 @@
 //!
 //! No process is started while processes that a dead one has left behind may be alive.
 
+mod lending;
 mod living;
 mod renewal;
 mod slot;
@@ -20,6 +21,7 @@ use std::time::Duration;
 
 use crate::types::Mono;
 
+use lending::{LENT_FROM, Lending};
 pub use living::Living;
 pub use renewal::Progress;
 use renewal::Renewal;
@@ -37,7 +39,8 @@ const ORPHANS_MAX: Duration = Duration::from_secs(5);
 pub enum Role {
     /// The controller.
     Controller,
-    /// An agent, counted from 1. A restarted one has the number, and thus the id, of its predecessor.
+    /// An agent, counted from 1. A restarted one has the number, and thus the id, of its predecessor. One that is started for
+    /// another one, whose slot is lent, has a number above all of these.
     Agent(u16),
 }
 
@@ -45,7 +48,10 @@ impl fmt::Display for Role {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Controller => f.write_str("controller"),
-            Self::Agent(number) => write!(f, "agent-{number}"),
+            Self::Agent(number) => match number.checked_sub(LENT_FROM) {
+                None | Some(0) => write!(f, "agent-{number}"),
+                Some(number) => write!(f, "lent-agent-{number}"),
+            },
         }
     }
 }
@@ -94,6 +100,8 @@ pub enum Timer {
     Restart(Role),
     /// The lease of this agent's run has expired.
     Lease(Role),
+    /// The slot of an agent whose task waits is lent.
+    Lend,
 }
 
 /// Time limits of a plan.
@@ -124,6 +132,7 @@ pub struct Plan {
     stage: Stage,
     slots: BTreeMap<Role, Slot>,
     renewal: Option<Renewal>,
+    lending: Lending,
     /// Set while orphans of a dead process may exist.
     orphans: Option<Orphans>,
     /// Why the start failed.
@@ -162,6 +171,7 @@ impl Plan {
             stage: Stage::Starting { until: now + times.start_max },
             slots: roles.map(|role| (role, Slot::default())).collect(),
             renewal: None,
+            lending: Lending::default(),
             orphans: None,
             failure: None,
             effects: VecDeque::new(),
@@ -172,6 +182,7 @@ impl Plan {
     pub fn handle_ready(&mut self, now: Mono, role: Role) {
         let Some(slot) = self.slots.get_mut(&role) else { return };
         slot.set_ready();
+        self.return_ready(role);
         if !matches!(self.stage, Stage::Starting { .. }) {
             return self.note_renewed(now, role);
         }
@@ -195,6 +206,7 @@ impl Plan {
             Stage::Serving => slot.end(now, true),
             Stage::Starting { .. } | Stage::Stopping(_) | Stage::Gone => slot.end(now, false),
         }
+        self.forget_lent(role);
         if role == Role::Controller {
             self.reject_trial(reason);
         }
@@ -253,6 +265,7 @@ impl Plan {
             }
         }
         self.start_due(now);
+        self.lend_due(now);
         self.end_late_controller(now);
         match &mut self.stage {
             Stage::Starting { until } if *until <= now => {
@@ -286,7 +299,9 @@ impl Plan {
         let lease = |(role, slot): (&Role, &Slot)| Some((slot.lease()?, Timer::Lease(*role)));
         let lease = self.slots.iter().filter_map(lease).min();
         let renewal = self.renewal.as_ref().and_then(Renewal::until).map(|until| (until, Timer::Renewal));
-        stage.into_iter().chain(next).chain(lease).chain(renewal).min()
+        let may_lend = matches!(self.stage, Stage::Serving) && self.orphans.is_none();
+        let lend = may_lend.then(|| self.lending.poll_timeout(&self.slots)).flatten().map(|at| (at, Timer::Lend));
+        stage.into_iter().chain(next).chain(lease).chain(renewal).chain(lend).min()
     }
 
     /// The next effect.

@@ -13,6 +13,45 @@ struct World {
     now: Mono,
 }
 
+#[test]
+fn an_agent_whose_task_waits_lends_its_slot_until_it_works_again() {
+    let mut world = World::up(2);
+    world.plan = std::mem::replace(&mut world.plan, Plan::new(Mono::default(), 0, TIMES)).lending(2);
+    let [first, second, lent, other] = [1, 2, LENT_FROM + 1, LENT_FROM + 2].map(Role::Agent);
+    assert_eq!(lent.to_string(), "lent-agent-1");
+    // A short wait starts no agent.
+    world.plan.handle_waits(world.now, first, true);
+    world.plan.handle_waits(world.now, first, false);
+    world.pass(SECOND);
+    assert_eq!(world.effects(), []);
+    world.plan.handle_waits(world.now, first, true);
+    world.pass(SECOND);
+    assert_eq!(world.effects(), [Effect::Start(lent)]);
+    world.ready(lent);
+    // The task of that one waits, too; there is no room for a third one.
+    world.plan.handle_waits(world.now, lent, true);
+    world.pass(SECOND);
+    assert_eq!(world.effects(), [Effect::Start(other)]);
+    world.plan.handle_waits(world.now, second, true);
+    world.pass(SECOND);
+    assert_eq!(world.effects(), []);
+    // It ends when it has no task, is not started again, and makes room.
+    world.plan.handle_waits(world.now, lent, false);
+    assert_eq!(world.effects(), [], "it is not ready");
+    world.ready(other);
+    assert_eq!(world.effects(), [Effect::Retire(other)]);
+    world.ended_cleanly(other);
+    world.pass(SECOND);
+    assert_eq!(world.effects().last(), Some(&Effect::Start(other)), "for the second agent");
+    world.plan.handle_waits(world.now, first, false);
+    assert_eq!(world.effects(), [Effect::Retire(lent)]);
+    world.stop();
+    for role in [first, second, lent, other, Role::Controller] {
+        world.ended_cleanly(role);
+    }
+    assert_eq!(world.effects().last(), Some(&Effect::Quit(None)));
+}
+
 impl World {
     fn new(agents: u16) -> Self {
         Self { plan: Plan::new(Mono::default(), agents, TIMES), now: Mono::default() }

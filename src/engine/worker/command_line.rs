@@ -1,17 +1,13 @@
 //! The command of a worker with places for values of the prompt: `{{prompt}}`, `{{name}}` and `{{file}}`.
 //!
-//! In the script of `sh -c` a value is one word for the shell, whatever it contains: a shell would carry out a name such as `$(rm x)`.
-//! In any other word it stands as it is, because no shell reads that. `{{raw:name}}` stands as it is in a script as well, and
-//! `{{sh:name}}` is one word for a shell in any word, such as one for ssh. Any other text in braces stays.
+//! In the script of `sh -c` a value is quoted for the place where it stands, whatever it contains: a shell would carry out a name such as
+//! `$(rm x)`. In any other word it stands as it is, because no shell reads that. `{{raw:name}}` stands as it is in a script as well, and
+//! `{{sh:name}}` is quoted in any word, such as one for ssh. Any other text in braces stays.
 
 use std::borrow::Cow;
-use std::ffi::{OsStr, OsString};
-use std::path::Path;
+use std::ffi::OsString;
 
-use crate::types::{ARGUMENT_BYTES_MAX, quoted};
-
-/// The shells whose option -c takes a script.
-const SHELLS: [&str; 6] = ["sh", "bash", "dash", "ksh", "zsh", "ash"];
+use crate::types::{ARGUMENT_BYTES_MAX, LinePart, Misplaced, Place, Reader, reader_behind};
 
 const OPEN: &str = "{{";
 const CLOSE: &str = "}}";
@@ -30,7 +26,15 @@ enum Word {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Piece {
     Text(String),
-    Place { value: Value, is_quoted: bool },
+    Place { value: Value, quoting: Quoting },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Quoting {
+    None,
+    /// For a shell; the place is known when all of the word has been read.
+    Wanted,
+    For(Place),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,31 +55,34 @@ pub struct PromptValues<'a> {
     pub file: &'a str,
 }
 
-/// Whether a program is a shell that carries out a script, by its path.
-#[must_use]
-pub fn is_shell(program: &OsStr) -> bool {
-    Path::new(program).file_name().and_then(OsStr::to_str).is_some_and(|name| SHELLS.contains(&name))
-}
-
 impl CommandLine {
     /// Finds the places in the words of a command.
-    #[must_use]
-    pub fn parse(words: &[OsString]) -> Self {
-        // Behind a wrapper such as env or timeout, too.
-        let is_script = |at: usize| {
-            let Some([shell, option]) = at.checked_sub(2).and_then(|from| words.get(from..at)) else { return false };
-            let option = option.to_str().and_then(|option| option.strip_prefix('-'));
-            is_shell(shell) && option.is_some_and(|letters| !letters.starts_with('-') && letters.contains('c'))
-        };
+    ///
+    /// # Errors
+    /// A sentence about a value that cannot be quoted where it stands.
+    pub fn parse(words: &[OsString]) -> Result<Self, String> {
         let word = |(at, word): (usize, &OsString)| {
-            let pieces = word.to_str().map(|text| pieces(text, is_script(at)));
-            match pieces.filter(|pieces| pieces.iter().any(|piece| matches!(piece, Piece::Place { .. }))) {
+            let is_place = |piece: &Piece| matches!(piece, Piece::Place { .. });
+            let Some(text) = word.to_str().filter(|text| pieces(text, false).iter().any(is_place)) else {
+                return Ok(Word::Plain(word.clone()));
+            };
+            let before: Vec<Cow<'_, str>> = words.iter().take(at).map(|word| word.to_string_lossy()).collect();
+            let before: Vec<&str> = before.iter().map(AsRef::as_ref).collect();
+            match reader_behind(&before) {
                 // The program itself is found at the start.
-                Some(pieces) if at > 0 => Word::Filled(pieces),
-                _ => Word::Plain(word.clone()),
+                _ if at == 0 => Ok(Word::Plain(word.clone())),
+                None => in_line(pieces(text, false)).map(Word::Filled),
+                Some(Reader::Shell(_)) => in_line(pieces(text, true)).map(Word::Filled),
+                Some(Reader::Other(name)) => {
+                    let pieces = pieces(text, true);
+                    match pieces.iter().find_map(Piece::for_shell) {
+                        None => Ok(Word::Filled(pieces)),
+                        Some(value) => Err(Misplaced::OtherShell(name.to_owned()).sentence(value.placeholder())),
+                    }
+                }
             }
         };
-        Self(words.iter().enumerate().map(word).collect())
+        words.iter().enumerate().map(word).collect::<Result<_, _>>().map(Self)
     }
 
     /// Whether there is any place.
@@ -92,7 +99,8 @@ impl CommandLine {
         let fill = |word: &Word| match word {
             Word::Plain(word) => Ok(word.clone()),
             Word::Filled(pieces) => {
-                let text: String = pieces.iter().map(|piece| piece.fill(values)).collect();
+                let mut text = String::new();
+                pieces.iter().try_for_each(|piece| piece.fill(values, &mut text))?;
                 if text.contains('\0') {
                     return Err(
                         "the prompt has a NUL byte, which no argument can have; read PROMPT_FILE instead".to_owned()
@@ -113,18 +121,64 @@ impl CommandLine {
 }
 
 impl Piece {
-    fn fill<'a>(&'a self, values: PromptValues<'a>) -> Cow<'a, str> {
-        let (value, is_quoted) = match self {
-            Self::Text(text) => return text.into(),
-            Self::Place { value, is_quoted } => (value, *is_quoted),
+    fn fill(&self, values: PromptValues<'_>, text: &mut String) -> Result<(), String> {
+        let (value, quoting) = match self {
+            Self::Text(plain) => {
+                text.push_str(plain);
+                return Ok(());
+            }
+            Self::Place { value, quoting } => (*value, *quoting),
         };
-        let text = match value {
+        let place = match quoting {
+            Quoting::None => Place::Raw,
+            Quoting::Wanted => Place::Bare,
+            Quoting::For(place) => place,
+        };
+        let filled = match value {
             Value::Prompt => values.prompt,
             Value::Name => values.name,
             Value::File => values.file,
         };
-        if is_quoted { quoted(text) } else { text.into() }
+        place.put(std::iter::once(filled), text).map_err(|error| format!("{}: {error}", value.placeholder()))
     }
+
+    /// The value, if it is to be quoted.
+    fn for_shell(&self) -> Option<Value> {
+        match self {
+            Self::Place { value, quoting: Quoting::Wanted } => Some(*value),
+            Self::Place { .. } | Self::Text(_) => None,
+        }
+    }
+}
+
+impl Value {
+    const fn placeholder(self) -> &'static str {
+        match self {
+            Self::Prompt => "{{prompt}}",
+            Self::Name => "{{name}}",
+            Self::File => "{{file}}",
+        }
+    }
+}
+
+/// Finds the places of values in a line for a shell.
+fn in_line(mut pieces: Vec<Piece>) -> Result<Vec<Piece>, String> {
+    let places = Place::all(pieces.iter().map(|piece| match piece {
+        Piece::Text(text) => LinePart::Text(text),
+        Piece::Place { quoting: Quoting::None, .. } => LinePart::Word,
+        Piece::Place { .. } => LinePart::Value,
+    }));
+    let mut wanted = pieces.iter_mut().filter_map(|piece| match piece {
+        Piece::Place { value, quoting: quoting @ Quoting::Wanted } => Some((*value, quoting)),
+        Piece::Place { .. } | Piece::Text(_) => None,
+    });
+    match places {
+        Ok(places) => wanted.zip(places).for_each(|((_, quoting), place)| *quoting = Quoting::For(place)),
+        Err((index, why)) => {
+            return Err(why.sentence(wanted.nth(index).map_or("the value", |(value, _)| value.placeholder())));
+        }
+    }
+    Ok(pieces)
 }
 
 fn pieces(text: &str, is_script: bool) -> Vec<Piece> {
@@ -152,10 +206,10 @@ fn pieces(text: &str, is_script: bool) -> Vec<Piece> {
 
 fn place(inner: &str, is_script: bool) -> Option<Piece> {
     let (form, name) = inner.split_once(':').map_or((None, inner), |(form, name)| (Some(form), name));
-    let is_quoted = match form {
-        None => is_script,
-        Some("sh") => true,
-        Some("raw") => false,
+    let quoting = match form {
+        None if is_script => Quoting::Wanted,
+        Some("sh") => Quoting::Wanted,
+        None | Some("raw") => Quoting::None,
         Some(_) => return None,
     };
     let value = match name {
@@ -164,7 +218,7 @@ fn place(inner: &str, is_script: bool) -> Option<Piece> {
         "file" => Value::File,
         _ => return None,
     };
-    Some(Piece::Place { value, is_quoted })
+    Some(Piece::Place { value, quoting })
 }
 
 #[cfg(test)]
@@ -175,7 +229,7 @@ mod tests {
 
     fn filled(words: &[&str]) -> Vec<String> {
         let words: Vec<OsString> = words.iter().map(OsString::from).collect();
-        let filled = CommandLine::parse(&words).fill(VALUES).unwrap();
+        let filled = CommandLine::parse(&words).unwrap().fill(VALUES).unwrap();
         filled.into_iter().map(|word| word.into_string().unwrap()).collect()
     }
 
@@ -195,17 +249,31 @@ mod tests {
     }
 
     #[test]
+    fn a_value_in_quotes_is_quoted_for_them_or_refused() {
+        assert_eq!(filled(&["sh", "-c", "echo \"{{prompt}}\""])[2], "echo \"\"'it'\\''s $(id)\nnow'\"\"");
+        assert_eq!(filled(&["ssh", "box", "wc '{{sh:name}}'"])[2], "wc 'a b.txt'");
+        let refused = |words: &[&str]| {
+            let words: Vec<OsString> = words.iter().map(OsString::from).collect();
+            CommandLine::parse(&words).unwrap_err()
+        };
+        assert!(refused(&["sh", "-c", "echo `wc {{name}}`"]).starts_with("{{name}} stands in backticks"));
+        assert!(refused(&["ssh", "box", "bash -c \"wc {{sh:file}}\""]).contains("bash reads as a script"));
+        assert!(refused(&["fish", "-c", "wc {{file}}"]).contains("a script for fish"));
+        assert_eq!(filled(&["fish", "-c", "wc {{raw:file}}"])[2], "wc /r/prompt.txt");
+    }
+
+    #[test]
     fn other_text_in_braces_stays() {
         for text in ["{{.Names}}", "{{ prompt }}", "{{x:prompt}}", "{{", "{{prompt", "{prompt}", "}}{{"] {
             assert_eq!(filled(&["echo", text])[1], text);
-            assert!(!CommandLine::parse(&["echo".into(), text.into()]).has_places(), "{text}");
+            assert!(!CommandLine::parse(&["echo".into(), text.into()]).unwrap().has_places(), "{text}");
         }
         assert_eq!(filled(&["echo", "{{{name}}}"])[1], "{a b.txt}");
     }
 
     #[test]
     fn a_word_that_no_program_can_get_is_a_sentence() {
-        let line = CommandLine::parse(&["echo".into(), "{{prompt}}".into()]);
+        let line = CommandLine::parse(&["echo".into(), "{{prompt}}".into()]).unwrap();
         let long = "x".repeat(ARGUMENT_BYTES_MAX + 1);
         for (prompt, expected) in [(long.as_str(), "131072 bytes"), ("a\0b", "NUL byte")] {
             let refused = line.fill(PromptValues { prompt, ..VALUES }).unwrap_err();

@@ -1,8 +1,8 @@
 //! The state machine of a connection.
 
-use super::command::{self, COMMAND_BYTES_MAX, Command};
-use super::frame::{self, Allowance, Frame, FrameReader, MORE};
-use super::greeting::{GREETING_BYTES, GreetingReader, SIGNATURE_BYTES, greeting};
+use super::command::{self, Command};
+use super::frame::{self, Frame, FrameReader, MORE};
+use super::greeting::{GREETING_BYTES, GreetingReader, SIGNATURE_BYTES, own_greeting};
 use super::handshake::Handshake;
 use super::keys::{PublicKey, Security};
 use super::liveness::Liveness;
@@ -10,6 +10,7 @@ use super::outbox::Outbox;
 use super::session::{OVERHEAD_BYTES, Session};
 use super::subscriptions::subscription;
 use super::{DisconnectReason, Full, Kind, Limits, Timer};
+use crate::protocol::envelope::TooLong;
 use crate::types::Mono;
 
 /// Maximum overhead of a frame.
@@ -44,6 +45,8 @@ pub enum Event {
     Opened(Peer),
     /// A message with all its parts, at least one.
     Message(Vec<Vec<u8>>),
+    /// A message that is too long: its parts before the one that is, which are its envelope.
+    TooLong(Vec<Vec<u8>>, TooLong),
     /// The peer subscribes to messages with this prefix.
     Subscribed(Vec<u8>),
     /// The peer cancels this subscription.
@@ -77,6 +80,8 @@ pub struct Connection {
     /// The parts of an incomplete message.
     pub(super) parts: Vec<Vec<u8>>,
     pub(super) parts_bytes: usize,
+    /// Set if a part of the incomplete message was too long.
+    pub(super) too_long: Option<TooLong>,
     pub(super) outbox: Outbox,
     pub(super) liveness: Liveness,
 }
@@ -113,6 +118,7 @@ impl Connection {
             reader: FrameReader::default(),
             parts: Vec::new(),
             parts_bytes: 0,
+            too_long: None,
             outbox,
             liveness,
         }
@@ -170,23 +176,6 @@ impl Connection {
         }
     }
 
-    /// The limits of the next frame. A CURVE box does not show whether it holds a command, or may be long.
-    fn allowance(&self) -> Allowance {
-        let limits = &self.settings.limits;
-        let message_bytes = limits.message_bytes_max.saturating_sub(self.parts_bytes);
-        match self.state {
-            State::Open(_) if self.session.is_some() => {
-                let bytes = limits.bytes_max().max(COMMAND_BYTES_MAX) + OVERHEAD_BYTES;
-                Allowance { command_bytes: bytes, message_bytes: bytes, long: None }
-            }
-            State::Open(_) => Allowance { command_bytes: COMMAND_BYTES_MAX, message_bytes, long: limits.long },
-            // The identity of the peer is not known yet.
-            State::Greeting { .. } | State::Handshake { .. } | State::Over => {
-                Allowance { command_bytes: COMMAND_BYTES_MAX, message_bytes: 0, long: None }
-            }
-        }
-    }
-
     fn shake(&mut self, now: Mono, frame: &Frame, is_3_1: bool) -> Result<Option<Event>, DisconnectReason> {
         if !frame.is_command {
             return Err(DisconnectReason::Protocol("a message comes before the handshake is done"));
@@ -204,8 +193,11 @@ impl Connection {
 
     fn frame(&mut self, now: Mono, mut frame: Frame) -> Result<Option<Event>, DisconnectReason> {
         if let Some(session) = &mut self.session {
-            frame = session.open(frame)?;
-            self.settings.limits.check(&frame, self.parts_bytes)?;
+            // A box that was skipped is taken for the last part of its message.
+            if frame.too_long.is_none() {
+                frame = session.open(frame)?;
+                self.settings.limits.check(&mut frame, self.parts_bytes, self.skips())?;
+            }
         }
         if frame.is_command { self.command(now, &frame.body) } else { self.part(frame) }
     }
@@ -233,12 +225,19 @@ impl Connection {
             return Err(DisconnectReason::TooManyParts(self.settings.limits.parts_max));
         }
         self.parts_bytes += frame.body.len();
-        self.parts.push(frame.body);
+        match frame.too_long {
+            Some(too_long) => drop(self.too_long.get_or_insert(too_long)),
+            None if self.too_long.is_none() => self.parts.push(frame.body),
+            None => {}
+        }
         if frame.has_more {
             return Ok(None);
         }
         self.parts_bytes = 0;
         let message = std::mem::take(&mut self.parts);
+        if let Some(too_long) = self.too_long.take() {
+            return Ok(Some(Event::TooLong(message, too_long)));
+        }
         Ok(if self.settings.kind.publishes() { subscription(&message) } else { Some(Event::Message(message)) })
     }
 
@@ -248,6 +247,12 @@ impl Connection {
             command::write_error(self.outbox.buffer(), "Invalid socket type");
         }
         self.state = State::Over;
+    }
+
+    /// Queues an ERROR, whatever the peer makes of it after the handshake. The caller closes the connection. It is for one without keys.
+    pub fn refuse(&mut self, now: Mono, reason: &str) {
+        command::write_error(self.outbox.buffer(), reason);
+        self.note_output(now);
     }
 
     /// Queues a message. It may be one of many: write [`Self::output`] after the last.
@@ -390,8 +395,4 @@ impl Connection {
         // Our own silence proves nothing: a controller that is stopped for a while has not gone.
         self.queue_command(now, &command::ping(std::time::Duration::ZERO));
     }
-}
-
-fn own_greeting(security: &Security) -> [u8; GREETING_BYTES] {
-    greeting(security.mechanism(), security.is_server())
 }

@@ -59,6 +59,9 @@ pub enum DisconnectReason {
     /// All peers together hold too much, and this one has stalled the longest.
     #[error("all peers together hold too much, and it has stalled the longest")]
     Crowded,
+    /// It belongs to a user of this machine who is not served.
+    #[error("it belongs to a user of this machine who is not served")]
+    Stranger,
     /// A newcomer needs its place, and it has been silent the longest.
     #[error("a newcomer needs its place, and it has been silent the longest")]
     Idle,

@@ -6,6 +6,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{DisconnectReason, LongMessages};
+use crate::protocol::envelope::TooLong;
 
 pub(super) const MORE: u8 = 1;
 const LONG: u8 = 2;
@@ -18,7 +19,9 @@ const HEADER_BYTES_MAX: usize = 9;
 pub(super) struct Frame {
     pub(super) is_command: bool,
     pub(super) has_more: bool,
+    /// Nothing of a body that was skipped because it is too long.
     pub(super) body: Vec<u8>,
+    pub(super) too_long: Option<TooLong>,
 }
 
 /// The limits of a frame at its place in the stream.
@@ -28,7 +31,14 @@ pub(super) struct Allowance {
     pub(super) message_bytes: usize,
     /// The messages that may be longer.
     pub(super) long: Option<LongMessages>,
+    /// Whether a message that is too long is skipped, up to [`SKIPPED_BYTES_MAX`], so that its sender can be told.
+    pub(super) skips: bool,
+    /// Bytes of a frame that do not belong to its message.
+    pub(super) overhead: usize,
 }
+
+/// A longer message is not worth reading: it ends its connection.
+pub(super) const SKIPPED_BYTES_MAX: u64 = 256 << 20;
 
 /// The frame that is being read.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
@@ -40,6 +50,8 @@ pub(super) struct FrameReader {
     body: Vec<u8>,
     /// The length of a body that is too long, unless its first bytes permit it.
     doubtful: Option<usize>,
+    /// Set if the body is skipped.
+    too_long: Option<TooLong>,
 }
 
 impl FrameReader {
@@ -54,15 +66,18 @@ impl FrameReader {
         };
         let (now, rest) = input.split_at(missing.min(input.len()));
         *input = rest;
-        // It grows with the received bytes: an announced length reserves nothing.
-        self.body.extend_from_slice(now);
+        if self.too_long.is_none() {
+            // It grows with the received bytes: an announced length reserves nothing.
+            self.body.extend_from_slice(now);
+        }
         if let (Some(length), Some(long)) = (self.doubtful, allowed.long) {
             match long.bytes_of(&self.body) {
                 Some(max) if length <= max => self.doubtful = None,
                 None if now.len() < missing => {}
                 max => {
                     let max = max.unwrap_or_default().max(allowed.message_bytes);
-                    return Err(DisconnectReason::TooLong { bytes: length as u64, max });
+                    let kind = (long.kind)(&self.body);
+                    self.skip(TooLong { bytes: length as u64, max, kind }, allowed)?;
                 }
             }
         }
@@ -72,8 +87,17 @@ impl FrameReader {
         }
         let flags = self.header[0];
         (self.have, self.missing) = (0, None);
-        let body = std::mem::take(&mut self.body);
-        Ok(Some(Frame { is_command: flags & COMMAND != 0, has_more: flags & MORE != 0, body }))
+        let (body, too_long) = (std::mem::take(&mut self.body), self.too_long.take());
+        Ok(Some(Frame { is_command: flags & COMMAND != 0, has_more: flags & MORE != 0, body, too_long }))
+    }
+
+    /// Skips the rest of a body.
+    fn skip(&mut self, too_long: TooLong, allowed: Allowance) -> Result<(), DisconnectReason> {
+        if !allowed.skips || too_long.bytes > SKIPPED_BYTES_MAX {
+            return Err(DisconnectReason::TooLong { bytes: too_long.bytes, max: too_long.max });
+        }
+        (self.doubtful, self.body, self.too_long) = (None, Vec::new(), Some(too_long));
+        Ok(())
     }
 
     /// Bytes of an incomplete frame.
@@ -107,6 +131,11 @@ impl FrameReader {
             Ok(length) if flags & COMMAND == 0 && allowed.long.is_some_and(|long| length <= long.bytes_max()) => {
                 self.doubtful = Some(length);
                 Ok(Some(length))
+            }
+            Ok(missing) if flags & COMMAND == 0 => {
+                let own = |bytes: usize| bytes - allowed.overhead.min(bytes);
+                self.skip(TooLong::message(own(missing) as u64, own(max)), allowed)?;
+                Ok(Some(missing))
             }
             _ => Err(DisconnectReason::TooLong { bytes: length, max }),
         }

@@ -4,6 +4,7 @@
 
 use super::DisconnectReason;
 use super::disconnect_reason::shown;
+use super::keys::Security;
 
 pub(super) const GREETING_BYTES: usize = 64;
 
@@ -30,7 +31,7 @@ pub(super) struct GreetingReader {
     have: usize,
 }
 
-/// Our own greeting.
+/// A greeting.
 pub(super) fn greeting(mechanism: &str, is_server: bool) -> [u8; GREETING_BYTES] {
     let mut bytes = [0; GREETING_BYTES];
     bytes[0] = 0xFF;
@@ -42,6 +43,11 @@ pub(super) fn greeting(mechanism: &str, is_server: bool) -> [u8; GREETING_BYTES]
     }
     bytes[AS_SERVER] = u8::from(is_server);
     bytes
+}
+
+/// The greeting of a side with this security.
+pub(super) fn own_greeting(security: &Security) -> [u8; GREETING_BYTES] {
+    greeting(security.mechanism(), security.is_server())
 }
 
 impl GreetingReader {

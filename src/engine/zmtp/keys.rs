@@ -75,6 +75,8 @@ pub struct ServerKeys {
     pub pair: KeyPair,
     /// The authorised clients.
     pub authorised: BTreeSet<PublicKey>,
+    /// Those of them whose holders may send commands.
+    pub commanders: BTreeSet<PublicKey>,
 }
 
 /// The keys of a CURVE client.

@@ -26,6 +26,7 @@
 //! by the same single author, and had 52 releases in its first six months, half of which break their users. `zeromq` and
 //! `rzmq` are async. The ciphers here are those of RustCrypto.
 
+mod allowance;
 mod command;
 mod connection;
 mod curve;
@@ -52,7 +53,7 @@ pub use suspended::Suspended;
 
 use std::time::Duration;
 
-use crate::protocol::envelope::LongKind;
+use crate::protocol::envelope::{LongKind, TooLong};
 
 /// The messages that may be longer than others: decided by the first bytes of a part, before the rest is held.
 #[derive(Clone, Copy, Debug)]
@@ -113,14 +114,27 @@ impl Limits {
         self.long.map_or(0, |long| long.bytes_max()).max(self.message_bytes_max)
     }
 
-    /// Checks an opened frame, after parts with `before` bytes of the same message.
-    fn check(&self, frame: &frame::Frame, before: usize) -> Result<(), DisconnectReason> {
+    /// Checks an opened frame, after parts with `before` bytes of the same message. A part that is too long is dropped if `skips` is
+    /// true.
+    ///
+    /// # Errors
+    /// When the connection must be closed.
+    fn check(&self, frame: &mut frame::Frame, before: usize, skips: bool) -> Result<(), DisconnectReason> {
         let long = || self.long.and_then(|long| long.bytes_of(&frame.body)).unwrap_or_default();
         let max = match frame.is_command {
             true => command::COMMAND_BYTES_MAX,
             false => self.message_bytes_max.max(long()).saturating_sub(before),
         };
-        let bytes = frame.body.len();
-        if bytes > max { Err(DisconnectReason::TooLong { bytes: bytes as u64, max }) } else { Ok(()) }
+        let bytes = frame.body.len() as u64;
+        if bytes <= max as u64 {
+            return Ok(());
+        }
+        if frame.is_command || !skips {
+            return Err(DisconnectReason::TooLong { bytes, max });
+        }
+        let kind = self.long.map_or(LongKind::None, |long| (long.kind)(&frame.body));
+        frame.too_long = Some(TooLong { bytes, max, kind });
+        frame.body = Vec::new();
+        Ok(())
     }
 }

@@ -112,7 +112,7 @@ impl Session {
         self.heard = u64::from_be_bytes(number);
         let flags = text[0];
         body.drain(..OVERHEAD_BYTES);
-        Ok(Frame { is_command: flags & BOXED_COMMAND != 0, has_more: flags & BOXED_MORE != 0, body })
+        Ok(Frame { is_command: flags & BOXED_COMMAND != 0, has_more: flags & BOXED_MORE != 0, body, too_long: None })
     }
 }
 

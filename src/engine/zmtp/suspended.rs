@@ -16,6 +16,7 @@ use super::handshake::Handshake;
 use super::keys::PublicKey;
 use super::kind::Kind;
 use super::session::{Session, SuspendedSession};
+use crate::protocol::envelope::TooLong;
 use crate::types::Mono;
 
 /// See the [module](self). It contains the secrets of the connection.
@@ -24,6 +25,7 @@ pub struct Suspended {
     state: SuspendedState,
     reader: FrameReader,
     parts: Vec<Vec<u8>>,
+    too_long: Option<TooLong>,
     output: Vec<u8>,
     ttl: Option<Duration>,
 }
@@ -74,6 +76,7 @@ impl Connection {
             state,
             reader: self.reader.clone(),
             parts: self.parts.clone(),
+            too_long: self.too_long,
             output: self.output().to_vec(),
             ttl: self.liveness.ttl(),
         })
@@ -109,6 +112,7 @@ impl Connection {
         connection.reader = suspended.reader;
         connection.parts_bytes = suspended.parts.iter().map(Vec::len).sum();
         connection.parts = suspended.parts;
+        connection.too_long = suspended.too_long;
         connection.outbox.resume(suspended.output);
         if connection.outbox.is_empty() {
             connection.liveness.moved(now, true);

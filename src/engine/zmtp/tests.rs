@@ -6,6 +6,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::*;
+use crate::protocol::envelope::TooLong;
 use crate::types::Mono;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -48,20 +49,31 @@ fn a_long_message_says_in_its_first_bytes_that_it_is_one() {
     ] {
         for split in [1, 7, 4096] {
             let mut reader = frame::FrameReader::default();
-            let allowed = frame::Allowance { command_bytes: 10, message_bytes: 1000, long: Some(long) };
+            let allowed = frame::Allowance {
+                command_bytes: 10,
+                message_bytes: 1000,
+                long: Some(long),
+                skips: split == 7,
+                overhead: 0,
+            };
             let mut stream = Vec::new();
             frame::write_header(&mut stream, 0, length);
             stream.extend(start.bytes().chain(std::iter::repeat(b'x')).take(length));
             let mut read = || {
                 for mut chunk in stream.chunks(split) {
                     if let Some(frame) = reader.read(&mut chunk, allowed)? {
-                        return Ok(Some(frame.body.len()));
+                        return Ok(frame.too_long.map_or(Ok(frame.body.len()), Err));
                     }
                 }
-                Ok::<_, DisconnectReason>(None)
+                Ok::<_, DisconnectReason>(Ok(0))
             };
             match read() {
-                Ok(read) => assert_eq!((read, is_taken), (Some(length), true), "{start} {length}"),
+                Ok(Ok(read)) => assert_eq!((read, is_taken), (length, true), "{start} {length}"),
+                Ok(Err(too_long)) => {
+                    assert!(!is_taken && allowed.skips, "{start} {length}");
+                    assert_eq!(too_long.bytes, length as u64, "{start}");
+                    assert_eq!(reader.held(), 0, "nothing of it is kept");
+                }
                 Err(reason) => {
                     assert!(!is_taken && matches!(reason, DisconnectReason::TooLong { .. }), "{start} {length}");
                 }
@@ -179,7 +191,7 @@ fn who_was_called_says_the_signature_and_waits_for_the_first_byte() {
 /// No output waits for a peer whose greeting comes byte by byte: it does not count as a peer that does not read.
 #[test]
 fn a_slow_greeting_is_no_stall() {
-    let keys = ServerKeys { pair: KeyPair::from_bytes([1; 32]), authorised: std::collections::BTreeSet::new() };
+    let keys = ServerKeys { pair: KeyPair::from_bytes([1; 32]), authorised: [].into(), commanders: [].into() };
     let limits = Limits { stall_timeout: SECOND, ..limits() };
     let security = Security::CurveServer(std::sync::Arc::new(keys));
     let mut server =
@@ -229,7 +241,7 @@ fn an_error_of_the_peer_ends_the_handshake() {
 
 #[test]
 fn nothing_is_stored_of_an_announced_length() {
-    for length in [1001_u64, 8 << 30, 1 << 62, u64::MAX] {
+    for length in [frame::SKIPPED_BYTES_MAX + 1, 8 << 30, 1 << 62, u64::MAX] {
         let mut router = opened(Kind::Router, Kind::Dealer);
         let bytes = [&[2][..], &length.to_be_bytes()].concat();
         assert_eq!(feed(&mut router, &bytes).1, Some(DisconnectReason::TooLong { bytes: length, max: 1000 }));
@@ -238,7 +250,36 @@ fn nothing_is_stored_of_an_announced_length() {
     // All parts of a message share its limit.
     let bytes = [message(&[&[0; 900], b""]), vec![0, 101]].concat();
     let bytes = [&bytes[..bytes.len() - 4], &[1, 0], &bytes[bytes.len() - 2..]].concat();
-    assert_eq!(feed(&mut router, &bytes).1, Some(DisconnectReason::TooLong { bytes: 101, max: 100 }));
+    assert_eq!(feed(&mut router, &[bytes, vec![7; 101]].concat()).0, [too_long(&[&[0; 900], b""], 101, 100)]);
+}
+
+fn too_long(parts: &[&[u8]], bytes: u64, max: usize) -> Event {
+    Event::TooLong(owned(parts), TooLong::message(bytes, max))
+}
+
+/// Its sender waits for an answer, so the envelope is kept, and the connection goes on.
+#[test]
+fn a_message_that_is_too_long_is_skipped_with_its_envelope_kept() {
+    let mut router = opened(Kind::Router, Kind::Dealer);
+    let bytes = [message(&[b"", &[7; 1001]]), message(&[b"", b"next"])].concat();
+    for chunk in bytes.chunks(100) {
+        let (events, reason) = feed(&mut router, chunk);
+        assert_eq!(reason, None);
+        assert!(router.held() < 600, "{}", router.held());
+        if let [Event::TooLong(..), ..] = &events[..] {
+            assert_eq!(events, [too_long(&[b""], 1001, 1000), Event::Message(owned(&[b"", b"next"]))]);
+            return;
+        }
+    }
+    panic!("the sender is not told");
+}
+
+/// One that answers has no use for the answer's envelope alone.
+#[test]
+fn an_answer_that_is_too_long_ends_its_connection() {
+    let mut dealer = opened(Kind::Dealer, Kind::Router);
+    let reason = feed(&mut dealer, &message(&[b"", &[7; 1001]])).1;
+    assert_eq!(reason, Some(DisconnectReason::TooLong { bytes: 1001, max: 1000 }));
 }
 
 #[test]
@@ -496,7 +537,10 @@ pub(super) fn keys() -> (Security, Security) {
     let (server, client) = (KeyPair::from_bytes([1; 32]), KeyPair::from_bytes([2; 32]));
     let authorised = [client.public()].into_iter().collect();
     let client = ClientKeys { pair: client, server: server.public() };
-    (Security::CurveServer(ServerKeys { pair: server, authorised }.into()), Security::CurveClient(client.into()))
+    (
+        Security::CurveServer(ServerKeys { pair: server, authorised, commanders: [].into() }.into()),
+        Security::CurveClient(client.into()),
+    )
 }
 
 #[test]
@@ -611,15 +655,20 @@ fn boxes_are_bounded_and_not_taken_twice() {
     assert!(matches!(feed(&mut server, &sealed).1, Some(DisconnectReason::Protocol(_))));
     let (mut client, mut server) = open();
     client.send(at(SECOND), &[&[1; 1001]]).unwrap();
-    assert_eq!(feed(&mut server, &take(&mut client)).1, Some(DisconnectReason::TooLong { bytes: 1001, max: 1000 }));
+    assert_eq!(feed(&mut server, &take(&mut client)), (vec![too_long(&[], 1001, 1000)], None));
+    client.send(at(SECOND), &[&b""[..], &[1; 70_000]]).unwrap();
+    let mut sealed = take(&mut client);
+    client.send(at(SECOND), &[&[1; 1000]]).unwrap();
+    sealed.extend(take(&mut client));
+    let next = Event::Message(owned(&[&[1; 1000]]));
+    let max = command::COMMAND_BYTES_MAX;
+    assert_eq!(feed(&mut server, &sealed), (vec![too_long(&[b""], 70_000, max), next], None));
     let (_, mut server) = open();
-    let reason = feed(&mut server, &[2, 0, 0, 0, 0, 0, 1, 0, 0]).1;
-    assert_eq!(reason, Some(DisconnectReason::TooLong { bytes: 65_536, max: COMMAND_MAX_BOXED }));
+    let reason = feed(&mut server, &[2, 0, 0, 0, 1, 0, 0, 0, 0]).1;
+    assert_eq!(reason, Some(DisconnectReason::TooLong { bytes: (1 << 32) - 33, max }));
     let (_, mut server) = open();
     assert!(matches!(feed(&mut server, &message(&[b"plain"])).1, Some(DisconnectReason::Protocol(_))));
 }
-
-const COMMAND_MAX_BOXED: usize = command::COMMAND_BYTES_MAX + 33;
 
 proptest! {
     /// A byte that is changed on the way, or a split of the stream, anywhere in a secured conversation.

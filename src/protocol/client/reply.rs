@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use crate::protocol::code::{Code, shown};
 use crate::protocol::json::{self, FieldLimits};
 use crate::protocol::words;
-use crate::types::{Fields, Scalar};
+use crate::types::{Fields, Scalar, is_harmful};
 
 /// Why a reply contains no answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -129,7 +129,7 @@ pub(in crate::protocol) fn flat(members: impl IntoIterator<Item = (String, Value
 
 /// A sentence for a terminal, in one line: control characters of an untrusted peer could rewrite the screen.
 fn one_line(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+    text.chars().map(|c| if is_harmful(c) { ' ' } else { c }).collect()
 }
 
 #[cfg(test)]

@@ -42,6 +42,12 @@ impl Document {
     pub fn parse(text: &str, rules: &GraphRules) -> Result<Self, Refusal> {
         let limits = &rules.graph;
         check_bytes(text.len(), limits)?;
+        if !node::is_json(text) && text.len() > limits.toml_bytes_max() {
+            let (bytes, max) = (text.len(), limits.toml_bytes_max());
+            return Err(too_many(format!(
+                "the graph has {bytes} bytes of TOML; at most {max} are accepted (a sixteenth of GRAPH_BYTES_MAX); write it as JSON"
+            )));
+        }
         let values_max = limits.steps_max.saturating_mul(VALUES_PER_STEP).saturating_add(limits.connections_max);
         let mut table = Table::of(Place::Graph, node::read(text, values_max)?, &["name", "steps", "policy"])?;
         let name = table.text("name")?;
@@ -79,15 +85,7 @@ impl Document {
     /// The tasks that are known before the graph runs. A step with a task for each partition adds to them.
     #[must_use]
     pub fn tasks(&self) -> usize {
-        let of_step = |step: &StepDocument| {
-            let main = if let TaskCount::Number(count) = step.tasks { count } else { 0 };
-            let prepare = step.sub_inputs.iter().map(|port| port.tasks);
-            prepare
-                .chain([main])
-                .map(|count| usize::try_from(count).unwrap_or(usize::MAX))
-                .fold(0, usize::saturating_add)
-        };
-        self.steps.iter().map(of_step).fold(0, usize::saturating_add)
+        self.steps.iter().map(tasks_of).fold(0, usize::saturating_add)
     }
 
     fn check_counts(&self, limits: &GraphLimits) -> Result<(), Refusal> {
@@ -99,10 +97,22 @@ impl Document {
         }
         let (tasks, max) = (self.tasks(), limits.tasks_max);
         if tasks > max {
-            return Err(too_many(format!("the graph has {tasks} tasks; at most {max} are accepted (GRAPH_TASKS_MAX)")));
+            let largest = self.steps.iter().max_by_key(|step| tasks_of(step));
+            let of_step = largest.map(|step| format!("; step {} has {} of them", step.name, tasks_of(step)));
+            return Err(too_many(format!(
+                "the graph has {tasks} tasks; at most {max} are accepted (GRAPH_TASKS_MAX){}",
+                of_step.unwrap_or_default()
+            )));
         }
         Ok(())
     }
+}
+
+/// Number of tasks of a step that are known before it runs.
+fn tasks_of(step: &StepDocument) -> usize {
+    let main = if let TaskCount::Number(count) = step.tasks { count } else { 0 };
+    let prepare = step.sub_inputs.iter().map(|port| port.tasks);
+    prepare.chain([main]).map(|count| usize::try_from(count).unwrap_or(usize::MAX)).fold(0, usize::saturating_add)
 }
 
 fn too_many(message: String) -> Refusal {

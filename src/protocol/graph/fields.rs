@@ -4,7 +4,7 @@ use super::table::{Place, Table, bad};
 use crate::protocol::code::{Code, Refusal, shown};
 use crate::protocol::json::FieldLimits;
 use crate::protocol::{policy, source, words};
-use crate::types::{Fields, Policy, nearest};
+use crate::types::{Fields, Policy, nearest_hint};
 
 /// The fields of a submit that are no policy and may stand in a `policy` all the same, as may [`source::WORDS`].
 const BESIDE_POLICY: [&str; 7] =
@@ -45,8 +45,7 @@ pub(super) fn policy(table: &mut Table) -> Result<Fields, Refusal> {
         }
         if policy::field(name).is_none() && !BESIDE_POLICY.contains(&name) && !is_of_a_source {
             let known = Policy::FIELDS.iter().map(|field| field.word).chain(BESIDE_POLICY).chain(source::WORDS);
-            let nearest = nearest(name, known).unwrap_or_default();
-            let what = format!("policy: {} is not a field of a submit; the nearest is {nearest}", shown(name));
+            let what = format!("policy: {} is not a field of a submit{}", shown(name), nearest_hint(name, known));
             return Err(bad(&table.place, what));
         }
     }

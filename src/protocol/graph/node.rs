@@ -1,7 +1,8 @@
 //! The text of a document as a tree of values: JSON if its first character that is not blank is `{`, else TOML.
 //!
 //! A key that stands twice in a table is refused, which the readers of JSON do not do by themselves. The number of values is
-//! bounded, because a value takes up to 30 times the memory of its text.
+//! bounded, because a value takes up to 30 times the memory of its text. The reader of TOML takes up to 140 times the memory of the
+//! text before the first value can be counted, so the text is bounded, too ([`crate::types::GraphLimits::toml_bytes_max`]).
 
 use std::collections::HashSet;
 use std::fmt;
@@ -9,6 +10,7 @@ use std::fmt;
 use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 
 use crate::protocol::code::{Code, Refusal, shown};
+use crate::protocol::json;
 use crate::types::Scalar;
 
 /// One value of a document.
@@ -33,17 +35,26 @@ impl Node {
 /// The name under which the reader of TOML hands out a date.
 const TOML_DATE: &str = "$__toml_private_datetime";
 
+/// Whether a text is read as JSON.
+pub(super) fn is_json(text: &str) -> bool {
+    text.trim_start().starts_with('{')
+}
+
 /// Reads a text of at most `values_max` values.
 ///
 /// # Errors
 /// -1007 when it is neither JSON nor TOML, has a key twice, or is no table; -1008 when it has too many values.
 pub(super) fn read(text: &str, values_max: usize) -> Result<Node, Refusal> {
-    let mut left = values_max;
-    let budget = Budget { left: &mut left };
-    let (format, read) = if text.trim_start().starts_with('{') {
+    let (mut left, mut may_be_rounded) = (values_max, false);
+    let budget = Budget { left: &mut left, may_be_rounded: &mut may_be_rounded };
+    let (format, read) = if is_json(text) {
         let mut reader = serde_json::Deserializer::from_str(text);
         let read = budget.deserialize(&mut reader).and_then(|node| reader.end().map(|()| node));
-        ("JSON", read.map_err(|error| error.to_string()))
+        let read = read.map_err(|error| error.to_string());
+        match may_be_rounded.then(|| json::beyond_64_bits(text.as_bytes())).flatten() {
+            Some((name, digits)) => ("JSON", read.and(Err(format!("{} is {}", shown(name), json::beyond(digits))))),
+            None => ("JSON", read),
+        }
     } else {
         let read = toml::Deserializer::parse(text).and_then(|reader| budget.deserialize(reader));
         ("TOML", read.map_err(|error| with_line(text, &error)))
@@ -66,14 +77,15 @@ fn with_line(text: &str, error: &toml::de::Error) -> String {
     format!("{message} at line {line}")
 }
 
-/// The number of values that may still be read.
+/// The number of values that may still be read, and whether one of them may be an integer beyond 64 bits.
 struct Budget<'a> {
     left: &'a mut usize,
+    may_be_rounded: &'a mut bool,
 }
 
 impl Budget<'_> {
     fn again(&mut self) -> Budget<'_> {
-        Budget { left: self.left }
+        Budget { left: self.left, may_be_rounded: self.may_be_rounded }
     }
 }
 
@@ -110,12 +122,12 @@ impl<'de> Visitor<'de> for Budget<'_> {
     }
 
     fn visit_f64<E: serde::de::Error>(self, value: f64) -> Result<Node, E> {
-        // Integers beyond 64 bits arrive here too, already rounded.
-        const EXACT_MAX: f64 = 18_446_744_073_709_551_616.0;
-        let exact = value.fract() != 0.0 || value.abs() < EXACT_MAX;
-        let number = serde_json::Number::from_f64(value).filter(|_| exact);
-        let inexact = || E::custom(format_args!("{value} cannot be stored exactly; write it as a text"));
-        number.map(|number| Node::Scalar(Scalar::Number(number))).ok_or_else(inexact)
+        let number = Scalar::from(value);
+        *self.may_be_rounded |= json::may_be_rounded(&number);
+        match number {
+            Scalar::Null => Err(E::custom(format_args!("{value} is no number of JSON; write it as a text"))),
+            number => Ok(Node::Scalar(number)),
+        }
     }
 
     fn visit_str<E>(self, value: &str) -> Result<Node, E> {
@@ -187,6 +199,22 @@ mod tests {
         for text in ["{", "{} {}", "a", "a = nan", "a = 1\nb", "{\"a\": 123456789012345678901234567890}"] {
             let sentence = refused(text);
             assert!(sentence.ends_with("(-1007)") && !sentence.contains('\n'), "{sentence}");
+        }
+    }
+
+    #[test]
+    fn numbers_keep_their_value() {
+        let numbers = |text: &str| match read(text, 20).unwrap() {
+            Node::Table(members) => members.iter().map(|(_, node)| node.shown()).collect::<Vec<_>>().join(" "),
+            other => panic!("{other:?}"),
+        };
+        let expected = "\"9589.205976918347\" \"1e+22\" \"-9223372036854775808\"";
+        assert_eq!(numbers(r#"{"a": 9589.205976918347, "b": 1E22, "c": -9223372036854775808}"#), expected);
+        assert_eq!(numbers("a = 9589.205976918347\nb = 1E22\nc = -9223372036854775808"), expected);
+        for digits in ["18446744073709551616", "-9223372036854775809"] {
+            for text in [format!("{{\"b\": 1e22, \"n\": {digits}}}"), format!("b = 1e22\nn = {digits}")] {
+                assert!(refused(&text).contains(digits), "{}", refused(&text));
+            }
         }
     }
 

@@ -8,7 +8,7 @@ use super::node::Node;
 use super::table::{Place, Table, bad};
 use crate::protocol::code::{Code, Refusal, shown};
 use crate::protocol::{command, policy, source, typed, words};
-use crate::types::{Fields, PortName, Scalar, StepName, ToolName, nearest};
+use crate::types::{Fields, PortName, Scalar, StepName, ToolName, nearest_hint};
 
 /// The keys of a step.
 const KEYS: [&str; 10] = [
@@ -259,8 +259,7 @@ fn prepare(table: &mut Table, sub_inputs: &mut [Port]) -> Result<(), Refusal> {
         sub_inputs.iter_mut().map(|port| (port.name.to_string(), port)).collect();
     for (name, value) in table.members("prepare", node)? {
         let Some(port) = by_name.get_mut(&name) else {
-            let nearest = nearest(&name, by_name.keys().map(String::as_str));
-            let hint = nearest.map(|nearest| format!("; the nearest is {nearest}")).unwrap_or_default();
+            let hint = nearest_hint(&name, by_name.keys().map(String::as_str));
             return Err(bad(&table.place, format_args!("prepare: {} is not a sub input{hint}", shown(&name))));
         };
         port.tasks = count(&value).ok_or_else(|| table.bad(&format!("prepare: {name}"), &value, COUNT))?;
@@ -294,8 +293,7 @@ fn tasks(table: &mut Table, inputs: &[Port]) -> Result<TaskCount, Refusal> {
     if let Node::Scalar(Scalar::Text(name)) = &node {
         let port = inputs.iter().find(|port| port.name.as_str() == name);
         return port.map(|port| TaskCount::PerPartition(port.name.clone())).ok_or_else(|| {
-            let nearest = nearest(name, inputs.iter().map(|port| port.name.as_str()));
-            let hint = nearest.map(|nearest| format!("; the nearest is {nearest}")).unwrap_or_default();
+            let hint = nearest_hint(name, inputs.iter().map(|port| port.name.as_str()));
             bad(&table.place, format_args!("tasks is {}, which is not a main input{hint}", shown(name)))
         });
     }

@@ -2,7 +2,7 @@
 
 use super::node::Node;
 use crate::protocol::code::{Code, Refusal, shown};
-use crate::types::{Fields, Scalar, StepName, nearest};
+use crate::types::{Fields, Scalar, StepName, nearest_hint};
 
 /// The part of a document that a sentence is about.
 #[derive(Clone, Debug)]
@@ -34,8 +34,8 @@ impl Table {
             other => return Err(bad(&place, format_args!("is {}; it must be a table of keys", other.shown()))),
         };
         if let Some((unknown, _)) = members.iter().find(|(name, _)| !known.contains(&name.as_str())) {
-            let nearest = nearest(unknown, known.iter().copied()).unwrap_or_default();
-            return Err(bad(&place, format_args!("{} is not a known key; the nearest is {nearest}", shown(unknown))));
+            let hint = nearest_hint(unknown, known.iter().copied());
+            return Err(bad(&place, format_args!("{} is not a known key{hint}", shown(unknown))));
         }
         Ok(Self { place, members })
     }

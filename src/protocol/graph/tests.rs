@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::protocol::rules::Rules;
-use crate::protocol::{Refusal, json, source};
+use crate::protocol::{Code, Refusal, json, source};
 use crate::types::{
     AllowedSources, Fields, GraphEntry, GraphEvent, GraphId, Scalar, StepIndex, StepTask, TaskEnd, TaskRole, Wall,
 };
@@ -288,7 +288,7 @@ fn limits_are_named_with_their_keys() {
     let steps = |count: usize| (0..count).map(|at| format!("\"s{at}\":{{}}")).collect::<Vec<_>>().join(",");
     let many = format!("{{\"steps\":{{{}}}}}", steps(5));
     refused(parse(&many), -1008, "the graph has 5 steps; at most 4 are accepted (GRAPH_STEPS_MAX)");
-    let tasks = "the graph has 11 tasks; at most 10 are accepted (GRAPH_TASKS_MAX)";
+    let tasks = "the graph has 11 tasks; at most 10 are accepted (GRAPH_TASKS_MAX); step s has 11 of them";
     refused(step(r#""operation": "t", "tasks": 11"#), -1008, tasks);
     let sources: Vec<String> = (0..7).map(|at| format!("\"a.o{at}\"")).collect();
     let connections = "the graph has 7 connections; at most 6 are accepted (GRAPH_CONNECTIONS_MAX)";
@@ -368,4 +368,19 @@ fn an_entry_of_another_graph_is_none_of_this_one() {
     let entry =
         GraphEntry { at: crate::types::Wall::from_micros(7), event: GraphEvent::Ended(no_step, end), dropped: vec![] };
     assert_eq!(EntryCodec::encode(&document, &entry), None);
+}
+
+/// The tree of the reader of TOML takes far more memory than its text, whatever limit its values have.
+#[test]
+fn a_long_document_must_be_json() {
+    let rules = GraphRules { graph: GraphLimits { bytes_max: 1 << 20, ..rules().graph }, ..rules() };
+    let parse = |text: &str| Document::parse(text, &rules);
+    let max = rules.graph.toml_bytes_max();
+    let step = "[steps.a]\noperation = \"t\"\n";
+    let long = |bytes: usize| format!("{step}{}", "#".repeat(bytes - step.len()));
+    assert!(parse(&long(max)).is_ok());
+    let refusal = parse(&long(max + 1)).unwrap_err();
+    assert_eq!(refusal.code, Code::LimitReached);
+    assert!(refusal.message.contains("write it as JSON"), "{refusal}");
+    assert!(parse(&format!("{}{}", r#"{"steps": {"a": {"operation": "t"}}}"#, " ".repeat(max))).is_ok());
 }

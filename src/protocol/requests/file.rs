@@ -2,7 +2,8 @@
 //!
 //! A file has no name in the store but its SHA-256. It is put in parts, as the archive of a tool is ([`super::tool`]): the first request
 //! carries no bytes and asks where to begin, so that a file that the controller holds is not sent. The answer also says which folder
-//! the store is: a sender that has the same folder puts the file there itself, complete, and asks again.
+//! the store is: a sender that has the same folder puts the file there itself, complete, and asks again. An agent says which run has made
+//! the file. A client that may not send commands puts what a submit of it, on the same connection, was refused for.
 
 use std::sync::Arc;
 
@@ -12,7 +13,7 @@ use base64::engine::general_purpose::STANDARD;
 use super::tool::{PutAnswer, ToolGet};
 use super::{Ask, Kind, Request, words};
 use crate::protocol::json::ObjectWriter;
-use crate::types::ToolDigest;
+use crate::types::{AgentId, Session, TaskId, ToolDigest};
 
 /// Why an input cannot be put into the folder of a tool.
 pub const NAME_IS_TAKEN: &str = "the tool has a file of this name; use another one: --in NAME=PATH";
@@ -20,7 +21,15 @@ pub const NAME_IS_TAKEN: &str = "the tool has a file of this name; use another o
 /// Puts a part of a file.
 pub const FILE_PUT: Kind = Kind::order("FILE/PUT", |reader| {
     let (total, offset, data) = reader.part()?;
-    Ok(Request::FilePut(Box::new(FilePut { digest: reader.digest()?, total, offset, data })))
+    let run = match reader.fields.get(words::AGENT_ID) {
+        None => None,
+        Some(_) => {
+            let session = Session(reader.number(words::SESSION)?.unwrap_or_default());
+            Some(Maker { agent: reader.agent_id()?, session, task: reader.task_id()? })
+        }
+    };
+    let put = FilePut { digest: reader.digest()?, total, offset, data, run, is_trusted: false };
+    Ok(Request::FilePut(Box::new(put)))
 });
 
 /// Asks for a part of a file.
@@ -37,6 +46,29 @@ pub struct FilePut {
     pub offset: u64,
     /// The part. Without bytes, the request asks where to begin.
     pub data: Vec<u8>,
+    /// The run that has made the file.
+    pub run: Option<Maker>,
+    /// Whether its sender may send commands.
+    pub is_trusted: bool,
+}
+
+/// The run that has made a file, as its agent says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Maker {
+    /// Its agent.
+    pub agent: AgentId,
+    /// The session of that.
+    pub session: Session,
+    /// Its task.
+    pub task: TaskId,
+}
+
+impl FilePut {
+    /// The question where a file begins.
+    #[must_use]
+    pub const fn begin(digest: ToolDigest, total: u64) -> Self {
+        Self { digest, total, offset: 0, data: Vec::new(), run: None, is_trusted: false }
+    }
 }
 
 /// The state of a file that is put.
@@ -64,7 +96,11 @@ pub(in crate::protocol) fn write_state(state: &FileState, writer: &mut ObjectWri
 #[must_use]
 pub fn put(put: &FilePut) -> Ask<PutAnswer> {
     let ask = FILE_PUT.ask().with(words::TOOL_DIGEST, put.digest.to_string()).with(words::TOTAL, put.total);
-    let ask = ask.with(words::OFFSET, put.offset);
+    let mut ask = ask.with(words::OFFSET, put.offset);
+    if let Some(Maker { agent, session, task }) = &put.run {
+        ask = ask.with(words::AGENT_ID, agent.to_string()).with(words::TASK_ID, task.to_string());
+        ask = ask.with(words::SESSION, session.0);
+    }
     if put.data.is_empty() { ask } else { ask.with(words::BASE64, STANDARD.encode(&put.data)) }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::{Ask, Code, Kind, Listing, Refusal, Request, json, words};
 use crate::protocol::client::view;
 use crate::protocol::json::{FieldLimits, ObjectWriter};
-use crate::protocol::typed::{bad, moment, seconds, whole};
+use crate::protocol::typed::{ahead, ahead_text, bad, moment, seconds, whole};
 use crate::types::{Fields, GateSettings, GateVerdict, GateView, Label, Pace, Scalar, Wall};
 
 /// Changes the settings of a gate.
@@ -30,18 +30,22 @@ pub struct GateChange {
     pub pace: Option<Option<Pace>>,
     /// `__CLOSED_UNTIL__`
     pub closed_until: Option<Option<Wall>>,
+    /// The same, counted from the arrival of the request.
+    pub closed_for: Option<Duration>,
 }
 
 impl GateChange {
-    /// Applies the changes.
-    pub const fn apply(&self, settings: &mut GateSettings) {
+    /// Applies the changes, which have arrived at this moment.
+    pub fn apply(&self, settings: &mut GateSettings, now: Wall) {
         if let Some(running_max) = self.running_max {
             settings.running_max = running_max;
         }
         if let Some(pace) = self.pace {
             settings.pace = pace;
         }
-        if let Some(closed_until) = self.closed_until {
+        if let Some(time) = self.closed_for {
+            settings.closed_until = Some(now + time);
+        } else if let Some(closed_until) = self.closed_until {
             settings.closed_until = closed_until;
         }
     }
@@ -73,7 +77,9 @@ pub fn set(name: &str, change: &GateChange) -> Ask<()> {
             ask = ask.with(words::MAX_STARTS, starts).with(words::INTERVAL, interval.as_secs_f64());
         }
     }
-    if let Some(until) = change.closed_until {
+    if let Some(time) = change.closed_for {
+        ask = ask.with(words::CLOSED_UNTIL, ahead_text(time));
+    } else if let Some(until) = change.closed_until {
         ask = ask.with(words::CLOSED_UNTIL, until.as_ref().map_or(Scalar::Null, |at: &Wall| at.unix_seconds().into()));
     }
     ask
@@ -93,12 +99,15 @@ fn change(fields: &Fields) -> Result<GateChange, Refusal> {
     let unset = |name| fields.get(name) == Some(&Scalar::Null);
     let running_max =
         if unset(words::MAX_RUNNING) { Some(None) } else { whole(fields, words::MAX_RUNNING, u32::MAX)?.map(Some) };
-    let closed_until = if unset(words::CLOSED_UNTIL) {
+    let closed_for = ahead(fields, words::CLOSED_UNTIL)?;
+    let closed_until = if closed_for.is_some() {
+        None
+    } else if unset(words::CLOSED_UNTIL) {
         Some(None)
     } else {
         moment(fields, words::CLOSED_UNTIL)?.map(|at| (at > Wall::default()).then_some(at))
     };
-    Ok(GateChange { running_max, pace: pace(fields)?, closed_until })
+    Ok(GateChange { running_max, pace: pace(fields)?, closed_until, closed_for })
 }
 
 fn pace(fields: &Fields) -> Result<Option<Option<Pace>>, Refusal> {
@@ -169,7 +178,7 @@ pub fn encode_settings(settings: &GateSettings) -> String {
 pub fn decode_settings(text: &str) -> Option<GateSettings> {
     let fields = json::parse(text.as_bytes(), &FieldLimits::TRUSTED).ok()?;
     let mut settings = GateSettings::default();
-    change(&fields).ok()?.apply(&mut settings);
+    change(&fields).ok()?.apply(&mut settings, Wall::default());
     Some(settings)
 }
 
@@ -229,9 +238,13 @@ mod tests {
             pace: Some(Pace { starts: 1, interval: Duration::from_secs(1) }),
             closed_until: Some(Wall::from_micros(5)),
         };
-        change(&fields).unwrap().apply(&mut settings);
+        change(&fields).unwrap().apply(&mut settings, Wall::default());
         assert_eq!((settings.running_max, settings.closed_until), (None, None));
         assert!(settings.pace.is_some());
+        let now = Wall::from_micros(1_795_239_916_000_000);
+        change(&Fields::new().with(words::CLOSED_UNTIL, "+2.5")).unwrap().apply(&mut settings, now);
+        assert_eq!(settings.closed_until, Some(now + Duration::from_millis(2500)), "by the clock of the controller");
+        assert!(change(&Fields::new().with(words::CLOSED_UNTIL, "+x")).is_err());
         assert!(change(&Fields::new().with(words::MAX_STARTS, 5u32)).is_err());
         assert!(change(&Fields::new().with(words::MAX_STARTS, 0u32).with(words::INTERVAL, 1u32)).is_err());
         assert!(change(&Fields::new().with(words::INTERVAL, 1u32)).is_err());

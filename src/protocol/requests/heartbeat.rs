@@ -5,10 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{FromAgent, Kind, Reader, Refusal, words};
-use crate::protocol::json::ObjectWriter;
-use crate::protocol::typed::{bad, labels, truth, whole};
+use crate::protocol::json::{self, FieldLimits, ObjectWriter};
+use crate::protocol::typed::{bad, field, labels, truth, whole};
 use crate::protocol::version::Version;
-use crate::types::{Fields, Labels, Round, Scalar, Session, TaskId, ToolDigest, ToolName, ToolSet};
+use crate::types::{
+    Epoch, Fields, KnownEpoch, Labels, Round, Scalar, Session, Skew, TaskId, ToolDigest, ToolName, ToolSet, Wall,
+};
 
 /// A sign of life with the state of the agent.
 pub const AGENT_HEARTBEAT: Kind =
@@ -42,6 +44,10 @@ pub struct Heartbeat {
     pub version: Option<Version>,
     /// Versions of tools in its own folder that went before those of the controller.
     pub own_versions: Option<Arc<OwnVersions>>,
+    /// The highest epoch that it has served under, of the service that it serves, or has served last.
+    pub epoch: Option<KnownEpoch>,
+    /// How far its clock is ahead of that of the controller, if that is above a second.
+    pub skew: Option<Skew>,
 }
 
 /// Versions of tools that an agent has in a folder of its own, and that go before those of the controller.
@@ -58,9 +64,6 @@ pub struct ToldTools {
     pub generation: Option<u64>,
     /// The list, if this heartbeat contains it.
     pub set: Option<ToolSet>,
-    /// The number of the last requested look; the reported tools are from then, or later. `None` from an agent that cannot
-    /// look on request.
-    pub looked: Option<u64>,
 }
 
 /// The part of a heartbeat about leases.
@@ -85,12 +88,14 @@ pub struct Heard {
     pub parked: bool,
     /// The number of the tool list that the controller knows of this agent.
     pub tools: Option<u64>,
-    /// The number of the requested look for tools.
-    pub look: Option<u64>,
     /// Whether the controller has an AGENT/SERVE of the agent; `None` from a controller that takes none.
     pub serving: Option<bool>,
     /// The identity of the controller's own tools folder on its machine, if it takes tools from there.
     pub folder: Option<Arc<str>>,
+    /// The epoch of the controller's store.
+    pub epoch: Option<Epoch>,
+    /// The controller's wall clock.
+    pub clock: Option<Wall>,
 }
 
 /// The directive of a controller about a run.
@@ -157,7 +162,16 @@ impl Reader<'_> {
             lists: truth(&self.fields, words::LISTS)? == Some(true),
             version: Version::read(&self.fields)?,
             own_versions: self.own_versions()?,
+            epoch: self.epoch()?,
+            skew: skew(&self.fields)?,
         })
+    }
+
+    fn epoch(&self) -> Result<Option<KnownEpoch>, Refusal> {
+        let (service, number) = (self.number(words::SERVICE)?, self.number(words::EPOCH)?);
+        let controller = self.number(words::CONTROLLER_ID)?.unwrap_or_default();
+        let known = |(service, number)| KnownEpoch { epoch: Epoch { service, number }, controller };
+        Ok(service.zip(number).map(known))
     }
 
     fn own_versions(&self) -> Result<Option<Arc<OwnVersions>>, Refusal> {
@@ -168,9 +182,9 @@ impl Reader<'_> {
     }
 
     fn tools(&self) -> Result<Option<ToldTools>, Refusal> {
-        let (generation, looked) = (self.number(words::TOOLS_GENERATION)?, self.number(words::LOOKED)?);
+        let generation = self.number(words::TOOLS_GENERATION)?;
         let Some(value) = self.fields.get(words::TOOLS) else {
-            return Ok(generation.is_some().then_some(ToldTools { generation, set: None, looked }));
+            return Ok(generation.is_some().then_some(ToldTools { generation, set: None }));
         };
         let set = value.as_text().and_then(|text| ToolSet::parse(text).ok());
         let set =
@@ -178,7 +192,7 @@ impl Reader<'_> {
         let set = if truth(&self.fields, words::COMMANDS)? == Some(true) { set.and_commands() } else { set };
         let set = if truth(&self.fields, words::FETCHES)? == Some(true) { set.and_sources() } else { set };
         let set = if truth(&self.fields, words::FETCHES_TOOLS)? == Some(true) { set.and_fetched() } else { set };
-        Ok(Some(ToldTools { generation, set: Some(set), looked }))
+        Ok(Some(ToldTools { generation, set: Some(set) }))
     }
 
     fn beat(&self) -> Result<Option<Beat>, Refusal> {
@@ -230,6 +244,11 @@ pub(in crate::protocol) fn write(heartbeat: &Heartbeat, writer: &mut ObjectWrite
     if let Some(versions) = &heartbeat.own_versions {
         writer.text(words::OWN_VERSIONS, &own_versions(versions));
     }
+    if let Some(KnownEpoch { epoch, controller }) = heartbeat.epoch {
+        write_epoch(epoch, writer);
+        writer.literal(words::CONTROLLER_ID, controller);
+    }
+    writer.maybe(words::SKEW, heartbeat.skew.map(|skew| Scalar::from(skew.seconds())));
     writer.maybe(words::REPLACES, heartbeat.replaces.map(|session| session.0));
     if let Some(told) = &heartbeat.tools {
         writer.maybe(words::TOOLS_GENERATION, told.generation);
@@ -243,11 +262,52 @@ pub(in crate::protocol) fn write(heartbeat: &Heartbeat, writer: &mut ObjectWrite
         if told.set.as_ref().is_some_and(ToolSet::has_sources) {
             writer.literal(words::FETCHES, true);
         }
-        writer.maybe(words::LOOKED, told.looked);
     }
 }
 
+fn write_epoch(epoch: Epoch, writer: &mut ObjectWriter<'_>) {
+    writer.literal(words::SERVICE, epoch.service);
+    writer.literal(words::EPOCH, epoch.number);
+}
+
+fn read_epoch(fields: &Fields) -> Option<Epoch> {
+    Some(Epoch { service: fields.count(words::SERVICE)?, number: fields.count(words::EPOCH)? })
+}
+
+/// The epoch of a store, as a JSON object.
+#[must_use]
+pub fn encode_epoch(epoch: Epoch) -> String {
+    let fields = Fields::new().with(words::SERVICE, epoch.service).with(words::EPOCH, epoch.number);
+    String::from_utf8(json::to_vec(&fields)).unwrap_or_default()
+}
+
+/// The epoch in a text as [`encode_epoch`] makes it.
+#[must_use]
+pub fn decode_epoch(text: &str) -> Option<Epoch> {
+    read_epoch(&json::parse(text.as_bytes(), &FieldLimits::TRUSTED).ok()?)
+}
+
+fn skew(fields: &Fields) -> Result<Option<Skew>, Refusal> {
+    field(fields, words::SKEW, "a number of seconds", |value| Skew::of_seconds(value.as_f64()?))
+}
+
 impl Heard {
+    /// An answer that says nothing but which controller it is from.
+    #[must_use]
+    pub const fn of(controller: u64) -> Self {
+        Self {
+            controller,
+            beat: None,
+            wanted: None,
+            parked: true,
+            tools: None,
+            serving: None,
+            folder: None,
+            epoch: None,
+            clock: None,
+        }
+    }
+
     pub(in crate::protocol) fn write(&self, writer: &mut ObjectWriter<'_>) {
         writer.literal(words::CONTROLLER_ID, self.controller);
         writer.maybe(words::BEAT, self.beat);
@@ -258,9 +318,12 @@ impl Heard {
         }
         writer.literal(words::PARKED, self.parked);
         writer.maybe(words::TOOLS_GENERATION, self.tools);
-        writer.maybe(words::LOOK, self.look);
         writer.maybe(words::SERVING, self.serving);
         writer.maybe_text(words::TOOLS_FOLDER, self.folder.as_deref());
+        if let Some(epoch) = self.epoch {
+            write_epoch(epoch, writer);
+        }
+        writer.maybe(words::CLOCK, self.clock);
     }
 
     /// Reads an answer as written by [`Self::write`]. `run` is the run that the answer names, if any.
@@ -272,9 +335,10 @@ impl Heard {
             wanted: wanted.zip(run).map(|(wanted, (task, round))| (task, round, wanted)),
             parked: fields.get(words::PARKED) != Some(&Scalar::Bool(false)),
             tools: fields.count(words::TOOLS_GENERATION),
-            look: fields.count(words::LOOK),
             serving: fields.get(words::SERVING).and_then(Scalar::as_bool),
             folder: fields.text(words::TOOLS_FOLDER).map(Into::into),
+            epoch: read_epoch(fields),
+            clock: fields.moment(words::CLOCK),
         }
     }
 }

@@ -12,8 +12,8 @@ use crate::protocol::typed::{field, moment, truth};
 use crate::types::{IncidentKind, RoundOutcome, TaskId, Wall};
 
 use answer::decode;
-pub(in crate::protocol) use answer::write;
 pub use answer::{Found, GroupRow, GroupSummary, HistoryAnswer, HistoryPage, IncidentRow, RoundRow};
+pub(in crate::protocol) use answer::{hide_commands, write};
 
 /// A page of finished rounds.
 pub const HISTORY_QUERY: Kind = Kind::question("HISTORY/QUERY", |mut reader| {

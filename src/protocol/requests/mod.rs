@@ -28,16 +28,17 @@ pub mod stats;
 pub mod step;
 pub mod submit;
 pub mod tool;
+mod trust;
 
 #[cfg(test)]
-mod tests;
+pub(in crate::protocol) mod tests;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::client::{self, Ask, Listing};
 use super::code::{Code, Refusal, shown};
-use super::envelope::{self, LongKind};
+use super::envelope::{self, LongKind, TooLong};
 use super::json::{self, FieldLimits, List};
 use super::page::Page;
 use super::rules::Rules;
@@ -53,31 +54,6 @@ pub enum Message {
     Client(Request),
     /// From an agent.
     Agent(Sender, FromAgent),
-}
-
-impl Message {
-    /// Whether it submits a command, or changes a tool, which is as good as one.
-    #[must_use]
-    pub fn has_command(&self) -> bool {
-        match self {
-            Self::Client(Request::ToolPut(_) | Request::ToolRemove(..)) => true,
-            Self::Client(Request::Submit(submit)) => submit.has_command(),
-            Self::Client(Request::SubmitMany(many)) => many.tasks.iter().any(submit::Submit::has_command),
-            Self::Client(Request::GraphSubmit(submit)) => submit.graph.has_command(),
-            Self::Client(_) | Self::Agent(..) => false,
-        }
-    }
-
-    /// Whether it submits a task whose source is not checked.
-    #[must_use]
-    pub fn has_unchecked_source(&self) -> bool {
-        match self {
-            Self::Client(Request::Submit(submit)) => submit.is_unchecked(),
-            Self::Client(Request::SubmitMany(many)) => many.tasks.iter().any(submit::Submit::is_unchecked),
-            Self::Client(Request::GraphSubmit(submit)) => submit.graph.has_unchecked_source(),
-            Self::Client(_) | Self::Agent(..) => false,
-        }
-    }
 }
 
 impl Request {
@@ -148,7 +124,7 @@ said! {
         /// Hold a task; with false, release it.
         Hold(TaskId, bool) = hold::TASK_HOLD, hold::TASK_RELEASE;
         /// Exclude an agent from new tasks; with false, include it again.
-        AgentDrain(AgentId, bool) = drain::AGENT_DRAIN;
+        AgentDrain(AgentId, drain::Drain) = drain::AGENT_DRAIN;
         /// The settings of a gate.
         GateSet(Label, Box<gate::GateChange>) = gate::GATE_SET;
         /// The state of a gate; without a name, of all gates.
@@ -262,7 +238,8 @@ impl Kind {
             Read::Agent(read) => {
                 let reader = reader(rules.apply_wait_max);
                 let agent = reader.agent_id()?;
-                let sender = Sender { agent, session: Session(reader.number(words::SESSION)?.unwrap_or_default()) };
+                let session = Session(reader.number(words::SESSION)?.unwrap_or_default());
+                let sender = Sender { may_have_commands: false, ..Sender::new(agent, session) };
                 Ok(Message::Agent(sender, read(reader)?))
             }
         }
@@ -291,6 +268,16 @@ pub struct Sender {
     pub agent: AgentId,
     /// The session of its process.
     pub session: Session,
+    /// Whether it may have commands: [`crate::types::Right::Commands`]. The door decides, not the message.
+    pub may_have_commands: bool,
+}
+
+impl Sender {
+    /// An agent that may have commands.
+    #[must_use]
+    pub const fn new(agent: AgentId, session: Session) -> Self {
+        Self { agent, session, may_have_commands: true }
+    }
 }
 
 /// A refused message, with the type for the answer.
@@ -307,6 +294,19 @@ pub struct Refused {
 /// # Errors
 /// With the code of the document's section 2.7 for the error.
 pub fn parse(body: &[u8], rules: &Rules) -> Result<(&'static str, Message), Refused> {
+    let (kind, fields, list) = open(body, rules)?;
+    let message = kind.read(fields, list, rules).map_err(|refusal| Refused { kind: kind.word, refusal })?;
+    Ok((kind.word, message))
+}
+
+/// Whether [`parse`] reads a message as one that changes nothing. An unreadable one may be anything.
+#[must_use]
+pub fn only_asks(body: &[u8], rules: &Rules) -> bool {
+    open(body, rules).is_ok_and(|(kind, ..)| matches!(kind.read, Read::Question(_)))
+}
+
+/// The kind of a message, with its other fields.
+fn open(body: &[u8], rules: &Rules) -> Result<(Kind, Fields, List), Refused> {
     let mut list = List::named(words::TASKS, rules.submits.tasks_max);
     let mut fields = json::parse_with_list(body, &limits_of(body, rules)?, &mut list).map_err(|rejected| Refused {
         kind: rejected.fields.get(words::TYPE).and_then(Kind::named).map_or(kind::ERROR, |kind| kind.word),
@@ -322,30 +322,24 @@ pub fn parse(body: &[u8], rules: &Rules) -> Result<(&'static str, Message), Refu
         let shown = shown(&value.to_string());
         return Err(unknown(Code::UnknownType, format!("__TYPE__ {shown} is unknown; the known ones are {known}")));
     };
-    let message = kind.read(fields, list, rules).map_err(|refusal| Refused { kind: kind.word, refusal })?;
-    Ok((kind.word, message))
+    Ok((kind, fields, list))
 }
 
 /// The limits of a message. One that says so in its first bytes may be longer than others.
 fn limits_of(body: &[u8], rules: &Rules) -> Result<FieldLimits, Refused> {
     let message_bytes = rules.limits.message_bytes;
-    let (what, max, key) = match envelope::long_kind(body) {
-        LongKind::Submit => ("submit", rules.submits.bytes_max.max(message_bytes), "SUBMIT_BYTES_MAX"),
-        LongKind::Graph => ("submit", rules.graphs.message_bytes_max().max(message_bytes), "GRAPH_BYTES_MAX"),
-        LongKind::Report => ("report", report::bytes_max(message_bytes), "a fixed limit beyond MESSAGE_BYTES_MAX"),
-        LongKind::None | LongKind::Unknown => return Ok(rules.limits),
+    let kind = envelope::long_kind(body);
+    let max = match kind {
+        LongKind::Submit => rules.submits.bytes_max.max(message_bytes),
+        LongKind::Graph => rules.graphs.message_bytes_max().max(message_bytes),
+        LongKind::Report => report::bytes_max(message_bytes),
+        LongKind::None | LongKind::Unknown => message_bytes,
     };
     if body.len() > max {
-        let message = format!("the {what} has {} bytes; at most {max} are accepted ({key})", body.len());
-        return Err(Refused { kind: kind::ERROR, refusal: Refusal::new(Code::LimitReached, message) });
+        let too_long = TooLong { bytes: body.len() as u64, max, kind };
+        return Err(Refused { kind: kind::ERROR, refusal: too_long.refusal() });
     }
     Ok(FieldLimits { message_bytes: max, ..rules.limits })
-}
-
-/// Whether a request with this `__TYPE__` changes nothing. False for an unknown kind.
-#[must_use]
-pub fn only_asks(word: &str) -> bool {
-    OF_CLIENTS.iter().any(|kind| kind.word == word && matches!(kind.read, Read::Question(_)))
 }
 
 /// The fields of a message, for the parser of its kind.

@@ -1,8 +1,9 @@
 //! TASK/STATISTIC and AGENT/QUERY (document, sections 2.5 and 2.4): the numbers of tasks and agents.
 
 use super::{Ask, Kind, Request, words};
+use crate::protocol::client::view;
 use crate::protocol::json::ObjectWriter;
-use crate::types::{Fields, Phase};
+use crate::types::{Fields, Phase, Wall};
 
 /// The number of tasks in each phase.
 pub const TASK_STATISTIC: Kind = Kind::question("TASK/STATISTIC", |_| Ok(Request::TaskStatistic));
@@ -33,6 +34,24 @@ pub fn tasks() -> Ask<TaskCounts> {
     TASK_STATISTIC.ask()
 }
 
+/// Requests the number of tasks in each phase, with a warning if the service is not in good health.
+#[must_use]
+pub fn service() -> Ask<Stats> {
+    TASK_STATISTIC.ask()
+}
+
+view! {
+    /// The state of a service.
+    Stats {
+        /// The number of tasks in each phase.
+        counts: TaskCounts = |fields| TaskCounts::of(fields);
+        /// The end of the pause, if a client has paused the service: no task starts until then.
+        paused_until: Option<Wall> = |fields| fields.moment(words::PAUSED_UNTIL);
+        /// A sentence about its health, if that is not good.
+        warning: Option<&str> = |fields| fields.text(words::WARNING);
+    }
+}
+
 /// Requests the number of agents.
 #[must_use]
 pub fn agents() -> Ask<AgentCounts> {
@@ -45,6 +64,10 @@ impl TaskCounts {
         Phase::ALL.into_iter().zip(self.0)
     }
 
+    fn of(fields: &Fields) -> Self {
+        Self(Phase::ALL.map(|phase| count(fields, words::phase(phase))))
+    }
+
     pub(in crate::protocol) fn write(self, writer: &mut ObjectWriter<'_>) {
         self.by_phase().for_each(|(phase, count)| writer.literal(words::phase(phase), count));
     }
@@ -52,7 +75,7 @@ impl TaskCounts {
 
 impl From<Fields> for TaskCounts {
     fn from(fields: Fields) -> Self {
-        Self(Phase::ALL.map(|phase| count(&fields, words::phase(phase))))
+        Self::of(&fields)
     }
 }
 

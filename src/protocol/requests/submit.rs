@@ -7,9 +7,15 @@ use std::sync::Arc;
 use super::{Ask, Code, Kind, Refusal, Request, Rules, json, words};
 use crate::protocol::command::Surroundings;
 use crate::protocol::json::ObjectWriter;
-use crate::protocol::typed::{bad, seconds};
+use crate::protocol::typed::{bad, seconds, truth};
 use crate::protocol::{address, command, policy, relations, source, task, task_files};
-use crate::types::{Fields, Policy, PolicyField, PushAddress, Relations, Scalar, TaskFiles, TaskId, ToolName};
+use crate::types::{
+    Fields, FileName, Policy, PolicyField, PushAddress, Relations, Scalar, TaskFiles, TaskId, TaskInput, ToolName,
+};
+
+/// The folder for inputs of senders that may not send commands, in the folder in which the run starts. No interpreter looks for
+/// programs there.
+pub const IN_FOLDER: &str = "in";
 
 /// Submits a task.
 pub const TASK_SUBMIT: Kind =
@@ -32,6 +38,10 @@ pub struct Submit {
     pub relations: Option<Arc<Relations>>,
     /// The files that travel with it, if it names any.
     pub files: Option<Arc<TaskFiles>>,
+    /// Whether the submit is refused if its tool is certain to be nowhere. It is not among the fields: it concerns the submit alone.
+    pub requires_tool: bool,
+    /// Whether its sender may send commands.
+    pub is_trusted: bool,
     /// The submitted names that the service sets itself.
     pub ignored: Vec<String>,
     /// The names that look like fields of the service but are unknown: fields of a newer version, or mistyped. They become
@@ -47,13 +57,41 @@ impl Submit {
     }
 
     /// Whether it has text for a shell.
-    pub(super) fn has_command(&self) -> bool {
+    pub(in crate::protocol) fn has_command(&self) -> bool {
         self.tool.is_command() || (self.tool.is_source() && source::has_input(&self.fields))
     }
 
     /// Whether its source is not checked.
-    pub(super) fn is_unchecked(&self) -> bool {
+    pub(in crate::protocol) fn is_unchecked(&self) -> bool {
         self.tool.is_source() && source::is_unchecked(&self.fields)
+    }
+
+    /// Puts the inputs into a folder of their own, except those that are expected where they are. Whether any was moved.
+    ///
+    /// # Errors
+    /// When the places of two of them are the same then, or a place is too long.
+    pub fn confine_inputs(&mut self, is_expected: impl Fn(&FileName) -> bool) -> Result<bool, Refusal> {
+        let Some(files) = &self.files else { return Ok(false) };
+        let stays = |name: &FileName| is_expected(name) || name.parts().next() == Some(IN_FOLDER);
+        if files.inputs.iter().all(|input| stays(&input.name)) {
+            return Ok(false);
+        }
+        let place = |input: &TaskInput| {
+            let name = &input.name;
+            let place = if stays(name) { Ok(name.clone()) } else { FileName::new(&format!("{IN_FOLDER}/{name}")) };
+            let refused = |why| Refusal::new(Code::BadField, format!("{}: {IN_FOLDER}/{name} {why}", words::IN));
+            Ok(TaskInput { name: place.map_err(refused)?, ..input.clone() })
+        };
+        let inputs = files.inputs.iter().map(place).collect::<Result<Vec<_>, Refusal>>()?;
+        let twice =
+            inputs.iter().enumerate().find(|(at, input)| inputs[..*at].iter().any(|other| other.name == input.name));
+        if let Some((_, input)) = twice {
+            let name = input.name.as_str();
+            return Err(Refusal::new(Code::BadField, format!("{}: the name {name:?} stands there twice", words::IN)));
+        }
+        self.fields.set(words::IN, task_files::inputs_text(inputs.iter()));
+        self.files = task_files::read(&self.fields)?;
+        Ok(true)
     }
 
     /// `__SUBMIT_KEY__` as JSON.
@@ -89,6 +127,8 @@ fn read(mut fields: Fields, rules: &Rules) -> Result<Submit, Refusal> {
         }
         !ours
     });
+    let requires_tool = truth(&fields, words::REQUIRE_TOOL)? == Some(true);
+    fields.remove(words::REQUIRE_TOOL);
     let tool = if source::submitted(&mut fields, &rules.sources)? { ToolName::source() } else { tool };
     let address = address::read(&fields, rules)?;
     let parent = fields.get(words::FATHER_ID).map(|value| {
@@ -104,7 +144,19 @@ fn read(mut fields: Fields, rules: &Rules) -> Result<Submit, Refusal> {
         return Err(bad(words::SUBMIT_KEY, key, "a non-empty text, different for each task"));
     }
     let unknown = fields.iter().map(|(name, _)| name).filter(|name| is_unknown(name)).map(str::to_owned).collect();
-    Ok(Submit { tool, fields, address, parent, policy, relations, files, ignored, unknown })
+    Ok(Submit {
+        tool,
+        fields,
+        address,
+        parent,
+        policy,
+        relations,
+        files,
+        requires_tool,
+        is_trusted: false,
+        ignored,
+        unknown,
+    })
 }
 
 /// The work of a task: its tool, or the built-in operation for commands.
@@ -195,6 +247,12 @@ impl Submission {
     #[must_use]
     pub fn new(tool: impl Into<String>) -> Self {
         Self { tool: Some(tool.into()), ..Self::default() }
+    }
+
+    /// The submit is refused if no agent has the tool; otherwise such a task is accepted, and ends with -129.
+    #[must_use]
+    pub fn requiring_tool(self) -> Self {
+        self.with(words::REQUIRE_TOOL, true)
     }
 
     /// A command: the program and its arguments.

@@ -1,6 +1,8 @@
 //! Each request arrives at the controller with the meaning that its client gave it.
 
-use super::drain::drain;
+pub(in crate::protocol) mod samples;
+
+use super::drain::{Drain, drain};
 use super::explain::explain;
 use super::gate::{self, GateChange};
 use super::hold::hold;
@@ -13,7 +15,7 @@ use super::{agents, list, stats, *};
 use crate::protocol::client::Selector;
 use crate::protocol::json::FieldLimits;
 use crate::types::{
-    AddressPolicy, Labels, Pace, Policy, PolicySlot, PortName, Requirements, StepName, UNTIL_OPENED, Wall,
+    AddressPolicy, EndSignal, Labels, Pace, Policy, PolicySlot, PortName, Requirements, StepName, UNTIL_OPENED, Wall,
 };
 
 /// The request as the controller parses it.
@@ -73,10 +75,15 @@ fn demands_arrive_as_a_policy() {
             PolicySlot::Count(_) => counts.next().unwrap().into(),
             PolicySlot::Limit(_) => 1.5.into(),
             PolicySlot::Time(_) => 0.25.into(),
-            PolicySlot::Moment(_) => moments.next().unwrap().into(),
+            PolicySlot::Moment(..) => moments.next().unwrap().into(),
             PolicySlot::Truth(_) => true.into(),
             PolicySlot::Labels(_) => labels.next().unwrap().into(),
+            PolicySlot::Signal(_) => "SIGINT".into(),
         };
+        // Merged outputs exclude it.
+        if field.name == "MERGE" {
+            continue;
+        }
         submission = submission.demanding(field, value);
     }
     let Request::Submit(submit) = understood(&submission.request()) else { panic!() };
@@ -85,6 +92,8 @@ fn demands_arrive_as_a_policy() {
         start_after: Some(Wall::from_micros(1_480_000_000_000_001)),
         end_before: Some(Wall::from_micros(1_480_000_009_000_000)),
         timeout: Some(Duration::from_millis(1500)),
+        lost_after: Some(Duration::from_millis(1500)),
+        ahead: Default::default(),
         fails_max: 1,
         timeouts_max: 2,
         losses_max: 3,
@@ -93,6 +102,8 @@ fn demands_arrive_as_a_policy() {
         fail_on_stderr: true,
         needs: Requirements { gates: names("api,db"), tags: names("gpu"), exclusive: true, ..Requirements::default() },
         push_ack: true,
+        end_signal: EndSignal::Int,
+        merge: false,
     };
     assert_eq!(*submit.policy, expected);
     let address = submit.address.as_ref().unwrap();
@@ -111,15 +122,22 @@ fn the_requests_that_steer_tasks_and_gates_arrive() {
     assert_eq!(understood(&retry(ID)), Request::Retry(task()));
     assert_eq!(understood(&hold(ID, true)), Request::Hold(task(), true));
     assert_eq!(understood(&hold(ID, false)), Request::Hold(task(), false));
-    assert_eq!(understood(&drain("agent-1", true)), Request::AgentDrain(agent(), true));
-    assert_eq!(understood(&drain("agent-1", false)), Request::AgentDrain(agent(), false));
+    for order in [Drain::Begin, Drain::Ahead, Drain::Undo] {
+        assert_eq!(understood(&drain("agent-1", order)), Request::AgentDrain(agent(), order));
+    }
     assert_eq!(understood(&gate::gates()), Request::GateQuery(None));
     assert_eq!(understood(&gate::gate("api")), Request::GateQuery(Some(api())));
     let pace = Pace { starts: 5, interval: Duration::from_millis(1500) };
     for change in [
         GateChange::default(),
-        GateChange { running_max: Some(Some(3)), pace: Some(Some(pace)), closed_until: Some(Some(UNTIL_OPENED)) },
-        GateChange { running_max: Some(None), pace: Some(None), closed_until: Some(None) },
+        GateChange {
+            running_max: Some(Some(3)),
+            pace: Some(Some(pace)),
+            closed_until: Some(Some(UNTIL_OPENED)),
+            closed_for: None,
+        },
+        GateChange { closed_for: Some(Duration::from_millis(1500)), ..GateChange::default() },
+        GateChange { running_max: Some(None), pace: Some(None), closed_until: Some(None), closed_for: None },
     ] {
         assert_eq!(understood(&gate::set("api", &change)), Request::GateSet(api(), Box::new(change)));
     }

@@ -14,7 +14,7 @@ use super::{Ask, Code, FromAgent, Kind, Listing, Reader, Refusal, Request, words
 use crate::protocol::client::{self, view};
 use crate::protocol::json::{self, FieldLimits, ObjectWriter};
 use crate::protocol::typed::{bad, truth};
-use crate::types::{Fields, HeldTool, Scalar, ToolDigest, ToolName, Wall};
+use crate::types::{Fields, HeldTool, Scalar, ToolDigest, ToolName, Wall, is_harmful};
 
 /// Pushes a part of an archive.
 pub const TOOL_PUT: Kind = Kind::order("TOOL/PUT", |reader| Ok(Request::ToolPut(Box::new(reader.tool_put()?))));
@@ -188,7 +188,7 @@ impl Reader<'_> {
 
     fn person(&self) -> Arc<str> {
         let said = self.text(words::BY).unwrap_or("a client");
-        said.chars().map(|c| if c.is_control() { ' ' } else { c }).take(PERSON_BYTES_MAX).collect::<String>().into()
+        said.chars().map(|c| if is_harmful(c) { ' ' } else { c }).take(PERSON_BYTES_MAX).collect::<String>().into()
     }
 
     /// A part that is put: the bytes of the whole, the place of the part in it, and its bytes.

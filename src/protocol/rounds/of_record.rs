@@ -55,6 +55,7 @@ fn outcome_of(end: RoundEnd, result: Option<&RunResult>) -> RoundOutcome {
         (RoundEnd::Returned, _) => RoundOutcome::Returned,
         (RoundEnd::NoTool, _) => RoundOutcome::NoTool,
         (RoundEnd::DiskFull, _) => RoundOutcome::DiskFull,
+        (RoundEnd::NotHere, _) => RoundOutcome::NotHere,
         (RoundEnd::Retried, Some(result)) if result.exit_code == ExitCode::SUCCESS => {
             RoundOutcome::Ended(Outcome::Succeeded)
         }

@@ -8,6 +8,9 @@ use crate::types::{Fields, JobName, Scalar, TaskId, TaskRecord};
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Filter {
     fields: Vec<FilterField>,
+    before: Option<TaskId>,
+    /// The number of fields that are looked for among the submitted ones.
+    searched: usize,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -27,7 +30,21 @@ impl Filter {
             value: value.clone(),
             member: json::members(&Fields::new().with(name, value.clone())),
         };
-        Self { fields: fields.iter().map(wanted).collect() }
+        let is_submitted = |name: &str| !FIELDS.iter().any(|(ours, _)| *ours == name);
+        let searched = fields.iter().filter(|(name, _)| is_submitted(name)).count();
+        Self { fields: fields.iter().map(wanted).collect(), before: None, searched }
+    }
+
+    /// The same, for tasks older than this one only: the next page of a list begins there, whatever has been added or removed.
+    #[must_use]
+    pub fn older_than(self, before: Option<TaskId>) -> Self {
+        Self { before, ..self }
+    }
+
+    /// The task than which a match is older, if the filter names one.
+    #[must_use]
+    pub const fn before(&self) -> Option<TaskId> {
+        self.before
     }
 
     /// Whether every task matches.
@@ -69,6 +86,12 @@ impl Filter {
     pub fn job(&self) -> Option<JobName> {
         let wanted = self.fields.iter().find(|wanted| wanted.name == words::JOB)?;
         JobName::new(wanted.value.as_text()?).ok()
+    }
+
+    /// The bytes of a task that a match may have to read: its submitted fields, once for each wanted one that is among them.
+    #[must_use]
+    pub fn searched_bytes(&self, record: &TaskRecord) -> usize {
+        self.searched * record.submitted.len()
     }
 
     /// Whether this task matches.

@@ -1,7 +1,7 @@
 //! The start of a command in place of a tool. A command that cannot be started ends as in a shell: with 126 or 127, and a
 //! sentence in its standard error. As in a shell, too, the place of a program in PATH is remembered, but for a moment only.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Seek as _, Write as _};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -11,7 +11,7 @@ use std::time::Duration;
 use rustix::fs::{MemfdFlags, Mode, memfd_create};
 use rustix::io::Errno;
 
-use super::failure::failure;
+use super::failure::{failure, not_here};
 use crate::engine::slot::SpawnFailure;
 use crate::shell::clock;
 use crate::shell::process::{self, Brand, Command, CommandError, CommandPlan, Environment, RunningChild};
@@ -22,19 +22,25 @@ use crate::types::{ExitCode, Mono, TaskCommand};
 /// folder before it, a tenth of what a short command costs its agent.
 const PLACE_VALIDITY: Duration = Duration::from_millis(100);
 
-/// The program that was last found in PATH, and when.
+/// PATH of a task that has none, as that of execvpe.
+const DEFAULT_PATH: &str = "/bin:/usr/bin";
+
+/// The program that was last found, in which PATH, and when.
 #[derive(Debug, Default)]
-pub(super) struct LastProgram(Option<(Command, Mono)>);
+pub(super) struct LastProgram(Option<(Command, OsString, Mono)>);
 
 impl LastProgram {
     /// The same program as a moment ago.
-    fn again(&self, now: Mono, words: &[OsString]) -> Option<Command> {
-        let (command, _) = self.0.as_ref().filter(|(_, found)| now.since(*found) < PLACE_VALIDITY)?;
+    fn again(&self, now: Mono, words: &[OsString], path: &OsStr) -> Option<Command> {
+        let is_valid = |(_, in_path, found): &&_| now.since(*found) < PLACE_VALIDITY && *in_path == path;
+        let (command, ..) = self.0.as_ref().filter(is_valid)?;
         command.again(words)
     }
 
-    fn note(&mut self, now: Mono, command: Command) {
-        self.0 = command.is_of_path().then_some((command, now));
+    fn note(&mut self, now: Mono, command: Command, path: &OsStr) {
+        // A relative folder is that of another task next time.
+        let is_lasting = command.is_of_path() && std::env::split_paths(path).all(|folder| folder.is_absolute());
+        self.0 = is_lasting.then(|| (command, path.to_owned(), now));
     }
 }
 
@@ -97,19 +103,28 @@ impl CommandStarter {
         let words: Vec<OsString> = command.words.iter().map(Into::into).collect();
         let umask = command.umask.map(Mode::from_raw_mode);
         let start = |command: &Command| {
-            let plan =
-                CommandPlan { command, folder, environment: &*environment, stdin, stdout: out, stderr: err, brand };
+            let plan = CommandPlan {
+                command,
+                folder,
+                environment: &*environment,
+                stdin,
+                stdout: out,
+                stderr: err,
+                brand,
+                is_terminal: streams.is_some_and(|streams| streams.outputs.is_some()),
+            };
             process::spawn_program(&plan, umask, not_after)
         };
+        let path = environment.get("PATH").unwrap_or_else(|| OsStr::new(DEFAULT_PATH));
         let now = clock::now().mono;
         // If it cannot be started from there any more, the search finds where it is, or says why not.
-        if let Some(Ok(child)) = last.again(now, &words).map(|command| start(&command)) {
+        if let Some(Ok(child)) = last.again(now, &words, path).map(|command| start(&command)) {
             return Ok(child);
         }
-        let found = find(folder, &words);
+        let found = find(folder, &words, path);
         let started = found.and_then(|command| {
             let child = start(&command)?;
-            last.note(now, command);
+            last.note(now, command, path);
             Ok(child)
         });
         started.map_err(|error| match error {
@@ -117,6 +132,12 @@ impl CommandStarter {
             // The limit of processes, memory, and the lease of the run: another agent, or another moment, may have more luck.
             CommandError::Start { source: Errno::AGAIN | Errno::NOMEM | Errno::TIME, .. } => {
                 NotStarted::Failed(SpawnFailure::Failed(failure(&error)))
+            }
+            error if error.is_of_folder() => {
+                NotStarted::Failed(SpawnFailure::Failed(not_here(&format_args!(
+                    "{error}; name a folder of its machine with --cwd, or send files with --in, which puts them into the folder of the \
+                     task"
+                ))))
             }
             error => {
                 if let Err(error) = writeln!(stderr, "llts: {error}") {
@@ -129,11 +150,10 @@ impl CommandStarter {
     }
 }
 
-/// Finds the program that the first word names. A working directory that does not exist is the reason also for a program that
+/// Finds the program that the first word names, in the PATH of its task. A working directory that does not exist is the reason also for a program that
 /// is not found in it.
-fn find(folder: &Path, words: &[OsString]) -> Result<Command, CommandError> {
-    let path = std::env::var_os("PATH");
-    Command::find_from(folder, words, path.as_deref()).map_err(|error| match folder.metadata() {
+fn find(folder: &Path, words: &[OsString], path: &OsStr) -> Result<Command, CommandError> {
+    Command::find_from(folder, words, Some(path)).map_err(|error| match folder.metadata() {
         Ok(_) => error,
         Err(error) => CommandError::Folder {
             folder: folder.to_owned(),
@@ -160,12 +180,34 @@ mod tests {
         let found = |text: &str| Command::find(&words(text), std::env::var_os("PATH").as_deref()).unwrap();
         let (at, before, after) = (Mono::from_nanos(0), PLACE_VALIDITY - Duration::from_nanos(1), PLACE_VALIDITY);
         let mut last = LastProgram::default();
-        assert_eq!(last.again(at, &words("true 1")), None);
-        last.note(at, found("true 1"));
-        assert_eq!(last.again(at + before, &words("true 2")), Some(found("true 2")));
-        assert_eq!(last.again(at + before, &words("false 2")), None, "another program");
-        assert_eq!(last.again(at + after, &words("true 2")), None, "its folder may have changed");
-        last.note(at, found("/bin/sh"));
-        assert_eq!(last.again(at, &words("/bin/sh")), None, "a path says itself where it leads");
+        let path = OsStr::new("/bin:/usr/bin");
+        assert_eq!(last.again(at, &words("true 1"), path), None);
+        last.note(at, found("true 1"), path);
+        assert_eq!(last.again(at + before, &words("true 2"), path), Some(found("true 2")));
+        assert_eq!(last.again(at + before, &words("false 2"), path), None, "another program");
+        assert_eq!(last.again(at + before, &words("true 2"), OsStr::new("/venv/bin:/bin")), None, "another PATH");
+        assert_eq!(last.again(at + after, &words("true 2"), path), None, "its folder may have changed");
+        last.note(at, found("/bin/sh"), path);
+        assert_eq!(last.again(at, &words("/bin/sh"), path), None, "a path says itself where it leads");
+        last.note(at, found("true 1"), OsStr::new("bin:/bin"));
+        assert_eq!(last.again(at, &words("true 1"), OsStr::new("bin:/bin")), None, "bin is in the folder of the task");
+    }
+
+    #[test]
+    fn a_program_is_looked_up_in_the_path_of_its_task() {
+        use std::os::unix::fs::PermissionsExt as _;
+
+        let task = tempfile::tempdir().unwrap();
+        let script = task.path().join("bin/sh");
+        std::fs::create_dir(task.path().join("bin")).unwrap();
+        std::fs::write(&script, "#!/bin/sh\necho venv\n").unwrap();
+        std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let words = ["sh".into()];
+        for (path, expected) in [("/bin", "/bin/sh"), ("bin:/bin", script.to_str().unwrap())] {
+            let found = find(task.path(), &words, OsStr::new(path)).unwrap();
+            assert_eq!(found.program(), Path::new(expected), "{path}");
+        }
+        let missing = find(task.path(), &words, OsStr::new("/nonexistent")).unwrap_err();
+        assert!(matches!(missing, CommandError::NotFound { searched: true, .. }), "{missing}");
     }
 }

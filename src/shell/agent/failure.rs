@@ -11,6 +11,11 @@ pub(super) fn failure(error: &dyn std::fmt::Display) -> Failure {
     Failure { exit_code: ExitCode::PREPARE_FAILED, error: error.to_string() }
 }
 
+/// The same for what another machine may have.
+pub(super) fn not_here(error: &dyn std::fmt::Display) -> Failure {
+    Failure { exit_code: ExitCode::NOT_HERE, error: error.to_string() }
+}
+
 /// The same, unless the cause is a full disk: another agent may have room.
 pub(super) fn unprepared(error: &(dyn Error + 'static)) -> Failure {
     let exit_code = if is_full(error) { ExitCode::DISK_FULL } else { ExitCode::PREPARE_FAILED };

@@ -41,13 +41,13 @@ use crate::protocol::requests::tool::{ToolGet, read_part};
 use crate::protocol::requests::{FromAgent, Sender};
 use crate::shell::archives::dir_in;
 use crate::shell::background::Bell;
-use crate::shell::endpoint::{Address, Outcome, Requester};
+use crate::shell::endpoint::{Outcome, Requester};
 use crate::shell::file_digest::{digest_at, digest_of};
 use crate::shell::file_sender;
 use crate::shell::file_stamp::FileStamp;
 use crate::shell::tools::{Limits, ToolCache, ToolError, used_mark};
 use crate::shell::{clock, readable, transport};
-use crate::types::{FileName, ToolDigest, ToolName};
+use crate::types::{FileName, TaskId, ToolDigest, ToolName};
 
 /// How often a version is fetched whose bytes are wrong.
 const ATTEMPTS: usize = 3;
@@ -213,11 +213,13 @@ impl Fetcher {
         &self,
         file: &File,
         (digest, bytes): (ToolDigest, u64),
+        task: TaskId,
         stop: &AtomicBool,
     ) -> Result<(), String> {
         self.stopped.take();
         let mut connection = None;
-        let sent = file_sender::send(file, (digest, bytes), &self.store, |put| {
+        let maker = file::Maker { agent: self.sender.agent.clone(), session: self.sender.session, task };
+        let sent = file_sender::send(file, (digest, bytes), Some(maker), &self.store, |put| {
             let ask = file::put(put);
             loop {
                 let frame = self.ask(&mut connection, ask.encode(), stop).map_err(|error| match error {
@@ -340,15 +342,12 @@ impl Fetcher {
         };
         let requester = match connection {
             Some(requester) => requester,
-            None => {
-                let address = Address::parse(&endpoint).map_err(|error| unreachable(&error))?;
-                connection.insert(transport::client(&self.config, &address).map_err(|error| unreachable(&error))?)
-            }
+            None => connection.insert(transport::client(&self.config, &endpoint).map_err(|error| unreachable(&error))?),
         };
         match requester.exchange_repeatable(body, clock::now().mono + PART_WAIT, Some(self.stopped.as_fd())) {
             Outcome::Answer(mut frames) => Ok(frames.pop()),
             Outcome::Denied(denial) => Err(unreachable(&denial)),
-            Outcome::Silence => Ok(None),
+            Outcome::Silence | Outcome::Lost => Ok(None),
             Outcome::Interrupted => {
                 self.stopped.take();
                 Ok(None)

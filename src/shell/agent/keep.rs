@@ -29,7 +29,7 @@ use search::{open, search};
 use super::fetch::Fetcher;
 use crate::protocol::requests::apply::Job;
 use crate::shell::file_digest::digest_of;
-use crate::types::{FileName, KeptFile, KeptFiles, TaskFiles, ToolDigest};
+use crate::types::{FileName, KeptFile, KeptFiles, TaskFiles, TaskId, ToolDigest};
 
 /// The files of a tool that match a pattern, before its run: their content and whether they are executable, or `None` for one that
 /// is not regular.
@@ -82,7 +82,7 @@ pub(super) fn keep(
     kept.note = found.notes.note;
     let (mut bytes, mut names) = (0_u64, 0);
     for (name, is_regular) in found.files {
-        let one = Keeping { fetcher, files, before, folder: folder.as_fd(), stop };
+        let one = Keeping { fetcher, task: job.task, files, before, folder: folder.as_fd(), stop };
         let room = bytes_max.saturating_sub(bytes);
         let is_full =
             kept.files.len() >= KeptFiles::FILES_MAX || names + name.as_str().len() > KeptFiles::NAMES_BYTES_MAX;
@@ -111,6 +111,7 @@ pub(super) fn keep(
 
 struct Keeping<'a> {
     fetcher: &'a Fetcher,
+    task: TaskId,
     files: &'a TaskFiles,
     before: &'a Before,
     folder: BorrowedFd<'a>,
@@ -157,7 +158,7 @@ impl Keeping<'_> {
         if let Some(why) = too_much {
             return Err(why);
         }
-        self.fetcher.send_file(&file, (digest, bytes), self.stop)?;
+        self.fetcher.send_file(&file, (digest, bytes), self.task, self.stop)?;
         Ok(Some(KeptFile { name: name.clone(), digest, bytes, is_executable }))
     }
 }

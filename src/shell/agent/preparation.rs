@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::failure::unprepared;
+use super::failure::{not_here, unprepared};
 use super::fetch::{Fetcher, Subject};
 use super::inputs;
 use super::keep::{self, Before};
@@ -22,7 +22,7 @@ use crate::protocol::requests::apply::Job;
 use crate::protocol::requests::heartbeat::OwnVersions;
 use crate::shell::archives::folder_identity;
 use crate::shell::background::Background;
-use crate::shell::stdio::{self, Streams};
+use crate::shell::stdio::{self, Streams, TakeError};
 use crate::shell::tools::{ToolCache, ToolError, ToolSnapshot, ToolVersion};
 use crate::shell::workspace::{DirPool, OutFolder, Remover, TaskDir, TrashRemainder, Workspace, WorkspaceError};
 use crate::types::{ExitCode, KeptFiles, TaskCommand, TaskId};
@@ -254,9 +254,14 @@ fn has_large_inputs(job: &Job) -> bool {
 /// The streams that a command gets from its client.
 fn streams(job: &Job) -> Result<Option<Streams>, Failure> {
     let Some(name) = awaited_streams(job) else { return Ok(None) };
-    let refused = |error| Failure {
-        exit_code: TaskCommand::NOT_STARTED,
-        error: format!("the standard streams of the command cannot be taken: {error}"),
+    let refused = |error| {
+        let sentence = format!("cannot take the standard streams of the command: {error}");
+        match error {
+            TakeError::NoGiver => not_here(&sentence),
+            TakeError::Refused | TakeError::System(_) => {
+                Failure { exit_code: TaskCommand::NOT_STARTED, error: sentence }
+            }
+        }
     };
     stdio::take(name).map(Some).map_err(refused)
 }

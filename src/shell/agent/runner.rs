@@ -23,7 +23,7 @@ use crate::engine::slot::{Effect, Exited, Hold, Signal, Slot, SpawnFailure};
 use crate::protocol::requests::Sender;
 use crate::protocol::requests::apply::Job;
 use crate::protocol::tdf::agents;
-use crate::protocol::{info, step_files};
+use crate::protocol::{info, policy, step_files};
 use crate::shell::clock;
 use crate::shell::outputs::{KeepLimits, Lifetime, Outputs};
 use crate::shell::process::{
@@ -92,7 +92,7 @@ impl Runner {
         let environment = inherited(config)?;
         let brand = Brand::fresh();
         let sources = SourceTools::open(config, tools_dir.clone(), environment.clone(), brand)?;
-        let sender = Sender { agent: name.clone(), session };
+        let sender = Sender::new(name.clone(), session);
         let (cache, fetcher) = fetch::tools(config, sender, tools_dir.clone())?;
         let controller = transport::tool_endpoint(config, ip)?;
         let dir_pool = DirPool::open(Arc::clone(&workspace), config.agent.spare_folders_max)
@@ -128,6 +128,7 @@ impl Runner {
             output_bytes_max: config.agent.output_keep_bytes,
             budget_bytes: config.agent.output_budget_bytes,
             age_max: config.controller.task_keep,
+            disk_reserve: config.tools.disk_reserve,
         };
         let serving = Serving::of(Outputs::open(workspace.path(), name, lifetime, limits)?);
         let limits = OutLimits { bytes_max: config.agent.out_keep_bytes, age_max: config.controller.task_keep };
@@ -215,8 +216,8 @@ impl Runner {
             Effect::Send(_)
             | Effect::Reconnect
             | Effect::Ready
+            | Effect::Remember(_)
             | Effect::Lease(_)
-            | Effect::Look(_)
             | Effect::Exit(_) => {
                 unreachable!("{effect:?} does not concern the run")
             }
@@ -234,7 +235,8 @@ impl Runner {
             NotStarted::Ended(exit) => SpawnFailure::Exited(Box::new(self.known(&ChildExit::unused(exit)))),
         })?;
         let id = child.id();
-        self.processes = RunProcesses::of(child);
+        let (end_signal, _) = self.run.as_ref().map(|run| policy::of_run(&run.job.fields)).unwrap_or_default();
+        self.processes = RunProcesses::of(child).ending_with(end_signal);
         if let Some(run) = &self.run {
             let record = self.record_of(&run.job, Some(id));
             if let Err(error) = self.record.write(&record) {
@@ -264,7 +266,8 @@ impl Runner {
             environment.set(step_files::TASK_PATH, dir.path()).map_err(|error| failed(&error))?;
         }
         let stdout = dir.open_output(STDOUT).map_err(|error| failed(&error))?;
-        let stderr = dir.open_output(STDERR).map_err(|error| failed(&error))?;
+        let (_, is_merged) = policy::of_run(&job.fields);
+        let stderr = dir.open_output(if is_merged { STDOUT } else { STDERR }).map_err(|error| failed(&error))?;
         let working_directory = dir.path().join(job.tool.folder_name());
         let started =
             job.source.as_ref().and_then(|source| Some(agents::command(job.tool.as_str(), source.input.as_ref()?)));

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `<sha-256>` | a version, or a file: complete, synced, and only ever replaced by the same bytes |
 //! | `incoming/<sha-256>` | the first part of a pushed version, or of a file that is put |
+//! | `incoming/<sha-256>-<connection>` | the same of a file of a client that may not send commands |
 //! | `incoming/<sha-256>.<digits>` | a file that a process of the same machine puts there itself; it is renamed when it is complete. On most file systems it has no name before that |
 //! | `<sha-256>.damaged` | a version whose bytes have changed; it is never served |
 //! | `log` | the pushed names, and those of the tools folder: a line for each change, appended and synced |
@@ -54,6 +55,8 @@ struct ArchiveStore {
     /// The controller's own tools folder.
     tools_dir: PathBuf,
     limits: Limits,
+    /// Free bytes of the disk below which nothing is put here.
+    disk_reserve: u64,
     /// The versions that were found right, with their files then.
     verified: BTreeMap<ToolDigest, FileStamp>,
     /// The versions that are being checked, with their files when that began.
@@ -64,12 +67,12 @@ struct ArchiveStore {
 
 impl ArchiveStore {
     /// Makes the folder if it is missing.
-    fn open(state_dir: &Path, tools_dir: PathBuf, limits: Limits) -> io::Result<Self> {
+    fn open(state_dir: &Path, tools_dir: PathBuf, limits: Limits, disk_reserve: u64) -> io::Result<Self> {
         let dir = dir_in(state_dir);
         DirBuilder::new().mode(0o700).recursive(true).create(dir.join(INCOMING))?;
         let log = log::PushLog::open(&dir)?;
-        let (verified, checking, uploads) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
-        let mut store = Self { dir, tools_dir, limits, verified, checking, log, uploads };
+        let (verified, checking, uploads) = (BTreeMap::new(), BTreeMap::new(), uploads::Uploads::default());
+        let mut store = Self { dir, tools_dir, limits, disk_reserve, verified, checking, log, uploads };
         store.remove_abandoned()?;
         store.note_gone();
         Ok(store)

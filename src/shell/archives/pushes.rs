@@ -3,9 +3,9 @@
 use std::fs::{self, File};
 use std::io;
 
-use super::uploads::append;
+use super::uploads::{append, name_of};
 use super::{ArchiveStore, digest_of, refused};
-use crate::engine::controller::Written;
+use crate::engine::controller::{FileRoom, Uploader, Written};
 use crate::protocol::Refusal;
 use crate::protocol::code::Code;
 use crate::protocol::requests::tool::{ToolLogRow, ToolPut};
@@ -22,8 +22,10 @@ impl ArchiveStore {
         if self.is_right(&put.digest).map_err(failed)? {
             return self.name(put);
         }
-        let path = self.incoming(&put.digest);
-        self.reserve(&put.digest, put.total, u64::MAX)?;
+        let name = name_of(&put.digest, Uploader::Client);
+        let path = self.incoming(&name);
+        let room = FileRoom { uploader: Uploader::Client, bytes: u64::MAX };
+        self.make_room(&name, (put.total, put.data.len()), room)?;
         let (file, _, end) = append(&path, (put.total, put.offset), &put.data).map_err(failed)?;
         if end < put.total {
             return Ok(Written::Part(end));

@@ -6,7 +6,7 @@ use std::path::Path;
 use sha2::{Digest as _, Sha256};
 
 use super::*;
-use crate::engine::controller::{ConnectionId, Ticket, ToolOrder, ToolOutcome, Written};
+use crate::engine::controller::{ConnectionId, FileRoom, Ticket, ToolOrder, ToolOutcome, Uploader, Written};
 use crate::protocol::requests::file::FilePut;
 use crate::protocol::requests::tool::ToolPut;
 use crate::shell::tools::pack;
@@ -16,7 +16,7 @@ fn limits() -> Limits {
 }
 
 fn open(ground: &Path) -> ArchiveStore {
-    ArchiveStore::open(&ground.join("state"), ground.join("tools"), limits()).unwrap()
+    ArchiveStore::open(&ground.join("state"), ground.join("tools"), limits(), 0).unwrap()
 }
 
 fn greet() -> ToolName {
@@ -175,9 +175,10 @@ fn an_order_overtakes_the_check_of_a_large_file() {
         fs::write(open(ground.path()).path(&digest(bytes)), bytes).unwrap();
     }
     let (state, tools) = (ground.path().join("state"), ground.path().join("tools"));
-    let (mut archives, _) = Archives::start(&state, &tools, limits()).unwrap();
+    let (mut archives, _) = Archives::start(&state, &tools, limits(), 0).unwrap();
     let ticket = |number| Ticket { connection: ConnectionId { door: 0, number: 0 }, number };
-    let put = |bytes: &[u8]| FilePut { digest: digest(bytes), total: bytes.len() as u64, offset: 0, data: Vec::new() };
+    let put = |bytes: &[u8]| FilePut::begin(digest(bytes), bytes.len() as u64);
+    let room = FileRoom { uploader: Uploader::Client, bytes: 0 };
     let read = |number, bytes: &[u8], is_doubted| ToolOrder::Read {
         ticket: ticket(number),
         digest: digest(bytes),
@@ -186,7 +187,7 @@ fn an_order_overtakes_the_check_of_a_large_file() {
         is_doubted,
     };
     archives.order(read(1, &large, true));
-    archives.order(ToolOrder::WriteFile(ticket(2), Box::new(put(&small)), 0));
+    archives.order(ToolOrder::WriteFile(ticket(2), Box::new(put(&small)), room));
     archives.order(read(3, &small, false));
     let mut answers = Vec::new();
     while answers.len() < 3 {
@@ -202,7 +203,7 @@ fn an_order_overtakes_the_check_of_a_large_file() {
     assert_eq!(answers, [(2, true), (3, true), (1, true)]);
     // The sender of a file that is there asks until it has been checked.
     let mut store = open(ground.path());
-    let steps = [(); 4].map(|()| store.write_file(&put(&large), 0).map(|written| (written.end, written.is_whole)));
+    let steps = [(); 4].map(|()| store.write_file(&put(&large), room).map(|written| (written.end, written.is_whole)));
     let end = large.len() as u64;
     assert_eq!(steps, [Ok((end, false)), Ok((end, false)), Ok((end, false)), Ok((end, true))]);
 }

@@ -53,12 +53,18 @@ impl Archives {
     ///
     /// # Errors
     /// When the folder cannot be used, or threads have run out.
-    pub fn start(state_dir: &Path, tools_dir: &Path, limits: Limits) -> Result<(Self, StoredTools), ArchivesError> {
-        Self::open(state_dir, tools_dir, limits).map_err(|source| ArchivesError { dir: dir_in(state_dir), source })
+    pub fn start(
+        state_dir: &Path,
+        tools_dir: &Path,
+        limits: Limits,
+        disk_reserve: u64,
+    ) -> Result<(Self, StoredTools), ArchivesError> {
+        Self::open(state_dir, tools_dir, limits, disk_reserve)
+            .map_err(|source| ArchivesError { dir: dir_in(state_dir), source })
     }
 
-    fn open(state_dir: &Path, tools_dir: &Path, limits: Limits) -> io::Result<(Self, StoredTools)> {
-        let mut store = ArchiveStore::open(state_dir, tools_dir.to_owned(), limits)?;
+    fn open(state_dir: &Path, tools_dir: &Path, limits: Limits, disk_reserve: u64) -> io::Result<(Self, StoredTools)> {
+        let mut store = ArchiveStore::open(state_dir, tools_dir.to_owned(), limits, disk_reserve)?;
         let stored = store.stored()?;
         let thread = Background::start("archives", move |order, done| match order {
             Order::Note(tool, held) => store.note_folder(&tool, held),
@@ -153,6 +159,10 @@ fn carry_out(store: &mut ArchiveStore, order: ToolOrder) -> Option<Done> {
             ToolOutcome::Listed(ticket, tool, digest, files)
         }
         ToolOrder::Verify(ticket, page, digests) => ToolOutcome::Verified(ticket, page, store.lost_of(digests)),
+        ToolOrder::Abandon(connection) => {
+            store.remove_of(connection);
+            return None;
+        }
         ToolOrder::Discard(digest) => {
             store.discard(&digest);
             return None;

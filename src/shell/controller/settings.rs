@@ -76,6 +76,7 @@ pub(super) const fn history(config: &Config) -> HistoryLimits {
 pub(super) fn engine(config: &Config) -> Settings {
     Settings {
         heartbeat_interval: config.agent.heartbeat_interval,
+        lost_after: config.agent.lost_after,
         kill_budget: kill_budget(config.agent.kill_interval, config.agent.kill_count, config.agent.straggler_grace),
         waiting_max: config.controller.waiting_tasks_max,
         waiting_bytes_max: config.controller.waiting_bytes_max,

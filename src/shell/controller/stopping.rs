@@ -1,17 +1,20 @@
 //! The end of a controller: by a signal, or because another program takes its place.
 
+use std::io;
 use std::os::fd::AsFd as _;
-use std::path::Path;
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
 
 use super::{ControllerError, Service};
+use crate::config::Config;
 use crate::shell::clock;
+use crate::shell::incidents;
 use crate::shell::port::Suspension;
+use crate::shell::reload::Reload;
 use crate::shell::signals::RETIRE;
 use crate::shell::takeover::{self, Successor};
-use crate::types::Mono;
+use crate::types::{IncidentKind, Mono};
 
 /// How long the answers to accepted requests may delay a stop: searches and orders about many tasks.
 const ANSWERS_MAX: Duration = Duration::from_secs(1);
@@ -25,19 +28,26 @@ pub(super) enum Ending {
 }
 
 /// What a controller does about its signals.
-pub(super) fn ending(signals: &[Signal], state_dir: &Path) -> Option<Ending> {
-    if let Some(signal) = signals.iter().find(|signal| **signal != RETIRE) {
+pub(super) fn ending(signals: &[Signal], config: &Config, reload: &Reload) -> Option<Ending> {
+    if let Some(signal) = signals.iter().find(|signal| ![RETIRE, Signal::SIGHUP].contains(signal)) {
         log::info!("{signal}: stopping");
         return Some(Ending::Stopped);
     }
-    if signals.is_empty() {
+    if signals.contains(&Signal::SIGHUP) {
+        incidents::note(IncidentKind::Reloaded, reload.reload(&config.log));
+    }
+    if !signals.contains(&RETIRE) {
         return None;
     }
+    let state_dir = &config.paths.state_dir;
+    // The same signal tells of incidents that the supervisor has left.
+    incidents::take_left(state_dir);
     match Successor::take(state_dir, takeover::CONTROLLER) {
         Ok(successor) => {
             log::info!("making room for {}", successor.program.display());
             Some(Ending::Succeeded(successor))
         }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
         Err(error) => {
             log::error!("a signal asks for another program, but which one cannot be read: {error}");
             None

@@ -11,9 +11,9 @@ use std::sync::Arc;
 
 use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
 
-use super::{KeyError, check_owner, check_writers, public, server};
+use super::{AuthorisedKey, KeyError, check_owner, check_writers, server};
 use crate::config::CurveServerFiles;
-use crate::engine::zmtp::{PublicKey, ServerKeys};
+use crate::engine::zmtp::{KeyPair, ServerKeys};
 use crate::shell::file_stamp::FileStamp;
 use crate::types::Wall;
 
@@ -43,11 +43,11 @@ impl KeyFolder {
         watch(news.as_ref(), &folder);
         let stamps = stamps(&folder)?;
         let names = stamps.keys().filter(|path| **path != folder);
-        let authorised: BTreeSet<PublicKey> = names.map(|path| authorised(path)).collect::<Result<_, _>>()?;
+        let authorised: Vec<AuthorisedKey> = names.map(|path| authorised(path)).collect::<Result<_, _>>()?;
         if authorised.is_empty() {
             return Err(KeyError::Nobody(folder));
         }
-        let keys = Arc::new(ServerKeys { pair, authorised });
+        let keys = Arc::new(server_keys(pair, authorised));
         Ok(Self { folder, keys, seen: None, complaints: BTreeSet::new(), news })
     }
 
@@ -74,17 +74,15 @@ impl KeyFolder {
             Ok(stamps) => stamps,
             Err(error) => {
                 self.complain(BTreeSet::from([format!("{error}; no key is accepted until this is repaired")]));
-                return self.take(BTreeSet::new());
+                return self.take(Vec::new());
             }
         };
         // It may be another folder of the same name.
         watch(self.news.as_ref(), &self.folder);
-        let (mut keys, mut complaints) = (BTreeSet::new(), BTreeSet::new());
+        let (mut keys, mut complaints) = (Vec::new(), BTreeSet::new());
         for (path, stamp) in stamps.iter().filter(|(path, _)| **path != self.folder) {
             match authorised(path) {
-                Ok(key) => {
-                    keys.insert(key);
-                }
+                Ok(key) => keys.push(key),
                 // It is about to be written; it will be checked again then.
                 Err(KeyError::NoKey { .. }) if stamp.is_some_and(|it| it.size == 0 && !it.is_settled(now)) => {}
                 Err(error) => {
@@ -98,12 +96,14 @@ impl KeyFolder {
         self.take(keys)
     }
 
-    fn take(&mut self, authorised: BTreeSet<PublicKey>) -> bool {
-        if authorised == self.keys.authorised {
+    fn take(&mut self, authorised: Vec<AuthorisedKey>) -> bool {
+        let keys = server_keys(self.keys.pair.clone(), authorised);
+        if (&keys.authorised, &keys.commanders) == (&self.keys.authorised, &self.keys.commanders) {
             return false;
         }
-        log::info!("{} keys in {} are accepted from now on", authorised.len(), self.folder.display());
-        self.keys = Arc::new(ServerKeys { pair: self.keys.pair.clone(), authorised });
+        let (all, folder, commanders) = (keys.authorised.len(), self.folder.display(), keys.commanders.len());
+        log::info!("{all} keys in {folder} are accepted from now on, {commanders} of them for commands");
+        self.keys = Arc::new(keys);
         true
     }
 
@@ -114,6 +114,12 @@ impl KeyFolder {
         }
         self.complaints = complaints;
     }
+}
+
+/// The keys of a controller with this pair. A key that two files name may do what either says.
+fn server_keys(pair: KeyPair, keys: Vec<AuthorisedKey>) -> ServerKeys {
+    let commanders = keys.iter().filter(|key| key.may_command).map(|key| key.key).collect();
+    ServerKeys { pair, authorised: keys.iter().map(|key| key.key).collect(), commanders }
 }
 
 fn watch(news: Option<&Inotify>, folder: &Path) {
@@ -149,10 +155,10 @@ fn stamps(folder: &Path) -> Result<BTreeMap<PathBuf, Option<FileStamp>>, KeyErro
 }
 
 /// Reads the key in a file of the folder.
-fn authorised(path: &Path) -> Result<PublicKey, KeyError> {
+fn authorised(path: &Path) -> Result<AuthorisedKey, KeyError> {
     let metadata = fs::metadata(path).map_err(|source| KeyError::Read { path: path.to_owned(), source })?;
     check_owner(path, &metadata)?;
-    public(path)
+    AuthorisedKey::read(path)
 }
 
 #[cfg(test)]
@@ -160,7 +166,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt as _;
 
     use super::*;
-    use crate::engine::zmtp::KeyPair;
+    use crate::engine::zmtp::PublicKey;
 
     /// A folder with the key of seed 2, long after its files were written: a young change is checked again anyway.
     struct Place {
@@ -214,6 +220,24 @@ mod tests {
         assert!(!place.look().0);
         fs::remove_file(place.keys().join("one")).unwrap();
         assert_eq!(place.look(), (true, vec![key(3)]));
+    }
+
+    #[test]
+    fn a_line_behind_a_key_lets_its_holder_send_commands() {
+        let mut place = Place::new();
+        let commanders = |place: &Place| place.folder.keys().commanders.iter().copied().collect::<Vec<_>>();
+        assert_eq!(commanders(&place), []);
+        add(&place.keys(), "one", &format!("{}\nmay commands\n", key(2)));
+        assert_eq!((place.look(), commanders(&place)), ((true, vec![key(2)]), vec![key(2)]));
+        AuthorisedKey { key: key(2), may_command: false }.rewrite(&place.keys().join("one")).unwrap();
+        assert_eq!((place.look(), commanders(&place)), ((true, vec![key(2)]), vec![]));
+        add(&place.keys(), "one", &format!("{}\nmay everything\n", key(2)));
+        assert_eq!(place.look(), (true, vec![]), "its key is not accepted with less than it says");
+        assert!(
+            place.folder.complaints.iter().any(|it| it.contains("may everything")),
+            "{:?}",
+            place.folder.complaints
+        );
     }
 
     /// The folder and the length of the file stay the same, and the modification time is set back.

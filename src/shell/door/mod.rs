@@ -16,8 +16,10 @@ use super::port::{Suspension, Unsendable};
 use crate::engine::controller::ConnectionId;
 use crate::protocol::Refusal;
 use crate::protocol::envelope::ReplyTo;
-use crate::protocol::publish;
-use crate::types::{Caller, Mono, TaskRecord};
+use crate::protocol::page::PageBytes;
+use crate::protocol::reply::{self, Reply};
+use crate::protocol::{publish, task};
+use crate::types::{AllowCommands, Caller, Mono, Right, TaskId, TaskRecord};
 
 /// One request, as received by a door.
 #[derive(Debug)]
@@ -26,7 +28,9 @@ pub struct Call {
     pub connection: u64,
     /// Return address of its reply, in the door's own terms.
     pub to: ReplyTo,
-    /// Its JSON object, or why it is invalid.
+    /// Its sender.
+    pub caller: Caller,
+    /// Its JSON object, or why it is not read.
     pub body: Result<Vec<u8>, Refusal>,
 }
 
@@ -53,7 +57,17 @@ impl<'a> Change<'a> {
         self.message.get_or_init(|| publish::encode_status(self.record))
     }
 
-    /// The same, by value.
+    /// The message for those who may not see commands, if it is another one.
+    #[must_use]
+    pub fn hidden_message(&self) -> Option<Vec<u8>> {
+        task::has_command(self.record).then(|| {
+            let mut record = self.record.clone();
+            task::hide_command(&mut record);
+            publish::encode_status(&record)
+        })
+    }
+
+    /// The same as [`Self::message`], by value.
     #[must_use]
     pub fn into_message(self) -> Vec<u8> {
         self.message.into_inner().unwrap_or_else(|| publish::encode_status(self.record))
@@ -77,9 +91,6 @@ pub trait Door {
 
     /// An agent has shown that it is there: it may be a new one.
     fn see_agent(&mut self) {}
-
-    /// The sender of the request with this return address; `None` if that is unknown.
-    fn caller(&self, to: &ReplyTo) -> Option<Caller>;
 
     /// Sends a reply. It may be delayed for `delay_max`, to share a write with another message to the same peer.
     ///
@@ -111,6 +122,27 @@ pub trait Door {
 pub struct Address {
     door: u8,
     to: ReplyTo,
+    /// The sender of the request.
+    pub caller: Caller,
+    /// Whether it may see commands: [`Right::Commands`].
+    pub sees_commands: bool,
+}
+
+impl Address {
+    /// Writes a reply for it. `has_command` says whether a task has a command, as far as that is known.
+    #[must_use]
+    pub fn encode(
+        &self,
+        kind: &str,
+        reply: &mut Reply,
+        page_bytes: PageBytes,
+        has_command: impl FnOnce(TaskId) -> Option<bool>,
+    ) -> Vec<u8> {
+        if !self.sees_commands {
+            reply.hide_commands(has_command);
+        }
+        reply::encode(kind, reply, page_bytes)
+    }
 }
 
 /// All doors of a controller.
@@ -118,6 +150,7 @@ pub struct Doors {
     /// The door in which the loop waits.
     zmtp: ZmtpDoor,
     others: Vec<Box<dyn Door>>,
+    allow: AllowCommands,
 }
 
 /// A request, with the engine's names for its connection and address.
@@ -127,15 +160,15 @@ pub struct Request {
     pub connection: ConnectionId,
     /// Return address of its reply.
     pub to: Address,
-    /// Its JSON object, or why it is invalid.
+    /// Its JSON object, or why it is not read.
     pub body: Result<Vec<u8>, Refusal>,
 }
 
 impl Doors {
     /// All connections.
     #[must_use]
-    pub const fn new(zmtp: ZmtpDoor, others: Vec<Box<dyn Door>>) -> Self {
-        Self { zmtp, others }
+    pub const fn new(zmtp: ZmtpDoor, others: Vec<Box<dyn Door>>, allow: AllowCommands) -> Self {
+        Self { zmtp, others, allow }
     }
 
     /// Waits until a door has something to receive, one of `fds` is readable, or the deadline has passed; returns for each
@@ -171,9 +204,10 @@ impl Doors {
 
     /// The next request at one door, if there is one.
     pub fn receive(&mut self, door: u8) -> Option<Request> {
-        let Call { connection, to, body } = self.door(door).receive()?;
+        let Call { connection, to, caller, body } = self.door(door).receive()?;
         let connection = ConnectionId { door, number: connection };
-        Some(Request { connection, to: Address { door, to }, body })
+        let sees_commands = self.allow.admits(caller, Right::Commands);
+        Some(Request { connection, to: Address { door, to, caller, sees_commands }, body })
     }
 
     /// The next closed connection.
@@ -189,11 +223,6 @@ impl Doors {
     /// See [`Door::see_agent`]; for each door.
     pub fn see_agent(&mut self) {
         self.others.iter_mut().for_each(|door| door.see_agent());
-    }
-
-    /// See [`Door::caller`].
-    pub fn caller(&mut self, address: &Address) -> Option<Caller> {
-        self.door(address.door).caller(&address.to)
     }
 
     /// See [`Door::send`].

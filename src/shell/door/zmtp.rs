@@ -8,11 +8,12 @@ use crate::protocol::envelope::{self, Received, ReplyTo};
 use crate::protocol::{Code, Refusal};
 use crate::shell::endpoint::Ports;
 use crate::shell::port::{Suspension, Unsendable};
-use crate::types::{Caller, Mono};
+use crate::types::{AllowCommands, Caller, Mono};
 
 /// The two ports as a [`Door`].
 pub struct ZmtpDoor {
     ports: Ports,
+    allow: AllowCommands,
     /// Number of messages without a return address.
     dropped: u64,
 }
@@ -20,8 +21,8 @@ pub struct ZmtpDoor {
 impl ZmtpDoor {
     /// For bound ports.
     #[must_use]
-    pub const fn new(ports: Ports) -> Self {
-        Self { ports, dropped: 0 }
+    pub const fn new(ports: Ports, allow: AllowCommands) -> Self {
+        Self { ports, allow, dropped: 0 }
     }
 
     /// See [`Ports::suspend`].
@@ -45,18 +46,26 @@ impl Door for ZmtpDoor {
 
     fn receive(&mut self) -> Option<Call> {
         loop {
-            let (to, body) = match envelope::open(self.ports.receive()?) {
-                Received::Request(to, body) => (to, Ok(body)),
-                Received::ExtraFrames(to) => {
-                    let message = "the message has more than one frame; send one JSON object";
-                    (to, Err(Refusal::new(Code::NotJson, message)))
+            let received = match self.ports.receive() {
+                Some(frames) => envelope::open(frames),
+                None => {
+                    let (frames, too_long) = self.ports.poll_too_long()?;
+                    envelope::open_envelope(frames, too_long)
                 }
+            };
+            let (to, body) = match received {
+                Received::Request(to, body) => (to, Ok(body)),
+                Received::Refused(to, refusal) => (to, Err(refusal)),
                 Received::Drop => {
                     self.dropped += 1;
                     continue;
                 }
             };
-            return Some(Call { connection: connection(to.peer()), to, body });
+            let (caller, body) = match self.ports.caller(to.peer()) {
+                Ok(caller) => (caller, body),
+                Err(why) => (Caller::UNKNOWN, Err(Refusal::new(Code::NotAllowed, why))),
+            };
+            return Some(Call { connection: connection(to.peer()), to, caller, body });
         }
     }
 
@@ -68,21 +77,21 @@ impl Door for ZmtpDoor {
         self.ports.exempt(to.peer());
     }
 
-    fn caller(&self, to: &ReplyTo) -> Option<Caller> {
-        self.ports.caller(to.peer())
-    }
-
     fn send(&mut self, to: ReplyTo, body: Vec<u8>, delay_max: Duration) -> Result<(), Unsendable> {
         self.ports.send(to.frames(body), delay_max)
     }
 
     fn publish(&mut self, message: &[u8]) {
-        self.ports.publish(message.to_vec());
+        self.ports.publish(message);
     }
 
     fn show(&mut self, change: &Change<'_>) {
-        if self.ports.is_watched() {
-            self.publish(change.message());
+        if !self.ports.is_watched() {
+            return;
+        }
+        match change.hidden_message() {
+            Some(hidden) => self.ports.show(change.message(), &hidden, self.allow),
+            None => self.publish(change.message()),
         }
     }
 

@@ -11,13 +11,16 @@ use crate::engine::endpoint::Decision;
 use crate::engine::zmtp::{Connection, DisconnectReason, Peer as OtherSide, Security};
 use crate::shell::clock;
 use crate::shell::curve_keys::KeyFolder;
-use crate::types::Neighbourhood;
+use crate::types::{CallerPlace, Neighbourhood};
 
 /// Connections accepted per turn and listener.
 const ACCEPTS_PER_TURN: usize = 64;
 
 /// Pause after the system had no descriptor for a connection.
 const REST: Duration = Duration::from_millis(100);
+
+/// Bytes of a message of a peer that is not served.
+const STRANGER_BYTES_MAX: usize = 65_536;
 
 /// How often the keys are checked without an event: changes on another machine cause no event here.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
@@ -99,6 +102,14 @@ impl Endpoint {
         self.disconnect(id, &DisconnectReason::Unauthorised(key));
     }
 
+    /// The place of the other end of an accepted stream, and why it is not served, if it is not. A key counts more than the user.
+    pub(super) fn place_of(&self, tag: usize, stream: &Stream) -> (CallerPlace, Option<String>) {
+        let Some(visitor) = stream.visitor() else { return (CallerPlace::Socket, None) };
+        let has_keys = matches!(self.accepting.listeners[tag].settings.security, Security::CurveServer(_));
+        let refusal = if has_keys { None } else { visitor.refusal(self.accepting.loopback) };
+        (visitor.place, refusal)
+    }
+
     fn admit(&mut self, tag: usize, stream: Stream, address: Option<IpAddr>) {
         match self.accepting.admission.decide(self.now, address.map(Neighbourhood::of), &mut self.peers) {
             Decision::Admit => {}
@@ -111,8 +122,17 @@ impl Endpoint {
                 );
             }
         }
-        let connection = Connection::accepted(self.now, self.accepting.listeners[tag].settings.clone(), rand::random());
-        let peer = Peer::new(self.now, stream, connection, tag, address);
+        let (place, refusal) = self.place_of(tag, &stream);
+        let mut settings = self.accepting.listeners[tag].settings.clone();
+        if let Some(why) = &refusal {
+            // It gets a sentence for each message, and no message is read.
+            settings.limits.message_bytes_max = settings.limits.message_bytes_max.min(STRANGER_BYTES_MAX);
+            settings.limits.long = None;
+            let from = address.map(|ip| ip.to_string()).unwrap_or_default();
+            self.turn_away(format!("a connection of {from} is refused: {why}"));
+        }
+        let connection = Connection::accepted(self.now, settings, rand::random());
+        let peer = Peer { place, refusal, ..Peer::new(self.now, stream, connection, tag, address) };
         match self.insert(peer) {
             Ok(id) => {
                 self.accepting.admission.enter(id, &self.peers[id].info);

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use crate::config::NetworkSection;
+use crate::types::{path_of_text, path_text};
 
 /// An endpoint that this transport can use.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,13 +18,18 @@ pub enum Address {
 
 /// An endpoint that this transport cannot use.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "{0:?} is neither tcp://ADDRESS:PORT with a numeric address nor ipc:///PATH of at most {IPC_PATH_BYTES_MAX} bytes"
-)]
+#[error("{0:?} is neither tcp://ADDRESS:PORT with a numeric address nor ipc:///PATH of at most {PATH_BYTES_MAX} bytes")]
 pub struct BadAddress(String);
 
-/// Longest path of a socket, without the final zero byte.
-const IPC_PATH_BYTES_MAX: usize = 107;
+/// Longest path of a file, without the final zero byte. That of a socket is shorter, which [`super::socket_path`] gets round.
+const PATH_BYTES_MAX: usize = 4095;
+
+/// An endpoint for people: the path of a socket begins at the root, because they may be in another folder than its process.
+#[must_use]
+pub fn absolute(endpoint: &str) -> String {
+    let path = endpoint.strip_prefix("ipc://").and_then(|path| std::path::absolute(path).ok());
+    path.map_or_else(|| endpoint.to_owned(), |path| Address::Ipc(path).to_string())
+}
 
 impl Address {
     /// Reads an endpoint.
@@ -36,7 +42,8 @@ impl Address {
             let path = text.strip_prefix("ipc://")?;
             // For libzmq, "@" means a name outside the file system, where no permission protects it.
             let is_path = !path.is_empty() && !path.starts_with('@') && !path.contains('\0');
-            (is_path && path.len() <= IPC_PATH_BYTES_MAX).then(|| Self::Ipc(PathBuf::from(path)))
+            let path = is_path.then(|| path_of_text(path))?;
+            (path.as_os_str().len() <= PATH_BYTES_MAX).then_some(Self::Ipc(path))
         };
         tcp.or_else(ipc).ok_or_else(|| BadAddress(text.to_owned()))
     }
@@ -57,7 +64,7 @@ impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Tcp(address) => write!(f, "tcp://{address}"),
-            Self::Ipc(path) => write!(f, "ipc://{}", path.display()),
+            Self::Ipc(path) => write!(f, "ipc://{}", path_text(path)),
         }
     }
 }
@@ -68,10 +75,15 @@ mod tests {
 
     #[test]
     fn endpoints_read_as_they_are_written() {
-        for text in ["tcp://127.0.0.1:0", "tcp://[::1]:15555", "ipc:///run/llts.sock", "ipc://relative.sock"] {
+        for text in
+            ["tcp://127.0.0.1:0", "tcp://[::1]:15555", "ipc:///run/llts.sock", "ipc://relative.sock", "ipc://%2Fa%0A"]
+        {
             assert_eq!(Address::parse(text).map(|address| address.to_string()), Ok(text.to_owned()));
         }
-        let long = format!("ipc://{}", "x".repeat(108));
+        let shown = absolute("ipc://relative.sock");
+        assert!(shown.starts_with("ipc:///") && shown.ends_with("/relative.sock"), "{shown}");
+        assert_eq!([absolute("ipc:///run/llts.sock"), absolute("tcp://a:1")], ["ipc:///run/llts.sock", "tcp://a:1"]);
+        let long = format!("ipc://{}", "x".repeat(4096));
         for text in
             ["", "tcp://localhost:1", "tcp://*:1", "tcp://127.0.0.1", "ws://127.0.0.1:1", "ipc://", "ipc://@x", &long]
         {

@@ -13,18 +13,41 @@ impl Endpoint {
             self.accepting.counts.disconnected += 1;
             let from = peer.origin();
             log::debug!("disconnecting a peer {from}: {reason}");
-            let at_the_door = self.accepting.listeners() > 0 && !peer.info.is_open();
-            if at_the_door {
-                let line = format!("a connection {from} is refused: {reason}{}", remedy(reason));
-                if let Some(line) = self.accepting.refusals.turned_away(self.now, line) {
-                    log::warn!("{line}");
-                    incidents::note(IncidentKind::Refused, line);
+            let at_the_door = self.accepting.listeners() > 0 && !peer.info.is_open() && peer.refusal.is_none();
+            let is_closed = self.accepting.listeners() > 0
+                && matches!(reason, DisconnectReason::TooManyParts(_) | DisconnectReason::TooLong { .. });
+            // Its program would wait for an answer without end, and its person could not find out why.
+            let is_told = at_the_door || is_closed;
+            let remedy = match reason {
+                DisconnectReason::TooLong { .. } if peer.info.is_open() && !peer.connection.subscribes() => {
+                    " (MESSAGE_BYTES_MAX)"
                 }
-            }
+                reason => remedy(reason),
+            };
             // Output that the stream does not take at once is lost.
             let _ = peer.write(self.now);
+            if is_told {
+                self.turn_away(format!("a connection {from} is refused: {reason}{remedy}"));
+            }
             self.remove(id, Some(reason.clone()));
         }
+    }
+
+    /// Notes a refused connection, unless there are many.
+    pub(super) fn turn_away(&mut self, line: String) {
+        if let Some(line) = self.accepting.refusals.turned_away(self.now, line) {
+            log::warn!("{line}");
+            incidents::note(IncidentKind::Refused, line);
+        }
+    }
+
+    /// Disconnects a peer that is not served, with the reason; false for one that is.
+    pub(super) fn show_out(&mut self, id: PeerId) -> bool {
+        let Some(peer) = self.peers.get_mut(id) else { return false };
+        let Some(why) = &peer.refusal else { return false };
+        peer.connection.refuse(self.now, why);
+        self.disconnect(id, &DisconnectReason::Stranger);
+        true
     }
 
     /// From here on, a connection never gives way to a newcomer.
@@ -34,11 +57,19 @@ impl Endpoint {
         }
     }
 
-    /// The sender at the other end of a connection; `None` if it has been closed.
-    pub fn caller(&self, id: PeerId) -> Option<Caller> {
-        let peer = self.peers.get(id)?;
-        let has_key = peer.connection.peer().is_some_and(|other| other.key.is_some());
-        Some(Caller { place: peer.stream.place(), has_key })
+    /// The sender at the other end of a connection. Nothing is known of one that has been closed.
+    ///
+    /// # Errors
+    /// A sentence, if it is not served.
+    pub fn caller(&self, id: PeerId) -> Result<Caller, String> {
+        let Some(peer) = self.peers.get(id) else { return Ok(Caller::UNKNOWN) };
+        match &peer.refusal {
+            Some(why) => Err(why.clone()),
+            None => {
+                let key = peer.connection.peer().and_then(|other| other.key);
+                Ok(Caller { key: self.accepting.standing_of(key), ..Caller::at(peer.place) })
+            }
+        }
     }
 
     /// Closes a connection that is not needed any more.
@@ -108,6 +139,7 @@ const fn remedy(reason: &DisconnectReason) -> &'static str {
         DisconnectReason::Unauthorised(_) => "; a file with it in CURVE_AUTHORISED_KEYS_DIR authorises it",
         DisconnectReason::Keys(_) => "; its CURVE_SERVER_PUBLIC_KEY_FILE may not be the key of this controller",
         DisconnectReason::Mechanism { .. } => "; configure CURVE keys on both sides, or on neither",
+        DisconnectReason::TooManyParts(_) => "; MESSAGE_FRAMES_MAX is the limit",
         _ => "",
     }
 }

@@ -76,7 +76,7 @@ impl Link {
                 (BROADCASTS, Some(frame), 0) => self.broadcasts.push_back(frame),
                 _ => log::debug!("a message of the controller has too many or too few frames"),
             },
-            Event::Subscribed(_) | Event::Cancelled(_) => {}
+            Event::TooLong(..) | Event::Subscribed(_) | Event::Cancelled(_) => {}
         }
     }
 

@@ -3,9 +3,9 @@
 use super::peer::PeerId;
 use super::stream::Listener;
 use crate::engine::endpoint::{Admission, ConnectionLimits, Refusals};
-use crate::engine::zmtp::{Peer as OtherSide, Settings};
+use crate::engine::zmtp::{Peer as OtherSide, PublicKey, Settings};
 use crate::shell::curve_keys::KeyFolder;
-use crate::types::Mono;
+use crate::types::{CallerKey, Loopback, Mono};
 
 /// Counters of connections.
 #[derive(Clone, Copy, Debug, Default)]
@@ -23,6 +23,8 @@ pub(super) struct Accepting {
     pub(super) listeners: Vec<Listening>,
     pub(super) admission: Admission<PeerId>,
     pub(super) refusals: Refusals,
+    /// The users of this machine that are served without a key.
+    pub(super) loopback: Loopback,
     pub(super) resumes_at: Option<Mono>,
     /// The keys that listeners with CURVE accept.
     pub(super) keys: Option<KeyFolder>,
@@ -48,6 +50,7 @@ impl Accepting {
             listeners: Vec::new(),
             admission: Admission::new(limits),
             refusals: Refusals::default(),
+            loopback: Loopback::default(),
             resumes_at: None,
             keys: None,
             keys_have_news: false,
@@ -82,6 +85,13 @@ impl Accepting {
 
     pub(super) const fn keys_changed(&mut self) {
         self.keys_have_news = true;
+    }
+
+    /// What a key that a peer has proved is good for.
+    pub(super) fn standing_of(&self, key: Option<PublicKey>) -> CallerKey {
+        let Some(key) = key else { return CallerKey::None };
+        let may_command = self.keys.as_ref().is_some_and(|folder| folder.keys().commanders.contains(&key));
+        if may_command { CallerKey::Commands } else { CallerKey::Authorised }
     }
 
     /// Whether the key of a peer is authorised at present.

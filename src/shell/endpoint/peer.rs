@@ -8,7 +8,7 @@ use slotmap::{Key as _, KeyData, SlotMap};
 use super::stream::Stream;
 use crate::engine::endpoint::{ConnectionInfo, ConnectionTable, Share};
 use crate::engine::zmtp::{Connection, Event};
-use crate::types::{Mono, Neighbourhood};
+use crate::types::{CallerPlace, Mono, Neighbourhood};
 
 slotmap::new_key_type! {
     /// Names a peer. It is never reused: a new peer in the same slot has another generation.
@@ -39,6 +39,10 @@ pub(super) struct Peer {
     pub(super) tag: Tag,
     /// Address of its machine, if it was accepted by a listener.
     pub(super) address: Option<IpAddr>,
+    /// Its place, as it was when it was accepted.
+    pub(super) place: CallerPlace,
+    /// Why it is not served, if it is not.
+    pub(super) refusal: Option<String>,
     /// The facts about it for admission.
     pub(super) info: ConnectionInfo,
     /// Whether it is in the list of peers to read from.
@@ -86,14 +90,18 @@ impl Peer {
             connection,
             tag,
             address,
+            place: CallerPlace::Elsewhere,
+            refusal: None,
         }
     }
 
     /// Updates its facts after an event.
     pub(super) fn note(&mut self, now: Mono, event: &Event) {
         match event {
+            // It keeps the first place to be given away.
+            Event::Opened(_) if self.refusal.is_some() => {}
             Event::Opened(_) => self.info.opened(now, self.connection.subscribes()),
-            Event::Message(_) => self.info.heard(now, true),
+            Event::Message(_) | Event::TooLong(..) => self.info.heard(now, true),
             Event::Subscribed(_) | Event::Cancelled(_) => self.info.heard(now, false),
         }
     }

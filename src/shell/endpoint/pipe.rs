@@ -99,7 +99,7 @@ impl Pipe {
                 None
             }
             (_, Event::Message(mut parts)) => parts.pop().map(Piped::Broadcast),
-            (_, Event::Subscribed(_) | Event::Cancelled(_)) => None,
+            (_, Event::TooLong(..) | Event::Subscribed(_) | Event::Cancelled(_)) => None,
         }
     }
 

@@ -6,15 +6,16 @@ use std::time::Duration;
 
 use slotmap::SecondaryMap;
 
-use super::address::Address;
+use super::address::{Address, absolute};
 use super::peer::PeerId;
 use super::reactor::{Arrival, Endpoint, What};
 use crate::engine::endpoint::{ConnectionLimits, SubscriptionQuota};
 use crate::engine::zmtp::{DisconnectReason, Event, Kind, Limits, Security, Settings, Subscriptions};
+use crate::protocol::envelope::TooLong;
 use crate::shell::clock;
 use crate::shell::curve_keys::KeyFolder;
 use crate::shell::port::{LINGER, SocketError, SuspendedPorts, Suspension, Unsendable};
-use crate::types::{Caller, Mono};
+use crate::types::{AllowCommands, Caller, Loopback, Mono, Right};
 
 /// A subscriber sends nothing but subscriptions, which are short.
 const SUBSCRIBER_MESSAGE_BYTES_MAX: usize = 4096;
@@ -38,6 +39,8 @@ pub struct PortSettings {
     pub local_may_fail: bool,
     /// Maximum number of prefixes of all subscribers together; one may have a tenth.
     pub subscriptions_max: usize,
+    /// The users of this machine that are served by TCP without a key.
+    pub loopback: Loopback,
 }
 
 /// The listeners that are being opened.
@@ -63,6 +66,8 @@ pub struct Ports {
     quota: SubscriptionQuota,
     /// Prefix of the messages that are made only on demand.
     watchable: String,
+    /// Requests that were too long, as far as they were kept.
+    too_long: VecDeque<(Vec<Vec<u8>>, TooLong)>,
     /// Closed request connections that the owner has not been told of.
     closed: VecDeque<PeerId>,
     /// Number of subscribers that may want such a message.
@@ -109,8 +114,9 @@ impl Ports {
         settings: &PortSettings,
     ) -> Result<Self, SocketError> {
         let endpoint = Endpoint::new(settings.places);
-        let endpoint = endpoint
+        let mut endpoint = endpoint
             .map_err(|source| SocketError::new("make a poller for", rep_endpoint.unwrap_or("the socket"), source))?;
+        endpoint.accepting.loopback = settings.loopback;
         let mut opening = Opening { endpoint, before, listeners: Vec::new() };
         let requests = rep_endpoint.map(|text| opening.listen(text, Kind::Router, settings)).transpose()?;
         let broadcasts = pub_endpoint.map(|text| opening.listen(text, Kind::Xpub, settings)).transpose()?;
@@ -122,7 +128,8 @@ impl Ports {
                 .and_then(|broadcasts| Ok([opening.listen(&path.to_string(), Kind::Router, settings)?, broadcasts]));
             match bound {
                 Ok(bound) => {
-                    log::info!("programs of this machine may use {} and {} as well", bound[0], bound[1]);
+                    let shown = bound.each_ref().map(|endpoint| absolute(endpoint));
+                    log::info!("programs of this machine may use {} and {} as well", shown[0], shown[1]);
                     local = bound.map(Some);
                 }
                 // An obstacle for the agents too, which the next start would meet again.
@@ -143,6 +150,7 @@ impl Ports {
             subscribers: SecondaryMap::new(),
             quota: SubscriptionQuota::new(settings.subscriptions_max),
             watchable,
+            too_long: VecDeque::new(),
             closed: VecDeque::new(),
             watchers: 0,
         })
@@ -174,11 +182,9 @@ impl Ports {
         let Arrival { peer, tag, what } = arrival;
         match what {
             What::Event(Event::Message(parts)) if self.is_of(tag, Kind::Router) => {
-                let mut frames = Vec::with_capacity(parts.len() + 1);
-                frames.push(peer.to_bytes());
-                frames.extend(parts);
-                return Some(frames);
+                return Some(from(peer, parts));
             }
+            What::Event(Event::TooLong(parts, too_long)) => self.too_long.push_back((from(peer, parts), too_long)),
             What::Event(Event::Subscribed(prefix)) => self.subscribe(peer, prefix),
             What::Event(Event::Cancelled(prefix)) => self.change(peer, |asked| asked.remove(&prefix)),
             What::Closed(_) if self.is_of(tag, Kind::Xpub) => {
@@ -186,9 +192,23 @@ impl Ports {
                 self.subscribers.remove(peer);
             }
             What::Closed(_) => self.closed.push_back(peer),
+            What::Event(Event::Opened(_)) if self.is_of(tag, Kind::Xpub) => {
+                self.endpoint.show_out(peer);
+            }
             What::Event(Event::Opened(_) | Event::Message(_)) => {}
         }
         None
+    }
+
+    /// Sends each subscriber the frame for it.
+    fn publish_each<'a>(&mut self, frame_for: impl Fn(Caller) -> &'a [u8]) {
+        for (peer, asked) in &self.subscribers {
+            let Ok(caller) = self.endpoint.caller(peer) else { continue };
+            let frame = frame_for(caller);
+            if asked.matches(frame) && self.endpoint.offer(peer, &[frame]) != Ok(true) {
+                log::debug!("a broadcast is lost");
+            }
+        }
     }
 
     fn subscribe(&mut self, peer: PeerId, prefix: Vec<u8>) {
@@ -243,6 +263,14 @@ impl Opening {
     }
 }
 
+/// A message with the frame that identifies its peer.
+fn from(peer: PeerId, parts: Vec<Vec<u8>>) -> Vec<Vec<u8>> {
+    let mut frames = Vec::with_capacity(parts.len() + 1);
+    frames.push(peer.to_bytes());
+    frames.extend(parts);
+    frames
+}
+
 /// The peer in the first frame, and the frames for it.
 fn addressed(frames: &[Vec<u8>]) -> Result<(PeerId, &[Vec<u8>]), Unsendable> {
     let (id, parts) = frames.split_first().ok_or(Unsendable::NoPeer)?;
@@ -279,6 +307,11 @@ impl Ports {
         None
     }
 
+    /// The next request that was too long: what [`Self::receive`] would return of it, but for the frame that is too long.
+    pub fn poll_too_long(&mut self) -> Option<(Vec<Vec<u8>>, TooLong)> {
+        self.too_long.pop_front()
+    }
+
     /// The next peer that has disconnected: it sends nothing more and accepts no answer. All its requests have been
     /// received.
     pub fn poll_closed(&mut self) -> Option<Vec<u8>> {
@@ -292,10 +325,12 @@ impl Ports {
         }
     }
 
-    /// The sender at the other end of a connection; `None` if that is unknown.
-    #[must_use]
-    pub fn caller(&self, peer: &[u8]) -> Option<Caller> {
-        PeerId::from_bytes(peer).and_then(|peer| self.endpoint.caller(peer))
+    /// The sender at the other end of a connection.
+    ///
+    /// # Errors
+    /// A sentence, if it is not served.
+    pub fn caller(&self, peer: &[u8]) -> Result<Caller, String> {
+        PeerId::from_bytes(peer).map_or(Ok(Caller::UNKNOWN), |peer| self.endpoint.caller(peer))
     }
 
     /// Sends an answer: the frames of a request up to its delimiter, then the body. The answer may be held back for
@@ -313,13 +348,13 @@ impl Ports {
     }
 
     /// Sends to every subscriber that reads; the message may be lost.
-    pub fn publish(&mut self, frame: Vec<u8>) {
-        let parts = [frame];
-        for (peer, asked) in &self.subscribers {
-            if asked.matches(&parts[0]) && self.endpoint.offer(peer, &parts) != Ok(true) {
-                log::debug!("a broadcast is lost");
-            }
-        }
+    pub fn publish(&mut self, frame: &[u8]) {
+        self.publish_each(|_| frame);
+    }
+
+    /// The same of the state of a task with a command: `hidden` is for subscribers that may not see commands.
+    pub fn show(&mut self, frame: &[u8], hidden: &[u8], allow: AllowCommands) {
+        self.publish_each(|caller| if allow.admits(caller, Right::Commands) { frame } else { hidden });
     }
 
     /// Whether there is a subscriber to the messages that are made on demand.

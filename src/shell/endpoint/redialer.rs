@@ -3,9 +3,9 @@
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
-use super::address::Address;
 use super::peer::{PeerId, Tag};
 use super::reactor::{Arrival, Endpoint, What};
+use super::route::{Next, Route};
 use crate::engine::endpoint::{ConnectionLimits, Redial};
 use crate::engine::zmtp::{DisconnectReason, Event, Kind, Limits, Security, Settings};
 use crate::shell::clock;
@@ -35,9 +35,19 @@ pub(super) struct Redialer {
 
 #[derive(Debug)]
 struct Target {
-    address: Address,
+    route: Route,
     kind: Kind,
     redial: Redial<PeerId>,
+}
+
+impl Target {
+    /// An attempt could not be begun. The rest of the round follows at once.
+    fn fail(&mut self, now: Mono) {
+        self.redial.handle_failed(now);
+        if self.route.has_more() {
+            self.redial.handle_given_up(now);
+        }
+    }
 }
 
 impl Redialer {
@@ -48,8 +58,8 @@ impl Redialer {
     pub(super) fn dial_all(addresses: &[(&str, Kind)], settings: LinkSettings) -> Result<Self, SocketError> {
         let now = clock::now().mono;
         let target = |(text, kind): &(&str, Kind)| {
-            let address = Address::parse(text).map_err(|source| SocketError::new("connect to", text, source))?;
-            Ok(Target { address, kind: *kind, redial: Redial::new(now, settings.reconnect_interval_max) })
+            let route = Route::parse(text).map_err(|source| SocketError::new("connect to", text, source))?;
+            Ok(Target { route, kind: *kind, redial: Redial::new(now, settings.reconnect_interval_max) })
         };
         let targets: Vec<Target> = addresses.iter().map(target).collect::<Result<_, SocketError>>()?;
         let limits = ConnectionLimits {
@@ -68,11 +78,16 @@ impl Redialer {
         for (tag, target) in self.targets.iter_mut().enumerate().filter(|(_, target)| target.redial.is_due(now)) {
             let LinkSettings { limits, security, .. } = self.settings.clone();
             let settings = Settings { kind: target.kind, limits, security };
-            match self.endpoint.connect(&target.address, settings, tag) {
+            let dialled = match target.route.next() {
+                Next::LooksUp => continue,
+                Next::Address(address) => self.endpoint.connect(&address, settings, tag),
+                Next::Unknown(error) => Err(error),
+            };
+            match dialled {
                 Ok(peer) => target.redial.handle_dialled(peer),
                 Err(error) => {
-                    log::debug!("cannot connect to {}: {error}", target.address);
-                    target.redial.handle_failed(now);
+                    log::debug!("cannot connect to {}: {error}", target.route.text());
+                    target.fail(now);
                 }
             }
         }
@@ -85,8 +100,13 @@ impl Redialer {
         deadline: Option<Mono>,
         fds: &[BorrowedFd<'_>],
     ) -> (Vec<bool>, Vec<(Tag, Event)>) {
-        let dial_at = self.targets.iter().filter_map(|target| target.redial.poll_timeout());
-        let ready = self.endpoint.wait(now, deadline.into_iter().chain(dial_at).min(), fds);
+        // A name is looked up as long as it takes.
+        let to_dial = self.targets.iter().filter(|target| target.route.fd().is_none());
+        let dial_at = to_dial.filter_map(|target| target.redial.poll_timeout());
+        let looked_up = self.targets.iter().filter_map(|target| target.route.fd());
+        let all: Vec<BorrowedFd<'_>> = fds.iter().copied().chain(looked_up).collect();
+        let mut ready = self.endpoint.wait(now, deadline.into_iter().chain(dial_at).min(), &all);
+        ready.truncate(fds.len());
         let now = clock::now().mono;
         let mut events = Vec::new();
         while let Some(arrival) = self.endpoint.poll_event() {
@@ -97,12 +117,17 @@ impl Redialer {
     }
 
     fn take(&mut self, now: Mono, Arrival { peer, tag, what }: Arrival) -> Option<(Tag, Event)> {
-        let redial = &mut self.targets[tag].redial;
+        let target = &mut self.targets[tag];
+        let redial = &mut target.redial;
         match what {
             // A connection that was given up before does not matter any more.
             _ if redial.current() != Some(peer) => None,
             What::Closed(why) => {
+                let was_open = redial.open().is_some();
                 let says_why = redial.handle_closed(now, why == Some(DisconnectReason::Unanswered));
+                if !was_open && target.route.has_more() {
+                    redial.handle_given_up(now);
+                }
                 if let Some(reason) = why.filter(|_| says_why) {
                     self.denial = Denial::of(&reason, &self.settings.security).or(self.denial);
                 }
@@ -111,6 +136,7 @@ impl Redialer {
             What::Event(event) => {
                 if let Event::Opened(_) = event {
                     redial.handle_opened(peer);
+                    target.route.has_led_there();
                     self.denial = None;
                 }
                 Some((tag, event))

@@ -20,8 +20,21 @@ pub enum Outcome {
     Denied(Denial),
     /// The deadline has passed.
     Silence,
+    /// The connection has ended with the request, which is not repeated.
+    Lost,
     /// The interrupt is readable.
     Interrupted,
+}
+
+/// What becomes of a request when its connection ends.
+#[derive(Clone, Copy, Debug)]
+enum Ending {
+    /// The answer is awaited on.
+    Ignore,
+    /// The next connection gets the request again.
+    Repeat,
+    /// There will be no answer; nor if there is no connection by this moment.
+    Tell(Mono),
 }
 
 /// See the [module](self).
@@ -45,24 +58,45 @@ impl Requester {
     /// Sends a request and waits for its answer, until the deadline or until `interrupt` is readable. An earlier request
     /// without an answer is dropped.
     pub fn exchange(&mut self, body: Vec<u8>, until: Mono, interrupt: Option<BorrowedFd<'_>>) -> Outcome {
-        self.ask(body, until, interrupt, false)
+        self.ask(body, until, interrupt, Ending::Ignore)
     }
 
     /// The same with a request that may be carried out more than once: a connection that opens while the answer is awaited gets it
     /// again, because the one before has taken the request or its answer with it.
     pub fn exchange_repeatable(&mut self, body: Vec<u8>, until: Mono, interrupt: Option<BorrowedFd<'_>>) -> Outcome {
-        self.ask(body, until, interrupt, true)
+        self.ask(body, until, interrupt, Ending::Repeat)
     }
 
-    fn ask(&mut self, body: Vec<u8>, until: Mono, interrupt: Option<BorrowedFd<'_>>, is_repeatable: bool) -> Outcome {
-        let again = is_repeatable.then(|| body.clone());
+    /// The same with a request that is sent once, to a peer that keeps its connection until it answers. There must be a connection by
+    /// `connect_by`.
+    pub fn exchange_once(
+        &mut self,
+        body: Vec<u8>,
+        connect_by: Mono,
+        until: Mono,
+        interrupt: Option<BorrowedFd<'_>>,
+    ) -> Outcome {
+        self.ask(body, until, interrupt, Ending::Tell(connect_by))
+    }
+
+    /// Whether a connection has taken the last request.
+    pub const fn has_sent(&self) -> bool {
+        self.waiting.is_none()
+    }
+
+    fn ask(&mut self, body: Vec<u8>, until: Mono, interrupt: Option<BorrowedFd<'_>>, ending: Ending) -> Outcome {
+        let again = matches!(ending, Ending::Repeat).then(|| body.clone());
         self.number = self.number.wrapping_add(1);
         self.waiting = Some(body);
         self.send();
         let interrupts: Vec<BorrowedFd<'_>> = interrupt.into_iter().collect();
         loop {
             let now = clock::now().mono;
-            let (ready, events) = self.redialer.wait(now, Some(until), &interrupts);
+            let wake_at = match ending {
+                Ending::Tell(connect_by) if self.waiting.is_some() => connect_by.min(until),
+                Ending::Tell(_) | Ending::Ignore | Ending::Repeat => until,
+            };
+            let (ready, events) = self.redialer.wait(now, Some(wake_at), &interrupts);
             for (_, event) in events {
                 match event {
                     Event::Opened(_) => {
@@ -74,7 +108,7 @@ impl Requester {
                             return Outcome::Answer(answer);
                         }
                     }
-                    Event::Subscribed(_) | Event::Cancelled(_) => {}
+                    Event::TooLong(..) | Event::Subscribed(_) | Event::Cancelled(_) => {}
                 }
             }
             if let Some(denial) = self.redialer.take_denial() {
@@ -83,7 +117,15 @@ impl Requester {
             if ready.contains(&true) {
                 return Outcome::Interrupted;
             }
-            if until <= clock::now().mono {
+            let now = clock::now().mono;
+            if let Ending::Tell(connect_by) = ending {
+                match &self.waiting {
+                    None if self.redialer.open(0).is_none() => return Outcome::Lost,
+                    Some(_) if connect_by <= now => return Outcome::Lost,
+                    None | Some(_) => {}
+                }
+            }
+            if until <= now {
                 return Outcome::Silence;
             }
         }

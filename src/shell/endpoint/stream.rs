@@ -14,13 +14,10 @@ use nix::sys::socket::{
 };
 use nix::sys::stat::{Mode, umask};
 
-use nix::unistd::geteuid;
-
 use super::address::Address;
-use super::socket_owner;
+use super::socket_path::{SocketPath, connect_unix};
 use crate::shell::port::{BACKLOG, KEEPALIVE_COUNT, KEEPALIVE_IDLE_SECONDS, KEEPALIVE_INTERVAL_SECONDS};
-
-use crate::types::CallerPlace;
+use crate::shell::visitor::Visitor;
 
 /// A connection, or a connection attempt.
 #[derive(Debug)]
@@ -40,7 +37,7 @@ impl Stream {
             }
             Address::Ipc(path) => {
                 let fd = open(AddressFamily::Unix)?;
-                begin(&fd, &UnixAddr::new(path)?)?;
+                begin(&fd, &UnixAddr::new(SocketPath::of(path)?.as_path())?)?;
                 Ok(Self::Ipc(UnixStream::from(fd)))
             }
         }
@@ -70,11 +67,11 @@ impl Stream {
         })
     }
 
-    /// The place of the process at the other end.
-    pub(super) fn place(&self) -> CallerPlace {
+    /// The process at the other end, by TCP.
+    pub(super) fn visitor(&self) -> Option<Visitor> {
         match self {
-            Self::Tcp(stream) => place(stream).unwrap_or(CallerPlace::Elsewhere),
-            Self::Ipc(_) => CallerPlace::Socket,
+            Self::Tcp(stream) => Some(Visitor::of_stream(stream)),
+            Self::Ipc(_) => None,
         }
     }
 
@@ -103,16 +100,6 @@ impl AsFd for Stream {
             Self::Ipc(stream) => stream.as_fd(),
         }
     }
-}
-
-fn place(stream: &TcpStream) -> io::Result<CallerPlace> {
-    let (peer, own) = (stream.peer_addr()?, stream.local_addr()?);
-    if !peer.ip().to_canonical().is_loopback() {
-        return Ok(CallerPlace::Elsewhere);
-    }
-    let owner = socket_owner::owner(peer, own).inspect_err(|error| log::info!("cannot tell whose {peer} is: {error}"));
-    let is_ours = |owner: u32| owner == 0 || owner == geteuid().as_raw();
-    Ok(if owner.is_ok_and(is_ours) { CallerPlace::SameUser } else { CallerPlace::Loopback })
 }
 
 fn retry(mut io: impl FnMut() -> io::Result<usize>) -> io::Result<usize> {
@@ -220,7 +207,7 @@ fn bind_ipc(path: &Path) -> io::Result<UnixListener> {
                 let sentence = format!("{what}; end it, or name another path with CONTROLLER_IPC_FILE");
                 io::Error::new(io::ErrorKind::AddrInUse, sentence)
             };
-            match UnixStream::connect(path) {
+            match connect_unix(path) {
                 Err(dead) if dead.kind() == io::ErrorKind::ConnectionRefused => {
                     // Another controller may have bound its socket there meanwhile.
                     if identity_of_socket(path) == Some(found) {
@@ -241,8 +228,9 @@ fn bind_ipc(path: &Path) -> io::Result<UnixListener> {
 fn bind_private(path: &Path) -> io::Result<UnixListener> {
     // The umask applies to the whole process. A file that another thread creates meanwhile has fewer permissions, never
     // more.
+    let path = SocketPath::of(path)?;
     let before = umask(Mode::from_bits_truncate(0o177));
-    let bound = UnixListener::bind(path);
+    let bound = UnixListener::bind(path.as_path());
     umask(before);
     bound
 }

@@ -110,8 +110,9 @@ impl Endpoint {
         if connection.peer().is_some_and(|other| !self.accepting.is_welcome(&other)) {
             return None;
         }
-        let mut peer = Peer::new(self.now, stream, connection, tag, suspended.address);
-        if peer.connection.peer().is_some() {
+        let (place, refusal) = self.place_of(tag, &stream);
+        let mut peer = Peer { place, refusal, ..Peer::new(self.now, stream, connection, tag, suspended.address) };
+        if peer.connection.peer().is_some() && peer.refusal.is_none() {
             peer.info.opened(self.now, peer.connection.subscribes());
         }
         let id = self.insert(peer).ok()?;

@@ -47,8 +47,14 @@ impl Folder {
 
     /// The file of a day, for reading; `None` if there is none.
     pub(super) fn open(&self, day: Day) -> io::Result<Option<File>> {
-        match File::open(self.path_of(day)) {
-            Ok(file) => Ok(Some(file)),
+        let path = self.path_of(day);
+        // Otherwise a FIFO without a writer would never be opened.
+        match File::options().read(true).custom_flags(nix::libc::O_NONBLOCK).open(&path) {
+            Ok(file) if file.metadata()?.is_file() => Ok(Some(file)),
+            Ok(_) => {
+                let why = format!("{} is no regular file; remove it", path.display());
+                Err(io::Error::new(io::ErrorKind::InvalidInput, why))
+            }
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),
         }

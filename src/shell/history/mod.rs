@@ -44,7 +44,7 @@ use super::door::Address;
 use super::incidents;
 use crate::engine::history::Keeper;
 use crate::protocol::page::PageBytes;
-use crate::protocol::reply::{self, Reply};
+use crate::protocol::reply::Reply;
 use crate::protocol::requests::history::{Question, is_off};
 use crate::protocol::{Code, Refusal};
 use crate::types::{Incident, IncidentKind, Now, TaskRecord};
@@ -169,12 +169,13 @@ fn start_reader(
     std::thread::Builder::new().name("history-read".to_owned()).spawn(move || {
         for Asked { to, kind, question } in incoming {
             let reader = Reader { folder: &folder, page_max: limits.page_max };
-            let reply = match reader.answer(&question) {
+            let mut reply = match reader.answer(&question) {
                 Ok(answer) => Reply::History(Box::new(answer)),
                 Err(refusal) => refusal.into(),
             };
             // A loop that has stopped does not listen.
-            let _ = answers.send((to, reply::encode(kind, &reply, limits.page_bytes)));
+            let body = to.encode(kind, &mut reply, limits.page_bytes, |_| None);
+            let _ = answers.send((to, body));
             bell.ring();
         }
     })?;

@@ -408,3 +408,18 @@ fn a_day_of_a_million_rounds() {
     writer.take(at(begin + DAY), Job::Flush);
     writer.turn(at(begin + DAY));
 }
+
+/// Opening it for reading would wait for a writer for ever.
+#[test]
+fn a_fifo_in_the_folder_is_named_and_holds_nothing_up() {
+    let ground = tempfile::tempdir().unwrap();
+    let folder = super::folder::Folder::of(ground.path());
+    let path = folder.path_of("2026-01-31".parse::<Day>().unwrap());
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    nix::unistd::mkfifo(&path, nix::sys::stat::Mode::S_IRWXU).unwrap();
+    let day = folder.days().unwrap().into_iter().next().unwrap();
+    let error = folder.open(day).unwrap_err().to_string();
+    assert!(error.contains(path.to_str().unwrap()) && error.contains("no regular file"), "{error}");
+    std::fs::remove_file(&path).unwrap();
+    assert!(folder.open(day).unwrap().is_none());
+}

@@ -145,7 +145,7 @@ const fn is_news(state: &TaskState) -> bool {
         TaskState::Waiting { .. } | TaskState::Preparing(_) | TaskState::Finished { .. } => true,
         // An earlier controller may have told of its preparation.
         TaskState::Running(run) => run.dispatched.is_none(),
-        TaskState::Dispatched(_) | TaskState::Ended { .. } => false,
+        TaskState::Dispatched(_) | TaskState::OutOfContact { .. } | TaskState::Ended { .. } => false,
     }
 }
 
@@ -162,7 +162,9 @@ impl Door for HostedDoor {
         let request = self.requests.try_recv().ok();
         self.has_requests = request.is_some();
         let (number, body) = request?;
-        Some(Call { connection: CONNECTION, to: ReplyTo::of(number.to_be_bytes().to_vec()), body: Ok(body) })
+        // The commands of a master that the owner of the service has configured are the owner's.
+        let caller = Caller::at(CallerPlace::Own);
+        Some(Call { connection: CONNECTION, to: ReplyTo::of(number.to_be_bytes().to_vec()), caller, body: Ok(body) })
     }
 
     fn poll_closed(&mut self) -> Option<u64> {
@@ -177,11 +179,6 @@ impl Door for HostedDoor {
 
     fn see_agent(&mut self) {
         self.tell_if_wanted();
-    }
-
-    /// The commands of a master that the owner of the service has configured are the owner's.
-    fn caller(&self, _: &ReplyTo) -> Option<Caller> {
-        Some(Caller { place: CallerPlace::Own, has_key: true })
     }
 
     fn send(&mut self, to: ReplyTo, body: Vec<u8>, _: Duration) -> Result<(), Unsendable> {

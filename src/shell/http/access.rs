@@ -3,8 +3,10 @@
 //! | request | on loopback | off loopback |
 //! |---|---|---|
 //! | `/healthz`, `/readyz` | open | open |
-//! | other read-only requests | open, if the port for requests is as open; otherwise the token | the token |
-//! | requests that change something | the token | the token |
+//! | other read-only requests | open to the users that `LOOPBACK` admits, if the port for requests is as open; otherwise the token | the token |
+//! | requests that change something, and unreadable ones | the token | the token |
+//!
+//! A caller without the token only asks. The loop decides about each request by its caller again, as for every door.
 //!
 //! A web page in a browser on this machine can send requests here too. It cannot read the token, and three checks keep its
 //! requests out: `Host` must be a name of this machine (a page that resolves its own name to 127.0.0.1 has another one),
@@ -18,6 +20,8 @@ use axum::http::uri::Authority;
 use axum::http::{HeaderMap, HeaderName, StatusCode, Uri};
 
 use crate::config::is_loopback;
+use crate::shell::visitor::Visitor;
+use crate::types::{Caller, CallerPlace, Loopback};
 
 /// The header in which a browser states the origin of a request.
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
@@ -30,6 +34,8 @@ pub(super) struct Access {
     pub(super) is_local: bool,
     /// Whether read-only requests need no token.
     pub(super) may_ask: bool,
+    /// The users of this machine that are served without the token.
+    pub(super) loopback: Loopback,
 }
 
 /// The refusal of a request, for its sender.
@@ -74,20 +80,30 @@ impl Access {
         }
     }
 
-    /// Checks the token of a request, which is read-only or changes something.
-    pub(super) fn check_token(&self, headers: &HeaderMap, only_asks: bool) -> Result<(), Denied> {
+    /// The sender of a request with these headers, which may ask at least.
+    pub(super) fn caller(&self, headers: &HeaderMap, visitor: Visitor) -> Result<Caller, Denied> {
         let shown = headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
         match shown.map(bearer) {
-            Some(shown) if is_same(shown.as_bytes(), self.token.as_bytes()) => Ok(()),
-            None if only_asks && self.may_ask => Ok(()),
-            shown => {
-                let what =
-                    if shown.is_some() { "the token is not the right one" } else { "a token is needed for this" };
-                let why = format!("{what}: send \"Authorization: Bearer <the text of the controller's token file>\"");
-                Err(Denied(StatusCode::UNAUTHORIZED, why))
-            }
+            // Only the users of the unix socket may read the file of the token.
+            Some(shown) if is_same(shown.as_bytes(), self.token.as_bytes()) => Ok(Caller::at(CallerPlace::Socket)),
+            Some(_) => Err(no_token("the token is not the right one")),
+            None => match visitor.refusal(self.loopback) {
+                Some(why) => Err(Denied(StatusCode::FORBIDDEN, format!("{why}, or send the token of the service"))),
+                None if self.may_ask => Ok(Caller { may_change: false, ..Caller::at(visitor.place) }),
+                None => Err(needs_token()),
+            },
         }
     }
+}
+
+/// The refusal of a request whose sender must show the token.
+pub(super) fn needs_token() -> Denied {
+    no_token("a token is needed for this")
+}
+
+fn no_token(what: &str) -> Denied {
+    let why = format!("{what}: send \"Authorization: Bearer <the text of the controller's token file>\"");
+    Denied(StatusCode::UNAUTHORIZED, why)
 }
 
 /// The token of an `Authorization` header, whose scheme is case-insensitive (RFC 9110, section 11.1).
@@ -139,7 +155,7 @@ mod tests {
     }
 
     fn access() -> Access {
-        Access { token: "secret".to_owned(), is_local: true, may_ask: true }
+        Access { token: "secret".to_owned(), is_local: true, may_ask: true, loopback: Loopback::SameUser }
     }
 
     #[test]
@@ -179,19 +195,27 @@ mod tests {
     }
 
     #[test]
-    fn what_changes_something_needs_the_token() {
+    fn only_a_caller_with_the_token_changes_anything() {
         let with = |text: &str| headers(&[("authorization", text)]);
-        assert_eq!(access().check_token(&headers(&[]), true), Ok(()));
-        assert!(access().check_token(&headers(&[]), false).is_err());
-        for right in ["Bearer secret", "bearer secret", "BEARER  secret"] {
-            assert_eq!(access().check_token(&with(right), false), Ok(()), "{right}");
-        }
-        for wrong in ["Bearer secre", "Bearer secrets", "Bearer ", "secret", "Basic secret"] {
-            assert!(access().check_token(&with(wrong), false).is_err(), "{wrong}");
-            assert!(access().check_token(&with(wrong), true).is_err(), "a wrong token is a mistake: {wrong}");
-        }
+        let visitors = [Some(1001), Some(0), Some(1002), None].map(|user| Visitor::on_this_machine(user, 1001));
+        let without = visitors.map(|visitor| access().caller(&headers(&[]), visitor));
+        let asks = |place| Ok(Caller { may_change: false, ..Caller::at(place) });
+        assert_eq!(without[..2], [asks(CallerPlace::SameUser), asks(CallerPlace::SameUser)]);
+        let is_forbidden = |denied: &Result<Caller, Denied>| matches!(denied, Err(Denied(StatusCode::FORBIDDEN, why)) if why.contains("LOOPBACK"));
+        assert!(without[2..].iter().all(is_forbidden), "{without:?}");
+        let open = Access { loopback: Loopback::Open, ..access() };
+        assert_eq!(open.caller(&headers(&[]), visitors[2]), asks(CallerPlace::Loopback));
         let closed = Access { may_ask: false, ..access() };
-        assert!(closed.check_token(&headers(&[]), true).is_err());
+        for visitor in visitors {
+            for right in ["Bearer secret", "bearer secret", "BEARER  secret"] {
+                assert_eq!(closed.caller(&with(right), visitor), Ok(Caller::at(CallerPlace::Socket)), "{right}");
+            }
+            for wrong in ["Bearer secre", "Bearer secrets", "Bearer ", "secret", "Basic secret"] {
+                let denied = open.caller(&with(wrong), visitor).unwrap_err();
+                assert_eq!(denied.0, StatusCode::UNAUTHORIZED, "a wrong token is a mistake: {wrong}");
+            }
+            assert!(closed.caller(&headers(&[]), visitor).is_err());
+        }
     }
 
     #[test]

@@ -17,6 +17,15 @@ pub(super) struct Event {
     pub(super) task: TaskId,
     /// The TASK/STATUS message.
     pub(super) message: Arc<str>,
+    /// The same without commands, for listeners that may not see them.
+    pub(super) hidden: Arc<str>,
+}
+
+impl Event {
+    fn bytes(&self) -> usize {
+        let hidden = if Arc::ptr_eq(&self.message, &self.hidden) { 0 } else { self.hidden.len() };
+        EVENT_BYTES + self.message.len() + hidden
+    }
 }
 
 /// The latest changes, within a bound of bytes. The oldest are dropped.
@@ -72,12 +81,12 @@ impl Events {
     pub(super) fn add(&self, event: Event) {
         let mut buffer = self.buffer();
         buffer.last = event.number;
-        buffer.bytes += EVENT_BYTES + event.message.len();
+        buffer.bytes += event.bytes();
         buffer.events.push_back(event);
         while buffer.bytes > self.bytes_max
             && let Some(oldest) = buffer.events.pop_front()
         {
-            buffer.bytes -= EVENT_BYTES + oldest.message.len();
+            buffer.bytes -= oldest.bytes();
         }
         drop(buffer);
         self.news.notify_waiters();
@@ -120,7 +129,12 @@ mod tests {
     use crate::types::Wall;
 
     fn event(number: u64) -> Event {
-        Event { number, task: TaskId::new(Wall::from_micros(number), [0; 5]), message: "x".repeat(404).into() }
+        Event {
+            number,
+            task: TaskId::new(Wall::from_micros(number), [0; 5]),
+            message: "x".repeat(404).into(),
+            hidden: "".into(),
+        }
     }
 
     fn numbers(after: After) -> Result<Vec<u64>, u64> {

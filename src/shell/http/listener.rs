@@ -27,13 +27,19 @@ pub(super) struct Listener {
     /// Fetched events that have not been sent yet.
     next: std::vec::IntoIter<Event>,
     has_missed: bool,
+    sees_commands: bool,
 }
 
 impl Listener {
     /// `from` is the number or the id of the first wanted change; `Last-Event-ID`, which a browser sends when it
     /// reconnects, the id of the last received one. Without either, it gets future changes. A change of another start, or a
     /// number far ahead, is a gap, because numbers start anew with each start.
-    pub(super) fn new(events: &Arc<Events>, headers: &HeaderMap, query: &str) -> Result<Self, Denied> {
+    pub(super) fn new(
+        events: &Arc<Events>,
+        headers: &HeaderMap,
+        query: &str,
+        sees_commands: bool,
+    ) -> Result<Self, Denied> {
         let bad = |what: String| Denied(StatusCode::BAD_REQUEST, what);
         let mut listener = Self {
             events: Arc::clone(events),
@@ -41,6 +47,7 @@ impl Listener {
             task: None,
             next: Vec::new().into_iter(),
             has_missed: false,
+            sees_commands,
         };
         for pair in query.split('&').filter(|pair| !pair.is_empty()) {
             match pair.split_once('=') {
@@ -91,7 +98,11 @@ impl Listener {
                 self.heard = event.number;
                 if self.task.is_none_or(|task| task == event.task) {
                     let id = self.events.id_of(event.number);
-                    return sse::Event::default().id(id).event(kind::TASK_STATUS).data(&*event.message);
+                    return sse::Event::default().id(id).event(kind::TASK_STATUS).data(if self.sees_commands {
+                        &*event.message
+                    } else {
+                        &*event.hidden
+                    });
                 }
                 continue;
             }

@@ -11,6 +11,7 @@
 mod access;
 mod events;
 mod listener;
+mod places;
 mod server;
 mod token;
 
@@ -35,8 +36,7 @@ use super::metrics::Metrics;
 use super::port::Unsendable;
 use crate::config::{Config, Exposure};
 use crate::protocol::envelope::ReplyTo;
-use crate::protocol::json::FieldLimits;
-use crate::types::{Caller, CallerPlace};
+use crate::protocol::rules::Rules;
 
 /// The file with the token in STATE_DIR.
 const TOKEN_FILE: &str = "http.token";
@@ -88,7 +88,7 @@ impl Http {
     /// [`HttpError`].
     pub fn start(
         config: &Config,
-        limits: FieldLimits,
+        rules: &Rules,
         metrics: &Arc<Metrics>,
         before: Option<TcpListener>,
     ) -> Result<Self, HttpError> {
@@ -98,6 +98,7 @@ impl Http {
         let access = Access {
             token: token::read(&token_file, http.token_file.is_none())?,
             is_local,
+            loopback: config.network.loopback,
             may_ask: is_local && config.controller.requests.is_some() && config.exposure() != Exposure::Keys,
         };
         let failed = |source| HttpError::Listen { address: http.address, source };
@@ -110,12 +111,11 @@ impl Http {
         let (bell, events) = (Arc::new(Bell::new()?), Arc::new(Events::new(http.events_bytes_max)));
         let (to_loop, inbox) = mpsc::channel();
         let (running, stopping) = watch::channel(());
-        let server = Server::new(config, limits, access, (to_loop, &bell), &events, metrics, stopping);
+        let server = Server::new(config, rules.clone(), access, (to_loop, &bell), &events, metrics, stopping);
         let served = listener.try_clone()?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
-        let connections_max = http.connections_max;
         let thread = std::thread::Builder::new().name("http".to_owned()).spawn(move || {
-            runtime.block_on(server.serve(served, connections_max));
+            runtime.block_on(server.serve(served));
             // The other requests in progress end with their connections.
             runtime.shutdown_background();
         })?;
@@ -150,9 +150,10 @@ impl Door for Http {
         self.has_news |= self.bell.take();
         while self.has_news && self.closed.is_none() {
             match self.inbox.try_recv() {
-                Ok(ToLoop::Request { connection, number, body, reply }) => {
+                Ok(ToLoop::Request { connection, number, caller, body, reply }) => {
                     self.waiting.insert(number, reply);
-                    return Some(Call { connection, to: ReplyTo::of(number.to_be_bytes().to_vec()), body: Ok(body) });
+                    let to = ReplyTo::of(number.to_be_bytes().to_vec());
+                    return Some(Call { connection, to, caller, body: Ok(body) });
                 }
                 Ok(ToLoop::Gone { connection, number }) => {
                     self.waiting.remove(&number);
@@ -175,11 +176,6 @@ impl Door for Http {
 
     fn exempt(&mut self, _: &ReplyTo) {}
 
-    /// A change comes with the token, which only the users of the unix socket may read.
-    fn caller(&self, _: &ReplyTo) -> Option<Caller> {
-        Some(Caller { place: CallerPlace::Socket, has_key: false })
-    }
-
     fn send(&mut self, to: ReplyTo, body: Vec<u8>, _: Duration) -> Result<(), Unsendable> {
         let number = to.peer().try_into().map(u64::from_be_bytes).map_err(|_| Unsendable::NoPeer)?;
         let waiting = self.waiting.remove(&number).ok_or(Unsendable::NoPeer)?;
@@ -192,7 +188,10 @@ impl Door for Http {
         self.metrics.changed(change.record);
         // Our messages are JSON, which is UTF-8.
         let Ok(message) = std::str::from_utf8(change.message()) else { return };
-        self.events.add(Event { number: change.number, task: change.record.id, message: message.into() });
+        let hidden = change.hidden_message().and_then(|hidden| String::from_utf8(hidden).ok());
+        let message: Arc<str> = message.into();
+        let hidden = hidden.map_or_else(|| Arc::clone(&message), Into::into);
+        self.events.add(Event { number: change.number, task: change.record.id, message, hidden });
     }
 
     fn flush(&mut self) {}

@@ -4,14 +4,14 @@ use std::net::TcpListener;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::PathBuf;
 use std::pin::pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use axum::body::{Body, Bytes, to_bytes};
+use axum::body::{Body, to_bytes};
 use axum::extract::{Request, State};
-use axum::http::header::{ACCEPT, CONTENT_TYPE, WWW_AUTHENTICATE};
+use axum::http::header::{ACCEPT, CONTENT_LENGTH, CONTENT_TYPE, WWW_AUTHENTICATE};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri};
 use axum::middleware::{self, Next};
 use axum::response::sse::{KeepAlive, Sse};
@@ -24,25 +24,33 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tokio::net::TcpStream;
-use tokio::sync::{Semaphore, oneshot, watch};
+use tokio::sync::{oneshot, watch};
+use tokio::time::timeout;
 
-use super::access::{Access, Denied, check_content};
+use super::access::{Access, Denied, check_content, needs_token};
 use super::events::Events;
 use super::listener::Listener;
+use super::places::{Place, Places};
 use crate::config::Config;
+use crate::engine::endpoint::Refusals;
 use crate::protocol::client::Ask;
-use crate::protocol::json::{self, FieldLimits};
+use crate::protocol::envelope::TooLong;
 use crate::protocol::page::PageBytes;
 use crate::protocol::requests::{self, gate, stats};
-use crate::protocol::words::{self, kind};
+use crate::protocol::rules::Rules;
+use crate::protocol::words::kind;
 use crate::protocol::{Code, Refusal, reply};
 use crate::shell::background::Bell;
 use crate::shell::metrics::{self, Metrics};
-use crate::shell::store;
-use crate::types::Scalar;
+use crate::shell::visitor::Visitor;
+use crate::shell::{clock, incidents, store};
+use crate::types::{AllowCommands, Caller, CallerPlace, IncidentKind, Right};
 
 /// Time limit for the answer to an internal request: a loop that takes longer is in trouble.
 const ALIVE_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// Time limit for the head of a request in a place for the questions of health.
+const SPARE_HEAD_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Pause after a failed accept: descriptors have run out, and become free only with time.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -59,6 +67,7 @@ pub(super) enum ToLoop {
     Request {
         connection: u64,
         number: u64,
+        caller: Caller,
         body: Vec<u8>,
         reply: oneshot::Sender<Vec<u8>>,
     },
@@ -73,9 +82,12 @@ pub(super) enum ToLoop {
 #[derive(Clone)]
 struct Connection {
     number: u64,
+    /// Its other end, as it was when it was accepted.
+    visitor: Visitor,
     /// Its socket again, to detect that the client has gone: hyper does not check while unread bytes are buffered, as those
     /// of a pipelined request.
     socket: Arc<OwnedFd>,
+    place: Place,
 }
 
 impl Connection {
@@ -100,12 +112,18 @@ pub(super) struct Server {
     events: Arc<Events>,
     metrics: Arc<Metrics>,
     state_dir: PathBuf,
-    limits: FieldLimits,
+    allow_commands: AllowCommands,
+    rules: Rules,
+    /// Notes connections that are not served.
+    refusals: Mutex<Refusals>,
+    /// Bytes of the longest message of a caller that may change something.
+    long_bytes_max: usize,
     /// Time limit for the head of a request.
     head_timeout: Duration,
     /// Time limit for output that a peer does not read.
     send_timeout: Duration,
     last_request: AtomicU64,
+    places: Places,
     /// Closed when the controller stops.
     stopping: Stopping,
 }
@@ -121,7 +139,7 @@ async fn stopped(mut stopping: Stopping) {
 impl Server {
     pub(super) fn new(
         config: &Config,
-        limits: FieldLimits,
+        rules: Rules,
         access: Access,
         (to_loop, bell): (Sender<ToLoop>, &Arc<Bell>),
         events: &Arc<Events>,
@@ -135,16 +153,24 @@ impl Server {
             events: Arc::clone(events),
             metrics: Arc::clone(metrics),
             state_dir: config.paths.state_dir.clone(),
-            limits,
+            allow_commands: config.controller.allow_commands,
+            long_bytes_max: config
+                .graph
+                .message_bytes_max()
+                .max(config.limits.submit_bytes_max)
+                .max(rules.limits.message_bytes),
+            rules,
+            refusals: Mutex::default(),
             head_timeout: config.http.head_timeout,
             send_timeout: config.http.send_timeout,
             last_request: AtomicU64::new(0),
+            places: Places::new(config.http.connections_max, config.http.head_timeout),
             stopping,
         }
     }
 
     /// Serves connections until it is told to stop. Then each one gets the answer to its present request, and is closed.
-    pub(super) async fn serve(self, listener: TcpListener, connections_max: usize) {
+    pub(super) async fn serve(self, listener: TcpListener) {
         let listener = match tokio::net::TcpListener::from_std(listener) {
             Ok(listener) => listener,
             Err(error) => return log::error!("the HTTP door cannot be used: {error}"),
@@ -159,10 +185,12 @@ impl Server {
             .route("/api", post(api))
             .fallback(|| async { denied(Denied(StatusCode::NOT_FOUND, THERE_IS.to_owned())) })
             .layer(middleware::from_fn_with_state(Arc::clone(&server), check_origin))
-            .with_state(server);
-        let places = Arc::new(Semaphore::new(connections_max));
+            .with_state(Arc::clone(&server));
         for number in 1.. {
-            let next = async { (Arc::clone(&places).acquire_owned().await, accept(&listener, send_timeout).await) };
+            let next = async {
+                let stream = accept(&listener, send_timeout).await;
+                (server.places.take().await, stream)
+            };
             let (place, stream) = tokio::select! {
                 next = next => next,
                 () = stopped(stopping.clone()) => break,
@@ -174,11 +202,13 @@ impl Server {
                     continue;
                 }
             };
-            let service = TowerToHyperService::new(router.clone().layer(Extension(Connection { number, socket })));
-            let stopping = stopping.clone();
+            let connection = Connection { number, visitor: Visitor::of_stream(&stream), socket, place: place.clone() };
+            let service = TowerToHyperService::new(router.clone().layer(Extension(connection)));
+            let (stopping, is_spare) = (stopping.clone(), place.is_spare);
+            let head_timeout = if is_spare { head_timeout.min(SPARE_HEAD_TIMEOUT) } else { head_timeout };
             tokio::spawn(async move {
                 let mut builder = http1::Builder::new();
-                let builder = builder.timer(TokioTimer::new()).header_read_timeout(head_timeout);
+                let builder = builder.timer(TokioTimer::new()).header_read_timeout(head_timeout).keep_alive(!is_spare);
                 let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
                 let ended = tokio::select! {
                     ended = connection.as_mut() => ended,
@@ -190,22 +220,20 @@ impl Server {
                 if let Err(error) = ended {
                     log::debug!("an HTTP connection has ended: {error}");
                 }
-                drop(place);
+                place.free();
             });
         }
         drop(listener);
-        // Every place is free when the last connection has ended.
-        let all = places.acquire_many(u32::try_from(connections_max).unwrap_or(u32::MAX));
-        if tokio::time::timeout(LAST_ANSWERS_MAX, all).await.is_err() {
+        if timeout(LAST_ANSWERS_MAX, server.places.emptied()).await.is_err() {
             log::debug!("some HTTP connections have not taken their last answers");
         }
     }
 
     /// Lets the loop answer a request.
-    async fn ask(&self, connection: &Connection, body: Vec<u8>) -> Result<Vec<u8>, Denied> {
+    async fn ask(&self, connection: &Connection, caller: Caller, body: Vec<u8>) -> Result<Vec<u8>, Denied> {
         let number = self.last_request.fetch_add(1, Ordering::Relaxed);
         let (reply, answer) = oneshot::channel();
-        self.send_to_loop(ToLoop::Request { connection: connection.number, number, body, reply });
+        self.send_to_loop(ToLoop::Request { connection: connection.number, number, caller, body, reply });
         let mut asked = Asked { server: self, connection: connection.number, number, is_answered: false };
         tokio::select! {
             answered = answer => {
@@ -218,10 +246,27 @@ impl Server {
 
     /// Lets the loop answer an internal request.
     async fn ask_self<A>(&self, connection: &Connection, question: &Ask<A>) -> Result<A, Denied> {
-        let asked = self.ask(connection, question.encode());
+        let caller = Caller { may_change: false, ..Caller::at(CallerPlace::Own) };
+        let asked = self.ask(connection, caller, question.encode());
         let late = || Denied(StatusCode::SERVICE_UNAVAILABLE, "the controller does not answer".to_owned());
-        let answer = tokio::time::timeout(ALIVE_TIMEOUT, asked).await.map_err(|_| late())??;
+        let answer = timeout(ALIVE_TIMEOUT, asked).await.map_err(|_| late())??;
         question.decode(&answer).map_err(|_| late())
+    }
+
+    /// The sender of a request, which may ask at least.
+    fn caller(&self, headers: &HeaderMap, connection: &Connection) -> Result<Caller, Response> {
+        self.access.caller(headers, connection.visitor).map_err(|Denied(status, why)| {
+            if status == StatusCode::FORBIDDEN {
+                let line = format!("an HTTP request is refused: {why}");
+                let mut refusals = self.refusals.lock().unwrap_or_else(PoisonError::into_inner);
+                let now = clock::now().mono;
+                for line in refusals.handle_timeout(now).into_iter().chain(refusals.turned_away(now, line)) {
+                    log::warn!("{line}");
+                    incidents::note(IncidentKind::Refused, line);
+                }
+            }
+            denied(Denied(status, why))
+        })
     }
 
     fn send_to_loop(&self, message: ToLoop) {
@@ -268,6 +313,13 @@ async fn accept(listener: &tokio::net::TcpListener, send_timeout: Duration) -> T
 }
 
 async fn check_origin(State(server): State<Arc<Server>>, request: Request, next: Next) -> Response {
+    let place = request.extensions().get::<Connection>().map(|connection| connection.place.clone());
+    if let Some(place) = place.filter(|place| place.is_spare)
+        && !["/healthz", "/readyz"].contains(&request.uri().path())
+        && let Err(why) = place.change(&server.places).await
+    {
+        return denied(why);
+    }
     match server.access.check_origin(request.uri(), request.headers()) {
         Ok(()) => next.run(request).await,
         Err(why) => denied(why),
@@ -275,7 +327,11 @@ async fn check_origin(State(server): State<Arc<Server>>, request: Request, next:
 }
 
 fn denied(Denied(status, why): Denied) -> Response {
-    let body = reply::encode(kind::ERROR, &Refusal::new(Code::NotAllowed, why).into(), PageBytes(0));
+    refused(status, Refusal::new(Code::NotAllowed, why))
+}
+
+fn refused(status: StatusCode, refusal: Refusal) -> Response {
+    let body = reply::encode(kind::ERROR, &refusal.into(), PageBytes(0));
     let mut response = (status, [(CONTENT_TYPE, "application/json")], body).into_response();
     if status == StatusCode::UNAUTHORIZED {
         response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
@@ -304,10 +360,10 @@ async fn scrape(
     Extension(connection): Extension<Connection>,
     headers: HeaderMap,
 ) -> Answered {
-    server.access.check_token(&headers, true).map_err(denied)?;
+    let caller = server.caller(&headers, &connection)?;
     let tasks = server.ask_self(&connection, &stats::tasks()).await.map_err(denied)?;
     let agents = server.ask_self(&connection, &stats::agents()).await.map_err(denied)?;
-    let gates = server.ask(&connection, gate::gates().encode()).await.map_err(denied)?;
+    let gates = server.ask(&connection, caller, gate::gates().encode()).await.map_err(denied)?;
     let gates = gate::gates().decode(&gates).map_or(0, |gates| gates.total);
     let state_dir = server.state_dir.clone();
     // A disk access may be slow.
@@ -329,31 +385,46 @@ async fn api(
     body: Body,
 ) -> Answered {
     check_content(&headers).map_err(denied)?;
-    // If even read-only requests need the token, a client without it must not make us wait for a body.
-    server.access.check_token(&headers, true).map_err(denied)?;
-    let bytes_max = server.limits.message_bytes;
-    let body = tokio::time::timeout(server.head_timeout, to_bytes(body, bytes_max)).await.map_err(|_| {
+    // A client that may not even ask must not make us wait for a body.
+    let caller = server.caller(&headers, &connection)?;
+    // What is longer than other messages changes something.
+    let bytes_max = if caller.may_change { server.long_bytes_max } else { server.rules.limits.message_bytes };
+    let announced = headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
+    if let Some(bytes) = announced.filter(|bytes| *bytes > bytes_max as u64) {
+        let refusal = TooLong::message(bytes, bytes_max).refusal();
+        return Err(refused(StatusCode::PAYLOAD_TOO_LARGE, refusal));
+    }
+    let body = timeout(server.head_timeout, to_bytes(body, bytes_max)).await.map_err(|_| {
         let why = format!("the body did not come within {:?} (http.HEAD_TIMEOUT)", server.head_timeout);
         denied(Denied(StatusCode::REQUEST_TIMEOUT, why))
     })?;
     let body = body.map_err(|_| {
-        let why = format!("the request cannot be read, or has more than MESSAGE_BYTES_MAX = {bytes_max} bytes");
-        denied(Denied(StatusCode::PAYLOAD_TOO_LARGE, why))
+        let why = format!("the request cannot be read, or has more than {bytes_max} bytes (MESSAGE_BYTES_MAX)");
+        refused(StatusCode::PAYLOAD_TOO_LARGE, Refusal::new(Code::LimitReached, why))
     })?;
-    server.access.check_token(&headers, only_asks(&body, &server.limits)).map_err(denied)?;
-    let answer = server.ask(&connection, body.into()).await.map_err(denied)?;
+    if !caller.may_change && !requests::only_asks(&body, &server.rules) {
+        return Err(denied(needs_token()));
+    }
+    let answer = server.ask(&connection, caller, body.into()).await.map_err(denied)?;
     Ok(([(CONTENT_TYPE, "application/json")], answer).into_response())
 }
 
-/// Whether a request is read-only. A request that the loop cannot parse changes nothing either.
-fn only_asks(body: &Bytes, limits: &FieldLimits) -> bool {
-    let Ok(fields) = json::parse(body, limits) else { return true };
-    fields.get(words::TYPE).and_then(Scalar::as_text).is_some_and(requests::only_asks)
-}
-
-async fn events(State(server): State<Arc<Server>>, headers: HeaderMap, uri: Uri) -> Answered {
-    server.access.check_token(&headers, true).map_err(denied)?;
-    let listener = Listener::new(&server.events, &headers, uri.query().unwrap_or_default()).map_err(denied)?;
-    let stream = listener.stream().take_until(Box::pin(stopped(server.stopping.clone())));
+async fn events(
+    State(server): State<Arc<Server>>,
+    Extension(connection): Extension<Connection>,
+    headers: HeaderMap,
+    uri: Uri,
+) -> Answered {
+    let caller = server.caller(&headers, &connection)?;
+    let sees_commands = server.allow_commands.admits(caller, Right::Commands);
+    let query = uri.query().unwrap_or_default();
+    let listener = Listener::new(&server.events, &headers, query, sees_commands).map_err(denied)?;
+    let place = server.places.take_events().map_err(denied)?;
+    let stopping = server.stopping.clone();
+    let end = Box::pin(async move {
+        stopped(stopping).await;
+        drop(place);
+    });
+    let stream = listener.stream().take_until(end);
     Ok(Sse::new(stream).keep_alive(KeepAlive::default()).into_response())
 }

@@ -34,7 +34,7 @@ pub(super) struct Runner {
     pub(super) commands: Commands,
     /// The files of the command that runs.
     outputs: Option<Outputs>,
-    /// Those of the last command, which the next one gets.
+    /// Those of the last command, which the next one gets if it follows in the same turn.
     spare: Option<Outputs>,
 }
 
@@ -59,6 +59,15 @@ impl Runner {
         })?;
         self.outputs = Some(outputs);
         Ok(())
+    }
+
+    /// Nothing runs, and the next command may come much later: of the last one no file stays.
+    pub(super) fn rest(&mut self) {
+        if self.outputs.is_none()
+            && let Some(spare) = self.spare.take()
+        {
+            spare.remove(&self.folder);
+        }
     }
 
     /// A child has ended: the command, or an orphan that it left behind.
@@ -90,9 +99,7 @@ impl Runner {
 
 impl Drop for Runner {
     fn drop(&mut self) {
-        if let Some(spare) = &self.spare {
-            spare.remove(&self.folder);
-        }
+        self.rest();
     }
 }
 

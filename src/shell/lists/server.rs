@@ -24,11 +24,11 @@ use crate::engine::lists::server::{Connection, Effect, Server, Settings};
 use crate::protocol::lists::{FromWorker, SERVER_FRAME_BYTES_MAX, worker_frame_bytes_max};
 use crate::shell::background::Background;
 use crate::shell::folder_watch::{Change, Watch};
-use crate::shell::json_server::{JsonServer, LinkLimits};
+use crate::shell::json_server::{Arrived, JsonServer, LinkLimits};
 use crate::shell::lock::{LockError, StateLock};
 use crate::shell::signals::Signals;
 use crate::shell::{clock, limits, logging};
-use crate::types::Now;
+use crate::types::{Loopback, Now};
 
 const LISTENER: Token = Token(0);
 const SIGNALS: Token = Token(1);
@@ -81,7 +81,9 @@ impl ListsServer {
             read_bytes_max: worker_frame_bytes_max(lists.server.output_bytes_max),
             queued_bytes_max: 2 * SERVER_FRAME_BYTES_MAX,
         };
-        let server = JsonServer::listen(&poll, address, LISTENER, CONNECTIONS, link_limits)
+        // The secret admits whichever user shows it.
+        let loopback = if lists.server.secret.is_some() { Loopback::Open } else { config.network.loopback };
+        let server = JsonServer::listen(&poll, address, LISTENER, CONNECTIONS, link_limits, loopback)
             .map_err(|source| ListsError::Listen { address, source })?;
         let address = server.address()?;
         if !crate::config::is_loopback(lists.bind) {
@@ -185,8 +187,11 @@ impl ListsServer {
 
     /// Work that does not belong to one event: new connections, unread input, deadlines.
     fn go_on(&mut self, now: Now) {
-        while let Some((number, _)) = self.server.accept() {
+        while let Some(Arrived { number, refusal, .. }) = self.server.accept() {
             self.engine.handle_connected(now, Connection(number));
+            if let Some(why) = refusal {
+                self.engine.handle_stranger(Connection(number), why);
+            }
             self.settle(now);
         }
         for number in self.server.take_unread() {

@@ -88,6 +88,7 @@ impl Loop {
             if let Some(end) = self.obey() {
                 return end;
             }
+            self.runner.rest();
             let ready = self.wait();
             for event in self.watch.events(ready.watch) {
                 match event {

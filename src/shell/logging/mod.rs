@@ -9,10 +9,10 @@ mod shown;
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use jiff::Timestamp;
-use log::{Level, LevelFilter, Log, Metadata, Record};
+use log::{Level, Log, Metadata, Record};
 
 use crate::config::{LogFormat, LogPart, LogPiece, LogSection};
 use crate::engine::journal::{LogLine, Severity};
@@ -73,9 +73,45 @@ pub fn init(section: &LogSection, file: Option<&Path>) -> Result<(), LogError> {
             })?)
         }
     };
-    log::set_boxed_logger(logger(section, sink))?;
+    let lines = Arc::new(Mutex::new(Lines { sink, lost: 0 }));
+    log::set_boxed_logger(logger(section, Arc::clone(&lines)))?;
     log::set_max_level(section.level);
+    // It is the first one: a second logger has been refused.
+    let _ = LINES.set(lines);
     Ok(())
+}
+
+/// Opens the file of this process again if it was renamed or removed, as programs that rotate logs do, and obeys a new level.
+///
+/// # Errors
+/// When the new file cannot be opened. Lines go to the old one until then.
+pub fn reload(section: &LogSection) -> io::Result<()> {
+    log::set_max_level(section.level);
+    match lines().as_deref_mut() {
+        Some(Lines { sink: Sink::File(file), .. }) => file.reopen(),
+        _ => Ok(()),
+    }
+}
+
+/// Does work without the lock of the log file: the program that this process becomes opens that file, and a process that was just
+/// started shares the lock until its own exec.
+pub(super) fn unlocked<T>(work: impl FnOnce() -> T) -> T {
+    let change = |change: fn(&Rotating)| {
+        if let Some(Lines { sink: Sink::File(file), .. }) = lines().as_deref() {
+            change(file);
+        }
+    };
+    change(Rotating::unlock);
+    let done = work();
+    change(Rotating::lock);
+    done
+}
+
+/// The lines of this process, for what is done to their file.
+static LINES: OnceLock<Arc<Mutex<Lines>>> = OnceLock::new();
+
+fn lines() -> Option<MutexGuard<'static, Lines>> {
+    LINES.get().map(|lines| lines.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
 /// A moment for people: ISO 8601 in UTC with milliseconds.
@@ -85,21 +121,19 @@ pub fn utc(wall: Wall) -> String {
     format!("{:.3}", Timestamp::from_microsecond(micros).unwrap_or_default())
 }
 
-fn logger(section: &LogSection, sink: Sink) -> Box<dyn Log> {
-    let lines = Mutex::new(Lines { sink, lost: 0 });
-    Box::new(LineLog { format: section.format.clone(), level: section.level, lines })
+fn logger(section: &LogSection, lines: Arc<Mutex<Lines>>) -> Box<dyn Log> {
+    Box::new(LineLog { format: section.format.clone(), lines })
 }
 
-/// Makes each event one line.
+/// Makes each event one line. The level is that of the whole process.
 struct LineLog {
     format: LogFormat,
-    level: LevelFilter,
-    lines: Mutex<Lines>,
+    lines: Arc<Mutex<Lines>>,
 }
 
 impl Log for LineLog {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        metadata.level() <= self.level
+        metadata.level() <= log::max_level()
     }
 
     fn log(&self, record: &Record<'_>) {

@@ -3,7 +3,19 @@
 use std::ffi::OsString;
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Write};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::shell::clock;
+
+/// How long the lock of a file is awaited. A process that was just forked shares the descriptors of its parent until its exec, so
+/// that the lock of a process that has ended, or has become another program, is held for a moment. On a busy machine that process
+/// may have to wait for a core.
+const LOCK_MAX: Duration = Duration::from_secs(2);
+
+/// How often a lock is tried. The kernel reports the release of a lock only to a thread that is blocked until then.
+const LOCK_INTERVAL: Duration = Duration::from_millis(1);
 
 /// A file of whole lines for one process.
 pub(super) struct Rotating {
@@ -24,7 +36,7 @@ impl Rotating {
         if let Some(folder) = path.parent() {
             fs::create_dir_all(folder)?;
         }
-        let file = open_locked(path)?;
+        let file = open_locked(path, LOCK_MAX)?;
         let facts = file.metadata()?;
         let bytes_max = facts.is_file().then_some(bytes_max);
         Ok(Self { path: path.to_owned(), file, bytes: facts.len(), bytes_max })
@@ -60,15 +72,36 @@ impl Rotating {
         match fs::rename(&self.path, older(&self.path)) {
             // Another process has removed the file meanwhile.
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-            _ => open_locked(&self.path),
+            _ => open_locked(&self.path, Duration::ZERO),
         }
+    }
+
+    /// Begins a new file if another one, or none, has the name.
+    pub(super) fn reopen(&mut self) -> io::Result<()> {
+        let ours = self.file.metadata()?;
+        let is_same =
+            fs::metadata(&self.path).is_ok_and(|there| (there.dev(), there.ino()) == (ours.dev(), ours.ino()));
+        if !is_same {
+            let anew = Self::open(&self.path, self.bytes_max.unwrap_or(u64::MAX))?;
+            *self = anew;
+        }
+        Ok(())
+    }
+
+    pub(super) fn unlock(&self) {
+        let _ = self.file.unlock();
+    }
+
+    /// The other way round. Without the lock, lines are written as before.
+    pub(super) fn lock(&self) {
+        let _ = self.file.try_lock();
     }
 }
 
 impl Drop for Rotating {
     /// Closing the file is not enough: a program that another thread is about to start shares it until its `exec`.
     fn drop(&mut self) {
-        let _ = self.file.unlock();
+        self.unlock();
     }
 }
 
@@ -79,13 +112,20 @@ fn older(path: &Path) -> PathBuf {
     PathBuf::from(name)
 }
 
-fn open_locked(path: &Path) -> io::Result<File> {
+fn open_locked(path: &Path, lock_max: Duration) -> io::Result<File> {
     let file = File::options().append(true).create(true).open(path)?;
-    match file.try_lock() {
-        // A lock needs a file: a terminal or a pipe may be shared.
-        Err(TryLockError::WouldBlock) if file.metadata()?.is_file() => Err(io::ErrorKind::WouldBlock.into()),
-        _ => Ok(file),
+    // A lock needs a file: a terminal or a pipe may be shared.
+    if !file.metadata()?.is_file() {
+        return Ok(file);
     }
+    let until = clock::now().mono + lock_max;
+    while let Err(TryLockError::WouldBlock) = file.try_lock() {
+        if clock::now().mono >= until {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        std::thread::park_timeout(LOCK_INTERVAL);
+    }
+    Ok(file)
 }
 
 #[cfg(test)]
@@ -152,5 +192,43 @@ mod tests {
         assert_eq!(second.kind(), io::ErrorKind::WouldBlock);
         drop(log);
         assert!(Rotating::open(&path, 10).is_ok());
+    }
+
+    /// A program that is being started shares the lock of its parent until its exec, also when the parent has ended.
+    #[test]
+    fn a_lock_that_is_about_to_be_released_is_awaited() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("a.log");
+        let log = Rotating::open(&path, 10).expect("open");
+        let shared = log.file.try_clone().expect("the same lock");
+        // The descriptor alone is closed, as at the exec of its process.
+        std::mem::forget(log);
+        let (begins, begun) = std::sync::mpsc::channel();
+        let opening = std::thread::spawn(move || {
+            begins.send(()).expect("heard");
+            Rotating::open(&path, 10).map(drop)
+        });
+        begun.recv().expect("it begins");
+        let until = clock::now().mono + LOCK_INTERVAL * 20;
+        while clock::now().mono < until && !opening.is_finished() {
+            std::thread::yield_now();
+        }
+        shared.unlock().expect("the exec");
+        opening.join().expect("no panic").expect("open");
+    }
+
+    #[test]
+    fn a_file_that_was_renamed_is_begun_anew_on_request() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let [path, moved] = ["a.log", "b.log"].map(|name| folder.path().join(name));
+        let mut log = Rotating::open(&path, 100).expect("open");
+        log.write_line(b"1\n").expect("written");
+        log.reopen().expect("the same file");
+        fs::rename(&path, &moved).expect("renamed");
+        log.write_line(b"2\n").expect("written");
+        log.reopen().expect("a new file");
+        log.write_line(b"3\n").expect("written");
+        assert_eq!(fs::read_to_string(&moved).expect("read"), "1\n2\n");
+        assert_eq!(fs::read_to_string(&path).expect("read"), "3\n");
     }
 }

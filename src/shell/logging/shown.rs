@@ -2,6 +2,8 @@
 
 use std::fmt::{self, Write};
 
+use crate::types::is_harmful;
+
 /// Characters of a text from outside that are shown: enough to recognise an id, a path or the start of a message.
 const SHOWN_CHARS_MAX: usize = 200;
 
@@ -68,14 +70,6 @@ fn written_bytes(letter: char) -> usize {
 
 fn write_harmless(f: &mut impl Write, letter: char) -> fmt::Result {
     if is_harmful(letter) { write!(f, "{}", letter.escape_default()) } else { f.write_char(letter) }
-}
-
-/// Control characters, and those that reorder, hide or break a line: the directional marks, U+2028/9, zero-width ones, tags.
-fn is_harmful(letter: char) -> bool {
-    letter.is_control()
-        || matches!(letter,
-            '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
-            | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@ struct Fixture {
 impl Fixture {
     fn new(format: &str) -> Self {
         let mut section = Config::default().log;
+        log::set_max_level(section.level);
         section.format = LogFormat::parse(format).expect("a format");
         Self { folder: tempfile::tempdir().expect("a folder"), section }
     }
@@ -23,7 +24,7 @@ impl Fixture {
 
     fn logger(&self) -> Box<dyn Log> {
         let file = Rotating::open(&self.path(), self.section.file_bytes_max).expect("open");
-        logger(&self.section, Sink::File(file))
+        logger(&self.section, Arc::new(Mutex::new(Lines { sink: Sink::File(file), lost: 0 })))
     }
 
     fn text(&self) -> String {
@@ -57,7 +58,8 @@ fn the_formatter_decides_what_a_line_is() {
 #[test]
 fn the_default_is_the_line_of_the_document() {
     assert_eq!(utc(Wall::from_micros(1_769_860_800_123_456)), "2026-01-31T12:00:00.123Z");
-    let fixture = Fixture { folder: tempfile::tempdir().expect("a folder"), section: Config::default().log };
+    let mut fixture = Fixture::new("");
+    fixture.section.format = Config::default().log.format;
     say(&*fixture.logger(), Level::Warn, "hello");
     let text = fixture.text();
     let (time, rest) = text.split_once(' ').expect("a time");

@@ -10,6 +10,7 @@ use zeekstd::{EncodeOptions, FrameSizePolicy};
 use super::KeepLimits;
 use super::folder::{Entry, Folder, Form};
 use crate::shell::clock;
+use crate::shell::disk_room::above_reserve;
 use crate::types::OutputId;
 
 /// Bytes of an output in one frame: a reader of a part decompresses at most one frame too much, and smaller ones compress
@@ -64,7 +65,12 @@ impl Keeping {
             Some((_, Form::Whole | Form::Cut | Form::OfKilled)) => return self.folder.remove_raw(output),
             None => return Err(io::ErrorKind::NotFound.into()),
         };
-        copy_compressed(&raw, bytes_max, self.folder.draft(output)?)?;
+        let draft = self.folder.draft(output)?;
+        if above_reserve(&draft, self.limits.disk_reserve)? == 0 {
+            let why = "the disk has no more room than its reserve (DISK_RESERVE)";
+            return Err(io::Error::new(io::ErrorKind::StorageFull, why));
+        }
+        copy_compressed(&raw, bytes_max, draft)?;
         self.folder.complete(output, form)
     }
 

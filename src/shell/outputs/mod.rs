@@ -66,6 +66,8 @@ pub struct KeepLimits {
     pub budget_bytes: u64,
     /// The age at which they are removed.
     pub age_max: Duration,
+    /// Free bytes of the disk below which none is kept.
+    pub disk_reserve: u64,
 }
 
 /// Whether an agent of this name comes again after the end of this one.

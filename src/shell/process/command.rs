@@ -43,6 +43,8 @@ pub struct CommandPlan<'a> {
     pub stderr: BorrowedFd<'a>,
     /// The mark of it and of all processes that it starts.
     pub brand: Option<Brand>,
+    /// Whether its standard input is a terminal that becomes the controlling one of a session of its own.
+    pub is_terminal: bool,
 }
 
 /// Why a command was not found or not started.
@@ -90,6 +92,13 @@ pub enum CommandError {
 }
 
 impl CommandError {
+    /// Whether this machine does not have the working directory, or keeps this user out of it: another machine may have it.
+    #[must_use]
+    pub const fn is_of_folder(&self) -> bool {
+        let Self::Folder { source, .. } = self else { return false };
+        matches!(*source, Errno::NOENT | Errno::NOTDIR | Errno::ACCESS | Errno::STALE)
+    }
+
     /// Whether the words are the reason: the same would happen everywhere.
     #[must_use]
     pub const fn is_of_words(&self) -> bool {
@@ -107,7 +116,7 @@ impl Command {
         Self::find_from(Path::new(""), words, path)
     }
 
-    /// The same, where a path with a slash begins in `base`; that of the present folder is empty.
+    /// The same, where a path with a slash and the relative folders of `path` begin in `base`; the present folder is empty.
     ///
     /// # Errors
     /// When there is no such program.
@@ -115,10 +124,10 @@ impl Command {
         let name = words.first().filter(|name| !name.is_empty()).ok_or(CommandError::Empty)?;
         let searched = !name.as_bytes().contains(&b'/');
         let mut folders = path.filter(|_| searched).map(std::env::split_paths);
-        let mut base = folders.is_none().then(|| base.to_owned());
+        let mut alone = folders.is_none().then(PathBuf::new);
         let mut present = None;
-        while let Some(folder) = base.take().or_else(|| folders.as_mut()?.next()) {
-            let program = folder.join(name);
+        while let Some(folder) = alone.take().or_else(|| folders.as_mut()?.next()) {
+            let program = base.join(folder).join(name);
             // A program is found with one look into each folder before its own.
             let found = rustix::fs::access(&program, Access::EXEC_OK);
             if found == Err(Errno::NOENT) {
@@ -153,6 +162,12 @@ impl Command {
     #[must_use]
     pub fn with_words(&self, words: Vec<OsString>) -> Self {
         Self { program: self.program.clone(), words }
+    }
+
+    /// Its absolute path.
+    #[must_use]
+    pub fn program(&self) -> &Path {
+        &self.program
     }
 
     /// The words.
@@ -227,6 +242,7 @@ fn launch(
         brand: plan.brand,
         umask,
         not_after,
+        is_terminal: plan.is_terminal,
     };
     start(&new).map_err(failed)
 }

@@ -53,6 +53,15 @@ impl Environment {
         Ok(())
     }
 
+    /// The value of a variable.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&OsStr> {
+        self.entries().find_map(|entry| {
+            let value = entry.to_bytes().strip_prefix(name.as_bytes())?.strip_prefix(b"=")?;
+            Some(OsStr::from_bytes(value))
+        })
+    }
+
     /// The variables, each as `NAME=value`.
     pub(super) fn entries(&self) -> impl Iterator<Item = &CStr> {
         let entry = |&start: &usize| CStr::from_bytes_until_nul(self.bytes.get(start..)?).ok();
@@ -75,6 +84,10 @@ mod tests {
             environment.set(name, value).unwrap();
         }
         assert_eq!(entries(&environment), ["A=3=4", "AB=2", "C="]);
+        assert_eq!(
+            ["A", "AB", "C", "B"].map(|name| environment.get(name).and_then(OsStr::to_str)),
+            [Some("3=4"), Some("2"), Some(""), None]
+        );
     }
 
     #[test]

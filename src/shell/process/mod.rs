@@ -52,6 +52,7 @@ pub use record::{RecordError, RecordFile, RunRecord, RunRecords, Subject, SweepR
 pub use run::{ChildEnd, Rest, RunProcesses};
 pub use spawn::{PROGRAM, SpawnError, SpawnPlan, limit_processes, spawn};
 pub use sweep::{Cookie, sweep_by_cookie};
+pub use sys::close_all_on_exec;
 pub use tree::{
     Signalled, Tree, any_left, become_subreaper, end_below, foreign_processes, reap_orphans, stragglers,
     without_adoption,
@@ -59,7 +60,7 @@ pub use tree::{
 pub use tree_scan::Ended;
 
 pub(super) use procfs::boot_id;
-pub(super) use sys::{adopt_descriptor, close_all_on_exec};
+pub(super) use sys::adopt_descriptor;
 
 /// A process number and a signal, as used by all functions here.
 pub use rustix::process::{Pid, Signal};

@@ -1,11 +1,11 @@
 //! The processes of one run at a time: its root, which is a run.sh or a command, and all processes that it starts.
 
-use rustix::process::Pid;
+use rustix::process::{Pid, Signal as KernelSignal};
 
 use super::child::{ChildExit, RunningChild};
 use super::tree::{Signalled, Tree, any_left, reap_orphans};
 use crate::engine::run::Signal;
-use crate::types::ExitCode;
+use crate::types::{EndSignal, ExitCode};
 
 /// The processes of the present run, or the remains of the last one. The caller is a subreaper without any other child.
 #[derive(Debug)]
@@ -13,6 +13,8 @@ pub struct RunProcesses {
     /// `None` before the start, and after it has been reaped.
     root: Option<RunningChild>,
     tree: Tree,
+    /// The first signal when they are to end.
+    end_signal: KernelSignal,
 }
 
 /// The meaning of a child's end.
@@ -37,19 +39,33 @@ impl RunProcesses {
     /// Before the first run.
     #[must_use]
     pub const fn none() -> Self {
-        Self { root: None, tree: Tree::of_orphans() }
+        Self { root: None, tree: Tree::of_orphans(), end_signal: KernelSignal::TERM }
     }
 
     /// For a run whose root was just started.
     #[must_use]
     pub const fn of(root: RunningChild) -> Self {
-        Self { tree: Tree::of(root.id()), root: Some(root) }
+        Self { tree: Tree::of(root.id()), root: Some(root), end_signal: KernelSignal::TERM }
+    }
+
+    /// The same, with this first signal when they are to end.
+    #[must_use]
+    pub const fn ending_with(self, signal: EndSignal) -> Self {
+        let end_signal = match signal {
+            EndSignal::Term => KernelSignal::TERM,
+            EndSignal::Int => KernelSignal::INT,
+            EndSignal::Hup => KernelSignal::HUP,
+            EndSignal::Quit => KernelSignal::QUIT,
+            EndSignal::Usr1 => KernelSignal::USR1,
+            EndSignal::Usr2 => KernelSignal::USR2,
+        };
+        Self { end_signal, ..self }
     }
 
     /// Signals all of them.
     pub fn signal(&self, signal: Signal) -> Signalled {
         let signalled = match signal {
-            Signal::Terminate => self.tree.terminate(&[]),
+            Signal::Terminate => self.tree.terminate(self.end_signal, &[]),
             Signal::Kill => self.tree.kill(&[]),
         };
         log::debug!("{signal:?}: {signalled:?}");

@@ -126,6 +126,7 @@ pub fn spawn(plan: &SpawnPlan<'_>) -> Result<RunningChild, SpawnError> {
         brand: plan.brand,
         umask: None,
         not_after: plan.not_after,
+        is_terminal: false,
     };
     let started = match start(&new) {
         Err(Errno::NOEXEC) => start(&NewProcess { program: SHELL_PATH, arguments: &[SHELL_PATH, PROGRAM_PATH], ..new }),

@@ -13,10 +13,11 @@ use std::time::Duration;
 
 use rustix::fs::Mode;
 use rustix::io::{Errno, Result};
-use rustix::process::{Pid, WaitOptions};
+use rustix::process::{Pid, Rlimit, WaitOptions};
 
 use super::brand::Brand;
 use super::procfs::pid_of;
+use crate::shell::limits;
 use crate::shell::privacy::umask_of_tools;
 
 /// Bytes of the stack that a new process has until its exec. Some functions of the C library are called on it, one after
@@ -42,6 +43,8 @@ pub(super) struct NewProcess<'a> {
     pub(super) umask: Option<Mode>,
     /// It ends instead of its exec when the machine has run for longer than this: `ETIME`.
     pub(super) not_after: Option<Duration>,
+    /// Whether it leads a session, whose controlling terminal is its standard input.
+    pub(super) is_terminal: bool,
 }
 
 /// The data of a new process between its birth and its exec, when it must not allocate.
@@ -57,6 +60,9 @@ struct Birth<'a> {
     /// Its `RLIMIT_RTTIME`, if it gets one.
     brand: Option<libc::rlimit>,
     not_after: Option<Duration>,
+    is_terminal: bool,
+    /// Its `RLIMIT_NOFILE`, if that differs from ours.
+    descriptors: Option<libc::rlimit>,
     /// The error number of a failure, or 0.
     error: c_int,
 }
@@ -82,6 +88,8 @@ pub(super) fn start(new: &NewProcess<'_>) -> Result<Pid> {
         umask: new.umask.or_else(umask_of_tools).map(|mode| mode.bits()),
         brand: new.brand.map(|brand| libc::rlimit { rlim_cur: brand.number(), rlim_max: brand.number() }),
         not_after: new.not_after,
+        is_terminal: new.is_terminal,
+        descriptors: limits::for_programs().map(raw_limit),
         error: 0,
     };
     let mut stack = STACK.take();
@@ -113,6 +121,11 @@ pub(super) fn start(new: &NewProcess<'_>) -> Result<Pid> {
     }
 }
 
+fn raw_limit(limit: Rlimit) -> libc::rlimit {
+    let raw = |limit: Option<u64>| limit.unwrap_or(libc::RLIM_INFINITY);
+    libc::rlimit { rlim_cur: raw(limit.current), rlim_max: raw(limit.maximum) }
+}
+
 /// Runs in a new process until its exec. It must not panic, allocate or lock: all memory is that of its parent.
 extern "C" fn be_born(birth: *mut c_void) -> c_int {
     let birth: *mut Birth<'_> = birth.cast();
@@ -140,15 +153,23 @@ unsafe fn prepare_exec(birth: &Birth<'_>) -> bool {
         if let Some(mode) = birth.umask {
             libc::umask(mode);
         }
+        if let Some(limit) = &birth.descriptors {
+            // With ours it has more than it needs.
+            libc::setrlimit(libc::RLIMIT_NOFILE, limit);
+        }
         if let Some(brand) = &birth.brand {
             // A program without it is still known by its environment.
             libc::setrlimit(libc::RLIMIT_RTTIME, brand);
         }
         let [stdin, stdout, stderr] = birth.stdio;
-        libc::setpgid(0, 0) == 0
-            && libc::dup2(stdin, 0) == 0
-            && libc::dup2(stdout, 1) == 1
-            && libc::dup2(stderr, 2) == 2
+        let leads = if birth.is_terminal { libc::setsid() != -1 } else { libc::setpgid(0, 0) == 0 };
+        let has_streams =
+            leads && libc::dup2(stdin, 0) == 0 && libc::dup2(stdout, 1) == 1 && libc::dup2(stderr, 2) == 2;
+        if birth.is_terminal {
+            // One that already controls another session is a standard input all the same.
+            libc::ioctl(0, libc::TIOCSCTTY, 0);
+        }
+        has_streams
             && libc::fchdir(birth.folder) == 0
             && libc::sigprocmask(libc::SIG_SETMASK, none.as_ptr(), ptr::null_mut()) == 0
             && birth.not_after.is_none_or(|end| is_before(end))
@@ -276,7 +297,10 @@ pub(super) fn default_sigchld() {
 }
 
 /// Marks every descriptor from 3 up as close-on-exec, in one system call if the kernel has it (Linux 5.11).
-pub(in crate::shell) fn close_all_on_exec() -> Result<()> {
+///
+/// # Errors
+/// The error of the system.
+pub fn close_all_on_exec() -> Result<()> {
     let first: c_uint = 3;
     // SAFETY: the call takes three integers and changes flags only.
     let result = unsafe { libc::syscall(libc::SYS_close_range, first, c_uint::MAX, libc::CLOSE_RANGE_CLOEXEC) };

@@ -176,14 +176,14 @@ impl Tree {
         Self { root: None }
     }
 
-    /// Sends SIGTERM to each process once, then SIGCONT, so that a stopped process can act on it.
+    /// Sends this signal to each process once, then SIGCONT, so that a stopped process can act on it.
     ///
     /// The group is signalled first, because that is atomic: no member can fork past it.
-    pub fn terminate(&self, siblings: &[Pid]) -> Signalled {
-        let group = self.signal_group(Signal::TERM);
+    pub fn terminate(&self, signal: Signal, siblings: &[Pid]) -> Signalled {
+        let group = self.signal_group(signal);
         let mut scan = scan_below_us(siblings);
-        // A second SIGTERM makes some programs abort their cleanup, and members of the group have had theirs.
-        let settled = scan.find_all(|stat| (group.is_none() || stat.group != group).then_some(Signal::TERM));
+        // A second one makes some programs abort their cleanup, and members of the group have had theirs.
+        let settled = scan.find_all(|stat| (group.is_none() || stat.group != group).then_some(signal));
         scan.signal_all(Signal::CONT);
         signalled(&scan, settled)
     }

@@ -18,7 +18,7 @@ use super::End;
 use crate::engine::master::FileName;
 use crate::shell::prompt_create::TASKS;
 use crate::shell::signals::with_clean_mask;
-use crate::shell::{clock, readable, tls_roots};
+use crate::shell::{clock, limits, readable, tls_roots};
 use crate::types::{Mono, Usd};
 
 /// Notices that wait while a command runs; further failures are only in the log and in `failed/`.
@@ -136,7 +136,11 @@ impl Notice {
         if let Some(command) = &self.command {
             let mut shell = Command::new("sh");
             // In a group of its own, so that everything that it has started can be killed.
-            shell.args(["-c", command]).stdin(Stdio::null()).stdout(Stdio::null()).process_group(0);
+            let line = match limits::for_programs().and_then(|limit| limit.current) {
+                Some(soft) => format!("ulimit -Sn {soft}\n{command}"),
+                None => command.clone(),
+            };
+            shell.args(["-c", &line]).stdin(Stdio::null()).stdout(Stdio::null()).process_group(0);
             for (name, value) in self.value.as_object().into_iter().flatten() {
                 let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
                 shell.env(format!("PROMPT_{}", name.to_uppercase()), text);

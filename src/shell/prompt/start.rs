@@ -27,7 +27,7 @@ use crate::shell::json_wire::PortKeys;
 use crate::shell::lock::{LockError, StateLock};
 use crate::shell::prompt_results::root_id;
 use crate::shell::{clock, limits};
-use crate::types::Now;
+use crate::types::{Loopback, Now};
 
 impl PromptMaster {
     /// Opens the folders and the port; puts back the files that a dead master has left in `working/`.
@@ -47,7 +47,10 @@ impl PromptMaster {
         let address = SocketAddr::new(config.prompt.bind, place.port);
         let refused = |source| PromptError::Listen { address, source };
         let poll = Poll::new()?;
-        let mut server = JsonServer::listen(&poll, address, LISTENER, CONNECTIONS, LINK_LIMITS).map_err(refused)?;
+        // The secret admits whichever user shows it.
+        let loopback = if config.prompt.secret.is_some() { Loopback::Open } else { config.network.loopback };
+        let server = JsonServer::listen(&poll, address, LISTENER, CONNECTIONS, LINK_LIMITS, loopback);
+        let mut server = server.map_err(refused)?;
         secure(&mut server, config)?;
         let address = server.address()?;
         if config.prompt.is_open() && (config.network.curve_server.is_none() || config.controller.allow_insecure) {

@@ -144,7 +144,8 @@ impl Runner {
         runs.remove_strays();
         runs.remove_dead_realms();
         workplace.clean_up(runs.around());
-        let line = Some(CommandLine::parse(command.raw_words())).filter(CommandLine::has_places);
+        let line = CommandLine::parse(command.raw_words()).map_err(PromptWorkerError::Template)?;
+        let line = Some(line).filter(CommandLine::has_places);
         Ok(Self {
             root: root.to_owned(),
             command,

@@ -127,7 +127,6 @@ pub struct Held {
 #[derive(Clone, Debug)]
 struct Broken {
     source: String,
-    validators: Validators,
     digest: Digest,
     sentence: String,
 }
@@ -259,10 +258,10 @@ impl Programs {
     fn fetch_anew(&self, name: &ProgramName, source: &Source, means: &Means<'_>) -> Result<(), SourceError> {
         let broken = self.broken().iter().find(|broken| broken.source == source.as_str()).cloned();
         let scratch = self.scratch()?;
-        let known = broken.as_ref().map(|broken| broken.validators.clone()).unwrap_or_default();
+        // Without a condition, also for broken bytes: mended ones may have the same second, or the same tag.
+        let known = Validators::default();
         let (validators, digest) = match (self.download(source, &known, &scratch, means)?, broken) {
-            (Answer::Same, Some(broken)) => return Err(SourceError::Unchanged(broken.sentence)),
-            (Answer::Same, None) => {
+            (Answer::Same, _) => {
                 let reason = "it says that nothing has changed, yet it was not asked that".to_owned();
                 return Err(SourceError::Http { url: source.as_str().to_owned(), reason });
             }
@@ -272,7 +271,7 @@ impl Programs {
             (Answer::New(validators, digest), _) => (validators, digest),
         };
         let unpacked = check_digest(source, &digest, means).and_then(|()| self.unpack(source, &scratch, means));
-        self.note(source, &unpacked, &validators, &digest);
+        self.note(source, &unpacked, &digest);
         self.put_in_place(name, &unpacked?, &Record { source: source.as_str().to_owned(), validators, digest })
     }
 
@@ -340,7 +339,7 @@ impl Programs {
     }
 
     /// Remembers bytes that cannot be unpacked, until the source has others.
-    fn note(&self, source: &Source, unpacked: &Result<PathBuf, SourceError>, validators: &Validators, digest: &Digest) {
+    fn note(&self, source: &Source, unpacked: &Result<PathBuf, SourceError>, digest: &Digest) {
         let mut broken = self.broken();
         broken.retain(|broken| broken.source != source.as_str());
         let Err(error) = unpacked else { return };
@@ -350,7 +349,6 @@ impl Programs {
             }
             broken.push(Broken {
                 source: source.as_str().to_owned(),
-                validators: validators.clone(),
                 digest: digest.clone(),
                 sentence: error.to_string(),
             });

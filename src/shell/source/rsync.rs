@@ -14,7 +14,7 @@ use super::{Means, SourceError, Timeouts};
 use crate::shell::clock;
 use crate::shell::process::{Command, CommandPlan, RunningChild, Signal, spawn_command};
 use crate::shell::readable;
-use crate::types::ExitCode;
+use crate::types::{ExitCode, Source};
 
 /// How rsync reaches another host unless RSYNC_RSH says otherwise: it asks for no password.
 const REMOTE_SHELL: &str = "ssh -o BatchMode=yes -o ConnectTimeout=10";
@@ -34,13 +34,7 @@ pub(super) fn fetch(
     means: &Means<'_>,
 ) -> Result<(), SourceError> {
     let failed = |reason: String| SourceError::Rsync { place: place.to_owned(), reason };
-    let mut words: Vec<OsString> = ["rsync", "--copy-links", "--times", "--secluded-args"].map(Into::into).to_vec();
-    words.push(format!("--timeout={}", timeouts.silence.as_secs().max(1)).into());
-    words.push(format!("--max-size={bytes_max}").into());
-    if std::env::var_os("RSYNC_RSH").is_none() {
-        words.extend(["-e", REMOTE_SHELL].map(Into::into));
-    }
-    words.extend(["--".into(), place.into(), into.into()]);
+    let words = words(place, into, bytes_max, timeouts);
     let command =
         Command::find(&words, std::env::var_os("PATH").as_deref()).map_err(|error| failed(error.to_string()))?;
     let complaints = into.with_extension("complaints");
@@ -55,6 +49,7 @@ pub(super) fn fetch(
         stdout: null.as_fd(),
         stderr: stderr.as_fd(),
         brand: means.brand,
+        is_terminal: false,
     });
     let exit = wait(child.map_err(|error| failed(error.to_string()))?, place, timeouts.fetch, means)?;
     if exit != ExitCode::SUCCESS {
@@ -74,6 +69,18 @@ pub(super) fn fetch(
         return Err(failed(format!("it is no regular file, or has more than the {bytes_max} bytes that are allowed")));
     }
     Ok(())
+}
+
+/// The call of rsync. With a remote shell it would start the server of another host there, in place of asking the one that runs.
+fn words(place: &str, into: &Path, bytes_max: u64, timeouts: &Timeouts) -> Vec<OsString> {
+    let mut words: Vec<OsString> = ["rsync", "--copy-links", "--times", "--secluded-args"].map(Into::into).to_vec();
+    words.push(format!("--timeout={}", timeouts.silence.as_secs().max(1)).into());
+    words.push(format!("--max-size={bytes_max}").into());
+    if !Source::is_of_rsync_server(place) && std::env::var_os("RSYNC_RSH").is_none() {
+        words.extend(["-e", REMOTE_SHELL].map(Into::into));
+    }
+    words.extend(["--".into(), place.into(), into.into()]);
+    words
 }
 
 /// Waits for its end, or ends it.
@@ -110,4 +117,18 @@ fn complaint(path: &Path, exit: ExitCode) -> String {
     let text = String::from_utf8_lossy(&text);
     let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     if lines.is_empty() { format!("it has ended with {}", exit.0) } else { lines.join("; ") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_rsync_server_is_asked_without_a_remote_shell() {
+        let second = Duration::from_secs(1);
+        let timeouts = Timeouts { silence: second, fetch: second };
+        let has_shell = |place| words(place, Path::new("x"), 1, &timeouts).contains(&REMOTE_SHELL.into());
+        assert!(has_shell("host:a/run.sh"));
+        assert!(!has_shell("rsync://host/module/run.sh") && !has_shell("host::module/run.sh"));
+    }
 }

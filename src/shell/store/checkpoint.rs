@@ -10,6 +10,8 @@ use std::thread::JoinHandle;
 
 use rusqlite::Connection;
 
+use super::promise::Promise;
+
 #[derive(Debug)]
 pub(super) struct Checkpointer {
     /// `None` once the thread has been asked to end.
@@ -19,24 +21,25 @@ pub(super) struct Checkpointer {
 }
 
 /// Writes back the present contents of the log.
-pub(super) fn run(connection: &Connection) {
+pub(super) fn run(connection: &Connection, promise: &Promise) {
     // PASSIVE writes as much as it can without delaying a writer or a reader.
     if let Err(error) = connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(())) {
         // No data is lost: the log contains it all, and grows until a checkpoint succeeds.
         log::warn!("the log of {} cannot be written back: {error}", connection.path().unwrap_or("the store"));
     }
+    promise.renew();
 }
 
 impl Checkpointer {
     /// # Errors
     /// When there are no threads left.
-    pub(super) fn start(connection: Connection) -> std::io::Result<Self> {
+    pub(super) fn start(connection: Connection, promise: Promise) -> std::io::Result<Self> {
         let (wake, wakes) = sync_channel(1);
         let has_ended = Arc::<AtomicBool>::default();
         let ended = Arc::clone(&has_ended);
         let thread = std::thread::Builder::new().name("checkpoint".to_owned()).spawn(move || {
             for () in wakes {
-                run(&connection);
+                run(&connection, &promise);
                 ended.store(true, Ordering::Relaxed);
             }
         })?;

@@ -7,7 +7,7 @@ use rusqlite::Connection;
 use super::StoreError;
 
 /// The version that this program writes, stored as `user_version` of the file.
-const VERSION: i64 = 4;
+const VERSION: i64 = 5;
 
 /// The first version with step graphs.
 const VERSION_WITH_GRAPHS: i64 = 4;
@@ -32,7 +32,7 @@ const MIGRATIONS: [&str; VERSION as usize] = [
 ",
     "
     CREATE TABLE settings (
-        kind     TEXT NOT NULL, -- gate, drained or job
+        kind     TEXT NOT NULL, -- gate, drained, job or epoch
         name     TEXT NOT NULL, -- of the gate, the agent or the job
         value    TEXT NOT NULL, -- as JSON
         checksum INTEGER NOT NULL,
@@ -59,6 +59,8 @@ const MIGRATIONS: [&str; VERSION as usize] = [
         PRIMARY KEY (graph, number)
     ) STRICT, WITHOUT ROWID;
 ",
+    // Since this version one row of the settings is that of the epoch.
+    "",
 ];
 
 pub(super) const PUT: &str = "

@@ -1,4 +1,4 @@
-//! Settings: gates and drained agents, made by people, and of each job the part that its tasks do not show. They are few rows
+//! Settings: gates and drained agents, made by people, of each job the part that its tasks do not show, and the epoch. They are few rows
 //! compared with the tasks.
 
 use std::path::Path;
@@ -7,13 +7,15 @@ use rusqlite::{Connection, params};
 
 use super::{StoreError, hash_texts, schema};
 use crate::engine::controller::Stored;
-use crate::protocol::requests::gate;
 use crate::protocol::requests::job::memo;
-use crate::types::{AgentId, GateSettings, JobMemo, JobName, Label};
+use crate::protocol::requests::{gate, heartbeat};
+use crate::types::{AgentId, Epoch, GateSettings, JobMemo, JobName, Label};
 
 const GATE: &str = "gate";
 const DRAINED: &str = "drained";
 const JOB: &str = "job";
+/// The one row of the epoch, without a name.
+const EPOCH: &str = "epoch";
 
 pub(super) fn put_gate(connection: &Connection, name: &Label, settings: &GateSettings) -> rusqlite::Result<()> {
     let is_set = *settings != GateSettings::default();
@@ -26,6 +28,10 @@ pub(super) fn put_drained(connection: &Connection, agent: &AgentId, drained: boo
 
 pub(super) fn put_job(connection: &Connection, name: &JobName, memo: Option<&JobMemo>) -> rusqlite::Result<()> {
     put(connection, JOB, name.as_str(), memo.map(memo::encode))
+}
+
+pub(super) fn put_epoch(connection: &Connection, epoch: Epoch) -> rusqlite::Result<()> {
+    put(connection, EPOCH, "", Some(heartbeat::encode_epoch(epoch)))
 }
 
 pub(super) fn put(connection: &Connection, kind: &str, name: &str, value: Option<String>) -> rusqlite::Result<()> {
@@ -81,6 +87,10 @@ fn take(stored: &mut Stored, kind: &str, name: &str, value: &str) -> bool {
         JOB => {
             let job = JobName::new(name).ok().zip(memo::decode(value));
             job.map(|job| stored.jobs.push(job)).is_some()
+        }
+        EPOCH => {
+            stored.epoch = heartbeat::decode_epoch(value);
+            stored.epoch.is_some()
         }
         _ => false,
     }

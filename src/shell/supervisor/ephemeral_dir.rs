@@ -23,6 +23,8 @@ use super::stop::{self, StopError};
 use crate::config::Config;
 use crate::shell::process::boot_id;
 use crate::shell::removal::{self, Budget};
+use crate::shell::temp_dir::temp_dir;
+use crate::types::path_text::as_text;
 
 /// Prefix of the folder's name: no other folder is ever removed.
 pub const EPHEMERAL_PREFIX: &str = "llts-run-";
@@ -58,6 +60,7 @@ struct Home {
     /// The link target of `/proc/self/ns/pid`.
     pid_namespace: String,
     /// The folder itself. Processes of the service carry it in their mark.
+    #[serde(with = "as_text")]
     folder: PathBuf,
 }
 
@@ -127,7 +130,7 @@ impl Home {
 /// their folders. A service with a keeper is left alone, and so is one whose processes cannot be seen from here.
 #[must_use]
 pub fn end_abandoned(config: &Config) -> Vec<Abandoned> {
-    std::path::absolute(std::env::temp_dir()).map_or_else(|_| Vec::new(), |base| end_abandoned_in(&base, config))
+    end_abandoned_in(&temp_dir(), config)
 }
 
 fn end_abandoned_in(base: &Path, config: &Config) -> Vec<Abandoned> {

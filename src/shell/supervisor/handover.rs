@@ -10,10 +10,12 @@
 //!    runs.
 //! 4. The supervisor writes a [`Handover`] into memory, leaves the descriptors in it open, and becomes the new program, which adopts
 //!    the children, and replaces the agents.
-//! 5. A [`standby`](super::standby) of the old program starts the whole service again if the new one does not live.
+//! 5. If the new program cannot serve, it becomes the old one again ([`go_back`]), with the same children and the reason.
+//! 6. A [`standby`](super::standby) of the old program starts the whole service again if the new one does not live.
 
 use std::io;
-use std::os::fd::{AsRawFd as _, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -29,6 +31,7 @@ use crate::shell::signals::with_clean_mask;
 use crate::shell::store;
 use crate::shell::takeover::{self, descriptor};
 use crate::shell::trust::{self, Part, Untrusted};
+use crate::types::{path_of_text, path_text};
 
 /// The line in which a program says that it can take over from a supervisor of this version and of every later one that writes
 /// the same format.
@@ -44,6 +47,15 @@ pub(super) struct Handover {
     pub(super) request: String,
     /// The descriptor of the lock of the service.
     lock: i32,
+    /// The descriptor of the standard error of the program before; while the next one is not proven, its own is a file in memory.
+    #[serde(default)]
+    stderr: Option<i32>,
+    /// The command line that continues with the program before, with the descriptor of a [`Handover`] behind it.
+    #[serde(default)]
+    before: Vec<String>,
+    /// Why the next program has gone back to the one before.
+    #[serde(default)]
+    pub(super) failure: Option<String>,
     pub(super) endpoints: Option<Endpoints>,
     pub(super) socket_is_open: bool,
     /// Children that are not a part of the service.
@@ -104,6 +116,9 @@ impl Handover {
         Self {
             request,
             lock: lock.as_raw_fd(),
+            stderr: None,
+            before: Vec::new(),
+            failure: None,
             endpoints: None,
             socket_is_open: false,
             strangers: Vec::new(),
@@ -112,8 +127,49 @@ impl Handover {
         }
     }
 
+    /// Adds the way back: the standard error and the command line of this program.
+    pub(super) fn with_way_back(mut self, stderr: BorrowedFd<'_>, before: &Command) -> Self {
+        self.stderr = Some(stderr.as_raw_fd());
+        self.before = std::iter::once(before.get_program())
+            .chain(before.get_args())
+            .map(|word| path_text(Path::new(word)))
+            .collect();
+        self
+    }
+
     pub(super) fn lock(&self) -> io::Result<OwnedFd> {
         descriptor(self.lock)
+    }
+
+    /// Takes over the standard error of the program before; call it once. Until then, it is that of the trial.
+    pub(super) fn take_stderr(&self) -> io::Result<()> {
+        if let Some(number) = self.stderr {
+            nix::unistd::dup2_stderr(descriptor(number)?)?;
+        }
+        Ok(())
+    }
+
+    /// Becomes the program before this one in this process again, which continues with the same children. Call it before any of
+    /// them is adopted. Returns if that fails.
+    ///
+    /// # Errors
+    /// The reason of the system.
+    pub(super) fn go_back(mut self, why: String) -> io::Error {
+        let Some((program, arguments)) = self.before.split_first() else {
+            return io::Error::other("the program before this one has left no way back");
+        };
+        let mut command = Command::new(path_of_text(program));
+        command.args(arguments.iter().map(|word| path_of_text(word)));
+        let numbers = [Some(self.lock), self.stderr].into_iter().flatten();
+        let pipes = self.children.iter().flat_map(|child| [child.out, child.err]).flatten();
+        let kept: io::Result<Vec<_>> = numbers.chain(pipes).map(descriptor).collect();
+        let kept = match kept {
+            Ok(kept) => kept,
+            Err(error) => return error,
+        };
+        self.failure = Some(why);
+        let kept: Vec<_> = kept.iter().map(OwnedFd::as_fd).collect();
+        takeover::exec(&mut command, &self, &kept)
     }
 
     /// Takes the children over; call it once.
@@ -133,6 +189,16 @@ impl Handover {
             })
         };
         self.children.iter().map(adopt).collect()
+    }
+}
+
+/// Goes back to the program before this one in this process, which has left its state in this descriptor: this program cannot
+/// serve. Returns why that fails, if it does.
+#[must_use]
+pub fn go_back(handover: i32, why: String) -> String {
+    match takeover::state::<Handover>(handover) {
+        Ok(handover) => handover.go_back(why).to_string(),
+        Err(error) => error.to_string(),
     }
 }
 

@@ -30,11 +30,11 @@ pub use ephemeral_dir::{
     Abandoned, EPHEMERAL_LOG, EPHEMERAL_PREFIX, EPHEMERAL_STATE, EPHEMERAL_WORK, KeeperLock, end_abandoned,
     end_ephemeral,
 };
-pub use handover::{READINESS, Unready, check_readiness};
+pub use handover::{READINESS, Unready, check_readiness, go_back};
 pub use launch::{Launch, LaunchError, Launched};
 pub use renew::{RenewError, renew};
 pub use service::{Renewal, Report, Service};
-pub use standby::is_needed;
+pub use standby::why_needed;
 pub use stop::{StopError, Stopped, stop};
 pub use turn::{Options, SupervisorError, host_name, log_file, supervise};
 

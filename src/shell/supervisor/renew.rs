@@ -54,9 +54,11 @@ pub enum RenewError {
     Ended(PathBuf),
     /// The program has not lived as the supervisor, and the earlier one has started the service again.
     #[error(
-        "the supervisor of the new program has ended, and the service was started again with the earlier one (process {pid}): waiting tasks were kept, running ones start again; the log may tell why: {}", .log.display()
+        "{why}; the service was started again with the earlier program (process {pid}): waiting tasks were kept, running ones start again; see the log: {}", .log.display()
     )]
     Returned {
+        /// How the supervisor of the new program has ended.
+        why: String,
         /// Process id of the present supervisor.
         pid: u32,
         /// The log of the service.
@@ -116,26 +118,33 @@ pub fn renew(
     match followed {
         Some(service) => Ok(service),
         None => Err(match returned(state_dir, pid, &mut watch, signals)? {
-            Some(pid) => RenewError::Returned { pid, log: log() },
+            Some(service) => RenewError::Returned {
+                why: service
+                    .renewal
+                    .and_then(|renewal| renewal.failure)
+                    .unwrap_or_else(|| "the supervisor has ended".into()),
+                pid: service.pid,
+                log: log(),
+            },
             None => ended(),
         }),
     }
 }
 
-/// Waits until the service runs again after the end of the supervisor with this number; returns the number of the next one, if
-/// the service was not stopped.
+/// Waits until the service runs again after the end of the supervisor with this number; returns the next one, if the service was
+/// not stopped.
 fn returned(
     state_dir: &Path,
     before: u32,
     watch: &mut Watch,
     signals: &mut Signals,
-) -> Result<Option<u32>, RenewError> {
+) -> Result<Option<Service>, RenewError> {
     let until = clock::now().mono + RETURN_MAX;
     loop {
         let Some(service) = Service::read(state_dir) else { return Ok(None) };
         let left = until.since(clock::now().mono);
         if service.pid != before || left.is_zero() {
-            return Ok(Some(service.pid).filter(|pid| *pid != before));
+            return Ok(Some(service).filter(|service| service.pid != before));
         }
         readable::wait([watch.as_fd(), signals.as_fd()], Some(left));
         while watch.read().is_some() {}

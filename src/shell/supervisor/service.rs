@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::protocol::version;
 use crate::shell::clock;
+use crate::shell::endpoint::Address;
 use crate::shell::state_file;
 
 /// Its name in STATE_DIR.
@@ -55,6 +56,13 @@ pub struct Renewal {
     /// Why the request was refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) failure: Option<String>,
+}
+
+impl Renewal {
+    /// One that was refused, with the reason, without the name of its request.
+    pub(super) const fn refused(why: String) -> Self {
+        Self { request: String::new(), controller: false, agents_left: 0, failure: Some(why) }
+    }
 }
 
 /// The actual endpoints of the controller.
@@ -109,8 +117,10 @@ impl Service {
 
 /// An endpoint in a form that is valid in any folder.
 fn everywhere(endpoint: &str) -> String {
-    let path = endpoint.strip_prefix("ipc://").and_then(|path| std::path::absolute(path).ok());
-    path.map_or_else(|| endpoint.to_owned(), |path| format!("ipc://{}", path.display()))
+    match Address::parse(endpoint) {
+        Ok(Address::Ipc(path)) => Address::Ipc(std::path::absolute(&path).unwrap_or(path)).to_string(),
+        _ => endpoint.to_owned(),
+    }
 }
 
 /// Removes the file, if it exists.

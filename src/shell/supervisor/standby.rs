@@ -26,6 +26,9 @@ const PROOF: Duration = Duration::from_secs(10);
 /// The program of this process, whatever has become of its file.
 const RUNNING: &str = "/proc/self/exe";
 
+/// What the supervisor says as another program.
+const SAID: &str = "/proc/self/fd/2";
+
 /// The copy of a program whose file was replaced while it ran, in STATE_DIR.
 const COPY: &str = "program-before-restart";
 
@@ -61,19 +64,32 @@ fn copy_running(folder: &Path, copy: &Path) -> io::Result<()> {
     draft.publish(copy)
 }
 
-/// Starts the standby of this process; [`is_needed`] is what it waits for.
-pub(super) fn start(command: &mut Command) -> io::Result<Pid> {
+/// Starts the standby of this process; [`why_needed`] is what it waits for.
+pub(super) fn start(command: &mut Command, said: BorrowedFd<'_>) -> io::Result<Pid> {
     let supervisor = pidfd_open(getpid(), PidfdFlags::empty())?;
     let number = getpid().as_raw_nonzero().to_string();
-    command.arg(number).arg("--detached").stdin(supervisor).stdout(Stdio::null()).stderr(Stdio::null());
+    command.arg(number).arg("--detached").stdin(supervisor).stdout(Stdio::null()).stderr(said.try_clone_to_owned()?);
     Ok(Pid::from_child(&with_clean_mask(|| command.spawn())?))
 }
 
-/// Waits for the end of the supervisor with this number, of which the descriptor is a pidfd. Returns whether it has ended
-/// early, and was not stopped.
+/// Waits for the end of the supervisor with this number, of which the descriptor is a pidfd. If it has ended early, and was not
+/// stopped, returns a sentence about that.
 #[must_use]
-pub fn is_needed(state_dir: &Path, supervisor: u32, pidfd: BorrowedFd<'_>) -> bool {
+pub fn why_needed(state_dir: &Path, supervisor: u32, pidfd: BorrowedFd<'_>) -> Option<String> {
     // A supervisor that was stopped has removed the file.
-    readable::is_readable(pidfd, Some(PROOF))
-        && Service::read(state_dir).is_some_and(|service| service.pid == supervisor)
+    let is_needed = readable::is_readable(pidfd, Some(PROOF))
+        && Service::read(state_dir).is_some_and(|service| service.pid == supervisor);
+    is_needed.then(|| match last_words() {
+        Some(said) => format!("the supervisor of the new program has ended: {said}"),
+        None => "the supervisor of the new program has ended without a word, as after a signal".to_owned(),
+    })
+}
+
+/// The last line that the supervisor has written to its standard error, a file in memory that is ours, too.
+fn last_words() -> Option<String> {
+    let said = fs::read(SAID).ok()?;
+    let said = String::from_utf8_lossy(&said);
+    // A panic says its place in a line before its reason, and gives advice behind it.
+    let line = said.lines().rfind(|line| !line.trim().is_empty() && !line.starts_with("note: "))?;
+    Some(line.strip_prefix("llts: ").unwrap_or(line).to_owned())
 }

@@ -22,6 +22,7 @@ use crate::shell::lock::{Holder, LockError, StateLock};
 use crate::shell::process::{Cookie, Ended, ProcessId, sweep_by_cookie};
 use crate::shell::readable;
 use crate::shell::supervised::MARK;
+use crate::types::path_text;
 
 /// The lock of a process that stops a service. Its holder also takes the lock of the service for a moment; without this
 /// one, a second `llts down` would mistake the first for the supervisor.
@@ -188,7 +189,7 @@ pub(super) fn sweep(config: &Config) -> Result<Ended, AgentError> {
 /// The value of the mark: the same for every spelling of the folder.
 pub(super) fn mark(state_dir: &Path) -> String {
     let path = state_dir.canonicalize().unwrap_or_else(|_| state_dir.to_owned());
-    path.to_string_lossy().into_owned()
+    path_text(&path)
 }
 
 /// Processes, for people: `12 (sleep), 13 (sh)`.

@@ -1,6 +1,7 @@
 //! The supervisor's process: one wait for signals, lines and ends of children, and the nearest deadline. It decides
 //! nothing.
 
+mod begin;
 mod start;
 mod succession;
 
@@ -14,22 +15,23 @@ use rustix::process::{Pid, WaitOptions, waitpid};
 
 use super::child::{ChildProcess, Lines};
 use super::ephemeral_dir::{EphemeralDir, KeeperLock};
-use super::handover::Handover;
-use super::service::{self, Report, Service};
-use super::{LOCK, stop_max};
+use super::service::{self, Renewal, Report, Service};
+use super::stop_max;
 use crate::config::Config;
 use crate::engine::supervisor::{Effect, Plan, Role, Times};
 use crate::shell::clock;
-use crate::shell::limits::raise_descriptor_limit;
+use crate::shell::incidents;
+use crate::shell::lending::Lenders;
 use crate::shell::lock::{LockError, StateLock};
-use crate::shell::logging::{self, LogError};
-use crate::shell::process::{Tree, any_left, become_subreaper, reap_orphans, stragglers};
+use crate::shell::logging::LogError;
+use crate::shell::process::{Tree, any_left, reap_orphans, stragglers};
 use crate::shell::readable;
-use crate::shell::signals::{RETIRE, STOP, Signals};
+use crate::shell::reload::Reload;
+use crate::shell::signals::{RETIRE, SENT_RETIRE, Signals};
 use crate::shell::supervised::lease_of;
-use crate::shell::takeover;
-use crate::shell::trust::{self, Part, Untrusted};
+use crate::shell::trust::{Part, Untrusted};
 
+use begin::begin;
 use start::Starter;
 pub use start::{host_name, log_file};
 use succession::Succession;
@@ -45,10 +47,10 @@ pub struct Options {
     pub elsewhere: Option<String>,
     /// Whether it leaves the terminal.
     pub detached: bool,
-    /// If set, the descriptor of the [`Handover`] of the program before this one in this process.
+    /// If set, the descriptor of the [`Handover`](super::handover::Handover) of the program before this one in this process.
     pub handover: Option<i32>,
-    /// Whether it goes back to the program before a restart, because the supervisor of the new one has ended.
-    pub is_standby: bool,
+    /// If it goes back to the program before a restart: why the supervisor of the new one has ended.
+    pub standby: Option<String>,
     /// If set, it ends when its standard input does, and removes this folder.
     pub ephemeral_dir: Option<PathBuf>,
 }
@@ -77,7 +79,12 @@ pub enum SupervisorError {
 ///
 /// # Errors
 /// When it does not come up; no part of it is left then.
-pub fn supervise(config: &Config, options: &Options, report: impl FnMut(&Report)) -> Result<(), SupervisorError> {
+pub fn supervise(
+    config: &Config,
+    options: &Options,
+    reload: &Reload,
+    report: impl FnMut(&Report),
+) -> Result<(), SupervisorError> {
     if options.detached {
         // EPERM: it is a session leader already.
         let _ = rustix::process::setsid();
@@ -85,21 +92,12 @@ pub fn supervise(config: &Config, options: &Options, report: impl FnMut(&Report)
     // Dropped after the folder: until that is removed, no other command ends this service.
     let _keeper = options.ephemeral_dir.as_deref().map(KeeperLock::join).transpose()?;
     let folder = options.ephemeral_dir.as_deref().map(EphemeralDir::new);
-    let signals = Signals::install(&[&STOP[..], &[RETIRE, Signal::SIGCHLD]].concat())?;
-    become_subreaper()?;
-    raise_descriptor_limit()?;
-    trust::check(config, Part::Supervisor)?;
-    let handover = options.handover.map(takeover::state::<Handover>).transpose()?;
-    let lock = match &handover {
-        Some(handover) => StateLock::adopt(handover.lock()?),
-        None => StateLock::acquire(&config.paths.state_dir, LOCK)?,
-    };
-    logging::init(&config.log, Some(&log_file(config)))?;
+    let (signals, lock, handover) = begin(config, options)?;
     std::panic::set_hook(Box::new(|panic| log::error!("{panic}")));
     let adopted = match &handover {
         Some(handover) => handover.adopt()?,
         None => {
-            start::end_earlier(config, options.is_standby);
+            start::end_earlier(config, options.standby.as_deref());
             Vec::new()
         }
     };
@@ -111,6 +109,7 @@ pub fn supervise(config: &Config, options: &Options, report: impl FnMut(&Report)
     let (now, agents) = (clock::now().mono, options.agents);
     let times = Times { start_max: start::start_max(options.agents), stop_max: stop_max(config) };
     let mut starter = Starter::new(config, options)?;
+    let lenders = starter.lenders(config.agent.lend_max);
     let (plan, strangers) = match &handover {
         Some(handover) => {
             starter.adopt(handover);
@@ -131,20 +130,23 @@ pub fn supervise(config: &Config, options: &Options, report: impl FnMut(&Report)
     let mut supervisor = Supervisor {
         config,
         lock,
-        plan,
+        plan: plan.lending(config.agent.lend_max),
+        lenders,
         starter,
         strangers,
         children: BTreeMap::new(),
         is_ephemeral: options.ephemeral_dir.is_some(),
         succession: None,
         request: handover.as_ref().map(|handover| handover.request.clone()),
+        came_back: options.standby.clone(),
+        reload,
         signals,
         lifeline,
         warnings,
         agents,
         report,
     };
-    supervisor.adopt(adopted, handover.is_some_and(|handover| handover.is_proven))?;
+    supervisor.adopt(adopted, handover.as_ref())?;
     let result = supervisor.run();
     if !start::end_remains(config, "this service has left processes") {
         // The process that ends them finds them by the records in the folder.
@@ -157,6 +159,8 @@ struct Supervisor<'a, F> {
     config: &'a Config,
     lock: StateLock,
     plan: Plan,
+    /// The tasks that wait for others, unless no slot is lent.
+    lenders: Option<Lenders>,
     starter: Starter,
     strangers: Vec<Pid>,
     children: BTreeMap<Role, ChildProcess>,
@@ -166,6 +170,9 @@ struct Supervisor<'a, F> {
     succession: Option<Succession>,
     /// The request that made this program succeed another one in this process.
     request: Option<String>,
+    /// Why the supervisor of another program, which was restarted, has ended, if this one has taken its place.
+    came_back: Option<String>,
+    reload: &'a Reload,
     signals: Signals,
     lifeline: Option<Lines>,
     warnings: Vec<String>,
@@ -191,6 +198,7 @@ impl<F: FnMut(&Report)> Supervisor<'_, F> {
             self.hear_signals();
             self.hear_lifeline();
             self.hear_children();
+            self.hear_lenders();
             self.plan.handle_timeout(clock::now().mono);
         }
     }
@@ -248,7 +256,8 @@ impl<F: FnMut(&Report)> Supervisor<'_, F> {
 
     fn announce(&mut self) {
         let Some(endpoints) = self.starter.endpoints() else { return };
-        let service = Service::ours(endpoints, self.agents, std::mem::take(&mut self.warnings));
+        let mut service = Service::ours(endpoints, self.agents, std::mem::take(&mut self.warnings));
+        service.renewal = self.came_back.take().map(Renewal::refused);
         if let Err(error) = service.write(&self.config.paths.state_dir) {
             // Clients that know the port need no file.
             log::error!("cannot write the service file: {error}");
@@ -267,7 +276,8 @@ impl<F: FnMut(&Report)> Supervisor<'_, F> {
         let children = self.children.values().flat_map(ChildProcess::descriptors);
         let lifeline = self.lifeline.as_ref().and_then(Lines::fd);
         // Whatever it returns, each descriptor is checked.
-        readable::wait(std::iter::once(self.signals.as_fd()).chain(lifeline).chain(children), due);
+        let lenders = self.lenders.iter().flat_map(Lenders::descriptors);
+        readable::wait(std::iter::once(self.signals.as_fd()).chain(lifeline).chain(children).chain(lenders), due);
     }
 
     fn hear_signals(&mut self) {
@@ -281,8 +291,20 @@ impl<F: FnMut(&Report)> Supervisor<'_, F> {
                 self.succession.get_or_insert(Succession::Wanted);
                 continue;
             }
+            if *signal == Signal::SIGHUP && Reload::signal().is_some() {
+                self.reload();
+                continue;
+            }
             log::info!("{signal}: stopping");
             self.plan.handle_stop(clock::now().mono);
+        }
+    }
+
+    /// Reads the configuration again, and so do all processes that are ready: one that is starting reads it anyway.
+    fn reload(&self) {
+        self.reload.reload(&self.config.log);
+        for living in self.plan.living().into_iter().flatten().filter(|living| living.ready) {
+            self.signal(living.role, rustix::process::Signal::HUP);
         }
     }
 
@@ -306,6 +328,9 @@ impl<F: FnMut(&Report)> Supervisor<'_, F> {
             for line in child.out.read() {
                 if self.starter.handle_line(*role, &line) {
                     self.plan.handle_ready(now, *role);
+                    if *role == Role::Controller && incidents::are_left(&self.config.paths.state_dir) {
+                        child.signal(SENT_RETIRE);
+                    }
                 } else if let Some(end) = lease_of(&line) {
                     let end = end.map(|end| now + end.saturating_sub(clock::since_boot()));
                     self.plan.handle_lease(*role, end);
@@ -326,6 +351,14 @@ impl<F: FnMut(&Report)> Supervisor<'_, F> {
             self.plan.handle_ended(now, role, &reason);
         }
         self.look_for_orphans();
+    }
+
+    fn hear_lenders(&mut self) {
+        let Some(lenders) = &mut self.lenders else { return };
+        let agents = self.children.iter().map(|(role, child)| (child.pid().as_raw_nonzero().get(), *role)).collect();
+        for (role, waits) in lenders.changes(&agents) {
+            self.plan.handle_waits(clock::now().mono, role, waits);
+        }
     }
 
     fn look_for_orphans(&mut self) {

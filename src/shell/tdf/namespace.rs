@@ -221,12 +221,13 @@ impl Namespace {
         Ok((heard, claimed.ok_or_else(|| self.link.reply(scripts::CLAIM.name))?))
     }
 
-    /// The runs that an earlier process of this name has left, as it has claimed them.
+    /// The runs that an earlier process of this name has left, as it has claimed them. One whose lease that process has not renewed
+    /// counts a loss: it may be what has ended the process. Beyond `max_losses` it is left out.
     ///
     /// # Errors
     /// When Redis does not answer as it should.
-    pub fn own_claims(&mut self, worker: &WorkerName) -> Result<Vec<Claimed>, RedisError> {
-        let call = Call::new(scripts::OWN_CLAIMED).arg(worker.as_str());
+    pub fn own_claims(&mut self, worker: &WorkerName, max_losses: u32) -> Result<Vec<Claimed>, RedisError> {
+        let call = Call::new(scripts::OWN_CLAIMED).arg(worker.as_str()).arg(seconds(LEASE)).arg(max_losses.to_string());
         self.ask(call, |value| Claimed::list(value, worker))
     }
 

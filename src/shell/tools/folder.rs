@@ -5,7 +5,6 @@
 //! | at the start | the agent reports its tools before it asks for a task |
 //! | when a name was added or removed | the kernel sends a signal ([`super::notice`]); at most one read per [`PAUSE`] |
 //! | with each heartbeat | one `stat`: a network file system, or a folder that was renamed, sends no notice |
-//! | when the controller asks | no agent has reported the tool of a task |
 //! | when a run did not find a tool of the list | the list must be wrong |
 
 use std::fs::{self, File};
@@ -90,13 +89,6 @@ impl ToolsFolder {
             self.absent.push(tool.clone());
         }
         self.look(now, forced)
-    }
-
-    /// Reads the folder even if no read is due. The names are read even if the folder seems unchanged, because a link may
-    /// lead to an existing file by now. Requests can come at any rate, so there is at most one read per [`PAUSE`].
-    pub fn look_anew(&mut self, now: Now) {
-        let forced = self.noticed || now.mono >= self.looked + PAUSE;
-        self.look(now, forced);
     }
 
     /// The time of the next read, if a notice has requested one.

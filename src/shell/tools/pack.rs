@@ -17,6 +17,7 @@ use tar::{Builder, EntryType, Header};
 
 use super::archive::unpack;
 use super::scratch::{self, Scratch};
+use super::validation::check_unpacked;
 use super::{ArchiveError, Limits, RUN_SCRIPT};
 use crate::types::{InvalidToolName, ToolName};
 
@@ -61,6 +62,14 @@ pub enum PackError {
         /// The reason. Paths in it begin with the tool's name.
         source: ArchiveError,
     },
+    /// run.sh cannot be started, or `tool.toml` is wrong.
+    #[error("cannot pack {}: {why}", .dir.display())]
+    Invalid {
+        /// The folder.
+        dir: PathBuf,
+        /// The defect.
+        why: String,
+    },
     /// A socket, a FIFO or a device.
     #[error("cannot pack {}: it is neither a file nor a folder nor a link", .path.display())]
     Special {
@@ -101,12 +110,15 @@ pub fn pack(dir: &Path, out: &Path, limits: &Limits) -> Result<Packed, PackError
     let archive = scratch.path().join(tool.archive_name());
     let entries = write_archive(dir, &tool, &archive, limits)?;
     let bytes = fs::metadata(&archive).map_err(io_error("stat", &archive))?.len();
-    if same_content(&archive, out).map_err(io_error("read", out))? {
-        return Ok(Packed { bytes, entries, changed: false });
-    }
     let file = File::open(&archive).map_err(io_error("open", &archive))?;
     unpack(&file, &tool, scratch.path(), limits, &AtomicBool::new(false))
         .map_err(|source| PackError::Refused { dir: dir.to_owned(), source })?;
+    // A push would refuse it, and each run would fail.
+    check_unpacked(&scratch.path().join(tool.as_str()))
+        .map_err(|why| PackError::Invalid { dir: dir.to_owned(), why })?;
+    if same_content(&archive, out).map_err(io_error("read", out))? {
+        return Ok(Packed { bytes, entries, changed: false });
+    }
     // Synced, because a name that survives a crash without its content would be a broken tool.
     file.sync_all().map_err(io_error("write", &archive))?;
     fs::rename(&archive, out).map_err(io_error("write", out))?;

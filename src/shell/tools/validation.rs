@@ -11,6 +11,7 @@ use super::pack::{PackError, tool_name, write_archive};
 use super::scratch::Scratch;
 use super::{ArchiveError, Limits, RUN_SCRIPT, Unpacked};
 use crate::protocol::tool_manifest;
+use crate::shell::temp_dir::temp_dir;
 use crate::types::{InvalidToolName, ToolName};
 
 /// Bytes of run.sh that are checked.
@@ -60,17 +61,9 @@ pub enum CheckError {
         /// The reason.
         source: ArchiveError,
     },
-    /// run.sh cannot be started.
-    #[error("{}: its run.sh {why}", .path.display())]
-    Script {
-        /// The checked path.
-        path: PathBuf,
-        /// The defect, as the rest of the sentence.
-        why: &'static str,
-    },
-    /// Its `tool.toml` is wrong.
+    /// run.sh cannot be started, or `tool.toml` is wrong.
     #[error("{}: {why}", .path.display())]
-    Manifest {
+    Invalid {
         /// The checked path.
         path: PathBuf,
         /// The defect.
@@ -119,7 +112,8 @@ pub fn check(path: &Path, limits: &Limits) -> Result<Checked, CheckError> {
 pub fn packed(path: &Path, name: Option<ToolName>, limits: &Limits) -> Result<PackedTool, CheckError> {
     let io_error = |source| CheckError::Io { path: path.to_owned(), source };
     let metadata = fs::metadata(path).map_err(io_error)?;
-    let scratch = Scratch::create(&std::env::temp_dir(), "llts-check-").map_err(io_error)?;
+    let scratch =
+        Scratch::create(&temp_dir(), "llts-check-").map_err(|source| CheckError::Io { path: temp_dir(), source })?;
     let mut warnings = Vec::new();
     let (tool, archive) = if metadata.is_dir() {
         warnings.extend(not_executable(path));
@@ -135,13 +129,22 @@ pub fn packed(path: &Path, name: Option<ToolName>, limits: &Limits) -> Result<Pa
     let Unpacked { entries, bytes } = unpack(&file, &tool, scratch.path(), limits, &AtomicBool::new(false))
         .map_err(|source| CheckError::Refused { path: path.to_owned(), source })?;
     let folder = scratch.path().join(tool.as_str());
-    let mut script = Vec::new();
-    File::open(folder.join(RUN_SCRIPT))
-        .and_then(|file| file.take(SCRIPT_BYTES_MAX).read_to_end(&mut script))
-        .map_err(io_error)?;
-    warnings.extend(check_script(&script).map_err(|why| CheckError::Script { path: path.to_owned(), why })?);
-    check_manifest(&folder).map_err(|why| CheckError::Manifest { path: path.to_owned(), why })?;
+    warnings.extend(check_unpacked(&folder).map_err(|why| CheckError::Invalid { path: path.to_owned(), why })?);
     Ok(PackedTool { tool, archive, entries, bytes, warnings, _scratch: scratch })
+}
+
+/// Checks what an unpacked tool says about its start and its parameters. Returns likely mistakes.
+///
+/// # Errors
+/// A defect that would make each run fail.
+pub(super) fn check_unpacked(folder: &Path) -> Result<Vec<String>, String> {
+    let mut script = Vec::new();
+    let read =
+        File::open(folder.join(RUN_SCRIPT)).and_then(|file| file.take(SCRIPT_BYTES_MAX).read_to_end(&mut script));
+    read.map_err(|error| format!("its run.sh cannot be read: {error}"))?;
+    let warnings = check_script(&script).map_err(|why| format!("its run.sh {why}"))?;
+    check_manifest(folder)?;
+    Ok(warnings)
 }
 
 /// Checks the `tool.toml` of an unpacked tool, if it has one.

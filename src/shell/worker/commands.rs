@@ -74,6 +74,7 @@ impl Commands {
             stdout: stdout.as_fd(),
             stderr: stderr.as_fd(),
             brand: self.brand,
+            is_terminal: false,
         })?;
         if let Err(error) = self.write_record(Some(child.id())) {
             // The command can still be identified by its mark.

@@ -135,7 +135,8 @@ impl DirPool {
             return Some(task);
         }
         if !self.workspace.is_in_place(&task) {
-            return None;
+            let is_renamed = self.workspace.renamed(&task).is_some();
+            return is_renamed.then_some(task);
         }
         let name = self.next.to_string();
         self.next += 1;

@@ -30,7 +30,7 @@ mod tail;
 use std::ffi::{CStr, CString};
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, Mode, OFlags};
@@ -200,12 +200,12 @@ impl Workspace {
     /// Removes the folder of a run: it is out of sight at once, then up to `budget` entries are removed. Its name no longer
     /// exists after this, so FINISHED may follow; [`Removed::Left`] is the only exception.
     ///
-    /// A folder of the same name that belongs to another run, because another agent runs the next round, is left alone.
+    /// A folder of the same name that belongs to another run, because another agent runs the next round, is left alone. A folder that
+    /// the run has renamed beside the others goes, too.
     pub fn remove(&self, task: TaskDir, budget: u32) -> Removed {
-        if !self.is_in_place(&task) {
-            return Removed::Done;
-        }
-        let Ok(name) = CString::new(task.name.as_str()) else {
+        let name = if self.is_in_place(&task) { Some(task.name.clone()) } else { self.renamed(&task) };
+        let Some(name) = name else { return Removed::Done };
+        let Ok(name) = CString::new(name.as_str()) else {
             return Removed::Left(self.left(&task.name, Errno::INVAL));
         };
         drop(task);
@@ -258,6 +258,15 @@ impl Workspace {
         leads_there()
             || CString::new(task.name.as_str())
                 .is_ok_and(|name| removal::detach_at_or_below(self.folder.as_fd(), &name) && leads_there())
+    }
+
+    /// The name that a run has given to its folder, if that is still in the work folder.
+    fn renamed(&self, task: &TaskDir) -> Option<String> {
+        let path = std::fs::read_link(format!("/proc/self/fd/{}", task.folder.as_raw_fd())).ok()?;
+        let name = path.file_name()?.to_str()?;
+        let named = rustix::fs::statat(&self.folder, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
+        let own = rustix::fs::fstat(&task.folder).ok()?;
+        ((named.st_dev, named.st_ino) == (own.st_dev, own.st_ino)).then(|| name.to_owned())
     }
 
     fn to_trash(&self, name: &str) -> rustix::io::Result<Option<TrashRemainder>> {

@@ -201,7 +201,7 @@ impl AllowedSources {
 /// The host of a URL in lower case, an IPv6 address without brackets; `None` for a form that two readers could take for two hosts.
 fn host_of(scheme: SourceScheme, url: &str) -> Option<String> {
     let host = if scheme == SourceScheme::Rsync {
-        let (host, _) = url.strip_prefix(super::RSYNC)?.split_once(':').filter(|(host, _)| !host.contains('/'))?;
+        let host = super::RsyncPeer::of(url.strip_prefix(super::RSYNC)?).host()?;
         host.rsplit('@').next().unwrap_or(host)
     } else {
         let rest = url.split_once("://")?.1;

@@ -1,4 +1,4 @@
-//! Which agents could run a task, or look for its tool.
+//! Which agents could run a task.
 
 use super::super::agent::{Agent, Slot};
 use super::super::tool_sets::SetId;
@@ -27,14 +27,9 @@ impl Agents {
         has: impl Fn(SetId) -> bool,
     ) -> impl Iterator<Item = (&AgentId, &Agent)> {
         self.agents.iter().filter(move |(id, agent)| {
-            let here = agent.slot != Slot::Lost && needs.allow(id);
+            let here = agent.slot != Slot::Lost && needs.allow(id, || agent.host);
             here && agent.offer.meets(needs) && agent.tools.is_none_or(|tools| has(tools.set))
         })
-    }
-
-    /// The present agents that can be asked to look for tools.
-    pub(in crate::engine::controller) fn that_look(&self) -> impl Iterator<Item = &AgentId> {
-        self.agents.iter().filter(|(_, agent)| agent.looks && agent.slot != Slot::Lost).map(|(id, _)| id)
     }
 
     /// The tool set of every agent with a known one, and whether the agent is present.

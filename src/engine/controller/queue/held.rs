@@ -9,7 +9,6 @@ impl Queue {
         if !self.sets.set_held(tool, is_held) {
             return;
         }
-        self.may_seek = true;
         for line in self.lines.values_mut() {
             line.lanes.tool_has_changed(tool, &self.sets);
         }

@@ -62,13 +62,13 @@ impl Controller {
     fn task_for(&mut self, now: Now, id: &AgentId) -> Option<TaskId> {
         self.catch_up(now);
         self.tasks.release_due(now);
-        if self.is_paused {
+        if self.paused.is_some() || self.outdated().is_some() {
             return None;
         }
         loop {
             let agent = self.agents.get(id).filter(|agent| !agent.drained)?;
-            let task = self.tasks.queue().best_for(agent.tools?.set, &agent.offer, id)?;
-            if !self.skip_if_stopped(now, task) {
+            let task = self.tasks.queue().best_for(id, agent)?;
+            if !self.begins_another_round(now, task) && !self.skip_if_stopped(now, task) {
                 return Some(task);
             }
         }

@@ -3,18 +3,39 @@
 use std::time::Duration;
 
 use super::{Controller, Reply, Timer};
-use crate::types::Now;
+use crate::types::{IncidentKind, Now, Wall};
+
+/// A pause of the service.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::engine::controller) struct Paused {
+    since: Wall,
+    pub(super) until: Wall,
+}
 
 impl Controller {
+    /// A pause without a time ends the present one.
     pub(super) fn pause(&mut self, now: Now, interval: Duration) -> Reply {
-        self.is_paused = true;
+        if interval.is_zero() {
+            self.end_pause(now);
+            return self.count_tasks();
+        }
+        let since = self.paused.map_or(now.wall, |paused| paused.since);
+        if self.paused.replace(Paused { since, until: now.wall + interval }).is_none() {
+            let line = format!("a client has paused the service for {interval:?}; no task starts");
+            self.journal.warn(line.clone());
+            self.incidents.push((IncidentKind::Paused, line));
+        }
         self.timers.set(Timer::Pause, now.mono + interval);
         self.count_tasks()
     }
 
     /// Tasks are handed out again.
-    pub(in crate::engine::controller) fn end_pause(&mut self) {
-        self.is_paused = false;
+    pub(in crate::engine::controller) fn end_pause(&mut self, now: Now) {
+        self.timers.clear(&Timer::Pause);
+        let Some(Paused { since, .. }) = self.paused.take() else { return };
+        let line = format!("the pause of the service has ended after {:.1} s", now.wall.since(since).as_secs_f64());
+        self.journal.info(line.clone());
+        self.incidents.push((IncidentKind::Paused, line));
         self.inform();
     }
 }

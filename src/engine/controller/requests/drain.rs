@@ -1,11 +1,23 @@
 //! AGENT/DRAIN: an agent gets no more tasks, or gets tasks again.
 
 use super::{Code, Controller, Effect, Record, Refusal, Reply};
-use crate::types::AgentId;
+use crate::protocol::requests::drain::Drain;
+use crate::types::{AgentId, nearest_hint};
 
 impl Controller {
-    /// Drains an agent, or reverses that. It need not be present: an agent that is restarted keeps its name.
-    pub(super) fn drain(&mut self, agent: &AgentId, drain: bool) -> Result<Reply, Refusal> {
+    /// Drains an agent, or reverses that. It need not be present, because an agent that is restarted keeps its name; but a name that no
+    /// agent has had here is a slip, unless its sender says otherwise.
+    pub(super) fn drain(&mut self, agent: &AgentId, order: Drain) -> Result<Reply, Refusal> {
+        if order != Drain::Ahead && !self.agents.has_drained(agent) && self.agents.get(agent).is_none() {
+            let hint = nearest_hint(agent.as_str(), self.agents.names().map(AgentId::as_str));
+            let way = match order {
+                Drain::Undo => "",
+                Drain::Begin | Drain::Ahead => "; for one that has not come yet, add --ahead (__AHEAD__ true)",
+            };
+            let message = format!("no agent has the name {agent}{hint}; `llts agents` lists them{way}");
+            return Err(Refusal::new(Code::BadField, message));
+        }
+        let drain = order != Drain::Undo;
         if drain && self.agents.drained() >= self.settings.agents_max {
             let max = self.settings.agents_max;
             let message = format!("{max} agents are drained already (AGENTS_MAX); undo the drain of some of them");

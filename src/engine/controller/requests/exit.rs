@@ -7,6 +7,7 @@ use crate::types::{AgentId, Now, RoundEnd};
 impl Controller {
     pub(super) fn exit(&mut self, now: Now, sender: &Sender) -> Reply {
         self.session_is_over(now, &sender.agent, sender.session);
+        self.give_up_runs_of(now, &sender.agent, RoundEnd::Returned);
         self.leave(now, &sender.agent);
         Reply::Done
     }

@@ -36,19 +36,32 @@ impl Controller {
             let fetching = self.archives.reads.of(&run.agent).filter(|fetching| Some(fetching.digest) == record.pin)?;
             Some(Holdup::Fetching { digest: fetching.digest, offset: fetching.offset, total: fetching.total })
         };
-        let mut holdup = waits.then(|| self.tasks.queue().holdup(now, record, &agents_with)).or(lease).or_else(fetches);
+        let of_children = || {
+            let agents = (record.phase() == Phase::Running).then(|| self.held_for_child(now, record.id)).flatten()?;
+            Some(Holdup::HeldSlots { agents, is_parent: true })
+        };
+        let mut holdup = waits
+            .then(|| self.tasks.queue().holdup(now, record, &agents_with))
+            .or(lease)
+            .or_else(fetches)
+            .or_else(of_children);
         match &mut holdup {
-            Some(found @ Holdup::NoTool) => {
-                if let Some(agent) = self.first_awaited() {
-                    *found = Holdup::Look(agent.clone());
-                }
+            Some(found) if waits && self.outdated().is_some() => {
+                *found = Holdup::Outdated(self.outdated().unwrap_or_default().to_owned());
+            }
+            Some(Holdup::NotBefore(at)) if self.claims_until(record) == Some(*at) => holdup = Some(Holdup::Claims(*at)),
+            Some(found @ Holdup::Agents { .. }) if let Some(paused) = &self.paused => {
+                *found = Holdup::Paused(paused.until);
             }
             Some(found @ (Holdup::NoSuchAgent | Holdup::NoLease | Holdup::ToolElsewhere))
-                if record.full_rounds().next().is_some() && agents_with(&record.policy.needs, Some(&record.tool)) =>
+                if record.unfit_rounds().next().is_some() && agents_with(&record.policy.needs, Some(&record.tool)) =>
             {
                 let needs = record.needs();
                 let others = self.agents.all_drained_or_with(&needs, |set| sets.has(set, &record.tool));
-                *found = Holdup::DiskFull(others.map(|(id, _)| id.clone()).take(DRAINED_SHOWN_MAX).collect());
+                *found = Holdup::Unfit(others.map(|(id, _)| id.clone()).take(DRAINED_SHOWN_MAX).collect());
+            }
+            Some(found @ Holdup::Agents { .. }) if let Some(agents) = self.held_agents(now, record) => {
+                *found = Holdup::HeldSlots { agents, is_parent: false };
             }
             Some(Holdup::Agents { is_one_idle, blocked, .. }) => {
                 let needs = record.needs();
@@ -58,6 +71,7 @@ impl Controller {
             }
             Some(_) | None => {}
         }
+        let holdup = holdup.map(|found| self.silent_holdup(now, record, found));
         // A task without a run, and one whose agent has gone, have none.
         let agent = record.last_run().and_then(|run| self.agents.get(&run.agent));
         let own = agent.and_then(|agent| agent.own_versions.as_ref()?.get(&record.tool).copied());

@@ -13,7 +13,7 @@ impl Controller {
             return Err(Refusal::new(Code::LimitReached, message));
         }
         let mut settings = gates.settings(name);
-        change.apply(&mut settings);
+        change.apply(&mut settings, now.wall);
         self.put_gate(now, name, settings);
         Ok(Reply::Done)
     }

@@ -3,10 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::{
-    Answer, Code, Controller, Effect, Filter, Goal, Page, Query, Refusal, Reply, Request, Ticket, answer_or_later,
-    words,
-};
+use super::{Answer, Code, Controller, Effect, Filter, Goal, Page, Query, Refusal, Reply, Request, Ticket, words};
 use crate::engine::controller::graphs::OwnedGraph;
 use crate::engine::controller::jobs::Job;
 use crate::engine::graph::Graph;
@@ -23,49 +20,34 @@ impl Controller {
             return self.postpone(ticket, request, Some(plan));
         }
         let Request::GraphSubmit(submit) = request else { unreachable!("it was made of the submit of a graph") };
-        let answer = self.submit_graph(now, ticket, *submit, Some(plan), false);
+        let reply = self.submit_graph(now, *submit, Some(plan));
         self.settle(now);
-        answer
+        reply.into()
     }
 
-    /// Accepts a graph, or parks its submit until all agents have looked for its tools, unless they have (`is_sought`). `plan` are
-    /// its connected steps, if that was done before.
-    pub(super) fn submit_graph(
-        &mut self,
-        now: Now,
-        ticket: Ticket,
-        submit: GraphSubmit,
-        plan: Option<Arc<Graph>>,
-        is_sought: bool,
-    ) -> Answer {
-        answer_or_later(self.submit_or_seek_graph(now, ticket, submit, plan, is_sought))
+    /// Accepts a graph. `plan` are its connected steps, if that was done before.
+    pub(super) fn submit_graph(&mut self, now: Now, submit: GraphSubmit, plan: Option<Arc<Graph>>) -> Reply {
+        self.submit_checked_graph(now, submit, plan).unwrap_or_else(Reply::Refused)
     }
 
-    fn submit_or_seek_graph(
+    fn submit_checked_graph(
         &mut self,
         now: Now,
-        ticket: Ticket,
         submit: GraphSubmit,
         plan: Option<Arc<Graph>>,
-        is_sought: bool,
-    ) -> Result<Answer, Refusal> {
+    ) -> Result<Reply, Refusal> {
         if let Some(reply) = self.check_graph(now, &submit)? {
-            return Ok(reply.into());
+            return Ok(reply);
         }
         let plan = match plan {
             Some(plan) => plan,
             None => Arc::new(Graph::new(&submit.graph.document)?),
         };
         let steps = submit.graph.document.steps.iter().zip(&submit.graph.steps);
-        let mut tools = steps.filter_map(|(step, terms)| Some((&step.name, &terms.as_ref()?.tool)));
-        if !self.lacks_any(tools.clone().map(|(_, tool)| tool)) {
-            return Ok(self.accept_graph(now, submit, plan).into());
+        for (step, tool) in steps.filter_map(|(step, terms)| Some((&step.name, &terms.as_ref()?.tool))) {
+            self.check_tool(tool, &format!("step {step}: "), "graph")?;
         }
-        if let Some((step, tool)) = tools.find(|(_, tool)| is_sought && self.is_unknown(tool)) {
-            return Err(self.missing_tool(tool, &format!("step {step}: "), "graph"));
-        }
-        let bytes = submit.graph.bytes();
-        self.seek(now, ticket, Request::GraphSubmit(Box::new(submit)), Some(plan), bytes)
+        Ok(self.accept_graph(now, submit, plan))
     }
 
     /// Whether a graph can be accepted now, as far as it does not concern its tools. A reply, if the same submit came before.
@@ -131,8 +113,7 @@ impl Controller {
             ));
         }
         let bytes = tasks.saturating_mul(size_of::<TaskRecord>()).saturating_add(graph.bytes());
-        let sought = self.sought.bytes();
-        let (held, max) = (self.tasks.queue().bytes() + self.graphs.bytes() + sought, self.settings.waiting_bytes_max);
+        let (held, max) = (self.tasks.queue().bytes() + self.graphs.bytes(), self.settings.waiting_bytes_max);
         if held.saturating_add(bytes) > max {
             return limit(format!(
                 "the waiting tasks and the graphs hold {held} bytes already, and this graph needs {bytes}; WAITING_BYTES_MAX is \

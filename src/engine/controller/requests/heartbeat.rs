@@ -3,7 +3,7 @@
 use super::{Controller, Reply, Slot};
 use crate::engine::controller::agent::Liveness;
 use crate::protocol::requests::heartbeat::{Directive, Heard, Heartbeat};
-use crate::types::{AgentId, Now, Offer, Round, TaskId, TaskState};
+use crate::types::{AgentId, IncidentKind, Now, Offer, Round, Skew, TaskId, TaskState};
 
 /// After this part of a heartbeat interval, a handed-out task should have reached its agent: it takes a commit and a hop,
 /// some milliseconds. If it is still on its way, the agent asks once more than necessary and gets the same answer.
@@ -18,8 +18,8 @@ impl Controller {
         if let Some(agent) = self.agents.get_mut(id) {
             agent.takes_lists = heartbeat.lists;
         }
+        self.tell_skew(id, heartbeat.skew);
         self.agents.set_kill_budget(id, heartbeat.beat.and_then(|beat| beat.kill_budget));
-        self.has_looked(id, heartbeat.tools.and_then(|told| told.looked));
         let beat = heartbeat.beat.map(|beat| beat.number);
         let run = heartbeat.run.filter(|run| !self.is_undecided(id, *run));
         let wanted = run.map(|(task, round)| (task, round, self.wanted(id, task, round)));
@@ -43,10 +43,25 @@ impl Controller {
             wanted,
             parked: self.has_applied(now, id),
             tools: self.known_tools(id),
-            look: self.look_of(id),
             serving: Some(self.outputs.has_offer(id)),
             folder: self.archives.folder.clone(),
+            epoch: self.epoch(),
+            clock: Some(now.wall),
         })
+    }
+
+    /// An agent has measured the difference of the clocks. It is told once for each process.
+    fn tell_skew(&mut self, id: &AgentId, skew: Option<Skew>) {
+        let Some(agent) = self.agents.get_mut(id) else { return };
+        if let Some(skew) = skew.filter(|_| agent.skew != skew) {
+            agent.skew = Some(skew);
+            let line = format!(
+                "the clock of agent {id} is {skew} that of this controller: the times of its runs are by its clock; keep the clocks \
+                 equal, for example with NTP"
+            );
+            self.journal.warn(line.clone());
+            self.incidents.push((IncidentKind::ClockSkew, line));
+        }
     }
 
     /// Whether an agent that reports a free slot has no reason to ask for a task: it is parked here, or was given a task a
@@ -69,7 +84,8 @@ impl Controller {
     /// it would start the same round anew.
     fn is_undecided(&self, id: &AgentId, (task, round): (TaskId, Round)) -> bool {
         let is_back = self.agents.get(id).is_some_and(|agent| !matches!(agent.liveness, Liveness::Session(_)));
-        is_back && round == Round(0) && self.may_be_out(task)
+        let is_present = || self.tasks.get(task).is_some_and(|record| record.round == round);
+        is_back && self.may_be_out(task) && is_present()
     }
 
     /// The directive for a run that an agent reports.

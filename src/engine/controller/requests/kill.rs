@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use super::{Controller, Effect, Published, Refusal, Reply, TaskEvent};
+use super::{Controller, Effect, Published, Refusal, Remains, Reply, TaskEvent};
 use crate::engine::controller::verdict;
-use crate::types::{Kill, KillCause, Now, Phase, TaskId};
+use crate::types::{Kill, KillCause, Now, Phase, RoundEnd, TaskId, TaskRecord};
 
 impl Controller {
     pub(super) fn kill_request(&mut self, now: Now, task: TaskId, said: Option<Arc<str>>) -> Reply {
@@ -46,7 +46,9 @@ impl Controller {
         }
         let (waits, round) = (record.phase() == Phase::Waiting, record.round);
         self.tasks.update(task, |record| record.kill = Some(Box::new(Kill { at: now.wall, cause: cause.clone() })));
-        if waits {
+        if self.tasks.get(task).is_some_and(TaskRecord::is_out_of_contact) {
+            self.give_up(now, task, RoundEnd::Lost, Remains::Unknown(now.mono));
+        } else if waits {
             // Only the waiting has to end.
             self.tasks.change(now, task, TaskEvent::Close { at: now.wall, outcome: cause.outcome() });
             self.finished(now, task);

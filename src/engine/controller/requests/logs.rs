@@ -267,8 +267,11 @@ fn progress(record: &TaskRecord, round: Round) -> Result<Progress<'_>, Refusal> 
     if round > record.round {
         return Ok(Progress::Ahead);
     }
-    Ok(match &record.state {
-        TaskState::Waiting { .. } | TaskState::Dispatched(_) | TaskState::Preparing(_) => Progress::Ahead,
+    Ok(match record.stored_state() {
+        TaskState::Waiting { .. }
+        | TaskState::OutOfContact { .. }
+        | TaskState::Dispatched(_)
+        | TaskState::Preparing(_) => Progress::Ahead,
         TaskState::Running(run) | TaskState::Ended { assignment: run, result: None } => Progress::Live(&run.agent),
         TaskState::Ended { assignment, result: Some(result) } => Progress::Over(Some(&assignment.agent), Some(result)),
         TaskState::Finished { run, .. } => match run {

@@ -26,6 +26,7 @@ mod step;
 mod submit;
 mod tool;
 
+pub(super) use down::Paused;
 pub(super) use tool::ArchiveWork;
 
 use super::Controller;
@@ -57,8 +58,14 @@ impl Controller {
 
     fn answer_request(&mut self, now: Now, ticket: Ticket, request: Request) -> Answer {
         match request {
-            Request::Submit(submit) => self.submit(now, ticket, *submit, false),
-            Request::SubmitMany(many) => self.submit_many(now, ticket, *many, false),
+            Request::Submit(submit) => {
+                self.expect_inputs(ticket.connection, [&*submit]);
+                self.submit(now, *submit).into()
+            }
+            Request::SubmitMany(many) => {
+                self.expect_inputs(ticket.connection, &many.tasks);
+                self.submit_many(now, *many).into()
+            }
             Request::Kill(task, said) => self.kill_request(now, task, said).into(),
             Request::Query(filter, wait) => self.query(now, ticket, filter, wait.map(|wait| now.mono + wait)),
             Request::AgentQuery => self.count_agents().into(),
@@ -80,7 +87,7 @@ impl Controller {
             Request::JobResults(ask) => self.job_results(now, ticket, *ask),
             Request::JobDetails(page) => self.list_jobs(now, ticket, page),
             Request::JobOrder(name, order) => self.order_job(now, ticket, name, order),
-            Request::GraphSubmit(submit) => self.submit_graph(now, ticket, *submit, None, false),
+            Request::GraphSubmit(submit) => self.submit_graph(now, *submit, None).into(),
             Request::GraphQuery(graph, wait) => self.query_graph(ticket, graph, wait.map(|wait| now.mono + wait)),
             Request::GraphDetails(graph, page) => self.list_graphs(now, ticket, graph, page),
             Request::GraphKill(graph, said) => answer(self.kill_graph(now, graph, said.as_ref()).map(|_| Reply::Done)),
@@ -101,11 +108,15 @@ impl Controller {
         let heartbeat = if let FromAgent::Heartbeat(heartbeat) = &message { Some(heartbeat) } else { None };
         let replaces = heartbeat.and_then(|heartbeat| heartbeat.replaces);
         let version = heartbeat.and_then(|heartbeat| heartbeat.version.as_ref());
+        if let Some(answer) = self.answer_newer(sender, heartbeat.and_then(|heartbeat| heartbeat.epoch)) {
+            self.settle(now);
+            return answer.into();
+        }
         let is_understood = self.check_version(sender, version);
         let answer = match is_understood.and_then(|()| self.welcome(now, sender, replaces)) {
             Ok(()) => {
                 self.name_the_run(sender, &mut message);
-                self.hear_tools(now, &sender.agent, &message);
+                self.hear_tools(now, sender, &message);
                 self.hear(now, ticket, sender, message)
             }
             Err(refusal) => Answer::Now(Reply::Refused(refusal)),
@@ -115,8 +126,9 @@ impl Controller {
     }
 
     fn hear(&mut self, now: Now, ticket: Ticket, sender: &Sender, message: FromAgent) -> Answer {
+        self.rejoin(now, sender, &message);
         self.reunite(now, sender, &message);
-        self.readopt(now, &sender.agent, &message);
+        self.readopt(now, sender, &message);
         match message {
             FromAgent::Heartbeat(heartbeat) => self.heartbeat(now, &sender.agent, heartbeat).into(),
             FromAgent::Exit => self.exit(now, sender).into(),
@@ -138,9 +150,4 @@ impl Controller {
 
 fn answer(outcome: Result<Reply, Refusal>) -> Answer {
     outcome.unwrap_or_else(Reply::Refused).into()
-}
-
-/// The same of an outcome that may come later.
-fn answer_or_later(outcome: Result<Answer, Refusal>) -> Answer {
-    outcome.unwrap_or_else(|refusal| Reply::Refused(refusal).into())
 }

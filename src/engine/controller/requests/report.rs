@@ -20,7 +20,7 @@ impl Controller {
         let left = left(&report);
         match &refusal {
             Some(refusal) => self.journal.warn(format!("agent {}: {refusal}", sender.agent)),
-            None if self.gives_back(now, &report) || self.avoids_full_disk(now, &sender.agent, &mut report) => {}
+            None if self.gives_back(now, &report) || self.avoids_agent(now, &sender.agent, &mut report) => {}
             None if gave_up(&report) => self.given_up(now, task),
             None => {
                 self.provided = report.provided.take().map(|provided| (task, provided));
@@ -114,7 +114,7 @@ impl Controller {
                     // The task may already wait for its next round.
                     return self.finish(now, task, times.up_to(Phase::Finished, now.wall), result);
                 }
-                TaskState::Waiting { .. } | TaskState::Finished { .. } => {
+                TaskState::Waiting { .. } | TaskState::OutOfContact { .. } | TaskState::Finished { .. } => {
                     unreachable!("task {task} is reported, but has no run: {:?}", record.state)
                 }
             }

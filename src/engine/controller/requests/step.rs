@@ -2,7 +2,7 @@
 
 use super::{Code, Controller, Refusal, Reply};
 use crate::protocol::requests::step::Providing;
-use crate::types::{GraphEvent, GraphId, Now, Phase, PortName, StepName, nearest};
+use crate::types::{GraphEvent, GraphId, Now, Phase, PortName, StepName, nearest_hint};
 
 impl Controller {
     /// A running main task announces a location.
@@ -20,7 +20,7 @@ impl Controller {
         if let Some(round) = round.filter(|round| *round != record.round) {
             return not_allowed(format!("task {task} is in round {}, not in round {round}", record.round));
         }
-        if matches!(record.phase(), Phase::Waiting | Phase::Ended | Phase::Finished) {
+        if matches!(record.stored_state().phase(), Phase::Waiting | Phase::Ended | Phase::Finished) {
             return not_allowed(format!("task {task} does not run, so it provides nothing"));
         }
         let (round, id) = (record.round.0, place.graph);
@@ -28,9 +28,11 @@ impl Controller {
         let Some(slot) = graph.slot(place) else { return Err(Refusal::no_such_graph(id)) };
         let plan = graph.run.scheduler().graph().step(slot.step);
         let Some(output) = plan.outputs.iter().position(|output| output.name == port) else {
-            let known = nearest(port.as_str(), plan.outputs.iter().map(|output| PortName::as_str(&output.name)));
-            let hint = known.map_or_else(|| "it has none".to_owned(), |nearest| format!("the nearest is {nearest}"));
-            let message = format!("step {} has no output {port}; {hint}", plan.name);
+            let hint = match plan.outputs.is_empty() {
+                true => "; it has none".to_owned(),
+                false => nearest_hint(port.as_str(), plan.outputs.iter().map(|output| PortName::as_str(&output.name))),
+            };
+            let message = format!("step {} has no output {port}{hint}", plan.name);
             return Err(Refusal::new(Code::BadField, message));
         };
         let output = u32::try_from(output).unwrap_or(u32::MAX);
@@ -46,8 +48,7 @@ impl Controller {
         let Some(graph) = self.graphs.get(id) else { return Err(Refusal::no_such_graph(id)) };
         let Some(step) = graph.step(name) else {
             let names = graph.accepted.document.steps.iter().map(|step| step.name.as_str());
-            let nearest = nearest(name.as_str(), names).unwrap_or_default();
-            let message = format!("graph {id} has no step {name}; the nearest is {nearest}");
+            let message = format!("graph {id} has no step {name}{}", nearest_hint(name.as_str(), names));
             return Err(Refusal::new(Code::InvalidTaskId, message));
         };
         self.graph_event(now, id, GraphEvent::Complete(step));

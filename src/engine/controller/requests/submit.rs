@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use relations::Companions;
 
-use super::{Answer, Code, Controller, Refusal, Reply, Request, Ticket, answer_or_later, words};
+use super::{Code, Controller, Refusal, Reply, words};
 use crate::protocol::requests::submit::{Parent, Submit};
 use crate::protocol::{code, task};
 use crate::types::{GraphId, Membership, Now, Phase, Requirements, TaskId, TaskRecord, Wall};
@@ -29,39 +29,34 @@ enum Found {
 }
 
 impl Controller {
-    /// Accepts a task, or parks its submit until all agents have looked for its tool, unless they have (`is_sought`).
-    pub(super) fn submit(&mut self, now: Now, ticket: Ticket, submit: Submit, is_sought: bool) -> Answer {
-        answer_or_later(self.submit_or_seek(now, ticket, submit, is_sought))
+    /// Accepts a task.
+    pub(super) fn submit(&mut self, now: Now, submit: Submit) -> Reply {
+        self.submit_checked(now, submit).unwrap_or_else(Reply::Refused)
     }
 
-    fn submit_or_seek(&mut self, now: Now, ticket: Ticket, submit: Submit, is_sought: bool) -> Result<Answer, Refusal> {
+    fn submit_checked(&mut self, now: Now, submit: Submit) -> Result<Reply, Refusal> {
         self.check_open()?;
-        let lacking = self.lacks_any([&submit.tool]).then(|| submit.clone());
         let checked = match self.check_submit(now, submit)? {
-            Found::Before(task) => return Ok(Reply::Submitted { task, warning: None, duplicate: true }.into()),
+            Found::Before(task) => return Ok(Reply::Submitted { task, warning: None, duplicate: true }),
             Found::New(checked) => checked,
         };
         self.check_room(&checked)?;
         if let Some(relations) = &checked.submit.relations {
             self.check_relations_of(relations, &checked.submit, &Companions::default())?;
         }
-        if let Some(submit) = lacking {
-            if is_sought {
-                return Err(self.missing_tool(&submit.tool, "", "task"));
-            }
-            let bytes = size_of::<TaskRecord>() + checked.submitted.len();
-            return self.seek(now, ticket, Request::Submit(Box::new(submit)), None, bytes);
-        }
         let warning = (!checked.warnings.is_empty()).then(|| checked.warnings.join("; "));
         let task = self.accept(now, checked);
         self.dispatch(now);
         self.inform_if_waiting(task);
-        Ok(Reply::Submitted { task, warning, duplicate: false }.into())
+        Ok(Reply::Submitted { task, warning, duplicate: false })
     }
 
     pub(in crate::engine::controller) fn check_open(&self) -> Result<(), Refusal> {
         if self.stopping {
             return Err(Refusal::new(Code::Stopping, "the controller is stopping; submit again when it is back"));
+        }
+        if let Some(why) = self.outdated() {
+            return Err(Refusal::new(Code::Stopping, why));
         }
         Ok(())
     }
@@ -72,6 +67,7 @@ impl Controller {
         // This comes first, so that a repeated submit is compared with the accepted one in the same form.
         self.drop_unknown_parent(&mut submit, &mut warnings);
         self.fit_parameters(&mut submit)?;
+        self.confine_inputs(&mut submit, &mut warnings)?;
         if let Some(first) = self.duplicate_of(&submit)? {
             return Ok(Found::Before(first));
         }
@@ -82,6 +78,9 @@ impl Controller {
         if let Some(at) = submit.policy.end_before.filter(|at| *at <= now.wall) {
             let message = format!("{} is {at}, which has passed; use a later moment", words::END_BEFORE);
             return Err(Refusal::new(Code::BadField, message));
+        }
+        if submit.requires_tool {
+            self.check_tool(&submit.tool, "", "task")?;
         }
         self.check_files(&submit)?;
         self.check_input_names(&submit)?;
@@ -112,6 +111,7 @@ impl Controller {
         };
         if let Some(parent) = parent {
             self.families.add(id, parent);
+            self.watch_slots(now);
         }
         let member = record.membership().cloned();
         self.tasks.insert(now, record);

@@ -8,7 +8,7 @@
 //! | an agent asks for a part | it is read in its turn ([`super::super::tool_reads`]) |
 //! | a version is lost or damaged | agents cannot fetch it any more, and the archive in the folder is read again |
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use super::file::DROP_DELAY;
@@ -22,7 +22,7 @@ use crate::protocol::page::PageOf;
 use crate::protocol::requests::submit::Submit;
 use crate::protocol::requests::tool::{ToolGet, ToolPart, ToolPut, ToolView};
 use crate::protocol::tool_manifest;
-use crate::types::{AgentId, HeldTool, Now, TaskId, ToolDigest, ToolName, nearest};
+use crate::types::{AgentId, HeldTool, Now, TaskId, ToolDigest, ToolName, nearest_hint};
 
 /// A request that waits until archives have been read.
 #[derive(Debug)]
@@ -43,6 +43,8 @@ pub(in crate::engine::controller) struct ArchiveWork {
     pub(in crate::engine::controller) folder: Option<Arc<str>>,
     /// The identity of the folder of the store, for those that have files to put there.
     pub(super) store: Option<Arc<str>>,
+    /// The files for whose lack the last submit of a connection was refused, if its sender may not send commands.
+    pub(super) expected: BTreeMap<ConnectionId, BTreeSet<ToolDigest>>,
 }
 
 impl Controller {
@@ -126,7 +128,6 @@ impl Controller {
     /// A name may stand for another version than before.
     fn offer_tool(&mut self, now: Now, tool: &ToolName) {
         self.tasks.refresh_offer(now, tool);
-        self.sought.note_news();
     }
 
     fn written(&mut self, now: Now, ticket: Ticket, written: Result<Written, Refusal>) {
@@ -179,7 +180,7 @@ impl Controller {
 
     /// Whether a request must wait: an archive that it names is being read, or an earlier request of its connection waits.
     pub(super) fn must_postpone(&self, ticket: Ticket, request: &Request) -> bool {
-        if !self.tasks.catalog().has_stale() && self.archives.postponed.is_empty() && self.sought.is_empty() {
+        if !self.tasks.catalog().has_stale() && self.archives.postponed.is_empty() {
             return false;
         }
         let mut is_submit = false;
@@ -189,7 +190,7 @@ impl Controller {
             is_stale |= self.tasks.catalog().is_stale(tool);
         });
         let waits = |postponed: &Postponed| postponed.ticket.connection == ticket.connection;
-        let is_behind = || self.archives.postponed.iter().any(waits) || self.is_behind_sought(ticket, request);
+        let is_behind = || self.archives.postponed.iter().any(waits);
         let is_list = matches!(request, Request::ToolList(_)) && self.tasks.catalog().has_stale();
         is_list || is_stale || is_submit && is_behind()
     }
@@ -214,24 +215,17 @@ impl Controller {
                 kept.push(Postponed { ticket, request, plan });
                 continue;
             }
-            self.submit_waited(now, ticket, request, plan, false);
+            self.submit_waited(now, ticket, request, plan);
         }
         self.archives.postponed = kept.into();
     }
 
-    /// Carries out a request that has waited. `is_sought`: all agents have looked for its tools.
-    pub(in crate::engine::controller) fn submit_waited(
-        &mut self,
-        now: Now,
-        ticket: Ticket,
-        request: Request,
-        plan: Option<Arc<Graph>>,
-        is_sought: bool,
-    ) {
+    /// Carries out a request that has waited.
+    fn submit_waited(&mut self, now: Now, ticket: Ticket, request: Request, plan: Option<Arc<Graph>>) {
         let answer = match request {
-            Request::GraphSubmit(submit) => self.submit_graph(now, ticket, *submit, plan, is_sought),
-            Request::Submit(submit) => self.submit(now, ticket, *submit, is_sought),
-            Request::SubmitMany(many) => self.submit_many(now, ticket, *many, is_sought),
+            Request::GraphSubmit(submit) => self.submit_graph(now, *submit, plan).into(),
+            Request::Submit(submit) => self.submit(now, *submit).into(),
+            Request::SubmitMany(many) => self.submit_many(now, *many).into(),
             request => self.answer_request(now, ticket, request),
         };
         match answer {
@@ -331,8 +325,7 @@ impl Controller {
     }
 
     fn unknown_tool(&self, tool: &ToolName) -> Refusal {
-        let nearest = nearest(tool.as_str(), self.tasks.catalog().all().map(|held| held.name.as_str()));
-        let hint = nearest.map(|nearest| format!("; the nearest one is {nearest}")).unwrap_or_default();
+        let hint = nearest_hint(tool.as_str(), self.tasks.catalog().all().map(|held| held.name.as_str()));
         Refusal::new(Code::BadOperation, format!("the controller holds no tool {tool}{hint}"))
     }
 

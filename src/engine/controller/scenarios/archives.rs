@@ -57,7 +57,7 @@ impl World {
     /// An agent that fetches tools, and has these itself.
     pub(super) fn fetcher(&mut self, agent: &str, tools: &str) {
         let set = Some(ToolSet::parse(tools).unwrap().and_fetched());
-        let told = Some(ToldTools { generation: Some(1), set, looked: None });
+        let told = Some(ToldTools { generation: Some(1), set });
         let _ = self.say(agent, FromAgent::Heartbeat(Heartbeat { tools: told, ..Heartbeat::default() }));
     }
 
@@ -107,7 +107,7 @@ fn an_agent_that_cannot_fetch_gets_no_task_whose_tool_it_lacks() {
     world.is_pushed(world.held("x", 1));
     let task = world.run_of("x");
     let plain = Heartbeat {
-        tools: Some(ToldTools { generation: Some(1), set: Some(ToolSet::parse("y").unwrap()), looked: None }),
+        tools: Some(ToldTools { generation: Some(1), set: Some(ToolSet::parse("y").unwrap()) }),
         ..Heartbeat::default()
     };
     let _ = world.say("old", FromAgent::Heartbeat(plain));

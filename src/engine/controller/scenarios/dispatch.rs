@@ -173,7 +173,8 @@ fn a_task_that_was_handed_out_twice_is_not_taken_back() {
     assert_eq!(world.report("a", task, Round(0), Phase::Finished), None);
     world.task();
     world.apply("a");
-    world.pass(INTERVAL * 2);
+    world.pass_with(INTERVAL * 2, &[("b", None)]);
+    world.pass(INTERVAL / 4);
     assert!(world.apply("b").is_some(), "an agent that never had it is lost like any other");
 }
 
@@ -221,4 +222,23 @@ fn a_run_has_the_address_of_another_machine() {
         let record = world.record(task).clone();
         assert_eq!(of_record::newest(&record).unwrap().host, host);
     }
+}
+
+/// A slip would be stored, and drain nothing.
+#[test]
+fn a_name_that_no_agent_has_is_not_drained() {
+    let mut world = World::new();
+    world.beat("alpha-agent-1", None);
+    let drain = |agent: &str| Fields::new().with(words::AGENT_ID, agent);
+    let Reply::Refused(refusal) = world.send(AGENT_DRAIN, &drain("alpha-agent1")) else { panic!("it is drained") };
+    assert_eq!(refusal.code, Code::BadField);
+    let expected =
+        "no agent has the name alpha-agent1; the nearest is alpha-agent-1; `llts agents` lists them; for one that";
+    assert!(refusal.message.starts_with(expected), "{}", refusal.message);
+    let undo = drain("alpha").with(words::DRAIN, false);
+    assert_eq!(refused(&world.send(AGENT_DRAIN, &undo)), Code::BadField);
+    let ahead = drain("beta").with(words::AHEAD, true);
+    assert_eq!(world.send(AGENT_DRAIN, &ahead), Reply::Done);
+    assert_eq!(world.send(AGENT_DRAIN, &drain("beta").with(words::DRAIN, false)), Reply::Done, "it is drained");
+    assert_eq!(world.send(AGENT_DRAIN, &drain("alpha-agent-1")), Reply::Done);
 }

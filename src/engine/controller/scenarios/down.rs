@@ -12,7 +12,7 @@ fn a_paused_service_hands_out_nothing_until_the_pause_ends() {
     let waiting = world.task();
     let pause = |world: &mut World| {
         let reply = world.send(SERVICE_PAUSE, &Fields::new().with(words::INTERVAL, 2u32));
-        let Reply::Statistic(counts) = reply else { panic!("{reply:?}") };
+        let Reply::Statistic(counts, _) = reply else { panic!("{reply:?}") };
         (counts.0[Phase::Waiting as usize], counts.0[Phase::Running as usize])
     };
     assert_eq!(pause(&mut world), (1, 1));
@@ -26,4 +26,36 @@ fn a_paused_service_hands_out_nothing_until_the_pause_ends() {
     assert!(!world.replies.iter().any(|(to, _)| *to == ticket));
     world.pass(seconds(0.5));
     assert_eq!(world.phase(waiting), Phase::Dispatched, "the client has gone");
+}
+
+#[test]
+fn a_pause_is_told_bounded_and_lifted() {
+    let mut world = World::new();
+    let _ = world.say("a", FromAgent::Heartbeat(Heartbeat::default()));
+    let waiting = world.task();
+    let pause = |world: &mut World, seconds: u32| {
+        let reply = world.send(SERVICE_PAUSE, &Fields::new().with(words::INTERVAL, seconds));
+        let Reply::Statistic(_, until) = reply else { panic!("{reply:?}") };
+        until.map(|until| until.since(world.now.wall).as_secs())
+    };
+    let paused = |world: &mut World| {
+        let incidents = world.controller.take_incidents();
+        incidents
+            .into_iter()
+            .filter(|(kind, _)| *kind == IncidentKind::Paused)
+            .map(|(_, line)| line)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(pause(&mut world, 86_400), Some(60), "a minute at most");
+    assert!(world.why(waiting).contains("a client has paused the service"), "{}", world.why(waiting));
+    assert!(matches!(&paused(&mut world)[..], [line] if line.contains("60s")));
+    assert_eq!(pause(&mut world, 60), Some(60));
+    assert_eq!(paused(&mut world), [""; 0], "a repeated one is the same");
+    assert!(world.controller.take_log().iter().any(|line| format!("{line:?}").contains("paused the service")));
+    assert_eq!(pause(&mut world, 0), None);
+    assert!(matches!(&paused(&mut world)[..], [line] if line.contains("has ended")));
+    assert!(!world.why(waiting).contains("paused"), "{}", world.why(waiting));
+    assert_eq!(world.apply("a"), Some((waiting, Round(0))));
+    assert_eq!(pause(&mut world, 0), None);
+    assert_eq!(paused(&mut world), [""; 0]);
 }

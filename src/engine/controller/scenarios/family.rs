@@ -68,7 +68,7 @@ fn killing_a_waiting_father_ends_a_long_chain() {
     }
     world.kill(eldest);
     assert_eq!(world.outcome(youngest), Outcome::Killed);
-    assert_eq!(world.ask(Request::TaskStatistic), Reply::Statistic(TaskCounts([0, 0, 0, 0, 0, 501])));
+    assert_eq!(world.ask(Request::TaskStatistic), Reply::Statistic(TaskCounts([0, 0, 0, 0, 0, 501]), None));
 }
 
 #[test]
@@ -78,7 +78,8 @@ fn the_children_of_a_lost_run_are_ended() {
     world.apply("a");
     let child = world.child(father);
     world.pass(INTERVAL * 2);
-    assert_eq!(world.phase(father), Phase::Waiting);
+    assert_eq!(world.phase(child), Phase::Waiting, "the run may go on");
+    assert_eq!(world.apply("b"), Some((father, Round(1))));
     assert_eq!(world.outcome(child), Outcome::Killed);
 }
 
@@ -95,4 +96,38 @@ fn an_unknown_father_is_dropped_with_a_warning() {
         let record = world.record(task);
         assert!(!record.submitted.contains(words::FATHER_ID) && record.parent.is_none());
     }
+}
+
+/// Nothing goes on until another agent comes.
+#[test]
+fn parents_that_have_every_agent_that_their_children_need_are_told() {
+    let mut world = World::new();
+    let parents = ["a", "b"].map(|agent| {
+        let parent = world.task();
+        world.apply(agent);
+        world.report(agent, parent, Round(0), Phase::Running);
+        parent
+    });
+    let runs = [("a", Some((parents[0], Round(0)))), ("b", Some((parents[1], Round(0))))];
+    let first = world.child(parents[0]);
+    world.pass_with(INTERVAL * 4, &runs);
+    assert!(world.why(first).contains("are busy"), "one of them ends: {}", world.why(first));
+    assert_eq!(world.controller.take_incidents(), []);
+    world.child(parents[1]);
+    world.pass_with(INTERVAL * 4, &runs);
+    let incidents = world.controller.take_incidents();
+    let told = "the agents a, b run tasks that wait for children of theirs, and no other agent can run these";
+    assert_eq!(incidents, [(IncidentKind::SlotsHeld, told.to_owned())], "once");
+    for (task, says) in [(first, "so that none becomes free"), (parents[0], "children of it wait")] {
+        let why = world.why(task);
+        assert!(
+            why.contains("(a, b) run tasks that wait") && why.contains(says) && why.contains("AGENT_LEND_MAX"),
+            "{why}"
+        );
+    }
+    // Another agent solves it.
+    world.apply("c");
+    world.pass_with(INTERVAL * 4, &[runs[0], runs[1], ("c", Some((first, Round(0))))]);
+    assert_eq!(world.controller.take_incidents(), []);
+    assert!(!world.why(parents[1]).contains("children"), "{}", world.why(parents[1]));
 }

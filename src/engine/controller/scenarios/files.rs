@@ -3,7 +3,7 @@
 
 use super::archives::version;
 use super::*;
-use crate::protocol::requests::file::FilePut;
+use crate::protocol::requests::file::{FilePut, Maker};
 use crate::protocol::requests::forget::TASK_FORGET;
 use crate::types::{FileName, KeptFile, KeptFiles};
 
@@ -47,7 +47,7 @@ impl World {
     }
 
     fn put(&mut self, n: u8, total: u64) -> Answer {
-        let put = FilePut { digest: version(n), total, offset: 0, data: Vec::new() };
+        let put = FilePut { is_trusted: !self.is_stranger, ..FilePut::begin(version(n), total) };
         self.ask_later(Request::FilePut(Box::new(put))).1
     }
 }
@@ -134,4 +134,83 @@ fn the_bytes_of_the_store_have_a_limit() {
     assert!(refusal.code == Code::LimitReached && refusal.message.contains("FILE_STORE_BYTES_MAX"), "{refusal}");
     assert_eq!(world.put(3, 500), Answer::Later);
     assert_eq!(world.put(1, 1000), Answer::Later, "the store has it already");
+}
+
+/// The sender of the last file that the shell was told to write, and the bytes that it may use.
+fn last_room(world: &mut World) -> FileRoom {
+    match world.orders().pop() {
+        Some(ToolOrder::WriteFile(_, _, room)) => room,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_client_that_may_not_send_commands_puts_what_its_submit_lacks() {
+    let mut world = World::with(|settings| settings.tools.store_bytes_max = 2500);
+    world.is_stranger = true;
+    let Answer::Now(Reply::Refused(refusal)) = world.put(1, 10) else { panic!("no submit waits for it") };
+    assert!(refusal.code == Code::NotAllowed && refusal.message.contains("submit the task first"), "{refusal}");
+    assert!(matches!(world.with_input(1), Reply::Refused(_)));
+    let Answer::Now(Reply::Refused(refusal)) = world.put(2, 10) else { panic!("it is another file") };
+    assert_eq!(refusal.code, Code::NotAllowed);
+    assert_eq!(world.put(1, 10), Answer::Later);
+    let connection = world.ticket().connection;
+    let room = last_room(&mut world);
+    assert_eq!(room, FileRoom { uploader: Uploader::Stranger(connection), bytes: 1250 }, "half of the store");
+    let _ = world.controller.handle_disconnected(connection);
+    world.settle();
+    assert_eq!(world.orders(), [ToolOrder::Abandon(connection)]);
+    let Answer::Now(Reply::Refused(_)) = world.put(1, 10) else { panic!("it has to submit again") };
+}
+
+#[test]
+fn an_agent_puts_the_files_of_its_run() {
+    let mut world = World::new();
+    world.is_put(1);
+    let task = world.task_with_input(1);
+    world.handles_files("a");
+    assert_eq!(world.apply("a").map(|(given, _)| given), Some(task));
+    let mut put = |agent: Option<&str>| {
+        let maker = |agent| Maker { agent: AgentId::new(agent).unwrap(), session: Session(1), task };
+        let put = FilePut { run: agent.map(maker), ..FilePut::begin(version(2), 10) };
+        world.ask_later(Request::FilePut(Box::new(put))).1
+    };
+    assert!(matches!(put(None), Answer::Now(Reply::Refused(_))));
+    assert_eq!(put(Some("a")), Answer::Later);
+    assert_eq!(put(Some("b")), Answer::Later, "the task may wait for it");
+    let rooms: Vec<_> = world.orders().into_iter().collect();
+    let uploaders = rooms.iter().map(|order| match order {
+        ToolOrder::WriteFile(_, _, room) => room.uploader == Uploader::Run,
+        other => panic!("{other:?}"),
+    });
+    assert_eq!(uploaders.collect::<Vec<_>>(), [true, false]);
+}
+
+/// An interpreter may run a file for its name.
+#[test]
+fn inputs_of_a_client_that_may_not_send_commands_come_where_the_tool_expects_them() {
+    let mut world = World::new();
+    world.is_put(1);
+    let inputs = |names: &[&str]| {
+        let members = names.iter().map(|name| format!(r#""{name}": "{}""#, version(1)));
+        Fields::new().with(words::IN, format!("{{{}}}", members.collect::<Vec<_>>().join(",")))
+    };
+    let placed = |world: &mut World, names: &[&str]| {
+        let Reply::Submitted { task, warning, .. } = world.submit(&inputs(names)) else { panic!("{names:?}") };
+        let files = world.record(task).files.clone().unwrap();
+        let places: Vec<_> = files.inputs.iter().map(|input| input.name.as_str().to_owned()).collect();
+        assert!(world.record(task).submitted.contains(&places[0]), "also after a restart");
+        (places.join(" "), warning.unwrap_or_default())
+    };
+    assert_eq!(placed(&mut world, &["json.py", "in/x"]), ("json.py in/x".to_owned(), String::new()));
+    world.is_stranger = true;
+    let (places, warning) = placed(&mut world, &["json.py", "in/x"]);
+    assert_eq!(places, "in/json.py in/x");
+    assert!(warning.contains("in/ of the folder of the task") && warning.contains("tool.toml"), "{warning}");
+    let manifest = crate::protocol::tool_manifest::parse("inputs = [\"*.csv\"]").unwrap();
+    world.is_pushed(HeldTool { manifest: Some(Arc::new(manifest)), ..world.held("t", 2) });
+    assert_eq!(placed(&mut world, &["a.csv"]), ("a.csv".to_owned(), String::new()));
+    assert_eq!(placed(&mut world, &["a.csv", "json.py"]).0, "a.csv in/json.py");
+    let Reply::Refused(refusal) = world.submit(&inputs(&["x", "in/x"])) else { panic!("they are one place") };
+    assert!(refusal.message.contains("\"in/x\" stands there twice"), "{refusal}");
 }

@@ -130,7 +130,7 @@ fn a_run_that_defers_closes_its_gate_for_all() {
     assert!(world.why(second).contains("closed until"), "{}", world.why(second));
     world.restart();
     assert_eq!(world.apply("c"), None, "also after a restart");
-    world.pass(seconds(20.0));
+    world.pass_with(seconds(20.0), &[("a", Some((plain, Round(0))))]);
     assert_eq!(taken(&mut world, &["c", "d"]), [Some(first), Some(second)], "the first one has kept its place");
 }
 

@@ -30,7 +30,7 @@ fn the_same_submit_again_is_the_same_task() {
         Fields::new().with("b", "x").with(words::SUBMIT_KEY, "k").with("a", 1u32).with(words::OPERATION, "t");
     assert_eq!(submitted(&world.submit(&another_order)), (first.0, true), "the order of fields means nothing");
     assert_ne!(submitted(&world.submit(&keyed("other"))).0, first.0);
-    assert_eq!(world.ask(Request::TaskStatistic), Reply::Statistic(TaskCounts([2, 0, 0, 0, 0, 0])));
+    assert_eq!(world.ask(Request::TaskStatistic), Reply::Statistic(TaskCounts([2, 0, 0, 0, 0, 0]), None));
 }
 
 /// A key is valid as long as the task is known, whatever its state.
@@ -125,7 +125,7 @@ fn the_same_key_for_another_task_is_refused() {
         assert_eq!(refused(&reply), Code::BadField, "{other:?}");
         assert!(format!("{reply:?}").contains(words::SUBMIT_KEY), "{reply:?}");
     }
-    assert_eq!(world.ask(Request::TaskStatistic), Reply::Statistic(TaskCounts([1, 0, 0, 0, 0, 0])));
+    assert_eq!(world.ask(Request::TaskStatistic), Reply::Statistic(TaskCounts([1, 0, 0, 0, 0, 0]), None));
 }
 
 /// Fields that the service sets itself and an unknown father are dropped, both times.
@@ -174,7 +174,7 @@ fn a_submit_with_a_key_is_handed_out_after_its_commit() {
 }
 
 fn knows_built_ins(world: &mut World, agent: &str) {
-    let tools = ToldTools { generation: Some(1), set: Some(ToolSet::every().and_built_ins()), looked: None };
+    let tools = ToldTools { generation: Some(1), set: Some(ToolSet::every().and_built_ins()) };
     let _ = world.say(agent, FromAgent::Heartbeat(Heartbeat { tools: Some(tools), ..Heartbeat::default() }));
 }
 

@@ -52,7 +52,7 @@ fn results_are_kept_within_a_bound() {
         world.report("a", task, Round(0), Phase::Finished);
         world.pass(Duration::from_millis(1));
     }
-    assert_eq!(world.ask(Request::TaskStatistic), Reply::Statistic(TaskCounts([0, 0, 0, 0, 0, 3])));
+    assert_eq!(world.ask(Request::TaskStatistic), Reply::Statistic(TaskCounts([0, 0, 0, 0, 0, 3]), None));
 }
 
 #[test]
@@ -90,7 +90,7 @@ fn a_submit_that_could_not_be_stored_is_taken_back() {
     let waiting = world.task();
     assert!(world.controller.handle_unstored(world.now, waiting, false));
     world.settle();
-    assert_eq!(world.ask(Request::TaskStatistic), Reply::Statistic(TaskCounts([0; 6])));
+    assert_eq!(world.ask(Request::TaskStatistic), Reply::Statistic(TaskCounts([0; 6]), None));
     world.park("a");
     let dispatched = world.task();
     assert!(!world.controller.handle_unstored(world.now, dispatched, false));
@@ -109,7 +109,7 @@ fn the_parameters_of_finished_tasks_count_too() {
         world.kill(task);
         world.pass(Duration::from_millis(1));
     }
-    assert_eq!(world.ask(Request::TaskStatistic), Reply::Statistic(TaskCounts([0, 0, 0, 0, 0, 2])));
+    assert_eq!(world.ask(Request::TaskStatistic), Reply::Statistic(TaskCounts([0, 0, 0, 0, 0, 2]), None));
 }
 
 #[test]
@@ -143,7 +143,7 @@ fn what_is_not_to_be_kept_is_forgotten_within_a_second() {
         world.kill(task);
         assert_eq!(world.phase(task), Phase::Finished, "it can still be seen");
         world.pass(seconds(1.0));
-        assert_eq!(world.ask(Request::TaskStatistic), Reply::Statistic(TaskCounts([0; 6])));
+        assert_eq!(world.ask(Request::TaskStatistic), Reply::Statistic(TaskCounts([0; 6]), None));
     }
 }
 

@@ -43,7 +43,7 @@ impl World {
     /// The number of tasks that a client sees in this phase.
     fn counts_of(&mut self, phase: Phase) -> usize {
         match self.ask(Request::TaskStatistic) {
-            Reply::Statistic(TaskCounts(counts)) => counts[phase as usize],
+            Reply::Statistic(TaskCounts(counts), None) => counts[phase as usize],
             other => panic!("{other:?}"),
         }
     }
@@ -174,8 +174,7 @@ fn a_task_that_was_not_started_when_its_turn_came_waits_again() {
 #[test]
 fn a_lost_agent_loses_only_the_task_that_ran() {
     type Story = fn(&mut World);
-    let stories: [(&str, Story, u32); 4] = [
-        ("silent", |world| world.pass(INTERVAL * 3), 1),
+    let stories: [(&str, Story, u32); 3] = [
         (
             "replaced",
             |world| {
@@ -279,14 +278,19 @@ fn reports_on_a_list_may_overtake_each_other() {
     assert_eq!(world.phase(mine[2]), Phase::Running);
     world.pass(INTERVAL * 3);
     let losses: Vec<_> = mine.iter().map(|task| world.record(*task).counts.losses).collect();
-    assert_eq!(losses[..4], [0, 0, 1, 0], "the agent was lost with the third one");
+    assert_eq!(losses[..4], [0; 4], "its agent may come back with the third one");
+    for (task, losses) in [(mine[2], 1), (mine[3], 0)] {
+        let agent = format!("agent-{task}");
+        assert_eq!(world.apply(&agent), Some((task, Round(1))));
+        assert_eq!(world.record(task).counts.losses, losses, "only the third one was running");
+    }
 }
 
 /// An agent that has forgotten its list, or is another process, may have started any of its tasks.
 #[test]
 fn the_list_of_an_agent_that_comes_back_without_it_gets_the_next_round() {
     type Story = fn(&mut World);
-    let stories: [(&str, Story, u32); 3] = [
+    let stories: [(&str, Story, u32); 2] = [
         ("it asks for a task", |world| drop(world.say("a", FromAgent::Apply(None))), 0),
         (
             "it is another process",
@@ -296,7 +300,6 @@ fn the_list_of_an_agent_that_comes_back_without_it_gets_the_next_round() {
             },
             1,
         ),
-        ("it does not come back", |world| world.pass(INTERVAL * 3), 1),
     ];
     for (name, story, losses) in stories {
         let (mut world, _) = World::with_lists("a", 20);
@@ -309,4 +312,28 @@ fn the_list_of_an_agent_that_comes_back_without_it_gets_the_next_round() {
         let counts: Vec<_> = mine[1..].iter().map(|task| world.record(*task).counts.losses).collect();
         assert_eq!(counts, [vec![losses], vec![0; 6]].concat(), "{name}");
     }
+}
+
+/// The agent went on with its list while it was cut off.
+#[test]
+fn the_results_of_a_list_are_taken_after_a_cut() {
+    let (mut world, tasks) = World::with_lists("a", 12);
+    let (mine, _) = world.gets("a");
+    assert!(mine.len() > 2, "{mine:?}");
+    world.pass(INTERVAL * 3);
+    assert_eq!(world.counts().lost, 1);
+    assert_eq!(world.rounds(&mine[1..]), vec![WAITS; mine.len() - 1], "they are shown as before");
+    for task in &mine {
+        assert_eq!(world.done("a", *task, None), None);
+        assert_eq!(world.record(*task).counts.losses, 0);
+    }
+    assert_eq!(world.counts_of(Phase::Finished), mine.len());
+    // Another agent that takes one begins its next round, and that is no loss.
+    let rest = world.gets("a").0;
+    world.pass(INTERVAL * 3);
+    assert_eq!(world.apply("b"), Some((rest[0], Round(1))));
+    assert_eq!(world.record(rest[0]).counts.losses, 1, "the first one may have begun");
+    assert_eq!(world.apply("c"), Some((rest[1], Round(1))));
+    assert_eq!(world.record(rest[1]).counts.losses, 0);
+    assert!(tasks.contains(&rest[0]));
 }

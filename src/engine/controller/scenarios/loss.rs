@@ -16,8 +16,9 @@ fn a_silent_agent_is_lost_and_its_task_goes_to_the_next_round() {
     assert_eq!(world.counts().lost, 0);
     world.pass(Duration::from_millis(1));
     assert_eq!(world.counts(), AgentCounts { total: 1, free: 0, busy: 0, lost: 1 });
+    assert_eq!(world.apply("b"), Some((task, Round(1))));
     let record = world.record(task);
-    assert_eq!((record.phase(), record.round, record.counts.losses), (Phase::Waiting, Round(1), 1));
+    assert_eq!((record.phase(), record.round, record.counts.losses), (Phase::Dispatched, Round(1), 1));
     assert_eq!(world.pushes.last().map(TaskRecord::phase), Some(Phase::Waiting));
 }
 

@@ -1,6 +1,7 @@
 //! TASK/SUBMIT_MANY: several tasks in one request.
 
 use super::*;
+use crate::engine::controller::withdrawal::Abandoned;
 use crate::protocol::requests::submit::many::TASK_SUBMIT_MANY;
 
 /// Words of the wire for `<WORD>`.
@@ -107,10 +108,18 @@ fn a_key_twice_is_one_task() {
 #[test]
 fn what_cannot_be_stored_is_withdrawn_as_a_whole() {
     let mut world = World::new();
-    let (tasks, _) = world.submitted_many(r#"[{},{"<AFTER>":"job:j"}]"#, r#","<JOB>":"j""#);
-    assert!(!world.controller.handle_many_unstored(world.now, &tasks, &[]), "one waits for the other");
     let (tasks, _) = world.submitted_many(r#"[{},{}]"#, "");
-    assert!(world.controller.handle_many_unstored(world.now, &tasks, &[]));
+    let abandoned = |world: &mut World, tasks: &[TaskId]| world.controller.abandon_unstored(world.now, tasks, false);
+    assert_eq!(abandoned(&mut world, &tasks), Some(Abandoned::Withdrawn));
     world.settle();
     assert!(tasks.iter().all(|task| !world.stored.contains_key(task)));
+    // An agent has the first one already.
+    world.park("a");
+    let (tasks, _) = world.submitted_many(r#"[{},{}]"#, "");
+    assert_eq!(abandoned(&mut world, &tasks), Some(Abandoned::Killed));
+    world.settle();
+    assert!(!world.stored.contains_key(&tasks[1]) && world.record(tasks[0]).kill.is_some());
+    world.report("a", tasks[0], Round(0), Phase::Finished);
+    assert_eq!(abandoned(&mut world, &tasks[..1]), Some(Abandoned::HasRun));
+    assert_eq!(world.controller.abandon_unstored(world.now, &tasks[..1], true), None, "it existed before");
 }

@@ -4,6 +4,7 @@
 mod acknowledge;
 mod after;
 mod archives;
+mod contact;
 mod deadlines;
 mod dispatch;
 mod down;
@@ -11,7 +12,6 @@ mod explain;
 mod family;
 mod files;
 mod forget;
-mod full_disks;
 mod gates;
 mod graphs;
 mod history;
@@ -23,6 +23,7 @@ mod limits;
 mod lists;
 mod loss;
 mod many;
+mod outdated;
 mod outputs;
 mod peers;
 mod query;
@@ -30,9 +31,11 @@ mod restart;
 mod results;
 mod retries;
 mod retry;
+mod strangers;
 mod tags;
 mod timeouts;
 mod tools;
+mod unfit_agents;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -63,7 +66,7 @@ use crate::protocol::rules::{Rules, SubmitLimits};
 use crate::protocol::task::Filter;
 use crate::protocol::{Code, words};
 use crate::types::{
-    AgentId, Defer, ExitCode, Fields, FinishedRound, GateSettings, GateVerdict, GateView, GraphChange, GraphId,
+    AgentId, Defer, Epoch, ExitCode, Fields, FinishedRound, GateSettings, GateVerdict, GateView, GraphChange, GraphId,
     HeldTool, JobMemo, JobName, JobStatus, Label, Labels, Outcome, Phase, PhaseTimes, Policy, Round, RunResult,
     Session, TaskRecord, TaskState, ToolDigest, ToolName, Wall,
 };
@@ -95,11 +98,16 @@ struct World {
     changes: Vec<GraphChange>,
     /// Changes of graphs for which the pushes have room in each turn.
     room: usize,
+    /// The epoch of the next start, and why it is raised.
+    epoch: Option<Epoch>,
+    raised: Option<String>,
     /// The versions of tools on the disk, with their sizes, the pushed names, and the orders about them.
     archives: BTreeMap<ToolDigest, u64>,
     pushed: Vec<HeldTool>,
     tool_orders: Vec<ToolOrder>,
     settings: Settings,
+    /// Whether the clients may send no commands.
+    is_stranger: bool,
     /// Records, promises, views and messages without a claim, in their order.
     order: Vec<&'static str>,
     /// Whether the controller always dies before it has stored that a run is being prepared or has begun.
@@ -114,6 +122,7 @@ impl World {
     fn with(change: impl FnOnce(&mut Settings)) -> Self {
         let mut settings = Settings {
             heartbeat_interval: INTERVAL,
+            lost_after: INTERVAL * 2,
             kill_budget: BUDGET,
             waiting_max: 100,
             waiting_bytes_max: 1_000_000_000,
@@ -158,11 +167,14 @@ impl World {
             entries: BTreeMap::new(),
             changes: Vec::new(),
             room: 100,
+            epoch: None,
+            raised: None,
             archives: BTreeMap::new(),
             pushed: Vec::new(),
             tool_orders: Vec::new(),
             published: Vec::new(),
             order: Vec::new(),
+            is_stranger: false,
             loses_progress: false,
         }
     }
@@ -235,6 +247,8 @@ impl World {
     /// The controller dies and starts again from the stored records.
     fn restart(&mut self) {
         let stored = Stored {
+            epoch: self.epoch,
+            raised: self.raised.take(),
             tasks: self.stored.values().cloned().collect(),
             gates: self.gates.clone().into_iter().collect(),
             drained: self.drained.iter().cloned().collect(),
@@ -305,8 +319,13 @@ impl World {
     fn send(&mut self, kind: Kind, fields: &Fields) -> Reply {
         let fields = fields.clone().with(words::TYPE, kind.word);
         match requests::parse(&json::to_vec(&fields), &rules()) {
-            Ok((_, Message::Client(request))) => self.ask(request),
-            Ok(other) => panic!("{other:?}"),
+            Ok((_, mut message)) => {
+                if !self.is_stranger {
+                    message.trust();
+                }
+                let Message::Client(request) = message else { panic!("{message:?}") };
+                self.ask(request)
+            }
             Err(refused) => Reply::Refused(refused.refusal),
         }
     }
@@ -384,7 +403,7 @@ impl World {
 
     fn say_as(&mut self, agent: &str, session: u64, message: FromAgent) -> (Ticket, Answer) {
         let ticket = self.ticket();
-        let sender = Sender { agent: AgentId::new(agent).unwrap(), session: Session(session) };
+        let sender = Sender::new(AgentId::new(agent).unwrap(), Session(session));
         let answer = self.controller.handle_agent(self.now, ticket, &sender, message);
         self.settle();
         (ticket, answer)

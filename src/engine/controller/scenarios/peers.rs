@@ -87,7 +87,7 @@ fn what_a_connection_has_parked_goes_with_it() {
 fn an_agent_whose_connection_is_gone_is_not_parked() {
     let mut world = World::new();
     let first = world.ticket_of(CLIENT);
-    let sender = Sender { agent: AgentId::new("a").unwrap(), session: Session(1) };
+    let sender = Sender::new(AgentId::new("a").unwrap(), Session(1));
     let apply = || FromAgent::Apply(Some(INTERVAL));
     assert_eq!(world.controller.handle_agent(world.now, first, &sender, apply()), Answer::Later);
     let second = world.park("b");

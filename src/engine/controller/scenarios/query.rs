@@ -106,7 +106,9 @@ fn a_search_goes_slice_by_slice() {
             parent: None,
             relations: None,
             files: None,
+            is_trusted: false,
             policy: Arc::default(),
+            requires_tool: false,
             ignored: Vec::new(),
             unknown: Vec::new(),
         };
@@ -131,6 +133,23 @@ fn a_search_goes_slice_by_slice() {
             other => panic!("{other:?}"),
         }
     }
+}
+
+/// A search takes as long as the bytes that it reads, so a turn reads a bounded number of them.
+#[test]
+fn a_search_over_large_tasks_goes_slice_by_slice() {
+    let mut world = World::new();
+    let large = Fields::new().with("large", "x".repeat(300_000));
+    let tasks: Vec<_> = (0..8).map(|_| world.submitted(&large)).collect();
+    let nowhere = Filter::new(&Fields::new().with("nix", "nix"));
+    let (_, answer) = world.ask_later(Request::Query(nowhere, None));
+    assert_eq!(answer, Answer::Later, "other requests come in between");
+    for _ in 0..tasks.len() {
+        world.pass(Duration::from_millis(1));
+    }
+    assert!(matches!(&world.replies[..], [(_, Reply::Refused(_))]), "{:?}", world.replies);
+    let by_state = Request::Query(filter(words::STATUS, "WAITING"), None);
+    assert!(matches!(world.ask(by_state), Reply::Task { matches: 8, .. }), "no byte of the parameters is read for it");
 }
 
 #[test]
@@ -231,4 +250,27 @@ fn a_task_that_is_not_there_is_named_as_it_was_asked_for() {
         let reply = world.send(kind, &Fields::new().with(name, value));
         assert!(matches!(&reply, Reply::Refused(refusal) if refusal.message.contains(value)), "{reply:?}");
     }
+}
+
+/// A page that begins behind a task costs no look at those before it, and does not count those behind it.
+#[test]
+fn a_list_goes_on_behind_a_task() {
+    let mut world = World::new();
+    let tasks: Vec<_> = (0..5).map(|_| world.submitted(&Fields::new().with("x", 1u32))).collect();
+    let page = |before: &str, limit: u64| {
+        let text = format!(r#"{{"__TYPE__":"TASK/DETAILS","x":1,"__BEFORE__":"{before}","__LIMIT__":{limit}}}"#);
+        match requests::parse(text.as_bytes(), &rules()) {
+            Ok((_, Message::Client(request))) => Ok(request),
+            Ok(other) => panic!("{other:?}"),
+            Err(refused) => Err(refused.refusal.code),
+        }
+    };
+    let mut ids = |before: TaskId, limit| match world.ask(page(&before.to_string(), limit).unwrap()) {
+        Reply::Tasks { records, page } => (records.iter().map(|record| record.id).collect::<Vec<_>>(), page.total),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(ids(tasks[4], 2), (vec![tasks[3], tasks[2]], 2));
+    assert_eq!(ids(tasks[2], 9), (vec![tasks[1], tasks[0]], 2));
+    assert_eq!(ids(tasks[0], 9), (Vec::new(), 0));
+    assert_eq!(page("x", 1).map(drop), Err(Code::BadField));
 }

@@ -101,7 +101,7 @@ fn a_retried_task_is_kept_from_its_new_end_on() {
     world.pass(seconds(3500.0));
     assert_eq!(world.phase(father), Phase::Finished);
     world.pass(seconds(200.0));
-    assert_eq!(world.ask(Request::TaskStatistic), Reply::Statistic(TaskCounts([0; 6])));
+    assert_eq!(world.ask(Request::TaskStatistic), Reply::Statistic(TaskCounts([0; 6]), None));
     assert!(world.stored.is_empty());
 }
 

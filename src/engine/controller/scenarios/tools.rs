@@ -11,7 +11,7 @@ impl World {
     /// then.
     fn tells(&mut self, agent: &str, generation: u64, tools: Option<&str>) -> Option<u64> {
         let set = tools.map(|text| ToolSet::parse(text).unwrap());
-        let told = Some(ToldTools { generation: Some(generation), set, looked: None });
+        let told = Some(ToldTools { generation: Some(generation), set });
         let heartbeat = Heartbeat { tools: told, ..Heartbeat::default() };
         match self.say(agent, FromAgent::Heartbeat(heartbeat)).1 {
             Answer::Now(Reply::Heartbeat(Heard { tools, .. })) => tools,
@@ -23,14 +23,6 @@ impl World {
         self.submitted(&Fields::new().with(words::OPERATION, tool))
     }
 
-    /// A task of a tool that vanishes after its submit: the only agent with it leaves.
-    fn of_vanished(&mut self, tool: &str) -> TaskId {
-        self.tells("ghost", 1, Some(tool));
-        let task = self.of(tool);
-        let _ = self.say("ghost", FromAgent::Exit);
-        task
-    }
-
     fn parks_with(&mut self, agent: &str, tools: &str) -> Ticket {
         self.tells(agent, 1, Some(tools));
         self.park(agent)
@@ -40,39 +32,6 @@ impl World {
     fn misses(&mut self, agent: &str, task: TaskId, round: u32) {
         let result = RunResult::of(ExitCode::TOOL_MISSING, "there is no /tools/x.tar.gz".to_owned());
         assert_eq!(self.ends(agent, task, Round(round), result), None);
-    }
-
-    /// An agent that can be asked reports its last look and its tools; returns the look that the answer asks for.
-    fn has_looked(&mut self, agent: &str, looked: u64, tools: &str) -> Option<u64> {
-        let set = Some(ToolSet::parse(tools).unwrap());
-        let tools = Some(ToldTools { generation: None, set, looked: Some(looked) });
-        match self.say(agent, FromAgent::Heartbeat(Heartbeat { tools, ..Heartbeat::default() })).1 {
-            Answer::Now(Reply::Heartbeat(Heard { look, .. })) => look,
-            other => panic!("{other:?}"),
-        }
-    }
-
-    /// Agents that look when they are asked, and have no tools.
-    fn with_lookers<const N: usize>(agents: [&str; N]) -> (Self, [Ticket; N]) {
-        let mut world = Self::new();
-        let tickets = agents.map(|agent| {
-            world.has_looked(agent, 0, "");
-            world.park(agent)
-        });
-        (world, tickets)
-    }
-
-    /// The looks that were requested since the last call.
-    fn looks(&mut self) -> Vec<u64> {
-        let published = std::mem::take(&mut self.published);
-        let number = |message| if let Published::Look(number) = message { Some(number) } else { None };
-        published.into_iter().filter_map(number).collect()
-    }
-
-    fn look(&mut self) -> u64 {
-        let looks = self.looks();
-        assert_eq!(looks.len(), 1, "{looks:?}");
-        looks[0]
     }
 
     fn assigned(&mut self) -> Vec<(Ticket, TaskId)> {
@@ -119,20 +78,20 @@ fn an_agent_gets_the_best_task_of_those_that_it_can_run() {
     assert_eq!(world.apply("b"), Some((z, Round(0))));
 }
 
-/// Document, section 2.7: -129, as soon as an agent has looked.
+/// Document, section 2.7: the task is accepted, and ends with -129 as soon as an agent has looked into its folder.
 #[test]
-fn a_tool_that_no_agent_has_is_looked_for_once_more_and_then_missing() {
+fn a_task_of_a_tool_that_no_agent_has_goes_to_the_first_free_one_and_ends() {
     let mut world = World::new();
-    let a = world.parks_with("a", "y");
+    let (a, b) = (world.parks_with("a", "y"), world.parks_with("b", "z"));
     let task = world.of("x");
-    assert_eq!(world.assigned(), [(a, task)], "it looks anew");
+    assert_eq!(world.assigned(), [(a, task)], "no other agent is asked: {b:?}");
     world.misses("a", task, 0);
     assert_eq!(world.outcome(task), Outcome::Failed);
     let result = world.record(task).result().cloned().unwrap();
     assert_eq!((result.exit_code, &result.error[..]), (ExitCode::TOOL_MISSING, "there is no /tools/x.tar.gz"));
     assert_eq!(world.told_phases(), [Phase::Preparing, Phase::Ended, Phase::Finished]);
     let again = world.of("x");
-    assert_eq!(world.apply("a"), Some((again, Round(0))), "each task is looked for");
+    assert_eq!(world.assigned(), [(b, again)], "each task is looked for");
 }
 
 #[test]
@@ -273,19 +232,6 @@ fn explain_says_what_is_known_of_the_tool() {
     assert!(world.why(special).contains("no agent has the tags arm"), "{}", world.why(special));
 }
 
-#[test]
-fn explain_says_whose_look_is_awaited() {
-    let (mut world, _) = World::with_lookers(["a", "b"]);
-    let task = world.of_vanished("x");
-    let number = world.look();
-    world.has_looked("a", number, "");
-    let why = world.why(task);
-    assert!(why.contains("no other agent has its tool x; agent b was asked for it"), "{why}");
-    world.has_looked("b", number, "");
-    assert!(world.why(task).contains("agent"), "{}", world.why(task));
-    assert!(!world.why(task).contains("is asked"), "{}", world.why(task));
-}
-
 /// An agent that does not report its tools, and does not ask for a task.
 #[test]
 fn explain_claims_no_tool_of_an_agent_that_does_not_tell() {
@@ -304,7 +250,7 @@ fn a_tool_and_tags_have_to_be_in_one_place() {
     let mut world = World::new();
     world.tells("a", 1, Some("x"));
     let gpu = Labels::parse("gpu").unwrap();
-    let tools = Some(ToldTools { generation: Some(1), set: Some(ToolSet::parse("y").unwrap()), looked: None });
+    let tools = Some(ToldTools { generation: Some(1), set: Some(ToolSet::parse("y").unwrap()) });
     let heartbeat = Heartbeat { tags: gpu, tools, ..Heartbeat::default() };
     let _ = world.say("b", FromAgent::Heartbeat(heartbeat));
     let task = world.submitted(&Fields::new().with(words::OPERATION, "x").with(words::TAGS, "gpu"));
@@ -359,160 +305,15 @@ fn sets_that_come_and_go_leave_every_task_where_it_can_be_run() {
     }
 }
 
-/// A tool may arrive in a folder together with its task: no other agent knows, and its own has not reported it yet.
-#[test]
-fn every_agent_looks_before_a_task_ends_for_its_tool() {
-    let (mut world, [a, b]) = World::with_lookers(["a", "b"]);
-    let task = world.of_vanished("x");
-    assert_eq!(world.assigned(), []);
-    let look = world.look();
-    assert_eq!(world.has_looked("a", look, ""), None);
-    assert_eq!(world.assigned(), [], "b may have it");
-    assert_eq!(world.has_looked("b", look, "x"), None);
-    assert_eq!(world.assigned(), [(b, task)]);
-    let missing = world.of_vanished("y");
-    let look = world.look();
-    world.has_looked("a", look, "");
-    world.has_looked("b", look, "x");
-    assert_eq!(world.assigned(), [(a, missing)]);
-    world.misses("a", missing, 0);
-    assert_eq!(world.told_phases(), [Phase::Preparing, Phase::Ended, Phase::Finished], "in its first round");
-}
-
-#[test]
-fn a_busy_agent_looks_too_and_does_not_hold_up_the_end() {
-    let (mut world, [_, b]) = World::with_lookers(["a", "b"]);
-    world.tells("a", 1, Some("z"));
-    world.has_looked("a", 0, "z");
-    let long = world.of("z");
-    assert_eq!(world.report("a", long, Round(0), Phase::Running), None);
-    world.assigned();
-    let task = world.of_vanished("x");
-    let look = world.look();
-    world.has_looked("b", look, "");
-    assert_eq!(world.assigned(), []);
-    world.has_looked("a", look, "z");
-    assert_eq!(world.assigned(), [(b, task)]);
-    world.misses("b", task, 0);
-    assert_eq!(world.outcome(task), Outcome::Failed);
-}
-
-/// Such an agent learns of the task when it is submitted, and asks in vain as long as the look continues.
-#[test]
-fn agents_that_do_not_park_hear_of_the_end_of_a_look() {
-    let mut world = World::new();
-    world.tells("simple", 1, Some(""));
-    world.has_looked("a", 0, "z");
-    let long = world.of("z");
-    world.runs("a", long, Round(0));
-    let task = world.of("x");
-    assert_eq!(world.apply("simple"), None);
-    let look = world.look();
-    let tools = Some(ToldTools { generation: None, set: Some(ToolSet::parse("z").unwrap()), looked: Some(look) });
-    let heartbeat = Heartbeat { busy: true, run: Some((long, Round(0))), tools, ..Heartbeat::default() };
-    let _ = world.say("a", FromAgent::Heartbeat(heartbeat));
-    assert_eq!(world.published, [Published::Inform]);
-    assert_eq!(world.apply("simple"), Some((task, Round(0))));
-}
-
-#[test]
-fn tasks_that_come_during_a_look_wait_for_the_next_one() {
-    let (mut world, [a, b]) = World::with_lookers(["a", "b"]);
-    let first = world.of_vanished("x");
-    let look = world.look();
-    world.has_looked("a", look, "");
-    let second = world.of_vanished("y");
-    let third = world.of_vanished("z");
-    assert!(world.looks().is_empty(), "one at a time");
-    world.has_looked("b", look, "");
-    assert_eq!(world.assigned(), [(a, first)]);
-    let next = world.look();
-    assert_ne!(next, look);
-    world.has_looked("a", next, "y");
-    world.has_looked("b", next, "");
-    assert_eq!(world.assigned(), [(b, third)]);
-    world.misses("b", third, 0);
-    world.misses("a", first, 0);
-    assert_eq!(world.apply("b"), None, "a has what the second one needs");
-    assert_eq!(world.apply("a"), Some((second, Round(0))));
-}
-
-/// Agents of earlier versions cannot be asked, lost ones do not answer, and a single agent looks when it gets the task.
-#[test]
-fn only_agents_that_are_here_and_can_be_asked_are_waited_for() {
-    let (mut world, [a]) = World::with_lookers(["a"]);
-    let task = world.of_vanished("x");
-    assert_eq!((world.assigned(), world.looks()), (vec![(a, task)], vec![]), "one agent");
-    world.misses("a", task, 0);
-    assert_eq!(world.outcome(task), Outcome::Failed);
-
-    let mut world = World::new();
-    let old = world.parks_with("old", "");
-    let other = world.parks_with("older", "");
-    let task = world.of_vanished("x");
-    assert_eq!((world.assigned(), world.looks()), (vec![(old, task)], vec![]), "{other:?} cannot be asked, either");
-    world.misses("old", task, 0);
-    assert_eq!(world.outcome(task), Outcome::Failed);
-
-    let (mut world, _) = World::with_lookers(["a", "b"]);
-    world.pass(INTERVAL);
-    let task = world.of_vanished("x");
-    let look = world.look();
-    world.has_looked("b", look, "");
-    assert_eq!(world.apply("b"), None);
-    world.pass(INTERVAL);
-    assert_eq!(world.apply("b"), Some((task, Round(0))), "a is lost");
-
-    let (mut world, [_, b]) = World::with_lookers(["a", "b"]);
-    let task = world.of_vanished("x");
-    let look = world.look();
-    world.has_looked("b", look, "");
-    let _ = world.say("a", FromAgent::Exit);
-    assert_eq!(world.assigned(), [(b, task)], "a has left");
-}
-
-/// A broadcast may be lost, and an agent in contact that never looks delays the task only for a limited time.
-#[test]
-fn a_look_is_asked_for_again_and_given_up_in_time() {
-    let (mut world, _) = World::with_lookers(["a", "b"]);
-    let task = world.of_vanished("x");
-    let look = world.look();
-    assert_eq!(world.has_looked("a", 0, ""), Some(look), "with the answer to a heartbeat");
-    assert_eq!(world.has_looked("a", look, ""), None);
-    world.pass(INTERVAL);
-    assert_eq!([world.has_looked("a", look, ""), world.has_looked("b", 0, "")], [None, Some(look)]);
-    world.pass(INTERVAL - Duration::from_millis(1));
-    assert_eq!(world.apply("a"), None);
-    world.pass(Duration::from_millis(1));
-    assert_eq!(world.apply("a"), Some((task, Round(0))));
-}
-
-/// The last agent that had the tool has lost it. The others may have got it meanwhile.
-#[test]
-fn the_others_look_when_a_tool_vanishes_from_the_last_agent() {
-    let (mut world, [_, b]) = World::with_lookers(["a", "b"]);
-    world.has_looked("a", 0, "x");
-    let task = world.of("x");
-    assert!(world.looks().is_empty());
-    world.assigned();
-    world.misses("a", task, 0);
-    assert_eq!(world.phase(task), Phase::Waiting);
-    let look = world.look();
-    world.has_looked("a", look, "");
-    world.has_looked("b", look, "x");
-    assert_eq!(world.assigned(), [(b, task)]);
-    world.report("b", task, Round(1), Phase::Finished);
-    assert_eq!(world.outcome(task), Outcome::Succeeded);
-}
-
 /// Two agents that report a tool which they do not find would hand a task back and forth forever.
 #[test]
 fn a_task_does_not_go_to_and_fro_without_end() {
-    let (mut world, _) = World::with_lookers(["a", "b"]);
-    let task = world.of_vanished("x");
+    let mut world = World::new();
+    let task = world.of("x");
     for round in 0..=u32::try_from(TaskRecord::PAST_ROUNDS_MAX).unwrap() {
-        world.has_looked("a", 0, "x");
-        world.has_looked("b", 0, "x");
+        for agent in ["a", "b"] {
+            world.tells(agent, u64::from(round) + 1, Some("x"));
+        }
         if world.record(task).phase() == Phase::Waiting {
             assert_eq!(world.apply("a"), Some((task, Round(round))));
         }
@@ -522,308 +323,76 @@ fn a_task_does_not_go_to_and_fro_without_end() {
     assert_eq!(world.outcome(task), Outcome::Failed);
 }
 
-/// The next life of the controller uses new numbers: an answer to the previous one does not count.
+/// The sentence names the tool that was probably meant, and no task is left.
 #[test]
-fn a_look_for_another_controller_does_not_count() {
-    let (mut world, _) = World::with_lookers(["a", "b"]);
-    world.of_vanished("x");
-    let before = world.look();
-    world.restart();
-    world.has_looked("a", before, "");
-    world.has_looked("b", before, "");
-    assert!(world.apply("a").is_some());
-    world.of_vanished("y");
-    let look = world.look();
-    assert_ne!(look, before);
-    assert_eq!(world.has_looked("b", before, ""), Some(look));
-}
-
-/// A task whose tool is looked for holds up those behind it, which have been looked for before.
-#[test]
-fn a_task_behind_a_refused_submit_goes_on_at_once() {
-    let (mut world, [a, _]) = World::with_lookers(["a", "b"]);
-    world.tells("ghost", 1, Some("x"));
-    let first = world.of("x");
-    let urgent = Fields::new().with(words::OPERATION, "x").with(words::PRIORITY, 1);
-    let refused = world.submitted(&urgent.with(words::START_AFTER, world.moment(0.1)));
-    let _ = world.say("ghost", FromAgent::Exit);
-    let look = world.look();
-    world.pass(seconds(0.2));
-    for agent in ["a", "b"] {
-        world.has_looked(agent, look, "");
+fn a_submit_that_requires_its_tool_is_refused_if_the_tool_is_certain_to_be_nowhere() {
+    let mut world = World::new();
+    let wanted = |tool: &str| Fields::new().with(words::OPERATION, tool).with(words::REQUIRE_TOOL, true);
+    assert!(matches!(world.submit(&wanted("x")), Reply::Submitted { .. }), "no agent: nothing is known");
+    world.beat("mute", None);
+    assert!(matches!(world.submit(&wanted("x")), Reply::Submitted { .. }), "nor of an agent that reports no tools");
+    let _ = world.say("mute", FromAgent::Exit);
+    world.tells("a", 1, Some("rep,helloworld"));
+    let tasks = world.stored.len();
+    for (tool, hint) in [
+        ("hello", "did you mean helloworld? If not, put hello.tar.gz into the tools folder of an agent"),
+        ("helloword", "did you mean helloworld? If not, put helloword.tar.gz"),
+        (
+            "convert",
+            "put convert.tar.gz into the tools folder of an agent or of the controller, and submit the task again",
+        ),
+    ] {
+        let Reply::Refused(refusal) = world.submit(&wanted(tool)) else { panic!("{tool} is accepted") };
+        let expected = format!("no agent has the tool {tool}; {hint}");
+        assert!(refusal.code == Code::BadOperation && refusal.message.starts_with(&expected), "{}", refusal.message);
     }
-    assert!(world.assigned().is_empty(), "the second look is under way");
-    assert!(world.controller.handle_unstored(world.now, refused, false));
-    world.controller.handle_withdrawn(world.now);
-    world.settle();
-    assert_eq!(world.assigned(), [(a, first)]);
+    assert_eq!(world.stored.len(), tasks, "a refused submit has left a task");
+    let task = world.submitted(&wanted("rep"));
+    assert!(world.record(task).submitted.contains("rep") && !world.record(task).submitted.contains("REQUIRE"));
+    let command = Fields::new().with(words::SHELL, "true").with(words::REQUIRE_TOOL, true);
+    assert!(matches!(world.send(TASK_SUBMIT, &command), Reply::Submitted { .. }), "a command needs no tool");
+    let keyed = wanted("rep").with(words::SUBMIT_KEY, "1");
+    let before = world.submitted(&keyed);
+    world.tells("a", 2, Some("helloworld"));
+    let again = world.submit(&keyed);
+    assert_eq!(again, Reply::Submitted { task: before, warning: None, duplicate: true }, "it was accepted before");
+    assert_eq!(refused(&world.submit(&wanted("x").with(words::REQUIRE_TOOL, "yes"))), Code::BadField);
 }
 
-impl World {
-    /// The submit of a graph with steps of these tools; `None` if it is not answered at once.
-    fn graph_of(&mut self, tools: &[&str]) -> (Ticket, Option<Reply>) {
+/// All tasks of a request are accepted, or none.
+#[test]
+fn of_many_tasks_the_first_without_its_required_tool_is_named() {
+    let mut world = World::new();
+    world.tells("a", 1, Some("x"));
+    let tasks = world.stored.len();
+    let many = |required: bool| {
+        let text = format!(
+            r#"{{"__TYPE__":"TASK/SUBMIT_MANY","__REQUIRE_TOOL__":{required},"__TASKS__":[{{"__OPERATION__":"x"}},{{"__OPERATION__":"z"}}]}}"#
+        );
+        let Ok((_, Message::Client(request))) = requests::parse(text.as_bytes(), &rules()) else { panic!("{text}") };
+        request
+    };
+    let Reply::Refused(refusal) = world.ask(many(true)) else { panic!("it is accepted") };
+    assert_eq!((refusal.code, refusal.index, world.stored.len()), (Code::BadOperation, Some(1), tasks));
+    assert!(matches!(world.ask(many(false)), Reply::SubmittedMany { .. }));
+}
+
+/// A graph is a request of this service alone, so that its tools are always required.
+#[test]
+fn a_graph_with_a_step_whose_tool_is_nowhere_is_refused() {
+    let mut world = World::new();
+    let graph = |tools: &[&str]| {
         let step = |(number, tool)| format!(r#""s{number}": {{"operation": "{tool}"}}"#);
         let steps: Vec<_> = tools.iter().enumerate().map(step).collect();
         let document = format!(r#"{{"steps": {{{}}}}}"#, steps.join(","));
         let fields = Fields::new().with(words::TYPE, GRAPH_SUBMIT.word).with(words::GRAPH, document);
         let Ok((_, Message::Client(request))) = requests::parse(&json::to_vec(&fields), &rules()) else { panic!() };
-        // Each on a connection of its own: one may only have a tenth of the waiting requests.
-        self.ask_or_wait(self.tickets + 1, request)
-    }
-
-    /// A request of this connection; `None` if it is not answered at once.
-    fn ask_or_wait(&mut self, connection: u64, request: Request) -> (Ticket, Option<Reply>) {
-        match self.ask_by(connection, request) {
-            (ticket, Answer::Now(reply)) => (ticket, Some(reply)),
-            (ticket, Answer::Later) => (ticket, None),
-            other => panic!("{other:?}"),
-        }
-    }
-
-    /// A submit on this connection that is not answered at once.
-    fn seeks(&mut self, connection: u64, body: &str) -> Ticket {
-        let Ok((_, Message::Client(request))) = requests::parse(body.as_bytes(), &rules()) else { panic!("{body}") };
-        let (ticket, reply) = self.ask_or_wait(connection, request);
-        assert_eq!(reply, None, "{body}");
-        ticket
-    }
-
-    /// The reply to a submit that was not answered at once.
-    fn later(&self, of: Ticket) -> Option<&Reply> {
-        self.replies.iter().find(|(ticket, _)| *ticket == of).map(|(_, reply)| reply)
-    }
-
-    fn refused_later(&self, of: Ticket) -> (Code, Option<usize>, String) {
-        match self.later(of) {
-            Some(Reply::Refused(refusal)) => (refusal.code, refusal.index, refusal.message.clone()),
-            other => panic!("{other:?}"),
-        }
-    }
-
-    /// The replies to waiting submits since the last call: the graphs accepted, and the refusals.
-    fn graph_replies(&mut self, of: Ticket) -> Option<Result<GraphId, (Code, String)>> {
-        Some(match self.later(of)? {
-            Reply::GraphSubmitted { graph, .. } => Ok(*graph),
-            Reply::Refused(refusal) => Err((refusal.code, refusal.message.clone())),
-            other => panic!("{other:?}"),
-        })
-    }
-}
-
-/// A graph is refused for lack of a tool only after all agents have looked, the only one included.
-#[test]
-fn a_graph_waits_until_all_agents_have_looked_for_its_tools() {
-    let mut world = World::new();
-    assert!(matches!(world.graph_of(&["x"]), (_, Some(Reply::GraphSubmitted { .. }))), "no agent: nothing is known");
-    let _ = world.say("mute", FromAgent::Heartbeat(Heartbeat::default()));
-    assert!(
-        matches!(world.graph_of(&["x"]), (_, Some(Reply::GraphSubmitted { .. }))),
-        "nor of an agent that tells nothing"
-    );
-    let _ = world.say("mute", FromAgent::Exit);
-    world.has_looked("a", 0, "count,y");
-    assert!(matches!(world.graph_of(&["y"]), (_, Some(Reply::GraphSubmitted { .. }))), "an agent has it");
-    world.looks();
-
-    let (missing, None) = world.graph_of(&["y", "coutn"]) else { panic!("not asked") };
-    let (added, None) = world.graph_of(&["z"]) else { panic!("not asked") };
-    let first = world.look();
-    assert_eq!((world.graph_replies(missing), world.graph_replies(added)), (None, None));
-    world.has_looked("a", first, "count,y");
-    let Some(Err((code, said))) = world.graph_replies(missing) else { panic!("no refusal") };
-    assert_eq!(code, Code::BadOperation);
-    assert!(
-        said.starts_with("step s1: no agent has the tool coutn; did you mean count? If not, put coutn.tar.gz"),
-        "{said}"
-    );
-    let second = world.look();
-    assert_eq!(world.graph_replies(added), None, "it came while a look was under way");
-    world.has_looked("a", second, "count,y,z");
-    assert!(matches!(world.graph_replies(added), Some(Ok(_))), "the tool was added just before");
-}
-
-#[test]
-fn the_submit_of_a_graph_that_waits_for_a_look_is_answered_whatever_happens() {
-    let mut world = World::new();
-    world.has_looked("a", 0, "y");
-    let (silent, None) = world.graph_of(&["x"]) else { panic!("not asked") };
-    world.pass(seconds(1.0));
-    let Some(Err((code, said))) = world.graph_replies(silent) else { panic!("its client does not wait for ever") };
-    assert_eq!(code, Code::BadOperation);
-    assert!(said.contains("; agent a has not told its tools in time; did you mean y? If not, put x.tar.gz"), "{said}");
-
-    world.has_looked("b", 0, "y");
-    let (found, None) = world.graph_of(&["z"]) else { panic!("not asked") };
-    world.has_looked("b", 0, "y,z");
-    assert!(matches!(world.graph_replies(found), Some(Ok(_))), "although a is silent");
-    world.has_looked("a", 0, "y");
-    let (gone, None) = world.graph_of(&["x"]) else { panic!("not asked") };
-    assert_eq!(world.controller.handle_disconnected(gone.connection), [gone]);
-    let (stopped, None) = world.graph_of(&["x"]) else { panic!("not asked") };
-    world.controller.handle_stop();
-    world.settle();
-    let Some(Err((code, _))) = world.graph_replies(stopped) else { panic!("no refusal") };
-    assert_eq!((code, world.graph_replies(gone)), (Code::Stopping, None));
-}
-
-fn submit_of(tool: &str) -> String {
-    format!(r#"{{"__TYPE__":"TASK/SUBMIT","__OPERATION__":"{tool}"}}"#)
-}
-
-fn submit_of_many(tasks: &[&str]) -> String {
-    format!(r#"{{"__TYPE__":"TASK/SUBMIT_MANY","__TASKS__":[{}]}}"#, tasks.join(","))
-}
-
-/// The only agent looks, too: otherwise its user would get an id and -129 for a mistyped name.
-#[test]
-fn a_tool_that_no_agent_has_is_refused_after_all_have_looked() {
-    let mut world = World::new();
-    world.has_looked("a", 0, "helloworld,y");
-    let missing = world.seeks(1, &submit_of("helloword"));
-    assert_eq!(world.later(missing), None);
-    let look = world.look();
-    world.has_looked("a", look, "helloworld,y");
-    let (code, index, said) = world.refused_later(missing);
-    assert_eq!((code, index), (Code::BadOperation, None));
-    let expected =
-        "no agent has the tool helloword; did you mean helloworld? If not, put helloword.tar.gz into the tools folder";
-    assert!(said.starts_with(expected), "{said}");
-    assert!(world.stored.is_empty(), "it has left a task");
-
-    world.has_looked("a", 0, "");
-    let only = world.seeks(1, &submit_of("x"));
-    let look = world.look();
-    world.has_looked("a", look, "");
-    let (_, _, said) = world.refused_later(only);
-    assert!(said.starts_with("no agent has the tool x; put x.tar.gz into the tools folder of an agent"), "{said}");
-}
-
-#[test]
-fn a_tool_that_came_just_before_its_submit_is_accepted() {
-    let (mut world, [_, b]) = World::with_lookers(["a", "b"]);
-    let added = world.seeks(1, &submit_of("x"));
-    let look = world.look();
-    world.has_looked("a", look, "");
-    assert_eq!(world.later(added), None, "b may have it");
-    world.has_looked("b", look, "x");
-    let Some(Reply::Submitted { task, .. }) = world.later(added) else { panic!("{:?}", world.replies) };
-    let task = *task;
-    assert_eq!(world.assigned(), [(b, task)]);
-
-    let told = world.seeks(1, &submit_of("y"));
-    world.has_looked("a", 0, "y");
-    assert!(matches!(world.later(told), Some(Reply::Submitted { .. })), "although b has not looked yet");
-}
-
-#[test]
-fn a_submit_is_answered_at_once_unless_it_is_certain_that_its_tool_is_nowhere() {
-    let mut world = World::new();
-    world.of("x");
-    world.has_looked("a", 0, "y");
-    world.of("y");
-    let shell = Fields::new().with(words::SHELL, "true");
-    assert!(matches!(world.send(TASK_SUBMIT, &shell), Reply::Submitted { .. }));
-    world.tells("simple", 1, Some("z"));
-    world.of("x");
-    assert_eq!(world.looks().len(), 1, "for the tasks of x: an agent that cannot be asked may have got the tool");
-}
-
-#[test]
-fn of_many_tasks_the_first_without_a_tool_is_named_and_none_is_accepted() {
-    let mut world = World::new();
-    world.has_looked("a", 0, "x");
-    let first = r#"{"__OPERATION__":"x","__SUBMIT_KEY__":"1"}"#;
-    world.send(TASK_SUBMIT, &Fields::new().with(words::OPERATION, "x").with(words::SUBMIT_KEY, "1"));
-    let tasks = world.stored.len();
-    let [y, z] = ["y", "z"].map(|tool| format!(r#"{{"__OPERATION__":"{tool}"}}"#));
-    let many = world.seeks(1, &submit_of_many(&[first, r#"{"__OPERATION__":"x"}"#, &z, &y, &z]));
-    let look = world.look();
-    world.has_looked("a", look, "x,y");
-    let (code, index, said) = world.refused_later(many);
-    assert_eq!((code, index, world.stored.len()), (Code::BadOperation, Some(2), tasks), "{said}");
-
-    let many = world.seeks(1, &submit_of_many(&[&z, first]));
-    let look = world.look();
-    world.has_looked("a", look, "x,z");
-    let Some(Reply::SubmittedMany { tasks, duplicates, .. }) = world.later(many) else { panic!("{:?}", world.replies) };
-    assert_eq!((tasks.len(), &duplicates[..]), (2, &[1][..]));
-}
-
-/// A key that was accepted is answered, whatever has become of its tool; a field that is refused is refused at once.
-#[test]
-fn only_a_submit_that_would_be_accepted_is_looked_for() {
-    let mut world = World::new();
-    world.has_looked("a", 0, "x");
-    let keyed = Fields::new().with(words::OPERATION, "x").with(words::SUBMIT_KEY, "1");
-    let before = world.submitted(&keyed);
-    world.has_looked("a", 0, "");
-    let again = world.submit(&keyed);
-    assert_eq!(again, Reply::Submitted { task: before, warning: None, duplicate: true });
-    let ended = Fields::new().with(words::OPERATION, "y").with(words::END_BEFORE, world.moment(-1.0));
-    assert_eq!(refused(&world.submit(&ended)), Code::BadField);
-}
-
-#[test]
-fn submits_of_a_connection_keep_their_order_behind_one_that_is_looked_for() {
-    let mut world = World::new();
-    world.has_looked("a", 0, "x");
-    let unknown = world.seeks(1, &submit_of("y"));
-    let known = world.seeks(1, &submit_of("x"));
-    let other = world.seeks(1, &submit_of("z"));
-    let Ok((_, Message::Client(request))) = requests::parse(submit_of("x").as_bytes(), &rules()) else { panic!() };
-    assert!(matches!(world.ask_or_wait(2, request), (_, Some(Reply::Submitted { .. }))), "another connection");
-    let look = world.look();
-    world.has_looked("a", look, "x,y");
-    let id = |world: &World, of| match world.later(of) {
-        Some(Reply::Submitted { task, .. }) => Some(*task),
-        _ => None,
+        request
     };
-    let (first, second) = (id(&world, unknown), id(&world, known));
-    assert!(first.is_some() && first < second, "{first:?} {second:?}");
-    let look = world.look();
-    world.has_looked("a", look, "x,y");
-    assert_eq!(world.refused_later(other).0, Code::BadOperation);
-}
-
-#[test]
-fn a_submit_that_is_looked_for_is_answered_whatever_happens() {
-    let mut world = World::new();
-    world.has_looked("a", 0, "y");
-    let silent = world.seeks(1, &submit_of("x"));
-    world.pass(seconds(1.0));
-    let (code, _, said) = world.refused_later(silent);
-    assert!(code == Code::BadOperation && said.contains("agent a has not told its tools in time"), "{said}");
-
-    let gone = world.seeks(1, &submit_of("x"));
-    let behind = world.seeks(1, &submit_of("y"));
-    let mut forgotten = world.controller.handle_disconnected(gone.connection);
-    forgotten.sort_unstable();
-    assert_eq!(forgotten, [gone, behind]);
-    let left = world.seeks(2, &submit_of("x"));
-    let _ = world.say("a", FromAgent::Exit);
-    assert!(matches!(world.later(left), Some(Reply::Submitted { .. })), "no agent: nothing is known");
-    world.has_looked("a", 0, "y");
-    let stopped = world.seeks(2, &submit_of("z"));
-    world.controller.handle_stop();
-    world.settle();
-    assert_eq!(world.refused_later(stopped).0, Code::Stopping);
-}
-
-#[test]
-fn submits_that_are_looked_for_are_bounded_in_number_and_bytes() {
-    let mut world = World::new();
-    world.settings.waiting_bytes_max = 100_000;
-    world.restart();
-    world.has_looked("a", 0, "y");
-    let big = format!(r#"{{"__TYPE__":"TASK/SUBMIT","__OPERATION__":"x","p":"{}"}}"#, "x".repeat(60_000));
-    world.seeks(1, &big);
-    let Ok((_, Message::Client(request))) = requests::parse(big.as_bytes(), &rules()) else { panic!() };
-    let (_, Some(reply)) = world.ask_or_wait(2, request) else { panic!("it waits, too") };
-    assert_eq!(refused(&reply), Code::LimitReached);
-    let mut refusals = 0;
-    for _ in 0..=world.settings.parked_max {
-        let Ok((_, Message::Client(request))) = requests::parse(submit_of("x").as_bytes(), &rules()) else { panic!() };
-        refusals += usize::from(world.ask_or_wait(3, request).1.is_some());
-    }
-    assert!(refusals > 0);
+    assert!(matches!(world.ask(graph(&["x"])), Reply::GraphSubmitted { .. }), "no agent: nothing is known");
+    world.tells("a", 1, Some("count,y"));
+    let Reply::Refused(refusal) = world.ask(graph(&["y", "coutn"])) else { panic!("it is accepted") };
+    let expected = "step s1: no agent has the tool coutn; did you mean count? If not, put coutn.tar.gz";
+    assert!(refusal.code == Code::BadOperation && refusal.message.starts_with(expected), "{}", refusal.message);
+    assert!(matches!(world.ask(graph(&["y"])), Reply::GraphSubmitted { .. }));
 }

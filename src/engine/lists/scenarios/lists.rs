@@ -185,6 +185,18 @@ fn strangers_are_told_once_and_wrong_secrets_after_a_pause() {
     );
 }
 
+#[test]
+fn another_user_of_the_machine_is_refused_with_the_reason() {
+    let mut story = Story::new();
+    story.does(|server, now| server.handle_connected(now, Connection(1)));
+    story.does(|server, _| server.handle_stranger(Connection(1), "it belongs to user 7".into()));
+    story.says(Connection(1), FromWorker::Hello { worker: "w".into(), secret: None, lists: vec![] });
+    let said = story.hears(Connection(1));
+    assert!(matches!(&said, Some(FromServer::Refused { reason, .. }) if reason.contains("user 7")), "{said:?}");
+    assert_eq!(story.hung_up, BTreeSet::from([Connection(1)]));
+    assert!(matches!(story.joins(2, "w", &[]), Some(FromServer::Welcome { .. })), "its name is free");
+}
+
 /// The folder has left running/, so that its name is free, and the server has not heard of it.
 #[test]
 fn a_list_never_has_the_name_of_one_whose_end_is_not_reported() {

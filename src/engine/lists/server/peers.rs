@@ -16,8 +16,8 @@ const WRONG_SECRET: &str = "the secret is missing or wrong; it is SECRET of [lis
 /// A connection.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Peer {
-    /// It has not introduced itself.
-    Stranger,
+    /// It has not introduced itself. It is not served, for this reason, if there is one.
+    Stranger(Option<String>),
     /// It has sent a wrong secret, and has not got its answer yet; or its end is near.
     Refused,
     /// It works under this name.
@@ -36,8 +36,15 @@ impl Server {
                 format!("there are {max} workers, which WORKERS_MAX of [lists] allows"),
             );
         }
-        self.peers.insert(connection, Peer::Stranger);
+        self.peers.insert(connection, Peer::Stranger(None));
         self.timers.set(Timer::Silence(connection), now.mono + self.settings.lost_after);
+    }
+
+    /// A connection is not served, for this reason.
+    pub fn handle_stranger(&mut self, connection: Connection, why: String) {
+        if let Some(Peer::Stranger(refusal)) = self.peers.get_mut(&connection) {
+            *refusal = Some(why);
+        }
     }
 
     /// A connection has ended.
@@ -56,10 +63,14 @@ impl Server {
     pub fn handle_message(&mut self, now: Now, connection: Connection, message: FromWorker) {
         match (self.peers.get(&connection), message) {
             (None | Some(Peer::Refused), _) => return,
-            (Some(Peer::Stranger), FromWorker::Hello { worker, secret, lists }) => {
+            (Some(Peer::Stranger(Some(why))), _) => {
+                let reason = format!("{why}, or a SECRET of [lists] on both sides");
+                return self.refuse(now, connection, reason);
+            }
+            (Some(Peer::Stranger(None)), FromWorker::Hello { worker, secret, lists }) => {
                 return self.hello(now, connection, &worker, secret.as_deref(), lists);
             }
-            (Some(Peer::Stranger), _) | (Some(Peer::Joined(_)), FromWorker::Hello { .. }) => {
+            (Some(Peer::Stranger(None)), _) | (Some(Peer::Joined(_)), FromWorker::Hello { .. }) => {
                 return self.refuse(now, connection, "the first message must be HELLO, and no other one".to_owned());
             }
             (Some(Peer::Joined(_)), FromWorker::Claim {}) => {

@@ -129,6 +129,31 @@ fn a_right_secret_is_let_in_at_once_however_many_wrong_ones_its_address_shows() 
     assert!(strangers.iter().all(|stranger| world.heard(*stranger).is_empty()), "a guess is answered at once");
 }
 
+/// Another user of the machine, where there is no secret.
+#[test]
+fn a_stranger_is_refused_whatever_it_says() {
+    let join = || FromWorker::Join { worker: "w".into(), secret: None, splits: true, offer: Offer::default() };
+    let orders = [Order::Pause, Order::Drain, Order::Resume].map(|order| FromWorker::Order { order, secret: None });
+    let asks = [join(), FromWorker::Status { secret: None }];
+    for message in orders.into_iter().chain(asks) {
+        let mut world = World::new(&["a"]);
+        let stranger = world.connect_from("127.0.0.1:5000");
+        world.master.handle_stranger(stranger, "it belongs to user 7".into());
+        world.says(stranger, message);
+        let why = refusal(&mut world, stranger);
+        assert!(why.contains("user 7") && why.contains("SECRET"), "{why}");
+        assert!(world.closing.contains(&stranger) && world.paused.is_none());
+        let worker = world.join();
+        assert_eq!(world.takes(worker), "a", "nothing has changed");
+    }
+    let mut world = World::new(&["a"]);
+    let keyed = world.connect_from("127.0.0.1:5000");
+    world.master.handle_stranger(keyed, "it belongs to user 7".into());
+    world.master.handle_authorised(keyed);
+    world.says(keyed, join());
+    assert_eq!(world.heard(keyed).first(), Some(&FromMaster::JoinAck), "a key counts more");
+}
+
 #[test]
 fn a_wrong_secret_is_answered_after_the_pause() {
     let mut world = World::with(Settings { secret: Some("open".into()), ..settings() }, &[]);

@@ -20,9 +20,10 @@ impl Host {
             wanted,
             parked: true,
             tools: None,
-            look: None,
             serving: None,
             folder: None,
+            epoch: None,
+            clock: None,
         }))
     }
 

@@ -1,12 +1,13 @@
 //! The answers about the history: written by the controller, read by a client.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use super::{GroupKey, Listing, words};
 use crate::protocol::client::{ReplyError, decode_listing, view};
 use crate::protocol::json::ObjectWriter;
 use crate::protocol::page::{PageBytes, PageOf};
-use crate::types::{Fields, FinishedRound, Incident, Outcome, RoundOutcome, Wall};
+use crate::types::{Fields, FinishedRound, Incident, Outcome, RoundOutcome, ToolName, Wall};
 
 /// The answer to a question.
 #[derive(Clone, Debug, PartialEq)]
@@ -41,6 +42,15 @@ pub struct GroupSummary {
     pub ran: Option<[Duration; 3]>,
     /// The same of the times that they waited.
     pub waited: [Duration; 3],
+}
+
+/// Leaves the texts of commands out, and the last lines of their outputs.
+pub(in crate::protocol) fn hide_commands(answer: &mut HistoryAnswer) {
+    let HistoryPage::Rounds(rounds) = &mut answer.found else { return };
+    // The other built-in operation may have inputs for a shell.
+    for round in rounds.iter_mut().filter(|round| ToolName::new(&round.tool).is_err()) {
+        (round.command, round.line) = (Cow::Borrowed(""), Cow::Borrowed(""));
+    }
 }
 
 /// Writes the answer.

@@ -5,13 +5,17 @@ use std::os::unix::ffi::OsStrExt as _;
 
 use crate::config::{Config, CurveClientFiles};
 use crate::shell::agent::AgentError;
+use crate::shell::lending;
 use crate::shell::process::Environment;
 
 /// The agent's own environment, without the variables of its starting folder and of this service, but with the paths of the
-/// CURVE keys, for an `llts` that a tool starts.
+/// CURVE keys and the way to the supervisor, for an `llts` that a tool starts.
 pub(super) fn inherited(config: &Config) -> Result<Environment, AgentError> {
     let is_ours = |name: &OsStr| name == "OLDPWD" || name.as_bytes().starts_with(b"LLTS_");
     let mut environment = Environment::inherited(is_ours);
+    if let Some(name) = std::env::var_os(lending::VARIABLE) {
+        environment.set(lending::VARIABLE, name).map_err(std::io::Error::other)?;
+    }
     let keys = config.network.curve_client.as_ref().map(CurveClientFiles::variables).transpose()?;
     for (name, path) in keys.into_iter().flatten() {
         environment.set(name, path).map_err(std::io::Error::other)?;

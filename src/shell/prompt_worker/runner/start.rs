@@ -150,6 +150,7 @@ impl Runner {
             stdout: stdout.as_fd(),
             stderr: stderr.as_fd(),
             brand: self.brand,
+            is_terminal: false,
         };
         process::spawn_command(&plan).map_err(|error| StartError::Command(error.to_string()))
     }

@@ -9,7 +9,9 @@
 
 mod call;
 mod nested;
+mod programs;
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{self, Write as _};
@@ -43,6 +45,8 @@ pub(super) struct Repository {
     git_dir: PathBuf,
     /// The path of the folder below `top`.
     prefix: PathBuf,
+    /// The programs that its configuration named at the start of the worker.
+    programs: BTreeSet<String>,
 }
 
 /// The worktree of one run.
@@ -98,7 +102,8 @@ impl Repository {
                 top.display()
             );
         }
-        Ok(Self { top, git_dir, prefix })
+        let programs = programs::programs(&git_dir, &top)?;
+        Ok(Self { top, git_dir, prefix, programs })
     }
 
     /// Adds a worktree.
@@ -106,6 +111,7 @@ impl Repository {
     /// # Errors
     /// One sentence; then nothing is left of it.
     pub(super) fn add(&self, path: &Path, name: &str, start: Wall, letters: &str) -> Result<Worktree, String> {
+        programs::check(&self.programs, &self.git_dir, &self.top)?;
         let branch = branch_name(name, start, letters);
         let base = self.git(&["rev-parse", "HEAD^{commit}"])?;
         let heads = self.git(&["for-each-ref", "--format=%(refname) %(objectname)", "refs/heads"])?;
@@ -214,6 +220,7 @@ impl Worktree {
     /// # Errors
     /// The reason why the folder has something that git does not have.
     fn conserve(&self) -> Result<Option<String>, String> {
+        programs::check(&self.repository.programs, &self.git_dir, &self.path)?;
         match self.path.symlink_metadata() {
             Ok(metadata) if metadata.is_dir() => self.commit_all()?,
             // The command has removed its folder.

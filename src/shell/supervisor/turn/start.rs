@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io;
-use std::os::unix::net::UnixStream;
+use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -13,6 +13,10 @@ use super::Options;
 use crate::config::{Config, NetworkSection};
 use crate::engine::supervisor::Role;
 use crate::protocol::info::CONTROLLER_ADDRESS;
+use crate::shell::endpoint::connect_unix;
+use crate::shell::incidents;
+use crate::shell::lending::{self, Lenders};
+use crate::shell::limits;
 use crate::shell::privacy::as_started;
 use crate::shell::process::Ended;
 use crate::shell::supervised::MARK;
@@ -23,6 +27,7 @@ use crate::shell::supervisor::{standby, stop};
 use crate::shell::tools;
 use crate::shell::transport;
 use crate::shell::trust::{self, Part};
+use crate::types::IncidentKind;
 
 /// The supervisor's log, in LOG_DIR.
 const LOG_FILE: &str = "supervisor.log";
@@ -48,6 +53,8 @@ pub(super) struct Starter {
     socket: Option<PathBuf>,
     /// Whether a process listened on it when the controller was ready.
     socket_is_open: bool,
+    /// Whether tasks that wait may lend their slots.
+    lends: bool,
 }
 
 impl Starter {
@@ -64,6 +71,7 @@ impl Starter {
             elsewhere: options.elsewhere.clone(),
             socket: config.network.socket(&config.paths.state_dir),
             socket_is_open: false,
+            lends: false,
         })
     }
 
@@ -71,6 +79,15 @@ impl Starter {
     pub(super) fn adopt(&mut self, handover: &Handover) {
         self.endpoints.clone_from(&handover.endpoints);
         self.socket_is_open = handover.socket_is_open;
+    }
+
+    /// Begins to listen to tasks that wait, if slots may be lent.
+    pub(super) fn lenders(&mut self, max: u16) -> Option<Lenders> {
+        let lenders = (max > 0).then(|| Lenders::listen(&self.mark)).transpose();
+        let lenders = lenders.inspect_err(|error| log::warn!("tasks that wait cannot lend their slots: {error}"));
+        let lenders = lenders.ok().flatten();
+        self.lends = lenders.is_some();
+        lenders
     }
 
     /// The command for another supervisor of the same service.
@@ -119,10 +136,14 @@ impl Starter {
         }
     }
 
-    /// Starts the process that goes back to the present program if this process, as another one, does not live.
-    pub(super) fn start_standby(&self) -> io::Result<Pid> {
+    /// Starts the process that goes back to the present program if this process, as another one, does not live. It reads there what
+    /// this process says as another one. Also returns the command that continues with the present program in this process.
+    pub(super) fn start_standby(&self, said: BorrowedFd<'_>) -> io::Result<(Pid, Command)> {
         let program = standby::lasting_program(&self.program, &self.state_dir);
-        standby::start(self.supervisor(&program).arg("--standby"))
+        let standby = standby::start(limits::hand_on(self.supervisor(&program).arg("--standby")), said)?;
+        let mut before = self.supervisor(&program);
+        before.arg("--handover");
+        Ok((standby, before))
     }
 
     pub(super) const fn socket_is_open(&self) -> bool {
@@ -146,6 +167,11 @@ impl Starter {
             command.args(["--controller", controller]);
         }
         command.env(MARK, &self.mark);
+        if self.lends {
+            command.env(lending::VARIABLE, lending::name_of(&self.mark));
+        } else {
+            command.env_remove(lending::VARIABLE);
+        }
         // Remove the address of a service in which a tool has started this one.
         command.env_remove(CONTROLLER_ADDRESS);
         // Agents use the ports that the first controller found, and a restarted controller takes the same ones, whatever
@@ -161,7 +187,7 @@ impl Starter {
             let (name, path) = NetworkSection::socket_variable(socket);
             command.env(name, path);
         }
-        ChildProcess::start(&mut command)
+        ChildProcess::start(limits::hand_on(&mut command))
     }
 
     /// Handles a line of a child; `true` if it reports that the child is ready.
@@ -172,7 +198,7 @@ impl Starter {
                     self.endpoints = Some(endpoints);
                     // The existence of the file proves nothing: an earlier controller may have left it where this one
                     // cannot remove it.
-                    self.socket_is_open = self.socket.as_ref().is_some_and(|path| UnixStream::connect(path).is_ok());
+                    self.socket_is_open = self.socket.as_ref().is_some_and(|path| connect_unix(path).is_ok());
                     true
                 }
                 None => false,
@@ -201,7 +227,7 @@ pub fn host_name() -> String {
 /// Where the agents of this service find their controller, whose broadcasts come from the same address.
 fn endpoints_elsewhere(config: &Config, controller: &str) -> Endpoints {
     let there = config.clone().at_controller(controller).ok();
-    let publisher = there.and_then(|there| there.controller.pub_endpoint());
+    let publisher = there.and_then(|there| there.controller.ways_of_broadcasts());
     Endpoints {
         controller: controller.to_owned(),
         publisher: publisher.unwrap_or_else(|| "off".to_owned()),
@@ -230,13 +256,21 @@ pub(super) fn prepare(config: &Config, part: Part) -> Vec<String> {
 }
 
 /// Ends the remains of the service before this one.
-pub(super) fn end_earlier(config: &Config, is_standby: bool) {
-    if is_standby {
-        let why = "the supervisor of the new program has ended; the service is started again with the earlier one";
-        log::error!("{why}");
-        end_remains(config, why);
-    } else {
+pub(super) fn end_earlier(config: &Config, standby: Option<&str>) {
+    let Some(why) = standby else {
         end_remains(config, "an earlier service was killed");
+        return;
+    };
+    let why = format!("restart: {why}; the service is started again with the earlier program");
+    log::error!("{why}");
+    leave_incident(config, &why);
+    end_remains(config, &why);
+}
+
+/// Leaves the failure of a restart for the history of the controller.
+pub(super) fn leave_incident(config: &Config, why: &str) {
+    if let Err(error) = incidents::leave(&config.paths.state_dir, IncidentKind::RestartFailed, why) {
+        log::error!("cannot leave an incident for the controller: {error}");
     }
 }
 
@@ -312,6 +346,7 @@ mod tests {
             elsewhere: None,
             socket: None,
             socket_is_open: false,
+            lends: false,
         }
     }
 

@@ -1,9 +1,13 @@
 //! The supervisor becomes another version of its program ([`super::super::handover`]), after its controller has tried it.
 
 use std::io;
+use std::os::fd::{AsFd as _, OwnedFd};
+
+use rustix::fs::{MemfdFlags, memfd_create};
 
 use super::Supervisor;
-use crate::engine::supervisor::Role;
+use super::start::leave_incident;
+use crate::engine::supervisor::{Living, Role};
 use crate::shell::clock;
 use crate::shell::signals::SENT_RETIRE;
 use crate::shell::store;
@@ -96,9 +100,18 @@ impl<F: FnMut(&Report)> Supervisor<'_, F> {
 
     fn refuse(&mut self, successor: Successor, why: String) {
         log::error!("cannot restart: {why}");
-        let renewal = Renewal { request: successor.id, controller: false, agents_left: 0, failure: Some(why) };
-        self.write_renewal(renewal);
+        self.leave_incident(&why);
+        self.write_renewal(Renewal { request: successor.id, ..Renewal::refused(why) });
         self.take_up_next();
+    }
+
+    /// Leaves the failure for the history, and tells the controller of it, unless that is about to start.
+    fn leave_incident(&self, why: &str) {
+        leave_incident(self.config, &format!("the service goes on as before: {why}"));
+        let is_ready = |living: Living| living.role == Role::Controller && living.ready;
+        if self.plan.living().is_some_and(|living| living.into_iter().any(is_ready)) {
+            self.signal(Role::Controller, SENT_RETIRE);
+        }
     }
 
     /// Takes up a request that arrived during another one. Its signal was ignored then; its file is still there.
@@ -130,25 +143,38 @@ impl<F: FnMut(&Report)> Supervisor<'_, F> {
 
     /// Returns why it failed.
     fn become_program(&mut self, successor: &Successor, is_proven: bool) -> String {
-        match self.starter.start_standby() {
-            Ok(standby) => self.strangers.push(standby),
+        let begun = Self::trial_stderr().and_then(|(stderr, said)| {
+            let (standby, before) = self.starter.start_standby(said.as_fd())?;
+            Ok((stderr, said, standby, before))
+        });
+        let (stderr, said, standby, before) = match begun {
+            Ok(begun) => begun,
             Err(error) => {
                 return format!("the process that would go back to the present program cannot be started: {error}");
             }
-        }
+        };
+        self.strangers.push(standby);
         let (handover, given) = match (self.handover(successor, is_proven), self.given()) {
-            (Ok(handover), Ok(given)) => (handover, given),
+            (Ok(handover), Ok(given)) => (handover.with_way_back(stderr.as_fd(), &before), given),
             (Err(why), _) | (_, Err(why)) => return why,
         };
         let pipes = given.iter().flat_map(|child| [child.out, child.err]).flatten();
-        let kept: Vec<_> = pipes.chain([self.lock.as_fd()]).collect();
+        let kept: Vec<_> = pipes.chain([self.lock.as_fd(), stderr.as_fd()]).collect();
         let mut command = self.starter.supervisor(&successor.program);
-        let error = takeover::exec(command.arg("--handover"), &handover, &kept);
+        let error = takeover::exec(command.arg("--handover").stderr(said), &handover, &kept);
+        // The exec has changed it before it has failed.
+        let _ = nix::unistd::dup2_stderr(&stderr);
         format!("{} cannot be started: {error}", successor.program.display())
     }
 
+    /// The present standard error, and one in memory for a program that is not proven: its reason to end must not be lost.
+    fn trial_stderr() -> io::Result<(OwnedFd, OwnedFd)> {
+        let said = memfd_create("said", MemfdFlags::CLOEXEC)?;
+        Ok((io::stderr().as_fd().try_clone_to_owned()?, said))
+    }
+
     /// Takes over the children of the program before this one in this process.
-    pub(super) fn adopt(&mut self, adopted: Vec<Adopted>, is_proven: bool) -> io::Result<()> {
+    pub(super) fn adopt(&mut self, adopted: Vec<Adopted>, handover: Option<&Handover>) -> io::Result<()> {
         // A new service does not obey a request to one before it.
         if !adopted.is_empty() {
             self.take_up_next();
@@ -156,11 +182,26 @@ impl<F: FnMut(&Report)> Supervisor<'_, F> {
         for Adopted { living, pid, out, err } in adopted {
             self.children.insert(living.role, ChildProcess::adopt(pid, out, err)?);
         }
-        match is_proven {
-            true => self.plan.handle_proven(),
-            false => self.plan.handle_renew(clock::now().mono),
+        match handover {
+            Some(Handover { failure: Some(why), .. }) => self.come_back(why),
+            Some(handover) if handover.is_proven => self.plan.handle_proven(),
+            _ => self.plan.handle_renew(clock::now().mono),
         }
         Ok(())
+    }
+
+    /// Continues after another program in this process could not.
+    fn come_back(&mut self, why: &str) {
+        let why = format!("the new program cannot serve as the supervisor: {why}");
+        log::error!("cannot restart: {why}");
+        self.leave_incident(&why);
+        if let Some(request) = self.request.take() {
+            self.write_renewal(Renewal { request, ..Renewal::refused(why) });
+        }
+        // It may serve as that program. It takes up the incident when it is ready again.
+        if self.plan.living().is_some_and(|living| living.iter().any(|child| child.role == Role::Controller)) {
+            self.retire(Role::Controller);
+        }
     }
 
     /// Asks a process to make room for a new one: an agent ends when it has no task, a controller becomes the present program.

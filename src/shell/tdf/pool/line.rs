@@ -107,7 +107,7 @@ fn serve(caller: &mut Caller, max_losses: u32, calls: Vec<Call>, answer: &dyn Fn
         }
         report(caller, &mut reports, None, answer);
         match call {
-            Call::Join => one(Answer::Joined(caller.ask(Namespace::own_claims))),
+            Call::Join => one(Answer::Joined(caller.ask(|namespace, worker| namespace.own_claims(worker, max_losses)))),
             Call::Return(run, fence, true) => {
                 let lost = caller.ask(|namespace, worker| namespace.lose_own_runs(worker, max_losses, Some(&fence)));
                 one(Answer::Returned(run, lost.map(drop)));

@@ -14,7 +14,7 @@ end
 local before = redis.call('GET', LAST)
 if before and string.sub(before, 1, #token + 1) == token .. ' ' then
   for round, started, id in string.gmatch(string.sub(before, #token + 2), '(%S+) (%S+) (%S+)') do
-    if is_running(id, round, worker, started) then
+    if is_running(id, round, worker, started) and not too_long(id) then
       lease(id, round, started)
       rows[#rows + 1] = claimed(id, fields(id, unpack(CLAIMED)), started)
     end
@@ -36,6 +36,16 @@ end
 
 -- Whether the entry stays where it is in the set.
 local function consider(id)
+  local name, bytes = too_long(id)
+  if name then
+    -- No worker takes it until it is shorter and its score is set back, and its log says so.
+    local line = date() .. ' - parked task ' .. id .. ': its field ' .. name .. ' has ' .. bytes .. ' bytes; at most '
+      .. FIELD_BYTES_MAX .. ' are taken: write a shorter one, and set its score in open to 0'
+    local log = name ~= 'log' and redis.call('HGET', task(id), 'log')
+    redis.call('HSET', task(id), 'log', log and log ~= '' and log .. '\n' .. line or line)
+    redis.call('ZADD', OPEN, '+inf', id)
+    return false
+  end
   local v = fields(id, unpack(CLAIMED))
   if not v or not is_whole(v) then
     -- Nothing can be done with it, and an original worker would die of it: it goes to the end of the line.

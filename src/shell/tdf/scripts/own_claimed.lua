@@ -1,11 +1,22 @@
--- The runs that an earlier process of this worker's name has left, as a claim answers them. ARGV: worker. A run without a lease is one
--- of an original of the same name. `running` has an entry for each busy worker.
+-- The runs that an earlier process of this worker's name has left, as a claim answers them. ARGV: worker, seconds of a lease, losses that
+-- are allowed. A run without a lease is one of an original of the same name. `running` has an entry for each busy worker.
+-- A process that has ended before it could renew the lease of a run may have ended of that run, so that counts as a loss of it. With too
+-- many of them the run is left to its lease: the server ends it.
 local worker, rows = ARGV[1], {}
+
+-- Whether the lease is the one that the claim has given.
+local function is_new(started, ending)
+  return float(started) and float(ending) and float(ending) - float(started) <= tonumber(ARGV[2]) + 0.001
+end
+
 for _, id in ipairs(redis.call('ZRANGE', P .. 'running', 0, -1)) do
-  local round, started = string.match(redis.call('HGET', LEASES, id) or '', '^(%S+) (%S+) ')
+  local round, started, ending = string.match(redis.call('HGET', LEASES, id) or '', '^(%S+) (%S+) (%S+)')
   if round and is_running(id, round, worker, started) then
-    local v = fields(id, unpack(CLAIMED))
-    if is_whole(v) then rows[#rows + 1] = claimed(id, v, started) end
+    local losses = is_new(started, ending) and redis.call('HINCRBY', LOSSES, id, 1) or 0
+    if losses <= tonumber(ARGV[3]) and not too_long(id) then
+      local v = fields(id, unpack(CLAIMED))
+      if is_whole(v) then rows[#rows + 1] = claimed(id, v, started) end
+    end
   end
 end
 return rows

@@ -9,7 +9,7 @@ use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, fchmod, fstat, linkat, mkdirat, openat, statat, symlinkat};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, chmodat, fchmod, fstat, linkat, mkdirat, openat, statat, symlinkat};
 use rustix::io::Errno;
 
 use super::error::shown;
@@ -110,7 +110,7 @@ impl<'a> Stage<'a> {
     fn add_folder(&mut self, path: &InnerPath, mode: u32) -> Result<(), ArchiveError> {
         let (parent, name) = path.split();
         let folder = self.folder(parent)?;
-        match mkdirat(folder, name, Mode::from_raw_mode(mode | 0o700)) {
+        match make_folder(folder, name, Mode::from_raw_mode(mode | 0o700)) {
             Ok(()) => self.count(),
             // A folder may occur twice; a file or a link in its place may not.
             Err(Errno::EXIST) => self.folder(path.as_bytes()).map(|_| ()),
@@ -129,7 +129,8 @@ impl<'a> Stage<'a> {
         let (parent, name) = path.split();
         let folder = self.folder(parent)?;
         let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let file = openat(folder, name, flags, Mode::from_raw_mode(mode | 0o600));
+        let mode = Mode::from_raw_mode(mode | 0o600);
+        let file = openat(folder, name, flags, mode).and_then(|file| fchmod(&file, mode).map(|()| file));
         let mut file = File::from(file.map_err(|errno| made_error(path, errno))?);
         members.content(bytes, &mut |chunk| {
             file.write_all(chunk).map_err(|cause| ArchiveError::write(path.as_bytes(), cause))
@@ -174,7 +175,7 @@ impl<'a> Stage<'a> {
             let (made, limit) = (&mut self.made, self.limits.entries);
             let folder = walk(&self.root, path, |at, name| {
                 count(made, limit)?;
-                mkdirat(at, name, Mode::from_raw_mode(0o755)).map_err(|errno| ArchiveError::write(path, errno))
+                make_folder(at, name, Mode::from_raw_mode(0o755)).map_err(|errno| ArchiveError::write(path, errno))
             })?;
             self.recent = folder.map(|folder| (path.to_vec(), folder));
         }
@@ -224,6 +225,12 @@ impl Drop for Stage<'_> {
             log::warn!("{error}");
         }
     }
+}
+
+/// Makes a folder with the mode of the archive: our umask is for our own files.
+fn make_folder(at: BorrowedFd<'_>, name: &[u8], mode: Mode) -> rustix::io::Result<()> {
+    mkdirat(at, name, mode)?;
+    chmodat(at, name, mode, AtFlags::empty())
 }
 
 const fn count(made: &mut Unpacked, limit: u64) -> Result<(), ArchiveError> {

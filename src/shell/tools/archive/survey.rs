@@ -13,7 +13,7 @@ use crate::types::ToolName;
 /// What an archive contains.
 #[derive(Debug, Default)]
 pub(in crate::shell) struct Survey {
-    /// The paths of its files, folders and links in the folder of the tool, each with its bytes.
+    /// The paths of its files, folders and links in the folder of the tool, each with its bytes; that of a folder ends with a slash.
     pub(in crate::shell) files: Vec<(String, u64)>,
     /// Whether it has a run.sh.
     pub(in crate::shell) has_script: bool,
@@ -37,7 +37,7 @@ pub(in crate::shell) fn survey(
     let mut survey = Survey::default();
     let (own, mut manifests) = (format!("{tool}/"), [None, None]);
     while let Some(member) = members.next()? {
-        let path = String::from_utf8_lossy(member.path.as_bytes()).into_owned();
+        let mut path = String::from_utf8_lossy(member.path.as_bytes()).into_owned();
         let place =
             [path.as_str(), path.strip_prefix(&own).unwrap_or_default()].iter().position(|path| *path == MANIFEST);
         let mut size = 0;
@@ -54,6 +54,9 @@ pub(in crate::shell) fn survey(
             if let Some(place) = place {
                 manifests[place] = content;
             }
+        }
+        if let Kind::Folder = member.kind {
+            path.push('/');
         }
         survey.files.push((path, size));
     }

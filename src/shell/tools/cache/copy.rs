@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use rustix::fs::{Mode, OFlags, copy_file_range, ioctl_ficlone, mkdirat, openat, symlinkat};
+use rustix::fs::{AtFlags, Mode, OFlags, chmodat, copy_file_range, fchmod, ioctl_ficlone, mkdirat, openat, symlinkat};
 use rustix::io::{Errno, read, write};
 
 use super::manifest::{FILE, FileState, Item, Manifest};
@@ -64,6 +64,7 @@ impl Copier {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let parent = openat(rustix::fs::CWD, into, flags, Mode::empty())?;
         mkdirat(&parent, tool.as_str(), manifest.mode)?;
+        chmodat(&parent, tool.as_str(), manifest.mode, AtFlags::empty())?;
         let copied = openat(&parent, tool.as_str(), flags | OFlags::NOFOLLOW, Mode::empty())
             .map_err(CopyError::from)
             .and_then(|to| self.copy_items(from, manifest, to.as_fd(), stop));
@@ -87,12 +88,17 @@ impl Copier {
                 return Err(CopyError::Stopped);
             }
             match item {
-                Item::Folder { path, mode } => mkdirat(to, path, *mode)?,
+                // Our umask is for our own files.
+                Item::Folder { path, mode } => {
+                    mkdirat(to, path, *mode)?;
+                    chmodat(to, path, *mode, AtFlags::empty())?;
+                }
                 Item::Symlink { path, target } => symlinkat(target, to, path)?,
                 Item::File { path, mode, bytes, state, .. } => {
                     let source = openat(from, path, FILE, Mode::empty()).map_err(broken)?;
                     let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
                     let target = openat(to, path, flags, *mode)?;
+                    fchmod(&target, *mode)?;
                     let copied = if *bytes <= SMALL_BYTES {
                         copy_small(&source, &target, *bytes, &mut buffer)
                     } else {

@@ -109,6 +109,34 @@ fn names_must_fit() {
     assert!(matches!(create(&dir), Err(CreateError::Exists { .. })));
 }
 
+/// A push would refuse it, and a packed one would be refused with each submit.
+#[test]
+fn a_tool_that_no_controller_takes_is_neither_packed_nor_passed() {
+    let parent = tempfile::tempdir().unwrap();
+    let dir = tool(parent.path());
+    let out = parent.path().join("hello.tar.gz");
+    for (file, text, expected) in [
+        ("tool.toml", "descripton = \"x\"", "the key \"descripton\" is unknown; the nearest is description"),
+        ("run.sh", "", "its run.sh is empty"),
+    ] {
+        let before = fs::read_to_string(dir.join(file)).ok();
+        fs::write(dir.join(file), text).unwrap();
+        for said in
+            [pack(&dir, &out, &limits()).unwrap_err().to_string(), check(&dir, &limits()).unwrap_err().to_string()]
+        {
+            assert!(said.contains(expected), "{said}");
+        }
+        assert!(!out.exists());
+        match before {
+            Some(before) => fs::write(dir.join(file), before).unwrap(),
+            None => fs::remove_file(dir.join(file)).unwrap(),
+        }
+    }
+    pack(&dir, &out, &limits()).unwrap();
+    fs::write(dir.join("tool.toml"), "x = 1").unwrap();
+    assert!(pack(&dir, &out, &limits()).is_err(), "also where an archive is there already");
+}
+
 #[test]
 fn a_new_tool_passes_its_check_as_folder_and_as_archive() {
     let parent = tempfile::tempdir().unwrap();
@@ -125,7 +153,7 @@ fn a_new_tool_passes_its_check_as_folder_and_as_archive() {
     let warnings = check(&dir, &limits()).unwrap().warnings;
     assert_eq!(warnings.len(), 3, "{warnings:?}");
     fs::write(dir.join("run.sh"), "").unwrap();
-    assert!(matches!(check(&dir, &limits()), Err(CheckError::Script { why: "is empty", .. })));
+    assert!(matches!(check(&dir, &limits()), Err(CheckError::Invalid { why, .. }) if why == "its run.sh is empty"));
     fs::write(&out, "no archive").unwrap();
     assert!(matches!(check(&out, &limits()), Err(CheckError::Refused { .. })));
     let other = parent.path().join("hello.zip");

@@ -3,12 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Checked, Companions, Found};
-use crate::engine::controller::requests::{
-    Answer, Code, Controller, Refusal, Reply, Request, Ticket, answer_or_later, words,
-};
+use crate::engine::controller::requests::{Code, Controller, Refusal, Reply, words};
 use crate::protocol::requests::submit::Submit;
 use crate::protocol::requests::submit::many::SubmitMany;
-use crate::types::{Fields, Now, Requirements, TaskId, TaskRecord, ToolName};
+use crate::types::{Fields, Now, Requirements, TaskId, TaskRecord};
 
 /// The place of a task in the request.
 enum Place {
@@ -30,51 +28,21 @@ struct Batch {
     count: usize,
     bytes: usize,
     needs: BTreeSet<Requirements>,
-    /// The first task whose tool no agent has.
-    lacking: Option<(usize, ToolName)>,
 }
 
 impl Controller {
-    pub(in crate::engine::controller::requests) fn submit_many(
-        &mut self,
-        now: Now,
-        ticket: Ticket,
-        many: SubmitMany,
-        is_sought: bool,
-    ) -> Answer {
-        answer_or_later(self.submit_or_seek_many(now, ticket, many, is_sought))
+    pub(in crate::engine::controller::requests) fn submit_many(&mut self, now: Now, many: SubmitMany) -> Reply {
+        self.submit_all_checked(now, many).unwrap_or_else(Reply::Refused)
     }
 
-    fn submit_or_seek_many(
-        &mut self,
-        now: Now,
-        ticket: Ticket,
-        many: SubmitMany,
-        is_sought: bool,
-    ) -> Result<Answer, Refusal> {
+    fn submit_all_checked(&mut self, now: Now, many: SubmitMany) -> Result<Reply, Refusal> {
         self.check_open()?;
-        let lacking = self.lacks_any(many.tasks.iter().map(|submit| &submit.tool)).then(|| many.clone());
         let mut batch = Batch::default();
         for (index, submit) in many.tasks.into_iter().enumerate() {
             let place = self.check_one(now, submit, index, &mut batch).map_err(|refusal| refusal.about(index))?;
-            if let (Some(_), Place::New(checked)) = (&lacking, &place)
-                && self.is_unknown(&checked.submit.tool)
-            {
-                batch.lacking.get_or_insert_with(|| (index, checked.submit.tool.clone()));
-            }
             batch.places.push(place);
         }
-        match (lacking, batch.lacking.take()) {
-            (Some(_), Some((index, tool))) if is_sought => {
-                return Err(self.missing_tool(&tool, "", "tasks").about(index));
-            }
-            (Some(many), Some(_)) => {
-                return self.seek(now, ticket, Request::SubmitMany(Box::new(many)), None, batch.bytes);
-            }
-            // Those whose tools no agent has were accepted before.
-            (_, None) | (None, _) => {}
-        }
-        Ok(self.accept_many(now, batch).into())
+        Ok(self.accept_many(now, batch))
     }
 
     fn accept_many(&mut self, now: Now, batch: Batch) -> Reply {

@@ -17,7 +17,7 @@ fn is_in_one_turn(world: &mut World, agent: &str, task: TaskId) -> Vec<&'static 
         let_go: None,
         wait: None,
     };
-    let (ticket, sender) = (world.ticket(), Sender { agent: AgentId::new(agent).unwrap(), session: Session(1) });
+    let (ticket, sender) = (world.ticket(), Sender::new(AgentId::new(agent).unwrap(), Session(1)));
     let _ = world.controller.handle_agent(world.now, ticket, &sender, FromAgent::Report(Box::new(report)));
     let mut found = Vec::new();
     while let Some(effect) = world.controller.poll_effect() {

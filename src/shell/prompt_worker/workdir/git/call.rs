@@ -43,7 +43,7 @@ pub(super) fn command(folder: &Path, named: Option<(&Path, &Path)>, words: &[&st
         // Nor does a git that it starts for a submodule find another one.
         command.env("GIT_CEILING_DIRECTORIES", files);
     }
-    command.args(["-c", "core.hooksPath=/dev/null", "-c", "gc.auto=0"]).args(words);
+    command.args(["-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "gc.auto=0"]).args(words);
     command.env("GIT_TERMINAL_PROMPT", "0").env("LC_ALL", "C").stdin(Stdio::null());
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     command

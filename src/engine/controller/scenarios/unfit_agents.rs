@@ -1,4 +1,4 @@
-//! Scenarios of agents whose disk is too full for a task.
+//! Scenarios of agents that are unfit for a task: their disk is full, or their machine does not have its folder or its client.
 #![cfg(test)]
 
 use super::*;
@@ -145,4 +145,80 @@ fn a_task_waits_for_a_drained_agent_and_says_so() {
     assert!(why.starts_with(drained), "{why}");
     world.drain("b", false);
     assert_eq!(world.record(task).assignment().map(|run| run.agent.as_str()), Some("b"));
+}
+
+impl World {
+    /// An agent of this machine, which is the controller's without an address, waits for a task.
+    fn parks_at(&mut self, agent: &str, ip: Option<&str>) {
+        let heartbeat = Heartbeat { ip: ip.map(str::to_owned), ..Heartbeat::default() };
+        let _ = self.say(agent, FromAgent::Heartbeat(heartbeat));
+        self.park(agent);
+    }
+
+    /// The machine of the agent does not have the folder of the task.
+    fn has_no_folder(&mut self, agent: &str, task: TaskId, round: u32) {
+        let result = RunResult::of(ExitCode::NOT_HERE, "cannot open the folder /proj: No such file".to_owned());
+        assert_eq!(self.ends(agent, task, Round(round), result), None);
+    }
+
+    fn agent_of(&mut self, task: TaskId) -> Option<String> {
+        self.record(task).assignment().map(|run| run.agent.to_string())
+    }
+}
+
+fn in_a_folder() -> Fields {
+    Fields::new().with(words::OPERATION, "x")
+}
+
+#[test]
+fn a_command_whose_folder_a_machine_lacks_goes_to_another_machine() {
+    let mut world = World::new();
+    for agent in ["a1", "a2", "a3"] {
+        world.parks_at(agent, Some("192.0.2.1"));
+    }
+    world.parks_at("b1", Some("192.0.2.2"));
+    let task = world.submitted(&in_a_folder());
+    assert_eq!(world.agent_of(task).as_deref(), Some("a1"));
+    world.has_no_folder("a1", task, 0);
+    assert_eq!(world.agent_of(task).as_deref(), Some("b1"), "the other agents of the machine are not tried");
+    let record = world.record(task);
+    assert_eq!(record.past.iter().map(|past| past.end).collect::<Vec<_>>(), [RoundEnd::NotHere]);
+    assert_eq!((record.counts.fails, record.counts.losses), (0, 0));
+    world.report("b1", task, Round(1), Phase::Finished);
+    assert_eq!(world.outcome(task), Outcome::Succeeded);
+    let ended: Vec<_> = world.ended.iter().map(|round| words::round_outcome(round.outcome)).collect();
+    assert_eq!(ended, ["NOT_HERE", "SUCCEEDED"]);
+}
+
+#[test]
+fn a_command_waits_for_a_machine_that_may_have_its_folder_and_says_so() {
+    let mut world = World::new();
+    world.parks_at("b", Some("192.0.2.2"));
+    let other = world.submitted(&in_a_folder());
+    world.parks_at("a", None);
+    let task = world.submitted(&in_a_folder());
+    world.has_no_folder("a", task, 0);
+    world.restart();
+    assert_eq!(world.apply("a"), None, "a restart forgets nothing of this");
+    let why = world.why(task);
+    assert!(why.contains("it has been with a and does not go there again before"), "{why}");
+    assert!(why.contains("agent a cannot open the folder /proj"), "{why}");
+    let _ =
+        world.say("b", FromAgent::Heartbeat(Heartbeat { ip: Some("192.0.2.2".to_owned()), ..Heartbeat::default() }));
+    world.report("b", other, Round(0), Phase::Finished);
+    assert_eq!(world.apply("b").map(|(task, _)| task), Some(task));
+}
+
+#[test]
+fn a_command_whose_folder_no_machine_has_ends_with_the_way_out() {
+    let mut world = World::new();
+    world.parks_at("a", None);
+    world.parks_at("b", Some("192.0.2.2"));
+    let task = world.submitted(&in_a_folder());
+    world.has_no_folder("a", task, 0);
+    world.has_no_folder("b", task, 1);
+    assert_eq!(world.outcome(task), Outcome::Failed);
+    let result = world.record(task).result().cloned().unwrap();
+    assert_eq!(result.exit_code, crate::types::TaskCommand::NOT_STARTED);
+    assert_eq!(result.error, "agent b cannot open the folder /proj: No such file; it could not run at a, either");
 }

@@ -20,14 +20,23 @@ const REQUEST: u16 = 1;
 const TCP: u8 = 6;
 const ALL_STATES: u32 = u32::MAX;
 
-/// Offset of `idiag_uid` in `struct inet_diag_msg`: family, state, timer and retransmissions, the id of the socket, then
-/// three numbers.
-const UID_AT: usize = HEADER_BYTES + 4 + 48 + 12;
+/// Offset of `idiag_state` in `struct inet_diag_msg`, whose first byte is the family.
+const STATE_AT: usize = HEADER_BYTES + 1;
 
-/// The user that owns the socket from `here` to `there`, both as its owner sees them.
+/// The states of a socket that is connected and has an owner: ESTABLISHED, and FIN_WAIT1 and FIN_WAIT2 of one that only sends no more.
+const CONNECTED: [u8; 3] = [1, 4, 5];
+
+/// Offset of `idiag_uid` in `struct inet_diag_msg`: family, state, timer and retransmissions, the id of the socket, then
+/// three numbers. `idiag_inode` follows it.
+const UID_AT: usize = HEADER_BYTES + 4 + 48 + 12;
+const INODE_AT: usize = UID_AT + 4;
+
+/// The user that owns the socket from `here` to `there`, both as its owner sees them. A socket that its owner has closed has no owner,
+/// although the kernel names root; it has no inode either. The kernel reads the user before the inode, so that a socket that is
+/// closed between the two has none.
 ///
 /// # Errors
-/// When the kernel knows no such socket, or tells nothing.
+/// When the kernel knows no such socket, or it has no owner.
 pub(super) fn owner(here: SocketAddr, there: SocketAddr) -> Result<u32> {
     let diag: OwnedFd =
         socket_with(AddressFamily::NETLINK, SocketType::DGRAM, SocketFlags::CLOEXEC, Some(netlink::SOCK_DIAG))?;
@@ -38,9 +47,11 @@ pub(super) fn owner(here: SocketAddr, there: SocketAddr) -> Result<u32> {
     let (length, _) = recv(&diag, &mut answer[..], RecvFlags::DONTWAIT)?;
     let answer = answer.get(..length).unwrap_or_default();
     let kind = answer.get(4..6).and_then(|bytes| bytes.try_into().ok()).map(u16::from_ne_bytes);
-    let uid = answer.get(UID_AT..UID_AT + 4).and_then(|bytes| bytes.try_into().ok()).map(u32::from_ne_bytes);
-    // Any other answer is an error message.
-    uid.filter(|_| kind == Some(BY_FAMILY)).ok_or(Errno::NOENT)
+    let number = |at: usize| Some(u32::from_ne_bytes(answer.get(at..at + 4)?.try_into().ok()?));
+    let is_owned = answer.get(STATE_AT).is_some_and(|state| CONNECTED.contains(state))
+        && number(INODE_AT).is_some_and(|inode| inode != 0);
+    // Any other kind of answer is an error message.
+    number(UID_AT).filter(|_| kind == Some(BY_FAMILY) && is_owned).ok_or(Errno::NOENT)
 }
 
 /// An IPv4 connection to an IPv6 listener is one of IPv4 for the kernel's table.
@@ -104,6 +115,21 @@ mod tests {
         assert!(peer.is_ipv6(), "the kernel maps the address");
         assert_eq!(owner(peer, accepted.local_addr().unwrap()), Ok(rustix::process::getuid().as_raw()));
         drop(stream);
+    }
+
+    /// The kernel reports the closed end of a connection as one of root.
+    #[test]
+    fn a_connection_that_its_owner_has_closed_has_no_owner() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (accepted, peer) = listener.accept().unwrap();
+        let own = accepted.local_addr().unwrap();
+        stream.shutdown(std::net::Shutdown::Write).unwrap();
+        assert_eq!(owner(peer, own), Ok(rustix::process::getuid().as_raw()), "it is still there, and reads");
+        drop(stream);
+        assert_eq!(owner(peer, own), Err(Errno::NOENT));
+        drop(accepted);
+        assert_eq!(owner(peer, own), Err(Errno::NOENT));
     }
 
     #[test]

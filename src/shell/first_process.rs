@@ -1,0 +1,68 @@
+//! The first process of a PID namespace, such as that of a container: it gets every orphan and has to reap it.
+//!
+//! The program itself runs in a child of it, whose ends of known children nothing else may collect. Signals that were sent to it go to
+//! the child; those of a terminal have already gone to both.
+
+use std::io;
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::process::{Child, Command, ExitStatus};
+
+use nix::sys::signal::{SigSet, Signal, kill};
+use nix::sys::signalfd::SignalFd;
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
+use nix::unistd::Pid;
+
+use super::signals::with_clean_mask;
+
+/// `si_code` of a signal of the kernel, such as that of a terminal.
+const SI_KERNEL: i32 = 0x80;
+
+/// Runs this program again as a child if this is the first process, and returns the exit code of that; `None` if it is another one.
+///
+/// # Errors
+/// When the child cannot be started.
+pub fn run_child() -> io::Result<Option<u8>> {
+    if std::process::id() != 1 {
+        return Ok(None);
+    }
+    let mut signals = SigSet::all();
+    for own in [Signal::SIGKILL, Signal::SIGSTOP, Signal::SIGSEGV, Signal::SIGBUS, Signal::SIGABRT] {
+        signals.remove(own);
+    }
+    signals.thread_block()?;
+    let signals = SignalFd::new(&signals)?;
+    let mut arguments = std::env::args_os();
+    let mut command = Command::new("/proc/self/exe");
+    command.arg0(arguments.next().unwrap_or_else(|| "llts".into())).args(arguments);
+    let child = with_clean_mask(|| command.spawn())?;
+    loop {
+        if let Some(status) = reap(&child)? {
+            let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
+            return Ok(Some(code.and_then(|code| u8::try_from(code).ok()).unwrap_or(u8::MAX)));
+        }
+        let Some(signal) = signals.read_signal()? else { continue };
+        let number = i32::try_from(signal.ssi_signo).ok().and_then(|number| Signal::try_from(number).ok());
+        if let Some(number) = number.filter(|number| *number != Signal::SIGCHLD && signal.ssi_code != SI_KERNEL) {
+            // It is not reaped, so its number is still its own.
+            let _ = kill(pid_of(&child), number);
+        }
+    }
+}
+
+fn pid_of(child: &Child) -> Pid {
+    Pid::from_raw(i32::try_from(child.id()).unwrap_or(i32::MAX))
+}
+
+/// Reaps all that has ended. Returns how the child has ended, if it has.
+fn reap(child: &Child) -> io::Result<Option<ExitStatus>> {
+    loop {
+        let (pid, status) = match waitpid(None, Some(WaitPidFlag::WNOHANG))? {
+            WaitStatus::Exited(pid, code) => (pid, ExitStatus::from_raw(code << 8)),
+            WaitStatus::Signaled(pid, signal, _) => (pid, ExitStatus::from_raw(signal as i32)),
+            _ => return Ok(None),
+        };
+        if pid == pid_of(child) {
+            return Ok(Some(status));
+        }
+    }
+}

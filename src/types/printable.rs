@@ -1,0 +1,73 @@
+//! Texts of others on a terminal: what could act there, instead of showing itself, is replaced.
+
+/// Whether a character can act on a terminal or mislead its reader: control characters, and those that reorder, hide or break a line:
+/// the directional marks, U+2028/9, zero-width ones, tags.
+#[must_use]
+pub fn is_harmful(letter: char) -> bool {
+    letter.is_control()
+        || matches!(letter,
+            '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
+}
+
+/// A text as a part of one line.
+#[must_use]
+pub fn printable(text: &str) -> String {
+    text.chars().map(|letter| if is_harmful(letter) { char::REPLACEMENT_CHARACTER } else { letter }).collect()
+}
+
+/// A text of several lines, whose line ends and tabs stay.
+#[must_use]
+pub fn printable_lines(text: &str) -> String {
+    let shown = |letter| match letter {
+        '\n' | '\t' => letter,
+        _ if is_harmful(letter) => char::REPLACEMENT_CHARACTER,
+        _ => letter,
+    };
+    text.chars().map(shown).collect()
+}
+
+/// A JSON text with the same value, in which those characters are escapes. Outside of its texts, JSON has none of them but line ends.
+#[must_use]
+pub fn printable_json(json: &str) -> String {
+    let mut out = String::with_capacity(json.len());
+    for letter in json.chars() {
+        if letter == '\n' || !is_harmful(letter) {
+            out.push(letter);
+            continue;
+        }
+        for unit in letter.encode_utf16(&mut [0; 2]) {
+            out.push_str(&format!("\\u{unit:04x}"));
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_acts_on_a_terminal_is_replaced_and_the_rest_stays() {
+        for (text, line, lines) in [
+            ("Grüße, 低遅延 🚀", "Grüße, 低遅延 🚀", "Grüße, 低遅延 🚀"),
+            ("a\tb\nc", "a\u{fffd}b\u{fffd}c", "a\tb\nc"),
+            (
+                "\u{1b}]0;x\u{7}\r\u{9b}2J",
+                "\u{fffd}]0;x\u{fffd}\u{fffd}\u{fffd}2J",
+                "\u{fffd}]0;x\u{fffd}\u{fffd}\u{fffd}2J",
+            ),
+            ("exe\u{202e}txt\u{2066}\u{200f}", "exe\u{fffd}txt\u{fffd}\u{fffd}", "exe\u{fffd}txt\u{fffd}\u{fffd}"),
+        ] {
+            assert_eq!((&*printable(text), &*printable_lines(text)), (line, lines), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn json_keeps_its_value() {
+        let value = serde_json::json!({ "a\u{202e}": "\u{9b}2J\u{e0041}\u{7f}\n\u{1b}é" });
+        let text = printable_json(&format!("{value}\n"));
+        assert!(!text.trim_end().chars().any(is_harmful), "{text:?}");
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&text).unwrap(), value);
+    }
+}

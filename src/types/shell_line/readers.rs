@@ -1,0 +1,86 @@
+//! Programs that read one of their arguments as a script.
+
+use std::ffi::OsStr;
+use std::path::Path;
+
+/// The shells that read single and double quotes as sh does.
+const SHELLS: [&str; 10] = ["sh", "bash", "dash", "ksh", "zsh", "ash", "mksh", "yash", "rbash", "$SHELL"];
+
+/// Shells with other quotes.
+const OTHERS: [&str; 5] = ["fish", "csh", "tcsh", "nu", "pwsh"];
+
+/// Programs that hand the text of their option -c to a shell.
+const RUNNERS: [&str; 2] = ["su", "runuser"];
+
+/// Commands of a shell that read their arguments as code.
+const BUILT_IN: [&str; 3] = ["eval", "trap", "let"];
+
+/// Options of bash that take the word behind them.
+const LONG_WITH_VALUE: [&str; 2] = ["--rcfile", "--init-file"];
+
+/// The reader of a word as a script.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reader<'a> {
+    /// A shell with the quotes of sh.
+    Shell(&'a str),
+    /// A shell with other quotes.
+    Other(&'a str),
+}
+
+impl<'a> Reader<'a> {
+    /// Its name, as it stands among the words.
+    #[must_use]
+    pub const fn name(self) -> &'a str {
+        match self {
+            Self::Shell(name) | Self::Other(name) => name,
+        }
+    }
+}
+
+/// Whether a program is a shell that carries out a script, by its path.
+#[must_use]
+pub fn is_shell(program: &OsStr) -> bool {
+    Path::new(program).file_name().and_then(OsStr::to_str).is_some_and(|name| SHELLS.contains(&name))
+}
+
+/// The shell that gets the word behind these as the script of its option -c, also behind a wrapper such as env or timeout.
+#[must_use]
+pub fn reader_behind<'a>(words: &[&'a str]) -> Option<Reader<'a>> {
+    words.iter().enumerate().find_map(|(at, word)| {
+        let name = word.rsplit('/').next()?;
+        let reader = match name {
+            name if SHELLS.contains(&name) || RUNNERS.contains(&name) => Reader::Shell(word),
+            name if OTHERS.contains(&name) => Reader::Other(word),
+            _ => return None,
+        };
+        script_is_next(words.get(at + 1..)?).then_some(reader)
+    })
+}
+
+/// The same in the command of a script, which has commands for it as well.
+pub(super) fn reader_in_command<'a>(words: &[&'a str]) -> Option<Reader<'a>> {
+    let built_in = words.iter().find(|word| BUILT_IN.contains(word)).map(|word| Reader::Shell(word));
+    built_in.or_else(|| reader_behind(words))
+}
+
+/// Whether only options stand between a shell and its next word, and -c is one of them.
+fn script_is_next(options: &[&str]) -> bool {
+    let mut has_script = false;
+    let mut options = options.iter();
+    while let Some(option) = options.next() {
+        if ["-", "--"].contains(option) {
+            return has_script && options.next().is_none();
+        }
+        if option.starts_with("--") {
+            if LONG_WITH_VALUE.contains(option) {
+                options.next();
+            }
+            continue;
+        }
+        let Some(letters) = option.strip_prefix(['-', '+']) else { return false };
+        has_script |= option.starts_with('-') && letters.contains('c');
+        // The name of an option of the shell.
+        letters.matches(['o', 'O']).for_each(|_| _ = options.next());
+    }
+    has_script
+}
