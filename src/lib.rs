@@ -2,7 +2,7 @@
 //!
 //! A **tool** is a `.tar.gz` with a `run.sh`. A client sends a flat JSON object over ZeroMQ; the **controller** hands the
 //! **task** to a free **agent**, which has one slot; the agent unpacks the tool, runs `run.sh`, and each change of state is
-//! pushed to the address that the submitter named. A running tool may submit child tasks; they die with it.
+//! pushed to the address that the submitter named. A running tool may submit tasks as its children, which die with it.
 //!
 //! # The way of a task
 //!
@@ -197,11 +197,11 @@
 //!
 //! | to add | touch, in this order |
 //! |---|---|
-//! | a request | three files of its name: in [`protocol::requests`] (its kind and how it is read, how a client makes it, its answer), in `engine/controller/requests/` (what it does), in `cli/` (its command); the `mod` line of each; its line in the list of [`protocol::requests::Request`]. For the rest the compiler asks: the arm that calls it, a variant of [`protocol::reply::Reply`] if it has an answer of its own and what that claims (`engine/controller/effect.rs`), the command in `cli/args.rs` and `cli/mod.rs`. Then the README |
+//! | a request | three files of its name: in [`protocol::requests`] (its kind and how it is read, how a client makes it, its answer), in `engine/controller/requests/` (what it does), in `cli/` (its command); the `mod` line of each; its line in the list of [`protocol::requests::Request`]. For the rest the compiler asks: the arm that calls it, a variant of [`protocol::reply::Reply`] if it has an answer of its own and what that claims (`engine/controller/effect.rs`), the command in `cli/args.rs` and `cli/mod.rs`. Then its row in `docs/reference/wire.md` and its command in the page of its readers (`docs/SUMMARY.md` lists the pages) |
 //! | a message of an agent | the same without `cli/`, and what the agent says (`protocol/agent.rs`, [`engine::slot`]) |
-//! | a field of the policy | a member of [`types::Policy`], a row of [`types::Policy::FIELDS`], a key in `config/defaults.toml` if it has a default (a test asks for it), and the engine that obeys it: wire, command line, configuration and store follow the table. If a task can wait or end by it, `protocol/history.rs` and `protocol/task.rs` say so to people. Then the table of the README |
-//! | a door | a folder in `shell/` with an implementation of [`shell::door::Door`], its section in `config/`, and one line in [`shell::controller`] |
-//! | a key of the configuration | `config/defaults.toml` (unit, default, reason), and the section that reads it |
+//! | a field of the policy | a member of [`types::Policy`], a row of [`types::Policy::FIELDS`], a key in `config/defaults.toml` if it has a default (a test asks for it), and the engine that obeys it: wire, command line, configuration and store follow the table. If a task can wait or end by it, `protocol/history.rs` and `protocol/task.rs` say so to people. Then the table of policies in `docs/tools.md` |
+//! | a door | a folder in `shell/` with an implementation of [`shell::door::Door`], its section in `config/`, one line in [`shell::controller`], and its page in `docs/` |
+//! | a key of the configuration | `config/defaults.toml` (unit, default, reason), the section that reads it, and its row in `docs/reference/configuration.md` (a test asks for it) |
 //!
 //! [`poll_effect`]: engine::controller::Controller::poll_effect
 //! [`poll_timeout`]: engine::controller::Controller::poll_timeout

@@ -67,8 +67,8 @@ fn a_key_file_that_is_missing_or_open_to_others_is_a_mistake_of_the_configuratio
     assert_eq!(sandbox.processes(), []);
 }
 
-/// The four commands of the README. A tool that starts `llts` is admitted with the keys of its agent; without keys no
-/// client is.
+/// The commands of the manual that make a controller with keys by hand. A tool that starts `llts` is admitted with the keys of its
+/// agent; without keys no client is.
 #[test]
 fn a_service_with_keys_serves_its_tools_and_no_stranger() {
     let sandbox = Sandbox::new();

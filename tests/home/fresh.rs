@@ -108,7 +108,7 @@ fn a_configuration_in_the_current_folder_makes_it_the_home() {
     user.ok("a", "up 1");
     assert!(user.path("a/here/controller.sock").exists());
     user.ok("a", "down");
-    // Also below another home: the README makes such a folder in the clone.
+    // Also below another home: the manual makes such a folder in the clone.
     fs::copy(concat!(env!("CARGO_MANIFEST_DIR"), "/.llts-home"), user.path(".llts-home")).unwrap();
     let home = |folder: &str| user.ok(folder, "info --output json").json()["home"].as_str().unwrap().to_owned();
     assert_eq!(

@@ -352,6 +352,6 @@ fn a_night_on_two_machines_answers_every_prompt() {
     let twice = ends.values().map(|count| count - 1).sum::<usize>();
     let limits = fs::read_to_string(night.path("account/limits")).expect("a file of ours").lines().count();
     println!("{all} prompts, {limits} limited attempts, {twice} prompts ended twice");
-    // One more run for each killed process and each full disk, as the README says; the crew has two.
+    // One more run for each killed process and each full disk, as the manual says; the crew has two.
     assert!(limits > 0 && ends.len() == all && twice <= workers + 4, "{twice} {ends:?}");
 }
