@@ -73,7 +73,10 @@ fn a_graph_is_held_to_the_configured_limits() {
     for (key, sentence) in [
         ("GRAPH_STEPS_MAX=4", "the graph has 5 steps; at most 4 are accepted (GRAPH_STEPS_MAX)"),
         ("GRAPH_CONNECTIONS_MAX=4", "the graph has 5 connections; at most 4 are accepted (GRAPH_CONNECTIONS_MAX)"),
-        ("GRAPH_TASKS_MAX=3", "the graph has 4 tasks; at most 3 are accepted (GRAPH_TASKS_MAX)"),
+        (
+            "GRAPH_TASKS_MAX=3",
+            "the graph has 4 tasks; at most 3 are accepted (GRAPH_TASKS_MAX); step merge has 2 of them",
+        ),
     ] {
         let (name, value) = key.split_once('=').unwrap();
         let mut command = sandbox.command("graph check graph.toml");

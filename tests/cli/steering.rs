@@ -151,11 +151,11 @@ fn a_drained_agent_gets_no_more_tasks() {
     let sandbox = with(1);
     let running = submitted(&sandbox, "sleeper");
     eventually("it runs", || status(&sandbox, &running) == "RUNNING");
-    let said = sandbox.ok("drain agent-1 agent-9");
-    let expected = format!(
-        "agent-1 gets no more tasks; it still has {running}\nagent-9 will get no tasks; no agent has that name\n"
-    );
-    assert_eq!(said.out, expected);
+    refused(&sandbox, "drain agent-9", 4, &["no agent has the name agent-9; the nearest is agent-1", "--ahead"]);
+    refused(&sandbox, "drain --host nowhere.invalid", 4, &["nowhere.invalid", "llts agents"]);
+    assert_eq!(sandbox.ok("drain agent-9 --ahead").out, "agent-9 gets no tasks when it comes\n");
+    let said = sandbox.ok("drain --host 127.0.0.1");
+    assert_eq!(said.out, format!("agent-1 gets no more tasks; it still has {running}\n"));
     assert!(sandbox.ok("agents").out.contains("agent-1  BUSY    yes "));
     sandbox.ok(&format!("kill {running}"));
     sandbox.llts(&format!("wait --timeout 60 {running}"));

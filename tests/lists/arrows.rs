@@ -8,7 +8,9 @@ use crate::waiting::eventually;
 /// new -> open -> running -> closed -> completed -> completed_archive, with the names and lines of the document at each step.
 #[test]
 fn a_task_that_succeeds_comes_through_all_states() {
-    let sandbox = Sandbox::new();
+    let mut sandbox = Sandbox::new();
+    let work = sandbox.root().join("work_lists");
+    sandbox.set("WORK_DIR", &work.display().to_string());
     let id = sandbox.add(&[
         "echo 'A'; echo 'B'; while [ ! -e go ]; do sleep 0.01; done",
         "--expected-duration",
@@ -39,7 +41,7 @@ fn a_task_that_succeeds_comes_through_all_states() {
     let names = sandbox.names("completed_archive");
     assert_eq!(names, [format!("{id}.out"), format!("{id}.task")], "an empty .err does not exist");
     assert_eq!(sandbox.text(&format!("completed_archive/{id}.out")), "A\nB\n");
-    let own = sandbox.root().join("work_lists/w-worker_123");
+    let own = work.join("w-worker_123");
     assert!(own.is_dir(), "the folder of the worker");
     eventually("no output stays with the worker", || crate::folder::names(&own).is_empty());
     let ran = sandbox.text(&format!("completed_archive/{id}.task"));
