@@ -9,7 +9,7 @@ use clap::Args;
 use nix::libc;
 
 use super::exit::Failure;
-use super::submit::hand_over;
+use super::hand_over::hand_over;
 use crate::client::{Client, ClientError};
 use crate::config::Config;
 use crate::protocol::Code;

@@ -39,6 +39,7 @@ mod gate;
 mod get;
 mod graph;
 mod guard;
+mod hand_over;
 mod history;
 mod hold;
 mod incidents;

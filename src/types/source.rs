@@ -174,7 +174,7 @@ fn form(text: &str) -> Option<SourceForm> {
 /// The beginning of the place of an rsync server, in upper or lower case.
 const SERVER: &str = "rsync://";
 
-/// Who is asked for a place, as rsync reads it.
+/// The peer that is asked for a place, as rsync reads it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum RsyncPeer<'a> {
     /// The place is on this machine.

@@ -39,8 +39,8 @@ impl TaskRecord {
         self.agents_trusted = self.unfit_rounds().map(|past| past.at).max().unwrap_or(self.agents_trusted);
     }
 
-    /// The requirements for its next start: those of its policy, without the agents that were unfit. What is missing for
-    /// one agent is missing for all agents of its machine.
+    /// The requirements for its next start: those of its policy, without the agents that were unfit. A folder that one
+    /// agent lacks is missing for all agents of its machine.
     #[must_use]
     pub fn needs(&self) -> Cow<'_, Requirements> {
         let needs = &self.policy.needs;

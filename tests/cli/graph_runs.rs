@@ -153,13 +153,23 @@ fn a_flaw_is_told_with_the_file_before_anything_runs() {
 fn what_check_accepts_can_be_submitted_and_what_is_too_long_is_told() {
     let sandbox = service();
     let step = "[steps.a]\ncommand = ['true']\n";
-    write(&sandbox, &(step.to_owned() + &"\n".repeat(15 << 20)));
+    write(&sandbox, &(step.to_owned() + &"\n".repeat(1_000_000)));
     sandbox.ok("graph check graph.toml");
     sandbox.ok("graph run graph.toml");
-    write(&sandbox, &(step.to_owned() + &" ".repeat(16 << 20)));
-    for command in ["check", "submit"] {
-        let said = sandbox.llts(&format!("graph {command} graph.toml"));
-        assert!(said.code == Some(1) && said.err.contains("GRAPH_BYTES_MAX) (-1008)"), "{said:?}");
+    let json = r#"{"steps":{"a":{"command":["true"]}}}"#;
+    fs::write(sandbox.path("graph.json"), json.to_owned() + &"\n".repeat(15 << 20)).unwrap();
+    sandbox.ok("graph check graph.json");
+    sandbox.ok("graph run graph.json");
+    write(&sandbox, &(step.to_owned() + &" ".repeat(1 << 20)));
+    fs::write(sandbox.path("graph.json"), json.to_owned() + &" ".repeat(16 << 20)).unwrap();
+    for (file, limit) in [
+        ("graph.toml", "(a sixteenth of GRAPH_BYTES_MAX); write it as JSON (-1008)"),
+        ("graph.json", "GRAPH_BYTES_MAX) (-1008)"),
+    ] {
+        for command in ["check", "submit"] {
+            let said = sandbox.llts(&format!("graph {command} {file}"));
+            assert!(said.code == Some(1) && said.err.contains(limit), "{said:?}");
+        }
     }
 }
 

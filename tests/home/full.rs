@@ -104,7 +104,7 @@ fn a_full_disk_at_the_controller_refuses_inputs_and_outputs_with_a_sentence() {
     fs::create_dir(disk.0.join("incoming")).unwrap();
     machines.write("large", &noise(2 << 20));
     let said = machines.try_submit("--in large", "true");
-    assert!(said.code == Some(4) && said.err.contains("large: ") && said.err.contains("No space left"), "{said:?}");
+    assert!(said.code == Some(4) && said.err.contains("large: ") && said.err.contains("DISK_RESERVE"), "{said:?}");
     let task = machines.submit_sh("--out *.out", "head -c 2000000 /dev/urandom > a.out; echo b > b.out");
     let fields = machines.ended(&task);
     let note = fields["__OUT_NOTE__"].as_str().unwrap_or_default();

@@ -28,7 +28,6 @@ pub mod stats;
 pub mod step;
 pub mod submit;
 pub mod tool;
-mod trust;
 
 #[cfg(test)]
 pub(in crate::protocol) mod tests;

@@ -29,7 +29,7 @@ impl EpochFile {
         Self(dir.join(FILE))
     }
 
-    /// What it has. A file that cannot be read is as good as none: the controllers then tell.
+    /// The known epochs. A file that cannot be read is as good as none: the controllers then tell.
     pub(super) fn read(&self) -> Vec<KnownEpoch> {
         let noted: Vec<Noted> = state_file::read(&self.0).unwrap_or_default();
         let known = |noted: Noted| KnownEpoch {

@@ -387,7 +387,7 @@ async fn api(
     check_content(&headers).map_err(denied)?;
     // A client that may not even ask must not make us wait for a body.
     let caller = server.caller(&headers, &connection)?;
-    // What is longer than other messages changes something.
+    // A body that is longer than other messages changes something.
     let bytes_max = if caller.may_change { server.long_bytes_max } else { server.rules.limits.message_bytes };
     let announced = headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
     if let Some(bytes) = announced.filter(|bytes| *bytes > bytes_max as u64) {

@@ -15,7 +15,8 @@ pub mod pack;
 mod samples;
 pub(in crate::shell) mod scratch;
 mod section;
-pub mod validation;
+pub mod unpacked;
+mod validation;
 
 pub(in crate::shell) use archive::survey;
 pub use archive::{ArchiveError, Limits, Unpacked, unpack};

@@ -17,7 +17,7 @@ use tar::{Builder, EntryType, Header};
 
 use super::archive::unpack;
 use super::scratch::{self, Scratch};
-use super::validation::check_unpacked;
+use super::unpacked::check_unpacked;
 use super::{ArchiveError, Limits, RUN_SCRIPT};
 use crate::types::{InvalidToolName, ToolName};
 

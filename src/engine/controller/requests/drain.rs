@@ -2,6 +2,7 @@
 
 use super::{Code, Controller, Effect, Record, Refusal, Reply};
 use crate::protocol::requests::drain::Drain;
+use crate::protocol::words;
 use crate::types::{AgentId, nearest_hint};
 
 impl Controller {
@@ -11,8 +12,10 @@ impl Controller {
         if order != Drain::Ahead && !self.agents.has_drained(agent) && self.agents.get(agent).is_none() {
             let hint = nearest_hint(agent.as_str(), self.agents.names().map(AgentId::as_str));
             let way = match order {
-                Drain::Undo => "",
-                Drain::Begin | Drain::Ahead => "; for one that has not come yet, add --ahead (__AHEAD__ true)",
+                Drain::Undo => String::new(),
+                Drain::Begin | Drain::Ahead => {
+                    format!("; for one that has not come yet, add --ahead ({} true)", words::AHEAD)
+                }
             };
             let message = format!("no agent has the name {agent}{hint}; `llts agents` lists them{way}");
             return Err(Refusal::new(Code::BadField, message));

@@ -28,7 +28,7 @@ fn fields(word: &str) -> String {
             r#","__OPERATION__":"a","__TOOL_DIGEST__":"{digest}","__TOTAL__":1,"__OFFSET__":0,"__DATA__":"YQ==","__BY__":"me""#
         ),
         "FILE/PUT" | "FILE/GET" | "TOOL/GET" => format!(
-            r#","__AGENT_ID__":"a","__TOOL_DIGEST__":"{digest}","__TOTAL__":1,"__OFFSET__":0,"__DATA__":"YQ==""#
+            r#","__AGENT_ID__":"a","__TASK_ID__":"{TASK}","__TOOL_DIGEST__":"{digest}","__TOTAL__":1,"__OFFSET__":0,"__DATA__":"YQ==""#
         ),
         word if word.starts_with("JOB/") => r#","__JOB__":"j""#.to_owned(),
         word if word.starts_with("GRAPH/") => format!(r#","__GRAPH_ID__":"{GRAPH}""#),
