@@ -40,7 +40,7 @@ pub(super) fn run(session: &mut Session) -> Result<u8, Failure> {
         facts.insert("health".into(), stats.warning().unwrap_or("good").into());
         let AgentCounts { total, free, busy, lost } = agents;
         facts.insert("agents".into(), json!({ "total": total, "free": free, "busy": busy, "lost": lost }));
-        let paused_until = stats.paused_until().map(|until| until.unix_seconds());
+        let paused_until = stats.paused_until().map(Wall::unix_seconds);
         facts.insert("paused_until".into(), paused_until.into());
         let tasks = stats.counts().by_phase().map(|(phase, count)| (words::phase(phase).to_owned(), json!(count)));
         facts.insert("tasks".into(), tasks.collect::<Map<_, _>>().into());

@@ -190,11 +190,11 @@ fn decide(
     };
     // Only one that was accepted elsewhere is not in wait any more.
     keys.remove(name).map_err(Failure::failed)?;
-    ended(name, verdict).map_err(Undecided::Failed)
+    ended(name, &verdict).map_err(Undecided::Failed)
 }
 
 /// What the end of the wait for a decision on this machine means.
-fn ended(name: &AgentId, verdict: Verdict) -> Result<(), Failure> {
+fn ended(name: &AgentId, verdict: &Verdict) -> Result<(), Failure> {
     match verdict {
         Verdict::Accepted => Ok(()),
         Verdict::Refused | Verdict::Typed | Verdict::Another(_) => {

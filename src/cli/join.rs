@@ -108,17 +108,20 @@ CURVE_SERVER_PUBLIC_KEY_FILE = \"keys/server.key.pub\"
     } else {
         let home = home.display();
         session.out.line(format_args!("{home} has joined; start agents with `llts --home {home} up --agents-only N`"));
-        let name = &newcomer.name;
-        session.out.line(if may_command {
-            "the controller takes commands and pushes of tools from this machine".to_owned()
-        } else {
-            format!(
-                "the controller takes tools from this machine, but no commands and no pushes of tools; there, \
-                 `llts keys accept {name} --may commands` allows them"
-            )
-        });
+        session.out.line(rights(&newcomer.name, may_command));
     }
     Ok(0)
+}
+
+/// A sentence about the rights of this machine at the controller, where it has this name.
+fn rights(name: &AgentId, may_command: bool) -> String {
+    if may_command {
+        return "the controller takes commands and pushes of tools from this machine".to_owned();
+    }
+    format!(
+        "the controller takes tools from this machine, but no commands and no pushes of tools; there, \
+         `llts keys accept {name} --may commands` allows them"
+    )
 }
 
 /// Keys, logs and a tool for the new home.

@@ -47,7 +47,7 @@ impl KeyFolder {
         if authorised.is_empty() {
             return Err(KeyError::Nobody(folder));
         }
-        let keys = Arc::new(server_keys(pair, authorised));
+        let keys = Arc::new(server_keys(pair, &authorised));
         Ok(Self { folder, keys, seen: None, complaints: BTreeSet::new(), news })
     }
 
@@ -74,7 +74,7 @@ impl KeyFolder {
             Ok(stamps) => stamps,
             Err(error) => {
                 self.complain(BTreeSet::from([format!("{error}; no key is accepted until this is repaired")]));
-                return self.take(Vec::new());
+                return self.take(&[]);
             }
         };
         // It may be another folder of the same name.
@@ -93,10 +93,10 @@ impl KeyFolder {
         self.complain(complaints);
         let is_settled = stamps.values().flatten().all(|stamp| stamp.is_settled(now));
         self.seen = is_settled.then_some(stamps);
-        self.take(keys)
+        self.take(&keys)
     }
 
-    fn take(&mut self, authorised: Vec<AuthorisedKey>) -> bool {
+    fn take(&mut self, authorised: &[AuthorisedKey]) -> bool {
         let keys = server_keys(self.keys.pair.clone(), authorised);
         if (&keys.authorised, &keys.commanders) == (&self.keys.authorised, &self.keys.commanders) {
             return false;
@@ -117,7 +117,7 @@ impl KeyFolder {
 }
 
 /// The keys of a controller with this pair. A key that two files name may do what either says.
-fn server_keys(pair: KeyPair, keys: Vec<AuthorisedKey>) -> ServerKeys {
+fn server_keys(pair: KeyPair, keys: &[AuthorisedKey]) -> ServerKeys {
     let commanders = keys.iter().filter(|key| key.may_command).map(|key| key.key).collect();
     ServerKeys { pair, authorised: keys.iter().map(|key| key.key).collect(), commanders }
 }

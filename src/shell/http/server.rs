@@ -254,9 +254,9 @@ impl Server {
     }
 
     /// The sender of a request, which may ask at least.
-    fn caller(&self, headers: &HeaderMap, connection: &Connection) -> Result<Caller, Response> {
-        self.access.caller(headers, connection.visitor).map_err(|Denied(status, why)| {
-            if status == StatusCode::FORBIDDEN {
+    fn caller(&self, headers: &HeaderMap, connection: &Connection) -> Result<Caller, Denied> {
+        self.access.caller(headers, connection.visitor).inspect_err(|Denied(status, why)| {
+            if *status == StatusCode::FORBIDDEN {
                 let line = format!("an HTTP request is refused: {why}");
                 let mut refusals = self.refusals.lock().unwrap_or_else(PoisonError::into_inner);
                 let now = clock::now().mono;
@@ -265,7 +265,6 @@ impl Server {
                     incidents::note(IncidentKind::Refused, line);
                 }
             }
-            denied(Denied(status, why))
         })
     }
 
@@ -360,7 +359,7 @@ async fn scrape(
     Extension(connection): Extension<Connection>,
     headers: HeaderMap,
 ) -> Answered {
-    let caller = server.caller(&headers, &connection)?;
+    let caller = server.caller(&headers, &connection).map_err(denied)?;
     let tasks = server.ask_self(&connection, &stats::tasks()).await.map_err(denied)?;
     let agents = server.ask_self(&connection, &stats::agents()).await.map_err(denied)?;
     let gates = server.ask(&connection, caller, gate::gates().encode()).await.map_err(denied)?;
@@ -386,7 +385,7 @@ async fn api(
 ) -> Answered {
     check_content(&headers).map_err(denied)?;
     // A client that may not even ask must not make us wait for a body.
-    let caller = server.caller(&headers, &connection)?;
+    let caller = server.caller(&headers, &connection).map_err(denied)?;
     // A body that is longer than other messages changes something.
     let bytes_max = if caller.may_change { server.long_bytes_max } else { server.rules.limits.message_bytes };
     let announced = headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
@@ -415,7 +414,7 @@ async fn events(
     headers: HeaderMap,
     uri: Uri,
 ) -> Answered {
-    let caller = server.caller(&headers, &connection)?;
+    let caller = server.caller(&headers, &connection).map_err(denied)?;
     let sees_commands = server.allow_commands.admits(caller, Right::Commands);
     let query = uri.query().unwrap_or_default();
     let listener = Listener::new(&server.events, &headers, query, sees_commands).map_err(denied)?;
