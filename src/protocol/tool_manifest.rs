@@ -60,7 +60,7 @@ pub fn parse(text: &str) -> Result<ToolManifest, String> {
     };
     let inputs = match table.remove("inputs") {
         None => Vec::new(),
-        Some(Value::Array(patterns)) => patterns.into_iter().map(input).collect::<Result<_, _>>()?,
+        Some(Value::Array(patterns)) => patterns.iter().map(input).collect::<Result<_, _>>()?,
         Some(_) => return Err("tool.toml: inputs is not a list; write inputs = [\"*.csv\"]".to_owned()),
     };
     no_more(&table, "tool.toml", &["description", "end_signal", "parameters", "inputs"])?;
@@ -75,8 +75,8 @@ pub fn parse(text: &str) -> Result<ToolManifest, String> {
     Ok(ToolManifest { description, parameters, end_signal, inputs, text: text.to_owned() })
 }
 
-fn input(pattern: Value) -> Result<FilePattern, String> {
-    let Value::String(text) = &pattern else {
+fn input(pattern: &Value) -> Result<FilePattern, String> {
+    let Value::String(text) = pattern else {
         return Err(format!("tool.toml: inputs has {pattern}, which is no text"));
     };
     FilePattern::new(text).map_err(|why| format!("tool.toml: inputs: the pattern {} {why}", shown(text)))

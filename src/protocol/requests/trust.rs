@@ -20,7 +20,7 @@ impl Message {
             Self::Client(Request::FilePut(put)) => put.is_trusted = true,
             Self::Client(Request::Submit(submit)) => submit.is_trusted = true,
             Self::Client(Request::SubmitMany(many)) => {
-                many.tasks.iter_mut().for_each(|submit| submit.is_trusted = true)
+                many.tasks.iter_mut().for_each(|submit| submit.is_trusted = true);
             }
             Self::Client(_) | Self::Agent(..) => {}
         }

@@ -421,8 +421,7 @@ mod tests {
         let room = FileRoom { bytes: 1000, ..ROOM };
         assert_eq!(store.write_file(&put(&first, 0, &first[..1]), room).map(|written| written.end), Ok(1));
         assert_eq!(store.write_file(&put(&second, 0, &second[..500]), room).map(|written| written.end), Ok(500));
-        let refusal =
-            store.write_file(&put(&third, 0, &third[..500.min(300)]), FileRoom { bytes: 800, ..room }).unwrap_err();
+        let refusal = store.write_file(&put(&third, 0, &third), FileRoom { bytes: 800, ..room }).unwrap_err();
         assert!(refusal.message.contains("take 501 of the 800 bytes"), "{refusal}");
         let refusal = store.write_file(&put(&first, 1, &first[1..]), room).unwrap_err();
         assert!(refusal.message.contains("take 501 of the 1000 bytes"), "{refusal}");
