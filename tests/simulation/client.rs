@@ -283,6 +283,9 @@ impl World {
                 }
                 self.model.refused(&self.clients.requests[request].body);
             }
+            // No agent of that name has come yet, or it was never drained.
+            (Ask::Set, -1007)
+                if text("__ERROR_MSG__").is_some_and(|said| said.starts_with("no agent has the name")) => {}
             // The first task of a job may come after an order about it.
             (Ask::Submit(_), -1011) | (Ask::Operate, 0 | -1004 | -1011) | (Ask::Set, 0) => {}
             // Its time was over before it came.

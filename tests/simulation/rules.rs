@@ -163,7 +163,7 @@ impl Rules {
         assert!(policy.needs.tags.are_within(&tags), "{id} goes to {agent}, which has not {:?}", policy.needs.tags);
     }
 
-    /// Whether it was the turn of this task. Not of one whose tool is nowhere: those that come wait until all agents have looked.
+    /// Whether it was the turn of this task. Not of one whose tool is nowhere: any agent may get it.
     fn check_turn(&self, now: Now, record: &TaskRecord) {
         let (id, policy) = (record.id, &record.policy);
         let first = |other: &&TaskRecord| {
