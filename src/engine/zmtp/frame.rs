@@ -38,7 +38,7 @@ pub(super) struct Allowance {
 }
 
 /// A longer message is not worth reading: it ends its connection.
-pub(super) const SKIPPED_BYTES_MAX: u64 = 256 << 20;
+pub(super) const SKIPPED_BYTES_MAX: u64 = 16 << 20;
 
 /// The frame that is being read.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
