@@ -60,3 +60,22 @@ pub(super) fn unanswered(client: &Client, key: &str, error: ClientError) -> Fail
     }
     Failure::new(exit, sentence)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::protocol::words;
+    use crate::types::Wall;
+
+    #[test]
+    fn a_moment_of_another_clock_is_told() {
+        let submitted = Submitted { id: "TASK_1480000000.000000_AZazA".to_owned(), duplicate: false, warning: None };
+        let now = |seconds: u64| Now { mono: Mono::from_nanos(0), wall: Wall::from_micros(seconds * 1_000_000) };
+        let at = Submission::new("t").with(words::START_AFTER, 1_480_009_000.0);
+        let said = |submission, seconds| told_skew(submission, &submitted, Mono::from_nanos(0), now(seconds));
+        assert_eq!(said(&at, 1_480_000_000), None);
+        assert!(said(&at, 1_480_003_600).unwrap().contains("is 3600.0 s ahead of that of the controller"));
+        let ahead = Submission::new("t").with(words::START_AFTER, "+5");
+        assert_eq!(said(&ahead, 1_480_003_600), None, "it is by the clock of the controller");
+    }
+}

@@ -10,15 +10,15 @@ use super::Session;
 use super::command::CommandArgs;
 use super::exit::Failure;
 use super::file::{self, FileArgs, LocalFile};
+use super::hand_over::{hand_over, own_key};
 use super::output::note;
 use super::parameter::{self, Parameter};
 use super::policy::{self, PolicyArgs};
 use super::relations::RelationArgs;
 use super::when;
-use crate::client::{Client, ClientError};
-use crate::protocol::requests::submit::{Submission, Submitted};
-use crate::shell::{clock, curve_keys};
-use crate::types::{Mono, Now, Policy, PolicyField, PolicySlot, Scalar, Skew, TaskId, ToolName};
+use crate::protocol::requests::submit::Submission;
+use crate::shell::curve_keys;
+use crate::types::ToolName;
 
 /// The text of --help after the options.
 static HELP: LazyLock<String> = LazyLock::new(|| format!("{}\n\n{}", policy::HELP, when::HELP));
@@ -187,23 +187,4 @@ pub(super) fn run(session: &mut Session, args: &SubmitArgs) -> Result<u8, Failur
         session.out.line(&submitted.id);
     }
     Ok(0)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::protocol::words;
-    use crate::types::Wall;
-
-    #[test]
-    fn a_moment_of_another_clock_is_told() {
-        let submitted = Submitted { id: "TASK_1480000000.000000_AZazA".to_owned(), duplicate: false, warning: None };
-        let now = |seconds: u64| Now { mono: Mono::from_nanos(0), wall: Wall::from_micros(seconds * 1_000_000) };
-        let at = Submission::new("t").with(words::START_AFTER, 1_480_009_000.0);
-        let said = |submission, seconds| told_skew(submission, &submitted, Mono::from_nanos(0), now(seconds));
-        assert_eq!(said(&at, 1_480_000_000), None);
-        assert!(said(&at, 1_480_003_600).unwrap().contains("is 3600.0 s ahead of that of the controller"));
-        let ahead = Submission::new("t").with(words::START_AFTER, "+5");
-        assert_eq!(said(&ahead, 1_480_003_600), None, "it is by the clock of the controller");
-    }
 }

@@ -1,6 +1,6 @@
 //! Checks whether a folder or an archive would run as a tool, and reports likely mistakes.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
