@@ -55,7 +55,7 @@ pub enum StoreError {
         /// Error of the system.
         source: std::io::Error,
     },
-    /// The note beside it on how its commits reach the disk cannot be written.
+    /// SQLite cannot open it there.
     #[error("the path of the store has {bytes} bytes, and SQLite opens one of at most 500; name another folder with --home or STATE_DIR: {}", .path.display())]
     LongPath {
         /// The path.
@@ -63,7 +63,7 @@ pub enum StoreError {
         /// Its length.
         bytes: usize,
     },
-    /// A file beside the store cannot be written.
+    /// A note beside it, such as that on how its commits reach the disk, cannot be written.
     #[error("cannot write beside the store {}: {source}", .path.display())]
     Note {
         /// Path of the store.
