@@ -108,7 +108,7 @@ fn a_full_disk_at_the_controller_refuses_inputs_and_outputs_with_a_sentence() {
     let task = machines.submit_sh("--out *.out", "head -c 2000000 /dev/urandom > a.out; echo b > b.out");
     let fields = machines.ended(&task);
     let note = fields["__OUT_NOTE__"].as_str().unwrap_or_default();
-    assert!(note.contains("a.out was not kept: ") && note.contains("No space left"), "{fields}");
+    assert!(note.contains("a.out was not kept: ") && note.contains("DISK_RESERVE"), "{fields}");
     let got = machines.user.llts("a", &format!("get {task} -o back"));
     assert!(got.out == "back/b.out 2 bytes\n" && got.err.contains("a.out was not kept"), "{got:?}");
     assert_eq!(fs::read_dir(disk.0.join("incoming")).unwrap().count(), 0, "no part is left");
