@@ -32,6 +32,7 @@ use crate::protocol::requests::file::{FilePut, FileState, NAME_IS_TAKEN};
 use crate::protocol::requests::submit::Submit;
 use crate::protocol::requests::tool::ToolGet;
 use crate::types::TaskInput;
+use crate::types::os_text::in_quotes;
 
 /// How long a file is kept that tasks have named. The store has committed that they are gone by then.
 pub(super) const DROP_DELAY: Duration = Duration::from_secs(1);
@@ -80,9 +81,9 @@ impl Controller {
         let is_missing = |input: &&TaskInput| self.tasks.catalog().size(&input.digest).is_none();
         let Some(TaskInput { name, digest, .. }) = files.inputs.iter().find(is_missing) else { return Ok(()) };
         let message = format!(
-            "{}: the controller does not hold the file {digest} for the name {:?}; send it with FILE/PUT first",
+            "{}: the controller does not hold the file {digest} for the name {}; send it with FILE/PUT first",
             words::IN,
-            name.as_str()
+            in_quotes(name.as_str())
         );
         Err(Refusal::new(Code::BadField, message))
     }
@@ -94,7 +95,7 @@ impl Controller {
         let Some(TaskInput { name, .. }) = files.inputs.iter().find(|input| held.paths.has(&input.name)) else {
             return Ok(());
         };
-        let message = format!("{}: the name {:?}: {NAME_IS_TAKEN}", words::IN, name.as_str());
+        let message = format!("{}: the name {}: {NAME_IS_TAKEN}", words::IN, in_quotes(name.as_str()));
         Err(Refusal::new(Code::BadField, message))
     }
 }
