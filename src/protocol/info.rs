@@ -180,18 +180,21 @@ fn text_of(value: &Scalar) -> Cow<'_, str> {
 }
 
 fn escape(text: &str, also: impl Fn(char) -> bool, out: &mut String) {
-    let has_bytes = os_bytes(text).is_some();
+    let has_bytes = text.contains('\0') && os_bytes(text).is_some();
     for letter in letters(text) {
-        let mut chars = letter.chars();
-        let Some(c) = chars.next() else { continue };
-        match c {
-            '\0' if has_bytes => out.push_str(letter),
-            '\n' => out.push_str("\\n"),
-            '\r' => out.push_str("\\r"),
-            '\t' => out.push_str("\\t"),
-            '\u{2028}' | '\u{2029}' => push_escape(c, out),
-            c if c.is_control() || also(c) => push_escape(c, out),
-            c => out.push(c),
+        if has_bytes && letter.starts_with('\0') {
+            out.push_str(letter);
+            continue;
+        }
+        for c in letter.chars() {
+            match c {
+                '\n' => out.push_str("\\n"),
+                '\r' => out.push_str("\\r"),
+                '\t' => out.push_str("\\t"),
+                '\u{2028}' | '\u{2029}' => push_escape(c, out),
+                c if c.is_control() || also(c) => push_escape(c, out),
+                c => out.push(c),
+            }
         }
     }
 }

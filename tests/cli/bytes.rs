@@ -51,7 +51,7 @@ fn lines_of_a_map_are_bytes() {
     for (line, expected) in [
         (
             r#"printf 'd/%s.y\n' "$x" | $LLTS map --tag -- printf '%s|%s' {.} {/}"#,
-            &b"d/a\xff\xfe.y\td/a\xff\xfe|a\xff\xfe.y\n"[..],
+            &b"d/a\xff\xfe.y\td/a\xff\xfe|a\xff\xfe.y"[..],
         ),
         (r#"printf '%s\n' "$x" | $LLTS map --sh 'printf %s "{}"'"#, STRANGE),
         (r#"$LLTS map -- printf %s {1}{2} ::: "$x" ::: "$x""#, b"a\xff\xfea\xff\xfe"),
