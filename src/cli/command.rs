@@ -1,7 +1,7 @@
 //! A plain command in place of a tool, for `llts submit`, `llts run` and `llts map`.
 
 use std::collections::BTreeMap;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::io::{self, IsTerminal as _, Read as _};
 use std::os::fd::AsFd as _;
 use std::os::unix::fs::MetadataExt as _;
@@ -15,9 +15,8 @@ use super::output::note;
 use crate::protocol::command::{STDIN_BYTES_MAX, Surroundings};
 use crate::protocol::requests::submit::Submission;
 use crate::shell::{privacy, stdio};
-
-/// Characters of a refused text that its refusal repeats.
-const SHOWN_CHARS_MAX: usize = 40;
+use crate::types::os_text::in_quotes;
+use crate::types::{os_bytes, os_text};
 
 /// A command and its surroundings.
 #[derive(Args, Debug)]
@@ -44,7 +43,7 @@ impl CommandArgs {
     /// The command. One for this machine has the working directory and the umask of this process; one for another machine
     /// has those that are named.
     pub(super) fn submission(&self, is_elsewhere: bool) -> Result<Submission, Failure> {
-        let submission = match self.line()? {
+        let submission = match self.line() {
             Some(line) => Submission::shell(line),
             None => Submission::command(&command_texts(self.words())?),
         };
@@ -57,8 +56,8 @@ impl CommandArgs {
     }
 
     /// The line for sh, if there is one.
-    pub(super) fn line(&self) -> Result<Option<String>, Failure> {
-        self.shell.as_ref().map(|line| text("the line for sh", line)).transpose()
+    pub(super) fn line(&self) -> Option<String> {
+        self.shell.as_deref().map(os_text)
     }
 
     /// The program and its arguments.
@@ -70,7 +69,7 @@ impl CommandArgs {
     pub(super) fn surroundings(&self, is_elsewhere: bool) -> Result<Surroundings, Failure> {
         let folder = if is_elsewhere { self.cwd.clone() } else { Some(self.folder_here()?) };
         Ok(Surroundings {
-            folder: folder.map(|folder| text("the working directory", folder.as_os_str())).transpose()?,
+            folder: folder.map(|folder| os_text(folder.as_os_str())),
             umask: (!is_elsewhere).then(privacy::umask_at_start),
             environment: self.variables()?,
         })
@@ -97,8 +96,8 @@ impl CommandArgs {
     pub(super) fn on_terminal(&self, submission: Submission, name: &str) -> Result<Submission, Failure> {
         let mut surroundings = self.surroundings(false)?;
         for variable in ["TERM", "COLORTERM"] {
-            let here = std::env::var(variable).ok().filter(|_| !surroundings.environment.contains_key(variable));
-            surroundings.environment.extend(here.map(|value| (variable.to_owned(), value)));
+            let here = std::env::var_os(variable).filter(|_| !surroundings.environment.contains_key(variable));
+            surroundings.environment.extend(here.map(|value| (variable.to_owned(), os_text(&value))));
         }
         Ok(submission.surrounded(&surroundings).streaming(name))
     }
@@ -141,32 +140,24 @@ impl CommandArgs {
     fn variables(&self) -> Result<BTreeMap<String, String>, Failure> {
         let mut variables = BTreeMap::new();
         if self.env_all {
-            let (texts, others): (Vec<_>, Vec<_>) =
-                std::env::vars_os().partition(|(name, value)| name.to_str().and(value.to_str()).is_some());
-            if !others.is_empty() {
-                let names: Vec<_> = others.iter().map(|(name, _)| name.to_string_lossy()).collect();
-                note(&format!("--env-all leaves out what is not valid UTF-8: {}", names.join(", ")));
-            }
-            let lossless = |text: OsString| text.to_string_lossy().into_owned();
-            variables.extend(texts.into_iter().map(|(name, value)| (lossless(name), lossless(value))));
+            variables.extend(std::env::vars_os().map(|(name, value)| (os_text(&name), os_text(&value))));
         }
-        for argument in &self.env {
-            let argument = text("a variable", argument)?;
+        for argument in self.env.iter().map(|argument| os_text(argument)) {
             let (name, value) = match argument.split_once('=') {
                 Some((name, value)) => (name, Some(value.to_owned())),
                 None => {
-                    let value = std::env::var_os(&argument);
+                    let value = os_bytes(&argument).and_then(std::env::var_os);
                     if value.is_none() {
                         note(&format!(
                             "--env {argument}: this environment has no such variable, so it is not set there"
                         ));
                     }
-                    let subject = format!("the variable {argument}");
-                    (&*argument, value.map(|value| text(&subject, &value)).transpose()?)
+                    (&*argument, value.map(|value| os_text(&value)))
                 }
             };
             if name.is_empty() {
-                return Err(Failure::usage(format!("--env {argument:?} names no variable; use --env NAME[=VALUE]")));
+                let argument = in_quotes(&argument);
+                return Err(Failure::usage(format!("--env {argument} names no variable; use --env NAME[=VALUE]")));
             }
             variables.extend(value.map(|value| (name.to_owned(), value)));
         }
@@ -200,21 +191,7 @@ pub(super) fn command_texts(words: &[OsString]) -> Result<Vec<String>, Failure> 
     if words.first().is_some_and(|program| program.is_empty()) {
         return Err(Failure::usage("the command is empty: its program is an empty text"));
     }
-    words.iter().map(|word| text("an argument of the command", word)).collect()
-}
-
-/// JSON has no place for other bytes than those of a text.
-pub(super) fn text(name: &str, bytes: &OsStr) -> Result<String, Failure> {
-    let text = bytes.to_str();
-    let begin = || bytes.to_string_lossy().chars().take(SHOWN_CHARS_MAX).collect::<String>();
-    let message = || {
-        let sentence = format!(
-            "{name} is not valid UTF-8: it begins with {:?}; write it in a script that the command runs",
-            begin()
-        );
-        Failure::usage(sentence)
-    };
-    text.map(str::to_owned).ok_or_else(message)
+    Ok(words.iter().map(|word| os_text(word)).collect())
 }
 
 #[cfg(test)]

@@ -1,6 +1,8 @@
 //! The files that a client sends with a task: `--in` and `--out` of `llts submit` and `llts run`.
 
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -21,7 +23,8 @@ use crate::protocol::words;
 use crate::shell::archives::dir_in;
 use crate::shell::file_digest::digest_of_size;
 use crate::shell::file_sender;
-use crate::types::{FileName, FilePattern, TaskInput};
+use crate::types::os_text::in_quotes;
+use crate::types::{FileName, FilePattern, TaskInput, os_text};
 
 /// How long the controller may check a complete file: it reads all of it.
 const CHECK_TIME: Duration = Duration::from_mins(1);
@@ -32,10 +35,10 @@ const CHECK_TIME: Duration = Duration::from_mins(1);
 pub(super) struct FileArgs {
     /// A file for the task, which finds it in the folder in which it starts; may be repeated [default NAME: that of the file]
     #[arg(long = "in", id = "in", value_name = "[NAME=]PATH")]
-    inputs: Vec<String>,
+    inputs: Vec<OsString>,
     /// Files that are kept with the task when it ends, for `llts get`: a pattern with * and ?, and ** for any folders; may be repeated
     #[arg(long = "out", id = "out", value_name = "PATTERN")]
-    outputs: Vec<String>,
+    outputs: Vec<OsString>,
 }
 
 /// A file of this machine that a task gets.
@@ -79,8 +82,10 @@ impl FileArgs {
             let inputs = task_files::inputs_text(files.iter().map(|file| &file.input));
             submission = submission.with(words::IN, inputs);
         }
-        let pattern = |text: &String| {
-            FilePattern::new(text).map_err(|why| Failure::usage(format!("--out {text:?}: the pattern {why}")))
+        let pattern = |text: &OsString| {
+            let text = os_text(text);
+            FilePattern::new(&text)
+                .map_err(|why| Failure::usage(format!("--out {}: the pattern {why}", in_quotes(&text))))
         };
         let patterns = self.outputs.iter().map(pattern).collect::<Result<Vec<_>, _>>()?;
         if !patterns.is_empty() {
@@ -93,26 +98,34 @@ impl FileArgs {
 }
 
 /// The name and the path of `NAME=PATH` or of a mere path, which may contain the sign itself: `dt=2026-01-31.csv`.
-fn name_and_path<'a>(here: &Path, input: &'a str) -> Result<(&'a str, &'a Path), Failure> {
+fn name_and_path<'a>(here: &Path, input: &'a OsStr) -> Result<(&'a OsStr, &'a Path), Failure> {
     let whole = Path::new(input);
-    let own_name = || whole.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-    let Some((name, path)) = input.split_once('=').filter(|(name, _)| !name.starts_with(['.', '/'])) else {
+    let own_name = || whole.file_name().unwrap_or_default();
+    let mut parts = input.as_bytes().splitn(2, |byte| *byte == b'=').map(OsStr::from_bytes);
+    let name = parts.next().filter(|name| !name.as_bytes().starts_with(b".") && !name.as_bytes().starts_with(b"/"));
+    let Some((name, path)) = name.zip(parts.next()) else {
         return Ok((own_name(), whole));
     };
     match (here.join(whole).exists(), here.join(path).exists()) {
-        (true, true) => Err(Failure::usage(format!(
-            "--in {input}: {input} and {path} are both files; write --in ./{input} for the first one, or --in {name}=./{path} for the \
-             second one under the name {name}"
-        ))),
+        (true, true) => {
+            let [input, name, path] = [input, name, path].map(os_text);
+            Err(Failure::usage(format!(
+                "--in {input}: {input} and {path} are both files; write --in ./{input} for the first one, or --in {name}=./{path} for \
+                 the second one under the name {name}"
+            )))
+        }
         (true, false) => Ok((own_name(), whole)),
         (false, _) => Ok((name, Path::new(path))),
     }
 }
 
-fn read(input: &str) -> Result<LocalFile, Failure> {
+fn read(input: &OsStr) -> Result<LocalFile, Failure> {
     let (name, path) = name_and_path(Path::new(""), input)?;
-    let name = FileName::new(name)
-        .map_err(|why| Failure::usage(format!("--in {input:?}: the name {name:?} {why}; use --in NAME=PATH")))?;
+    let name = os_text(name);
+    let name = FileName::new(&name).map_err(|why| {
+        let (input, name) = (in_quotes(&os_text(input)), in_quotes(&name));
+        Failure::usage(format!("--in {input}: the name {name} {why}; use --in NAME=PATH"))
+    })?;
     let unreadable = |error: std::io::Error| Failure::failed(format!("cannot read {}: {error}", path.display()));
     // Otherwise a FIFO without a writer would never be opened.
     let file = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path).map_err(unreadable)?;
@@ -195,7 +208,10 @@ mod tests {
     fn a_name_with_an_equals_sign_sends_no_other_file() {
         let folder = tempfile::tempdir().unwrap();
         let here = folder.path();
-        let named = |input: &'static str| name_and_path(here, input).map_err(|failure| failure.sentence);
+        let named = |input: &'static str| {
+            let found = name_and_path(here, OsStr::new(input)).map_err(|failure| failure.sentence);
+            found.map(|(name, path)| (name.to_str().unwrap(), path))
+        };
         std::fs::write(here.join("dt=2026.csv"), "right").unwrap();
         assert_eq!(named("dt=2026.csv"), Ok(("dt=2026.csv", Path::new("dt=2026.csv"))));
         std::fs::write(here.join("2026.csv"), "wrong").unwrap();

@@ -25,7 +25,8 @@ use crate::shell::archives::dir_in;
 use crate::shell::draft::Draft;
 use crate::shell::file_copy::copy_into;
 use crate::shell::file_digest::{digest_at, digest_of};
-use crate::types::{FileName, KeptFile, Outcome, ToolDigest};
+use crate::types::os_text::in_quotes;
+use crate::types::{FileName, KeptFile, Outcome, ToolDigest, os_text};
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -96,7 +97,7 @@ fn show(session: &mut Session, got: &[Got]) {
             json!({
                 "task": got.task,
                 "name": got.file.name.as_str(),
-                "path": got.path,
+                "path": os_text(got.path.as_os_str()),
                 "bytes": got.file.bytes,
                 "sha256": got.file.digest.to_string(),
                 "executable": got.file.is_executable,
@@ -107,7 +108,7 @@ fn show(session: &mut Session, got: &[Got]) {
     }
     for Got { file, path, is_new, .. } in got {
         let there = if *is_new { "" } else { " (was there already)" };
-        session.out.line(format_args!("{} {} bytes{there}", path.display(), file.bytes));
+        session.out.line(format_args!("{} {} bytes{there}", os_text(path.as_os_str()), file.bytes));
     }
 }
 
@@ -161,10 +162,10 @@ impl<'a> Getter<'a> {
     }
 
     fn get_one(&mut self, task: &TaskView, file: KeptFile) -> Result<(), Failure> {
-        let place = format!("{}{}", prefix(self.target.by, task)?, file.name);
-        let place =
-            FileName::new(&place).map_err(|why| Failure::usage(format!("--by makes {place:?} of it, which {why}")))?;
-        let path = self.target.dir.join(place.as_str());
+        let place = format!("{}{}", prefix(self.target.by, task)?, file.name.as_str());
+        let place = FileName::new(&place)
+            .map_err(|why| Failure::usage(format!("--by makes {} of it, which {why}", in_quotes(&place))))?;
+        let path = self.target.dir.join(place.path());
         let failed = |error: io::Error| Failure::failed(format!("cannot write {}: {error}", path.display()));
         if let Some((other, digest)) = self.filled.get(&path).filter(|(_, digest)| *digest != file.digest) {
             return Err(Failure::failed(format!(

@@ -1,8 +1,10 @@
 //! The output of results and messages. The only file of the command line that writes to stdout and stderr.
 
+use std::ffi::{OsStr, OsString};
 use std::fmt::Display;
 use std::fs::File;
 use std::io::{self, IsTerminal as _, Write};
+use std::os::unix::ffi::OsStrExt as _;
 
 use clap::ValueEnum;
 use serde_json::{Value, json};
@@ -10,7 +12,7 @@ use serde_json::{Value, json};
 use super::exit::Failure;
 use super::table::{Table, cut};
 use crate::protocol::json as flat;
-use crate::types::{Fields, Scalar, printable, printable_json, printable_lines};
+use crate::types::{Fields, Scalar, os_bytes, printable, printable_json, printable_lines};
 
 /// The format of results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -74,6 +76,14 @@ impl Output {
     /// Writes a line, or several.
     pub(super) fn line(&mut self, line: impl Display) {
         self.raw(printable_lines(&format!("{line}\n")).as_bytes());
+    }
+
+    /// Writes a line in the form of [`crate::types::os_text`] for a program: as its bytes. A terminal shows it to people.
+    pub(super) fn os_line(&mut self, line: &str) {
+        match os_bytes(line).filter(|bytes| bytes.to_str().is_none() && !io::stdout().is_terminal()) {
+            Some(bytes) => self.raw(&[bytes.as_bytes(), b"\n"].concat()),
+            None => self.line(line),
+        }
     }
 
     /// Writes a text of a tool, and ends its last line.
@@ -168,7 +178,7 @@ fn raw_stderr(text: &str) {
 /// Passes the bytes of an output of a task on: unchanged, or with a tag before each line.
 pub(super) struct Sink {
     target: Target,
-    tag: Option<String>,
+    tag: Option<OsString>,
     /// Whether the last line has no end yet.
     is_open: bool,
     is_unused: bool,
@@ -186,7 +196,9 @@ pub(super) enum Target {
 }
 
 impl Sink {
-    pub(super) const fn new(target: Target, tag: Option<String>) -> Self {
+    /// A tag is in the form of [`crate::types::os_text`].
+    pub(super) fn new(target: Target, tag: Option<String>) -> Self {
+        let tag = tag.map(|tag| os_bytes(&tag).unwrap_or_else(|| tag.into()));
         Self { target, tag, is_open: false, is_unused: true, failure: None, copy: None }
     }
 
@@ -254,7 +266,7 @@ impl Sink {
     }
 }
 
-fn tagged(bytes: &[u8], tag: &str, mut is_open: bool) -> Vec<u8> {
+fn tagged(bytes: &[u8], tag: &OsStr, mut is_open: bool) -> Vec<u8> {
     let mut out = Vec::with_capacity(bytes.len() + tag.len());
     for line in bytes.split_inclusive(|byte| *byte == b'\n') {
         if !std::mem::take(&mut is_open) {

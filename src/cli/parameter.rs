@@ -1,10 +1,22 @@
 //! `key=value` and `key:=JSON` on the command line.
 
+use clap::builder::{OsStringValueParser, TypedValueParser};
+
 use crate::protocol::json;
 use crate::protocol::requests::submit::is_reserved;
-use crate::types::{Fields, Scalar};
+use crate::types::{Fields, Scalar, os_text};
 
 use super::exit::Failure;
+
+/// Reads arguments, in the form of [`crate::types::os_text`].
+pub(super) fn parser() -> impl TypedValueParser<Value = Parameter> {
+    os_argument().try_map(|argument| parse(&argument))
+}
+
+/// An argument in that form.
+pub(super) fn os_argument() -> impl TypedValueParser<Value = String> {
+    OsStringValueParser::new().map(|argument| os_text(&argument))
+}
 
 /// The syntax of parameters, for --help.
 pub(super) const HELP: &str = "key=value sends a text; key:=JSON sends a number, true, false, null or a quoted text";

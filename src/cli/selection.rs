@@ -30,7 +30,7 @@ pub(super) struct Selection {
     #[arg(long, value_name = "ID", help_heading = "Selection")]
     given_id: Option<String>,
     /// Only those that have this field with this value; may be repeated. As for submit: key=value or key:=JSON
-    #[arg(long = "where", id = "filter", value_name = "KEY=VALUE", value_parser = parameter::parse, help_heading = "Selection")]
+    #[arg(long = "where", id = "filter", value_name = "KEY=VALUE", value_parser = parameter::parser(), help_heading = "Selection")]
     filter: Vec<Parameter>,
     /// Only those of this job
     #[arg(long, value_name = "NAME", help_heading = "Selection")]

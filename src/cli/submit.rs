@@ -1,5 +1,7 @@
 //! `llts submit`: submit a task and print its id.
 
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 use std::sync::LazyLock;
 
@@ -30,7 +32,7 @@ pub(super) struct TaskArgs {
     #[arg(value_name = "TOOL", required_unless_present_any = ["command", "shell"])]
     #[arg(conflicts_with_all = ["command", "shell"])]
     tool: Option<String>,
-    #[arg(value_name = "KEY=VALUE", help = parameter::HELP, value_parser = parameter::parse)]
+    #[arg(value_name = "KEY=VALUE", help = parameter::HELP, value_parser = parameter::parser())]
     parameters: Vec<Parameter>,
     /// An id of your own, with which to find the task
     #[arg(long, value_name = "ID")]
@@ -61,7 +63,7 @@ pub(super) struct TaskArgs {
         allow_hyphen_values = true,
         help_heading = "Fetched program"
     )]
-    input: Option<String>,
+    input: Option<OsString>,
     #[command(flatten)]
     command: CommandArgs,
     #[command(flatten)]
@@ -103,7 +105,9 @@ impl TaskArgs {
                 ToolName::new(tool).map_err(|error| Failure::usage(error.to_string()))?;
                 let work = Submission { parameters: parameter::collect(&self.parameters)?, ..Submission::new(tool) };
                 match &self.source {
-                    Some(source) => work.fetched(source, self.sha256.as_deref(), self.input.as_deref()),
+                    Some(source) => {
+                        work.fetched(source, self.sha256.as_deref(), self.input.as_deref().map(OsStr::as_bytes))
+                    }
                     None => work.requiring_tool(),
                 }
             }

@@ -9,13 +9,17 @@
 //! | `__STREAMS__` | in place of it: the name of an abstract unix socket at which its client gives the standard input, or all three streams |
 //! | `__UMASK__` | the umask as an octal text, "022" |
 //! | `__ENV__` | further variables: an object of texts, as JSON in a text |
+//!
+//! The words, the line, the folder and the variables are bytes, in the form of [`crate::types::os_text`].
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::PathBuf;
 
 use super::code::{Code, Refusal};
 use super::typed::field;
 use super::words;
-use crate::types::{AllowCommands, Caller, CallerKey, Fields, Scalar, TaskCommand, is_harmful};
+use crate::types::{AllowCommands, Caller, CallerKey, Fields, Scalar, TaskCommand, is_harmful, os_bytes, os_text};
 
 /// Bytes of `__STDIN__`: what fits into a pipe. More belongs into a file that the command opens.
 pub const STDIN_BYTES_MAX: usize = 64 * 1024;
@@ -43,7 +47,7 @@ pub fn read(fields: &Fields) -> Result<Option<TaskCommand>, Refusal> {
         return strays.map(refused).next().map_or(Ok(None), Err);
     };
     let folder = field(fields, words::CWD, "an absolute path without a NUL byte", |value| {
-        line(value).filter(|path| path.starts_with('/'))
+        line(value).map(PathBuf::from).filter(|path| path.is_absolute())
     })?;
     let stdin = field(fields, words::STDIN, "a text", |value| value.as_text().map(str::to_owned))?;
     let streams =
@@ -124,6 +128,7 @@ const SHOWN_CHARS_MAX: usize = 40;
 pub(super) fn shown(fields: &Fields) -> Option<String> {
     let words = || serde_json::from_str::<Vec<String>>(fields.text(words::COMMAND)?).ok();
     let whole = fields.text(words::SHELL).map(str::to_owned).or_else(|| words().map(|words| words.join(" ")))?;
+    let whole = os_text::shown(&whole);
     let mut shown: String = whole.chars().map(|c| if is_harmful(c) { ' ' } else { c }).take(SHOWN_CHARS_MAX).collect();
     if whole.chars().nth(SHOWN_CHARS_MAX).is_some() {
         shown.push('…');
@@ -131,8 +136,8 @@ pub(super) fn shown(fields: &Fields) -> Option<String> {
     Some(shown)
 }
 
-fn line(value: &Scalar) -> Option<String> {
-    value.as_text().filter(|text| !text.is_empty() && !text.contains('\0')).map(str::to_owned)
+fn line(value: &Scalar) -> Option<OsString> {
+    value.as_text().filter(|text| !text.is_empty()).and_then(os_bytes)
 }
 
 fn socket_name(value: &Scalar) -> Option<String> {
@@ -140,24 +145,28 @@ fn socket_name(value: &Scalar) -> Option<String> {
     value.as_text().filter(|name| (1..=100).contains(&name.len()) && name.bytes().all(is_part)).map(str::to_owned)
 }
 
-fn argv(value: &Scalar) -> Option<Vec<String>> {
+fn argv(value: &Scalar) -> Option<Vec<OsString>> {
     let words: Vec<String> = serde_json::from_str(value.as_text()?).ok()?;
     let has_program = words.first().is_some_and(|program| !program.is_empty());
-    (has_program && words.iter().all(|word| !word.contains('\0'))).then_some(words)
+    words.iter().map(|word| os_bytes(word)).collect::<Option<_>>().filter(|_| has_program)
 }
 
-fn variables(value: &Scalar) -> Option<Vec<(String, String)>> {
+fn variables(value: &Scalar) -> Option<Vec<(OsString, OsString)>> {
     let variables: BTreeMap<String, String> = serde_json::from_str(value.as_text()?).ok()?;
-    let passable =
-        |(name, value): (&String, &String)| !name.is_empty() && !name.contains(['=', '\0']) && !value.contains('\0');
-    variables.iter().all(passable).then(|| variables.into_iter().collect())
+    let variable = |(name, value): (&String, &String)| {
+        let name = os_bytes(name).filter(|_| !name.is_empty() && !name.contains('='))?;
+        Some((name, os_bytes(value)?))
+    };
+    variables.iter().map(variable).collect()
 }
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+
     use super::*;
 
-    fn words_of(name: &str, value: impl Into<Scalar>) -> Result<Vec<String>, Refusal> {
+    fn words_of(name: &str, value: impl Into<Scalar>) -> Result<Vec<OsString>, Refusal> {
         read(&Fields::new().with(name, value)).map(|command| command.unwrap().words)
     }
 
@@ -166,11 +175,26 @@ mod tests {
         assert_eq!(words_of(words::COMMAND, r#"["echo","a b",""]"#).unwrap(), ["echo", "a b", ""]);
         assert_eq!(words_of(words::SHELL, "wc -l *").unwrap(), ["/bin/sh", "-c", "wc -l *"]);
         assert_eq!(read(&Fields::new().with(words::OPERATION, "hello")), Ok(None));
+        let strange = OsString::from_vec(b"a\xff\xfe".to_vec());
+        assert_eq!(words_of(words::COMMAND, r#"["a\u0000ff\u0000fe"]"#).unwrap(), [strange.clone()]);
+        assert_eq!(words_of(words::SHELL, "a\0ff\0fe").unwrap()[2], strange);
     }
 
     #[test]
     fn a_command_that_cannot_be_one_is_refused_with_its_field() {
-        for value in ["", "echo", "{}", "[]", r#"[""]"#, r#"["a",1]"#, r#"["a\u0000"]"#, r#"["a"] x"#, r#"[["a"]]"#] {
+        for value in [
+            "",
+            "echo",
+            "{}",
+            "[]",
+            r#"[""]"#,
+            r#"["a",1]"#,
+            r#"["a\u0000"]"#,
+            r#"["\u0000FF"]"#,
+            r#"["\u0000c3\u0000a9"]"#,
+            r#"["a"] x"#,
+            r#"[["a"]]"#,
+        ] {
             let refusal = words_of(words::COMMAND, value).unwrap_err();
             assert_eq!(refusal.code, Code::BadField, "{value}");
             assert!(refusal.message.contains(words::COMMAND), "{}", refusal.message);
@@ -184,18 +208,22 @@ mod tests {
         let with = |name: &str, value: &str| {
             read(&Fields::new().with(words::SHELL, "true").with(name, value)).map(Option::unwrap)
         };
-        assert_eq!(with(words::CWD, "/tmp").unwrap().folder.as_deref(), Some("/tmp"));
+        assert_eq!(with(words::CWD, "/tmp").unwrap().folder, Some(PathBuf::from("/tmp")));
+        assert_eq!(with(words::CWD, "/\0ff").unwrap().folder.unwrap().as_os_str().as_bytes(), b"/\xff");
         assert_eq!(with(words::UMASK, "027").unwrap().umask, Some(0o27));
         assert_eq!(with(words::STDIN, "a\0b").unwrap().stdin.as_deref(), Some("a\0b"));
         assert_eq!(with(words::STREAMS, "llts-1").unwrap().streams.as_deref(), Some("llts-1"));
         let both = Fields::new().with(words::SHELL, "cat").with(words::STDIN, "a").with(words::STREAMS, "llts-1");
         assert_eq!(read(&both).unwrap_err().code, Code::BadField);
-        let environment = vec![("A".to_owned(), "1=2".to_owned())];
+        let environment = vec![("A".into(), "1=2".into())];
         assert_eq!(with(words::ENV, r#"{"A":"1=2"}"#).unwrap().environment, environment);
+        let strange = with(words::ENV, r#"{"A\u0000ff":"\u0000fe"}"#).unwrap().environment;
+        assert_eq!(strange, [(OsString::from_vec(b"A\xff".to_vec()), OsString::from_vec(b"\xfe".to_vec()))]);
         for (name, value) in [
             (words::CWD, "tmp"),
             (words::CWD, ""),
             (words::CWD, "/a\0"),
+            (words::ENV, r#"{"A":"\u0000"}"#),
             (words::STREAMS, ""),
             (words::STREAMS, "/tmp/x"),
             (words::UMASK, "8"),
@@ -214,6 +242,7 @@ mod tests {
         let of = |name: &str, value: &str| shown(&Fields::new().with(name, value)).unwrap_or_default();
         assert_eq!(of(words::COMMAND, r#"["echo","a\nb"]"#), "echo a b");
         assert_eq!(of(words::SHELL, &"é".repeat(50)), format!("{}…", "é".repeat(40)));
+        assert_eq!(of(words::COMMAND, r#"["ls","a\u0000ff"]"#), "ls a\\xff");
         assert_eq!(of(words::OPERATION, "hello"), "");
     }
 

@@ -1,6 +1,7 @@
 //! The files and the environment variables for a tool (document, section 3.2; design, section 7).
 
 use std::borrow::Cow;
+use std::ffi::{OsStr, OsString};
 use std::fmt::Write as _;
 use std::net::IpAddr;
 use std::time::Duration;
@@ -10,7 +11,8 @@ use super::json::ObjectWriter;
 use super::requests::apply::{self, Job};
 use super::requests::submit::TASK_SUBMIT;
 use super::{locations, step_files, words};
-use crate::types::{Defer, Labels, Round, SECONDS_MAX, Scalar, TaskId};
+use crate::types::os_text::letters;
+use crate::types::{Defer, Labels, Round, SECONDS_MAX, Scalar, TaskId, os_bytes};
 
 /// The endpoint of the controller for a tool, in `controller.info` and in its environment; a client that it starts uses it.
 pub const CONTROLLER_ADDRESS: &str = "CONTROLLER_ADDRESS";
@@ -33,9 +35,10 @@ fn is_in_json_only(name: &str) -> bool {
 /// `task.info`: one `key=value` line per submitted field, then the id and the round of the task.
 ///
 /// Control characters and line separators are escaped as `\n`, `\r`, `\t` and `\uXXXX`, and `=` in a key as `\u003d`, so
-/// that no value can forge a line (HAZARDS row F2). All other characters are unchanged; `task.json` is exact.
+/// that no value can forge a line (HAZARDS row F2). All other characters are unchanged, and texts in the form of
+/// [`crate::types::os_text`] are their bytes; `task.json` is exact.
 #[must_use]
-pub fn task_info(job: &Job) -> String {
+pub fn task_info(job: &Job) -> OsString {
     let mut text = String::new();
     for (name, value) in task_fields(job).iter().filter(|(name, _)| !is_in_json_only(name)) {
         escape(name, |c| c == '=', &mut text);
@@ -43,7 +46,8 @@ pub fn task_info(job: &Job) -> String {
         escape(&text_of(value), |_| false, &mut text);
         text.push('\n');
     }
-    text
+    // Any other NUL is escaped.
+    os_bytes(&text).unwrap_or_else(|| text.into())
 }
 
 /// Bytes that the `task.json` of a short command has at most.
@@ -71,29 +75,42 @@ pub fn controller_info(controller: &str, agent: IpAddr) -> String {
     format!("{CONTROLLER_ADDRESS}={controller}\nAGENT_IP={agent}\n")
 }
 
+/// A name and a value.
+type Variable<'a> = (Cow<'a, str>, Cow<'a, OsStr>);
+
 /// The variables that a tool gets besides those of the agent: the fields of the service under their own names, the
 /// parameters as `PARAM_<name>`, and the content of `controller.info`.
 ///
 /// The prefix keeps a parameter from being used as `PATH` or `LD_PRELOAD`. A name that is not an identifier, or a value
-/// with a NUL byte, is not possible in an environment; it is in `task.json`, as are long fields of the service.
+/// with a NUL byte, is not possible in an environment; it is in `task.json`, as are long fields of the service. Values in the form of
+/// [`crate::types::os_text`] are their bytes.
 #[must_use]
-pub fn environment<'a>(job: &'a Job, controller: &'a str, agent: IpAddr) -> Vec<(Cow<'a, str>, Cow<'a, str>)> {
-    let mut variables: Vec<(Cow<'a, str>, Cow<'a, str>)> =
-        vec![(CONTROLLER_ADDRESS.into(), controller.into()), ("AGENT_IP".into(), agent.to_string().into())];
+pub fn environment<'a>(job: &'a Job, controller: &'a str, agent: IpAddr) -> Vec<Variable<'a>> {
+    let mut variables: Vec<Variable<'a>> = vec![
+        (CONTROLLER_ADDRESS.into(), OsStr::new(controller).into()),
+        ("AGENT_IP".into(), OsString::from(agent.to_string()).into()),
+    ];
     for (name, value) in task_fields(job) {
         let identifier = name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
         let value = match value {
             Cow::Borrowed(value) => text_of(value),
             Cow::Owned(value) => Cow::Owned(value.to_string()),
         };
-        if !identifier || value.contains('\0') || is_in_json_only(&name) {
+        if !identifier || is_in_json_only(&name) {
             continue;
         }
+        let value = match value {
+            Cow::Borrowed(text) if !text.contains('\0') => OsStr::new(text).into(),
+            text => match os_bytes(&text) {
+                Some(bytes) => bytes.into(),
+                None => continue,
+            },
+        };
         let service = name.starts_with("__") && name.ends_with("__");
         variables.push((if service { name } else { format!("PARAM_{name}").into() }, value));
     }
     let of_step = job.step.iter().flat_map(|step| step_files::variables(step));
-    variables.extend(of_step.map(|(name, value)| (name.into(), value.into())));
+    variables.extend(of_step.map(|(name, value)| (name.into(), OsString::from(value).into())));
     variables
 }
 
@@ -163,14 +180,21 @@ fn text_of(value: &Scalar) -> Cow<'_, str> {
 }
 
 fn escape(text: &str, also: impl Fn(char) -> bool, out: &mut String) {
-    for c in text.chars() {
-        match c {
-            '\n' => out.push_str("\\n"),
-            '\r' => out.push_str("\\r"),
-            '\t' => out.push_str("\\t"),
-            '\u{2028}' | '\u{2029}' => push_escape(c, out),
-            c if c.is_control() || also(c) => push_escape(c, out),
-            c => out.push(c),
+    let has_bytes = text.contains('\0') && os_bytes(text).is_some();
+    for letter in letters(text) {
+        if has_bytes && letter.starts_with('\0') {
+            out.push_str(letter);
+            continue;
+        }
+        for c in letter.chars() {
+            match c {
+                '\n' => out.push_str("\\n"),
+                '\r' => out.push_str("\\r"),
+                '\t' => out.push_str("\\t"),
+                '\u{2028}' | '\u{2029}' => push_escape(c, out),
+                c if c.is_control() || also(c) => push_escape(c, out),
+                c => out.push(c),
+            }
         }
     }
 }
@@ -242,10 +266,10 @@ mod tests {
              \"__INPUTS__\":{{\"in\":[\"a b\",\"\"]}}}}\n"
         );
         assert_eq!(String::from_utf8(task_json(&job)).unwrap(), expected);
-        let info = task_info(&job);
+        let info = task_info(&job).into_string().unwrap();
         assert!(info.contains("\n__STEP__=s\n__ROLE__=MAIN\n__PARTITION__=3\n") && !info.contains("INPUT"), "{info}");
         let variables = environment(&job, "", IpAddr::from([127, 0, 0, 1]));
-        let has = |name: &str, value: &str| variables.contains(&(name.into(), value.into()));
+        let has = |name: &str, value: &str| variables.contains(&(name.into(), OsStr::new(value).into()));
         assert!(has("__PARTITION__", "3") && has("INPUT_in", "a b\n") && has("__STEP__", "s"), "{variables:?}");
     }
 
@@ -254,7 +278,7 @@ mod tests {
     fn no_value_forges_a_line() {
         let hostile = "x\n__OPERATION__=evil\r\u{2028}\u{85}\0\u{1b}[2J";
         let job = job(Fields::new().with("a", hostile).with("k=v\nb", "1"));
-        let text = task_info(&job);
+        let text = task_info(&job).into_string().unwrap();
         assert_eq!(text.lines().count(), 5);
         assert!(text.contains("a=x\\n__OPERATION__=evil\\r\\u2028\\u0085\\u0000\\u001b[2J\n"), "{text}");
         assert!(text.contains("k\\u003dv\\nb=1\n"), "{text}");
@@ -265,7 +289,22 @@ mod tests {
         let job = job(Fields::new().with("PATH", "/evil").with("a-b", "1").with("nul", "\0").with("__GIVEN_ID__", "g"));
         let names: Vec<_> = environment(&job, "tcp://127.0.0.1:1", IpAddr::from([127, 0, 0, 1])).into_iter().collect();
         let value = |name: &str| names.iter().find(|(n, _)| n == name).map(|(_, v)| &**v);
-        assert_eq!((value("PATH"), value("PARAM_PATH")), (None, Some("/evil")));
-        assert_eq!((value("__GIVEN_ID__"), value("PARAM_nul"), value("PARAM_a-b")), (Some("g"), None, None));
+        assert_eq!((value("PATH"), value("PARAM_PATH")), (None, Some(OsStr::new("/evil"))));
+        assert_eq!(
+            (value("__GIVEN_ID__"), value("PARAM_nul"), value("PARAM_a-b")),
+            (Some(OsStr::new("g")), None, None)
+        );
+    }
+
+    #[test]
+    fn a_value_that_is_not_utf8_is_its_bytes() {
+        let job = job(Fields::new().with("file", "a\0ff\0fe\nb").with("nul", "\0c3\0a9"));
+        let info = task_info(&job);
+        let bytes = info.as_encoded_bytes().escape_ascii().to_string();
+        assert!(bytes.contains(r"\nfile=a\xff\xfe\\nb\nnul=\\u0000c3\\u0000a9\n"), "{bytes}");
+        let variables = environment(&job, "", IpAddr::from([127, 0, 0, 1]));
+        let value = |wanted: &str| variables.iter().find(|(name, _)| name == wanted).map(|(_, value)| &**value);
+        assert_eq!(value("PARAM_file").unwrap().as_encoded_bytes(), b"a\xff\xfe\nb");
+        assert_eq!(value("PARAM_nul"), None);
     }
 }

@@ -7,6 +7,8 @@
 //! | `__OUT_FILES__` | of a result: the kept files, an object of objects with `sha256` and `bytes` by name, and `executable` true for an executable file, as JSON in a text |
 //! | `__OUT_NOTE__` | of a result: which other files match, and why they are not kept |
 //! | `__OUT_IDLE__` | of a result: which patterns match no file that the run has made or changed |
+//!
+//! Names and patterns are in the form of [`crate::types::os_text`]; the sentences show what is no character as `\xff`.
 
 use std::fmt;
 use std::sync::Arc;
@@ -18,6 +20,7 @@ use super::code::{Code, Refusal};
 use super::json::ObjectWriter;
 use super::typed::bad;
 use super::words;
+use crate::types::os_text::in_quotes;
 use crate::types::{
     Fields, FileName, FilePattern, KeptFile, KeptFiles, Policy, Scalar, TaskFiles, TaskInput, ToolDigest,
 };
@@ -86,7 +89,8 @@ fn read_inputs(value: &Scalar) -> Result<Vec<TaskInput>, Refusal> {
     check_count(words::IN, pairs.len())?;
     let mut inputs: Vec<TaskInput> = Vec::new();
     for (name, text) in pairs {
-        let refused = |why: String| Refusal::new(Code::BadField, format!("{}: the name {name:?} {why}", words::IN));
+        let refused =
+            |why: String| Refusal::new(Code::BadField, format!("{}: the name {} {why}", words::IN, in_quotes(&name)));
         let place = FileName::new(&name).map_err(|why| refused(why.to_string()))?;
         let (digest, is_executable) = text.strip_suffix(EXECUTABLE).map_or((&*text, false), |digest| (digest, true));
         let digest = digest
@@ -98,7 +102,10 @@ fn read_inputs(value: &Scalar) -> Result<Vec<TaskInput>, Refusal> {
         if let Some(other) =
             inputs.iter().map(|input| &input.name).find(|other| other.is_below(&place) || place.is_below(other))
         {
-            return Err(refused(format!("and {:?} exclude one another: one is a folder of the other", other.as_str())));
+            return Err(refused(format!(
+                "and {} exclude one another: one is a folder of the other",
+                in_quotes(other.as_str())
+            )));
         }
         inputs.push(TaskInput { name: place, digest, is_executable });
     }
@@ -111,7 +118,7 @@ fn read_outputs(value: &Scalar) -> Result<Vec<FilePattern>, Refusal> {
         patterns.ok_or_else(|| bad(words::OUT, value, "a JSON array of glob patterns, in a text: [\"*.txt\"]"))?;
     check_count(words::OUT, patterns.len())?;
     let checked = |pattern: &String| {
-        let refused = |why| format!("{}: the pattern {pattern:?} {why}", words::OUT);
+        let refused = |why| format!("{}: the pattern {} {why}", words::OUT, in_quotes(pattern));
         FilePattern::new(pattern).map_err(|why| Refusal::new(Code::BadField, refused(why)))
     };
     patterns.iter().map(checked).collect()

@@ -1,12 +1,15 @@
 //! A plain command as a task: `__COMMAND__` or `__SHELL__` (design, section 5).
 
+use std::ffi::OsString;
+use std::path::PathBuf;
+
 /// A command, with everything that it is started with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TaskCommand {
     /// The program, never empty, then its arguments. None has a NUL byte.
-    pub words: Vec<String>,
+    pub words: Vec<OsString>,
     /// `__CWD__`: absolute path of its working directory; `None` for the folder of its task.
-    pub folder: Option<String>,
+    pub folder: Option<PathBuf>,
     /// `__STDIN__`: the text of its standard input, which is empty otherwise.
     pub stdin: Option<String>,
     /// `__STREAMS__`: the name under which a client on the machine of the agent offers the standard streams.
@@ -14,7 +17,7 @@ pub struct TaskCommand {
     /// `__UMASK__`: its umask, 0 to 0o777; `None` for the umask of the agent's tools.
     pub umask: Option<u32>,
     /// `__ENV__`: variables over those of the agent, and below those of the task; names are not empty, and there is no NUL byte.
-    pub environment: Vec<(String, String)>,
+    pub environment: Vec<(OsString, OsString)>,
 }
 
 impl TaskCommand {

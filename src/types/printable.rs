@@ -1,4 +1,7 @@
-//! Texts of others on a terminal: what could act there, instead of showing itself, is replaced.
+//! Texts of others on a terminal: what could act there, instead of showing itself, is replaced. Bytes that are no characters are
+//! shown as `\xff`.
+
+use super::os_text::shown;
 
 /// Whether a character can act on a terminal or mislead its reader: control characters, and those that reorder, hide or break a line:
 /// the directional marks, U+2028/9, zero-width ones, tags.
@@ -13,18 +16,18 @@ pub fn is_harmful(letter: char) -> bool {
 /// A text as a part of one line.
 #[must_use]
 pub fn printable(text: &str) -> String {
-    text.chars().map(|letter| if is_harmful(letter) { char::REPLACEMENT_CHARACTER } else { letter }).collect()
+    shown(text).chars().map(|letter| if is_harmful(letter) { char::REPLACEMENT_CHARACTER } else { letter }).collect()
 }
 
 /// A text of several lines, whose line ends and tabs stay.
 #[must_use]
 pub fn printable_lines(text: &str) -> String {
-    let shown = |letter| match letter {
+    let harmless = |letter| match letter {
         '\n' | '\t' => letter,
         _ if is_harmful(letter) => char::REPLACEMENT_CHARACTER,
         _ => letter,
     };
-    text.chars().map(shown).collect()
+    shown(text).chars().map(harmless).collect()
 }
 
 /// A JSON text with the same value, in which those characters are escapes. Outside of its texts, JSON has none of them but line ends.
@@ -57,6 +60,7 @@ mod tests {
                 "\u{fffd}]0;x\u{fffd}\u{fffd}\u{fffd}2J",
                 "\u{fffd}]0;x\u{fffd}\u{fffd}\u{fffd}2J",
             ),
+            ("a\0ff\0b", "a\\xff\u{fffd}b", "a\\xff\u{fffd}b"),
             ("exe\u{202e}txt\u{2066}\u{200f}", "exe\u{fffd}txt\u{fffd}\u{fffd}", "exe\u{fffd}txt\u{fffd}\u{fffd}"),
         ] {
             assert_eq!((&*printable(text), &*printable_lines(text)), (line, lines), "{text:?}");

@@ -1,11 +1,15 @@
 //! Files that travel with a task: those that it gets, and those that are kept when its run has ended.
 
+use std::ffi::OsString;
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::ToolDigest;
+use super::os_text::{letters, os_len, shown};
+use super::{ToolDigest, os_bytes};
 
-/// The place of a file in the folder in which a run starts: a relative path of normal components, with `/` between them.
+/// The place of a file in the folder in which a run starts: a relative path of normal components, with `/` between them, in the form of
+/// [`super::os_text`].
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FileName(Arc<str>);
 
@@ -54,27 +58,37 @@ impl FileName {
         if text.starts_with('/') {
             return Err(InvalidFileName::Absolute);
         }
-        if text.chars().any(char::is_control) {
+        // A NUL that is no escape is one itself.
+        let is_plain =
+            |letter: &str| letter.len() > 1 && letter.starts_with('\0') || !letter.contains(char::is_control);
+        if os_bytes(text).is_none() || !letters(text).all(is_plain) {
             return Err(InvalidFileName::Control);
         }
         if text.split('/').any(|part| matches!(part, "" | "." | "..")) {
             return Err(InvalidFileName::NotNormal);
         }
-        if text.len() > Self::BYTES_MAX || text.split('/').any(|part| part.len() > Self::PART_BYTES_MAX) {
+        if os_len(text) > Self::BYTES_MAX || text.split('/').any(|part| os_len(part) > Self::PART_BYTES_MAX) {
             return Err(InvalidFileName::Long);
         }
         Ok(Self(text.into()))
     }
 
-    /// The path.
+    /// The text of the path, for a message.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
     /// Its components.
-    pub fn parts(&self) -> impl DoubleEndedIterator<Item = &str> {
-        self.0.split('/')
+    pub fn parts(&self) -> impl DoubleEndedIterator<Item = OsString> {
+        // Each part of such a text is one.
+        self.0.split('/').map(|part| os_bytes(part).unwrap_or_default())
+    }
+
+    /// The path for the file system.
+    #[must_use]
+    pub fn path(&self) -> PathBuf {
+        self.parts().collect()
     }
 
     /// Whether a file here needs a folder where the other one is a file.
@@ -86,7 +100,7 @@ impl FileName {
 
 impl fmt::Display for FileName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(&shown(&self.0))
     }
 }
 
@@ -114,8 +128,8 @@ impl FilePattern {
     /// The largest number of components of a place that it matches; `None` if there is none.
     #[must_use]
     pub fn depth_max(&self) -> Option<usize> {
-        let is_bounded = self.0.parts().all(|part| part != "**");
-        is_bounded.then(|| self.0.parts().count())
+        let mut parts = self.as_str().split('/');
+        parts.clone().all(|part| part != "**").then(|| parts.by_ref().count())
     }
 
     /// Whether it matches the place of a file.
@@ -127,14 +141,14 @@ impl FilePattern {
     /// Whether it matches a path, which may be no name of a file that travels.
     #[must_use]
     pub fn matches_text(&self, path: &str) -> bool {
-        let (patterns, parts): (Vec<_>, Vec<_>) = (self.0.parts().collect(), path.split('/').collect());
+        let (patterns, parts): (Vec<_>, Vec<_>) = (self.as_str().split('/').collect(), path.split('/').collect());
         is_match(
             &patterns,
             &parts,
             |pattern| *pattern == "**",
             |pattern, part| {
-                let (pattern, part): (Vec<_>, Vec<_>) = (pattern.chars().collect(), part.chars().collect());
-                is_match(&pattern, &part, |one| *one == '*', |one, other| *one == '?' || one == other)
+                let (pattern, part): (Vec<_>, Vec<_>) = (letters(pattern).collect(), letters(part).collect());
+                is_match(&pattern, &part, |one| *one == "*", |one, other| *one == "?" || one == other)
             },
         )
     }
@@ -241,7 +255,7 @@ impl KeptFiles {
             if bytes > Self::IDLE_BYTES_MAX {
                 others += 1;
             } else {
-                named.push(format!("'{}'", pattern.as_str()));
+                named.push(format!("'{}'", shown(pattern.as_str())));
             }
         }
         if others > 0 {
@@ -270,11 +284,16 @@ impl KeptFiles {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::ffi::OsStrExt as _;
+
     use super::*;
 
     #[test]
     fn only_paths_below_the_folder_are_names() {
         use InvalidFileName::{Absolute, Control, Empty, Long, NotNormal};
+        assert_eq!(FileName::new("a\0ff").unwrap().to_string(), "a\\xff");
+        let long = "\0ff".repeat(255);
+        assert_eq!(FileName::new(&long).unwrap().path().as_os_str().as_bytes(), [0xff; 255]);
         for name in ["a", "a.mov", "sub/dir/a b", "..a", "a..", ".hidden", "\u{e4}"] {
             assert_eq!(FileName::new(name).map(|name| name.to_string()), Ok(name.to_owned()));
         }
@@ -290,6 +309,9 @@ mod tests {
             ("./a", NotNormal),
             ("a\nb", Control),
             ("a\0", Control),
+            ("a\0FF", Control),
+            ("a\x0041", Control),
+            (&"\0ff".repeat(256), Long),
             (&"a".repeat(256), Long),
             (&many_parts, Long),
         ];
@@ -316,6 +338,9 @@ mod tests {
             ("out/**", "out/x/y"),
             ("**", "x/y"),
             ("a/**/b", "a/b"),
+            ("?.txt", "\0ff.txt"),
+            ("*", "\0fe\0ff"),
+            ("\0fe*", "\0fe\0ff"),
         ] {
             assert!(matches(pattern, name), "{pattern} {name}");
         }
@@ -324,6 +349,7 @@ mod tests {
             ("*.mp4", "out/a.mp4"),
             ("a", "A"),
             ("?", "ab"),
+            ("*f", "\0ff"),
             ("out/*", "out/x/y"),
             ("out/*", "out"),
             ("a*b", "abc"),

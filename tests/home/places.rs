@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::process::geteuid;
 
-use crate::user::{Said, User};
+use crate::user::{Said, User, eventually};
 
 /// A service without ports in this home: a task, a task that talks to it, a look from elsewhere, a restart, and its end.
 fn serves(user: &User, home: &Path) {
@@ -34,7 +34,7 @@ fn serves(user: &User, home: &Path) {
     ok("restart --wait");
     assert_eq!(ok("run -- echo y").out, "y\n");
     ok("down");
-    assert_eq!(user.processes(), []);
+    eventually("no process is left", || user.processes().is_empty());
 }
 
 fn with_bytes(folder: &Path, name: &[u8]) -> PathBuf {

@@ -21,6 +21,7 @@ use super::command::CommandArgs;
 use super::exit::{self, Failure};
 use super::host::at_controller;
 use super::output::note;
+use super::parameter::os_argument;
 use super::policy::MapPolicyArgs;
 use crate::engine::map::tally::Tally;
 use crate::engine::map::template::Filling;
@@ -65,7 +66,7 @@ pub(super) struct MapArgs {
     #[arg(short = '0', long, help_heading = "Input")]
     null: bool,
     /// Cut each line into columns at this text; \t is a tab
-    #[arg(short = 'C', long, value_name = "TEXT", allow_hyphen_values = true, help_heading = "Input")]
+    #[arg(short = 'C', long, value_name = "TEXT", value_parser = os_argument(), allow_hyphen_values = true, help_heading = "Input")]
     colsep: Option<String>,
     /// The text that stands for the line, in place of {}
     #[arg(
@@ -74,6 +75,7 @@ pub(super) struct MapArgs {
         value_name = "TEXT",
         default_value = "{}",
         hide_default_value = true,
+        value_parser = os_argument(),
         help_heading = "Input"
     )]
     replace: String,
@@ -141,7 +143,7 @@ fn dry_run(session: &mut Session, prepared: &Prepared, mut input: Input) -> Resu
     while let Some(line) = input.wait().map_err(cannot_read)? {
         number += 1;
         match line.and_then(|values| prepared.work.shown(Filling { values: &values, number })) {
-            Ok(shown) => session.out.line(shown),
+            Ok(shown) => session.out.os_line(&shown),
             Err(why) => {
                 note(&format!("line {number}: {why}"));
                 tally.failed += 1;

@@ -2,8 +2,10 @@
 //!
 //! The exit code is written last, so that a folder that has it is complete. A file that could not be written whole is removed.
 
+use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io;
+use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Path, PathBuf};
 
 use super::super::exit::{self, Failure};
@@ -11,6 +13,7 @@ use super::super::output::{Sink, note};
 use crate::engine::map::template::quoted;
 use crate::protocol::client::TaskView;
 use crate::protocol::{command, words};
+use crate::types::{os_bytes, os_text};
 
 /// See the [module](self).
 pub(super) struct Results {
@@ -57,7 +60,7 @@ impl Results {
             failure.get_or_insert(why);
         }
         let (code, _) = exit::of_task(task);
-        let written = self.write(number, "command", command_line(task));
+        let written = self.write(number, "command", command_line(task).into_vec());
         let written = written.and_then(|()| match failure {
             None => self.write(number, "exit_code", code.to_string()),
             Some(why) => Err(why),
@@ -70,9 +73,11 @@ impl Results {
         }
     }
 
-    fn write(&self, number: u64, name: &str, text: String) -> Result<(), String> {
+    fn write(&self, number: u64, name: &str, text: impl Into<Vec<u8>>) -> Result<(), String> {
         let path = self.path(number, name);
-        fs::write(&path, text + "\n").map_err(|error| {
+        let mut text = text.into();
+        text.push(b'\n');
+        fs::write(&path, text).map_err(|error| {
             let _ = fs::remove_file(&path);
             cannot_write(&path, &error)
         })
@@ -88,12 +93,14 @@ fn cannot_write(path: &Path, error: &io::Error) -> String {
 }
 
 /// The command of a task as a line for sh; of a tool, its name.
-fn command_line(task: &TaskView) -> String {
-    if let Some(line) = task.fields().text(words::SHELL) {
-        return line.to_owned();
-    }
-    match command::read(task.fields()) {
-        Ok(Some(command)) => command.words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" "),
+fn command_line(task: &TaskView) -> OsString {
+    let line = task.fields().text(words::SHELL).map(str::to_owned);
+    let line = line.unwrap_or_else(|| match command::read(task.fields()) {
+        Ok(Some(command)) => {
+            let word = |word: &OsString| quoted(&os_text(word)).into_owned();
+            command.words.iter().map(word).collect::<Vec<_>>().join(" ")
+        }
         Ok(None) | Err(_) => task.tool().to_owned(),
-    }
+    });
+    os_bytes(&line).unwrap_or_else(|| line.into())
 }

@@ -4,7 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt as _;
 
 use super::super::Session;
-use super::super::command::{command_texts, text};
+use super::super::command::command_texts;
 use super::super::exit::Failure;
 use super::super::parameter;
 use super::super::times;
@@ -18,7 +18,8 @@ use crate::engine::map::work::{BadLine, Work, WorkLimits};
 use crate::protocol::requests::submit::{JobOf, Submission};
 use crate::protocol::words;
 use crate::shell::clock;
-use crate::types::{Fields, JobName, Label, Policy, PolicyField, Scalar, ToolName};
+use crate::types::os_text::in_quotes;
+use crate::types::{Fields, JobName, Label, Policy, PolicyField, Scalar, ToolName, os_text};
 
 /// The prefix of the names of gates that limit a map. A job's name has no colon, so no job's gate is that of another.
 const GATE_PREFIX: &str = "map:";
@@ -154,8 +155,8 @@ fn work(
         }
         ToolName::new(tool).map_err(|error| Failure::usage(error.to_string()))?;
         let parse = |word: &OsString| {
-            let word = text("a parameter", word)?;
-            parameter::parse(&word).map_err(|why| Failure::usage(format!("the parameter {word:?}: {why}")))
+            let word = os_text(word);
+            parameter::parse(&word).map_err(|why| Failure::usage(format!("the parameter {}: {why}", in_quotes(&word))))
         };
         let parameters = parameter::collect(&before.iter().map(parse).collect::<Result<Vec<_>, _>>()?)?;
         check_template(parameters.iter().filter_map(|(_, value)| value.as_text()))?;
@@ -171,15 +172,17 @@ fn work(
     }
     if let Some(word) = before.first() {
         return Err(Failure::usage(format!(
-            "{word:?} is not behind `--`; write llts map -- COMMAND, or llts map --tool TOOL KEY=VALUE"
+            "{} is not behind `--`; write llts map -- COMMAND, or llts map --tool TOOL KEY=VALUE",
+            in_quotes(&os_text(word))
         )));
     }
-    if let Some(line) = args.command.line()? {
+    if let Some(line) = args.command.line() {
         if line.trim().is_empty() {
             return Err(Failure::usage("the line for sh is empty; write for example --sh 'wc -l < {}'"));
         }
         check_template([line.as_str()])?;
-        let work = Work::shell(&line, whole, limits).map_err(|why| Failure::usage(format!("--sh {line:?}: {why}")))?;
+        let work = Work::shell(&line, whole, limits)
+            .map_err(|why| Failure::usage(format!("--sh {}: {why}", in_quotes(&line))))?;
         return Ok((work, vec!["sh".to_owned(), line]));
     }
     let words = command_texts(command)?;

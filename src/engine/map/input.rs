@@ -1,7 +1,11 @@
-//! The input of a map: bytes to lines, lines to values, and the combinations of several sources.
+//! The input of a map: bytes to lines in the form of [`crate::types::os_text`], lines to values, and the combinations of several sources.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 
 use super::template::ARGUMENT_BYTES_MAX;
 use super::work::BadLine;
+use crate::types::{os_bytes, os_text};
 
 /// Cuts a stream of bytes into lines. A line that is too long for an argument is counted, not kept.
 #[derive(Debug)]
@@ -52,21 +56,37 @@ impl Splitter {
 /// The bytes of an argument as a text.
 ///
 /// # Errors
-/// When they are no argument, or no text.
+/// When they are no argument.
 pub fn text(bytes: Vec<u8>) -> Result<String, BadLine> {
     if let Some(at) = bytes.iter().position(|byte| *byte == 0) {
         return Err(BadLine::Nul { at });
     }
-    String::from_utf8(bytes).map_err(|error| BadLine::NotUtf8 { at: error.utf8_error().valid_up_to() })
+    Ok(String::from_utf8(bytes).unwrap_or_else(|error| os_text(&OsString::from_vec(error.into_bytes()))))
 }
 
 /// The values of a line: its columns, or the line itself.
 #[must_use]
 pub fn columns(line: String, separator: Option<&str>) -> Vec<String> {
     match separator {
-        Some(separator) => line.split(separator).map(str::to_owned).collect(),
         None => vec![line],
+        Some(separator) if line.contains('\0') => {
+            let (line, separator) = (os_bytes(&line).unwrap_or_default(), os_bytes(separator).unwrap_or_default());
+            cut(line.as_bytes(), separator.as_bytes()).map(|value| os_text(OsStr::from_bytes(value))).collect()
+        }
+        Some(separator) => line.split(separator).map(str::to_owned).collect(),
     }
+}
+
+/// The parts between separators. The letters of an escape are no text in which one is looked for.
+fn cut<'a>(line: &'a [u8], separator: &'a [u8]) -> impl Iterator<Item = &'a [u8]> {
+    let mut rest = Some(line);
+    std::iter::from_fn(move || {
+        let line = rest?;
+        let len = separator.len().max(1);
+        let Some(at) = line.windows(len).position(|part| part == separator) else { return rest.take() };
+        rest = line.get(at + len..);
+        line.get(..at)
+    })
 }
 
 /// All combinations of one value of each source, the values of the last source changing fastest.
@@ -137,7 +157,7 @@ mod tests {
             found,
             [
                 Ok("a".to_owned()),
-                Err(BadLine::NotUtf8 { at: 0 }),
+                Ok("\0c3(".to_owned()),
                 Err(BadLine::Nul { at: 1 }),
                 Err(BadLine::TooLong { bytes: 2_000_001 }),
                 Ok("d".to_owned())
@@ -172,5 +192,7 @@ mod tests {
     fn columns_are_cut_at_the_separator() {
         assert_eq!(columns("a\tb\t".to_owned(), Some("\t")), ["a", "b", ""]);
         assert_eq!(columns("a b".to_owned(), None), ["a b"]);
+        assert_eq!(columns("xf\0fffy\0ff".to_owned(), Some("f")), ["x", "\0ff", "y\0ff"], "no part of an escape");
+        assert_eq!(columns("\0ff--".to_owned(), Some("--")), ["\0ff", ""]);
     }
 }

@@ -10,8 +10,10 @@
 //! | `{#}` | the number of the task, from 1 |
 //! | `{2}`, `{2.}`, `{2/}`, … | the same of the second value: of the second column, or of the second source |
 //!
-//! What each of them makes of a value is as in GNU parallel. Any other text in braces stays as it is.
+//! What each of them makes of a value is as in GNU parallel. Any other text in braces stays as it is. Values and texts are in the form of
+//! [`crate::types::os_text`].
 
+use crate::types::os_text::{letters, rejoined};
 pub use crate::types::{ARGUMENT_BYTES_MAX, quoted};
 use crate::types::{LinePart, NotANumber, Place};
 
@@ -116,7 +118,7 @@ impl Template {
                 }
             }
         }
-        Ok(text)
+        Ok(rejoined(text))
     }
 
     /// The words for these values: a word that is nothing but the placeholder of all values becomes one word for each. An absent one is
@@ -185,7 +187,7 @@ fn pieces<'a>(text: &'a str, whole: &str) -> Vec<(Piece, &'a str)> {
     let plain = |from, to| text.get(from..to).filter(|plain: &&str| !plain.is_empty());
     while let Some(rest) = text.get(at..).filter(|rest| !rest.is_empty()) {
         let Some((piece, len)) = placeholder_at(rest, whole) else {
-            at += rest.chars().next().map_or(1, char::len_utf8);
+            at += letters(rest).next().map_or(1, str::len);
             continue;
         };
         pieces.extend(plain(plain_at, at).map(|plain| (Piece::Text(plain.to_owned()), plain)));
@@ -263,6 +265,14 @@ mod tests {
             assert_eq!(filled(text, &["line"]), text);
         }
         assert_eq!(filled("{{}}", &["line"]), "{line}");
+    }
+
+    #[test]
+    fn bytes_that_are_no_characters_are_no_places_and_may_become_characters() {
+        assert_eq!(filled("{/} {.}", &["d\0ff/x\0fe.y"]), "x\0fe.y d\0ff/x\0fe");
+        assert_eq!(filled("\0c3{}", &["\0a9"]), "\u{e9}");
+        let template = Template::parse("\0ff f", "f");
+        assert_eq!(template.fill(Filling { values: &["x".to_owned()], number: 1 }).unwrap(), "\0ff x");
     }
 
     #[test]

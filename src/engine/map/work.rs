@@ -2,6 +2,7 @@
 
 use super::template::{ARGUMENT_BYTES_MAX, Filling, Template, quoted};
 use crate::protocol::requests::submit::Submission;
+use crate::types::os_text::os_len;
 use crate::types::{Fields, Misplaced, NotANumber, Reader, Scalar, reader_behind};
 
 /// The work before it is filled with a line.
@@ -37,12 +38,6 @@ pub struct WorkLimits {
 /// Why a line is no task.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadLine {
-    /// No text of JSON.
-    #[error("it is not valid UTF-8 at byte {at}; put such a text into a file, and let the lines name files")]
-    NotUtf8 {
-        /// The first byte that is not part of a character.
-        at: usize,
-    },
     /// No argument of a program.
     #[error("it has a NUL byte at byte {at}, which no argument can have; if NUL separates the lines, use -0")]
     Nul {
@@ -165,9 +160,7 @@ impl Work {
                 if words.first().is_none_or(String::is_empty) {
                     return Err(BadLine::NoProgram);
                 }
-                if let Some(long) = words.iter().find(|word| word.len() > ARGUMENT_BYTES_MAX) {
-                    return Err(BadLine::LongArgument { bytes: long.len() });
-                }
+                words.iter().try_for_each(|word| check_argument(word))?;
                 let submission = Submission::command(&words);
                 let text = |value: &Scalar| value.as_text().map_or(0, str::len);
                 self.check_command(submission.parameters.iter().map(|(_, value)| text(value)).sum())?;
@@ -175,9 +168,7 @@ impl Work {
             }
             Kind::Shell(template) => {
                 let line = template.fill(filling)?;
-                if line.len() > ARGUMENT_BYTES_MAX {
-                    return Err(BadLine::LongArgument { bytes: line.len() });
-                }
+                check_argument(&line)?;
                 self.check_command(line.len())?;
                 Ok(Submission::shell(line))
             }
@@ -229,6 +220,11 @@ impl Work {
     }
 }
 
+fn check_argument(word: &str) -> Result<(), BadLine> {
+    let bytes = os_len(word);
+    if bytes > ARGUMENT_BYTES_MAX { Err(BadLine::LongArgument { bytes }) } else { Ok(()) }
+}
+
 fn words(templates: &[Template], filling: Filling<'_>) -> Result<Vec<String>, NotANumber> {
     let mut words = Vec::with_capacity(templates.len());
     templates.iter().try_for_each(|template| template.fill_words(filling, &mut words))?;
@@ -268,6 +264,10 @@ mod tests {
         let long = "x".repeat(ARGUMENT_BYTES_MAX);
         assert!(command(&["echo"], &[&long]).is_ok());
         assert_eq!(command(&["echo", "-{}"], &[&long]), Err(BadLine::LongArgument { bytes: 131_072 }));
+        let strange = "\0ff".repeat(40_000);
+        is_command(&command(&["echo", "{}"], &[&strange[..9000]]).unwrap(), &["echo", &strange[..9000]]);
+        let refused = command(&["echo"], &[&strange]).unwrap_err();
+        assert!(matches!(refused, BadLine::LongCommand { .. }), "its bytes fit, its text does not: {refused}");
         assert_eq!(command(&["{}"], &[""]), Err(BadLine::NoProgram));
         let refused = command(&["echo", "{}", "{}", "{}"], &[&long[..100_000]]).unwrap_err();
         assert!(matches!(refused, BadLine::LongCommand { max: 262_144, .. }), "{refused}");

@@ -72,7 +72,7 @@ impl Submit {
     /// When the places of two of them are the same then, or a place is too long.
     pub fn confine_inputs(&mut self, is_expected: impl Fn(&FileName) -> bool) -> Result<bool, Refusal> {
         let Some(files) = &self.files else { return Ok(false) };
-        let stays = |name: &FileName| is_expected(name) || name.parts().next() == Some(IN_FOLDER);
+        let stays = |name: &FileName| is_expected(name) || name.parts().next().is_some_and(|part| part == IN_FOLDER);
         if files.inputs.iter().all(|input| stays(&input.name)) {
             return Ok(false);
         }
@@ -277,9 +277,9 @@ impl Submission {
     /// Lets the agent fetch the program from this source, with this SHA-256 in hexadecimal digits and this text behind run.sh in the
     /// line for the shell, if they are given.
     #[must_use]
-    pub fn fetched(self, source: &str, sha256: Option<&str>, input: Option<&str>) -> Self {
-        let optional = [(words::SOURCE_SHA256, sha256), (words::INPUT, input)];
-        let given = optional.into_iter().filter_map(|(name, value)| Some((name, value?)));
+    pub fn fetched(self, source: &str, sha256: Option<&str>, input: Option<&[u8]>) -> Self {
+        let sha256 = sha256.map(|sha256| (words::SOURCE_SHA256, sha256.to_owned()));
+        let given = sha256.into_iter().chain(input.map(source::input_field));
         given.fold(self.with(words::SOURCE, source), |submission, (name, value)| submission.with(name, value))
     }
 

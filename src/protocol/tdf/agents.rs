@@ -1,5 +1,7 @@
 //! A TDF task as a task of a controller: its command, its submit, and whose a task is. The agent that runs it fetches its program.
 
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt as _;
 use std::time::Duration;
 
 use crate::protocol::client::{Ask, Selector, TaskView};
@@ -26,7 +28,7 @@ pub fn command_line(program: &str, input: &[u8]) -> Vec<u8> {
 #[must_use]
 pub fn command(program: &str, input: &[u8]) -> TaskCommand {
     TaskCommand {
-        words: ["/bin/sh".to_owned(), "-c".to_owned(), text(command_line(program, input))].into(),
+        words: ["/bin/sh".into(), "-c".into(), OsString::from_vec(command_line(program, input))].into(),
         folder: None,
         stdin: None,
         streams: None,
@@ -94,16 +96,6 @@ impl Run<'_> {
         let budgets = ["__MAX_FAILS__", "__MAX_TIMEOUTS__", "__MAX_DEFERS__"];
         budgets.into_iter().fold(submission, |submission, budget| submission.with(budget, 0u32)).request()
     }
-}
-
-/// A request has text only: what is none is spelled for the shell, which gets the same bytes.
-fn text(line: Vec<u8>) -> String {
-    String::from_utf8(line).unwrap_or_else(|error| {
-        let spelled = error.as_bytes().iter().map(|byte| {
-            if byte.is_ascii_alphanumeric() { char::from(*byte).to_string() } else { format!("\\0{byte:03o}") }
-        });
-        format!("eval \"$(printf %b '{}')\"", spelled.collect::<String>())
-    })
 }
 
 /// All tasks of the job.
@@ -185,9 +177,7 @@ mod tests {
     #[test]
     fn a_command_is_that_of_the_document_and_bytes_that_are_no_text_reach_the_program() {
         assert_eq!(command("p", b"'b c' #").words, ["/bin/sh", "-c", "cd ./p/; ./run.sh 'b c' #"]);
-        let expected =
-            r#"eval "$(printf %b 'cd\0040\0056\0057p\0057\0073\0040\0056\0057run\0056sh\0040\0047\0377\0047\0040a')""#;
-        assert_eq!(command("p", b"'\xff' a").words[2], expected);
+        assert_eq!(command("p", b"'\xff' a").words[2].as_encoded_bytes(), b"cd ./p/; ./run.sh '\xff' a");
     }
 
     #[test]

@@ -93,14 +93,14 @@ impl CommandStarter {
     ) -> Result<RunningChild, NotStarted> {
         let Self { nothing, last } = self;
         let CommandStart { folder, environment, streams, stdout, mut stderr, brand, not_after } = shared;
-        let folder = command.folder.as_ref().map_or(folder, Path::new);
+        let folder = command.folder.as_deref().unwrap_or(folder);
         environment.set("PWD", folder).map_err(io::Error::other)?;
         let text = command.stdin.as_ref().filter(|_| streams.is_none()).map(|text| file_with(text)).transpose()?;
         let stdin = streams.map_or(text.as_ref().unwrap_or(nothing), |streams| &streams.stdin).as_fd();
         let outputs =
             streams.and_then(|streams| streams.outputs.as_ref()).map(|outputs| outputs.each_ref().map(AsFd::as_fd));
         let [out, err]: [BorrowedFd<'_>; 2] = outputs.unwrap_or([stdout.as_fd(), stderr.as_fd()]);
-        let words: Vec<OsString> = command.words.iter().map(Into::into).collect();
+        let words = &command.words[..];
         let umask = command.umask.map(Mode::from_raw_mode);
         let start = |command: &Command| {
             let plan = CommandPlan {
@@ -118,10 +118,10 @@ impl CommandStarter {
         let path = environment.get("PATH").unwrap_or_else(|| OsStr::new(DEFAULT_PATH));
         let now = clock::now().mono;
         // If it cannot be started from there any more, the search finds where it is, or says why not.
-        if let Some(Ok(child)) = last.again(now, &words, path).map(|command| start(&command)) {
+        if let Some(Ok(child)) = last.again(now, words, path).map(|command| start(&command)) {
             return Ok(child);
         }
-        let found = find(folder, &words, path);
+        let found = find(folder, words, path);
         let started = found.and_then(|command| {
             let child = start(&command)?;
             last.note(now, command, path);

@@ -61,12 +61,12 @@ fn create(folder: &impl AsFd, name: &FileName, is_executable: bool) -> io::Resul
     let mut below: Option<OwnedFd> = None;
     for part in parts {
         let from = below.as_ref().map_or(folder.as_fd(), AsFd::as_fd);
-        match mkdirat(from, part, Mode::RWXU) {
+        match mkdirat(from, &part, Mode::RWXU) {
             Ok(()) | Err(Errno::EXIST) => {}
             Err(error) => return Err(error.into()),
         }
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        below = Some(openat(from, part, flags, Mode::empty())?);
+        below = Some(openat(from, &part, flags, Mode::empty())?);
     }
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let from = below.as_ref().map_or(folder.as_fd(), AsFd::as_fd);

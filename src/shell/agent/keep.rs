@@ -6,7 +6,7 @@
 //! | regular, with one name, below the folder in which the run started | kept, with its right to be executed |
 //! | as it was before the run: an input, or a file of the tool with its content and that right | not kept |
 //! | a link, a device, or one with a second name | not kept, which the note says: it may be the file of another |
-//! | one with a control character in its name, or a name that is not UTF-8 | not kept, which the note says: no list of names could have it |
+//! | one with a control character in its name | not kept, which the note says: no list of names could have it |
 //! | beyond `OUT_FILES_BYTES_MAX`, [`KeptFiles::FILES_MAX`] or what the controller accepts | not kept, which the note says |
 //!
 //! | event | then |

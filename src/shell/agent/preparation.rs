@@ -237,7 +237,7 @@ impl Preparation {
     }
 
     fn write_files(&self, job: &Job, dir: &mut TaskDir) -> Result<(), WorkspaceError> {
-        dir.write_file("task.info", info::task_info(job).as_bytes())?;
+        dir.write_file("task.info", info::task_info(job).as_encoded_bytes())?;
         dir.write_file("task.json", &info::task_json(job))?;
         dir.write_file("controller.info", info::controller_info(&self.controller, self.ip).as_bytes())?;
         dir.create_output(STDOUT)?;

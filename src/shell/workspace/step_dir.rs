@@ -110,7 +110,7 @@ fn write_new(folder: BorrowedFd<'_>, port: &PortName, content: &[u8]) -> std::io
 
 /// The content of a file of locations. A run may have put anything in its place, and may have left a process that writes to it.
 fn read_file(folder: BorrowedFd<'_>, port: &PortName, reader: &ProvideReader<'_>) -> Result<Vec<u8>, String> {
-    let file = tail::open_regular(folder, &[], port.as_str()).map_err(|error| match error {
+    let file = tail::open_regular(folder, &[""; 0], port.as_str()).map_err(|error| match error {
         Errno::LOOP | Errno::INVAL | Errno::NXIO => {
             format!("../{PROVIDE_NAME}/{port} is not a regular file with one name, which it must be")
         }

@@ -1,8 +1,10 @@
 //! The end of a file that an untrusted program wrote: bounded, never blocking, always valid UTF-8, never another file's
 //! content.
 
+use std::ffi::OsStr;
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::PathBuf;
 
 use rustix::fs::{FileType, Mode, OFlags, ResolveFlags, openat, openat2};
 use rustix::io::{Errno, Result};
@@ -30,10 +32,15 @@ pub struct Tail {
 ///
 /// A file with a second name is refused as well. A hard link, like a symbolic one, can lead to another file's content: the
 /// kernel's own protection against that is a setting, and does not apply to root.
-pub(in crate::shell) fn open_regular(folder: BorrowedFd<'_>, folders: &[&str], name: &str) -> Result<File> {
+pub(in crate::shell) fn open_regular(
+    folder: BorrowedFd<'_>,
+    folders: &[impl AsRef<OsStr>],
+    name: impl AsRef<OsStr>,
+) -> Result<File> {
     // NONBLOCK: opening a named pipe would wait for a writer.
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-    let path = [folders, &[name]].concat().join("/");
+    let name = name.as_ref();
+    let path: PathBuf = folders.iter().map(AsRef::as_ref).chain([name]).collect();
     let file = match openat2(folder, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS) {
         // Without openat2: an old kernel, or a container whose filter rejects unknown calls.
         Err(Errno::NOSYS | Errno::PERM) => open_stepwise(folder, folders, name, flags)?,
@@ -46,12 +53,17 @@ pub(in crate::shell) fn open_regular(folder: BorrowedFd<'_>, folders: &[&str], n
     Ok(File::from(file))
 }
 
-fn open_stepwise(folder: BorrowedFd<'_>, folders: &[&str], name: &str, flags: OFlags) -> Result<OwnedFd> {
+fn open_stepwise(
+    folder: BorrowedFd<'_>,
+    folders: &[impl AsRef<OsStr>],
+    name: &OsStr,
+    flags: OFlags,
+) -> Result<OwnedFd> {
     let path_only = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let mut below = None;
     for step in folders {
         let from = below.as_ref().map_or(folder, AsFd::as_fd);
-        below = Some(openat(from, *step, path_only, Mode::empty())?);
+        below = Some(openat(from, step.as_ref(), path_only, Mode::empty())?);
     }
     openat(below.as_ref().map_or(folder, AsFd::as_fd), name, flags, Mode::empty())
 }
@@ -147,7 +159,7 @@ mod tests {
         rustix::fs::mkfifoat(&dir, "pipe", Mode::RWXU).unwrap();
         std::fs::create_dir(folder.path().join("folder")).unwrap();
         for name in ["pipe", "folder"] {
-            assert_eq!(open_regular(dir.as_fd(), &[], name).unwrap_err(), Errno::INVAL, "{name}");
+            assert_eq!(open_regular(dir.as_fd(), &[""; 0], name).unwrap_err(), Errno::INVAL, "{name}");
         }
     }
 

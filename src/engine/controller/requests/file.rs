@@ -36,6 +36,7 @@ use crate::engine::controller::tool_order::{FileRoom, FileWritten, ToolOrder, Up
 use crate::protocol::requests::file::{FilePut, FileState, Maker, NAME_IS_TAKEN};
 use crate::protocol::requests::submit::{IN_FOLDER, Submit};
 use crate::protocol::requests::tool::ToolGet;
+use crate::types::os_text::in_quotes;
 use crate::types::{Phase, TaskInput, TaskRecord};
 
 /// The part of the store that files of senders that may not send commands may fill, with all others, as a divisor.
@@ -154,9 +155,9 @@ impl Controller {
         let is_missing = |input: &&TaskInput| self.tasks.catalog().size(&input.digest).is_none();
         let Some(TaskInput { name, digest, .. }) = files.inputs.iter().find(is_missing) else { return Ok(()) };
         let message = format!(
-            "{}: the controller does not hold the file {digest} for the name {:?}; send it with FILE/PUT first",
+            "{}: the controller does not hold the file {digest} for the name {}; send it with FILE/PUT first",
             words::IN,
-            name.as_str()
+            in_quotes(name.as_str())
         );
         Err(Refusal::new(Code::BadField, message))
     }
@@ -185,7 +186,7 @@ impl Controller {
         let Some(TaskInput { name, .. }) = files.inputs.iter().find(|input| held.paths.has(&input.name)) else {
             return Ok(());
         };
-        let message = format!("{}: the name {:?}: {NAME_IS_TAKEN}", words::IN, name.as_str());
+        let message = format!("{}: the name {}: {NAME_IS_TAKEN}", words::IN, in_quotes(name.as_str()));
         Err(Refusal::new(Code::BadField, message))
     }
 }

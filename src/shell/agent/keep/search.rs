@@ -1,13 +1,16 @@
 //! The files of a folder that match patterns.
 
 use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::ffi::OsStrExt as _;
 
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, openat, statat};
 
-use crate::types::{FileName, FilePattern, KeptFiles};
+use crate::types::os_text::in_quotes;
+use crate::types::{FileName, FilePattern, KeptFiles, os_text};
 
 /// Most entries of folders that are looked at, and most folders above one another.
 const ENTRIES_MAX: usize = 100_000;
@@ -33,7 +36,7 @@ impl Found {
 
 /// Opens a regular file below a folder, without following any link.
 pub(super) fn open(folder: BorrowedFd<'_>, name: &FileName) -> io::Result<File> {
-    let parts: Vec<&str> = name.parts().collect();
+    let parts: Vec<OsString> = name.parts().collect();
     let (last, folders) = parts.split_last().ok_or(io::ErrorKind::NotFound)?;
     Ok(crate::shell::workspace::open_regular(folder, folders, last)?)
 }
@@ -89,14 +92,9 @@ impl Search<'_> {
     }
 
     fn take(&mut self, place: &[u8], is_regular: bool) {
-        // A name that is not UTF-8 matches as it would be shown.
-        let text = String::from_utf8_lossy(place);
+        let text = os_text(OsStr::from_bytes(place));
         let mut matches = false;
-        let name = if std::str::from_utf8(place).is_ok() {
-            FileName::new(&text).map_err(|why| why.to_string())
-        } else {
-            Err("is not UTF-8".to_owned())
-        };
+        let name = FileName::new(&text);
         for (noted, pattern) in self.found.noted.iter_mut().zip(self.patterns) {
             if pattern.matches_text(&text) {
                 matches = true;
@@ -106,7 +104,7 @@ impl Search<'_> {
         match name {
             Ok(name) if matches => drop(self.found.files.insert(name, is_regular)),
             Err(why) if matches => {
-                self.found.notes.add_note(&format!("{} was not kept: its name {why}", shown(place)));
+                self.found.notes.add_note(&format!("{} was not kept: its name {why}", in_quotes(&text)));
             }
             _ => {}
         }
@@ -122,7 +120,7 @@ impl Search<'_> {
             self.is_deep = true;
             return;
         }
-        let folder = shown(&place);
+        let folder = in_quotes(&os_text(OsStr::from_bytes(&place)));
         place.push(b'/');
         if let Err(error) = below.and_then(|below| self.look(below.as_fd(), &place, depth + 1)) {
             self.found.notes.add_note(&format!("the folder {folder} was not looked into: {error}"));
@@ -130,19 +128,9 @@ impl Search<'_> {
     }
 }
 
-/// A name as a text in quotes.
-fn shown(place: &[u8]) -> String {
-    match std::str::from_utf8(place) {
-        Ok(text) => format!("{text:?}"),
-        Err(_) => format!("\"{}\"", place.escape_ascii()),
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use std::ffi::OsStr;
     use std::fs;
-    use std::os::unix::ffi::OsStrExt as _;
 
     use super::*;
 
@@ -150,7 +138,7 @@ mod tests {
     fn a_name_that_cannot_be_written_down_is_noted_if_it_matches() {
         let ground = tempfile::tempdir().unwrap();
         let place = |name: &[u8]| ground.path().join(OsStr::from_bytes(name));
-        for name in [&b"a\nb.out"[..], b"\xff.out", b"\xfe.other", b"\xc3\xa4.out"] {
+        for name in [&b"a\nb.out"[..], b"\x01\xff.out", b"\xff.out", b"\xfe.other", b"\xc3\xa4.out"] {
             fs::write(place(name), "x").unwrap();
         }
         fs::create_dir(place(b"f\x01")).unwrap();
@@ -160,10 +148,10 @@ mod tests {
             search(File::open(ground.path()).unwrap().as_fd(), &patterns).unwrap()
         };
         let found_here = found(&["*.out", "none"]);
-        assert_eq!(found_here.files.keys().map(FileName::as_str).collect::<Vec<_>>(), ["\u{e4}.out"]);
+        assert_eq!(found_here.files.keys().map(FileName::as_str).collect::<Vec<_>>(), ["\0ff.out", "\u{e4}.out"]);
         let note = &found_here.notes.note;
         assert!(note.contains(r#""a\nb.out" was not kept: its name has a control character"#), "{note}");
-        assert!(note.contains(r#""\xff.out" was not kept: its name is not UTF-8"#), "{note}");
+        assert!(note.contains(r#""\u{1}\xff.out" was not kept: its name has a control character"#), "{note}");
         assert!(!note.contains("other") && !note.contains("c.out"), "{note}");
         assert_eq!([0, 1].map(|pattern| found_here.is_noted(pattern)), [true, false]);
         let note = found(&["**/c.out"]).notes.note;

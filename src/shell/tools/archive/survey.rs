@@ -1,6 +1,8 @@
 //! The files of an archive and the content of its `tool.toml`, without unpacking it.
 
+use std::ffi::OsStr;
 use std::fs::File;
+use std::os::unix::ffi::OsStrExt as _;
 use std::sync::atomic::AtomicBool;
 
 use super::input::{Input, Watch};
@@ -8,7 +10,7 @@ use super::members::{Kind, Members};
 use super::{ArchiveError, Limits, Packing};
 use crate::protocol::tool_manifest;
 use crate::shell::tools::RUN_SCRIPT;
-use crate::types::ToolName;
+use crate::types::{ToolName, os_text};
 
 /// What an archive contains.
 #[derive(Debug, Default)]
@@ -37,7 +39,7 @@ pub(in crate::shell) fn survey(
     let mut survey = Survey::default();
     let (own, mut manifests) = (format!("{tool}/"), [None, None]);
     while let Some(member) = members.next()? {
-        let mut path = String::from_utf8_lossy(member.path.as_bytes()).into_owned();
+        let mut path = os_text(OsStr::from_bytes(member.path.as_bytes()));
         let place =
             [path.as_str(), path.strip_prefix(&own).unwrap_or_default()].iter().position(|path| *path == MANIFEST);
         let mut size = 0;
