@@ -100,7 +100,7 @@ fn serve_own(answer: &[u8]) -> Result<(), BenchError> {
             if let Some(body) = parts.last_mut() {
                 *body = answer.to_vec();
             }
-            if ports.send(parts, Duration::ZERO).is_err() {
+            if ports.send(&parts, Duration::ZERO).is_err() {
                 log::debug!("a peer disconnected before its answer");
             }
         }

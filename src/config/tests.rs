@@ -254,10 +254,9 @@ fn ports_can_be_closed_where_there_is_another_way_in() {
     };
     for text in ["CONTROLLER_REP_PORT = \"off\"\nCONTROLLER_PUB_PORT = \"off\"", "CONTROLLER_IP = \"\""] {
         assert_eq!(closed(text), (Exposure::Closed, None, None), "{text}");
-        for setting in ["CONTROLLER_IPC_FILE = \"\""] {
-            let error = from_file(&format!("{text}\n{setting}")).expect_err(setting);
-            assert!(error.contains("CONTROLLER_REP_PORT") && error.contains("CONTROLLER_IPC_FILE"), "{error}");
-        }
+        let setting = "CONTROLLER_IPC_FILE = \"\"";
+        let error = from_file(&format!("{text}\n{setting}")).expect_err(setting);
+        assert!(error.contains("CONTROLLER_REP_PORT") && error.contains("CONTROLLER_IPC_FILE"), "{error}");
     }
     let (exposure, requests, broadcasts) = closed("CONTROLLER_PUB_PORT = \"off\"");
     assert_eq!((exposure, requests.is_some(), broadcasts), (Exposure::Machine, true, None));

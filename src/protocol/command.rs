@@ -176,7 +176,7 @@ mod tests {
         assert_eq!(words_of(words::SHELL, "wc -l *").unwrap(), ["/bin/sh", "-c", "wc -l *"]);
         assert_eq!(read(&Fields::new().with(words::OPERATION, "hello")), Ok(None));
         let strange = OsString::from_vec(b"a\xff\xfe".to_vec());
-        assert_eq!(words_of(words::COMMAND, r#"["a\u0000ff\u0000fe"]"#).unwrap(), [strange.clone()]);
+        assert_eq!(words_of(words::COMMAND, r#"["a\u0000ff\u0000fe"]"#).unwrap(), std::slice::from_ref(&strange));
         assert_eq!(words_of(words::SHELL, "a\0ff\0fe").unwrap()[2], strange);
     }
 

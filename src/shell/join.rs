@@ -285,7 +285,7 @@ impl Desk {
             );
             frames.push(Admission::Refused(why).encode());
             // One that has gone needs no answer.
-            let _ = self.ports.send(frames, Duration::ZERO);
+            let _ = self.ports.send(&frames, Duration::ZERO);
             other = other.or(late);
         }
         other
@@ -296,7 +296,7 @@ impl Desk {
         self.refuse_others(newcomer);
         to.push(admission.encode());
         // One that has gone learns it from its next attempt to connect to the controller.
-        let _ = self.ports.send(to, Duration::ZERO);
+        let _ = self.ports.send(&to, Duration::ZERO);
         Box::new(self.ports).close();
     }
 }

@@ -137,7 +137,7 @@ fn serve(mut ports: Ports, orders: &mpsc::Receiver<Order>, wake: &EventFd) {
                 Some(AGENT) => ports.exempt(&frames[0]),
                 _ => {}
             }
-            let _ = ports.send(frames, Duration::ZERO);
+            let _ = ports.send(&frames, Duration::ZERO);
         }
         loop {
             match orders.try_recv() {

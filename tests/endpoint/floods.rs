@@ -124,7 +124,7 @@ fn floods_take_little_memory() {
 
 /// Each ends when it is cut.
 fn endless_parts(address: &str, parts: &[u8]) {
-    for _ in 0..100 {
+    for _ in 0..40 {
         Raw::dealer(address).flood(parts);
     }
 }

@@ -52,7 +52,7 @@ fn serve(ports: &mut Ports) {
     let now = clock::now().mono;
     ports.wait(now, Some(now + TURN), &[]);
     while let Some(frames) = ports.receive() {
-        let _ = ports.send(frames, Duration::ZERO);
+        let _ = ports.send(&frames, Duration::ZERO);
     }
     ports.flush();
 }

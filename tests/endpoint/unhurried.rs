@@ -30,17 +30,17 @@ fn an_answer_that_can_wait_goes_with_the_next_one_or_after_its_time() {
     let envelope = request(&mut ports)[..2].to_vec();
     let answer = |text: &str| [&envelope[..], &[text.into()]].concat();
 
-    ports.send(answer("first"), PATIENCE).unwrap();
+    ports.send(&answer("first"), PATIENCE).unwrap();
     ports.flush();
     assert_eq!(peer.poll(zmq::POLLIN, 100).unwrap(), 0, "it has left alone");
-    ports.send(answer("second"), Duration::ZERO).unwrap();
+    ports.send(&answer("second"), Duration::ZERO).unwrap();
     ports.flush();
     for text in ["first", "second"] {
         assert_eq!(peer.poll(zmq::POLLIN, PATIENCE_MILLIS.into()).unwrap(), 1, "{text}");
         assert_eq!(peer.recv_multipart(0).unwrap(), [b"", text.as_bytes()]);
     }
 
-    ports.send(answer("third"), Duration::from_millis(10)).unwrap();
+    ports.send(&answer("third"), Duration::from_millis(10)).unwrap();
     let end = clock::now().mono + PATIENCE;
     while peer.poll(zmq::POLLIN, 0).unwrap() == 0 {
         let now = clock::now().mono;

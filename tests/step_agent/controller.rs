@@ -189,7 +189,7 @@ impl Controller {
 
     fn answer(&mut self, to: ReplyTo, kind: &str, mut answer: Value) {
         answer["__TYPE__"] = json!(kind);
-        self.ports.send(to.frames(answer.to_string().into_bytes()), Duration::ZERO).expect("the peer is there");
+        self.ports.send(&to.frames(answer.to_string().into_bytes()), Duration::ZERO).expect("the peer is there");
         self.ports.flush();
     }
 }

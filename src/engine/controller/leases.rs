@@ -68,7 +68,7 @@ impl Controller {
                 }
             }
             (Remains::Unknown(_) | Remains::Silent(_), None) => {
-                self.tasks.update(task, |record| record.unconfirmed = true)
+                self.tasks.update(task, |record| record.unconfirmed = true);
             }
             (Remains::Gone, _) => {}
         }

@@ -200,7 +200,7 @@ impl Controller {
             let mut running = first.saturating_sub(1);
             if self.agents.slot(&id).is_none() {
                 (running, _) = (first, ahead.pop_front());
-                self.take_back_agent(now, id.clone(), task);
+                self.take_back_agent(now, &id, task);
             }
             let terms = ListTerms { number, time: self.settings.list_time_max };
             self.set_list(&id, Some(Box::new(List { terms, running, ahead })));

@@ -129,20 +129,20 @@ impl Controller {
         self.tasks.restore(now, record);
         match (agent, place) {
             (Some(agent), Some(place)) => lists.entry(agent).or_default().push((place, task)),
-            (Some(agent), None) => self.take_back_agent(now, agent, task),
+            (Some(agent), None) => self.take_back_agent(now, &agent, task),
             (None, _) => {}
         }
     }
 
-    pub(super) fn take_back_agent(&mut self, now: Now, agent: AgentId, task: TaskId) {
+    pub(super) fn take_back_agent(&mut self, now: Now, agent: &AgentId, task: TaskId) {
         let round = |task| self.tasks.get(task).map(|record| record.round).unwrap_or_default();
-        let Some(slot) = self.agents.slot(&agent) else {
+        let Some(slot) = self.agents.slot(agent) else {
             let given = (task, round(task));
             self.agents.register(now, agent.clone(), Liveness::Restored);
-            self.agents.set_slot(&agent, Slot::Busy(task));
-            self.agents.set_given(&agent, Some(given));
-            self.expect_every_tool(now, &agent);
-            return self.timers.set(Timer::Silence(agent.clone()), now.mono + self.lost_after_of(&agent));
+            self.agents.set_slot(agent, Slot::Busy(task));
+            self.agents.set_given(agent, Some(given));
+            self.expect_every_tool(now, agent);
+            return self.timers.set(Timer::Silence(agent.clone()), now.mono + self.lost_after_of(agent));
         };
         let Slot::Busy(other) = slot else { unreachable!("agent {agent} was restored without a task") };
         // The older run was given up and its lease awaited: if only one of them has a lease, it is that one, whatever the
@@ -153,8 +153,8 @@ impl Controller {
         };
         let (older, newer) = if given(other) <= given(task) { (other, task) } else { (task, other) };
         let given = (newer, round(newer));
-        self.agents.set_slot(&agent, Slot::Busy(newer));
-        self.agents.set_given(&agent, Some(given));
+        self.agents.set_slot(agent, Slot::Busy(newer));
+        self.agents.set_given(agent, Some(given));
         self.void_round(now, older, RoundEnd::Lost, Remains::Unknown(now.mono));
     }
 

@@ -105,6 +105,10 @@ impl Settings {
 }
 
 /// An instruction to the shell; the order matters. Results come back as events.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "it is carried out at once; a box would be one allocation for each message"
+)]
 #[must_use]
 #[derive(Debug, PartialEq)]
 pub enum Effect {

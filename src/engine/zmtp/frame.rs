@@ -37,8 +37,9 @@ pub(super) struct Allowance {
     pub(super) overhead: usize,
 }
 
-/// A longer message is not worth reading: it ends its connection.
-pub(super) const SKIPPED_BYTES_MAX: u64 = 16 << 20;
+/// A longer message is not worth reading: it ends its connection. A submit of the largest size, whose type is not its first key, is
+/// below it.
+pub(super) const SKIPPED_BYTES_MAX: u64 = 5 << 20;
 
 /// The frame that is being read.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]

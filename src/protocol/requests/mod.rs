@@ -47,6 +47,10 @@ use super::words::{self, kind};
 use crate::types::{AgentId, Fields, GraphId, JobName, Label, Round, Scalar, Session, StepName, TaskId, ToolName};
 
 /// One message to the controller.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "it is read, handled and dropped within a turn; a box would be one allocation for each"
+)]
 #[derive(Clone, Debug, PartialEq)]
 pub enum Message {
     /// From a client.

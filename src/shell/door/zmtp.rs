@@ -78,7 +78,7 @@ impl Door for ZmtpDoor {
     }
 
     fn send(&mut self, to: ReplyTo, body: Vec<u8>, delay_max: Duration) -> Result<(), Unsendable> {
-        self.ports.send(to.frames(body), delay_max)
+        self.ports.send(&to.frames(body), delay_max)
     }
 
     fn publish(&mut self, message: &[u8]) {

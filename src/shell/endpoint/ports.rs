@@ -338,8 +338,8 @@ impl Ports {
     ///
     /// # Errors
     /// When the peer has disconnected or does not read.
-    pub fn send(&mut self, frames: Vec<Vec<u8>>, delay_max: Duration) -> Result<(), Unsendable> {
-        let (peer, parts) = addressed(&frames)?;
+    pub fn send(&mut self, frames: &[Vec<u8>], delay_max: Duration) -> Result<(), Unsendable> {
+        let (peer, parts) = addressed(frames)?;
         if delay_max.is_zero() {
             self.endpoint.send(peer, parts)
         } else {
