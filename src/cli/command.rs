@@ -15,7 +15,7 @@ use super::output::note;
 use crate::protocol::command::{STDIN_BYTES_MAX, Surroundings};
 use crate::protocol::requests::submit::Submission;
 use crate::shell::{privacy, stdio};
-use crate::types::os_text::in_quotes;
+use crate::types::in_quotes;
 use crate::types::{os_bytes, os_text};
 
 /// A command and its surroundings.

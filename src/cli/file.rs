@@ -23,7 +23,7 @@ use crate::protocol::words;
 use crate::shell::archives::dir_in;
 use crate::shell::file_digest::digest_of_size;
 use crate::shell::file_sender;
-use crate::types::os_text::in_quotes;
+use crate::types::in_quotes;
 use crate::types::{FileName, FilePattern, TaskInput, os_text};
 
 /// How long the controller may check a complete file: it reads all of it.

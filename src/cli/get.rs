@@ -25,7 +25,7 @@ use crate::shell::archives::dir_in;
 use crate::shell::draft::Draft;
 use crate::shell::file_copy::copy_into;
 use crate::shell::file_digest::{digest_at, digest_of};
-use crate::types::os_text::in_quotes;
+use crate::types::in_quotes;
 use crate::types::{FileName, KeptFile, Outcome, ToolDigest, os_text};
 
 #[derive(Args, Debug)]

@@ -20,7 +20,7 @@ use super::code::{Code, Refusal};
 use super::json::ObjectWriter;
 use super::typed::bad;
 use super::words;
-use crate::types::os_text::in_quotes;
+use crate::types::in_quotes;
 use crate::types::{
     Fields, FileName, FilePattern, KeptFile, KeptFiles, Policy, Scalar, TaskFiles, TaskInput, ToolDigest,
 };

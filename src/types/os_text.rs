@@ -8,8 +8,6 @@ use std::ffi::{OsStr, OsString};
 use std::fmt::Write as _;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 
-use super::is_harmful;
-
 const MARK: char = '\0';
 
 /// The text of bytes without NUL.
@@ -65,23 +63,6 @@ pub fn shown(text: &str) -> Cow<'_, str> {
     Cow::Owned(shown.collect())
 }
 
-/// The same in quotes, with escapes for what acts on a terminal.
-#[must_use]
-pub fn in_quotes(text: &str) -> String {
-    let mut out = "\"".to_owned();
-    for letter in letters(text) {
-        match byte_at(letter) {
-            Some(byte) => out.push_str(&format!("\\x{byte:02x}")),
-            None if letter.contains(|letter| matches!(letter, '"' | '\\') || is_harmful(letter)) => {
-                out.extend(letter.escape_debug());
-            }
-            None => out.push_str(letter),
-        }
-    }
-    out.push('"');
-    out
-}
-
 /// The characters of a text; an escaped byte is one.
 pub fn letters(text: &str) -> impl Iterator<Item = &str> {
     let mut rest = text;
@@ -104,7 +85,9 @@ fn byte_at(text: &str) -> Option<u8> {
     byte.filter(|_| digits.bytes().all(is_digit))
 }
 
-fn is_byte(text: &str) -> bool {
+/// Whether a text begins with an escaped byte.
+#[must_use]
+pub fn is_byte(text: &str) -> bool {
     byte_at(text).is_some()
 }
 
@@ -142,7 +125,6 @@ mod tests {
             assert_eq!(os_bytes(expected).unwrap().as_bytes(), bytes);
             assert_eq!(os_len(expected), bytes.len());
         }
-        assert_eq!(in_quotes("a\0ff\"\n\u{e9}\0"), "\"a\\xff\\\"\\n\u{e9}\\0\"");
         assert_eq!(shown("a\0ff\0feb\0"), "a\\xff\\xfeb\0");
     }
 

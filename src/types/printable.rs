@@ -1,7 +1,7 @@
 //! Texts of others on a terminal: what could act there, instead of showing itself, is replaced. Bytes that are no characters are
 //! shown as `\xff`.
 
-use super::os_text::shown;
+use super::os_text::{is_byte, letters, shown};
 
 /// Whether a character can act on a terminal or mislead its reader: control characters, and those that reorder, hide or break a line:
 /// the directional marks, U+2028/9, zero-width ones, tags.
@@ -17,6 +17,22 @@ pub fn is_harmful(letter: char) -> bool {
 #[must_use]
 pub fn printable(text: &str) -> String {
     shown(text).chars().map(|letter| if is_harmful(letter) { char::REPLACEMENT_CHARACTER } else { letter }).collect()
+}
+
+/// A text in quotes, with escapes for those characters.
+#[must_use]
+pub fn in_quotes(text: &str) -> String {
+    let mut out = "\"".to_owned();
+    for letter in letters(text) {
+        let is_escaped = |letter: char| matches!(letter, '"' | '\\') || is_harmful(letter);
+        if !is_byte(letter) && letter.contains(is_escaped) {
+            out.extend(letter.escape_debug());
+        } else {
+            out.push_str(&shown(letter));
+        }
+    }
+    out.push('"');
+    out
 }
 
 /// A text of several lines, whose line ends and tabs stay.
@@ -65,6 +81,12 @@ mod tests {
         ] {
             assert_eq!((&*printable(text), &*printable_lines(text)), (line, lines), "{text:?}");
         }
+    }
+
+    #[test]
+    fn a_text_in_quotes_shows_all_of_it() {
+        assert_eq!(in_quotes("a\0ff\"\n\u{e9}"), "\"a\\xff\\\"\\n\u{e9}\"");
+        assert_eq!(in_quotes("\0c\u{202e}"), "\"\\0c\\u{202e}\"");
     }
 
     #[test]

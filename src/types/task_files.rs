@@ -5,7 +5,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::os_text::{letters, os_len, shown};
+use super::os_text::{is_byte, letters, os_len, shown};
 use super::{ToolDigest, os_bytes};
 
 /// The place of a file in the folder in which a run starts: a relative path of normal components, with `/` between them, in the form of
@@ -59,8 +59,7 @@ impl FileName {
             return Err(InvalidFileName::Absolute);
         }
         // A NUL that is no escape is one itself.
-        let is_plain =
-            |letter: &str| letter.len() > 1 && letter.starts_with('\0') || !letter.contains(char::is_control);
+        let is_plain = |letter: &str| is_byte(letter) || !letter.contains(char::is_control);
         if os_bytes(text).is_none() || !letters(text).all(is_plain) {
             return Err(InvalidFileName::Control);
         }

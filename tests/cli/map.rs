@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::os::unix::ffi::OsStringExt as _;
 use std::os::unix::fs::symlink;
 use std::process::{Child, Stdio};
 
@@ -199,9 +198,6 @@ fn a_line_that_is_no_argument_fails_alone() {
     let said = map(&sandbox, &["-k", "--", "echo"], &long);
     assert!(said.code == Some(0) && said.out.len() == 131_072, "{:?} {}", said.code, said.out.len());
     assert_eq!(map(&sandbox, &["--", "{}"], "\ntrue\n").code, Some(1));
-    let mut command = sandbox.command("map -- echo :::");
-    let said = sandbox.said(sandbox.spawn(command.arg(std::ffi::OsString::from_vec(vec![0xff])).arg("b")));
-    assert!(said.code == Some(1) && said.out == "b\n" && said.err.contains("UTF-8"), "{said:?}");
 }
 
 #[test]

@@ -50,13 +50,12 @@ pub(super) enum Next {
 }
 
 impl Input {
-    /// The values of a command line. One that is no argument is a line that is no task.
+    /// The values of a command line.
     ///
     /// # Errors
     /// When descriptors have run out.
-    pub(super) fn values(sources: Vec<Vec<String>>, bad: Vec<BadLine>) -> Result<Self, Failure> {
-        let lines = bad.into_iter().map(Err).collect();
-        Ok(Self { lines, rest: Rest::Values(Combinations::new(sources)), bell: bell()? })
+    pub(super) fn values(sources: Vec<Vec<String>>) -> Result<Self, Failure> {
+        Ok(Self { lines: VecDeque::new(), rest: Rest::Values(Combinations::new(sources)), bell: bell()? })
     }
 
     /// The lines of a file, or of the standard input.

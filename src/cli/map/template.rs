@@ -11,14 +11,13 @@ use super::super::times;
 use super::input::Input;
 use super::{MapArgs, SOURCE};
 use crate::engine::map::Item;
-use crate::engine::map::input::text as argument;
 use crate::engine::map::key::Keys;
 use crate::engine::map::template::Filling;
 use crate::engine::map::work::{BadLine, Work, WorkLimits};
 use crate::protocol::requests::submit::{JobOf, Submission};
 use crate::protocol::words;
 use crate::shell::clock;
-use crate::types::os_text::in_quotes;
+use crate::types::in_quotes;
 use crate::types::{Fields, JobName, Label, Policy, PolicyField, Scalar, ToolName, os_text};
 
 /// The prefix of the names of gates that limit a map. A job's name has no colon, so no job's gate is that of another.
@@ -73,10 +72,8 @@ impl Prepared {
             let separator = args.colsep.as_ref().map(|text| text.replace("\\t", "\t")).filter(|text| !text.is_empty());
             return Input::stream(args.arg_file.as_deref(), if args.null { 0 } else { b'\n' }, separator);
         }
-        let mut bad = Vec::new();
-        let mut value = |value: &OsString| argument(value.as_bytes().to_vec()).map_err(|why| bad.push(why)).ok();
-        let sources = self.sources.iter().map(|source| source.iter().filter_map(&mut value).collect()).collect();
-        Input::values(sources, bad)
+        let texts = |source: &Vec<OsString>| source.iter().map(|value| os_text(value)).collect();
+        Input::values(self.sources.iter().map(texts).collect())
     }
 
     /// The task of a line.

@@ -49,19 +49,11 @@ impl Splitter {
         if line.len() > ARGUMENT_BYTES_MAX {
             return Err(BadLine::TooLong { bytes });
         }
-        text(line)
+        if let Some(at) = line.iter().position(|byte| *byte == 0) {
+            return Err(BadLine::Nul { at });
+        }
+        Ok(String::from_utf8(line).unwrap_or_else(|error| os_text(&OsString::from_vec(error.into_bytes()))))
     }
-}
-
-/// The bytes of an argument as a text.
-///
-/// # Errors
-/// When they are no argument.
-pub fn text(bytes: Vec<u8>) -> Result<String, BadLine> {
-    if let Some(at) = bytes.iter().position(|byte| *byte == 0) {
-        return Err(BadLine::Nul { at });
-    }
-    Ok(String::from_utf8(bytes).unwrap_or_else(|error| os_text(&OsString::from_vec(error.into_bytes()))))
 }
 
 /// The values of a line: its columns, or the line itself.

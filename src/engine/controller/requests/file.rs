@@ -36,8 +36,7 @@ use crate::engine::controller::tool_order::{FileRoom, FileWritten, ToolOrder, Up
 use crate::protocol::requests::file::{FilePut, FileState, Maker, NAME_IS_TAKEN};
 use crate::protocol::requests::submit::{IN_FOLDER, Submit};
 use crate::protocol::requests::tool::ToolGet;
-use crate::types::os_text::in_quotes;
-use crate::types::{Phase, TaskInput, TaskRecord};
+use crate::types::{Phase, TaskInput, TaskRecord, in_quotes};
 
 /// The part of the store that files of senders that may not send commands may fill, with all others, as a divisor.
 const STRANGERS_SHARE: u64 = 2;

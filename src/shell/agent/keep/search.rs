@@ -9,7 +9,7 @@ use std::os::unix::ffi::OsStrExt as _;
 
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, openat, statat};
 
-use crate::types::os_text::in_quotes;
+use crate::types::in_quotes;
 use crate::types::{FileName, FilePattern, KeptFiles, os_text};
 
 /// Most entries of folders that are looked at, and most folders above one another.
