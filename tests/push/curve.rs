@@ -71,7 +71,7 @@ fn who_has_the_key_gets_everything_in_order_and_can_answer() {
         let (sender, text) = next(&mut receiver);
         assert_eq!(text, number.to_string());
         if number == 499 {
-            receiver.send(vec![sender, b"ack".to_vec()], Duration::ZERO).unwrap();
+            receiver.send(&[sender, b"ack".to_vec()], Duration::ZERO).unwrap();
             receiver.flush();
         }
     }

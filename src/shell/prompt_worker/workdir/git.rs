@@ -220,7 +220,10 @@ impl Worktree {
     /// # Errors
     /// The reason why the folder has something that git does not have.
     fn conserve(&self) -> Result<Option<String>, String> {
-        programs::check(&self.repository.programs, &self.git_dir, &self.path)?;
+        // The command may have removed its folder, and git must start in one.
+        let is_there = self.path.symlink_metadata().is_ok_and(|metadata| metadata.is_dir());
+        let place = if is_there { &self.path } else { &self.repository.top };
+        programs::check(&self.repository.programs, &self.git_dir, place)?;
         match self.path.symlink_metadata() {
             Ok(metadata) if metadata.is_dir() => self.commit_all()?,
             // The command has removed its folder.
