@@ -2,6 +2,8 @@
 //!
 //! Lines are read from templates in which `@` stands for a value, with a program that prints its arguments between brackets.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot be set up fails")]
+
 use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;

@@ -1,12 +1,15 @@
 //! `llts run --tty`: a command on a terminal of its own, shown on that of the caller.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot be set up fails")]
+
 use std::fs::File;
 use std::io::{Read as _, Write as _};
 use std::os::fd::OwnedFd;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use llts::shell::clock;
 use nix::pty::{Winsize, openpty};
 use rustix::termios::tcsetwinsize;
 
@@ -50,13 +53,13 @@ impl Console {
     /// Waits until the command has printed this after the last such text.
     #[track_caller]
     fn hears(&mut self, expected: &str) {
-        let until = Instant::now() + PATIENCE;
+        let until = clock::now().mono + PATIENCE;
         loop {
             if let Some(at) = self.text.find(expected) {
                 self.text.drain(..at + expected.len());
                 return;
             }
-            let left = until.saturating_duration_since(Instant::now());
+            let left = until.since(clock::now().mono);
             match self.said.recv_timeout(left) {
                 Ok(bytes) => self.text += &String::from_utf8_lossy(&bytes),
                 Err(_) => panic!("{expected:?} is missing: {:?}", self.text),

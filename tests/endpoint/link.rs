@@ -64,15 +64,15 @@ fn it_talks_to_libzmq() {
         publisher.send("abc", 0).unwrap();
         publisher
     });
-    assert_eq!(until(link, |link| link.receive_broadcast()), b"abc");
+    assert_eq!(until(link, Link::receive_broadcast), b"abc");
     let frames = router.recv_multipart(0).unwrap();
     assert_eq!(frames[1..], [b"".to_vec(), b"first".to_vec()]);
     router.send_multipart([&frames[0][..], b"", &[b'x'; 1_000_000]], 0).unwrap();
-    assert_eq!(until(link, |link| link.receive_answer()).len(), 1_000_000);
+    assert_eq!(until(link, Link::receive_answer).len(), 1_000_000);
     // Frames that are none of ours are passed over.
     router.send_multipart([&frames[0][..], b"x"], 0).unwrap();
     router.send_multipart([&frames[0][..], b"", b"second"], 0).unwrap();
-    assert_eq!(until(link, |link| link.receive_answer()), b"second");
+    assert_eq!(until(link, Link::receive_answer), b"second");
     drop(subscription.join().unwrap());
 }
 
@@ -86,7 +86,7 @@ fn it_waits_for_a_controller_that_comes_later() {
     link.wait(clock::now().mono, Some(clock::now().mono + Duration::from_millis(50)), &[]);
     drop(free);
     let echo = Echo::bound([port, 0]);
-    assert_eq!(until(link, |link| link.receive_answer()), b"early");
+    assert_eq!(until(link, Link::receive_answer), b"early");
     drop(echo);
 }
 
@@ -97,17 +97,17 @@ fn it_comes_back_after_a_restart_and_by_order() {
     let link = &mut link;
     for round in 0_u8..4 {
         link.send(vec![round]);
-        assert_eq!(until(link, |link| link.receive_answer()), [round]);
+        assert_eq!(until(link, Link::receive_answer), [round]);
         if round % 2 == 0 {
             echo = echo.restarted();
             // A message sent into a connection that is just breaking is lost, and the engine repeats it.
-            retry(link, |link| link.send(b"again".to_vec()), |link| link.receive_answer());
+            retry(link, |link| link.send(b"again".to_vec()), Link::receive_answer);
             link.send(b"end".to_vec());
             until(link, |link| std::iter::from_fn(|| link.receive_answer()).find(|answer| answer == b"end"));
         } else {
             link.reconnect().unwrap();
         }
-        assert_eq!(retry(link, |_| echo.publish(b"a"), |link| link.receive_broadcast()), b"a");
+        assert_eq!(retry(link, |_| echo.publish(b"a"), Link::receive_broadcast), b"a");
         while link.receive_broadcast().is_some() {}
     }
 }

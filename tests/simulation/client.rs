@@ -110,7 +110,7 @@ impl World {
         if let Some(losses_max) = task.losses_max {
             body += &format!(r#","__MAX_LOSSES__":{losses_max}"#);
         }
-        if plan % 2 == 0 {
+        if plan.is_multiple_of(2) {
             body += r#","__REQUIRE_TOOL__":true"#;
         }
         if task.is_expected_short {
@@ -266,7 +266,7 @@ impl World {
         let code = answer.get("__CODE__").and_then(Scalar::as_i64).expect("every answer has a code");
         note!(self, "{ask:?} is answered: {code}");
         match (ask, code) {
-            (Ask::Submit(_), -1009) => return,
+            (Ask::Submit(_), -1009) | (Ask::Graph(_), -1008 | -1009) => return,
             // Some clients try again, and every tool is everywhere in the end.
             (Ask::Submit(plan), -1006) => {
                 let said = text("__ERROR_MSG__").expect("a refusal has a sentence");
@@ -301,7 +301,6 @@ impl World {
                     self.accepted(plan, task);
                 }
             }
-            (Ask::Graph(_), -1008 | -1009) => return,
             // It is submitted again, and every tool is everywhere in the end.
             (Ask::Graph(_), -1006) => {
                 let said = text("__ERROR_MSG__").expect("a refusal has a sentence");
