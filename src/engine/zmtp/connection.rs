@@ -67,6 +67,13 @@ pub(super) enum State {
     Over,
 }
 
+/// The parts of the present message that were skipped because it is too long.
+#[derive(Clone, Copy, Debug, Default)]
+struct Skipped {
+    parts: usize,
+    bytes: u64,
+}
+
 /// One connection; see the [module](super).
 #[derive(Debug)]
 pub struct Connection {
@@ -82,6 +89,7 @@ pub struct Connection {
     pub(super) parts_bytes: usize,
     /// Set if a part of the incomplete message was too long.
     pub(super) too_long: Option<TooLong>,
+    skipped: Skipped,
     pub(super) outbox: Outbox,
     pub(super) liveness: Liveness,
 }
@@ -119,6 +127,7 @@ impl Connection {
             parts: Vec::new(),
             parts_bytes: 0,
             too_long: None,
+            skipped: Skipped::default(),
             outbox,
             liveness,
         }
@@ -221,19 +230,30 @@ impl Connection {
     }
 
     fn part(&mut self, frame: Frame) -> Result<Option<Event>, DisconnectReason> {
-        if self.parts.len() >= self.settings.limits.parts_max {
+        let skipped = &mut self.skipped;
+        if self.parts.len() + skipped.parts >= self.settings.limits.parts_max {
             return Err(DisconnectReason::TooManyParts(self.settings.limits.parts_max));
         }
         self.parts_bytes += frame.body.len();
-        match frame.too_long {
-            Some(too_long) => drop(self.too_long.get_or_insert(too_long)),
-            None if self.too_long.is_none() => self.parts.push(frame.body),
-            None => {}
+        let (bytes, too_long) = (frame.body.len() as u64, frame.too_long);
+        if let Some(too_long) = too_long {
+            self.too_long.get_or_insert(too_long);
+        }
+        match self.too_long {
+            Some(first) => {
+                // A message whose parts never end must not be read for ever.
+                skipped.parts += 1;
+                skipped.bytes = skipped.bytes.saturating_add(too_long.map_or(bytes, |too_long| too_long.bytes));
+                if skipped.bytes > frame::SKIPPED_BYTES_MAX {
+                    return Err(DisconnectReason::TooLong { bytes: skipped.bytes, max: first.max });
+                }
+            }
+            None => self.parts.push(frame.body),
         }
         if frame.has_more {
             return Ok(None);
         }
-        self.parts_bytes = 0;
+        (self.parts_bytes, self.skipped) = (0, Skipped::default());
         let message = std::mem::take(&mut self.parts);
         if let Some(too_long) = self.too_long.take() {
             return Ok(Some(Event::TooLong(message, too_long)));

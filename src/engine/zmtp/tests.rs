@@ -257,6 +257,14 @@ fn too_long(parts: &[&[u8]], bytes: u64, max: usize) -> Event {
     Event::TooLong(owned(parts), TooLong::message(bytes, max))
 }
 
+#[test]
+fn a_message_that_is_too_long_and_never_ends_is_cut() {
+    let mut router = opened(Kind::Router, Kind::Dealer);
+    let part = [&[3][..], &1001_u64.to_be_bytes(), &[0; 1001]].concat();
+    let cut = (0..10).find_map(|_| feed(&mut router, &part).1);
+    assert_eq!(cut, Some(DisconnectReason::TooManyParts(4)));
+}
+
 /// Its sender waits for an answer, so the envelope is kept, and the connection goes on.
 #[test]
 fn a_message_that_is_too_long_is_skipped_with_its_envelope_kept() {

@@ -123,7 +123,8 @@ fn the_size_is_looked_at_when_tasks_have_added_enough() {
 #[test]
 fn tasks_that_leave_nothing_leave_no_folders() {
     let place = Place::new();
-    let keeper = OutKeeper::start(Arc::clone(&place.workspace), OutLimits { bytes_max: 0, age_max: DAY }).unwrap();
+    let keeper =
+        OutKeeper::start(Arc::clone(&place.workspace), OutLimits { bytes_max: 1 << 30, age_max: DAY }).unwrap();
     let out = place.make(1);
     let path = out.path().to_owned();
     keeper.end(out, None);
