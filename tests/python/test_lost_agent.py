@@ -15,13 +15,23 @@ def test_task_of_a_lost_agent_runs_again(start_service):
     first.heartbeat()
     order = first.take()
     first.report_all(order, "PREPARING", "RUNNING")
+
+    # The loss counts when another agent can take the task: until then the first one may come back with its run.
+    second = SimpleAgent(llts.service, "AGENT_1480000000.120000_secon")
+    taken = []
+
+    def has_taken():
+        second.heartbeat()
+        answer = second.apply()
+        if answer["__CODE__"] == 0:
+            taken.append(answer)
+        return bool(taken)
+
+    wait_until(has_taken, "the second agent has the task")
+    retry = taken[0]
+    assert (retry["__TASK_ID__"], retry["__ROUND__"]) == (task.id, 1)
     again = task.until("WAITING")
     assert (again["__ROUND__"], again["__SEQ__"]) == (1, 3)
-
-    second = SimpleAgent(llts.service, "AGENT_1480000000.120000_secon")
-    second.heartbeat()
-    retry = second.take()
-    assert (retry["__TASK_ID__"], retry["__ROUND__"]) == (task.id, 1)
     late = first.report(order, "FINISHED", __EXIT_CODE__=0, __REPORT_LOG__="late", __ROUND__=0)
     assert late["__CODE__"] != 0
     second.report_all(retry, "PREPARING", "RUNNING", "ENDED")
