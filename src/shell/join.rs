@@ -156,7 +156,7 @@ pub enum Visit {
 /// The event that ends the wait for a decision on a newcomer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// Another holder of the token has come, and was refused. The wait goes on.
+    /// A second holder of the token was refused. The wait goes on.
     Another(Newcomer),
     /// Its key is authorised.
     Accepted,

@@ -172,7 +172,7 @@ fn work(ours: &mut Namespace, worker: &str, done: &AtomicUsize) {
     }
 }
 
-/// A field that takes the memory of whoever reads it would end one worker after the other.
+/// A field that exhausts the memory of its reader would end one worker after the other.
 #[test]
 fn a_task_with_a_field_that_is_too_long_is_parked_with_a_sentence() {
     let mut place = Place::new();

@@ -56,7 +56,7 @@ pub(super) enum Suspicion {
     None,
     /// Agents have fallen silent with this one. Some of them may just be about to speak.
     Doubt(Silence),
-    /// Until this moment. Whether one of the agents has come back.
+    /// The end of the suspicion, and whether one of the silent agents has returned.
     Until(Mono, bool),
     /// The agents have not come back in time.
     Over,
