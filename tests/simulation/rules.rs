@@ -49,6 +49,10 @@ impl Rules {
 
     pub(crate) fn controller_started(&mut self, disk: &Disk) {
         self.tasks.clone_from(disk);
+        // The new controller waits for the agents of silent runs, as for all others.
+        for record in self.tasks.values_mut().filter(|record| record.is_out_of_contact()) {
+            record.state = record.stored_state().clone();
+        }
         self.relations.controller_started();
         self.gates.clone_from(&self.stored_gates);
         self.drained.clone_from(&self.stored_drained);
