@@ -53,7 +53,7 @@ fn arguments(line: &str) -> Option<String> {
 
 /// The arguments of `llts` in all blocks for a shell.
 fn commands(text: &str) -> Vec<String> {
-    let blocks = text.split("```sh\n").skip(1).filter_map(|block| block.split("```").next());
+    let blocks = text.split("```sh").skip(1).filter_map(|block| block.split("```").next());
     blocks.flat_map(str::lines).filter_map(arguments).collect()
 }
 
