@@ -12,8 +12,9 @@ use super::output::{ask, note, status_line};
 use super::selection::{Chosen, State};
 use crate::client::{Arrival, Client, ClientError, Pipeline};
 use crate::protocol::client::{Ask, ReplyError};
+use crate::protocol::requests::job::{Concerned, JobAnswer, query};
 use crate::shell::clock;
-use crate::types::Mono;
+use crate::types::{Mono, Phase};
 
 /// What a command does with one of its tasks.
 pub(super) enum Step {
@@ -153,6 +154,36 @@ fn carry_out(
             count += 1;
         }
         progress.show(format_args!("{done} {count} of {total} tasks"));
+    }
+}
+
+/// Sends an order about all tasks of a job. The controller does a part of it at a time, and says meanwhile how the job stands.
+pub(super) fn order_job(
+    session: &Session,
+    client: &Client,
+    job: &JobAnswer,
+    order: &Ask<Concerned>,
+) -> Result<Concerned, ClientError> {
+    let mut pipeline = Pipeline::secured(&session.config, client.endpoint(), None)?;
+    let (ordered, state) = (pipeline.send(order), query(job.name(), None));
+    let (mut asked, mut progress) = (None, Progress::begin());
+    loop {
+        for arrival in pipeline.wait(Some(clock::now().mono + PROGRESS_INTERVAL), &[])?.1 {
+            match arrival {
+                Arrival::Answer(number, frame) if number == ordered => return Ok(order.decode(&frame)?),
+                Arrival::Answer(_, frame) => {
+                    asked = None;
+                    let job = state.decode(&frame)?;
+                    let [waiting, finished] = [Phase::Waiting, Phase::Finished].map(|phase| job.in_phase(phase));
+                    let (name, total) = (job.name(), job.total());
+                    progress
+                        .show(format_args!("job {name}: {waiting} of {total} tasks wait, {finished} have finished"));
+                }
+                Arrival::Broadcast(_) => {}
+            }
+        }
+        // An answer shows that the controller is there, also where no line is shown.
+        asked = asked.or_else(|| Some(pipeline.send(&state)));
     }
 }
 

@@ -7,6 +7,7 @@ use clap::Args;
 use serde_json::{Map, Value, json};
 
 use super::Session;
+use super::change;
 use super::exit::{self, Failure};
 use super::output::{note, to_value};
 use super::table::Table;
@@ -249,7 +250,9 @@ impl Groups {
 
 /// Changes all tasks of a job, and prints their number.
 pub(super) fn change(session: &mut Session, name: &str, what: &JobOrder, done: &str) -> Result<u8, Failure> {
-    let concerned = session.client()?.ask(&order(name, what))?;
+    let client = session.client()?;
+    let before = client.ask(&query(name, None))?;
+    let concerned = change::order_job(session, &client, &before, &order(name, what))?;
     if let Some(warning) = concerned.warning() {
         note(warning);
     }

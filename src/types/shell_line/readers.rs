@@ -9,8 +9,11 @@ const SHELLS: [&str; 10] = ["sh", "bash", "dash", "ksh", "zsh", "ash", "mksh", "
 /// Shells with other quotes.
 const OTHERS: [&str; 5] = ["fish", "csh", "tcsh", "nu", "pwsh"];
 
-/// Programs that hand the text of their option -c to a shell.
-const RUNNERS: [&str; 2] = ["su", "runuser"];
+/// Programs that hand the text of their option -c to a shell. Other words may stand before that option.
+const RUNNERS: [&str; 4] = ["su", "runuser", "flock", "script"];
+
+/// Their long names of that option.
+const LONG_SCRIPT: [&str; 2] = ["--command", "--session-command"];
 
 /// Commands of a shell that read their arguments as code.
 const BUILT_IN: [&str; 3] = ["eval", "trap", "let"];
@@ -48,13 +51,30 @@ pub fn is_shell(program: &OsStr) -> bool {
 pub fn reader_behind<'a>(words: &[&'a str]) -> Option<Reader<'a>> {
     words.iter().enumerate().find_map(|(at, word)| {
         let name = word.rsplit('/').next()?;
-        let reader = match name {
-            name if SHELLS.contains(&name) || RUNNERS.contains(&name) => Reader::Shell(word),
-            name if OTHERS.contains(&name) => Reader::Other(word),
+        let behind = words.get(at + 1..)?;
+        let (reader, is_next) = match name {
+            // A variable in the place of a program is a shell if it gets a script.
+            name if SHELLS.contains(&name) || name.starts_with('$') => (Reader::Shell(word), script_is_next(behind)),
+            name if RUNNERS.contains(&name) => (Reader::Shell(word), behind.last().is_some_and(|last| is_script(last))),
+            name if OTHERS.contains(&name) => (Reader::Other(word), script_is_next(behind)),
+            // It splits the text by rules of its own.
+            "env" => (Reader::Other(word), behind.last().is_some_and(|last| is_split(last))),
             _ => return None,
         };
-        script_is_next(words.get(at + 1..)?).then_some(reader)
+        is_next.then_some(reader)
     })
+}
+
+/// Whether an option takes the next word as a script.
+fn is_script(option: &str) -> bool {
+    let is_short = option.starts_with('-') && !option.starts_with("--") && option.ends_with('c');
+    is_short || LONG_SCRIPT.contains(&option)
+}
+
+/// The same for env, which makes several words of one.
+fn is_split(option: &str) -> bool {
+    let is_short = option.starts_with('-') && !option.starts_with("--") && option.ends_with('S');
+    is_short || option == "--split-string"
 }
 
 /// The same in the command of a script, which has commands for it as well.

@@ -62,7 +62,9 @@ impl Words {
 
     /// A value that is a script as a whole is meant to be one; a part of a script is not.
     pub(super) fn check_reader(&self, is_word: bool) -> Result<(), Misplaced> {
-        let before: Vec<&str> = self.before.iter().map(String::as_str).collect();
+        // In `--command=…` the option is a part of the word.
+        let own = self.word.as_deref().and_then(|word| word.split_once('=')).map(|(option, _)| option);
+        let before: Vec<&str> = self.before.iter().map(String::as_str).chain(own).collect();
         let is_first = |name: &str| before.last().is_some_and(|last| *last == name || last.starts_with('-'));
         match reader_in_command(&before) {
             None => Ok(()),
