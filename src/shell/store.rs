@@ -22,12 +22,14 @@ mod writer;
 use std::fs::{self, File, Permissions};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
 
+use rusqlite::hooks::Wal;
 use rusqlite::{Connection, OpenFlags, params};
 
 use self::checkpoint::Checkpointer;
 pub use self::error::{CommitError, StoreError};
-use self::promise::{Cut, Promise};
+use self::promise::{Cut, Promise, Teller};
 pub use self::repair::Salvage;
 use self::wal::LogEnd;
 pub use self::writer::{Outcome, Writer};
@@ -52,6 +54,8 @@ pub struct Store {
     connection: Connection,
     checkpointer: Checkpointer,
     promise: Promise,
+    /// None with `DURABILITY = "process"`: after a power failure the log may be older than the note then.
+    teller: Option<Teller>,
     encoder: Encoder,
     rows_since_checkpoint: usize,
 }
@@ -75,7 +79,7 @@ impl Store {
         power_cuts::expect(&path, durability == Durability::Process)
             .map_err(|source| StoreError::Note { path: path.clone(), source })?;
         keep_private(&path);
-        let connection = connect(&path, OpenFlags::default())?;
+        let mut connection = connect(&path, OpenFlags::default())?;
         let promise = Promise::new(&path);
         let set_up = || {
             connection.pragma_update(None, "journal_mode", "wal")?;
@@ -102,7 +106,11 @@ impl Store {
             written.map_err(|error| StoreError::of(&path, error))?;
         }
         let checkpointer = Checkpointer::start(connect(&path, OpenFlags::default())?, promise.clone())?;
-        Ok(Self { connection, checkpointer, promise, encoder: Encoder::default(), rows_since_checkpoint: 0 })
+        let teller = match durability {
+            Durability::Disk => Some(tell_ends(&mut connection, &path)?),
+            Durability::Process => None,
+        };
+        Ok(Self { connection, checkpointer, promise, teller, encoder: Encoder::default(), rows_since_checkpoint: 0 })
     }
 
     /// Stores a turn: all of it or nothing.
@@ -141,6 +149,9 @@ impl Store {
             transaction.commit()
         };
         store().map_err(CommitError::from)?;
+        if let Some(teller) = &mut self.teller {
+            teller.tell();
+        }
         self.rows_since_checkpoint += rows;
         Ok(())
     }
@@ -258,6 +269,18 @@ pub fn bytes(state_dir: &Path) -> u64 {
     ["", "-wal", "-shm"].into_iter().map(size).sum()
 }
 
+/// Lets SQLite say with each commit how long the log is.
+fn tell_ends(connection: &mut Connection, path: &Path) -> Result<Teller, StoreError> {
+    let noted = Teller::new(path).map_err(|source| StoreError::Note { path: path.to_owned(), source })?;
+    let frames = noted.frames();
+    let note = move |_: &mut Wal, count| {
+        frames.store(u64::try_from(count).unwrap_or_default(), Ordering::Relaxed);
+        Ok(())
+    };
+    connection.wal_hook(Some(note)).map_err(|error| StoreError::of(path, error))?;
+    Ok(noted)
+}
+
 /// The offset at which the last commit of the log is truncated, if it is.
 ///
 /// # Errors
@@ -272,7 +295,8 @@ fn torn_at(path: &Path) -> Result<Option<u64>, StoreError> {
             log.display()
         ));
     }
-    let end = wal::end_of(&log).map_err(failed)?;
+    let told = promise::told(path).map_err(failed)?;
+    let end = wal::end_of(&log, told).map_err(failed)?;
     if end != LogEnd::Whole || log.metadata().is_ok_and(|log| log.len() > 0) {
         // SQLite would remove such a log.
         if !path.try_exists().map_err(failed)? {

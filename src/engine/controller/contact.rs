@@ -46,8 +46,18 @@ use crate::types::{
 /// The part of a heartbeat interval that a heartbeat may be late.
 const JITTER_SHARE: u32 = 8;
 
+/// The part of a heartbeat interval in which an agent is back when the network is.
+const RETURN_SHARE: u32 = 4;
+
 /// The part of a heartbeat interval after which an agent has spoken that has its heartbeats at the same moments as a silent one.
 const DOUBT_SHARE: u32 = 4;
+
+/// The longest silence of an agent whose network was cut for this long: the cut may begin just before a heartbeat, and the agent
+/// needs a moment for a new connection.
+#[must_use]
+pub fn silence_of_cut(cut: Duration, heartbeat_interval: Duration) -> Duration {
+    cut + heartbeat_interval + heartbeat_interval / RETURN_SHARE
+}
 
 /// Whether the controller takes the silence of its agents for its own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -74,11 +84,12 @@ pub(super) struct Silence {
 }
 
 impl Controller {
-    /// The time after which a silent agent is lost: that of its task, if it demands one.
+    /// The silence after which an agent is lost: the one of the settings, or what its task demands.
     pub(super) fn lost_after(&self, record: Option<&TaskRecord>) -> Duration {
+        let interval = self.settings.heartbeat_interval;
         let demanded = record.and_then(|record| record.policy.lost_after);
         // One lost heartbeat is no sign of anything.
-        demanded.map_or(self.settings.lost_after, |demanded| demanded.max(self.settings.heartbeat_interval * 2))
+        demanded.map_or(self.settings.lost_after, |demanded| silence_of_cut(demanded.max(interval * 2), interval))
     }
 
     /// The same for an agent.

@@ -84,6 +84,7 @@ use std::time::Duration;
 use rand::SeedableRng as _;
 use rand::rngs::Xoshiro256PlusPlus;
 
+pub use contact::silence_of_cut;
 pub use departure::{Departure, Route};
 pub use effect::{Answer, Claim, ConnectionId, Effect, Record, Ticket, Timer};
 pub use restore::{Stored, StoredTools};
@@ -105,7 +106,7 @@ const LOOK_INTERVAL: Duration = Duration::from_secs(60);
 pub struct Settings {
     /// Interval of an agent's heartbeats: `AGENT_HEARTBEAT_INTERVAL`.
     pub heartbeat_interval: Duration,
-    /// The time after which a silent agent is lost: `AGENT_LOST_AFTER`.
+    /// The silence after which an agent is lost: [`silence_of_cut`] of `AGENT_LOST_AFTER`.
     pub lost_after: Duration,
     /// Time that an agent needs to end a run, unless it reports its own: [`crate::types::lease::kill_budget`].
     pub kill_budget: Duration,

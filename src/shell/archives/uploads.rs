@@ -497,7 +497,9 @@ mod tests {
         let ground = tempfile::tempdir().unwrap();
         let mut store = open(ground.path());
         store.disk_reserve = u64::MAX;
-        let disk = above_reserve(File::open(ground.path()).unwrap(), u64::MAX).unwrap();
+        let file_system = rustix::fs::statvfs(ground.path()).unwrap();
+        let [free, size] = [file_system.f_bavail, file_system.f_blocks].map(|blocks| blocks * file_system.f_frsize);
+        let disk = free.saturating_sub(size / 10);
         let refusal = store.write_file(&FilePut::begin(ToolDigest::new([7; 32]), disk * 2 + 4096), ROOM).unwrap_err();
         assert!(refusal.message.contains("DISK_RESERVE"), "{refusal}");
     }

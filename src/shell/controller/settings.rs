@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use crate::config::{Config, Durability, LimitsSection};
-use crate::engine::controller::{Settings, ToolSettings};
+use crate::engine::controller::{Settings, ToolSettings, silence_of_cut};
 use crate::engine::push::PushConfig;
 use crate::protocol::json::FieldLimits;
 use crate::protocol::page::PageBytes;
@@ -76,7 +76,7 @@ pub(super) const fn history(config: &Config) -> HistoryLimits {
 pub(super) fn engine(config: &Config) -> Settings {
     Settings {
         heartbeat_interval: config.agent.heartbeat_interval,
-        lost_after: config.agent.lost_after,
+        lost_after: silence_of_cut(config.agent.lost_after, config.agent.heartbeat_interval),
         kill_budget: kill_budget(config.agent.kill_interval, config.agent.kill_count, config.agent.straggler_grace),
         waiting_max: config.controller.waiting_tasks_max,
         waiting_bytes_max: config.controller.waiting_bytes_max,

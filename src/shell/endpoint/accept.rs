@@ -13,8 +13,8 @@ use crate::shell::clock;
 use crate::shell::curve_keys::KeyFolder;
 use crate::types::{CallerPlace, Neighbourhood};
 
-/// Connections accepted per turn and listener.
-const ACCEPTS_PER_TURN: usize = 64;
+/// Connections accepted per turn and listener. Each costs up to 0.2 ms, with the question whose it is, and others wait meanwhile.
+const ACCEPTS_PER_TURN: usize = 8;
 
 /// Pause after the system had no descriptor for a connection.
 const REST: Duration = Duration::from_millis(100);

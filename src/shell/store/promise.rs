@@ -6,17 +6,23 @@
 //! [`STEP`] bytes of a growing log cost a sync, after the commit has been answered. A sync of a log whose length stays the same is
 //! rather faster.
 //!
-//! The note also has the time of the last change of the store's own file, and counts only as long as that is the same: a program
+//! Within that length, the end of the last commit is noted beside it, too ([`Told`]): bytes that have become zeros look like the end of
+//! the log. It is written before the commit is answered, and not synced: a kill keeps it, and after a power failure it is at most
+//! older than the log.
+//!
+//! The note of the length also has the time of the last change of the store's own file, and counts only as long as that is the same: a program
 //! that writes the log back, such as `sqlite3`, may remove the log then, and nothing is lost. A change of it by our own checkpoints
 //! is noted at once.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind};
-use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::{beside, log_of};
+use super::wal::{Salts, Told};
+use super::{beside, log_of, wal};
 
 /// The length of a log is a multiple of this: some hundred commits.
 const STEP: u64 = 4 << 20;
@@ -27,6 +33,16 @@ pub(super) struct Promise {
     path: PathBuf,
     /// The holder of this may write the note.
     noted: Arc<Mutex<Noted>>,
+}
+
+/// Notes the end of each commit.
+#[derive(Debug)]
+pub(super) struct Teller {
+    log: PathBuf,
+    note: File,
+    /// The frames of the log, set by SQLite with each commit.
+    frames: Arc<AtomicU64>,
+    last: Option<Told>,
 }
 
 /// The present note.
@@ -107,12 +123,66 @@ impl Promise {
     pub(super) fn withdraw(&self) {
         *self.noted.lock().unwrap_or_else(PoisonError::into_inner) = Noted::default();
         let _ = fs::remove_file(note_of(&self.path));
+        // One that is being written is of the log that goes.
+        if let Ok(told) = File::options().write(true).open(told_of(&self.path)) {
+            let _ = told.set_len(0);
+        }
     }
 
     fn note(&self, length: u64) -> io::Result<()> {
         let (seconds, nanos) = changed(&self.path)?.unwrap_or_default();
         fs::write(note_of(&self.path), format!("{seconds} {nanos} {length}\n"))
     }
+}
+
+impl Teller {
+    /// For a connection that calls [`Self::frames`] with each commit.
+    pub(super) fn new(path: &Path) -> io::Result<Self> {
+        let note = File::options().write(true).create(true).truncate(false).open(told_of(path))?;
+        Ok(Self { log: log_of(path), note, frames: Arc::default(), last: None })
+    }
+
+    /// The number of frames in the log.
+    pub(super) fn frames(&self) -> Arc<AtomicU64> {
+        Arc::clone(&self.frames)
+    }
+
+    /// A commit is on the disk.
+    pub(super) fn tell(&mut self) {
+        if let Err(error) = self.note() {
+            log::debug!("the end of {} is not noted: {error}", self.log.display());
+        }
+    }
+
+    fn note(&mut self) -> io::Result<()> {
+        let frames = self.frames.load(Ordering::Relaxed);
+        let salts = match self.last {
+            Some(last) if last.frames < frames => last.salts,
+            // It has begun anew.
+            _ => wal::salts_of(&self.log)?,
+        };
+        self.last = Some(Told { salts, frames });
+        let mut bytes = [0; 16];
+        bytes[..8].copy_from_slice(&salts);
+        bytes[8..].copy_from_slice(&frames.to_le_bytes());
+        self.note.write_all_at(&bytes, 0)
+    }
+}
+
+/// The end of the last commit of a store whose log has not been put aside.
+pub(super) fn told(path: &Path) -> io::Result<Option<Told>> {
+    let bytes = match fs::read(told_of(path)) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        read => read?,
+    };
+    let halves = bytes.split_first_chunk::<8>().and_then(|(salts, rest)| Some((*salts, rest.first_chunk::<8>()?)));
+    let told = halves.map(|(salts, frames)| Told { salts, frames: u64::from_le_bytes(*frames) });
+    // A crash may leave zeros.
+    Ok(told.filter(|told| told.salts != Salts::default()))
+}
+
+fn told_of(path: &Path) -> PathBuf {
+    beside(path, "-end")
 }
 
 fn read(path: &Path) -> io::Result<Option<Note>> {

@@ -152,6 +152,34 @@ fn a_log_that_was_cut_is_refused_wherever_its_commits_end() {
     }
 }
 
+/// Bytes that have become zeros look like the end of a log whose file is longer than its content.
+#[test]
+fn a_log_whose_end_is_zeros_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut store = open(dir.path());
+    for lap in 0..3 {
+        for number in 0..200 {
+            store.commit(&[put(&task(lap * 200 + number))]).unwrap();
+            store.keep_log_short();
+        }
+        let log = log_of(&dir.path().join(FILE));
+        let whole = fs::read(&log).unwrap();
+        let content = whole.iter().rposition(|byte| *byte != 0).unwrap();
+        for end in [0, 100, 40_000, content - 9_000, content] {
+            let zeros = whole[..end].iter().copied().chain(vec![0; whole.len() - end]);
+            fs::write(&log, zeros.collect::<Vec<_>>()).unwrap();
+            let error = inspect(dir.path(), |_| {}).unwrap_err();
+            assert!(matches!(error, StoreError::Damaged { .. }), "{lap}, {end} of {content}: {error}");
+        }
+        fs::write(&log, &whole).unwrap();
+        // The log begins anew, with other salts.
+        checkpoint::run(&store.connection, &store.promise);
+    }
+    assert_eq!(inspect(dir.path(), |_| {}).unwrap(), 600);
+    drop(store);
+    assert_eq!(load(&mut open(dir.path())).len(), 600);
+}
+
 /// A commit that a power failure has torn is left out as ever: the file has its length, and other bytes at its end.
 #[test]
 fn a_torn_commit_in_a_log_of_the_promised_length_is_left_out() {

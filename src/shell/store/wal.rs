@@ -12,6 +12,7 @@
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Read as _};
 use std::ops::RangeInclusive;
+use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
 const HEADER_BYTES: u64 = 32;
@@ -21,6 +22,15 @@ const MAGIC: u32 = 0x377f_0682;
 const PAGE_BYTES: RangeInclusive<u32> = 512..=65536;
 /// SQLite's default page size, which the store never changes.
 const USUAL_PAGE_BYTES: usize = 4096;
+
+/// The end of the last commit that was answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Told {
+    /// Those of the log that the end is of.
+    pub(super) salts: Salts,
+    /// Frames up to there.
+    pub(super) frames: u64,
+}
 
 /// The end of a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,7 +61,7 @@ pub(super) struct Log {
     /// Bytes of a page.
     pub(super) page_bytes: usize,
     is_big_endian: bool,
-    salts: [u8; 8],
+    salts: Salts,
     /// Offset of the next frame in the file.
     offset: u64,
     /// The checksum of everything up to here; `None` after a frame that is not sound.
@@ -82,18 +92,30 @@ pub(super) struct Frame {
 
 type Sum = (u32, u32);
 
-/// The end of the log at `path`.
+/// What tells the frames of a log from those of an earlier one.
+pub(super) type Salts = [u8; 8];
+
+/// The end of the log at `path`, in which the noted commits must be sound.
 ///
 /// # Errors
 /// When it cannot be read.
-pub(super) fn end_of(path: &Path) -> io::Result<LogEnd> {
+pub(super) fn end_of(path: &Path, told: Option<Told>) -> io::Result<LogEnd> {
     let mut log = match Log::open(path)? {
+        // Nothing, or zeros where commits were.
+        Opened::Empty if told.is_some() && path.metadata().is_ok_and(|log| log.len() > 0) => {
+            return Ok(LogEnd::Damaged(0));
+        }
         Opened::Empty => return Ok(LogEnd::Whole),
         Opened::BadHeader(_) => return Ok(LogEnd::Damaged(0)),
         Opened::Log(log) => log,
     };
+    let told = told.filter(|told| told.salts == log.salts).map_or(0, |told| told.frames);
     let mut is_in_commit = false;
-    while let Some(frame) = log.next()? {
+    for number in 0.. {
+        let Some(frame) = log.next()? else { break };
+        if !frame.is_sound && number < told {
+            return Ok(LogEnd::Damaged(frame.offset));
+        }
         if !frame.is_sound {
             let is_of_this_log = frame.is_present || frame.computed == Some(frame.stored);
             let end = if is_of_this_log || is_in_commit { LogEnd::Torn(frame.offset) } else { LogEnd::Whole };
@@ -200,7 +222,17 @@ impl Log {
     }
 }
 
-fn salts_in(bytes: &[u8]) -> [u8; 8] {
+/// Those of a log.
+///
+/// # Errors
+/// When its header cannot be read.
+pub(super) fn salts_of(path: &Path) -> io::Result<Salts> {
+    let mut salts = Salts::default();
+    File::open(path)?.read_exact_at(&mut salts, 16)?;
+    Ok(salts)
+}
+
+fn salts_in(bytes: &[u8]) -> Salts {
     let mut salts = [0; 8];
     salts.copy_from_slice(&bytes[..8]);
     salts

@@ -293,13 +293,15 @@ fn the_loss_time_of_the_service_and_of_a_task() {
     }
     let silent = |world: &mut World, tasks: [TaskId; 4]| tasks.map(|task| world.record(task).is_out_of_contact());
     let all = [task, hasty, patient, too_hasty];
+    // What a task demands is the length of a cut; that of the service is the silence.
+    let [shortest, ten] = [LOSS, Duration::from_secs(10)].map(|cut| silence_of_cut(cut, LOSS / 2));
     for (at, expected) in [
-        (LOSS - MOMENT, [false, false, false, false]),
-        (LOSS, [false, false, false, true]),
-        (Duration::from_secs(10), [false, true, false, true]),
+        (shortest - MOMENT, [false, false, false, false]),
+        (shortest, [false, false, false, true]),
+        (ten, [false, true, false, true]),
         (minute - MOMENT, [false, true, false, true]),
         (minute, [true, true, false, true]),
-        (minute * 5, [true; 4]),
+        (minute * 6, [true; 4]),
     ] {
         let start = Mono::from_nanos(0);
         world.pass(at - world.now.mono.since(start));

@@ -49,7 +49,7 @@ impl Written {
     fn end_with(&self, bytes: &[u8]) -> LogEnd {
         let path: PathBuf = self.folder.path().join("copy-wal");
         fs::write(&path, bytes).unwrap();
-        end_of(&path).unwrap()
+        end_of(&path, None).unwrap()
     }
 
     fn end_with_flip(&self, byte: usize, bit: u8) -> LogEnd {
@@ -67,7 +67,7 @@ fn insert(connection: &Connection) {
 fn a_log_that_sqlite_has_written_is_whole() {
     let written = Written::new(false);
     assert_eq!(written.end_with(&written.bytes), LogEnd::Whole);
-    assert_eq!(end_of(&written.folder.path().join("none")).unwrap(), LogEnd::Whole);
+    assert_eq!(end_of(&written.folder.path().join("none"), None).unwrap(), LogEnd::Whole);
     assert_eq!(written.end_with(&[]), LogEnd::Whole);
     assert_eq!(written.end_with(&[0; 5000]), LogEnd::Whole, "never written, after a power cut");
 }
