@@ -82,9 +82,13 @@ pub fn refusal(allow: AllowCommands, caller: Caller, right: Right) -> Refusal {
             source::not_yours()
         }
         Right::Pause => command::not_allowed(allow, caller, "pauses of the service"),
-        Right::Ask | Right::Change | Right::Serve | Right::Commands | Right::Command | Right::Unchecked { .. } => {
-            command::not_allowed(allow, caller, "commands and changes of tools")
-        }
+        Right::Ask
+        | Right::Change
+        | Right::Serve
+        | Right::Commands
+        | Right::RunCommands
+        | Right::Command
+        | Right::Unchecked { .. } => command::not_allowed(allow, caller, "commands and changes of tools"),
     }
 }
 
@@ -139,7 +143,8 @@ mod tests {
         match right {
             Right::Ask => ["1111111111"; 4],
             Right::Change | Right::Serve => ["1111111100"; 4],
-            Right::Commands => ["1110111110", "1111111111", "1110111110", "1110111110"],
+            Right::Commands => ["1110001110", "1111001111", "1110011110", "1110000110"],
+            Right::RunCommands => ["1110111110", "1111111111", "1110111110", "1110111110"],
             Right::Pause => ["1110001100", "1111001100", "1110011100", "1110000100"],
             Right::Command => ["1110001100", "1111001100", "1100011100", "0000000000"],
             Right::Unchecked { has_command: false } => ["1000000000"; 4],
@@ -209,10 +214,14 @@ mod tests {
 
     fn check(message: &Message, has_command: bool, right: Right) {
         assert_eq!(right_of(message, |_| has_command), right, "{message:?}");
+        check_senders(right);
+    }
+
+    fn check_senders(right: Right) {
         let policies = [AllowCommands::SameUser, AllowCommands::Loopback, AllowCommands::Keys, AllowCommands::No];
         for (allow, row) in policies.into_iter().zip(table(right)) {
             let admitted = callers().map(|caller| if allow.admits(caller, right) { '1' } else { '0' });
-            assert_eq!(admitted.iter().collect::<String>(), row, "{allow:?} {right:?} {message:?}");
+            assert_eq!(admitted.iter().collect::<String>(), row, "{allow:?} {right:?}");
         }
     }
 
@@ -224,6 +233,12 @@ mod tests {
                 check(&message, has_command, expected(&message, has_command));
             }
         }
+    }
+
+    /// What a sender sees, and what its agents get, is no matter of one request.
+    #[test]
+    fn seeing_a_command_and_running_it_are_two_rights() {
+        [Right::Commands, Right::RunCommands].into_iter().for_each(check_senders);
     }
 
     #[test]

@@ -283,7 +283,7 @@ impl Service {
             message.trust();
         }
         if let Message::Agent(sender, _) = &mut message {
-            sender.may_have_commands = to.sees_commands;
+            sender.may_have_commands = self.allow_commands.admits(to.caller, Right::RunCommands);
         }
         Ok((kind, message))
     }

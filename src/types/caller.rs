@@ -49,8 +49,10 @@ pub enum Right {
     Change,
     /// To take part as an agent.
     Serve,
-    /// To see the commands of others with their environment and outputs, and to run them as an agent.
+    /// To see the commands of others with their environment and outputs.
     Commands,
+    /// To run them as an agent.
+    RunCommands,
     /// To keep the whole service from starting tasks.
     Pause,
     /// To send a command or repeat one, or to change a tool, which is as good as one.
@@ -117,7 +119,8 @@ impl AllowCommands {
     pub const fn admits(self, caller: Caller, right: Right) -> bool {
         match right {
             Right::Ask => true,
-            Right::Commands => {
+            Right::Commands => caller.is_owner() || self.admits_commands(caller),
+            Right::RunCommands => {
                 let is_stranger = matches!((caller.place, caller.key), (CallerPlace::Loopback, CallerKey::None));
                 !is_stranger || self.admits_commands(caller)
             }

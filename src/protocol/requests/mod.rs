@@ -271,7 +271,7 @@ pub struct Sender {
     pub agent: AgentId,
     /// The session of its process.
     pub session: Session,
-    /// Whether it may have commands: [`crate::types::Right::Commands`]. The door decides, not the message.
+    /// Whether it may have commands: [`crate::types::Right::RunCommands`]. The door decides, not the message.
     pub may_have_commands: bool,
 }
 
