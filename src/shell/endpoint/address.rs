@@ -24,11 +24,13 @@ pub struct BadAddress(String);
 /// Longest path of a file, without the final zero byte. That of a socket is shorter, which [`super::socket_path`] gets round.
 const PATH_BYTES_MAX: usize = 4095;
 
-/// An endpoint for people: the path of a socket begins at the root, because they may be in another folder than its process.
+/// An endpoint that is valid in any folder: the path of a socket begins at the root, because its reader may be in another folder than its process.
 #[must_use]
 pub fn absolute(endpoint: &str) -> String {
-    let path = endpoint.strip_prefix("ipc://").and_then(|path| std::path::absolute(path).ok());
-    path.map_or_else(|| endpoint.to_owned(), |path| Address::Ipc(path).to_string())
+    match Address::parse(endpoint) {
+        Ok(Address::Ipc(path)) => Address::Ipc(std::path::absolute(&path).unwrap_or(path)).to_string(),
+        Ok(Address::Tcp(_)) | Err(_) => endpoint.to_owned(),
+    }
 }
 
 impl Address {
@@ -82,7 +84,9 @@ mod tests {
         }
         let shown = absolute("ipc://relative.sock");
         assert!(shown.starts_with("ipc:///") && shown.ends_with("/relative.sock"), "{shown}");
-        assert_eq!([absolute("ipc:///run/llts.sock"), absolute("tcp://a:1")], ["ipc:///run/llts.sock", "tcp://a:1"]);
+        for whole in ["ipc:///run/llts.sock", "ipc://%2Fa%0A", "tcp://a:1"] {
+            assert_eq!(absolute(whole), whole);
+        }
         let long = format!("ipc://{}", "x".repeat(4096));
         for text in
             ["", "tcp://localhost:1", "tcp://*:1", "tcp://127.0.0.1", "ws://127.0.0.1:1", "ipc://", "ipc://@x", &long]

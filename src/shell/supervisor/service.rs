@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::protocol::version;
 use crate::shell::clock;
-use crate::shell::endpoint::Address;
+use crate::shell::endpoint::absolute;
 use crate::shell::state_file;
 
 /// Its name in STATE_DIR.
@@ -90,8 +90,8 @@ impl Service {
         Self {
             pid: std::process::id(),
             started: clock::now().wall.unix_seconds(),
-            controller: everywhere(&controller),
-            publisher: everywhere(&publisher),
+            controller: absolute(&controller),
+            publisher: absolute(&publisher),
             http,
             agents,
             warnings,
@@ -112,14 +112,6 @@ impl Service {
     /// Replaces the file atomically: a reader sees the old or the new text.
     pub(super) fn write(&self, state_dir: &Path) -> io::Result<()> {
         state_file::replace(&file(state_dir), self)
-    }
-}
-
-/// An endpoint in a form that is valid in any folder.
-fn everywhere(endpoint: &str) -> String {
-    match Address::parse(endpoint) {
-        Ok(Address::Ipc(path)) => Address::Ipc(std::path::absolute(&path).unwrap_or(path)).to_string(),
-        _ => endpoint.to_owned(),
     }
 }
 
