@@ -77,7 +77,7 @@ pub(super) enum Command {
     Stats,
     /// List agents
     Agents,
-    /// Show the service that is meant, and where everything of it is
+    /// Show which service you are talking to and where its files are
     Info,
     /// Give agents no more tasks
     Drain(Later<drain::DrainArgs>),
@@ -99,11 +99,11 @@ pub(super) enum Command {
     Context(Later<context::ContextArgs>),
     /// Hand prompts out to workers that run a command for each
     Prompt(Later<prompt::PromptArgs>),
-    /// Work off lists of commands that are files in a folder
+    /// Run lists of commands kept as files in a folder
     Lists(Later<lists::ListsArgs>),
     /// Make a home for a service, with keys if it listens for other machines
     Init(Later<init::InitArgs>),
-    /// Make a home for agents of a controller on another machine that has invited this one
+    /// Set up this machine to run agents for a controller elsewhere (needs an invitation)
     Join(Later<join::JoinArgs>),
     /// Distribute tasks over machines by way of Redis
     Tdf(Later<tdf::TdfArgs>),

@@ -166,7 +166,7 @@ fn table(gates: &[GateRow]) -> Table {
         };
         let starts = gate.pace().map(|(starts, interval)| format!("{starts} in {}", times::duration(interval)));
         let until = gate.closed_until().filter(|_| gate.is_closed()).map(|until| match until {
-            until if until >= UNTIL_OPENED => "it is opened".to_owned(),
+            until if until >= UNTIL_OPENED => "opened by hand".to_owned(),
             until => times::local(until),
         });
         let waiting = gate.waiting().to_string();

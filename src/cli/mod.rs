@@ -21,9 +21,11 @@ mod relations;
 mod rounds;
 mod selection;
 mod states;
+mod status_line;
 mod table;
 mod tails;
 mod times;
+mod waiting;
 mod when;
 
 mod agent;

@@ -10,7 +10,8 @@ use clap::ValueEnum;
 use serde_json::{Value, json};
 
 use super::exit::Failure;
-use super::table::{Table, cut};
+use super::status_line;
+use super::table::Table;
 use crate::protocol::json as flat;
 use crate::types::{Fields, Scalar, os_bytes, printable, printable_json, printable_lines};
 
@@ -125,6 +126,9 @@ impl Output {
 
     fn raw(&mut self, bytes: &[u8]) {
         if self.error.is_none() {
+            if self.size.is_some() {
+                status_line::clear();
+            }
             let mut stdout = io::stdout().lock();
             self.error = stdout.write_all(bytes).and_then(|()| stdout.flush()).err();
         }
@@ -159,18 +163,8 @@ pub(super) fn ask(question: &str) {
     raw_stderr(question);
 }
 
-/// Replaces the last line of the terminal, which the next output overwrites; an empty text clears it. It is cut at the right edge: the
-/// rest would stay on a line of its own.
-pub(super) fn status_line(text: &str) {
-    let columns = terminal_size::terminal_size_of(io::stderr()).map(|(columns, _)| usize::from(columns.0));
-    raw_stderr(&status_text(text, columns));
-}
-
-fn status_text(text: &str, columns: Option<usize>) -> String {
-    format!("\r\x1b[K{}", cut(&printable(text), columns))
-}
-
 fn raw_stderr(text: &str) {
+    status_line::clear();
     // A failure cannot be reported anywhere else.
     let _ = io::stderr().write_all(text.as_bytes());
 }
@@ -256,6 +250,10 @@ impl Sink {
     }
 
     fn raw(&self, bytes: &[u8]) -> io::Result<()> {
+        // What goes into a pipe or a file takes no room of the terminal.
+        if self.target == Target::Stderr || io::stdout().is_terminal() {
+            status_line::clear();
+        }
         match self.target {
             Target::Stdout => {
                 let mut stdout = io::stdout().lock();
@@ -287,20 +285,4 @@ pub(super) fn to_value(fields: &Fields) -> Value {
         Scalar::Text(text) => Value::String(text.clone()),
     };
     Value::Object(fields.iter().map(|(name, scalar)| (name.to_owned(), value(scalar))).collect())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use unicode_width::UnicodeWidthStr as _;
-
-    #[test]
-    fn a_line_of_progress_takes_one_line_of_the_terminal() {
-        let long = "[####]  12/3000+  ok 12  failed 0  retried 0  running 2 on 2 agents  85/s  ETA 35 s".repeat(2);
-        for columns in [20, 60, 80] {
-            let text = status_text(&long, Some(columns));
-            assert_eq!(text.strip_prefix("\r\x1b[K").unwrap().width(), columns, "{text:?}");
-        }
-        assert_eq!(status_text("a\n\u{1b}[2Jb", None), "\r\x1b[Ka\u{fffd}\u{fffd}[2Jb");
-    }
 }

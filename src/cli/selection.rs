@@ -73,8 +73,8 @@ impl Scope {
     const fn of_which(self) -> &'static str {
         match self {
             Self::Every => "",
-            Self::Unfinished => "that has not finished ",
-            Self::Ended(_) => "that has ended so ",
+            Self::Unfinished => "unfinished ",
+            Self::Ended(_) => "finished ",
         }
     }
 }
@@ -260,7 +260,7 @@ impl Selection {
             }
         }
         if found.tasks.is_empty() && !self.may_be_empty() {
-            return Err(Failure::new(exit::NO_SUCH_TASK, format!("no task {}matches", scope.of_which())));
+            return Err(Failure::new(exit::NO_SUCH_TASK, format!("no {}task matches", scope.of_which())));
         }
         Ok(found.tasks)
     }

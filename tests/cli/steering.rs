@@ -87,7 +87,7 @@ fn everything_is_killed_only_if_that_is_confirmed() {
     assert_eq!(said.json(), serde_json::json!([{ "task": running, "result": "killed", "error": null }]));
     sandbox.llts("wait --timeout 60 all");
     assert_eq!(sandbox.ok("kill all").out, "there are no such tasks\n", "nothing is to be confirmed");
-    refused(&sandbox, "kill --given-id mine", 5, &["no task that has not finished matches"]);
+    refused(&sandbox, "kill --given-id mine", 5, &["no unfinished task matches"]);
     // Waiting tasks go first, otherwise the end of a running one would start them.
     let blocker = submitted(&sandbox, "sleeper");
     eventually("it runs", || status(&sandbox, &blocker) == "RUNNING");

@@ -13,6 +13,8 @@ use crate::types::Stream;
 /// See the [module](self).
 pub(super) struct Outputs {
     pub(super) results: Option<Results>,
+    /// Whether each line begins with the values of its task.
+    pub(super) is_tagged: bool,
     /// Why stdout takes no more.
     pub(super) failure: Option<io::ErrorKind>,
     /// The number of outputs with missing bytes.
@@ -24,9 +26,9 @@ pub(super) struct Outputs {
 impl Outputs {
     /// Prints the outputs of a task that has finished. `ends_lines`: on a terminal, an unfinished last line is ended.
     pub(super) fn print(&mut self, client: &Client, printed: &Printed, ends_lines: bool) {
-        let Printed { number, task, tag } = printed;
+        let Printed { number, task, values } = printed;
         let sink = |target, name: &str| {
-            let sink = Sink::new(target, tag.clone());
+            let sink = Sink::new(target, self.is_tagged.then(|| values.clone()));
             match self.results.as_ref().map(|results| results.file(*number, name)) {
                 Some(Ok(file)) => (sink.copied_to(file), Ok(())),
                 Some(Err(why)) => (sink, Err(why)),
