@@ -40,10 +40,10 @@ pub(super) struct JobsArgs {
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Shows its progress, the run times of its tasks, and its failures, grouped by exit code and last line of stderr. \
-`llts list --job NAME` lists its tasks; `wait`, `kill`, `retry`, `hold` and `release` take --job NAME, too.")]
+`llts list --job NAME` lists its tasks; `wait`, `kill`, `retry`, `pause` and `resume` take --job NAME, too.")]
 pub(super) struct JobArgs {
     /// Name of the job
-    #[arg(value_name = "NAME")]
+    #[arg(id = "job", value_name = "NAME")]
     name: String,
 }
 

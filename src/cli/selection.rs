@@ -17,6 +17,9 @@ use crate::protocol::requests::history::RoundFilter;
 use crate::protocol::requests::list::{tasks, tasks_before};
 use crate::types::{Fields, GraphId, Outcome, Phase, RoundOutcome, TaskId, Wall};
 
+/// A part of what clap calls a selection that is missing.
+pub(super) const IDS: &str = "--given-id";
+
 /// The number of tasks per request.
 const PAGE: u64 = 1000;
 

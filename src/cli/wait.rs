@@ -68,7 +68,12 @@ pub(super) fn run(session: &mut Session, args: &WaitArgs) -> Result<u8, Failure>
     for task in &chosen {
         let place = (ends.len(), chosen.len());
         match wait(&client, &mut waits, task, until, place)? {
-            Some(end) => ends.push(end),
+            Some(end) => {
+                if session.out.is_of_schema() {
+                    session.out.value(&json!({ "task": value(&task.id, &end) }));
+                }
+                ends.push(end);
+            }
             None => return Err(interrupted(&client, &chosen)),
         }
     }
@@ -85,15 +90,16 @@ pub(super) fn run(session: &mut Session, args: &WaitArgs) -> Result<u8, Failure>
             note_files(task);
             let exit = task.exit_code().map(|code| code.to_string()).unwrap_or_default();
             table.row([task.id(), task.outcome().unwrap_or(task.status()), &exit]);
-            values.push(to_value(task.fields()));
-        } else {
-            values.push(json!({ "task": id, "error": "no such task" }));
         }
+        values.push(value(id, end));
     }
     if session.out.is_json() {
         let tasks = ends.iter().filter_map(|end| if let End::Finished(task) = end { Some(task) } else { None });
         tasks.for_each(note_tails);
-        session.out.value(&Value::Array(values));
+        // In the other form, each task was printed when it ended.
+        if !session.out.is_of_schema() {
+            session.out.value(&Value::Array(values));
+        }
     } else {
         session.out.table(&table);
     }
@@ -138,6 +144,13 @@ fn interrupted(client: &Client, chosen: &[Chosen]) -> Failure {
     match chosen.len() {
         1 => left("the task goes on"),
         all => left(&format!("{open} of {all} still run")),
+    }
+}
+
+fn value(id: &str, end: &End) -> Value {
+    match end {
+        End::Finished(task) | End::Expired(task) => to_value(task.fields()),
+        End::Unknown(_) => json!({ "task": id, "error": "no such task" }),
     }
 }
 

@@ -168,7 +168,6 @@ fn what_is_not_understood_is_refused_with_255() {
         (&["-0", "--", "true", ":::", "a"], "omit --arg-file"),
         (&["-a", "no-such-file", "--", "true"], "cannot read no-such-file"),
         (&["-I", "", "--", "true"], "stands for no text"),
-        (&["--output", "json", "--", "true"], "JSON has no form"),
     ] {
         let said = map(&sandbox, words, "a\n");
         assert!(said.code == Some(255) && said.err.contains(sentence), "{words:?}: {said:?}");
@@ -308,7 +307,7 @@ fn ctrl_c_starts_nothing_more_and_waits() {
     let said = sandbox.said(child);
     assert_eq!((said.code, said.out.as_str(), noted(&sandbox).len()), (Some(130), "done 1\n", 1), "{said:?}");
     assert!(said.err.contains("Stopped, 19 tasks not run. Run the same command again to continue."), "{said:?}");
-    assert_eq!(sandbox.ok("list --job j --output json").json()["total"], 20);
+    assert_eq!(sandbox.ok("list --job j --output wire").json()["total"], 20);
     assert!(sandbox.ok("explain last").out.contains("map was interrupted"));
     // The same command goes on.
     let mut again = interrupted(&sandbox);
@@ -365,7 +364,7 @@ fn a_killed_controller_loses_and_doubles_nothing() {
     let said = sandbox.said(child);
     assert_eq!((said.code, said.out, said.err.as_str()), (Some(0), lines(1..=600), ""));
     // A run whose end was not stored may be repeated, but no line has become two tasks.
-    assert_eq!(sandbox.ok("list --job j --limit 1 --output json").json()["total"], 600);
+    assert_eq!(sandbox.ok("list --job j --limit 1 --output wire").json()["total"], 600);
 }
 
 #[test]

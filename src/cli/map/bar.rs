@@ -166,7 +166,7 @@ mod tests {
         let shown = |columns| line(&map, Some(4), Duration::from_secs(7_000), columns);
         assert_eq!(shown(120), "4 h 51 min left  [##--------]  120000/420000  failed 120000  17/s  running 4");
         assert_eq!(shown(80), shown(120));
-        assert_eq!(shown(60), "4 h 51 min left  [##--------]  120000/420000");
+        assert_eq!(shown(58), "4 h 51 min left  [##--------]  120000/420000");
         assert_eq!(shown(10), "");
     }
 }

@@ -106,7 +106,14 @@ pub(super) fn run(
         pipeline,
         asked: BTreeMap::new(),
         query: query_of(""),
-        outputs: Outputs { results, is_tagged: args.tag, failure: None, cut: 0, patience: ABSENCE_MAX },
+        outputs: Outputs {
+            results,
+            is_tagged: args.tag,
+            json: session.out.is_json().then(|| session.out.same()),
+            failure: None,
+            cut: 0,
+            patience: ABSENCE_MAX,
+        },
         bar,
         number: 0,
         is_closed,
@@ -313,6 +320,9 @@ impl Running<'_> {
             note(refusal);
         }
         summary::show(&self.map, &self.prepared.job, self.args.job.is_some());
+        if let Some(json) = &mut self.outputs.json {
+            json.value(&summary::value(&self.map, &self.prepared.job));
+        }
         if self.refusal.is_some() {
             return Ok(FAILED);
         }

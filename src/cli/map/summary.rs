@@ -1,5 +1,7 @@
 //! The last lines of `llts map`: what failed, and the commands to look, to repeat and to go on.
 
+use serde_json::{Value, json};
+
 use super::super::output::note;
 use super::super::table::middle_cut;
 use crate::engine::map::Map;
@@ -16,6 +18,15 @@ const LINE_WIDTH: usize = 60;
 pub(super) fn show(map: &Map, job: &JobName, is_named: bool) {
     let left = Left { is_interrupted: map.is_interrupted(), has_input: !map.input_has_ended() };
     lines(map.tally(), left, job, is_named).iter().for_each(|line| note(line));
+}
+
+/// The same for a program: the last object.
+pub(super) fn value(map: &Map, job: &JobName) -> Value {
+    let Tally { succeeded, before, failed, skipped, left, .. } = map.tally();
+    let counts = json!({
+        "job": job.as_str(), "succeeded": succeeded, "succeeded_before": before, "failed": failed, "skipped": skipped, "not_run": left
+    });
+    json!({ "summary": counts })
 }
 
 /// How to run what is left.
