@@ -7,8 +7,8 @@ use super::later::Later;
 use super::output::Format;
 use super::{
     agent, completions, config, context, controller, down, drain, events, exit, explain, forget, gate, get, graph,
-    guard, help, history, hold, incidents, init, job, join, keys, kill, list, lists, logs, manual, map, pause, prompt,
-    query, restart, retry, run, step, store, submit, supervise, tdf, tool, up, wait,
+    guard, help, history, hold, incidents, init, job, join, keys, kill, list, lists, logs, manual, map, pause,
+    progress, prompt, query, restart, retry, run, step, store, submit, supervise, tdf, tool, up, wait,
 };
 use crate::protocol::version;
 
@@ -120,6 +120,8 @@ pub(super) enum Command {
     Help(help::HelpArgs),
     /// Print the completions of a shell: bash, zsh or fish
     Completions(completions::CompletionsArgs),
+    /// Within a task: tell how far it is
+    Progress(progress::ProgressArgs),
     /// Write manual pages into a folder
     #[command(hide = true)]
     Man(manual::ManArgs),
@@ -213,7 +215,9 @@ impl Command {
             }
             Self::Lists(_) => Some("`llts spool` uses a folder of this machine, or the server that --server names"),
             Self::Tdf(_) => Some("`llts tdf` knows a Redis, which is named in the file behind the command"),
-            Self::Help(_) | Self::Completions(_) | Self::Man(_) => Some("this command prints a text"),
+            Self::Help(_) | Self::Completions(_) | Self::Man(_) | Self::Progress(_) => {
+                Some("this command prints a text")
+            }
             Self::Supervise(_) | Self::Guard(_) => Some("this command belongs to a service of this machine"),
         }
     }

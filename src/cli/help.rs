@@ -21,7 +21,7 @@ struct Heading {
 }
 
 const HEADINGS: [Heading; 6] = [
-    Heading { title: "Run", first: &["run", "map", "submit", "wait"], others: &["get"] },
+    Heading { title: "Run", first: &["run", "map", "submit", "wait"], others: &["get", "progress"] },
     Heading {
         title: "Look",
         first: &["status", "show", "list", "logs", "job"],

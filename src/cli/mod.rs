@@ -63,6 +63,7 @@ mod logs;
 mod manual;
 mod map;
 mod pause;
+mod progress;
 mod prompt;
 mod query;
 mod restart;
@@ -264,6 +265,7 @@ fn without_a_service(out: &mut Output, command: &Command) -> Option<Result<u8, F
         Command::Help(args) => Some(help::run(out, args)),
         Command::Completions(args) => Some(completions::run(out, args)),
         Command::Man(args) => Some(manual::write(out, args)),
+        Command::Progress(args) => Some(progress::run(args)),
         _ => None,
     }
 }
@@ -390,6 +392,6 @@ fn dispatch(session: &mut Session, command: Command) -> Result<u8, Failure> {
         Command::Guard(args) => guard::run(session, &args),
         Command::Supervise(args) => supervise::run(session, args.0),
         // They have been run without a session.
-        Command::Help(_) | Command::Completions(_) | Command::Man(_) => Ok(0),
+        Command::Help(_) | Command::Completions(_) | Command::Man(_) | Command::Progress(_) => Ok(0),
     }
 }
