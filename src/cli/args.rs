@@ -6,9 +6,9 @@ use super::connect::Global;
 use super::later::Later;
 use super::output::Format;
 use super::{
-    agent, completions, config, context, controller, down, drain, events, exit, explain, forget, gate, get, graph,
-    guard, help, history, hold, incidents, init, job, join, keys, kill, list, lists, logs, manual, map, pause,
-    progress, prompt, query, restart, retry, run, step, store, submit, supervise, tdf, tool, up, wait,
+    about, agent, config, context, controller, down, drain, events, exit, explain, forget, gate, get, graph, guard,
+    history, hold, incidents, init, job, join, keys, kill, list, lists, logs, map, pause, progress, prompt, query,
+    restart, retry, run, step, store, submit, supervise, tdf, tool, up, wait,
 };
 use crate::protocol::version;
 
@@ -117,14 +117,14 @@ pub(super) enum Command {
     Restart(Later<restart::RestartArgs>),
     /// Explain commands, options and topics of the manual
     #[command(hide = true)]
-    Help(help::HelpArgs),
+    Help(about::HelpArgs),
     /// Print the completions of a shell: bash, zsh or fish
-    Completions(completions::CompletionsArgs),
+    Completions(about::CompletionsArgs),
     /// Within a task: tell how far it is
     Progress(progress::ProgressArgs),
     /// Write manual pages into a folder
     #[command(hide = true)]
-    Man(manual::ManArgs),
+    Man(about::ManArgs),
     /// Run a controller in the foreground
     Controller(Later<controller::ControllerArgs>),
     /// Run an agent in the foreground

@@ -4,10 +4,11 @@
 use std::ffi::{OsStr, OsString};
 use std::time::Duration;
 
-use clap::{Arg, Args, CommandFactory as _, Parser as _};
+use clap::{Arg, CommandFactory as _, Parser as _};
 use clap_complete::env::Shells;
 use clap_complete::{ArgValueCompleter, CompleteEnv, CompletionCandidate};
 
+use super::about::CompletionsArgs;
 use super::agents;
 use super::args::Arguments;
 use super::connect::{self, Configured};
@@ -29,18 +30,6 @@ const PATIENCE: Duration = Duration::from_millis(25);
 
 /// Tasks and jobs that are offered, the newest.
 const OFFERED: u64 = 100;
-
-#[derive(Args, Debug)]
-#[command(after_help = "\
-Print it into a file that the shell reads:
-    bash:  llts completions bash > ~/.local/share/bash-completion/completions/llts
-    zsh:   llts completions zsh > DIR/_llts, for a DIR in $fpath
-    fish:  llts completions fish > ~/.config/fish/completions/llts.fish")]
-pub(super) struct CompletionsArgs {
-    /// bash, zsh, fish, elvish or powershell
-    #[arg(value_name = "SHELL")]
-    shell: String,
-}
 
 /// `llts completions SHELL`: the script that a shell reads.
 pub(super) fn run(out: &mut Output, args: &CompletionsArgs) -> Result<u8, Failure> {

@@ -3,10 +3,11 @@
 
 use std::fmt::Write as _;
 
+use clap::CommandFactory as _;
 use clap::builder::StyledStr;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{Args, CommandFactory as _};
 
+use super::about::HelpArgs;
 use super::args::Arguments;
 use super::exit::Failure;
 use super::manual;
@@ -51,13 +52,6 @@ const HEADINGS: [Heading; 6] = [
 
 /// Columns of the headings and of the names of commands.
 const COLUMNS: (usize, usize) = (13, 11);
-
-#[derive(Args, Debug)]
-pub(super) struct HelpArgs {
-    /// all, options, a command, or a page of the manual
-    #[arg(value_name = "TOPIC")]
-    words: Vec<String>,
-}
 
 /// `llts help`.
 pub(super) fn run(out: &mut Output, args: &HelpArgs) -> Result<u8, Failure> {
@@ -106,13 +100,13 @@ fn of_command(words: &[&str]) -> String {
 /// The page that a newcomer sees: no larger than the smallest terminal.
 pub(super) fn first_page() -> String {
     let mut text = "llts runs commands and tools on this machine or on many.   Usage: llts COMMAND …\n\n".to_owned();
-    text += &commands(|heading| heading.first.iter().copied().collect());
+    text += &commands(false, |heading| heading.first.iter().copied().collect());
     text + "\nMore: llts help all, llts help options, llts help TOPIC, llts COMMAND --help\n"
 }
 
 /// Every command, and the pages of the manual.
 fn all() -> String {
-    let mut text = commands(|heading| heading.first.iter().chain(heading.others).copied().collect());
+    let mut text = commands(true, |heading| heading.first.iter().chain(heading.others).copied().collect());
     text += "\nManual: llts help TOPIC\n";
     for topic in manual::topics() {
         let _ = writeln!(text, "  {:<16}{}", topic.name, topic.title);
@@ -120,7 +114,7 @@ fn all() -> String {
     text + "\nllts COMMAND --help shows the options of a command, llts help options those of all.\n"
 }
 
-fn commands(which: impl Fn(&Heading) -> Vec<&'static str>) -> String {
+fn commands(with_aliases: bool, which: impl Fn(&Heading) -> Vec<&'static str>) -> String {
     let all = Arguments::command();
     let mut text = String::new();
     for heading in &HEADINGS {
@@ -130,7 +124,8 @@ fn commands(which: impl Fn(&Heading) -> Vec<&'static str>) -> String {
             let Some(command) = all.find_subcommand(name) else { continue };
             let about = command.get_about().map(StyledStr::to_string).unwrap_or_default();
             let aliases: Vec<&str> = command.get_visible_aliases().collect();
-            let aliases = if aliases.is_empty() { String::new() } else { format!(" ({})", aliases.join(", ")) };
+            let aliases =
+                if aliases.is_empty() || !with_aliases { String::new() } else { format!(" ({})", aliases.join(", ")) };
             let (first, second) = COLUMNS;
             let _ = writeln!(text, "{title:<first$}  {name:<second$}  {about}{aliases}");
             title = "";

@@ -30,6 +30,7 @@ mod times;
 mod waiting;
 mod when;
 
+mod about;
 mod agent;
 mod agents;
 mod completions;

@@ -216,7 +216,7 @@ impl Run<'_> {
     fn look(&mut self, task: &TaskView) -> Result<(), Failure> {
         if self.looks.is_due() && task.status() == words::phase(Phase::Waiting) {
             let why = waiting::why(self.client, self.id)?;
-            status_line::show(&format!("waiting: {why} (Ctrl-C ends the task)"));
+            status_line::show(&format!("waiting (Ctrl-C ends the task): {why}"));
         } else {
             status_line::clear();
         }

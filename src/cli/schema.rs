@@ -16,8 +16,9 @@ use serde_json::{Map, Value, json};
 
 use super::times;
 use crate::protocol::client::is_time;
+use crate::protocol::graph::state;
 use crate::protocol::words;
-use crate::types::Wall;
+use crate::types::{StepState, Wall};
 
 /// The version of the form. A name may be added within a version; none is removed, and none changes its meaning.
 pub(super) const VERSION: u32 = 1;
@@ -87,6 +88,10 @@ pub(super) fn value(verb: &str, value: &Value) -> Value {
             if list.is_some_and(|(.., has_single)| *has_single) && !members.contains_key("error") =>
         {
             Map::from_iter([(name.to_owned(), json!([members]))])
+        }
+        // Its names are those that the user has chosen.
+        Value::Object(members) if verb == "context" => {
+            Map::from_iter([("contexts".to_owned(), Value::Object(members))])
         }
         Value::Object(members) => members,
         other => Map::from_iter([(name.to_owned(), other)]),
@@ -180,8 +185,9 @@ fn moment(value: &Value) -> Value {
 
 /// A word of the wire, or a phase or outcome that is the name of a count. Names that a user has chosen stay as they are.
 fn snake(word: &str) -> String {
-    let is_ours = is_word(word) || word.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'_');
-    if is_ours { word.trim_matches('_').to_lowercase() } else { word.to_owned() }
+    let is_state = StepState::ALL.into_iter().any(|one| state(one) == word);
+    let is_count = words::phase_of(word).is_some() || words::outcome_of(word).is_some() || is_state;
+    if is_word(word) || is_count { word.trim_matches('_').to_lowercase() } else { word.to_owned() }
 }
 
 #[cfg(test)]

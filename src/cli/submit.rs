@@ -194,7 +194,7 @@ fn not_a_parameter(tool: &str, text: &str, why: &str) -> String {
         return format!("the parameter {word}: {why}");
     }
     format!(
-        "{tool} is a tool here, and {word} is none of its parameters, because {why}. For a command write: llts run -- {tool} {word}   \
+        "{tool} is a tool here, and its parameter {word} has no '='. For a command write: llts run -- {tool} {word}   \
          For a line of shell: llts run --sh '{tool} {word} | wc'"
     )
 }

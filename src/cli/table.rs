@@ -61,7 +61,7 @@ fn harmless(text: &str) -> String {
 }
 
 /// A line that is not wider than a terminal.
-fn cut(line: &str, width: Option<usize>) -> String {
+pub(super) fn cut(line: &str, width: Option<usize>) -> String {
     let Some(width) = width.filter(|width| (1..line.width()).contains(width)) else { return line.to_owned() };
     let mut left = width - 1;
     let fits = |letter: &char| {

@@ -131,9 +131,9 @@ fn wait(
 /// One line about the tasks that are waited for.
 fn line((before, all): (usize, usize), id: &str, why: &str) -> String {
     if all == 1 {
-        return format!("waiting for one task: {why} (Ctrl-C leaves; it goes on)");
+        return format!("waiting (Ctrl-C leaves; the task goes on): {why}");
     }
-    format!("waiting for {} of {all} tasks, the first is {id}: {why} (Ctrl-C leaves; they go on)", all - before)
+    format!("waiting for {} of {all} tasks (Ctrl-C leaves): {why}  [{id}]", all - before)
 }
 
 /// The number of tasks that have not finished, for a user who leaves.
@@ -181,8 +181,8 @@ mod tests {
     #[test]
     fn the_line_names_the_first_of_several() {
         let why = "2 tasks are before it, and all agents that could run them are busy";
-        assert_eq!(line((0, 1), "T", why), format!("waiting for one task: {why} (Ctrl-C leaves; it goes on)"));
-        let expected = format!("waiting for 3 of 5 tasks, the first is T: {why} (Ctrl-C leaves; they go on)");
+        assert_eq!(line((0, 1), "T", why), format!("waiting (Ctrl-C leaves; the task goes on): {why}"));
+        let expected = format!("waiting for 3 of 5 tasks (Ctrl-C leaves): {why}  [T]");
         assert_eq!(line((2, 5), "T", why), expected);
     }
 }

@@ -167,7 +167,7 @@ pub(super) fn entries(text: &str, path: Option<&Path>) -> Result<Vec<(String, Va
     Ok(entries)
 }
 
-/// What is wrong with a line, where the parser's words do not say what to do.
+/// The mistake in a line, where the parser's words do not say how to mend it.
 fn syntax(message: &str, line: &str) -> String {
     let Some((key, value)) = line.split_once('=').map(|(key, value)| (key.trim(), value.trim())) else {
         return shown(message);

@@ -322,7 +322,7 @@ pub struct Assignment {
 /// The newest progress that a run has told.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ToldProgress {
-    /// What it has told.
+    /// Its content.
     pub progress: Progress,
     /// The moment at which it arrived.
     pub at: Wall,

@@ -216,7 +216,7 @@ fn a_selection_means_the_same_to_every_command() {
 fn a_selection_of_nothing_is_told_apart_from_a_bad_one() {
     let sandbox = with(1);
     for verb in ["kill", "retry", "hold", "release", "explain", "query", "wait"] {
-        refused(&sandbox, verb, 2, &["--given-id"]);
+        refused(&sandbox, verb, 2, &["which tasks?", "last", "--job NAME"]);
         refused(&sandbox, &format!("{verb} last"), 5, &["no task", "matches"]);
         refused(&sandbox, &format!("{verb} --where x"), 2, &["no '='"]);
         refused(&sandbox, &format!("{verb} --status x"), 2, &["WAITING"]);

@@ -4,10 +4,9 @@ mod blocks;
 mod roff;
 mod screen;
 
-use std::path::PathBuf;
+use clap::CommandFactory as _;
 
-use clap::{Args, CommandFactory as _};
-
+use super::about::ManArgs;
 use super::args::Arguments;
 use super::exit::Failure;
 use super::output::Output;
@@ -78,13 +77,6 @@ fn text(topic: &Topic) -> Option<&'static str> {
 pub(super) fn show(out: &mut Output, page: &str) {
     let columns = out.columns().unwrap_or(COLUMNS).clamp(20, COLUMNS);
     out.styled(&screen::render(&blocks::parse(page), columns));
-}
-
-#[derive(Args, Debug)]
-pub(super) struct ManArgs {
-    /// The folder, which must exist
-    #[arg(value_name = "DIR")]
-    folder: PathBuf,
 }
 
 /// `llts man DIR`: a manual page for each command and for each page of the manual.

@@ -79,8 +79,7 @@ impl Bar {
         }
         let took = now.since(self.began);
         if let Kind::Terminal { .. } = self.kind {
-            let columns =
-                terminal_size::terminal_size_of(io::stderr()).map_or(usize::MAX, |(columns, _)| columns.0.into());
+            let columns = status_line::columns().unwrap_or(usize::MAX);
             status_line::show(&line(map, self.running(), took, columns));
             self.rests_until = now + PAUSE;
         } else {

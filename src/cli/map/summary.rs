@@ -58,11 +58,10 @@ fn lines(tally: &Tally, left: Left, job: &JobName, is_named: bool) -> Vec<String
     let is_stopped = not_run > 0 || left.has_input;
     if tally.failed > 0 {
         let total = tally.finished() + tally.left;
-        let mut line = format!("{} of {total} failed ({}).", tally.failed, tally.failures());
+        lines.push(format!("{} of {total} failed ({}).", tally.failed, tally.failures()));
         if tally.failed_tasks() > 0 {
-            line += &format!(" Look: llts logs --job {job} --failed   Again: llts retry --job {job} --failed");
+            lines.push(format!("Look: llts logs --job {job} --failed   Again: llts retry --job {job} --failed"));
         }
-        lines.push(line);
     }
     if is_stopped {
         let mut rest = Vec::new();

@@ -52,7 +52,7 @@ pub(super) struct Taken {
     pub(super) killed: bool,
     /// Whether it is told to finish early, or was when it ended.
     pub(super) told: bool,
-    /// What it has told about how far it is.
+    /// The newest progress that it has told.
     progress: Option<Box<Progress>>,
     /// The locations that it provides, once it has ended.
     provided: Option<Box<Provided>>,

@@ -6,7 +6,8 @@ use crate::types::Progress;
 fn tell(world: &mut World, task: TaskId, fraction: f64) {
     let progress = Progress::new(fraction, "tile").map(Box::new);
     let report = Report { progress, ..report_of(task, Round(0), Phase::Running, None) };
-    world.say("a", FromAgent::Report(Box::new(report)));
+    let (_, answer) = world.say("a", FromAgent::Report(Box::new(report)));
+    assert!(matches!(answer, Answer::Now(Reply::Reported { refusal: None, .. })), "{answer:?}");
     world.settle();
 }
 
