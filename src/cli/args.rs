@@ -105,7 +105,7 @@ pub(super) enum Command {
     Lists(Later<lists::ListsArgs>),
     /// Make a home for a service, with keys if it listens for other machines
     Init(Later<init::InitArgs>),
-    /// Run agents here for a controller that invited this one
+    /// Run agents here for a controller elsewhere
     Join(Later<join::JoinArgs>),
     /// Distribute tasks over machines by way of Redis
     Tdf(Later<tdf::TdfArgs>),

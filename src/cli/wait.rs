@@ -46,8 +46,8 @@ enum End {
 }
 
 pub(super) fn run(session: &mut Session, args: &WaitArgs) -> Result<u8, Failure> {
-    lend_slot();
     let mut waits = Wait::begin()?;
+    lend_slot();
     let until = args.timeout.map(|timeout| clock::now().mono + timeout);
     if let Some(name) = args.selection.whole_job().filter(|_| !args.selection.is_of_failed()) {
         // Its tasks may be skipped without harm, and it may have none.
