@@ -50,8 +50,8 @@ const HEADINGS: [Heading; 6] = [
     Heading { title: "Other systems", first: &["graph", "prompt", "spool"], others: &["tdf"] },
 ];
 
-/// Columns of the headings and of the names of commands.
-const COLUMNS: (usize, usize) = (13, 11);
+/// Columns of the headings.
+const TITLE_WIDTH: usize = 13;
 
 /// `llts help`.
 pub(super) fn run(out: &mut Output, args: &HelpArgs) -> Result<u8, Failure> {
@@ -100,7 +100,7 @@ fn of_command(words: &[&str]) -> String {
 /// The page that a newcomer sees: no larger than the smallest terminal.
 pub(super) fn first_page() -> String {
     let mut text = "llts runs commands and tools on this machine or on many.   Usage: llts COMMAND …\n\n".to_owned();
-    text += &commands(false, |heading| heading.first.iter().copied().collect());
+    text += &commands(false, |heading| heading.first.to_vec());
     text + "\nMore: llts help all, llts help options, llts help TOPIC, llts COMMAND --help\n"
 }
 
@@ -117,6 +117,9 @@ fn all() -> String {
 fn commands(with_aliases: bool, which: impl Fn(&Heading) -> Vec<&'static str>) -> String {
     let all = Arguments::command();
     let mut text = String::new();
+    let named = HEADINGS.iter().flat_map(&which).filter(|name| all.find_subcommand(name).is_some());
+    let second = named.map(str::len).max().unwrap_or_default();
+    let first = TITLE_WIDTH;
     for heading in &HEADINGS {
         let mut title = heading.title;
         for name in which(heading) {
@@ -126,7 +129,6 @@ fn commands(with_aliases: bool, which: impl Fn(&Heading) -> Vec<&'static str>) -
             let aliases: Vec<&str> = command.get_visible_aliases().collect();
             let aliases =
                 if aliases.is_empty() || !with_aliases { String::new() } else { format!(" ({})", aliases.join(", ")) };
-            let (first, second) = COLUMNS;
             let _ = writeln!(text, "{title:<first$}  {name:<second$}  {about}{aliases}");
             title = "";
         }

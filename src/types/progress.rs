@@ -21,7 +21,7 @@ impl Progress {
     pub fn new(fraction: f64, text: &str) -> Option<Self> {
         let parts = (fraction * 10_000.0).round();
         let text = printable(text.trim()).chars().take(Self::TEXT_CHARS_MAX).collect();
-        (0.0..=1.0).contains(&fraction).then(|| Self { parts: parts as u16, text })
+        (0.0..=1.0).contains(&fraction).then_some(Self { parts: parts as u16, text })
     }
 
     /// The part that is done, from 0 to 1.

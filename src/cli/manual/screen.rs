@@ -17,7 +17,7 @@ pub(super) fn render(blocks: &[Block], columns: usize) -> String {
     let mut was_item = false;
     for block in blocks {
         let is_item = matches!(block, Block::Item(..));
-        if !page.is_empty() && !(is_item && was_item) {
+        if !(page.is_empty() || is_item && was_item) {
             page.push('\n');
         }
         was_item = is_item;
@@ -92,8 +92,7 @@ fn folded(text: &str, width: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in text.split_whitespace() {
         let mut word = word.to_owned();
-        loop {
-            let Some(line) = lines.last_mut() else { break };
+        while let Some(line) = lines.last_mut() {
             let gap = usize::from(!line.is_empty());
             if line.width() + gap + word.width() <= width {
                 if gap > 0 {

@@ -290,7 +290,10 @@ impl Running<'_> {
         } else if was_interrupted {
             note("Ending the running tasks. Ctrl-C again leaves at once.");
         } else {
-            let running = self.bar.running().map_or_else(|| "those that run".to_owned(), |count| count.to_string());
+            let running = match self.bar.running() {
+                Some(0) | None => "those that run".to_owned(),
+                Some(count) => count.to_string(),
+            };
             note(&format!("Starting no more tasks; waiting for {running}. Ctrl-C again kills them."));
         }
         Ok(())
