@@ -108,6 +108,7 @@ impl SimulatedAgent {
                 | Effect::ToolsFolder(_)
                 | Effect::Remember(_)
                 | Effect::Read(_)
+                | Effect::LookAtProgress
                 | Effect::TrimOutputs => {}
             }
         }

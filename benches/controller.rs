@@ -155,6 +155,7 @@ impl World {
             ran: None,
             result,
             provided: None,
+            progress: None,
             let_go: None,
             wait: None,
         };

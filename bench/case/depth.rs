@@ -102,6 +102,7 @@ impl Dispatcher {
             ran: None,
             result: Some(RunResult::of(ExitCode(0), String::new())),
             provided: None,
+            progress: None,
             let_go: None,
             wait: None,
         };

@@ -1,33 +1,20 @@
 //! The command line: global options and the list of subcommands. The arguments of each are in its own file.
 
-use clap::{CommandFactory as _, Parser, Subcommand};
+use clap::{CommandFactory as _, Parser, Subcommand, ValueEnum as _};
 
 use super::connect::Global;
 use super::later::Later;
+use super::output::Format;
 use super::{
-    agent, config, context, controller, down, drain, exit, explain, forget, gate, get, graph, guard, history, hold,
-    incidents, init, job, join, keys, kill, list, lists, logs, map, prompt, query, restart, retry, run, step, store,
-    submit, supervise, tdf, tool, up, wait,
+    about, agent, config, context, controller, down, drain, events, exit, explain, forget, gate, get, graph, guard,
+    history, hold, incidents, init, job, join, keys, kill, list, lists, logs, map, pause, progress, prompt, query,
+    restart, retry, run, step, store, submit, supervise, tdf, tool, up, wait,
 };
 use crate::protocol::version;
 
-const ABOUT: &str =
-    "Runs small programs with low latency: submit a task, an agent runs its tool, and you get the result";
-
-const EXIT_CODES: &str = "\
-Exit codes:
-    0    success, or nothing had to be done
-    1    failure; stderr has the reason
-    2    invalid usage or configuration
-    3    no controller answers
-    4    the controller refused; stderr has the code and the message
-    5    no such task
-  124    the time limit of a wait or of a task has passed
-  map exits with the number of failed tasks, 101 for more than 100, and 255 if it cannot go on
-  run and wait exit like the task: with its code, 124 if it TIMED_OUT or EXPIRED, or 128 + n if signal n ended it";
-
 #[derive(Debug, Parser)]
-#[command(name = "llts", version = version::program(), about = ABOUT, after_help = EXIT_CODES, max_term_width = 110)]
+#[command(name = "llts", version = version::shown(), max_term_width = 110, disable_help_subcommand = true)]
+#[command(about = "Runs small programs with low latency")]
 pub(super) struct Arguments {
     #[command(flatten)]
     pub(super) global: Global,
@@ -37,49 +24,62 @@ pub(super) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Command {
-    /// Run a tool: submit a task, wait for its end, print its report, exit as it did
+    /// Run a command or tool: show its output, exit as it did
     Run(Later<run::RunArgs>),
-    /// Run a command for each line of the input, as xargs and GNU parallel do
+    /// Run a command for each line, as xargs and parallel do
     Map(Later<Box<map::MapArgs>>),
     /// Submit a task and print its id
     Submit(Later<submit::SubmitArgs>),
     /// Wait until tasks have finished
     Wait(Later<wait::WaitArgs>),
     /// End tasks
+    #[command(visible_alias = "cancel")]
     Kill(Later<kill::KillArgs>),
     /// Run finished tasks again
     Retry(Later<retry::RetryArgs>),
     /// Fetch the files that are kept with tasks
     Get(Later<get::GetArgs>),
     /// Remove finished tasks before their time
+    #[command(visible_alias = "rm")]
     Forget(Later<forget::ForgetArgs>),
     /// Keep tasks from starting
+    #[command(hide = true)]
     Hold(Later<hold::HoldArgs>),
     /// Let held tasks start
+    #[command(hide = true)]
     Release(Later<hold::ReleaseArgs>),
+    /// Keep tasks, jobs, agents or a gate from starting
+    Pause(Later<pause::PauseArgs>),
+    /// End a pause
+    Resume(Later<pause::ResumeArgs>),
     /// Show everything known about a task
     Query(Later<query::QueryArgs>),
     /// Explain why a task waits, or why it ended as it did
     Explain(Later<explain::ExplainArgs>),
-    /// Print the outputs of tasks, whole, also while they run
+    /// Print the outputs of tasks, also while they run
+    #[command(visible_alias = "log")]
     Logs(Later<logs::LogsArgs>),
     /// List tasks, newest first
+    #[command(visible_aliases = ["ls", "ps"])]
     List(Later<list::ListArgs>),
-    /// Count finished rounds of the last days, with their run times
+    /// Count finished rounds, with their run times
     History(Later<history::HistoryArgs>),
-    /// List what happened to the service: lost agents, restarts, refused connections
+    /// List lost agents, restarts, refused connections
     Incidents(Later<incidents::IncidentsArgs>),
+    /// Print the changes of tasks as they happen
+    Events(Later<events::EventsArgs>),
     /// List jobs, newest first
     Jobs(Later<job::JobsArgs>),
-    /// Show the progress of a job, its run times, and why tasks of it failed
+    /// Show the progress of a job, and why tasks failed
     Job(Later<job::JobArgs>),
     /// Count tasks and agents
     Stats,
     /// List agents
     Agents,
-    /// Show the service that is meant, and where everything of it is
+    /// Show which service you are talking to and where its files are
     Info,
     /// Give agents no more tasks
+    #[command(hide = true)]
     Drain(Later<drain::DrainArgs>),
     /// Limit how many tasks of a kind run at once, or start
     Gate(Later<gate::GateArgs>),
@@ -88,22 +88,24 @@ pub(super) enum Command {
     /// Run, check and draw step graphs
     Graph(Later<graph::GraphArgs>),
     /// Within a task of a step: announce a partition; or end a step early
+    #[command(hide = true)]
     Step(Later<step::StepArgs>),
     /// Make, check and pack tools
     Tool(Later<tool::ToolArgs>),
-    /// Make keys, with which a controller accepts other machines but no strangers
+    /// Make and admit the keys of other machines
     Keys(Later<keys::KeysArgs>),
     /// Show the configuration in force, and the source of each value
     Config(Later<config::ConfigArgs>),
     /// Name controllers of other machines
     Context(Later<context::ContextArgs>),
-    /// Hand prompts out to workers that run a command for each
+    /// Hand prompts to workers that run a command for each
     Prompt(Later<prompt::PromptArgs>),
-    /// Work off lists of commands that are files in a folder
+    /// Run lists of commands kept as files in a folder
+    #[command(name = "spool", visible_alias = "lists")]
     Lists(Later<lists::ListsArgs>),
     /// Make a home for a service, with keys if it listens for other machines
     Init(Later<init::InitArgs>),
-    /// Make a home for agents of a controller on another machine that has invited this one
+    /// Run agents here for a controller elsewhere
     Join(Later<join::JoinArgs>),
     /// Distribute tasks over machines by way of Redis
     Tdf(Later<tdf::TdfArgs>),
@@ -111,8 +113,18 @@ pub(super) enum Command {
     Up(Later<up::UpArgs>),
     /// Stop the service that `up` has started
     Down(Later<down::DownArgs>),
-    /// Replace the processes of the service by this version of llts, one after the other, without losing a task
+    /// Replace the processes of the service by this version of llts
     Restart(Later<restart::RestartArgs>),
+    /// Explain commands, options and topics of the manual
+    #[command(hide = true)]
+    Help(about::HelpArgs),
+    /// Print the completions of a shell: bash, zsh or fish
+    Completions(about::CompletionsArgs),
+    /// Within a task: tell how far it is
+    Progress(progress::ProgressArgs),
+    /// Write manual pages into a folder
+    #[command(hide = true)]
+    Man(about::ManArgs),
     /// Run a controller in the foreground
     Controller(Later<controller::ControllerArgs>),
     /// Run an agent in the foreground
@@ -136,14 +148,28 @@ pub(super) enum Place {
     Service,
 }
 
+/// The name of the command among the arguments of this process, whatever is wrong with them.
+pub(super) fn verb() -> Option<String> {
+    let found = Arguments::command().ignore_errors(true).try_get_matches().ok()?;
+    found.subcommand_name().map(str::to_owned)
+}
+
+/// The format that the arguments of this process ask for. clap reads no further than to the argument that is wrong.
+pub(super) fn format() -> Format {
+    let words: Vec<String> = std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
+    let own = words.split(|word| word == "--").next().unwrap_or_default();
+    let pair = own.windows(2).find_map(|pair| match pair {
+        [option, format] if option == "--output" => Some(format.as_str()),
+        _ => None,
+    });
+    let named = pair.or_else(|| own.iter().find_map(|word| word.strip_prefix("--output=")));
+    named.and_then(|name| Format::from_str(name, true).ok()).unwrap_or(Format::Human)
+}
+
 /// The exit code for arguments that were refused, or for help.
-pub(super) fn exit_code(refused: &clap::Error) -> u8 {
+pub(super) fn exit_code(refused: &clap::Error, verb: Option<&str>) -> u8 {
     let code = u8::try_from(refused.exit_code()).unwrap_or(exit::USAGE);
-    let is_map = || {
-        let found = Arguments::command().ignore_errors(true).try_get_matches().ok();
-        found.is_some_and(|found| found.subcommand_name() == Some("map"))
-    };
-    if code != 0 && is_map() { map::FAILED } else { code }
+    if code != 0 && verb == Some("map") { map::FAILED } else { code }
 }
 
 impl Command {
@@ -157,6 +183,7 @@ impl Command {
             | Self::Kill(_)
             | Self::Retry(_)
             | Self::Hold(_) => None,
+            Self::Pause(_) | Self::Resume(_) => None,
             Self::Release(_) | Self::Query(_) | Self::Explain(_) | Self::List(_) | Self::Stats | Self::Agents => None,
             Self::Drain(_)
             | Self::Gate(_)
@@ -166,6 +193,7 @@ impl Command {
             | Self::Forget(_)
             | Self::History(_)
             | Self::Incidents(_)
+            | Self::Events(_)
             | Self::Logs(_)
             | Self::Jobs(_)
             | Self::Job(_)
@@ -185,8 +213,11 @@ impl Command {
             Self::Prompt(_) => {
                 Some("`llts prompt` uses a prompt master, whose host and port are given after the command")
             }
-            Self::Lists(_) => Some("`llts lists` uses a folder of this machine, or the server that --server names"),
+            Self::Lists(_) => Some("`llts spool` uses a folder of this machine, or the server that --server names"),
             Self::Tdf(_) => Some("`llts tdf` knows a Redis, which is named in the file behind the command"),
+            Self::Help(_) | Self::Completions(_) | Self::Man(_) | Self::Progress(_) => {
+                Some("this command prints a text")
+            }
             Self::Supervise(_) | Self::Guard(_) => Some("this command belongs to a service of this machine"),
         }
     }
@@ -229,7 +260,6 @@ impl Command {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::output::Format;
 
     #[test]
     fn the_arguments_are_consistent() {

@@ -8,8 +8,9 @@ use serde_json::{Value, json};
 
 use super::Session;
 use super::exit::{self, Failure};
-use super::output::{ask, note, status_line};
+use super::output::{ask, note};
 use super::selection::{Chosen, State};
+use super::status_line;
 use crate::client::{Arrival, Client, ClientError, Pipeline};
 use crate::protocol::client::{Ask, ReplyError};
 use crate::protocol::requests::job::{Concerned, JobAnswer, query};
@@ -204,7 +205,7 @@ impl Progress {
         let now = clock::now().mono;
         if self.at.is_some_and(|at| at <= now) {
             (self.at, self.is_shown) = (Some(now + PROGRESS_INTERVAL), true);
-            status_line(&line.to_string());
+            status_line::show(&line.to_string());
         }
     }
 }
@@ -212,7 +213,7 @@ impl Progress {
 impl Drop for Progress {
     fn drop(&mut self) {
         if self.is_shown {
-            status_line("");
+            status_line::clear();
         }
     }
 }
@@ -282,7 +283,15 @@ pub(super) fn confirm(what: &str, yes: bool) -> Result<(), Failure> {
             "this would {what}; use --yes, because there is no terminal for the question"
         )));
     }
-    ask(&format!("Really {what}? [y/N] "));
+    answered(&format!("Really {what}?"))
+}
+
+/// Asks a question on the terminal.
+///
+/// # Errors
+/// When the answer is no, or cannot be read.
+pub(super) fn answered(question: &str) -> Result<(), Failure> {
+    ask(&format!("{question} [y/N] "));
     let mut answer = String::new();
     io::stdin().lock().read_line(&mut answer).map_err(Failure::failed)?;
     if ["y", "yes"].contains(&answer.trim().to_lowercase().as_str()) {

@@ -25,27 +25,27 @@ const CONTEXT: &str = "LLTS_CONTEXT";
 pub(super) struct Global {
     /// The folder of the service: configuration, state, tools, work, logs, socket [default: the variable LLTS_HOME, else the
     /// nearest home upwards from here, else that of the user]
-    #[arg(long, global = true, value_name = "DIR", help_heading = "Global options")]
+    #[arg(long, global = true, value_name = "DIR", hide = true)]
     pub(super) home: Option<PathBuf>,
     /// Configuration file, read over the built-in defaults [default: config.toml of the home if there is one]
-    #[arg(long, global = true, value_name = "FILE", help_heading = "Global options")]
+    #[arg(long, global = true, value_name = "FILE", hide = true)]
     pub(super) config: Option<PathBuf>,
     /// The controller to talk to: tcp://IP:PORT or ipc://PATH [default: the variable CONTROLLER_ADDRESS, else the one of the
     /// configuration]
-    #[arg(long, global = true, value_name = "ENDPOINT", value_parser = parse, help_heading = "Global options")]
+    #[arg(long, global = true, value_name = "ENDPOINT", value_parser = parse, hide = true)]
     controller: Option<String>,
     /// A controller by its name in `llts context list`, with the keys for it [default: the variable LLTS_CONTEXT]
-    #[arg(long, global = true, value_name = "NAME", conflicts_with = "controller", help_heading = "Global options")]
+    #[arg(long, global = true, value_name = "NAME", conflicts_with = "controller", hide = true)]
     context: Option<String>,
-    /// Tables for people, or one JSON value on stdout
+    /// Tables for people, documented JSON on stdout, or the objects of the wire as JSON
     #[arg(
         long,
         global = true,
         value_enum,
-        value_name = "human|json",
+        value_name = "human|json|wire",
         hide_possible_values = true,
         default_value_t = Format::Human,
-        help_heading = "Global options"
+        hide = true
     )]
     pub(super) output: Format,
 }

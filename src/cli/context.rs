@@ -21,7 +21,7 @@ pub(super) struct ContextArgs {
 enum ContextCommand {
     /// List the names and what they stand for
     List,
-    /// Give a controller a name, or the name another controller
+    /// Add a context, or point one at another controller
     Add {
         /// The name, for --context and LLTS_CONTEXT
         name: String,

@@ -9,10 +9,11 @@ use clap::Args;
 use serde_json::json;
 
 use super::Session;
-use super::change::confirm;
+use super::change::answered;
 use super::connect::{self, Configured};
 use super::exit::{FAILED, Failure};
-use super::output::{note, status_line};
+use super::output::note;
+use super::status_line;
 use crate::client::Client;
 use crate::protocol::requests::stats::TaskCounts;
 use crate::protocol::requests::{down, stats};
@@ -87,11 +88,10 @@ fn prepare(session: &Session, wait: bool) -> Result<(), Failure> {
         let running = running(&counts);
         if running > 0 {
             let waiting = counts.0[Phase::Waiting as usize];
-            let what = format!(
-                "end the runs of {running} tasks, which start again after the next start, and stop the service, for which {waiting} \
-                tasks wait (--wait lets the running ones end)"
-            );
-            confirm(&what, false)?;
+            let state = format!("{running} tasks are running and {waiting} are waiting");
+            answered(&format!(
+                "{state}. Stop now? The running ones start over at the next `llts up`; --wait lets them finish."
+            ))?;
         }
         return Ok(());
     }
@@ -101,7 +101,13 @@ fn prepare(session: &Session, wait: bool) -> Result<(), Failure> {
         let counts = client.ask(&down::pause(PAUSE))?;
         let running = running(&counts);
         if is_terminal {
-            status_line(&if running > 0 { format!("{running} tasks are running") } else { String::new() });
+            if running > 0 {
+                status_line::show(&format!(
+                    "waiting for {running} running tasks; no other task starts (Ctrl-C leaves; the service goes on)"
+                ));
+            } else {
+                status_line::clear();
+            }
         } else if running > 0 && !std::mem::replace(&mut was_said, true) {
             note(&format!("waiting for the ends of {running} running tasks; no other task starts"));
         }

@@ -22,16 +22,16 @@ An agent can be drained before it is started with --ahead.")]
 pub(super) struct DrainArgs {
     /// The agents
     #[arg(value_name = "AGENT", required_unless_present = "host")]
-    agents: Vec<String>,
+    pub(super) agents: Vec<String>,
     /// All agents of a machine: its address, its name, or the first part of the names of its agents
     #[arg(long, value_name = "NAME", conflicts_with = "agents")]
-    host: Option<String>,
+    pub(super) host: Option<String>,
     /// Also agents that have not come yet
     #[arg(long, conflicts_with_all = ["undo", "host"])]
-    ahead: bool,
+    pub(super) ahead: bool,
     /// Give them tasks again
     #[arg(long)]
-    undo: bool,
+    pub(super) undo: bool,
 }
 
 pub(super) fn run(session: &mut Session, args: &DrainArgs) -> Result<u8, Failure> {

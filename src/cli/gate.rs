@@ -33,15 +33,17 @@ enum GateCommand {
     /// Set the limits of a gate; limits that are not given stay unchanged
     Set(SetArgs),
     /// Open a closed gate
+    #[command(hide = true)]
     Open(Name),
     /// Close a gate for all tasks, until a moment or until it is opened
-    #[command(after_help = when::HELP)]
+    #[command(after_help = when::HELP, hide = true)]
     Close(CloseArgs),
 }
 
 #[derive(Args, Debug)]
 struct Name {
     /// The gate
+    #[arg(id = "gate", value_name = "NAME")]
     name: String,
 }
 
@@ -63,7 +65,7 @@ struct SetArgs {
 }
 
 #[derive(Args, Debug)]
-struct CloseArgs {
+pub(super) struct CloseArgs {
     #[command(flatten)]
     name: Name,
     /// Duration for which the gate is closed
@@ -78,6 +80,12 @@ struct CloseArgs {
 enum Limit<T> {
     None,
     At(T),
+}
+
+impl CloseArgs {
+    pub(super) const fn new(name: String, span: Option<Duration>, until: Option<Moment>) -> Self {
+        Self { name: Name { name }, span, until }
+    }
 }
 
 impl<T> Limit<T> {
@@ -105,15 +113,27 @@ pub(super) fn run(session: &mut Session, args: &GateArgs) -> Result<u8, Failure>
             client.ask(&gate::set(&args.name.name, &limits(args)?))?;
             &args.name.name
         }
-        GateCommand::Open(Name { name }) => {
-            client.ask(&gate::set(name, &GateChange { closed_until: Some(None), ..GateChange::default() }))?;
-            name
-        }
-        GateCommand::Close(args) => {
-            client.ask(&gate::set(&args.name.name, &closing(args, clock::now().wall)))?;
-            &args.name.name
-        }
+        GateCommand::Open(Name { name }) => return open(session, name),
+        GateCommand::Close(args) => return close(session, args),
     };
+    show(session, &client, name)
+}
+
+/// Opens a gate.
+pub(super) fn open(session: &mut Session, name: &str) -> Result<u8, Failure> {
+    let client = session.client()?;
+    client.ask(&gate::set(name, &GateChange { closed_until: Some(None), ..GateChange::default() }))?;
+    show(session, &client, name)
+}
+
+/// Closes a gate.
+pub(super) fn close(session: &mut Session, args: &CloseArgs) -> Result<u8, Failure> {
+    let client = session.client()?;
+    client.ask(&gate::set(&args.name.name, &closing(args, clock::now().wall)))?;
+    show(session, &client, &args.name.name)
+}
+
+fn show(session: &mut Session, client: &Client, name: &str) -> Result<u8, Failure> {
     let gate = client.ask(&gate::gate(name))?;
     if session.out.is_json() {
         session.out.fields(gate.fields());
@@ -166,7 +186,7 @@ fn table(gates: &[GateRow]) -> Table {
         };
         let starts = gate.pace().map(|(starts, interval)| format!("{starts} in {}", times::duration(interval)));
         let until = gate.closed_until().filter(|_| gate.is_closed()).map(|until| match until {
-            until if until >= UNTIL_OPENED => "it is opened".to_owned(),
+            until if until >= UNTIL_OPENED => "opened by hand".to_owned(),
             until => times::local(until),
         });
         let waiting = gate.waiting().to_string();

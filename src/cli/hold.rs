@@ -32,20 +32,21 @@ pub(super) struct ReleaseArgs {
 }
 
 pub(super) fn run(session: &mut Session, args: &HoldArgs) -> Result<u8, Failure> {
-    set_held(session, &args.selection, true, "held", HELD)
+    set_held(session, &args.selection, true, "held")
 }
 
 pub(super) fn release(session: &mut Session, args: &ReleaseArgs) -> Result<u8, Failure> {
-    set_held(session, &args.selection, false, "released", NOT_HELD)
+    set_held(session, &args.selection, false, "released")
 }
 
-fn set_held(
+/// Holds the selected tasks, or lets them start; `done` is the word for it.
+pub(super) fn set_held(
     session: &mut Session,
     selection: &Selection,
     shall_hold: bool,
     done: &'static str,
-    needless: Needless,
 ) -> Result<u8, Failure> {
+    let needless = if shall_hold { HELD } else { NOT_HELD };
     if let Some(name) = selection.whole_job().filter(|_| !selection.is_of_failed()) {
         return job::change(session, name, &JobOrder::Hold(shall_hold), done);
     }

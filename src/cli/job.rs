@@ -12,6 +12,7 @@ use super::exit::{self, Failure};
 use super::output::{note, to_value};
 use super::table::Table;
 use super::times;
+use super::waiting::{Wait, left};
 use crate::client::{Client, ClientError};
 use crate::protocol::client::{Listing, Selector, TaskView};
 use crate::protocol::requests::job::{JobAnswer, JobOrder, jobs, order, query};
@@ -39,10 +40,10 @@ pub(super) struct JobsArgs {
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Shows its progress, the run times of its tasks, and its failures, grouped by exit code and last line of stderr. \
-`llts list --job NAME` lists its tasks; `wait`, `kill`, `retry`, `hold` and `release` take --job NAME, too.")]
+`llts list --job NAME` lists its tasks; `wait`, `kill`, `retry`, `pause` and `resume` take --job NAME, too.")]
 pub(super) struct JobArgs {
     /// Name of the job
-    #[arg(value_name = "NAME")]
+    #[arg(id = "job", value_name = "NAME")]
     name: String,
 }
 
@@ -152,6 +153,19 @@ fn failed(job: &JobAnswer) -> u64 {
     Outcome::ALL.into_iter().filter(|outcome| outcome.is_failure()).map(|outcome| job.with_outcome(outcome)).sum()
 }
 
+/// One line about a job that is waited for.
+fn progress(job: &JobAnswer, now: Wall) -> String {
+    let (done, total) = (job.in_phase(Phase::Finished), job.total());
+    let left = Pace::of(job, now).left.map(|left| format!("{} left  ", times::duration(left))).unwrap_or_default();
+    let failed = Some(failed(job)).filter(|failed| *failed > 0).map(|failed| format!("  failed {failed}"));
+    let failed = failed.unwrap_or_default();
+    format!(
+        "{left}job {}: {done}/{total} finished{failed}  running {}  (Ctrl-C leaves; the job goes on)",
+        job.name(),
+        with_agents(job)
+    )
+}
+
 /// How fast a job goes on, from its first submit until now or its end.
 #[derive(Debug, PartialEq)]
 struct Pace {
@@ -229,8 +243,7 @@ impl Groups {
     fn add(&mut self, task: &TaskView) {
         let outcome = task.outcome().unwrap_or_default().to_owned();
         let exit = task.exit_code().map(|code| code.0);
-        let last = task.stderr().lines().rev().find(|line| !line.trim().is_empty());
-        let line = last.or_else(|| task.reason()).unwrap_or_default().trim().to_owned();
+        let line = task.last_line().to_owned();
         let group = self.0.entry((outcome.clone(), exit, line.clone())).or_insert_with(|| Group {
             count: 0,
             outcome,
@@ -267,9 +280,15 @@ pub(super) fn change(session: &mut Session, name: &str, what: &JobOrder, done: &
 }
 
 /// Waits until all tasks of a job have finished. Exits like the worst of them.
-pub(super) fn wait(session: &mut Session, name: &str, until: Option<Mono>) -> Result<u8, Failure> {
+pub(super) fn wait(session: &mut Session, wait: &mut Wait, name: &str, until: Option<Mono>) -> Result<u8, Failure> {
     let client = session.client()?;
-    let job = client.wait_for_job(name, until)?;
+    let ended = wait.wait(
+        until,
+        |until, interrupt| client.wait_for_job(name, until, interrupt),
+        |job| job.ended_at().is_some(),
+        |job| Ok(progress(job, clock::now().wall)),
+    )?;
+    let Some(job) = ended else { return Err(left(&format!("job {name} goes on"))) };
     if session.out.is_json() {
         session.out.value(&to_value(job.fields()));
     } else {

@@ -30,7 +30,7 @@ pub(super) struct JoinArgs {
     /// Where the invitation is: IP:PORT or NAME:PORT
     #[arg(value_parser = address)]
     address: String,
-    /// The token of the invitation, which is good for once
+    /// One-time token from the invitation
     #[arg(long, allow_hyphen_values = true)]
     token: String,
     /// What this machine is called there [default: its host name]

@@ -35,7 +35,7 @@ A controller needs a pair (CURVE_SERVER_SECRET_KEY_FILE), and a folder with the 
     Invite(InviteArgs),
     /// The keys that are let in, and those that wait for it
     List,
-    /// Let machines in that wait: compare the key with the one that `llts join` shows there. With --may, also give more to machines
+    /// Admit waiting machines; first compare the key with the one `llts join` shows there. With --may, also give more to machines
     /// that are let in
     Accept {
         /// A right besides running tasks and submitting tools: to send commands, and to push and remove tools
@@ -45,7 +45,7 @@ A controller needs a pair (CURVE_SERVER_SECRET_KEY_FILE), and a folder with the 
         #[arg(required = true, value_parser = |text: &str| AgentId::new(text))]
         names: Vec<AgentId>,
     },
-    /// Do not let machines in that wait
+    /// Reject waiting machines
     Refuse {
         /// Their names in `llts keys list`
         #[arg(required = true, value_parser = |text: &str| AgentId::new(text))]

@@ -30,7 +30,15 @@ fn describe<T: Args>(command: Command) -> Command {
     let global: Vec<Id> = command.get_arguments().map(|arg| arg.get_id().clone()).collect();
     let command = T::augment_args(command).about(about);
     // A changed argument becomes the last one.
-    global.iter().fold(command, |command, id| command.mut_arg(id, |arg| arg))
+    let command = global.iter().fold(command, |command, id| command.mut_arg(id, |arg| arg));
+    with_pointer(command)
+}
+
+/// The options of every command are explained once, and not in the help of each.
+fn with_pointer(command: Command) -> Command {
+    let own = command.get_after_help().map(|text| format!("{text}\n\n")).unwrap_or_default();
+    let command = command.after_help(format!("{own}Global options: llts help options"));
+    command.mut_subcommands(with_pointer)
 }
 
 impl<T: FromArgMatches> FromArgMatches for Later<T> {

@@ -7,6 +7,7 @@ use clap::Args;
 use super::Session;
 use super::change::about;
 use super::exit::{self, Failure};
+use super::json_lines::JsonLines;
 use super::output::{Sink, Target, note};
 use super::output_reader::{Copied, OutputReader, RESTART_MAX};
 use super::selection::{Chosen, Scope, Selection};
@@ -68,11 +69,6 @@ struct Shown {
 }
 
 pub(super) fn run(session: &mut Session, args: &LogsArgs) -> Result<u8, Failure> {
-    if session.out.is_json() {
-        return Err(Failure::usage(
-            "`llts logs` prints bytes, for which JSON has no form; omit --output json, or ask with TASK/OUTPUT",
-        ));
-    }
     let client = session.client()?;
     let mut worst = 0;
     let mut chosen = args.selection.resolve(&client, Scope::Every)?;
@@ -100,7 +96,8 @@ pub(super) fn run(session: &mut Session, args: &LogsArgs) -> Result<u8, Failure>
 fn show(session: &Session, client: &Client, args: &LogsArgs, id: &str) -> Result<Shown, Failure> {
     let streams = args.streams();
     let Some(((last, last_target), others)) = streams.split_last() else { return Ok(Shown::default()) };
-    let copy = |client: &Client, stream, target| Copy { client, args, id, stream, target }.run();
+    let is_json = session.out.is_json();
+    let copy = |client: &Client, stream, target| Copy { client, args, id, stream, target, is_json }.run();
     if !args.follow || others.is_empty() {
         let mut shown = Shown::default();
         for (stream, target) in &streams {
@@ -134,11 +131,16 @@ struct Copy<'a> {
     id: &'a str,
     stream: Stream,
     target: Target,
+    is_json: bool,
 }
 
 impl Copy<'_> {
     fn run(&self) -> Result<Shown, Failure> {
-        let mut sink = Sink::new(self.target, self.args.tag.then(|| self.id.to_owned()));
+        let mut sink = if self.is_json {
+            Sink::of_lines(JsonLines::new(self.id, self.stream))
+        } else {
+            Sink::new(self.target, self.args.tag.then(|| self.id.to_owned()))
+        };
         let mut reader = OutputReader {
             client: self.client,
             task: self.id,

@@ -12,6 +12,7 @@ mod connect;
 mod exit;
 mod file;
 mod host;
+mod json_lines;
 mod later;
 mod output;
 mod output_reader;
@@ -19,20 +20,26 @@ mod parameter;
 mod policy;
 mod relations;
 mod rounds;
+mod schema;
 mod selection;
 mod states;
+mod status_line;
 mod table;
 mod tails;
 mod times;
+mod waiting;
 mod when;
 
+mod about;
 mod agent;
 mod agents;
+mod completions;
 mod config;
 mod context;
 mod controller;
 mod down;
 mod drain;
+mod events;
 mod explain;
 mod forget;
 mod gate;
@@ -40,6 +47,7 @@ mod get;
 mod graph;
 mod guard;
 mod hand_over;
+mod help;
 mod history;
 mod hold;
 mod incidents;
@@ -53,7 +61,10 @@ mod kill;
 mod list;
 mod lists;
 mod logs;
+mod manual;
 mod map;
+mod pause;
+mod progress;
 mod prompt;
 mod query;
 mod restart;
@@ -91,7 +102,7 @@ use crate::shell::transport;
 use args::{Arguments, Command, Place};
 use connect::Global;
 use exit::Failure;
-use output::{Output, note};
+use output::{Format, Output, note};
 
 /// The context of every command.
 struct Session {
@@ -180,6 +191,9 @@ fn arguments(words: Vec<OsString>) -> Result<Arguments, clap::Error> {
 /// Runs the program with the arguments of this process, and returns its exit code.
 #[must_use]
 pub fn run() -> u8 {
+    if completions::answer() {
+        return 0;
+    }
     match first_process::run_child() {
         Ok(None) => {}
         Ok(Some(code)) => return code,
@@ -191,23 +205,25 @@ pub fn run() -> u8 {
     }
     let Arguments { global, command } = match arguments(std::env::args_os().collect()) {
         Ok(arguments) => arguments,
-        Err(refused) => {
-            // Help and version go to stdout and are not errors. If they cannot be written, no other output is left.
-            let _ = refused.print();
-            tool_help::print(&refused);
-            return args::exit_code(&refused);
-        }
+        Err(refused) => return refuse(&refused),
     };
-    let mut out = Output::new(global.output);
+    let mut out = Output::of(global.output, name_of_verb(&global));
+    if let Some(result) = without_a_service(&mut out, &command) {
+        return result.and_then(|code| out.flushed().map(|()| code)).unwrap_or_else(|failure| {
+            out.failure(&failure);
+            failure.exit
+        });
+    }
     let is_map = matches!(command, Command::Map(_));
     let handover = if let Command::Supervise(args) = &command { args.0.handover() } else { None };
-    let session = begin(global, &command).map_err(|failure| match handover {
+    let verb = name_of_verb(&global);
+    let session = begin(global, &command, &verb).map_err(|failure| match handover {
         Some(handover) => supervise::not_begun(handover, failure),
         None => failure,
     });
     let result = session.and_then(|mut session| {
         let code = dispatch(&mut session, command)?;
-        session.out.finish()?;
+        session.out.flushed()?;
         Ok(code)
     });
     result.unwrap_or_else(|failure| {
@@ -217,8 +233,46 @@ pub fn run() -> u8 {
     })
 }
 
+/// The name of the command, if its results depend on it.
+fn name_of_verb(global: &Global) -> String {
+    let is_needed = global.output == Format::Json;
+    is_needed.then(args::verb).flatten().unwrap_or_default()
+}
+
+/// Prints help, or what is wrong with the arguments.
+fn refuse(refused: &clap::Error) -> u8 {
+    let verb = args::verb();
+    let code = args::exit_code(refused, verb.as_deref());
+    let mut out = Output::of(args::format(), verb.as_deref().unwrap_or_default());
+    if code != 0 && out.is_json() {
+        let text = help::in_place_of(refused, verb.as_deref()).unwrap_or_else(|| refused.to_string());
+        out.failure(&Failure::new(code, help::one_line(&text)));
+        return code;
+    }
+    match help::in_place_of(refused, verb.as_deref()) {
+        Some(text) => output::print(&text, refused.use_stderr()),
+        None => {
+            // Help and version go to stdout and are not errors. If they cannot be written, no other output is left.
+            let _ = refused.print();
+        }
+    }
+    tool_help::print(refused);
+    code
+}
+
+/// Runs a command that needs neither a home nor a configuration, so that a spoilt one does not stop it.
+fn without_a_service(out: &mut Output, command: &Command) -> Option<Result<u8, Failure>> {
+    match command {
+        Command::Help(args) => Some(help::run(out, args)),
+        Command::Completions(args) => Some(completions::run(out, args)),
+        Command::Man(args) => Some(manual::write(out, args)),
+        Command::Progress(args) => Some(progress::run(args)),
+        _ => None,
+    }
+}
+
 /// Makes the context of a command.
-fn begin(mut global: Global, command: &Command) -> Result<Session, Failure> {
+fn begin(mut global: Global, command: &Command, verb: &str) -> Result<Session, Failure> {
     let (home, mut config, sources) = configure(&mut global, command)?;
     // The processes of a service share the environment of the service, which has already given these warnings.
     if command.is_for_people() && !is_supervised() {
@@ -228,7 +282,7 @@ fn begin(mut global: Global, command: &Command) -> Result<Session, Failure> {
     if command.acts_elsewhere().is_none() {
         use_context(&mut global, &mut config)?;
     }
-    let out = Output::new(global.output);
+    let out = Output::of(global.output, verb);
     Ok(Session { global, config, sources, home, out })
 }
 
@@ -307,10 +361,13 @@ fn dispatch(session: &mut Session, command: Command) -> Result<u8, Failure> {
         Command::Get(args) => get::run(session, &args),
         Command::Hold(args) => hold::run(session, &args),
         Command::Release(args) => hold::release(session, &args),
+        Command::Pause(args) => pause::run(session, &args),
+        Command::Resume(args) => pause::resume(session, &args),
         Command::Query(args) => query::run(session, &args),
         Command::Explain(args) => explain::run(session, &args),
         Command::List(args) => list::run(session, &args),
         Command::History(args) => history::run(session, &args),
+        Command::Events(args) => events::run(session, &args),
         Command::Incidents(args) => incidents::run(session, &args),
         Command::Jobs(args) => job::list(session, &args),
         Command::Job(args) => job::run(session, &args),
@@ -335,5 +392,7 @@ fn dispatch(session: &mut Session, command: Command) -> Result<u8, Failure> {
         Command::Agent(args) => agent::run(session, &args),
         Command::Guard(args) => guard::run(session, &args),
         Command::Supervise(args) => supervise::run(session, args.0),
+        // They have been run without a session.
+        Command::Help(_) | Command::Completions(_) | Command::Man(_) | Command::Progress(_) => Ok(0),
     }
 }

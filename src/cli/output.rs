@@ -10,20 +10,29 @@ use clap::ValueEnum;
 use serde_json::{Value, json};
 
 use super::exit::Failure;
-use super::table::{Table, cut};
+use super::json_lines::JsonLines;
+use super::schema;
+use super::status_line;
+use super::table::Table;
 use crate::protocol::json as flat;
 use crate::types::{Fields, Scalar, os_bytes, printable, printable_json, printable_lines};
 
 /// The format of results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum Format {
+    /// Tables and sentences.
     Human,
+    /// The form of [`schema`].
     Json,
+    /// The objects of the wire as they are.
+    Wire,
 }
 
 /// Writes results to stdout.
 pub(super) struct Output {
     format: Format,
+    /// The command that writes.
+    verb: String,
     /// The first error of a write. Nothing is written after it.
     error: Option<io::Error>,
     /// Columns and rows, if stdout is a terminal.
@@ -36,16 +45,37 @@ impl Output {
     pub(super) fn new(format: Format) -> Self {
         let size = terminal_size::terminal_size_of(io::stdout())
             .map(|(columns, rows)| (usize::from(columns.0), usize::from(rows.0)));
-        Self { format, error: None, size: size.filter(|_| io::stdout().is_terminal()), drawn: 0 }
+        Self { format, verb: String::new(), error: None, size: size.filter(|_| io::stdout().is_terminal()), drawn: 0 }
     }
 
-    pub(super) fn is_json(&self) -> bool {
-        self.format == Format::Json
+    /// The same for the results of this command.
+    pub(super) fn of(format: Format, verb: impl Into<String>) -> Self {
+        Self { verb: verb.into(), ..Self::new(format) }
+    }
+
+    /// Another writer of the same form.
+    pub(super) fn same(&self) -> Self {
+        Self::of(self.format, self.verb.clone())
+    }
+
+    /// Whether a program reads the results: in the documented form, or as the wire has them.
+    pub(super) const fn is_json(&self) -> bool {
+        matches!(self.format, Format::Json | Format::Wire)
+    }
+
+    /// Whether a program reads the results in the documented form.
+    pub(super) const fn is_of_schema(&self) -> bool {
+        matches!(self.format, Format::Json)
     }
 
     /// The number of columns, if stdout is a terminal.
     pub(super) fn columns(&self) -> Option<usize> {
         self.size.map(|(columns, _)| columns)
+    }
+
+    /// The error of the first write that has failed.
+    pub(super) fn failure_of_write(&self) -> Option<io::ErrorKind> {
+        self.error.as_ref().map(io::Error::kind)
     }
 
     /// Whether a write has failed: the reader has probably closed the pipe.
@@ -94,6 +124,14 @@ impl Output {
         }
     }
 
+    /// Writes a text of this program with styles, as far as the reader wants them.
+    pub(super) fn styled(&mut self, text: &str) {
+        match anstream::AutoStream::choice(&io::stdout()) {
+            anstream::ColorChoice::Never => self.raw(anstream::adapter::strip_str(text).to_string().as_bytes()),
+            _ => self.raw(text.as_bytes()),
+        }
+    }
+
     /// Writes a table.
     pub(super) fn table(&mut self, table: &Table) {
         self.raw(table.show(self.columns()).as_bytes());
@@ -107,32 +145,40 @@ impl Output {
         }
     }
 
-    /// Writes the one JSON value.
+    /// Writes the one JSON value, or one of many, each on a line of its own.
     pub(super) fn value(&mut self, value: &Value) {
-        self.json_line(value.to_string().as_bytes());
+        let converted = self.is_of_schema().then(|| schema::value(&self.verb, value));
+        self.json_text(&converted.as_ref().unwrap_or(value).to_string());
     }
 
-    /// Writes one of many JSON values, each on a line of its own.
-    pub(super) fn json_line(&mut self, value: &[u8]) {
-        self.raw(printable_json(&String::from_utf8_lossy(value)).as_bytes());
-        self.raw(b"\n");
-    }
-
-    /// Writes the one JSON value, if it is a flat object.
+    /// The same for a flat object.
     pub(super) fn fields(&mut self, fields: &Fields) {
-        self.json_line(&flat::to_vec(fields));
+        if self.is_of_schema() { self.value(&to_value(fields)) } else { self.json_line(&flat::to_vec(fields)) }
+    }
+
+    /// Writes an object of the wire as it is, on a line of its own.
+    pub(super) fn json_line(&mut self, value: &[u8]) {
+        self.json_text(&String::from_utf8_lossy(value));
+    }
+
+    fn json_text(&mut self, value: &str) {
+        self.raw(printable_json(value).as_bytes());
+        self.raw(b"\n");
     }
 
     fn raw(&mut self, bytes: &[u8]) {
         if self.error.is_none() {
+            if self.size.is_some() {
+                status_line::clear();
+            }
             let mut stdout = io::stdout().lock();
             self.error = stdout.write_all(bytes).and_then(|()| stdout.flush()).err();
         }
     }
 
     /// Reports whether everything could be written. A reader that stops early, such as head(1), is not a failure.
-    pub(super) fn finish(self) -> Result<(), Failure> {
-        match self.error {
+    pub(super) fn flushed(&mut self) -> Result<(), Failure> {
+        match self.error.take() {
             Some(error) if error.kind() != io::ErrorKind::BrokenPipe => {
                 Err(Failure::failed(format!("cannot write to stdout: {error}")))
             }
@@ -149,6 +195,11 @@ impl Output {
     }
 }
 
+/// Writes help to stdout or stderr. If it cannot be written, no other output is left.
+pub(super) fn print(text: &str, to_stderr: bool) {
+    let _ = if to_stderr { io::stderr().write_all(text.as_bytes()) } else { io::stdout().write_all(text.as_bytes()) };
+}
+
 /// Writes a message that is not the result to stderr: one line, whatever it contains.
 pub(super) fn note(sentence: &str) {
     raw_stderr(&format!("llts: {}\n", printable(&sentence.replace(['\n', '\r', '\t'], " "))));
@@ -159,18 +210,8 @@ pub(super) fn ask(question: &str) {
     raw_stderr(question);
 }
 
-/// Replaces the last line of the terminal, which the next output overwrites; an empty text clears it. It is cut at the right edge: the
-/// rest would stay on a line of its own.
-pub(super) fn status_line(text: &str) {
-    let columns = terminal_size::terminal_size_of(io::stderr()).map(|(columns, _)| usize::from(columns.0));
-    raw_stderr(&status_text(text, columns));
-}
-
-fn status_text(text: &str, columns: Option<usize>) -> String {
-    format!("\r\x1b[K{}", cut(&printable(text), columns))
-}
-
 fn raw_stderr(text: &str) {
+    status_line::clear();
     // A failure cannot be reported anywhere else.
     let _ = io::stderr().write_all(text.as_bytes());
 }
@@ -186,6 +227,8 @@ pub(super) struct Sink {
     failure: Option<io::ErrorKind>,
     /// A file that gets the same bytes without tags, until it cannot take them.
     copy: Option<io::Result<File>>,
+    /// The form in which a program reads the bytes.
+    lines: Option<JsonLines>,
 }
 
 /// The stream of this program that gets the bytes.
@@ -193,13 +236,20 @@ pub(super) struct Sink {
 pub(super) enum Target {
     Stdout,
     Stderr,
+    /// Only a copy is wanted.
+    Nowhere,
 }
 
 impl Sink {
     /// A tag is in the form of [`crate::types::os_text`].
     pub(super) fn new(target: Target, tag: Option<String>) -> Self {
         let tag = tag.map(|tag| os_bytes(&tag).unwrap_or_else(|| tag.into()));
-        Self { target, tag, is_open: false, is_unused: true, failure: None, copy: None }
+        Self { target, tag, is_open: false, is_unused: true, failure: None, copy: None, lines: None }
+    }
+
+    /// A sink for a program, which prints an object for each line.
+    pub(super) fn of_lines(lines: JsonLines) -> Self {
+        Self { lines: Some(lines), ..Self::new(Target::Stdout, None) }
     }
 
     /// A sink whose bytes also go to this file.
@@ -219,6 +269,11 @@ impl Sink {
             && let Err(error) = file.write_all(bytes)
         {
             self.copy = Some(Err(error));
+        }
+        if let Some(lines) = &mut self.lines {
+            let objects = lines.take(bytes);
+            self.is_unused = false;
+            return self.raw(objects.as_bytes());
         }
         let tagged = self.tag.as_ref().map(|tag| tagged(bytes, tag, self.is_open));
         self.is_open = !bytes.ends_with(b"\n");
@@ -245,9 +300,16 @@ impl Sink {
 
     /// Ends an unfinished last line on a terminal, and before another message.
     pub(super) fn end(&mut self, a_message_follows: bool) {
+        if let Some(lines) = &mut self.lines {
+            let last = lines.end();
+            // As below.
+            let _ = self.raw(last.as_bytes());
+            return;
+        }
         let is_terminal = match self.target {
             Target::Stdout => io::stdout().is_terminal(),
             Target::Stderr => io::stderr().is_terminal() || a_message_follows,
+            Target::Nowhere => false,
         };
         if std::mem::take(&mut self.is_open) && (is_terminal || self.tag.is_some()) {
             // The bytes before it have arrived, or their error is known.
@@ -256,12 +318,17 @@ impl Sink {
     }
 
     fn raw(&self, bytes: &[u8]) -> io::Result<()> {
+        // What goes into a pipe or a file takes no room of the terminal.
+        if self.target == Target::Stderr || io::stdout().is_terminal() {
+            status_line::clear();
+        }
         match self.target {
             Target::Stdout => {
                 let mut stdout = io::stdout().lock();
                 stdout.write_all(bytes).and_then(|()| stdout.flush())
             }
             Target::Stderr => io::stderr().write_all(bytes),
+            Target::Nowhere => Ok(()),
         }
     }
 }
@@ -287,20 +354,4 @@ pub(super) fn to_value(fields: &Fields) -> Value {
         Scalar::Text(text) => Value::String(text.clone()),
     };
     Value::Object(fields.iter().map(|(name, scalar)| (name.to_owned(), value(scalar))).collect())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use unicode_width::UnicodeWidthStr as _;
-
-    #[test]
-    fn a_line_of_progress_takes_one_line_of_the_terminal() {
-        let long = "[####]  12/3000+  ok 12  failed 0  retried 0  running 2 on 2 agents  85/s  ETA 35 s".repeat(2);
-        for columns in [20, 60, 80] {
-            let text = status_text(&long, Some(columns));
-            assert_eq!(text.strip_prefix("\r\x1b[K").unwrap().width(), columns, "{text:?}");
-        }
-        assert_eq!(status_text("a\n\u{1b}[2Jb", None), "\r\x1b[Ka\u{fffd}\u{fffd}[2Jb");
-    }
 }

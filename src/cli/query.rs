@@ -20,7 +20,7 @@ use crate::types::{Scalar, Wall};
 #[command(mut_group("selection", |group| group.required(true)))]
 #[command(after_help = "\
 A selection without ids means the newest task that matches; `llts list` shows all of them. \
-With --output json, the fields of a round before the present one have its number and a colon in front of their names.")]
+With --output wire, the fields of a round before the present one have its number and a colon in front of their names.")]
 pub(super) struct QueryArgs {
     #[command(flatten)]
     selection: Selection,

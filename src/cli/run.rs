@@ -21,18 +21,19 @@ use super::get::{Getter, Target};
 use super::hand_over::hand_over;
 use super::host::at_controller;
 use super::output::note;
+use super::status_line;
 use super::submit::TaskArgs;
 use super::tails::note_tails;
+use super::waiting::{self, Looks};
 use crate::client::{Client, Waited};
 use crate::protocol::client::{Selector, TaskView};
-use crate::protocol::info::CONTROLLER_ADDRESS;
 use crate::protocol::requests::kill::kill;
 use crate::protocol::requests::submit::{Submission, Submitted};
 use crate::protocol::words;
 use crate::shell::clock;
 use crate::shell::signals::{STOP, Signals};
 use crate::shell::terminal::Terminal;
-use crate::types::{Mono, Outcome, TaskId};
+use crate::types::{Mono, Outcome, Phase};
 
 use follow::{Finish, Followed, Followers};
 
@@ -72,11 +73,7 @@ pub(super) fn run(session: &mut Session, args: &RunArgs) -> Result<u8, Failure> 
     // Before any thread is started.
     let mut signals = Signals::install(&STOP).map_err(Failure::failed)?;
     let (submission, terminal) = submission(session, args, &signals)?;
-    let mut submission = args.task.with_files(submission, &files)?;
-    // A task that waits for another one is its father: neither outlives the other, and `explain` knows who waits for whom.
-    if submission.parent.is_none() && session.global.named_elsewhere().is_none() {
-        submission.parent = own_task();
-    }
+    let submission = args.task.with_father(session, args.task.with_files(submission, &files)?);
     // It is restored before anything about the end of the service is printed.
     let mut terminal = Some(terminal);
     at_controller(session, &mut signals, None, |session, signals, place| {
@@ -93,12 +90,6 @@ pub(super) fn run(session: &mut Session, args: &RunArgs) -> Result<u8, Failure> 
         let terminal = terminal.take().flatten();
         run_at(session, signals, &client, (&submitted, args.task.has_outputs()), terminal)
     })
-}
-
-/// The task that this command is a part of, at the controller that it finds in its environment.
-fn own_task() -> Option<String> {
-    std::env::var_os(CONTROLLER_ADDRESS).filter(|value| !value.is_empty())?;
-    std::env::var(words::TASK_ID).ok().filter(|id| id.parse::<TaskId>().is_ok())
 }
 
 /// The submission, and the terminal that it is offered.
@@ -135,12 +126,15 @@ fn run_at(
     (submitted, has_outputs): (&Submitted, bool),
     terminal: Option<Terminal>,
 ) -> Result<u8, Failure> {
-    let mut run = Run { client, signals, id: &submitted.id, asked: None };
+    let mut run = Run { client, signals, id: &submitted.id, asked: None, looks: Looks::begin() };
     let shown = run.show(session);
     let asked = run.asked;
     drop(terminal);
     let Some((task, failure)) = shown? else {
-        return Err(Failure::new(exit::INTERRUPTED, format!("left {} before its end", submitted.id)));
+        return Err(Failure::new(
+            exit::INTERRUPTED,
+            format!("left; the task is being ended: llts wait {}", submitted.id),
+        ));
     };
     let (code, sentence) = match (failure, exit::of_task(&task)) {
         // As a program that Ctrl-C has ended, whatever the task has made of it.
@@ -178,6 +172,7 @@ struct Run<'a> {
     id: &'a str,
     /// The signal for which its end was requested.
     asked: Option<Signal>,
+    looks: Looks,
 }
 
 impl Run<'_> {
@@ -217,11 +212,26 @@ impl Run<'_> {
         Ok(Some((task, failure)))
     }
 
+    /// Says why the task does not run yet. From then on, the terminal belongs to its outputs.
+    fn look(&mut self, task: &TaskView) -> Result<(), Failure> {
+        if self.looks.is_due() && task.status() == words::phase(Phase::Waiting) {
+            let why = waiting::why(self.client, self.id)?;
+            status_line::show(&format!("waiting (Ctrl-C ends the task): {why}"));
+        } else {
+            status_line::clear();
+        }
+        Ok(())
+    }
+
     /// Waits for the end, or until a moment; the first signal requests the end, the second gives up.
     fn wait(&mut self, until: Option<Mono>) -> Result<Option<TaskView>, Failure> {
         loop {
-            match self.client.wait(&Selector::task(self.id), until, Some(self.signals.as_fd()))? {
-                Waited::Finished(task) | Waited::Expired(task) => return Ok(Some(task)),
+            match self.client.wait(&Selector::task(self.id), self.looks.or(until), Some(self.signals.as_fd()))? {
+                Waited::Expired(task) if until.is_none_or(|until| clock::now().mono < until) => self.look(&task)?,
+                Waited::Finished(task) | Waited::Expired(task) => {
+                    status_line::clear();
+                    return Ok(Some(task));
+                }
                 Waited::Interrupted => {
                     let Some(signal) = self.signals.read().first().copied() else { continue };
                     if self.asked.is_some() {

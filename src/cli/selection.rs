@@ -17,6 +17,9 @@ use crate::protocol::requests::history::RoundFilter;
 use crate::protocol::requests::list::{tasks, tasks_before};
 use crate::types::{Fields, GraphId, Outcome, Phase, RoundOutcome, TaskId, Wall};
 
+/// A part of what clap calls a selection that is missing.
+pub(super) const IDS: &str = "--given-id";
+
 /// The number of tasks per request.
 const PAGE: u64 = 1000;
 
@@ -73,8 +76,8 @@ impl Scope {
     const fn of_which(self) -> &'static str {
         match self {
             Self::Every => "",
-            Self::Unfinished => "that has not finished ",
-            Self::Ended(_) => "that has ended so ",
+            Self::Unfinished => "unfinished ",
+            Self::Ended(_) => "finished ",
         }
     }
 }
@@ -260,7 +263,7 @@ impl Selection {
             }
         }
         if found.tasks.is_empty() && !self.may_be_empty() {
-            return Err(Failure::new(exit::NO_SUCH_TASK, format!("no task {}matches", scope.of_which())));
+            return Err(Failure::new(exit::NO_SUCH_TASK, format!("no {}task matches", scope.of_which())));
         }
         Ok(found.tasks)
     }

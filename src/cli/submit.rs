@@ -14,13 +14,15 @@ use super::exit::Failure;
 use super::file::{self, FileArgs, LocalFile};
 use super::hand_over::{hand_over, own_key};
 use super::output::note;
-use super::parameter::{self, Parameter};
+use super::parameter;
 use super::policy::{self, PolicyArgs};
 use super::relations::RelationArgs;
 use super::when;
+use crate::engine::map::template::quoted;
 use crate::protocol::requests::submit::Submission;
+use crate::protocol::words;
 use crate::shell::curve_keys;
-use crate::types::ToolName;
+use crate::types::{Fields, TaskId, ToolName};
 
 /// The text of --help after the options.
 static HELP: LazyLock<String> = LazyLock::new(|| format!("{}\n\n{}", policy::HELP, when::HELP));
@@ -32,14 +34,17 @@ pub(super) struct TaskArgs {
     #[arg(value_name = "TOOL", required_unless_present_any = ["command", "shell"])]
     #[arg(conflicts_with_all = ["command", "shell"])]
     tool: Option<String>,
-    #[arg(value_name = "KEY=VALUE", help = parameter::HELP, value_parser = parameter::parser())]
-    parameters: Vec<Parameter>,
+    #[arg(value_name = "KEY=VALUE", help = parameter::HELP, value_parser = parameter::os_argument())]
+    parameters: Vec<String>,
     /// An id of your own, with which to find the task
     #[arg(long, value_name = "ID")]
     given_id: Option<String>,
-    /// The parent task; this task ends when the parent ends
+    /// The parent task; this task ends when the parent ends [default: inside a task, that task]
     #[arg(long, value_name = "TASK")]
     father: Option<String>,
+    /// Inside a task: this task goes on when that one ends
+    #[arg(long, conflicts_with = "father")]
+    no_father: bool,
     /// Address that state changes are pushed to: a DEALER socket that you have bound
     #[arg(long, value_name = "tcp://IP:PORT")]
     address: Option<String>,
@@ -103,7 +108,7 @@ impl TaskArgs {
             None => self.command.submission(is_elsewhere)?,
             Some(tool) => {
                 ToolName::new(tool).map_err(|error| Failure::usage(error.to_string()))?;
-                let work = Submission { parameters: parameter::collect(&self.parameters)?, ..Submission::new(tool) };
+                let work = Submission { parameters: self.parameters(tool)?, ..Submission::new(tool) };
                 match &self.source {
                     Some(source) => {
                         work.fetched(source, self.sha256.as_deref(), self.input.as_deref().map(OsStr::as_bytes))
@@ -123,6 +128,22 @@ impl TaskArgs {
         let submission = self.relations.relate(submission);
         let demands = self.policy.0.iter().cloned();
         Ok(demands.fold(submission, |submission, (field, value)| submission.demanding(field, value)))
+    }
+
+    /// The parameters of a tool.
+    fn parameters(&self, tool: &str) -> Result<Fields, Failure> {
+        let parse =
+            |text: &String| parameter::parse(text).map_err(|why| Failure::usage(not_a_parameter(tool, text, &why)));
+        parameter::collect(&self.parameters.iter().map(parse).collect::<Result<Vec<_>, _>>()?)
+    }
+
+    /// Makes the task a child of the one to which this process belongs, unless the user has said otherwise or named another
+    /// controller. Neither outlives the other, and `explain` knows who waits for whom.
+    pub(super) fn with_father(&self, session: &Session, mut submission: Submission) -> Submission {
+        if submission.parent.is_none() && !self.no_father && session.global.is_in_task() {
+            submission.parent = std::env::var(words::TASK_ID).ok().filter(|id| id.parse::<TaskId>().is_ok());
+        }
+        submission
     }
 
     /// The same for another machine, with the standard input of this process for a command.
@@ -166,8 +187,20 @@ impl TaskArgs {
     }
 }
 
+/// What to write in place of a word that is no parameter: most often it is one of a command.
+fn not_a_parameter(tool: &str, text: &str, why: &str) -> String {
+    let [tool, word] = [tool, text].map(quoted);
+    if text.contains('=') {
+        return format!("the parameter {word}: {why}");
+    }
+    format!(
+        "{tool} is a tool here, and its parameter {word} has no '='. For a command write: llts run -- {tool} {word}   \
+         For a line of shell: llts run --sh '{tool} {word} | wc'"
+    )
+}
+
 pub(super) fn run(session: &mut Session, args: &SubmitArgs) -> Result<u8, Failure> {
-    let submission = args.task.submission(session.is_elsewhere()?)?;
+    let submission = args.task.with_father(session, args.task.submission(session.is_elsewhere()?)?);
     let submission = if args.stdin { args.task.command.with_stdin(submission)? } else { submission };
     if !args.stdin && args.task.command.leaves_stdin() {
         note(

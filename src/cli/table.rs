@@ -1,5 +1,7 @@
 //! Columns for people: aligned with spaces, cut to the width of a terminal.
 
+use std::borrow::Cow;
+
 use crate::types::printable;
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
@@ -33,20 +35,22 @@ impl Table {
 
     /// The whole table. On a terminal each line is cut at the right edge.
     pub(super) fn show(&self, width: Option<usize>) -> String {
-        let columns = self.rows.iter().map(Vec::len).max().unwrap_or_default();
-        let widths: Vec<usize> = (0..columns)
-            .map(|at| self.rows.iter().filter_map(|row| row.get(at)).map(|cell| cell.width()).max().unwrap_or(0))
-            .collect();
-        let mut text = String::new();
-        for row in &self.rows {
-            // `{cell:width$}` counts characters, some of which take two columns and some none.
-            let cells = row.iter().zip(&widths).map(|(cell, width)| cell.clone() + &" ".repeat(width - cell.width()));
-            let line = cells.collect::<Vec<_>>().join(GAP);
-            text.push_str(&cut(line.trim_end(), width));
-            text.push('\n');
-        }
-        text
+        aligned(&self.rows).iter().map(|line| format!("{}\n", cut(line, width))).collect()
     }
+}
+
+/// Rows of cells as lines with aligned columns.
+pub(super) fn aligned(rows: &[impl AsRef<[String]>]) -> Vec<String> {
+    let rows = || rows.iter().map(AsRef::as_ref);
+    let columns = rows().map(<[String]>::len).max().unwrap_or_default();
+    let width = |at| rows().filter_map(|row| row.get(at)).map(|cell: &String| cell.width()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..columns).map(width).collect();
+    let line = |row: &[String]| {
+        // `{cell:width$}` counts characters, some of which take two columns and some none.
+        let cells = row.iter().zip(&widths).map(|(cell, width)| cell.clone() + &" ".repeat(width - cell.width()));
+        cells.collect::<Vec<_>>().join(GAP).trim_end().to_owned()
+    };
+    rows().map(line).collect()
 }
 
 fn harmless(text: &str) -> String {
@@ -66,6 +70,25 @@ pub(super) fn cut(line: &str, width: Option<usize>) -> String {
         rest.is_some()
     };
     line.chars().take_while(fits).chain(['…']).collect()
+}
+
+/// A text that is not wider than these columns: its middle is left out, because its beginning and its end tell it from others.
+pub(super) fn middle_cut(text: &str, width: usize) -> Cow<'_, str> {
+    if text.width() <= width {
+        return Cow::Borrowed(text);
+    }
+    let room = width.saturating_sub(1);
+    let taken = |letters: &mut dyn Iterator<Item = char>, mut left: usize| -> Vec<char> {
+        let fits = |letter: &char| {
+            let rest = left.checked_sub(letter.width().unwrap_or(0));
+            left = rest.unwrap_or(0);
+            rest.is_some()
+        };
+        letters.take_while(fits).collect()
+    };
+    let start = taken(&mut text.chars(), room / 2);
+    let end = taken(&mut text.chars().rev(), room - room / 2);
+    Cow::Owned(start.into_iter().chain(['…']).chain(end.into_iter().rev()).collect())
 }
 
 #[cfg(test)]
@@ -97,6 +120,14 @@ mod tests {
         table.row(["e\u{301}", "2"]);
         assert_eq!(table.show(None), "東京  1\ne\u{301}     2\n");
         assert_eq!(table.show(Some(4)), "東…\ne\u{301}  …\n");
+    }
+
+    #[test]
+    fn the_ends_of_a_long_text_are_kept() {
+        assert_eq!(middle_cut("/data/film37.mov", 16), "/data/film37.mov");
+        assert_eq!(middle_cut("/data/film37.mov", 11), "/data…7.mov");
+        assert_eq!(middle_cut("東京東京", 5), "東…京");
+        assert_eq!(middle_cut("ab", 1), "…");
     }
 
     #[test]

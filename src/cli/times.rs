@@ -11,18 +11,38 @@ pub(super) fn local(wall: Wall) -> String {
     formatted(wall, "%Y-%m-%d %H:%M:%S")
 }
 
+/// The time of a moment, in the time zone of the reader: `12:00:00`.
+pub(super) fn time_of_day(wall: Wall) -> String {
+    formatted(wall, "%H:%M:%S")
+}
+
 fn formatted(wall: Wall, format: &str) -> String {
     let micros = i64::try_from(wall.micros()).unwrap_or(i64::MAX);
     let moment = Timestamp::from_microsecond(micros).unwrap_or_default();
     moment.to_zoned(TimeZone::system()).strftime(format).to_string()
 }
 
+/// A moment for programs, as RFC 3339 has it: `2026-01-31T11:00:00.25Z`.
+pub(super) fn rfc3339(wall: Wall) -> String {
+    let micros = i64::try_from(wall.micros()).unwrap_or(i64::MAX);
+    Timestamp::from_microsecond(micros).unwrap_or_default().to_string()
+}
+
 /// A text of the controller with local times in place of unix seconds: `2026-01-31 12:00:00.250`.
 pub(super) fn readable(text: &str) -> String {
+    with_moments(text, |wall| formatted(wall, "%Y-%m-%d %H:%M:%S%.3f"))
+}
+
+/// A text of the controller with moments for programs in place of unix seconds.
+pub(super) fn utc(text: &str) -> String {
+    with_moments(text, rfc3339)
+}
+
+fn with_moments(text: &str, shown: impl Fn(Wall) -> String) -> String {
     let word = |word: &str| {
         let number = word.trim_end_matches(|letter: char| !letter.is_ascii_digit());
         match unix_seconds(number) {
-            Some(wall) => formatted(wall, "%Y-%m-%d %H:%M:%S%.3f") + &word[number.len()..],
+            Some(wall) => shown(wall) + &word[number.len()..],
             None => word.to_owned(),
         }
     };

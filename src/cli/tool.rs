@@ -38,7 +38,7 @@ enum ToolCommand {
         /// The folder or the archive
         path: PathBuf,
     },
-    /// Hand a tool to the controller, from which agents that lack it fetch it
+    /// Upload a tool; agents download it when they need it
     Push {
         /// The folder of the tool, or its archive
         path: PathBuf,

@@ -187,23 +187,32 @@ impl Client {
         })
     }
 
-    /// Waits until all tasks of a job have finished or `until` has passed; returns the job as it is then.
+    /// Waits until all tasks of a job have finished or `until` has passed; returns the job as it is then, or `None` if `interrupt`
+    /// becomes readable.
     ///
     /// # Errors
     /// As [`Self::wait`].
-    pub fn wait_for_job(&self, name: &str, until: Option<Mono>) -> Result<JobAnswer, ClientError> {
+    pub fn wait_for_job(
+        &self,
+        name: &str,
+        until: Option<Mono>,
+        interrupt: Option<BorrowedFd<'_>>,
+    ) -> Result<Option<JobAnswer>, ClientError> {
         let has_ended = |job: &JobAnswer| job.ended_at().is_some();
-        let ended = self.wait_until(|park| job::query(name, Some(park)), has_ended, until, None)?;
-        Ok(ended.unwrap_or_else(|| unreachable!("nothing interrupts this wait")))
+        self.wait_until(|park| job::query(name, Some(park)), has_ended, until, interrupt)
     }
 
-    /// Waits until a graph has ended or `until` has passed; returns the graph as it is then.
+    /// The same for a graph.
     ///
     /// # Errors
     /// As [`Self::wait`].
-    pub fn wait_for_graph(&self, id: &str, until: Option<Mono>) -> Result<GraphAnswer, ClientError> {
-        let ended = self.wait_until(|park| graph::query(id, Some(park)), GraphAnswer::has_ended, until, None)?;
-        Ok(ended.unwrap_or_else(|| unreachable!("nothing interrupts this wait")))
+    pub fn wait_for_graph(
+        &self,
+        id: &str,
+        until: Option<Mono>,
+        interrupt: Option<BorrowedFd<'_>>,
+    ) -> Result<Option<GraphAnswer>, ClientError> {
+        self.wait_until(|park| graph::query(id, Some(park)), GraphAnswer::has_ended, until, interrupt)
     }
 
     /// Asks again and again, with requests that are parked, until the answer is one of an end or `until` has passed; `None`

@@ -33,6 +33,7 @@ pub struct Pipeline {
     is_joined: bool,
     /// The longest time in which the controller answers something.
     patience: std::time::Duration,
+    hears_broadcasts: bool,
     /// The moment of the last answer, or that of the first request after all others were answered.
     heard: Mono,
     /// The moment of the last new connection because of silence, if nothing was heard after it.
@@ -48,12 +49,19 @@ impl Pipeline {
         let shown = resolve::resolve(endpoint, config.client.reply_timeout)?;
         Ok(Self {
             pipe: transport::pipe(config, endpoint, prefix)?,
+            hears_broadcasts: prefix.is_some() && transport::broadcasts(config, endpoint).is_some(),
             endpoint: shown,
             is_joined: config.joined_controller().as_deref() == Some(endpoint),
             patience: PARK_MAX + config.client.reply_timeout,
             heard: clock::now().mono,
             redialled: None,
         })
+    }
+
+    /// Whether broadcasts arrive: the address of those of another service is not known.
+    #[must_use]
+    pub const fn hears_broadcasts(&self) -> bool {
+        self.hears_broadcasts
     }
 
     /// Sends a request, at the latest with the next wait.

@@ -149,7 +149,8 @@ pub(super) fn entries(text: &str, path: Option<&Path>) -> Result<Vec<(String, Va
     let document = DeTable::parse(text).map_err(|error| {
         let line = line_at(text, error.span().map_or(0, |span| span.start));
         let origin = path.map_or(Origin::BuiltIn, |path| Origin::File { path: path.to_owned(), line });
-        ConfigError::Syntax { origin, message: shown(error.message()) }
+        let written = text.lines().nth(line.saturating_sub(1)).unwrap_or_default();
+        ConfigError::Syntax { origin, message: syntax(error.message(), written) }
     })?;
     let mut entries = Vec::new();
     for (key, value) in document.get_ref() {
@@ -164,6 +165,22 @@ pub(super) fn entries(text: &str, path: Option<&Path>) -> Result<Vec<(String, Va
         }
     }
     Ok(entries)
+}
+
+/// The mistake in a line, where the parser's words do not say how to mend it.
+fn syntax(message: &str, line: &str) -> String {
+    let Some((key, value)) = line.split_once('=').map(|(key, value)| (key.trim(), value.trim())) else {
+        return shown(message);
+    };
+    let is_word = value.starts_with(|letter: char| letter.is_alphabetic() || "/.~".contains(letter));
+    if message == "duplicate key" {
+        format!("{} occurs twice; remove one of the lines", shown(key))
+    } else if is_word && !value.contains(['"', '\'']) {
+        let value = value.split('#').next().unwrap_or_default().trim();
+        shown(&format!("{key} = {value}: a text needs quotes: {key} = \"{value}\""))
+    } else {
+        shown(message)
+    }
 }
 
 fn from_toml(value: &Spanned<DeValue<'_>>) -> Value {

@@ -168,7 +168,18 @@ mod tests {
         let task = "TASK_1480000000.120000_AZazA".parse().unwrap();
         let times = PhaseTimes::default();
         let (phase, ran, wait) = (Phase::Running, Some(Duration::from_micros(1_500_001)), Some(long));
-        let report = Report { task, round: None, phase, times, ran, result: None, provided: None, let_go: None, wait };
+        let report = Report {
+            task,
+            round: None,
+            phase,
+            times,
+            ran,
+            result: None,
+            provided: None,
+            progress: None,
+            let_go: None,
+            wait,
+        };
         let report = FromAgent::Report(Box::new(report));
         assert_eq!(understood(report.clone()), report);
     }
@@ -192,6 +203,7 @@ mod tests {
             ran: None,
             result: Some(RunResult { told_to_finish: true, ..RunResult::of(ExitCode(-15), String::new()) }),
             provided: Some(Box::new([(PortName::new("out").unwrap(), locations)].into())),
+            progress: None,
             let_go: None,
             wait: None,
         }))

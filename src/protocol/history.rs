@@ -277,7 +277,7 @@ fn waits(record: &TaskRecord, holdup: &Holdup) -> String {
         Holdup::Paused(until) => format!(
             "a client has paused the service until {until}, and may repeat that; `llts down --undo` lets tasks start"
         ),
-        Holdup::Held(since) => format!("it has been held since {since}; `llts release {}` lets it start", record.id),
+        Holdup::Held(since) => format!("it has been held since {since}; `llts resume {}` lets it start", record.id),
         Holdup::After(term, count) => after(term, *count),
         Holdup::NotBefore(at) => {
             let because = match record.past.last() {
@@ -287,7 +287,7 @@ fn waits(record: &TaskRecord, holdup: &Holdup) -> String {
             format!("it does not start before {at}: {because}")
         }
         Holdup::Gate(gate, GateVerdict::Closed(until)) if *until >= UNTIL_OPENED => {
-            format!("its gate {gate} is closed; `llts gate open {gate}` opens it")
+            format!("its gate {gate} is closed; `llts resume --gate {gate}` opens it")
         }
         Holdup::Gate(gate, GateVerdict::Closed(until)) => format!("its gate {gate} is closed until {until}"),
         Holdup::Gate(gate, GateVerdict::Full) => {
@@ -375,7 +375,7 @@ fn no_other(drained: &[AgentId]) -> String {
     let agents: Vec<_> = drained.iter().map(AgentId::as_str).collect();
     let (named, listed) = (agents.join(", "), agents.join(" "));
     format!(
-        "the other agents that could run it are drained: {named}; `llts drain {listed} --undo` gives them tasks again"
+        "the other agents that could run it are drained: {named}; `llts resume --agent {listed}` gives them tasks again"
     )
 }
 

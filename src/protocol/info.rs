@@ -17,6 +17,9 @@ use crate::types::{Defer, Labels, Round, SECONDS_MAX, Scalar, TaskId, os_bytes};
 /// The endpoint of the controller for a tool, in `controller.info` and in its environment; a client that it starts uses it.
 pub const CONTROLLER_ADDRESS: &str = "CONTROLLER_ADDRESS";
 
+/// The path of the file in which a run tells its progress, in its environment.
+pub const PROGRESS_FILE: &str = "LLTS_PROGRESS_FILE";
+
 /// Whether only `task.json` shows a field to a run, because it may be too long for an environment.
 fn is_in_json_only(name: &str) -> bool {
     const LONG: [&str; 8] = [

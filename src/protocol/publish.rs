@@ -1,6 +1,7 @@
 //! The messages of the PUB port (design, section 6). Each message is one frame; subscribers select messages by their first
 //! bytes.
 
+use super::client::TaskView;
 use super::json::{self, FieldLimits, ObjectWriter};
 use super::requests::kill::TASK_KILL;
 use super::task;
@@ -45,6 +46,13 @@ pub fn encode_status(record: &TaskRecord) -> Vec<u8> {
     task::write(record, &mut writer);
     writer.end();
     out
+}
+
+/// Reads the state of a task; `None` for any other message.
+#[must_use]
+pub fn read_status(frame: &[u8]) -> Option<TaskView> {
+    let fields = json::parse(frame, &FieldLimits::TRUSTED).ok()?;
+    (fields.text(words::TYPE)? == kind::TASK_STATUS).then(|| TaskView::from(fields))
 }
 
 /// Reads a message for agents; `None` for any other.

@@ -354,6 +354,7 @@ impl State {
             lease: self.lease().map(Box::new),
             ahead: self.place_ahead().map(Box::new),
             host: self.0.text(words::AGENT_IP).and_then(|host| host.parse().ok()),
+            progress: None,
         }))
     }
 
@@ -454,6 +455,7 @@ mod tests {
             lease: None,
             ahead: None,
             host: Some(std::net::Ipv4Addr::new(192, 0, 2, 1).into()),
+            progress: None,
         })
     }
 

@@ -13,7 +13,9 @@ use std::collections::BTreeMap;
 use super::json::{self, ObjectWriter};
 use super::task_files::kept_text;
 use super::words;
-use crate::types::{Acknowledgement, ExitCode, Fields, KillCause, Outcome, Scalar, TaskRecord, TaskState, Wall};
+use crate::types::{
+    Acknowledgement, ExitCode, Fields, KillCause, Outcome, Phase, Scalar, TaskRecord, TaskState, ToldProgress, Wall,
+};
 
 pub(super) use end::write_end;
 pub use filter::Filter;
@@ -125,7 +127,7 @@ impl Value<'_> {
 /// The number of [`FIELDS`] before the submitted ones: the id comes first so that a SUB can subscribe to one task.
 const HEAD_FIELDS: usize = 2;
 
-const FIELDS: [Field; 38] = [
+const FIELDS: [Field; 41] = [
     (words::TASK_ID, |task| Some(Value::Text(task.id.to_string().into()))),
     (words::STATUS, |task| Some(text(words::phase(task.shown_phase())))),
     (words::ROUND, |task| Some(Value::Integer(task.round.0.into()))),
@@ -139,6 +141,9 @@ const FIELDS: [Field; 38] = [
     (words::RUN_TIME, |task| task.last_run()?.times.run.map(Value::Moment)),
     (words::END_TIME, |task| task.last_run()?.times.end.map(Value::Moment)),
     (words::FINISH_TIME, finish_time),
+    (words::PROGRESS, |task| Some(Value::Decimal(told(task)?.progress.fraction()))),
+    (words::PROGRESS_TEXT, |task| Some(&*told(task)?.progress.text).filter(|told| !told.is_empty()).map(text)),
+    (words::PROGRESS_TIME, |task| Some(Value::Moment(told(task)?.at))),
     (words::NOT_BEFORE, not_before),
     (words::HELD_TIME, |task| task.held.map(Value::Moment)),
     (words::KILLED, killed),
@@ -192,6 +197,12 @@ const OF_OTHER_MESSAGES: [&str; 20] = [
     words::COUNT,
     words::DUPLICATES,
 ];
+
+/// The progress of a run that goes on.
+fn told(task: &TaskRecord) -> Option<&ToldProgress> {
+    let run = task.last_run().filter(|_| task.shown_phase() == Phase::Running)?;
+    run.progress.as_deref()
+}
 
 const fn text(text: &str) -> Value<'_> {
     Value::Text(Cow::Borrowed(text))

@@ -25,6 +25,21 @@ pub fn program() -> &'static str {
     stamp.rsplit_once(' ').map_or(stamp, |(_, version)| version)
 }
 
+/// The commit of an archive that `git archive` has made: git writes it there.
+const ARCHIVED: &str = include_str!("commit");
+
+/// The version of this program with its commit and the version of the conversation: `0.1.0 (commit 78c24d2897e2, wire 1)`.
+///
+/// The commit is that of the variable `LLTS_COMMIT` at the build, which scripts that make packages set, else that of the archive from
+/// which this was built. A build in a clone has neither, because a clone changes between two builds without a new commit.
+#[must_use]
+pub fn shown() -> String {
+    let archived = Some(ARCHIVED.trim()).filter(|commit| !commit.starts_with('$'));
+    let commit = option_env!("LLTS_COMMIT").filter(|commit| !commit.is_empty()).or(archived);
+    let commit = commit.map(|commit| format!("commit {commit}, ")).unwrap_or_default();
+    format!("{} ({commit}wire {WIRE})", program())
+}
+
 /// Characters of the version of a program.
 const PROGRAM_MAX: usize = 64;
 

@@ -15,6 +15,7 @@ mod keep;
 mod leftovers;
 mod own_tools;
 mod preparation;
+mod progress;
 mod runner;
 mod serving;
 mod session;

@@ -145,7 +145,7 @@ fn settings(kind: Kind, security: Security, read_bytes_max: usize) -> Settings {
 const fn remedy(reason: &DisconnectReason) -> &'static str {
     match reason {
         DisconnectReason::Unauthorised(_) => "; a file with it in CURVE_AUTHORISED_KEYS_DIR authorises it",
-        DisconnectReason::Keys(_) => "; its CURVE_SERVER_PUBLIC_KEY_FILE may not be the key of this master",
+        DisconnectReason::Keys(_) => "; check its CURVE_SERVER_PUBLIC_KEY_FILE",
         _ => "",
     }
 }

@@ -152,16 +152,22 @@ pub fn client(config: &Config, endpoint: &str) -> Result<Requester, SocketError>
 /// # Errors
 /// As [`client`].
 pub fn pipe(config: &Config, endpoint: &str, prefix: Option<&str>) -> Result<Pipe, SocketError> {
-    let broadcasts = match Address::parse(endpoint) {
+    let broadcasts = broadcasts(config, endpoint);
+    let wanted = broadcasts.as_deref().zip(prefix);
+    Pipe::connect(endpoint, wanted, link_settings(config, endpoint)?)
+}
+
+/// The endpoint of the broadcasts of a controller, if it is known.
+#[must_use]
+pub fn broadcasts(config: &Config, endpoint: &str) -> Option<String> {
+    match Address::parse(endpoint) {
         Ok(address @ Address::Ipc(_)) => Some(address.of_broadcasts().to_string()),
         // The port of another service's broadcasts is not known.
         _ => {
             let is_configured = config.controller.ways_of_requests().as_deref() == Some(endpoint);
             config.controller.ways_of_broadcasts().filter(|_| is_configured)
         }
-    };
-    let wanted = broadcasts.as_deref().zip(prefix);
-    Pipe::connect(endpoint, wanted, link_settings(config, endpoint)?)
+    }
 }
 
 fn link_settings(config: &Config, endpoint: &str) -> Result<LinkSettings, SocketError> {

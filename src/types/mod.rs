@@ -28,6 +28,7 @@ mod output;
 pub mod path_text;
 mod policy;
 mod printable;
+mod progress;
 mod public_key;
 mod run;
 mod shell_line;
@@ -79,6 +80,7 @@ pub use output::{OutputId, Stream, exact_tail};
 pub use path_text::{path_of_text, path_text};
 pub use policy::{Ahead, Counts, Policy, PolicyField, PolicySlot};
 pub use printable::{in_quotes, is_harmful, printable, printable_json, printable_lines};
+pub use progress::Progress;
 pub(crate) use public_key::z85_key;
 pub use public_key::{BadKey, PublicKey};
 pub use run::{Defer, OutputBytes, Phase, PhaseTimes, RunResult};
@@ -93,7 +95,7 @@ pub use source::{
 pub use step::{Inputs, InvalidLocation, Provided, StepContext, StepRole, checked_location};
 pub use task::{
     Acknowledgement, Assignment, HostAddress, Kill, KillCause, ListPlace, PastRound, RoundEnd, TaskRecord, TaskState,
-    address_elsewhere,
+    ToldProgress, address_elsewhere,
 };
 pub use task_files::{FileName, FilePattern, InvalidFileName, KeptFile, KeptFiles, TaskFiles, TaskInput};
 pub use term::{Prior, Term, Wanted};

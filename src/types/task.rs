@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{
-    AgentId, Counts, Lease, Membership, Mono, Outcome, Phase, PhaseTimes, Policy, PushAddress, Relations, Round,
-    RunResult, Session, StepPlace, TaskFiles, TaskId, Term, ToolDigest, ToolName, Wall,
+    AgentId, Counts, Lease, Membership, Mono, Outcome, Phase, PhaseTimes, Policy, Progress, PushAddress, Relations,
+    Round, RunResult, Session, StepPlace, TaskFiles, TaskId, Term, ToolDigest, ToolName, Wall,
 };
 
 /// All data about one task. Cloning is cheap: the large parts are shared.
@@ -315,6 +315,19 @@ pub struct Assignment {
     pub ahead: Option<Box<ListPlace>>,
     /// The address of the machine of its agent, if that is another one than the controller's.
     pub host: Option<HostAddress>,
+    /// What the run tells about how far it is, until it has ended. Not stored. Boxed, because most runs tell nothing.
+    pub progress: Option<Box<ToldProgress>>,
+}
+
+/// The newest progress that a run has told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ToldProgress {
+    /// Its content.
+    pub progress: Progress,
+    /// The moment at which it arrived.
+    pub at: Wall,
+    /// Numbers of pushes up to this one are stored, so that none is used again after a restart.
+    pub stored_pushes: u32,
 }
 
 /// The place of a task in a list of its agent.

@@ -70,7 +70,7 @@ fn files_travel_under_their_names() {
     let got = bytes(
         &sandbox,
         r#"$LLTS submit --in "$x" --out "o$x" --sh 'cat * >"o$(ls)"' >id
-        $LLTS wait last >ended; $LLTS get last -o back; $LLTS get last -o back --output json; ls back; cat "back/o$x""#,
+        $LLTS wait last >ended; $LLTS get last -o back; $LLTS get last -o back --output wire; ls back; cat "back/o$x""#,
     );
     let text = got.escape_ascii().to_string();
     for part in [

@@ -20,7 +20,7 @@ fn run_hosts_a_service_and_exits_as_the_tool_did() {
         "{said:?}"
     );
     sandbox.is_clean();
-    let said = sandbox.llts("run hello code=7 --output json");
+    let said = sandbox.llts("run hello code=7 --output wire");
     assert_eq!((said.code, said.json()["__EXIT_CODE__"].as_i64()), (Some(7), Some(7)));
     sandbox.is_clean();
 }
@@ -39,7 +39,7 @@ fn run_without_a_report_prints_what_the_tool_printed() {
 fn no_output_is_cut_without_a_sign() {
     let sandbox = Sandbox::new();
     sandbox.tool("big", "seq 5000; seq 3000 >&2; seq 4000 > report.log; printf '\\377\\376' >&2");
-    let said = sandbox.ok("run big --output json");
+    let said = sandbox.ok("run big --output wire");
     for note in [
         "llts: report.log: the last 10,000 of 18,893 bytes (REPORT_LOG_KEEP_BYTES of the agent)\n",
         "llts: stdout: the last 10,000 of 23,893 bytes (STDOUT_KEEP_BYTES of the agent)\n",
@@ -60,7 +60,7 @@ fn what_a_tool_has_left_behind_is_counted() {
     let sandbox = Sandbox::new();
     // Many, because one look finds those that end while it takes place.
     sandbox.tool("leaver", "trap '' TERM; for n in $(seq 50); do setsid sleep 1000 & done; exit 0");
-    assert_eq!(sandbox.ok("run leaver --output json").json()["__REAPED__"].as_u64(), Some(50));
+    assert_eq!(sandbox.ok("run leaver --output wire").json()["__REAPED__"].as_u64(), Some(50));
 }
 
 #[test]
@@ -187,7 +187,7 @@ fn a_task_is_submitted_found_waited_for_and_listed() {
     assert_eq!(said.out, format!("{id}  SUCCEEDED  0\n"));
     let said = sandbox.ok(&format!("query {id}"));
     assert!(said.out.contains("\n__REPORT_LOG__:\nhello a\n"), "{said:?}");
-    let task = sandbox.ok("query --given-id mine --output json").json();
+    let task = sandbox.ok("query --given-id mine --output wire").json();
     assert_eq!((task["__TASK_ID__"].as_str(), task["n"].as_i64()), (Some(id.as_str()), Some(5)));
     let failed = sandbox.ok("submit hello name=b code=9").line().to_owned();
     let said = sandbox.llts(&format!("wait {id} {failed}"));
@@ -196,11 +196,11 @@ fn a_task_is_submitted_found_waited_for_and_listed() {
     let said = sandbox.ok("list --where name=b");
     let rows: Vec<_> = said.out.lines().collect();
     assert!(rows.len() == 2 && rows[0].starts_with("TASK ") && rows[1].starts_with(&failed), "{said:?}");
-    let list = sandbox.ok("list --status FINISHED --limit 1 --output json").json();
+    let list = sandbox.ok("list --status FINISHED --limit 1 --output wire").json();
     assert_eq!((list["total"].as_u64(), list["tasks"].as_array().map(Vec::len)), (Some(2), Some(1)));
     let said = sandbox.ok("list --limit 1");
     assert!(said.out.ends_with("1 of 2 tasks; --offset 1 shows the next\n"), "{said:?}");
-    let stats = sandbox.ok("stats --output json").json();
+    let stats = sandbox.ok("stats --output wire").json();
     assert_eq!((stats["tasks"]["FINISHED"].as_u64(), stats["agents"]["free"].as_u64()), (Some(2), Some(2)));
     assert!(sandbox.ok("stats").out.contains("FINISHED    2\n"));
     let said = sandbox.ok("agents");
@@ -214,7 +214,7 @@ fn a_kill_ends_a_task_and_a_wait_ends_in_time() {
     sandbox.ok("up 1");
     let id = sandbox.ok("submit sleeper").line().to_owned();
     let waiting = sandbox.ok("submit sleeper").line().to_owned();
-    let is_running = || sandbox.ok(&format!("query {id} --output json")).json()["__STATUS__"] == "RUNNING";
+    let is_running = || sandbox.ok(&format!("query {id} --output wire")).json()["__STATUS__"] == "RUNNING";
     eventually("the tool runs, and its controller knows", is_running);
     let said = sandbox.llts(&format!("wait {id} --timeout 0.05"));
     assert_eq!(said.code, Some(124), "{said:?}");
@@ -232,7 +232,7 @@ fn each_kind_of_failure_has_its_exit_code() {
     let said = sandbox.llts("stats");
     assert_eq!((said.code, said.out.as_str()), (Some(3), ""));
     assert!(said.err.contains("llts up"), "{said:?}");
-    let said = sandbox.llts("stats --output json");
+    let said = sandbox.llts("stats --output wire");
     assert_eq!((said.code, said.json()["exit_code"].as_i64()), (Some(3), Some(3)));
 
     sandbox.ok("up 1");
@@ -257,7 +257,7 @@ fn each_kind_of_failure_has_its_exit_code() {
         assert!(!said.err.is_empty() && said.out.is_empty() || line.starts_with("wait"), "{line}: {said:?}");
         assert!(code == 2 || said.err.starts_with("llts: ") && said.err.lines().count() == 1, "{line}: {said:?}");
     }
-    let said = sandbox.llts("submit hello --address nonsense --output json");
+    let said = sandbox.llts("submit hello --address nonsense --output wire");
     assert!(said.json()["error"].as_str().unwrap().contains("(-1007)"), "{said:?}");
 }
 
@@ -282,7 +282,7 @@ fn a_tool_talks_to_its_own_controller() {
     sandbox.ok("up 2");
     let said = sandbox.ok(&format!("run father llts={}", env!("CARGO_BIN_EXE_llts")));
     assert!(said.out == "out\n" && said.err.contains("hello child\n"), "{said:?}");
-    assert_eq!(sandbox.ok("list --output json").json()["total"].as_u64(), Some(2));
+    assert_eq!(sandbox.ok("list --output wire").json()["total"].as_u64(), Some(2));
 }
 
 #[test]
@@ -306,7 +306,7 @@ fn a_tool_is_made_checked_packed_and_run() {
     assert_eq!(sandbox.ok("tool pack tools/mine --out other").out, "other/mine.tar.gz\n");
     let bytes = |path| std::fs::read(sandbox.path(path)).unwrap();
     assert_eq!(bytes("testTools/mine.tar.gz"), bytes("other/mine.tar.gz"));
-    let packed = sandbox.ok("tool pack tools/mine --out other/mine.tar.gz --output json").json();
+    let packed = sandbox.ok("tool pack tools/mine --out other/mine.tar.gz --output wire").json();
     assert_eq!(packed["changed"].as_bool(), Some(false));
     assert!(sandbox.ok("tool check testTools/mine.tar.gz").out.starts_with("mine: "));
     assert!(sandbox.ok("run mine").out.starts_with("hello, world"));

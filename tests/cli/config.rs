@@ -24,7 +24,7 @@ fn what_is_configured_is_shown_with_where_it_was_said() {
     assert_eq!(differences.lines().count(), 7, "{differences}");
     let words = |line: &str| differences.lines().any(|found| found.split_whitespace().eq(line.split(' ')));
     assert!(words("KEY VALUE DEFAULT FROM") && words("AGENT_KILL_INTERVAL 1000 3000 config.toml:5"), "{differences}");
-    let output = sandbox.command("config --diff --output json").env("LLTS_PROMPT_PORT", "7").output().unwrap();
+    let output = sandbox.command("config --diff --output wire").env("LLTS_PROMPT_PORT", "7").output().unwrap();
     let value: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(value["file"], "config.toml");
     let keys = value["keys"].as_array().unwrap();
@@ -37,7 +37,7 @@ fn what_is_configured_is_shown_with_where_it_was_said() {
     assert_eq!(sandbox.ok("config --defaults --config bad.toml").out, sandbox.ok("config --defaults").out);
     // The output is a valid configuration with the same values.
     fs::write(sandbox.path("shown.toml"), shown).unwrap();
-    let again = sandbox.ok("config --diff --config shown.toml --output json").json();
+    let again = sandbox.ok("config --diff --config shown.toml --output wire").json();
     let pairs = |value: &serde_json::Value| {
         let keys = value["keys"].as_array().unwrap();
         keys.iter().map(|key| (key["key"].clone(), key["value"].clone())).collect::<Vec<_>>()
@@ -46,12 +46,12 @@ fn what_is_configured_is_shown_with_where_it_was_said() {
         let default = place_default(&sandbox, key.as_str().unwrap());
         default != *value
     });
-    let expected = pairs(&sandbox.ok("config --diff --output json").json());
+    let expected = pairs(&sandbox.ok("config --diff --output wire").json());
     assert_eq!(changed.collect::<Vec<_>>(), expected);
 }
 
 fn place_default(sandbox: &Sandbox, key: &str) -> serde_json::Value {
-    let defaults = sandbox.ok("config --defaults --output json").json();
+    let defaults = sandbox.ok("config --defaults --output wire").json();
     let mut keys = defaults["keys"].as_array().expect("keys").iter();
     keys.find(|found| found["key"] == key).map(|found| found["value"].clone()).expect("a known key")
 }
@@ -68,7 +68,7 @@ fn a_foreign_variable_is_told_once_and_stops_nothing() {
         let text = fs::read_to_string(sandbox.path("log").join(&log)).unwrap();
         assert!(!text.contains("LLTS_CONTROLER_IP"), "{log}: {text}");
     }
-    let said = sandbox.said(sandbox.spawn(sandbox.command("stats --output json").env("LLTS_X", "1")));
+    let said = sandbox.said(sandbox.spawn(sandbox.command("stats --output wire").env("LLTS_X", "1")));
     assert!(said.code == Some(0) && said.json().is_object(), "{said:?}");
 }
 
@@ -76,7 +76,7 @@ fn a_foreign_variable_is_told_once_and_stops_nothing() {
 fn a_controller_may_be_named_by_its_host() {
     let sandbox = Sandbox::new();
     sandbox.tool("true", "exit 0");
-    let controller = sandbox.ok("up 1 --output json").json()["controller"].as_str().unwrap().to_owned();
+    let controller = sandbox.ok("up 1 --output wire").json()["controller"].as_str().unwrap().to_owned();
     let (_, port) = controller.rsplit_once(':').unwrap();
     let elsewhere = Sandbox::new();
     for line in ["stats", "run true"] {
@@ -101,7 +101,7 @@ fn a_controller_may_be_named_by_its_host() {
 #[test]
 fn a_controller_that_is_named_is_obeyed_or_refused() {
     let sandbox = Sandbox::new();
-    let controller = sandbox.ok("up 1 --output json").json()["controller"].as_str().unwrap().to_owned();
+    let controller = sandbox.ok("up 1 --output wire").json()["controller"].as_str().unwrap().to_owned();
     for line in ["down", "up 1", "controller", "store check", "tool check x", "keys new x", "config", "prompt status"] {
         for line in [format!("{line} --controller tcp://192.0.2.1:1"), format!("--controller tcp://192.0.2.1:1 {line}")]
         {
@@ -110,7 +110,7 @@ fn a_controller_that_is_named_is_obeyed_or_refused() {
             assert!(said.err.contains("--controller tcp://192.0.2.1:1 has no meaning here"), "{line}: {said:?}");
         }
     }
-    assert_eq!(sandbox.ok("agents --output json").json()["total"], 1, "the service here goes on");
+    assert_eq!(sandbox.ok("agents --output wire").json()["total"], 1, "the service here goes on");
     // The variable is for those who talk to a controller: a tool has it.
     let named = |line: &str| sandbox.said(sandbox.spawn(sandbox.command(line).env("CONTROLLER_ADDRESS", &controller)));
     assert_eq!(named("config").code, Some(0));

@@ -308,7 +308,7 @@ fn down_fails_when_a_hosted_service_cannot_be_ended_and_says_why() {
     let away = hosted.clinging.sandbox.path("away");
     fs::rename(&work, &away).unwrap();
     std::os::unix::fs::symlink(&away, &work).unwrap();
-    let said = hosted.clinging.sandbox.llts("down --output json");
+    let said = hosted.clinging.sandbox.llts("down --output wire");
     assert!(said.code == Some(1) && said.err.contains(&format!("cannot use {}: ", work.display())), "{said:?}");
     assert_eq!(said.json()["abandoned"][0]["ended"], serde_json::Value::Null, "{said:?}");
     hosted.stands();
@@ -375,7 +375,7 @@ fn what_the_tools_of_a_hosted_service_leave_is_ended_when_all_of_it_was_killed()
         let processes = hosted.clinging.sandbox.processes();
         let is_killed = |line: &str| line.trim_end().ends_with(CONTROLLER) || line.contains(" agent --name ");
         processes.iter().filter(|(_, line)| is_killed(line)).for_each(|(pid, _)| signal(*pid, Signal::KILL));
-        let said = hosted.clinging.sandbox.ok("down --output json").json();
+        let said = hosted.clinging.sandbox.ok("down --output wire").json();
         assert_eq!(said["abandoned"][0]["error"], serde_json::Value::Null, "{said}");
         assert!(said["abandoned"][0]["ended"].as_u64() > Some(0), "{said}");
         hosted.is_gone(way);

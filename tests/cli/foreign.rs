@@ -96,7 +96,7 @@ fn a_process_that_an_agent_may_not_end_is_named_and_no_task_runs_beside_it() {
     let _foreign = Foreign(&sandbox);
     let ended = as_nobody(&sandbox, &format!("wait {id} --timeout 20"));
     assert_eq!(ended.code, Some(0), "{ended:?}");
-    let task = as_nobody(&sandbox, &format!("query {id} --output json")).json();
+    let task = as_nobody(&sandbox, &format!("query {id} --output wire")).json();
     let pid = pid(&sandbox).unwrap();
     let reason = task["__REASON__"].as_str().unwrap_or_default().to_owned();
     assert!(reason.contains(&format!("process {pid} (sleep) of user 0")), "{task}");
@@ -107,10 +107,10 @@ fn a_process_that_an_agent_may_not_end_is_named_and_no_task_runs_beside_it() {
     assert!(log.lines().any(|line| line.contains("WARN") && line.contains(&reason)), "{log}");
 
     let next = as_nobody(&sandbox, "submit foreign").line().to_owned();
-    let agents = || as_nobody(&sandbox, "agents --output json").json()["agents"][0].clone();
+    let agents = || as_nobody(&sandbox, "agents --output wire").json()["agents"][0].clone();
     eventually("it says that it is busy", || agents()["__AGENT_STATUS__"] == "BUSY");
     assert!(agents()["__TASK_ID__"].is_null(), "{}", agents());
-    assert_eq!(as_nobody(&sandbox, &format!("query {next} --output json")).json()["__STATUS__"], "WAITING");
+    assert_eq!(as_nobody(&sandbox, &format!("query {next} --output wire")).json()["__STATUS__"], "WAITING");
     let waits = as_nobody(&sandbox, &format!("explain {next}"));
     assert!(waits.out.contains(&format!("is kept busy by the remains of task {id}: {reason}")), "{waits:?}");
 
@@ -139,17 +139,17 @@ fn a_run_sh_that_an_agent_may_not_end_is_named_and_its_kill_comes_to_an_end() {
     let next = as_nobody(&sandbox, "submit foreign").line().to_owned();
     assert_eq!(as_nobody(&sandbox, &format!("kill {id}")).code, Some(0));
     let ended = as_nobody(&sandbox, &format!("wait {id} --timeout 20"));
-    let task = as_nobody(&sandbox, &format!("query {id} --output json")).json();
+    let task = as_nobody(&sandbox, &format!("query {id} --output wire")).json();
     assert_eq!(task["__OUTCOME__"], "KILLED", "{ended:?} {task}");
     assert_eq!((task["__EXIT_CODE__"].as_i64(), task["__REPORT_LOG__"].as_str()), (Some(-9), Some("so far\n")));
     let reason = format!("process {pid} (sleep) of user 0");
     assert!(task["__REASON__"].as_str().unwrap_or_default().contains(&reason), "{task}");
     let explained = as_nobody(&sandbox, &format!("explain {id}"));
     assert!(explained.out.contains(&reason), "{explained:?}");
-    let agents = || as_nobody(&sandbox, "agents --output json").json()["agents"][0].clone();
+    let agents = || as_nobody(&sandbox, "agents --output wire").json()["agents"][0].clone();
     eventually("it says that it is busy", || agents()["__AGENT_STATUS__"] == "BUSY");
     assert!(agents()["__TASK_ID__"].is_null(), "{}", agents());
-    assert_eq!(as_nobody(&sandbox, &format!("query {next} --output json")).json()["__STATUS__"], "WAITING");
+    assert_eq!(as_nobody(&sandbox, &format!("query {next} --output wire")).json()["__STATUS__"], "WAITING");
     let waits = as_nobody(&sandbox, &format!("explain {next}"));
     assert!(waits.out.contains(&format!("is kept busy by the remains of task {id}: {reason}")), "{waits:?}");
 
@@ -177,7 +177,7 @@ fn what_holds_a_task_that_has_ended_is_named_while_its_result_is_held_back() {
         if is_killed {
             assert_eq!(as_nobody(&sandbox, &format!("kill {id}")).code, Some(0));
         }
-        let status = || as_nobody(&sandbox, &format!("query {id} --output json")).json()["__STATUS__"].clone();
+        let status = || as_nobody(&sandbox, &format!("query {id} --output wire")).json()["__STATUS__"].clone();
         eventually("the run has ended", || status() == "ENDED");
         let explained = as_nobody(&sandbox, &format!("explain {id}"));
         assert!(explained.out.contains(&format!("process {pid} (sleep) of user 0")), "{submit}: {explained:?}");

@@ -35,7 +35,7 @@ fn a_good_graph_is_counted() {
     let said = graph(&sandbox, GRAPH, "check");
     let line = "words & <more>: 5 steps, 5 connections, 4 tasks, and one for each partition\n";
     assert_eq!((said.code, said.out.as_str()), (Some(0), line), "{}", said.err);
-    let value = sandbox.ok("graph check graph.toml --output json").json();
+    let value = sandbox.ok("graph check graph.toml --output wire").json();
     assert_eq!(value, serde_json::json!({"name": "words & <more>", "steps": 5, "connections": 5, "tasks": 4}));
 }
 

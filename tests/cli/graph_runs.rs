@@ -48,7 +48,7 @@ fn a_word_count_of_a_text_of_megabytes_counts_every_word() {
     let sample = fs::read_to_string(Path::new(SAMPLES).join("wordcount.toml")).unwrap();
     let file = sandbox.path("text").display().to_string();
     write(&sandbox, &sample.replace("/usr/share/common-licenses/GPL-3", &file));
-    let run = sandbox.ok("graph run graph.toml --output json");
+    let run = sandbox.ok("graph run graph.toml --output wire");
     let tasks =
         run.json()["steps"].as_array().unwrap().iter().map(|step| step["__TOTAL__"].as_u64().unwrap()).sum::<u64>();
     assert!(tasks > 30, "{tasks} tasks");
@@ -62,7 +62,7 @@ fn a_word_count_of_a_text_of_megabytes_counts_every_word() {
 #[test]
 fn a_join_reads_its_small_side_through_a_sub_input() {
     let sandbox = service();
-    let run = sandbox.ok(&format!("graph run {SAMPLES}/join.toml --output json"));
+    let run = sandbox.ok(&format!("graph run {SAMPLES}/join.toml --output wire"));
     assert_eq!(outputs(&sandbox, &run), "1 ada ink\n1 ada pen\n2 bob cup\n3 cyd tea\n");
     let steps = run.json()["steps"].as_array().unwrap().clone();
     let of_join = steps.iter().find(|step| step["__STEP__"] == "join").unwrap();
@@ -76,14 +76,14 @@ fn a_join_reads_its_small_side_through_a_sub_input() {
 #[test]
 fn a_downstream_step_starts_while_its_upstream_step_runs() {
     let sandbox = service();
-    let run = sandbox.ok(&format!("graph run {SAMPLES}/incremental.toml --output json"));
+    let run = sandbox.ok(&format!("graph run {SAMPLES}/incremental.toml --output wire"));
     assert_eq!(outputs(&sandbox, &run), "second has read 42\n");
 }
 
 #[test]
 fn a_limit_ends_a_step_that_has_no_end_of_its_own() {
     let sandbox = service();
-    let run = sandbox.ok(&format!("graph run {SAMPLES}/limit.toml --output json"));
+    let run = sandbox.ok(&format!("graph run {SAMPLES}/limit.toml --output wire"));
     assert_eq!(outputs(&sandbox, &run), "55\n");
     assert_eq!(run.json()["__STATUS__"], "SUCCEEDED");
 }
@@ -92,10 +92,10 @@ fn a_limit_ends_a_step_that_has_no_end_of_its_own() {
 fn a_graph_is_shown_listed_and_drawn() {
     let sandbox = service();
     let said = sandbox.ok(&format!("graph run {SAMPLES}/join.toml"));
-    for part in ["name       join\n", "status     SUCCEEDED\n", "steps      deactivated 4\n", "STEP", "3/3"] {
+    for part in ["name       join\n", "status     SUCCEEDED\n", "steps      done 4\n", "STEP", "3/3"] {
         assert!(said.out.contains(part), "{part}: {said:?}");
     }
-    let list = sandbox.ok("graph list --output json").json();
+    let list = sandbox.ok("graph list --output wire").json();
     assert_eq!((&list["total"], &list["graphs"][0]["__NAME__"]), (&1.into(), &"join".into()));
     let id = list["graphs"][0]["__GRAPH_ID__"].as_str().unwrap().to_owned();
     assert!(sandbox.ok("graph list").out.contains(&id));
@@ -198,7 +198,7 @@ fn ctrl_c_ends_the_graph_and_sigterm_does_too() {
         write(&sandbox, ENDLESS);
         let run = sandbox.start("graph run graph.toml");
         let runs =
-            || sandbox.llts("list --status RUNNING --output json").json()["tasks"].as_array().map_or(0, Vec::len);
+            || sandbox.llts("list --status RUNNING --output wire").json()["tasks"].as_array().map_or(0, Vec::len);
         eventually("its task runs", || runs() == 1);
         signal(i32::try_from(run.id()).unwrap(), number);
         let said = sandbox.said(run);
@@ -233,7 +233,7 @@ fn a_graph_runs_without_a_service() {
     }
     write(&sandbox, &chain);
     let said = sandbox.ok("graph run graph.toml");
-    assert!(said.out.contains("steps      deactivated 5\n") && said.err.contains("starting one"), "{said:?}");
+    assert!(said.out.contains("steps      done 5\n") && said.err.contains("starting one"), "{said:?}");
     sandbox.is_clean();
 }
 
@@ -257,6 +257,6 @@ fn explain_of_a_graph_names_what_each_step_waits_for() {
     });
     sandbox.ok(&format!("graph kill {id}"));
     sandbox.llts(&format!("wait --job {id}"));
-    let said = sandbox.ok(&format!("--output json explain {id}")).json();
+    let said = sandbox.ok(&format!("--output wire explain {id}")).json();
     assert_eq!((&said["__STATUS__"], said["steps"].as_array().map(Vec::len)), (&"KILLED".into(), Some(0)), "{said}");
 }

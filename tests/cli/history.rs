@@ -19,11 +19,11 @@ fn after_three_tasks() -> Sandbox {
 #[test]
 fn the_history_answers_after_its_tasks_are_forgotten() {
     let sandbox = after_three_tasks();
-    let before = sandbox.ok("list --since 1h --output json").json();
+    let before = sandbox.ok("list --since 1h --output wire").json();
     let said = sandbox.ok("forget --job nightly");
     assert_eq!(said.line(), "forgot 3 tasks");
-    eventually("they are gone", || sandbox.ok("list --output json").json()["total"] == 0);
-    assert_eq!(sandbox.ok("list --since 1h --output json").json(), before);
+    eventually("they are gone", || sandbox.ok("list --output wire").json()["total"] == 0);
+    assert_eq!(sandbox.ok("list --since 1h --output wire").json(), before);
     assert_eq!(before["total"], 3, "{before}");
 
     let failed = sandbox.ok("list --since yesterday --outcome failed --sort ran --job nightly --tool check").out;
@@ -35,13 +35,13 @@ fn the_history_answers_after_its_tasks_are_forgotten() {
     );
     for (outcomes, count) in [("failed,succeeded", 3), ("lost,failed", 1), ("killed,lost", 0)] {
         let total =
-            |line: &str| sandbox.ok(&format!("{line} --outcome {outcomes} --output json")).json()["total"].clone();
+            |line: &str| sandbox.ok(&format!("{line} --outcome {outcomes} --output wire")).json()["total"].clone();
         assert_eq!(total("list --since 1h"), count, "{outcomes}");
     }
-    let none = sandbox.ok("list --since 1h --tool other --output json").json();
+    let none = sandbox.ok("list --since 1h --tool other --output wire").json();
     assert_eq!(none["total"], 0);
 
-    let groups = sandbox.ok("history --since today --group tool,outcome --output json").json();
+    let groups = sandbox.ok("history --since today --group tool,outcome --output wire").json();
     let counts: Vec<_> = groups["groups"]
         .as_array()
         .unwrap()
@@ -83,10 +83,10 @@ fn what_the_history_does_not_have_is_refused_with_a_sentence() {
 fn a_time_that_ends_before_it_begins_has_no_rounds() {
     let sandbox = after_three_tasks();
     for question in ["history", "list", "incidents"] {
-        let said = sandbox.ok(&format!("{question} --since 2020-01-02 --until 2020-01-01 --output json")).json();
+        let said = sandbox.ok(&format!("{question} --since 2020-01-02 --until 2020-01-01 --output wire")).json();
         assert!(said["total"] == 0 || said["groups"].as_array().is_some_and(Vec::is_empty), "{question}: {said}");
     }
-    assert_ne!(sandbox.ok("incidents --output json").json()["total"], 0);
+    assert_ne!(sandbox.ok("incidents --output wire").json()["total"], 0);
     sandbox.ok("down");
 }
 
@@ -112,7 +112,7 @@ fn a_stop_and_a_start_are_incidents() {
         sandbox.ok("down");
     }
     sandbox.ok("up 1");
-    let incidents = sandbox.ok("incidents --output json").json();
+    let incidents = sandbox.ok("incidents --output wire").json();
     let kinds: Vec<_> =
         incidents["incidents"].as_array().unwrap().iter().map(|one| one["__INCIDENT__"].as_str().unwrap()).collect();
     assert_eq!(kinds, ["STARTED", "STOPPED", "STARTED", "STOPPED", "STARTED"], "{incidents}");
@@ -136,7 +136,7 @@ fn a_service_that_is_stopped_with_wait_lets_running_tasks_end() {
     sandbox.ok("up 1");
     sandbox.ok(&format!("wait {first} {second}"));
     for task in [first, second] {
-        let found = sandbox.ok(&format!("list --since 1h {task} --output json")).json();
+        let found = sandbox.ok(&format!("list --since 1h {task} --output wire")).json();
         assert_eq!(found["total"], 1, "{found}");
         assert_eq!(found["rounds"][0]["__OUTCOME__"], "SUCCEEDED", "{found}");
     }

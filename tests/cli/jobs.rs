@@ -31,15 +31,15 @@ fn a_job_is_shown_waited_for_and_retried_as_one() {
     for part in ["5 of 5 tasks have finished (100 %)", "succeeded 1, failed 3, skipped 1", "code 3", "code 4", "p50 "] {
         assert!(said.out.contains(part), "{part:?} is not in {said:?}");
     }
-    let job = sandbox.ok("job j --output json").json();
+    let job = sandbox.ok("job j --output wire").json();
     assert_eq!(
         (job["failures"][0]["count"].as_u64(), &job["failures"][0]["last_line"]),
         (Some(2), &"code 3".into()),
         "{job}"
     );
-    let jobs = sandbox.ok("jobs --output json").json();
+    let jobs = sandbox.ok("jobs --output wire").json();
     assert_eq!((jobs["total"].as_u64(), &jobs["jobs"][0]["__JOB__"]), (Some(1), &"j".into()), "{jobs}");
-    let list = |line: &str| sandbox.ok(&format!("list {line} --output json")).json()["total"].as_u64();
+    let list = |line: &str| sandbox.ok(&format!("list {line} --output wire")).json()["total"].as_u64();
     assert_eq!(
         [list("--job j"), list("--job j --failed"), list("--failed"), list("")],
         [Some(5), Some(3), Some(3), Some(6)]
@@ -66,7 +66,7 @@ fn a_whole_job_is_held_released_and_killed() {
     assert_eq!(sandbox.ok("release --job j").out, "released 4 tasks of job j\n");
     let said = sandbox.llts("wait --job j --timeout 0.1");
     assert!(said.code == Some(124) && said.err.contains("4 of the 4 tasks of job j have not finished"), "{said:?}");
-    let killed = sandbox.ok("kill --job j --output json").json();
+    let killed = sandbox.ok("kill --job j --output wire").json();
     assert_eq!(killed, serde_json::json!({ "job": "j", "result": "killed", "count": 4, "warning": null }));
     assert_eq!(sandbox.llts("wait --job j --timeout 60").code, Some(143));
     let said = sandbox.llts(&format!("wait {running}"));

@@ -27,7 +27,7 @@ fn a_pair_is_made_once_and_its_secret_is_for_its_owner() {
     assert!(read("one.key") == before.0 && !sandbox.path("one.key.pub").exists());
     let said = sandbox.llts("keys new nowhere/x.key");
     assert!(said.code == Some(1) && said.err.contains("cannot write the key file nowhere/x.key"), "{said:?}");
-    let made = sandbox.ok("keys new three.key --output json").json();
+    let made = sandbox.ok("keys new three.key --output wire").json();
     assert_eq!(made[0]["public_key"], read("three.key.pub").trim_end());
 }
 
@@ -93,7 +93,7 @@ fn a_service_with_keys_serves_its_tools_and_no_stranger() {
     sandbox.ok("keys new receiver.key");
     let address = "--address tcp://127.0.0.1:9 --address-key-file";
     sandbox.ok(&format!("submit child {address} receiver.key.pub"));
-    let task = sandbox.ok("query last --output json").json();
+    let task = sandbox.ok("query last --output wire").json();
     let key = fs::read_to_string(sandbox.path("receiver.key.pub")).unwrap();
     assert_eq!(task.as_array().map_or(&task, |tasks| &tasks[0])["__ADDRESS_KEY__"], key.trim_end(), "{task}");
     let said = sandbox.llts(&format!("submit child {address} config.toml"));

@@ -35,7 +35,7 @@ fn without_slots_to_lend_the_wait_is_explained() {
     sandbox.ok("up 1");
     let waiting = run_sh(&sandbox, &format!("{} run -- echo inner", env!("CARGO_BIN_EXE_llts")));
     let of = |status: &str| {
-        let rows = sandbox.ok(&format!("list --status {status} --output json")).json();
+        let rows = sandbox.ok(&format!("list --status {status} --output wire")).json();
         rows["tasks"][0]["__TASK_ID__"].as_str().map(str::to_owned)
     };
     eventually("the child waits", || of("WAITING").is_some());

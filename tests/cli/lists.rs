@@ -64,7 +64,7 @@ fn a_killed_agent_loses_the_task_that_it_ran_and_no_other_one() {
     // The one that an agent ran when it was killed may have noted its line before.
     let twice = noted.values().filter(|count| **count > 1).count();
     assert!(twice <= 3 && noted.values().all(|count| *count <= 2), "{twice} of {noted:?}");
-    let job = sandbox.ok("job j --output json").json();
+    let job = sandbox.ok("job j --output wire").json();
     assert_eq!(job["SUCCEEDED"], 600, "{job}");
 }
 

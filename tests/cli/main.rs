@@ -11,6 +11,7 @@ mod graph;
 mod graph_runs;
 mod history;
 mod jobs;
+mod json;
 mod keys;
 mod lending;
 mod lists;

@@ -29,7 +29,7 @@ fn a_closed_reader_ends_the_command() {
         assert_eq!((said.out.as_str(), said.err.as_str()), ("y\n", ""), "{command}");
         assert_eq!(fs::read_to_string(sandbox.path("code")).unwrap(), "141\n", "{command}");
     }
-    assert_eq!(llts(&sandbox, &["list", "--status", "RUNNING", "--output", "json"]).json()["total"], 0);
+    assert_eq!(llts(&sandbox, &["list", "--status", "RUNNING", "--output", "wire"]).json()["total"], 0);
 }
 
 #[test]

@@ -36,7 +36,7 @@ fn why(sandbox: &Sandbox, task: &str) -> String {
 
 #[track_caller]
 fn task(sandbox: &Sandbox, task: &str) -> serde_json::Value {
-    sandbox.ok(&format!("query {task} --output json")).json()
+    sandbox.ok(&format!("query {task} --output wire")).json()
 }
 
 #[track_caller]
@@ -92,7 +92,7 @@ fn stderr_is_a_failure_where_the_submitter_says_so() {
     let sandbox = with(1, &[("warns", "echo careful >&2")]);
     sandbox.ok("run warns");
     sandbox.ok("run warns --fail-on-stderr=false --exclusive");
-    assert_eq!(sandbox.ok("query last --output json").json()["__EXCLUSIVE__"], true);
+    assert_eq!(sandbox.ok("query last --output wire").json()["__EXCLUSIVE__"], true);
     let said = sandbox.llts("run warns --fail-on-stderr");
     assert_eq!((said.code, said.out.as_str()), (Some(1), ""));
     says(&said, &["careful\nllts: TASK_", "FAILED: it wrote to stderr (__FAIL_ON_STDERR__)"]);
@@ -168,15 +168,15 @@ fn a_gate_limits_how_many_run_and_how_many_start() {
 #[test]
 fn a_gate_is_closed_until_a_moment_or_until_it_is_opened() {
     let sandbox = with(1, &[("ok", OK)]);
-    says(&sandbox.ok("gate close api"), &["CLOSED", "it is opened"]);
+    says(&sandbox.ok("gate close api"), &["CLOSED", "opened by hand"]);
     let id = submitted(&sandbox, "ok --gate api");
-    assert_eq!(why(&sandbox, &id), "its gate api is closed; `llts gate open api` opens it");
-    let gate = sandbox.ok("gate close api --for 0.3 --output json").json();
+    assert_eq!(why(&sandbox, &id), "its gate api is closed; `llts resume --gate api` opens it");
+    let gate = sandbox.ok("gate close api --for 0.3 --output wire").json();
     assert_eq!((gate["__STATUS__"].as_str(), gate["__WAITING__"].as_u64()), (Some("CLOSED"), Some(1)), "{gate}");
     assert_eq!(sandbox.ok(&format!("wait --timeout 60 {id}")).code, Some(0), "it opens by itself");
     says(&sandbox.ok("gate close api --until 2100-01-01T12:00"), &["2100-01-01 12:00:00"]);
-    assert_eq!(sandbox.ok("gate open api --output json").json()["__STATUS__"], "OPEN");
-    let gates = sandbox.ok("gate list --output json").json();
+    assert_eq!(sandbox.ok("gate open api --output wire").json()["__STATUS__"], "OPEN");
+    let gates = sandbox.ok("gate list --output wire").json();
     assert_eq!(gates["total"].as_u64(), Some(gates["gates"].as_array().unwrap().len() as u64));
     for (line, code) in [
         ("gate set api", 2),
@@ -243,7 +243,7 @@ fn the_same_key_is_the_same_task() {
     let said = sandbox.ok("submit ok name=a --submit-key k");
     assert_eq!(said.line(), id);
     says(&said, &["submitted before with this key"]);
-    let again = sandbox.ok("submit ok name=a --submit-key k --output json").json();
+    let again = sandbox.ok("submit ok name=a --submit-key k --output wire").json();
     assert_eq!((again["task"].as_str(), again["duplicate"].as_bool()), (Some(id.as_str()), Some(true)));
     let said = sandbox.llts("submit ok name=b --submit-key k");
     assert_eq!(said.code, Some(4), "{said:?}");
@@ -297,5 +297,5 @@ fn a_policy_that_cannot_be_is_refused() {
         assert_eq!((said.code, said.out.as_str()), (Some(code), ""), "{line}: {said:?}");
         says(&said, &[part]);
     }
-    assert_eq!(sandbox.ok("list --output json").json()["total"].as_u64(), Some(0));
+    assert_eq!(sandbox.ok("list --output wire").json()["total"].as_u64(), Some(0));
 }

@@ -56,7 +56,7 @@ fn a_service_without_tcp_ports_works_by_its_sockets() {
         for name in ["state/controller.sock", "state/controller.sock.pub"] {
             assert_eq!(mode(&sandbox.path(name)), 0o600, "{name}");
         }
-        let said = sandbox.ok("run parent --output json");
+        let said = sandbox.ok("run parent --output wire");
         let task = said.json();
         assert_eq!(task["__REPORT_LOG__"], "I am a child\n", "{said:?}");
         let info = task["__STDOUT__"].as_str().unwrap();
@@ -85,7 +85,7 @@ fn a_hosted_run_opens_no_port_and_its_tool_finds_it() {
     let llts = env!("CARGO_BIN_EXE_llts");
     let wait = "touch $PLACE/started; until [ -e $PLACE/go ]; do sleep 0.05; done";
     sandbox.tool("parent", &format!("{wait}; {llts} run child > report.log; echo $CONTROLLER_ADDRESS; umask"));
-    let run = sandbox.start("run parent --output json");
+    let run = sandbox.start("run parent --output wire");
     eventually("the tool runs", || sandbox.path("started").exists());
     assert_eq!(open_ports(&sandbox), [""; 0]);
     fs::write(sandbox.path("go"), "").unwrap();
@@ -196,7 +196,7 @@ fn files_of_a_service_are_private_and_those_of_its_tools_as_the_starter_has_it()
     shell.envs(std::env::vars_os().filter(|(name, _)| !name.to_string_lossy().starts_with("LLTS_")));
     shell.envs(up.get_envs().filter_map(|(name, value)| Some((name, value?))));
     assert_eq!(sandbox.said(sandbox.spawn(&mut shell)).code, Some(0));
-    let task = sandbox.ok("run mask --output json").json();
+    let task = sandbox.ok("run mask --output wire").json();
     assert_eq!(task["__REPORT_LOG__"].as_str().map(str::trim_end), Some("0002"), "{task}");
     assert_eq!(mode(&sandbox.path("made")), 0o664);
     assert_eq!(mode(&sandbox.path("testTools/mask.tar.gz")) & 0o444, 0o444, "as `llts tool pack` makes it");

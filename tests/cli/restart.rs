@@ -329,9 +329,9 @@ fn a_client_of_http_gets_its_answer_or_nothing_was_done() {
         clients.into_iter().map(|client| client.join().expect("it gets every answer")).collect()
     });
     let total = counts.iter().sum::<usize>();
-    assert_eq!(sandbox.ok("list --limit 1 --output json").json()["total"], total, "accepted, and told so");
+    assert_eq!(sandbox.ok("list --limit 1 --output wire").json()["total"], total, "accepted, and told so");
     eventually("every task has run", || {
-        sandbox.ok("list --where __STATUS__=FINISHED --limit 1 --output json").json()["total"] == total
+        sandbox.ok("list --where __STATUS__=FINISHED --limit 1 --output wire").json()["total"] == total
     });
     let notes = fs::read_to_string(sandbox.path("notes")).expect("written");
     let mut ran: Vec<&str> = notes.lines().collect();
@@ -475,7 +475,7 @@ fn an_agent_that_cannot_be_spoken_to_is_refused_in_the_history() {
         let said = answer["__ERROR_MSG__"].as_str().unwrap_or_default();
         assert!(said.contains("version 99") && said.contains("restart the controller"), "{answer}");
     }
-    let found = sandbox.ok("incidents --kind refused --output json").json();
+    let found = sandbox.ok("incidents --kind refused --output wire").json();
     let incidents = found["incidents"].as_array().expect("a list");
     assert_eq!(incidents.len(), 1, "{found}");
     let said = incidents[0]["__REASON__"].as_str().expect("a sentence");

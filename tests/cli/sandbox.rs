@@ -138,7 +138,7 @@ impl Sandbox {
 
     /// The agents of the service, as JSON.
     pub(crate) fn agents(&self) -> Vec<serde_json::Value> {
-        let said = self.llts("agents --output json");
+        let said = self.llts("agents --output wire");
         said.json()["agents"].as_array().cloned().unwrap_or_default()
     }
 

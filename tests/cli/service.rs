@@ -74,7 +74,7 @@ fn an_agent_that_is_killed_comes_back_and_its_tree_is_gone() {
     assert!(tree.iter().all(|pid| !is_alive(&sandbox, *pid)), "{tree:?}: {:?}", sandbox.processes());
     assert_ne!(sandbox.process("agent --name agent-1"), first);
     assert_eq!(sandbox.agents().len(), 1, "it has the place of the first one");
-    let task = sandbox.ok(&format!("query {id} --output json")).json();
+    let task = sandbox.ok(&format!("query {id} --output wire")).json();
     assert_eq!(task["__ROUND__"].as_i64(), Some(1));
     sandbox.ok("down");
     sandbox.is_clean();
@@ -83,14 +83,14 @@ fn an_agent_that_is_killed_comes_back_and_its_tree_is_gone() {
 #[test]
 fn a_controller_that_is_killed_comes_back_on_its_ports() {
     let sandbox = Sandbox::new();
-    let before = sandbox.ok("up 2 --output json").json();
+    let before = sandbox.ok("up 2 --output wire").json();
     let first = sandbox.process(" controller");
     signal(first, Signal::KILL);
     eventually("a controller", || {
         sandbox.processes().iter().any(|(pid, line)| line.trim_end().ends_with(" controller") && *pid != first)
     });
     eventually("its agents", || {
-        let agents = sandbox.llts("agents --output json");
+        let agents = sandbox.llts("agents --output wire");
         agents.code == Some(0) && agents.json()["total"].as_u64() == Some(2)
     });
     let endpoint = before["controller"].as_str().unwrap();
@@ -224,7 +224,7 @@ fn the_endpoints_of_a_service_are_told_as_absolute_paths() {
     std::fs::create_dir(&deep).unwrap();
     std::fs::write(deep.join("config.toml"), "CONTROLLER_IP = \"\"\nSTATE_DIR = \"s\"\nLOG_DIR = \"s\"\n").unwrap();
     let llts = |line: &str| sandbox.said(sandbox.spawn(sandbox.command(line).current_dir(&deep)));
-    let said = llts("up 1 --output json");
+    let said = llts("up 1 --output wire");
     let [controller, publisher] = ["controller", "publisher"].map(|key| said.json()[key].clone());
     let socket = deep.join("s/controller.sock");
     assert_eq!(
@@ -280,7 +280,7 @@ fn a_controller_that_is_killed_keeps_its_tasks() {
     let submit = || sandbox.ok(&format!("submit patient until={}", until.display())).line().to_owned();
     let (running, waiting) = (submit(), submit());
     let status = |id: &str| {
-        let said = sandbox.llts(&format!("query {id} --output json"));
+        let said = sandbox.llts(&format!("query {id} --output wire"));
         (said.code == Some(0)).then(|| said.json()["__STATUS__"].as_str().unwrap_or_default().to_owned())
     };
     eventually("the first task runs", || status(&running).as_deref() == Some("RUNNING"));
@@ -292,7 +292,7 @@ fn a_controller_that_is_killed_keeps_its_tasks() {
     // The one that waited may have been handed out without a trace: its next run has a number that fences that one off.
     for (id, round) in [(&running, 0), (&waiting, 1)] {
         assert_eq!(sandbox.ok(&format!("wait {id}")).code, Some(0));
-        let task = sandbox.ok(&format!("query {id} --output json")).json();
+        let task = sandbox.ok(&format!("query {id} --output wire")).json();
         assert_eq!(
             (task["__ROUND__"].as_i64(), task["__REPORT_LOG__"].as_str()),
             (Some(round), Some("done\n")),

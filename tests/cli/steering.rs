@@ -36,7 +36,7 @@ fn finished(sandbox: &Sandbox, line: &str) -> String {
 }
 
 fn status(sandbox: &Sandbox, id: &str) -> String {
-    sandbox.ok(&format!("query {id} --output json")).json()["__STATUS__"].as_str().unwrap_or_default().to_owned()
+    sandbox.ok(&format!("query {id} --output wire")).json()["__STATUS__"].as_str().unwrap_or_default().to_owned()
 }
 
 /// The ids in a JSON array, or under `tasks`.
@@ -68,7 +68,7 @@ fn a_kill_sums_up_and_is_the_reason_of_the_end() {
     let command = format!("@{host} (llts kill {ended} {waiting}");
     assert!(said.err.contains("KILLED: killed by a client: ") && said.err.contains(&command), "{said:?}");
     assert_eq!(sandbox.ok(&format!("kill {ended}")).out, format!("{ended} had finished\n"));
-    let said = sandbox.ok(&format!("kill {ended} --output json"));
+    let said = sandbox.ok(&format!("kill {ended} --output wire"));
     let one = serde_json::json!([{ "task": ended, "result": "had finished", "error": null }]);
     assert_eq!(said.json(), one);
 }
@@ -83,16 +83,16 @@ fn everything_is_killed_only_if_that_is_confirmed() {
     assert_eq!(sandbox.ok("kill all --given-id mine").out, format!("killed {waiting}\n"), "that is not everything");
     assert_eq!(status(&sandbox, &waiting), "FINISHED");
     assert_eq!(status(&sandbox, &running), "RUNNING");
-    let said = sandbox.ok("kill all --yes --output json");
+    let said = sandbox.ok("kill all --yes --output wire");
     assert_eq!(said.json(), serde_json::json!([{ "task": running, "result": "killed", "error": null }]));
     sandbox.llts("wait --timeout 60 all");
     assert_eq!(sandbox.ok("kill all").out, "there are no such tasks\n", "nothing is to be confirmed");
-    refused(&sandbox, "kill --given-id mine", 5, &["no task that has not finished matches"]);
+    refused(&sandbox, "kill --given-id mine", 5, &["no unfinished task matches"]);
     // Waiting tasks go first, otherwise the end of a running one would start them.
     let blocker = submitted(&sandbox, "sleeper");
     eventually("it runs", || status(&sandbox, &blocker) == "RUNNING");
     let others = [submitted(&sandbox, "ok"), submitted(&sandbox, "ok")];
-    let killed = ids(&sandbox.ok("kill all -y --output json"), "task");
+    let killed = ids(&sandbox.ok("kill all -y --output wire"), "task");
     assert_eq!(killed, [others[1].as_str(), &others[0], &blocker]);
     assert!(!sandbox.path("order").exists(), "none of them was started");
 }
@@ -109,7 +109,7 @@ fn what_has_failed_is_retried_in_its_order() {
     assert_eq!(sandbox.ok("retry --failed").out, "there are no such tasks\n");
     assert_eq!(sandbox.ok("retry --given-id g").out, format!("retried {b}\n"));
     sandbox.ok(&format!("wait --timeout 60 {b}"));
-    let task = sandbox.ok(&format!("query {b} --output json")).json();
+    let task = sandbox.ok(&format!("query {b} --output wire")).json();
     assert_eq!((task["__ROUND__"].as_u64(), &task["__FAILS__"]), (Some(2), &serde_json::Value::Null), "{task}");
     assert_eq!(task["1:__ROUND_END__"], "RETRIED");
 
@@ -137,7 +137,7 @@ fn a_held_task_waits_until_it_is_released() {
     assert_eq!(sandbox.ok("run ok name=other").out, "fine\n", "the agent is free");
     let said = sandbox.ok(&format!("explain {id}"));
     let sentence = said.out.lines().nth(1).unwrap_or_default();
-    let end = format!("; `llts release {id}` lets it start");
+    let end = format!("; `llts resume {id}` lets it start");
     assert!(sentence.starts_with("it has been held since 20") && sentence.ends_with(&end), "{said:?}");
     assert!(sandbox.ok("list").out.contains("held since 20"));
     assert_eq!(sandbox.ok("release all").out, format!("released {id}\n"));
@@ -162,7 +162,7 @@ fn a_drained_agent_gets_no_more_tasks() {
     let id = submitted(&sandbox, "ok");
     let said = sandbox.ok("explain last");
     assert!(said.out.contains("no agent exists that may run it"), "{said:?}");
-    assert_eq!(sandbox.ok("drain agent-1 agent-9 --undo --output json").json()[0]["drained"].as_bool(), Some(false));
+    assert_eq!(sandbox.ok("drain agent-1 agent-9 --undo --output wire").json()[0]["drained"].as_bool(), Some(false));
     assert_eq!(sandbox.ok(&format!("wait --timeout 60 {id}")).code, Some(0));
     refused(&sandbox, "drain a/b", 4, &["a/b", "(-1007)"]);
     refused(&sandbox, "drain", 2, &["AGENT"]);
@@ -174,7 +174,7 @@ fn a_selection_means_the_same_to_every_command() {
     let a = finished(&sandbox, "ok n:=5 --given-id g");
     let b = finished(&sandbox, "ok n=5 --given-id g");
     let c = finished(&sandbox, "fails n:=5");
-    let list = |line: &str| ids(&sandbox.ok(&format!("list {line} --output json")), "__TASK_ID__");
+    let list = |line: &str| ids(&sandbox.ok(&format!("list {line} --output wire")), "__TASK_ID__");
     for (line, expected) in [
         ("", vec![&c, &b, &a]),
         ("last", vec![&c]),
@@ -195,12 +195,12 @@ fn a_selection_means_the_same_to_every_command() {
     ] {
         assert_eq!(list(line).iter().collect::<Vec<_>>(), expected, "{line}");
     }
-    assert_eq!(ids(&sandbox.ok("query last:2 --output json"), "__TASK_ID__"), [c.as_str(), &b]);
-    assert_eq!(sandbox.ok("query --given-id g --output json").json()["__TASK_ID__"], b.as_str());
-    assert_eq!(sandbox.ok("query last --output json").json()["__TASK_ID__"], c.as_str());
-    assert_eq!(ids(&sandbox.ok("explain all --output json"), "__TASK_ID__"), [c.as_str(), &b, &a]);
-    assert_eq!(sandbox.ok("explain --where n=5 --output json").json()["__WHY__"], "it ended as SUCCEEDED: exit code 0");
-    assert_eq!(sandbox.ok("query --outcome lost,succeeded --output json").json()["__TASK_ID__"], b.as_str());
+    assert_eq!(ids(&sandbox.ok("query last:2 --output wire"), "__TASK_ID__"), [c.as_str(), &b]);
+    assert_eq!(sandbox.ok("query --given-id g --output wire").json()["__TASK_ID__"], b.as_str());
+    assert_eq!(sandbox.ok("query last --output wire").json()["__TASK_ID__"], c.as_str());
+    assert_eq!(ids(&sandbox.ok("explain all --output wire"), "__TASK_ID__"), [c.as_str(), &b, &a]);
+    assert_eq!(sandbox.ok("explain --where n=5 --output wire").json()["__WHY__"], "it ended as SUCCEEDED: exit code 0");
+    assert_eq!(sandbox.ok("query --outcome lost,succeeded --output wire").json()["__TASK_ID__"], b.as_str());
     let said = sandbox.llts("wait --outcome failed,lost");
     assert_eq!((said.code, said.out), (Some(1), format!("{c}  FAILED  1\n")), "{}", said.err);
     let said = sandbox.ok("explain last:2");
@@ -216,13 +216,13 @@ fn a_selection_means_the_same_to_every_command() {
 fn a_selection_of_nothing_is_told_apart_from_a_bad_one() {
     let sandbox = with(1);
     for verb in ["kill", "retry", "hold", "release", "explain", "query", "wait"] {
-        refused(&sandbox, verb, 2, &["--given-id"]);
-        refused(&sandbox, &format!("{verb} last"), 5, &["no task", "matches"]);
+        refused(&sandbox, verb, 2, &["which tasks?", "last", "--job NAME"]);
+        refused(&sandbox, &format!("{verb} last"), 5, &["no ", "task matches"]);
         refused(&sandbox, &format!("{verb} --where x"), 2, &["no '='"]);
         refused(&sandbox, &format!("{verb} --status x"), 2, &["WAITING"]);
         refused(&sandbox, &format!("{verb} --outcome failed,x"), 2, &["'x'", "TIMED_OUT"]);
         refused(&sandbox, &format!("{verb} last:0"), 2, &["last:5"]);
-        refused(&sandbox, &format!("{verb} --given-id nobody"), 5, &["no task", "match"]);
+        refused(&sandbox, &format!("{verb} --given-id nobody"), 5, &["no ", "task", "match"]);
     }
     for verb in ["kill", "retry", "hold", "release", "explain", "query"] {
         refused(&sandbox, &format!("{verb} {NOBODY}"), 5, &[NOBODY]);

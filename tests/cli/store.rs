@@ -43,7 +43,7 @@ fn a_damaged_log_is_refused_until_it_is_repaired() {
     assert!(said.code == Some(2) && said.err.contains("--yes"), "{said:?}");
     assert_eq!(fs::read(&log).unwrap(), bytes, "without a yes nothing is done");
 
-    let said = sandbox.ok("store repair --yes --output json").json();
+    let said = sandbox.ok("store repair --yes --output wire").json();
     let unreadable = said["unreadable"].as_array().unwrap().len();
     let tasks = said["tasks"].as_u64().unwrap();
     assert!(tasks == TASKS || (tasks == TASKS - 1 && unreadable > 0), "{said}");
@@ -59,7 +59,7 @@ fn a_damaged_log_is_refused_until_it_is_repaired() {
         "there is nothing left to do"
     );
     sandbox.ok("up 1");
-    assert_eq!(sandbox.ok("list --output json").json()["total"].as_u64(), Some(tasks));
+    assert_eq!(sandbox.ok("list --output wire").json()["total"].as_u64(), Some(tasks));
     let said = sandbox.llts("store repair --yes");
     assert!(said.code == Some(1) && said.err.contains("already runs here"), "{said:?}");
     sandbox.ok("down");

@@ -18,7 +18,7 @@ fn holding_log(sandbox: &Sandbox, seconds: f64) -> String {
 
 /// The incidents about restarts.
 pub(crate) fn failures(sandbox: &Sandbox) -> Vec<String> {
-    let incidents = sandbox.ok("incidents --kind restart_failed --output json").json();
+    let incidents = sandbox.ok("incidents --kind restart_failed --output wire").json();
     let texts = incidents["incidents"].as_array().expect("a list").iter();
     texts.map(|incident| incident["__REASON__"].as_str().expect("a text").to_owned()).collect()
 }
@@ -89,7 +89,7 @@ fn restarts_on_a_busy_machine_keep_the_run_of_a_task() {
         }
         drop(stop);
     });
-    let state = sandbox.ok(&format!("query {task} --output json")).json();
+    let state = sandbox.ok(&format!("query {task} --output wire")).json();
     assert_eq!((&state["__STATUS__"], &state["__ROUND__"]), (&json!("RUNNING"), &json!(0)), "{state}");
     fs::write(sandbox.path("end"), "").expect("written");
     assert_eq!(sandbox.llts(&format!("wait {task}")).code, Some(7));

@@ -112,7 +112,7 @@ fn an_interactive_shell_has_job_control_and_is_ended_from_elsewhere() {
     console.hears("Stopped");
     console.types("jobs; echo $((40 + 2))\n");
     console.hears("42");
-    let id = sandbox.ok("list --status RUNNING --output json").json()["tasks"][0]["__TASK_ID__"].clone();
+    let id = sandbox.ok("list --status RUNNING --output wire").json()["tasks"][0]["__TASK_ID__"].clone();
     sandbox.ok(&format!("kill {}", id.as_str().unwrap()));
     assert_eq!(console.code(), Some(137));
     sandbox.ok("down");

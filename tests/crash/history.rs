@@ -17,7 +17,7 @@ const KILLS: usize = 10;
 const TOOL: &str = "[ \"$__ROUND__\" -gt 0 ] || [ $((n % 3)) -ne 0 ]";
 
 fn rounds(service: &Service) -> Vec<Value> {
-    let said = service.sandbox.ok("list --since 1h --limit 100000 --output json").json();
+    let said = service.sandbox.ok("list --since 1h --limit 100000 --output wire").json();
     let rounds = said["rounds"].as_array().cloned().expect("rounds");
     assert_eq!(said["total"].as_u64(), Some(rounds.len() as u64));
     rounds
@@ -79,7 +79,7 @@ fn each_round_is_there_once(config: &str, are_kept: bool) {
         );
         assert!(last <= 2, "{task} has run too often: {rounds:?}");
     }
-    let summary = service.sandbox.ok("history --group outcome --output json").json();
+    let summary = service.sandbox.ok("history --group outcome --output wire").json();
     let counts: BTreeMap<_, _> = summary["groups"]
         .as_array()
         .expect("groups")
@@ -87,7 +87,7 @@ fn each_round_is_there_once(config: &str, are_kept: bool) {
         .map(|group| (group["outcome"].as_str(), group["__COUNT__"].as_u64()))
         .collect();
     assert_eq!(counts[&Some("SUCCEEDED")], Some(TASKS as u64), "{summary}");
-    let crashes = service.sandbox.ok("incidents --kind crashed --output json").json();
+    let crashes = service.sandbox.ok("incidents --kind crashed --output wire").json();
     assert_eq!(crashes["total"], KILLS, "{crashes}");
     service.sandbox.ok("down");
     service.sandbox.is_clean();

@@ -66,7 +66,7 @@ fn a_home_of_another_user_is_not_used() {
 #[test]
 fn a_port_that_is_taken_is_told_with_the_home_that_has_it() {
     let user = User::new();
-    let said = user.ok("elsewhere", &format!("--home {} up 1 --output json", user.path("a").display()));
+    let said = user.ok("elsewhere", &format!("--home {} up 1 --output wire", user.path("a").display()));
     let said = said.json();
     let port = said["controller"].as_str().unwrap().rsplit(':').next().unwrap();
     let mut second = user.command("elsewhere", &format!("--home {} up 1", user.path("b").display()));

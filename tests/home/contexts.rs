@@ -6,14 +6,14 @@ use crate::user::User;
 fn a_context_stands_for_a_controller_elsewhere() {
     let user = User::new();
     let home = user.path("a").display().to_string();
-    let address = user.ok("elsewhere", &format!("--home {home} up 1 --output json")).json();
+    let address = user.ok("elsewhere", &format!("--home {home} up 1 --output wire")).json();
     let address = address["controller"].as_str().unwrap().to_owned();
     user.ok("elsewhere", &format!("context add farm {address}"));
     assert!(user.ok("home", "context list").out.contains(&address));
     let agents = |said: &str| serde_json::from_str::<serde_json::Value>(said).unwrap()["agents"]["total"].as_u64();
-    assert_eq!(agents(&user.ok("elsewhere", "info --context farm --output json").out), Some(1));
+    assert_eq!(agents(&user.ok("elsewhere", "info --context farm --output wire").out), Some(1));
     let with = |name: &str| {
-        let mut command = user.command("elsewhere", "info --output json");
+        let mut command = user.command("elsewhere", "info --output wire");
         User::said(command.env("LLTS_CONTEXT", name).spawn().unwrap())
     };
     assert_eq!(agents(&with("farm").out), Some(1));

@@ -10,14 +10,14 @@ use crate::user::{User, eventually, signal};
 fn agents_alone_serve_a_controller_elsewhere_and_come_back() {
     let user = User::new();
     let [a, b] = ["a", "b"].map(|name| user.path(name).display().to_string());
-    let up = user.ok("elsewhere", &format!("--home {a} up 1 --output json")).json();
+    let up = user.ok("elsewhere", &format!("--home {a} up 1 --output wire")).json();
     let endpoint = up["controller"].as_str().unwrap();
     let publisher = up["publisher"].as_str().unwrap().rsplit(':').next().unwrap().to_owned();
     let mut command = user.command("elsewhere", &format!("--home {b} up --agents-only 2 --controller {endpoint}"));
     let said = User::said(command.env("LLTS_CONTROLLER_PUB_PORT", publisher).spawn().unwrap());
     assert_eq!(said.code, Some(0), "{said:?}");
     assert!(said.out.starts_with(&format!("controller  {endpoint}\n")), "{said:?}");
-    let agents = user.ok("a", "info --output json").json()["agents"].clone();
+    let agents = user.ok("a", "info --output wire").json()["agents"].clone();
     assert_eq!((agents["total"].as_u64(), agents["free"].as_u64()), (Some(3), Some(3)), "{agents}");
     let second = || {
         let is_it = |line: &str| line.contains("agent --name") && line.contains("-agent-2");
@@ -40,7 +40,7 @@ fn agents_alone_serve_a_controller_elsewhere_and_come_back() {
 fn agents_and_clients_try_several_addresses_and_names_in_turn() {
     let user = User::new();
     let [a, b] = ["a", "b"].map(|name| user.path(name).display().to_string());
-    let up = user.ok("elsewhere", &format!("--home {a} up 0 --output json")).json();
+    let up = user.ok("elsewhere", &format!("--home {a} up 0 --output wire")).json();
     let port = up["controller"].as_str().unwrap().rsplit(':').next().unwrap().to_owned();
     let several = format!("tcp://127.0.0.3:{port},localhost:{port}");
     let mut command = user.command("elsewhere", &format!("--home {b} up --agents-only 1 --controller {several}"));

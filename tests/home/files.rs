@@ -53,7 +53,7 @@ impl Machines {
     /// Waits for the end of a task, and returns its fields.
     pub(crate) fn ended(&self, task: &str) -> serde_json::Value {
         self.user.llts("a", &format!("wait {task} --timeout 60"));
-        let task = self.user.ok("a", &format!("query {task} --output json")).json();
+        let task = self.user.ok("a", &format!("query {task} --output wire")).json();
         assert_eq!(task["__STATUS__"], "FINISHED", "{task}");
         task
     }
@@ -76,7 +76,7 @@ fn inputs_reach_the_other_machine_and_outputs_come_back() {
     assert_eq!(fields["__OUTCOME__"], "SUCCEEDED", "{fields}");
     let note = fields["__OUT_NOTE__"].as_str().unwrap_or_default();
     assert!(note.contains("link.up was not kept: it is no regular file"), "{fields}");
-    let got = machines.user.llts("a", &format!("get {task} -o back --by {{given-id}}/ --output json"));
+    let got = machines.user.llts("a", &format!("get {task} -o back --by {{given-id}}/ --output wire"));
     assert_eq!(got.code, Some(1), "the note is an error: {got:?}");
     assert!(got.err.contains("link.up was not kept"), "{got:?}");
     let names: Vec<_> =

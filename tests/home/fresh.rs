@@ -12,8 +12,8 @@ fn an_installed_binary_runs_its_sample_from_every_folder_and_leaves_nothing_else
     let said = user.ok("home", "up 2");
     assert!(said.err.contains(&format!("{} is the home of your service", home.display())), "{said:?}");
     assert_eq!(user.ok("elsewhere/below", "run helloworld name=x").out, "hello, x\n");
-    assert_eq!(user.ok("elsewhere", "list --output json").json()["total"].as_u64(), Some(1));
-    let info = user.ok("elsewhere/below", "info --output json").json();
+    assert_eq!(user.ok("elsewhere", "list --output wire").json()["total"].as_u64(), Some(1));
+    let info = user.ok("elsewhere/below", "info --output wire").json();
     assert_eq!((info["running"].as_bool(), info["agents"]["total"].as_u64()), (Some(true), Some(2)), "{info}");
     assert_eq!(info["home"], home.to_str().unwrap());
     assert_eq!(info["controller"], format!("ipc://{}/state/controller.sock", home.display()));
@@ -41,7 +41,7 @@ fn an_installed_binary_runs_its_sample_from_every_folder_and_leaves_nothing_else
     assert_eq!(user.ok("elsewhere/below", "store check").code, Some(0));
     assert_eq!(user.ok("elsewhere/below", "down").out, format!("stopped the service (process {pid})\n"));
     assert_eq!(user.processes(), []);
-    let info = user.ok("elsewhere", "info --output json").json();
+    let info = user.ok("elsewhere", "info --output wire").json();
     assert_eq!((info["running"].as_bool(), &info["controller"]), (Some(false), &serde_json::Value::Null), "{info}");
     assert_eq!(names(&user.path("home")), [".local"]);
     assert_eq!(names(&user.path("home/.local/state")), ["llts"]);
@@ -75,9 +75,9 @@ fn a_marked_folder_is_the_home_of_all_below_it() {
     assert_eq!(user.ok("a", "run mine name=y").out, "hello, y\n");
     assert_eq!(names(&user.path("a/x")), ["mine", "y"]);
     assert!(names(&user.path("a/log")).contains(&"controller.log".to_owned()));
-    let said = user.ok("elsewhere", &format!("--home {} list --output json", user.path("a").display()));
+    let said = user.ok("elsewhere", &format!("--home {} list --output wire", user.path("a").display()));
     assert_eq!(said.json()["total"].as_u64(), Some(1));
-    let mut by_variable = user.command("elsewhere", "info --output json");
+    let mut by_variable = user.command("elsewhere", "info --output wire");
     let info = User::said(by_variable.env("LLTS_HOME", user.path("a")).spawn().unwrap()).json();
     assert_eq!((info["running"].as_bool(), &info["home_is"]), (Some(true), &"named by LLTS_HOME".into()), "{info}");
     assert!(!user.usual().exists(), "the home of the user is not touched");
@@ -92,7 +92,7 @@ fn two_homes_are_two_services() {
         user.ok("elsewhere", &format!("--home {} up 1", home.display()));
     }
     user.ok("elsewhere", &format!("run --home {} helloworld", a.display()));
-    let total = |home: &str| user.ok(home, "list --output json").json()["total"].as_u64();
+    let total = |home: &str| user.ok(home, "list --output wire").json()["total"].as_u64();
     assert_eq!((total("a"), total("b")), (Some(1), Some(0)));
     user.ok("a", "down");
     assert_eq!(total("b"), Some(0), "the other one goes on");
@@ -110,7 +110,7 @@ fn a_configuration_in_the_current_folder_makes_it_the_home() {
     user.ok("a", "down");
     // Also below another home: the manual makes such a folder in the clone.
     fs::copy(concat!(env!("CARGO_MANIFEST_DIR"), "/.llts-home"), user.path(".llts-home")).unwrap();
-    let home = |folder: &str| user.ok(folder, "info --output json").json()["home"].as_str().unwrap().to_owned();
+    let home = |folder: &str| user.ok(folder, "info --output wire").json()["home"].as_str().unwrap().to_owned();
     assert_eq!(
         [home("a"), home("elsewhere/below")],
         [user.path("a"), user.path(".")].map(|path| path
@@ -121,11 +121,11 @@ fn a_configuration_in_the_current_folder_makes_it_the_home() {
     );
     fs::remove_file(user.path(".llts-home")).unwrap();
     fs::write(user.path("elsewhere/other.toml"), "STATE_DIR = \"there\"\n").unwrap();
-    let info = user.ok("elsewhere/below", "info --config ../other.toml --output json").json();
+    let info = user.ok("elsewhere/below", "info --config ../other.toml --output wire").json();
     assert_eq!(info["state_dir"], user.path("elsewhere/there").to_str().unwrap(), "{info}");
     // A site generator calls its file so, too.
     fs::write(user.path("elsewhere/config.toml"), "title = \"a site\"\n").unwrap();
-    let info = user.ok("elsewhere", "info --output json").json();
+    let info = user.ok("elsewhere", "info --output wire").json();
     assert_eq!(info["home"], user.usual().to_str().unwrap());
 }
 

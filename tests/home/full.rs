@@ -153,7 +153,7 @@ fn a_home_on_a_full_disk_refuses_at_once_and_can_be_stopped() {
     let running = user.ok("a", "submit -- sleep 600").out.trim().to_owned();
     let is = |task: &str, state: &str| user.ok("a", &format!("query {task}")).out.contains(state);
     eventually("it runs", || is(&running, "RUNNING"));
-    assert_eq!(user.ok("a", "info --output json").json()["health"], "good");
+    assert_eq!(user.ok("a", "info --output wire").json()["health"], "good");
     let ballast = disk.0.join("ballast");
     let mut file = fs::File::create(&ballast).expect("made");
     while file.write_all(&[1; 4096]).is_ok() {}
@@ -171,7 +171,7 @@ fn a_home_on_a_full_disk_refuses_at_once_and_can_be_stopped() {
     drop(file);
     fs::remove_file(&ballast).expect("its own file");
     eventually("there is room again", || user.llts("a", "submit -- true").code == Some(0));
-    assert_eq!(user.ok("a", "info --output json").json()["health"], "good");
+    assert_eq!(user.ok("a", "info --output wire").json()["health"], "good");
     let incidents = user.ok("a", "incidents").out;
     assert!(incidents.contains("STORE_TROUBLE") && incidents.contains("STORE_OK"), "{incidents}");
     // A full disk does not keep a service from being stopped.

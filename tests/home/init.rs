@@ -43,7 +43,7 @@ fn a_home_that_listens_has_keys() {
         let secret = fs::read_to_string(user.path("a/keys").join(secret)).unwrap();
         assert!(!said.out.contains(secret.trim_end()), "a secret is shown");
     }
-    let up = user.ok("elsewhere", &format!("--home {} up 1 --output json", user.path("a").display())).json();
+    let up = user.ok("elsewhere", &format!("--home {} up 1 --output wire", user.path("a").display())).json();
     assert_eq!(user.ok("a", "run helloworld name=x").out, "hello, x\n");
     let port = up["controller"].as_str().unwrap().rsplit(':').next().unwrap();
     let said = user.llts("elsewhere", &format!("stats --controller tcp://127.0.0.1:{port}"));
@@ -53,7 +53,7 @@ fn a_home_that_listens_has_keys() {
     user.ok("elsewhere", "stats --context here");
     // Agents in another home, with the keys of the context.
     user.ok("elsewhere", &format!("--home {} up --agents-only 2 --context here", user.path("b").display()));
-    let agents = user.ok("a", "agents --output json").json();
+    let agents = user.ok("a", "agents --output wire").json();
     assert_eq!(agents["total"].as_u64(), Some(3), "{agents}");
     user.ok("b", "down");
     user.ok("a", "down");

@@ -43,7 +43,7 @@ fn a_signal_ends_run_and_submit_while_they_read_an_input() {
         eventually("it reads", || read_by(&child) > 8 << 20);
         assert_eq!(end(child, with).signal(), Some(with.as_raw()), "{line}");
     }
-    assert_eq!(user.ok("a", "list --output json").json()["tasks"].as_array().map(Vec::len), Some(0));
+    assert_eq!(user.ok("a", "list --output wire").json()["tasks"].as_array().map(Vec::len), Some(0));
 }
 
 /// The controller is stopped, so the sender waits for its answers; nothing that it has put into the store stays.
@@ -59,13 +59,13 @@ fn a_signal_ends_run_and_submit_while_they_send_an_input() {
         assert_eq!(end(child, with).signal(), Some(with.as_raw()), "{line}");
     }
     signal(controller, Signal::CONT);
-    assert_eq!(machines.user.ok("a", "list --output json").json()["tasks"].as_array().map(Vec::len), Some(0));
+    assert_eq!(machines.user.ok("a", "list --output wire").json()["tasks"].as_array().map(Vec::len), Some(0));
     // Ctrl-C still ends a task that is there, and waits for it.
     machines.agents(1);
     let mut command = machines.user.command("a", "run --in data");
     let child = command.args(["--sh", "echo here; sleep 100"]).spawn().unwrap();
     let has_started =
-        || !machines.user.ok("a", "list --status RUNNING --output json").json()["tasks"].as_array().unwrap().is_empty();
+        || !machines.user.ok("a", "list --status RUNNING --output wire").json()["tasks"].as_array().unwrap().is_empty();
     eventually("it runs", has_started);
     signal(child.id().cast_signed(), Signal::INT);
     let said = User::said(child);

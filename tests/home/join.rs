@@ -45,7 +45,7 @@ impl Farm {
 
     /// The keys that wait, as (name, key).
     fn waiting(&self) -> Vec<(String, String)> {
-        let all = self.user.ok("a", "keys list --output json").json();
+        let all = self.user.ok("a", "keys list --output wire").json();
         let rows = all.as_array().expect("rows").iter().filter(|row| row["waits"] == true);
         let text = |value: &serde_json::Value| value.as_str().expect("a text").to_owned();
         rows.map(|row| (text(&row["name"]), text(&row["key"]))).collect()
@@ -58,7 +58,7 @@ impl Farm {
 }
 
 fn invite(user: &User, options: &str) -> (Child, String, String) {
-    let line = format!("keys invite --listen 127.0.0.1 {options} --output json");
+    let line = format!("keys invite --listen 127.0.0.1 {options} --output wire");
     let mut desk = user.command("a", &line).spawn().expect("started");
     let mut said = String::new();
     BufReader::new(desk.stdout.as_mut().expect("a pipe")).read_line(&mut said).expect("a line");
@@ -96,9 +96,9 @@ fn a_machine_joins_once_and_its_agents_serve() {
     let said = in_b(&farm.user, "up --agents-only 2");
     assert_eq!(said.code, Some(0), "{said:?}");
     assert!(!said.err.contains("open TCP port"), "agents open none: {said:?}");
-    let info = in_b(&farm.user, "list --output json");
+    let info = in_b(&farm.user, "list --output wire");
     assert_eq!(info.json()["total"].as_u64(), Some(0), "{info:?}");
-    let agents = farm.user.ok("a", "agents --output json").json();
+    let agents = farm.user.ok("a", "agents --output wire").json();
     assert_eq!(agents["total"].as_u64(), Some(3), "{agents}");
     assert_eq!(in_b(&farm.user, "down").code, Some(0));
     // The home of the agents has a configuration: it belongs to this controller.
@@ -147,7 +147,7 @@ fn a_wrong_token_is_refused_and_lets_nothing_in() {
     let secret = farm.user.path("c.secret");
     fs::write(&secret, &farm.token[40..]).unwrap();
     fs::set_permissions(&secret, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
-    let service = farm.user.ok("a", "info --output json").json();
+    let service = farm.user.ok("a", "info --output wire").json();
     let port = service["tcp"].as_str().unwrap().rsplit(':').next().unwrap().to_owned();
     let keys =
         format!("--server-key {} --secret-key {}", farm.user.path("a/keys/server.key.pub").display(), secret.display());
@@ -250,7 +250,7 @@ fn an_invitation_says_whether_commands_are_taken() {
     let joined = farm.join("b", &farm.token);
     assert!(joined.code == Some(0) && joined.out.contains("keys accept lab-7 --may commands"), "{joined:?}");
     let rights = |user: &User| {
-        let all = user.ok("a", "keys list --output json").json();
+        let all = user.ok("a", "keys list --output wire").json();
         all.as_array().unwrap().iter().map(|row| row["may_command"].as_bool().unwrap()).collect::<Vec<_>>()
     };
     assert_eq!(rights(&farm.user), [false, false]);

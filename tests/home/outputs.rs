@@ -72,7 +72,7 @@ fn files_of_the_tool_and_inputs_come_back_only_if_the_run_has_changed_them() {
         (&"SUCCEEDED".into(), &serde_json::Value::Null),
         "{fields}"
     );
-    let got = machines.user.ok("a", &format!("get {task} -o back --output json")).json();
+    let got = machines.user.ok("a", &format!("get {task} -o back --output wire")).json();
     let names: Vec<_> = got.as_array().unwrap().iter().map(|file| file["name"].as_str().unwrap()).collect();
     assert_eq!(names, ["changed", "in2", "lib/made", "made", "run.sh.txt"]);
     assert_eq!(fs::read(machines.in_a("back/changed")).unwrap(), b"a\nmore\n");
@@ -98,6 +98,6 @@ fn a_pattern_that_brings_nothing_is_named() {
     let mut command = machines.user.command("a", "run --out *.mp4");
     let said = crate::user::User::said(command.args(["--sh", "true"]).spawn().unwrap());
     assert!(said.code == Some(0) && said.err.contains("no file that matches --out '*.mp4'"), "{said:?}");
-    let said = machines.user.ok("a", &format!("query {task} --output json")).json();
+    let said = machines.user.ok("a", &format!("query {task} --output wire")).json();
     assert_eq!(said["__OUT_IDLE__"], sentence);
 }

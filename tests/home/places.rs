@@ -30,7 +30,7 @@ fn serves(user: &User, home: &Path) {
     let inner = format!("{} run -- echo inner", env!("CARGO_BIN_EXE_llts"));
     let said = llts(&["run", "--sh", &inner].map(OsStr::new));
     assert_eq!((said.code, said.out.as_str()), (Some(0), "inner\n"), "in {home:?}: {said:?}");
-    assert_eq!(ok("info --output json").json()["health"], "good");
+    assert_eq!(ok("info --output wire").json()["health"], "good");
     ok("restart --wait");
     assert_eq!(ok("run -- echo y").out, "y\n");
     ok("down");

@@ -32,10 +32,10 @@ impl Machines {
             fs::create_dir_all(user.path("a")).expect("made");
             fs::write(user.path("a/config.toml"), config).expect("written");
         }
-        let up = user.ok("elsewhere", &format!("--home {} up 1 --output json", user.path("a").display())).json();
+        let up = user.ok("elsewhere", &format!("--home {} up 1 --output wire", user.path("a").display())).json();
         let controller = up["controller"].as_str().expect("a text").to_owned();
         let publisher = up["publisher"].as_str().expect("a text").rsplit(':').next().expect("a port").to_owned();
-        let agents = user.ok("a", "agents --output json").json();
+        let agents = user.ok("a", "agents --output wire").json();
         let drained = agents["agents"][0]["__AGENT_ID__"].as_str().expect("a text").to_owned();
         let machines = Self { user, controller, publisher, drained };
         machines.drain();
@@ -84,7 +84,7 @@ impl Machines {
 
     fn push(&self, tool: &str, says: &str, bytes: usize) -> String {
         self.source(tool, says, bytes);
-        let pushed = self.user.ok("a", &format!("tool push ../elsewhere/{tool} --output json")).json();
+        let pushed = self.user.ok("a", &format!("tool push ../elsewhere/{tool} --output wire")).json();
         pushed["digest"].as_str().expect("a text").to_owned()
     }
 
@@ -153,7 +153,7 @@ fn a_pushed_tool_is_listed_shown_and_removed() {
     let user = &machines.user;
     assert!(user.ok("a", "tool push ../elsewhere/greet").out.starts_with("greet "));
     assert!(user.ok("a", "tool push ../elsewhere/greet").out.contains("the controller had it already"));
-    let list = user.ok("a", "tool list --output json").json();
+    let list = user.ok("a", "tool list --output wire").json();
     assert_eq!(
         (list["total"].as_u64(), list["tools"][0]["__OPERATION__"].as_str()),
         (Some(2), Some("greet")),
@@ -181,10 +181,10 @@ fn the_log_of_a_tool_has_the_versions_of_the_folder_too() {
     let user = &machines.user;
     let pack = |says| {
         user.ok("a", &format!("tool pack {}", machines.source("greet", says, 10).display()));
-        user.ok("a", "tool show greet --output json").json()["__TOOL_DIGEST__"].as_str().unwrap().to_owned()
+        user.ok("a", "tool show greet --output wire").json()["__TOOL_DIGEST__"].as_str().unwrap().to_owned()
     };
     let log = || -> Vec<(String, bool)> {
-        let log = user.ok("a", "tool log greet --output json").json();
+        let log = user.ok("a", "tool log greet --output wire").json();
         let text = |row: &serde_json::Value, key| row[key].as_str().unwrap_or("removed").to_owned();
         let rows = log["changes"].as_array().unwrap().iter();
         rows.map(|row| (text(row, "__TOOL_DIGEST__"), text(row, "__BY__") == "AGENT_TOOLS_DIR")).collect()
@@ -212,7 +212,7 @@ fn the_log_of_a_tool_has_the_versions_of_the_folder_too() {
     user.ok("a", "up 1");
     expected.extend([(fourth, true), ("removed".to_owned(), true)]);
     assert_eq!(log(), expected);
-    let list = user.ok("a", "tool show greet --output json").json();
+    let list = user.ok("a", "tool show greet --output wire").json();
     assert_eq!(list["__TOOL_DIGEST__"], second, "the last push");
 }
 

@@ -116,7 +116,7 @@ fn a_controller_works_its_folder_off() {
         let text = |ending| sandbox.text(&format!("{state}/{id}.{ending}"));
         assert_eq!([text("out"), text("err")], ["out\n", "bad\n"]);
     }
-    let (_, listed, _) = plain(&sandbox, &["list", "--job", "lists", "--output", "json"]);
+    let (_, listed, _) = plain(&sandbox, &["list", "--job", "lists", "--output", "wire"]);
     assert!(listed.contains(ids[0]), "they are tasks of the controller: {listed}");
     for state in ["new", "open", "running", "closed", "completed", "failed"] {
         eventually(&format!("nothing in {state}"), || sandbox.names(state).is_empty());

@@ -114,7 +114,7 @@ impl Sandbox {
     }
 
     pub(crate) fn json(&self, words: &[&str]) -> Value {
-        let said = self.llts(&[words, &["--output", "json"]].concat()).ok();
+        let said = self.llts(&[words, &["--output", "wire"]].concat()).ok();
         serde_json::from_str(&said).unwrap_or_else(|error| panic!("{said}: {error}"))
     }
 

@@ -52,7 +52,7 @@ while [ ! -e $PLACE/end ]; do sleep 0.05; done; echo end"
     assert!(said.err.contains("OUTPUT_KEEP_BYTES") && (KEPT + missing) % LINE.len() == from, "{said:?}");
 
     fs::write(sandbox.path("end"), "").expect("written");
-    let end = sandbox.ok(&format!("wait {id} --output json")).json();
+    let end = sandbox.ok(&format!("wait {id} --output wire")).json();
     assert!(end.to_string().contains(&format!("\"__STDOUT_BYTES__\":{}", PRINTED + 4)), "{end}");
     let logs = output(&sandbox, &format!("logs {id} --stdout"));
     assert!(logs.status.code() == Some(1) && errors(&logs).contains("keeps only the first 1000000 bytes"), "{logs:?}");

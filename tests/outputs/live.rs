@@ -136,7 +136,7 @@ fn a_write_wakes_a_parked_reader() {
 
     let sandbox = Sandbox::new();
     sandbox.tool("steps", STEPS);
-    let up = sandbox.ok("up 1 --output json").json();
+    let up = sandbox.ok("up 1 --output wire").json();
     let id = sandbox.ok("submit steps").line().to_owned();
     let client = Client::connect(up["controller"].as_str().unwrap(), Duration::from_secs(15)).unwrap();
     let ask = |offset| {

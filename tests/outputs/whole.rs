@@ -17,7 +17,7 @@ fn every_byte_comes_through() {
     let report = [b"llts: report.log:\n".to_vec(), numbers(4000)].concat();
     assert_eq!(run.stderr.len(), report.len() + numbers(3000).len());
     assert!(run.stderr == [numbers(3000), report].concat(), "{}", errors(&run));
-    let id = sandbox.ok("list --output json").json()["tasks"][0]["__TASK_ID__"].as_str().unwrap().to_owned();
+    let id = sandbox.ok("list --output wire").json()["tasks"][0]["__TASK_ID__"].as_str().unwrap().to_owned();
     let logs = output(&sandbox, &format!("logs {id}"));
     assert!((logs.status.code(), &logs.stdout, &logs.stderr) == (Some(0), &numbers(5000), &numbers(3000)));
     let report = output(&sandbox, &format!("logs {id} --report"));
@@ -33,7 +33,7 @@ fn every_byte_comes_through() {
 fn the_result_has_the_true_lengths() {
     let sandbox = Sandbox::new();
     sandbox.tool("long", "seq 5000; printf x >&2; seq 4000 > report.log");
-    let task = sandbox.ok("run long --output json").json();
+    let task = sandbox.ok("run long --output wire").json();
     let bytes = ["__STDOUT_BYTES__", "__STDERR_BYTES__", "__REPORT_BYTES__"].map(|name| task[name].as_u64());
     assert_eq!(bytes, [Some(23_893), Some(1), Some(18_893)]);
 }
@@ -81,7 +81,7 @@ fn bad_requests_are_answered_with_a_sentence() {
     for (line, code, says) in [
         ("logs TASK_1480000000.120000_AZazA".to_owned(), 5, "it was never submitted here"),
         (format!("logs {id} --round 7"), 4, "has no round 7"),
-        (format!("logs {id} --output json"), 2, "--output json"),
+        (format!("logs {id} --output wire"), 2, "--output wire"),
         (format!("logs {id} --stdout --stderr"), 2, "cannot be used with"),
         (format!("logs {id} --tail 0"), 2, "--tail"),
         ("logs".to_owned(), 2, "required"),
@@ -99,7 +99,7 @@ fn outputs_come_from_an_agent_elsewhere_to_a_reader_elsewhere() {
     let [here, there] = [Sandbox::new(), Sandbox::new()];
     there.tool("long", "seq 5000");
     there.ok("tool pack tools/long");
-    let up = here.ok("up 1 --output json").json();
+    let up = here.ok("up 1 --output wire").json();
     let controller = up["controller"].as_str().unwrap().to_owned();
     here.ok("drain agent-1");
     let publisher = up["publisher"].as_str().unwrap().rsplit(':').next().unwrap().to_owned();

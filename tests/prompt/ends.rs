@@ -206,7 +206,7 @@ fn other_machines_are_let_in_only_with_a_secret_or_an_explicit_word() {
 #[test]
 fn totals_are_one_json_value_for_programs() {
     let sandbox = Sandbox::new(&["a"]);
-    let mut command = sandbox.command(&["prompt", "master", "0", "--output", "json"], &[("KEEP_ALIVE", "false")]);
+    let mut command = sandbox.command(&["prompt", "master", "0", "--output", "wire"], &[("KEEP_ALIVE", "false")]);
     command.env("LLTS_PROMPT_TIMER_INTERVAL", "50").env("LLTS_PROMPT_PORT", "0");
     std::fs::remove_file(sandbox.path("pending/a")).unwrap();
     let output = command.output().unwrap();

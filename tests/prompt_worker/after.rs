@@ -73,7 +73,7 @@ fn failed_prompts_are_told_listed_and_tried_again() {
     assert_eq!((sandbox.text("failures"), sandbox.text("ends")), ("a.txt\n".to_owned(), "1 of 2\n".to_owned()));
     let summary: Value = serde_json::from_str(&sandbox.text(".tasks/summary.json")).unwrap();
     assert_eq!((&summary["succeeded"], &summary["failed"]), (&json!(1), &json!(1)));
-    let failed = json_of(&sandbox.start(&["failed", "--output", "json"]).said());
+    let failed = json_of(&sandbox.start(&["failed", "--output", "wire"]).said());
     assert_eq!(failed.as_array().map(Vec::len), Some(1), "{failed}");
     let (name, code, line) = (&failed[0]["name"], &failed[0]["exit_code"], &failed[0]["last_line"]);
     assert_eq!((name, code, line), (&json!("a.txt"), &json!(3), &json!("broken")));
@@ -122,7 +122,7 @@ fn a_person_pauses_resumes_and_drains_a_master() {
     let order = |verb: &str| {
         let mut value = Value::Null;
         eventually("an answer of the master", || {
-            let said = sandbox.start(&[verb, &host(), PORT, "--output", "json"]).said();
+            let said = sandbox.start(&[verb, &host(), PORT, "--output", "wire"]).said();
             value = serde_json::from_str(&said.out).unwrap_or_default();
             said.code == Some(0)
         });

@@ -12,7 +12,7 @@ use crate::sandbox::{Sandbox, eventually, names};
 const ANSWER: &str = r#"echo '{"type":"result","is_error":false,"result":"yes","total_cost_usd":0.25}'"#;
 
 fn status(sandbox: &Sandbox, options: &[&str]) -> Value {
-    json_of(&sandbox.start(&[&[options[0], &host(), PORT, "--output", "json"], &options[1..]].concat()).said())
+    json_of(&sandbox.start(&[&[options[0], &host(), PORT, "--output", "wire"], &options[1..]].concat()).said())
 }
 
 fn count_done(sandbox: &Sandbox) -> usize {
@@ -38,7 +38,7 @@ fn no_prompt_is_handed_out_beyond_the_bound_until_it_is_raised() {
     first.0.wait().unwrap();
     let second = master(&sandbox, &["--max-cost", "0.5"]);
     eventually("a master", || {
-        sandbox.start(&["status", &host(), PORT, "--output", "json"]).said().out.contains("cost_usd")
+        sandbox.start(&["status", &host(), PORT, "--output", "wire"]).said().out.contains("cost_usd")
     });
     assert!(is_paused());
     assert!(status(&sandbox, &["resume"])["paused"].is_string());
@@ -78,7 +78,7 @@ fn a_time_out_is_told_in_the_list_of_failures_and_in_the_summary() {
     let _worker = worker(&sandbox, &[], script);
     let said = master.said();
     assert!(said.out.contains("2 failed (1 by time-out), 0 left"), "{said:?}");
-    let failed = json_of(&sandbox.start(&["failed", "--output", "json"]).said());
+    let failed = json_of(&sandbox.start(&["failed", "--output", "wire"]).said());
     let told: Vec<_> = failed.as_array().unwrap().iter().map(|one| (&one["name"], &one["timed_out"])).collect();
     assert_eq!(told, [(&json!("a.txt"), &json!(true)), (&json!("b.txt"), &json!(false))]);
     let text = sandbox.start(&["failed"]).said().out;

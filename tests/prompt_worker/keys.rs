@@ -114,7 +114,7 @@ fn a_worker_of_another_home_has_its_key_and_rejoins_after_a_cut() {
     let worker = at_home(&sandbox, &home, "worker", PORT + 1, &worker);
     eventually("the run", || sandbox.path("started").exists());
     relay.cut();
-    let status = || at_home(&sandbox, &home, "status", PORT, &["--output", "json"]).said();
+    let status = || at_home(&sandbox, &home, "status", PORT, &["--output", "wire"]).said();
     eventually("the worker again", || status().out.contains("\"state\":\"working\""));
     fs::write(sandbox.path("go"), "").expect("a file of ours");
     assert_eq!(worker.said().code, Some(0));
@@ -158,7 +158,7 @@ fn a_worker_whose_key_is_removed_says_so_once_and_goes_on_when_it_is_put_back() 
     eventually("the master", || TcpStream::connect(at(PORT)).is_ok());
     let mut worker = at_home(&sandbox, &home, "worker", PORT, &["--root-dir", "other", "--", "cat"]);
     let mut log = BufReader::new(worker.0.stderr.take().expect("a pipe"));
-    let status = || at_home(&sandbox, &farm, "status", PORT, &["--output", "json"]).said().out;
+    let status = || at_home(&sandbox, &farm, "status", PORT, &["--output", "wire"]).said().out;
     eventually("the worker", || status().contains("\"state\":\"idle\""));
     fs::remove_file(&authorised).expect("a key");
     let (mut said, word) =

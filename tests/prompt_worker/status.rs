@@ -18,7 +18,7 @@ fn answer(done: u64) -> Value {
 #[test]
 fn the_answer_of_a_master_is_shown() {
     let (sandbox, master) = (Sandbox::new(), Master::new());
-    let status = sandbox.start_at("status", master.address(), &["--output", "json"]);
+    let status = sandbox.start_at("status", master.address(), &["--output", "wire"]);
     let mut peer = master.accept();
     peer.hears("STATUS");
     peer.say(&answer(5));

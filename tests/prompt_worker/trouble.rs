@@ -38,7 +38,7 @@ fn prompts(sandbox: &Sandbox, names: &[&str]) {
 
 /// The answer to `status` or an order; null without a master.
 fn order(sandbox: &Sandbox, verb: &str) -> Value {
-    let said = sandbox.start(&[verb, &host(), PORT, "--output", "json"]).said();
+    let said = sandbox.start(&[verb, &host(), PORT, "--output", "wire"]).said();
     serde_json::from_str(&said.out).unwrap_or_default()
 }
 

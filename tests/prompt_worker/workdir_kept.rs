@@ -114,7 +114,7 @@ fn work_that_git_cannot_keep_stays_in_its_folder_and_the_worker_goes_on() {
     peer.hears("DONE");
     assert!(folders.iter().all(|folder| folder.join("new").exists()), "a later start keeps them");
     let clean = |options: &[&str]| {
-        let said = sandbox.start(&[&["clean", "--output", "json"], options].concat()).said();
+        let said = sandbox.start(&[&["clean", "--output", "wire"], options].concat()).said();
         serde_json::from_str::<Value>(&said.out).unwrap_or_else(|error| panic!("{error}: {said:?}"))
     };
     let listed = clean(&[]);

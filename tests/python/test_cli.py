@@ -74,10 +74,10 @@ def test_query_and_kill(llts, cli):
 
 
 def test_json_output(llts, cli):
-    """--output json: one JSON document on stdout, and nothing else."""
+    """--output wire: one JSON document on stdout, and nothing else."""
     task = llts.submit(llts.tools.add("cli-json", "exit 4\n"))
     task.finish()
-    reply = json.loads(said(cli("--output", "json", "query", task.id)))
+    reply = json.loads(said(cli("--output", "wire", "query", task.id)))
     assert (reply["__STATUS__"], reply["__EXIT_CODE__"]) == ("FINISHED", 4)
 
 

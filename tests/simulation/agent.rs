@@ -113,7 +113,7 @@ impl World {
             Effect::Ready => {}
             Effect::Read(wanted) => self.read_output(agent, &wanted),
             // The outputs here are short.
-            Effect::TrimOutputs => {}
+            Effect::LookAtProgress | Effect::TrimOutputs => {}
             Effect::Exit(ending) => return Err(End::Exit(ending)),
             Effect::Prepare(job) => self.prepare(agent, now, *job),
             Effect::AbortPrepare => self.abort_prepare(agent),

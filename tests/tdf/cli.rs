@@ -36,7 +36,7 @@ impl Place {
     }
 
     fn json(&self, arguments: &[&str]) -> Value {
-        let output = self.run(&[arguments, &["--output", "json"]].concat());
+        let output = self.run(&[arguments, &["--output", "wire"]].concat());
         assert!(output.status.success(), "{output:?}");
         serde_json::from_slice(&output.stdout).unwrap()
     }

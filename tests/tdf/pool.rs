@@ -141,7 +141,7 @@ fn a_task_ends_as_it_does_with_a_worker() {
     let log = place.field(good, "log");
     assert!(log.contains(" - executing task: cd ./p/; ./run.sh 'echo out; exit 3'\n"), "{log}");
     assert!(place.field(good, "0:worker").starts_with("controller-"));
-    let listed = home.llts(&["list", "--job", "tdf", "--output", "json"]);
+    let listed = home.llts(&["list", "--job", "tdf", "--output", "wire"]);
     assert!(String::from_utf8_lossy(&listed.stdout).contains(&format!("\"{good}\"")), "tasks of the controller");
 }
 

@@ -14,6 +14,8 @@ use super::super::exit::{self, Failure};
 use super::super::hand_over::{own_key, unanswered};
 use super::super::host::at_controller;
 use super::super::output::note;
+use super::super::status_line;
+use super::super::waiting::{Looks, Wait, left};
 use super::document;
 use super::show;
 use super::view::View;
@@ -24,7 +26,7 @@ use crate::protocol::requests::graph::{self, GraphAnswer, GraphSubmitted};
 use crate::protocol::requests::job::{self, JobAnswer};
 use crate::shell::clock;
 use crate::shell::signals::{STOP, Signals};
-use crate::types::{GraphStatus, Mono};
+use crate::types::{GraphStatus, Mono, StepState};
 
 /// The time between two questions for the number of finished tasks, while the view is shown.
 const COUNT_PAUSE: Duration = Duration::from_millis(500);
@@ -123,14 +125,31 @@ pub(super) fn run(session: &mut Session, args: &RunArgs) -> Result<u8, Failure> 
 }
 
 /// Waits for the end of a graph; exits as `run` does.
-pub(in crate::cli) fn wait(session: &mut Session, id: &str, until: Option<Mono>) -> Result<u8, Failure> {
-    let graph = session.client()?.wait_for_graph(id, until)?;
+pub(in crate::cli) fn wait(
+    session: &mut Session,
+    wait: &mut Wait,
+    id: &str,
+    until: Option<Mono>,
+) -> Result<u8, Failure> {
+    let client = session.client()?;
+    let ended = wait.wait(
+        until,
+        |until, interrupt| client.wait_for_graph(id, until, interrupt),
+        GraphAnswer::has_ended,
+        |graph| Ok(format!("graph {id}: {} (Ctrl-C leaves; the graph goes on)", progress(graph))),
+    )?;
+    let Some(graph) = ended else { return Err(left(&format!("graph {id} goes on"))) };
     show::show(session, &graph, &[]);
     if graph.has_ended() {
         return Ok(code(&graph, None));
     }
     note(&format!("graph {id} has not ended"));
     Ok(exit::TIMED_OUT)
+}
+
+fn progress(graph: &GraphAnswer) -> String {
+    let done = graph.in_state(StepState::Completed) + graph.in_state(StepState::Deactivated);
+    format!("{done} of {} steps are done", graph.total())
 }
 
 fn code(graph: &GraphAnswer, killed_by: Option<Signal>) -> u8 {
@@ -155,6 +174,8 @@ struct Following<'a> {
     view: Option<View>,
     /// The signal that has asked for its end.
     killed_by: Option<Signal>,
+    /// Where no view is shown.
+    looks: Looks,
 }
 
 impl<'a> Following<'a> {
@@ -167,7 +188,8 @@ impl<'a> Following<'a> {
         let ask = graph::query(id, None);
         let asked = (pipeline.send(&ask), ask);
         let view = is_shown.then(|| View::new(now, file.display().to_string()));
-        Ok(Self { pipeline, client, id, asked, counted: None, counts_at: now, view, killed_by: None })
+        let looks = Looks::begin();
+        Ok(Self { pipeline, client, id, asked, counted: None, counts_at: now, view, killed_by: None, looks })
     }
 
     /// Returns the graph when it has ended.
@@ -178,7 +200,14 @@ impl<'a> Following<'a> {
                 session.out.redraw(&block);
                 self.count(now);
             }
-            let until = self.view.as_ref().map(View::poll_timeout);
+            if self.view.is_none() && self.looks.is_due() {
+                let graph = self.client.ask(&graph::query(self.id, None))?;
+                status_line::show(&format!("graph {}: {} (Ctrl-C ends it)", self.id, progress(&graph)));
+            }
+            let until = match &self.view {
+                Some(view) => Some(view.poll_timeout()),
+                None => self.looks.or(None),
+            };
             let (ready, arrivals) = self.pipeline.wait(until, &[signals.as_fd()])?;
             for arrival in arrivals {
                 if let Some(graph) = self.handle(arrival)? {
@@ -246,7 +275,10 @@ impl<'a> Following<'a> {
     fn handle_signals(&mut self, signals: &mut Signals) -> Result<(), Failure> {
         for signal in signals.read() {
             if self.killed_by.is_some() {
-                return Err(Failure::new(exit::INTERRUPTED, format!("left {} before its end", self.id)));
+                return Err(Failure::new(
+                    exit::INTERRUPTED,
+                    format!("left; graph {} is being ended: llts wait {}", self.id, self.id),
+                ));
             }
             note(&format!("ending {}; press Ctrl-C again to leave at once", self.id));
             let reason = match signal {

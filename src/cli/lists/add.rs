@@ -1,4 +1,4 @@
-//! `llts lists add`: adds one task, or one for each line of a file.
+//! `llts spool add`: adds one task, or one for each line of a file.
 
 use std::io::{BufRead as _, BufReader, Read};
 use std::path::{Path, PathBuf};

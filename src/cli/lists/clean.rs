@@ -1,4 +1,4 @@
-//! `llts lists clean`: removes finished tasks and their outputs.
+//! `llts spool clean`: removes finished tasks and their outputs.
 
 use std::io::{BufRead as _, IsTerminal as _};
 use std::path::Path;

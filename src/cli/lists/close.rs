@@ -1,4 +1,4 @@
-//! `llts lists close`: forms lists of all new tasks at once, without waiting for more.
+//! `llts spool close`: forms lists of all new tasks at once, without waiting for more.
 
 use std::path::Path;
 

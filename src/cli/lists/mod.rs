@@ -1,4 +1,4 @@
-//! `llts lists`: task lists on disk (TDF2): a server, workers, and the commands around them.
+//! `llts spool`: task lists on disk (TDF2): a server, workers, and the commands around them.
 
 mod add;
 mod clean;
@@ -83,7 +83,7 @@ fn folders(session: &Session, dir: Option<&Path>) -> Result<Folders, Failure> {
     let dir = named(session, dir)?;
     Folders::at(dir).map_err(|error| match error {
         ListsError::Folder { source, .. } if source.kind() == std::io::ErrorKind::NotFound => {
-            Failure::usage(format!("there is no folder {0}; make it with `llts lists server {0}`", dir.display()))
+            Failure::usage(format!("there is no folder {0}; make it with `llts spool server {0}`", dir.display()))
         }
         error => Failure::failed(error),
     })

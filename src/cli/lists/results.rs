@@ -1,4 +1,4 @@
-//! `llts lists results`: what the commands have written, in the order of their ids.
+//! `llts spool results`: what the commands have written, in the order of their ids.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! `llts lists retry`: runs tasks again that have failed for good.
+//! `llts spool retry`: runs tasks again that have failed for good.
 
 use std::path::Path;
 

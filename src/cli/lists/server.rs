@@ -1,4 +1,4 @@
-//! `llts lists server DIR`: keeps the tasks of a folder until Ctrl-C.
+//! `llts spool server DIR`: keeps the tasks of a folder until Ctrl-C.
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,4 @@
-//! `llts lists show ID`: everything that is known about a task, in all its forms.
+//! `llts spool show ID`: everything that is known about a task, in all its forms.
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,4 @@
-//! `llts lists status`: the number of tasks and lists in each state; `llts lists watch`: the same until all tasks have ended.
+//! `llts spool status`: the number of tasks and lists in each state; `llts spool watch`: the same until all tasks have ended.
 
 use std::path::Path;
 use std::time::Duration;

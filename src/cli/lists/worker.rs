@@ -1,4 +1,4 @@
-//! `llts lists worker NAME`: runs the lists of a server until Ctrl-C.
+//! `llts spool worker NAME`: runs the lists of a server until Ctrl-C.
 
 use clap::Args;
 

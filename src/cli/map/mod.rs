@@ -113,10 +113,6 @@ pub(super) struct MapArgs {
 }
 
 pub(super) fn run(session: &mut Session, args: &MapArgs) -> Result<u8, Failure> {
-    if session.out.is_json() {
-        let sentence = "`llts map` prints the outputs of its tasks, for which JSON has no form; omit --output json, or use --results";
-        return Err(Failure::usage(sentence));
-    }
     let prepared = Prepared::new(session, args)?;
     if args.dry_run {
         let input = prepared.input(args)?;

@@ -3,7 +3,9 @@
 use std::io;
 use std::time::Duration;
 
-use super::super::output::{Sink, Target};
+use serde_json::json;
+
+use super::super::output::{Output, Sink, Target, to_value};
 use super::super::output_reader::print_finished;
 use super::results::Results;
 use crate::client::Client;
@@ -13,6 +15,10 @@ use crate::types::Stream;
 /// See the [module](self).
 pub(super) struct Outputs {
     pub(super) results: Option<Results>,
+    /// Whether each line begins with the values of its task.
+    pub(super) is_tagged: bool,
+    /// For a program, which reads an object for each task.
+    pub(super) json: Option<Output>,
     /// Why stdout takes no more.
     pub(super) failure: Option<io::ErrorKind>,
     /// The number of outputs with missing bytes.
@@ -24,9 +30,18 @@ pub(super) struct Outputs {
 impl Outputs {
     /// Prints the outputs of a task that has finished. `ends_lines`: on a terminal, an unfinished last line is ended.
     pub(super) fn print(&mut self, client: &Client, printed: &Printed, ends_lines: bool) {
-        let Printed { number, task, tag } = printed;
+        let Printed { number, task, values } = printed;
+        if let Some(json) = &mut self.json {
+            json.value(&json!({ "number": number, "values": values, "task": to_value(task.fields()) }));
+            self.failure = json.failure_of_write();
+            if self.results.is_none() {
+                return;
+            }
+        }
+        let is_json = self.json.is_some();
         let sink = |target, name: &str| {
-            let sink = Sink::new(target, tag.clone());
+            let target = if is_json { Target::Nowhere } else { target };
+            let sink = Sink::new(target, self.is_tagged.then(|| values.clone()));
             match self.results.as_ref().map(|results| results.file(*number, name)) {
                 Some(Ok(file)) => (sink.copied_to(file), Ok(())),
                 Some(Err(why)) => (sink, Err(why)),
@@ -55,7 +70,7 @@ impl Outputs {
             stdout.end(false);
             stderr.end(false);
         }
-        self.failure = stdout.failure();
+        self.failure = self.failure.or(stdout.failure());
         if let Some(results) = &mut self.results {
             let whole =
                 |is_whole: bool, name| if is_whole { Ok(()) } else { Err(format!("bytes of {name} are missing")) };

@@ -106,7 +106,14 @@ pub(super) fn run(
         pipeline,
         asked: BTreeMap::new(),
         query: query_of(""),
-        outputs: Outputs { results, failure: None, cut: 0, patience: ABSENCE_MAX },
+        outputs: Outputs {
+            results,
+            is_tagged: args.tag,
+            json: session.out.is_json().then(|| session.out.same()),
+            failure: None,
+            cut: 0,
+            patience: ABSENCE_MAX,
+        },
         bar,
         number: 0,
         is_closed,
@@ -178,7 +185,7 @@ impl Running<'_> {
                 Ok(Next::Later) => return,
                 Ok(Next::End) => return self.map.handle_input_end(),
                 Err(error) => {
-                    self.note(&cannot_read(error).sentence);
+                    note(&cannot_read(error).sentence);
                     self.is_cut = true;
                     continue;
                 }
@@ -188,16 +195,11 @@ impl Running<'_> {
             match line.and_then(|values| self.prepared.item(number, values)) {
                 Ok(item) => self.map.handle_item(item),
                 Err(why) => {
-                    self.note(&format!("line {number}: {why}"));
-                    self.map.handle_bad_line(number);
+                    note(&format!("line {number}: {why}"));
+                    self.map.handle_bad_line();
                 }
             }
         }
-    }
-
-    fn note(&mut self, sentence: &str) {
-        self.bar.clear();
-        note(sentence);
     }
 
     fn carry_out(&mut self, effect: Effect) -> Result<(), Failure> {
@@ -227,9 +229,6 @@ impl Running<'_> {
                 self.pipeline.send(&hold(&id.to_string(), false));
             }
             Effect::Print(printed) => {
-                if self.bar.shares_terminal() || !printed.task.stderr().is_empty() {
-                    self.bar.clear();
-                }
                 self.outputs.print(&self.client, &printed, self.bar.shares_terminal());
                 if self.outputs.failure.is_some() {
                     self.map.handle_no_reader();
@@ -268,11 +267,8 @@ impl Running<'_> {
         if exit == exit::INTERRUPTED {
             return Failure { exit, sentence };
         }
-        let job = &self.prepared.job;
-        Failure::new(
-            exit,
-            format!("{sentence}; accepted tasks stay with the service; resume: the same command with --job {job}"),
-        )
+        let again = summary::again(&self.prepared.job, self.args.job.is_some());
+        Failure::new(exit, format!("{sentence}; accepted tasks stay with the service. {again}"))
     }
 
     /// The first signal ends what waits, the second what runs, the third leaves.
@@ -285,16 +281,20 @@ impl Running<'_> {
         }
         let was_interrupted = self.map.is_interrupted();
         if !self.map.handle_interrupt() {
-            let sentence = format!("left job {job} before its end; its tasks are being ended");
+            let sentence = format!("left; the tasks of job {job} are being ended: llts wait --job {job}");
             return Err(Failure::new(exit::INTERRUPTED, sentence));
         }
         if signal == Signal::SIGHUP {
             // The service ends with this process.
             self.map.handle_interrupt();
         } else if was_interrupted {
-            self.note("ending the running tasks; press Ctrl-C again to leave at once");
+            note("Ending the running tasks. Ctrl-C again leaves at once.");
         } else {
-            self.note("nothing more starts; waiting for the running tasks; press Ctrl-C again to end them");
+            let running = match self.bar.running() {
+                Some(0) | None => "those that run".to_owned(),
+                Some(count) => count.to_string(),
+            };
+            note(&format!("Starting no more tasks; waiting for {running}. Ctrl-C again kills them."));
         }
         Ok(())
     }
@@ -318,9 +318,16 @@ impl Running<'_> {
             // The gate of a job that has ended limits nothing any more.
             limit(&self.client, &self.prepared.gate, None)?;
         }
-        summary::show(&self.map, job);
-        if let Some(refusal) = self.refusal {
-            return Err(Failure::new(FAILED, refusal));
+        // The reason comes before what it has caused.
+        if let Some(refusal) = &self.refusal {
+            note(refusal);
+        }
+        summary::show(&self.map, &self.prepared.job, self.args.job.is_some());
+        if let Some(json) = &mut self.outputs.json {
+            json.value(&summary::value(&self.map, &self.prepared.job));
+        }
+        if self.refusal.is_some() {
+            return Ok(FAILED);
         }
         let mut code = self.map.tally().exit_code(self.map.is_interrupted());
         if self.outputs.cut > 0 {

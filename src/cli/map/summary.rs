@@ -1,50 +1,129 @@
 //! The last lines of `llts map`: what failed, and the commands to look, to repeat and to go on.
 
+use serde_json::{Value, json};
+
 use super::super::output::note;
+use super::super::table::middle_cut;
 use crate::engine::map::Map;
 use crate::engine::map::tally::{Example, Tally};
+use crate::types::{JobName, printable};
 
-/// Notes what has become of a map that has ended. `job` is the name under which the service has it.
-pub(super) fn show(map: &Map, job: &str) {
-    let tally = map.tally();
-    for Example { number, end, task } in &tally.examples {
-        // A line that is no task was reported at once.
-        if let Some((id, work)) = task {
-            note(&format!("line {number} failed ({end}): {work}  [{id}]"));
-        }
-    }
-    lines(tally, map, job).iter().for_each(|line| note(line));
+/// Columns of the values of a failed task.
+const VALUES_WIDTH: usize = 32;
+
+/// Columns of the last line of its stderr.
+const LINE_WIDTH: usize = 60;
+
+/// Notes what has become of a map that has ended. `is_named`: the user has chosen the name of its job.
+pub(super) fn show(map: &Map, job: &JobName, is_named: bool) {
+    let left = Left { is_interrupted: map.is_interrupted(), has_input: !map.input_has_ended() };
+    lines(map.tally(), left, job, is_named).iter().for_each(|line| note(line));
 }
 
-fn lines(tally: &Tally, map: &Map, job: &str) -> Vec<String> {
-    let mut lines = Vec::new();
+/// The same for a program: the last object.
+pub(super) fn value(map: &Map, job: &JobName) -> Value {
+    let Tally { succeeded, before, failed, skipped, left, .. } = map.tally();
+    let counts = json!({
+        "job": job.as_str(), "succeeded": succeeded, "succeeded_before": before, "failed": failed, "skipped": skipped, "not_run": left
+    });
+    json!({ "summary": counts })
+}
+
+/// How to run what is left.
+pub(super) fn again(job: &JobName, is_named: bool) -> String {
+    if is_named {
+        "Run the same command again to continue.".to_owned()
+    } else {
+        format!("Run the same command with --job {job} to continue.")
+    }
+}
+
+/// Why a map has not taken all of its input.
+#[derive(Clone, Copy)]
+struct Left {
+    is_interrupted: bool,
+    has_input: bool,
+}
+
+fn lines(tally: &Tally, left: Left, job: &JobName, is_named: bool) -> Vec<String> {
+    let mut lines = examples(tally);
+    let unshown = tally.failed_tasks().saturating_sub(tally.examples.len() as u64);
+    if unshown > 0 {
+        lines.push(format!("… {unshown} more: llts list --job {job} --failed"));
+    }
     if tally.before > 0 {
         lines.push(format!("{} had succeeded before and were not run again", tasks(tally.before)));
     }
+    let not_run = tally.left + tally.skipped;
+    let is_stopped = not_run > 0 || left.has_input;
     if tally.failed > 0 {
         let total = tally.finished() + tally.left;
-        let mut line = format!("{} of {total} failed ({}).", tally.failed, tally.failures());
-        let has_tasks = tally.examples.iter().any(|example| example.task.is_some());
-        if has_tasks {
-            line += &format!(" Look: llts logs --job {job} --failed   Again: llts retry --job {job} --failed  ");
+        lines.push(format!("{} of {total} failed ({}).", tally.failed, tally.failures()));
+        if tally.failed_tasks() > 0 {
+            lines.push(format!("Look: llts logs --job {job} --failed   Again: llts retry --job {job} --failed"));
         }
-        lines.push(format!("{line} Resume: the same command with --job {job}"));
     }
-    let left = tally.left + tally.skipped;
-    let mut rest = Vec::new();
-    if left > 0 {
-        rest.push(format!("{} were not run", tasks(left)));
-    }
-    if !map.input_has_ended() {
-        rest.push("the rest of the input was not read".to_owned());
-    }
-    if !rest.is_empty() {
-        let why = if map.is_interrupted() { "interrupted" } else { "the job was stopped" };
-        lines.push(format!("{why}: {}; resume: the same command with --job {job}", rest.join(", and ")));
+    if is_stopped {
+        let mut rest = Vec::new();
+        if not_run > 0 {
+            rest.push(format!("{} not run", tasks(not_run)));
+        }
+        if left.has_input {
+            rest.push("the rest of the input not read".to_owned());
+        }
+        let why = if left.is_interrupted { "Stopped" } else { "The job was stopped" };
+        lines.push(format!("{why}, {}. {}", rest.join(", "), again(job, is_named)));
     }
     lines
 }
 
+/// A line for each of some failed tasks: its line, its end, its values, and its last words.
+fn examples(tally: &Tally) -> Vec<String> {
+    let cell = |text: &str, width| middle_cut(&printable(&text.replace(['\n', '\t'], " ")), width).into_owned();
+    let rows: Vec<[String; 4]> = tally
+        .examples
+        .iter()
+        .map(|Example { number, end, values, last_line }| {
+            [number.to_string(), end.to_string(), cell(values, VALUES_WIDTH), cell(last_line, LINE_WIDTH)]
+        })
+        .collect();
+    super::super::table::aligned(&rows).into_iter().map(|row| format!("line {row}")).collect()
+}
+
 fn tasks(count: u64) -> String {
     if count == 1 { "1 task".to_owned() } else { format!("{count} tasks") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::map::tally::{EXAMPLES_MAX, End};
+
+    fn text(tally: &Tally, left: Left, is_named: bool) -> String {
+        lines(tally, left, &JobName::new("bar").unwrap(), is_named).join("\n")
+    }
+
+    #[test]
+    fn ten_failures_are_shown_with_their_values_and_last_words() {
+        let example = |number| Example {
+            number,
+            end: if number == 37 { End::Exit(3) } else { End::Outcome("TIMED_OUT") },
+            values: format!("/data/a long name of a folder/film{number}.mov"),
+            last_line: if number == 37 { format!("cannot open {number}\u{1b}[2J") } else { String::new() },
+        };
+        let mut tally = Tally { succeeded: 900, failed: 27, left: 68, ..Tally::default() };
+        tally.ends.extend([(End::Exit(3), 1), (End::Outcome("TIMED_OUT"), 25), (End::NoTask, 1)]);
+        tally.examples.extend((37..).map(example).take(EXAMPLES_MAX));
+        insta::assert_snapshot!(text(&tally, Left { is_interrupted: true, has_input: false }, true));
+    }
+
+    #[test]
+    fn a_map_that_was_stopped_says_how_to_continue() {
+        let tally = Tally { left: 1, before: 2, ..Tally::default() };
+        insta::assert_snapshot!(text(&tally, Left { is_interrupted: false, has_input: true }, false), @r"
+        2 tasks had succeeded before and were not run again
+        The job was stopped, 1 task not run, the rest of the input not read. Run the same command with --job bar to continue.
+        ");
+        assert_eq!(text(&Tally::default(), Left { is_interrupted: false, has_input: false }, false), "");
+    }
 }

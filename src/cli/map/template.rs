@@ -7,6 +7,7 @@ use super::super::Session;
 use super::super::command::command_texts;
 use super::super::exit::Failure;
 use super::super::parameter;
+use super::super::table::middle_cut;
 use super::super::times;
 use super::input::Input;
 use super::{MapArgs, SOURCE};
@@ -23,6 +24,9 @@ use crate::types::{Fields, JobName, Label, Policy, PolicyField, Scalar, ToolName
 /// The prefix of the names of gates that limit a map. A job's name has no colon, so no job's gate is that of another.
 const GATE_PREFIX: &str = "map:";
 
+/// Columns of the values of a task that are kept for a message about it.
+const VALUES_SHOWN: usize = 120;
+
 /// See the [module](self).
 pub(super) struct Prepared {
     pub(super) work: Work,
@@ -32,8 +36,10 @@ pub(super) struct Prepared {
     /// The fields of every task.
     pub(super) shared: Fields,
     keys: Keys,
-    /// What separates the values in a tag, if there are tags.
-    tag_separator: Option<&'static str>,
+    /// What separates the values for people.
+    separator: &'static str,
+    /// Whether the values are printed whole.
+    is_tagged: bool,
     /// The values behind each `:::`.
     sources: Vec<Vec<OsString>>,
 }
@@ -60,10 +66,10 @@ impl Prepared {
         let job = job_name(args)?;
         let identity = identity.iter().map(String::as_str);
         let gate = gate_name(&job);
-        let tag_separator = args.tag.then_some(if args.colsep.is_some() { "\t" } else { " " });
+        let separator = if args.colsep.is_some() { "\t" } else { " " };
         let shared = shared(session, args, &job, &gate)?;
         let keys = Keys::new(job.as_str(), identity);
-        Ok(Self { work, job, gate, shared, keys, tag_separator, sources })
+        Ok(Self { work, job, gate, shared, keys, separator, is_tagged: args.tag, sources })
     }
 
     /// Opens the input.
@@ -79,12 +85,14 @@ impl Prepared {
     /// The task of a line.
     pub(super) fn item(&mut self, number: u64, mut values: Vec<String>) -> Result<Item, BadLine> {
         let mut submission = self.work.fill(Filling { values: &values, number })?;
-        let tag = self.tag_separator.map(|separator| values.join(separator));
+        let all = values.join(self.separator);
+        // A map holds those of many tasks.
+        let shown = if self.is_tagged { all } else { middle_cut(&all, VALUES_SHOWN).into_owned() };
         if self.work.has_number() {
             values.push(number.to_string());
         }
         submission.submit_key = Some(self.keys.next(&values));
-        Ok(Item { number, submission, tag })
+        Ok(Item { number, submission, values: shown })
     }
 }
 

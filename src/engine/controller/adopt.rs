@@ -109,6 +109,7 @@ impl Controller {
             lease: self.lease(task, id),
             ahead: None,
             host: self.agents.host(id),
+            progress: None,
         };
         if is_busy {
             return self.tasks.change(now, task, TaskEvent::Dispatch(run));

@@ -199,6 +199,7 @@ impl Controller {
                 lease: self.lease(task, agent),
                 ahead: None,
                 host: self.agents.host(agent),
+                progress: None,
             },
         );
         let step = self.step_context(task);

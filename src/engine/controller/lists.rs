@@ -159,6 +159,7 @@ impl Controller {
             lease: None,
             ahead: Some(Box::new(place)),
             host: self.agents.host(id),
+            progress: None,
         };
         self.tasks.change(now, task, TaskEvent::Dispatch(run));
         let Some(record) = self.tasks.get(task) else { unreachable!("task {task} was dispatched and is gone") };

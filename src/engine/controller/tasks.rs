@@ -13,8 +13,11 @@ use super::queue::Queue;
 use super::task_index::TaskIndex;
 use super::transition::{self, TaskEvent};
 use crate::protocol::task;
-use crate::types::{AgentId, Now, Phase, TaskId, TaskRecord, TaskState, ToolDigest, Wall};
+use crate::types::{AgentId, Now, Phase, Progress, TaskId, TaskRecord, TaskState, ToldProgress, ToolDigest, Wall};
 use pins::files_of;
+
+/// Numbers of pushes of progress that one write to the store covers.
+const PUSHES_AHEAD: u32 = 100;
 
 #[derive(Debug, Default)]
 pub(super) struct Tasks {
@@ -262,6 +265,31 @@ impl Tasks {
         if let Some(record) = self.records.get(&id).filter(|record| !is_stored(record.phase())) {
             self.effects.push_back(Effect::Record(Record::Put(record.clone())));
         }
+    }
+
+    /// A run tells how far it is. The change is pushed, and not stored: the next one makes up for it. Only the numbers of its pushes are
+    /// stored, many ahead.
+    pub(super) fn tell_progress(&mut self, now: Now, id: TaskId, progress: Progress) {
+        let Some(record) = self.records.get_mut(&id) else { unreachable!("task {id} tells, but does not exist") };
+        let pushes = record.pushes + 1;
+        let TaskState::Running(run) = &mut record.state else { return };
+        let known = run.progress.as_ref();
+        if known.is_some_and(|known| known.progress == progress) {
+            return;
+        }
+        let mut stored_pushes = known.map_or(0, |known| known.stored_pushes);
+        let has_room = pushes <= stored_pushes;
+        if !has_room {
+            stored_pushes = pushes + PUSHES_AHEAD;
+        }
+        run.progress = Some(Box::new(ToldProgress { progress, at: now.wall, stored_pushes }));
+        record.pushes = pushes;
+        if !has_room {
+            let mut ahead = record.clone();
+            ahead.pushes = stored_pushes;
+            self.effects.push_back(Effect::Record(Record::Put(ahead)));
+        }
+        self.effects.push_back(Effect::Push(record.clone()));
     }
 
     /// Holds a task back, or releases it.

@@ -143,7 +143,7 @@ fn next_round(record: &mut TaskRecord, run: Option<Box<Assignment>>, again: Agai
         record.past.remove(0);
     }
     let result = result.map(shorten_texts);
-    let assignment = run.map(|run| merge_times(Box::new(Assignment { lease: None, ..*run }), times));
+    let assignment = run.map(|run| merge_times(Box::new(Assignment { lease: None, progress: None, ..*run }), times));
     record.past.push(PastRound { round: record.round, at, end, assignment, result });
     record.round = record.round.next();
     TaskState::Waiting { not_before }
@@ -175,6 +175,10 @@ fn shorten_texts(result: Arc<RunResult>) -> Arc<RunResult> {
 /// Adds the times in a report to the known ones.
 fn merge_times(mut run: Box<Assignment>, times: PhaseTimes) -> Box<Assignment> {
     run.ahead = None;
+    if times.end.is_some() {
+        // A run that has ended tells nothing.
+        run.progress = None;
+    }
     let known = run.times;
     run.times = PhaseTimes {
         prepare: known.prepare.or(times.prepare),

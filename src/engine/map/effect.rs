@@ -20,8 +20,8 @@ pub struct Item {
     pub number: u64,
     /// The task.
     pub submission: Submission,
-    /// The text that is printed before each line of its outputs.
-    pub tag: Option<String>,
+    /// The values that it was made of, for people.
+    pub values: String,
 }
 
 impl Item {
@@ -85,8 +85,8 @@ pub struct Printed {
     pub number: u64,
     /// Its task.
     pub task: TaskView,
-    /// The text that is printed before each line of its outputs.
-    pub tag: Option<String>,
+    /// The values that it was made of, for people.
+    pub values: String,
 }
 
 /// Why a submit was refused.

@@ -110,8 +110,9 @@ impl Map {
     fn forget_accepted(&mut self) {
         self.ahead.clear();
         self.window.clear();
-        self.tags.clear();
-        self.tag_bytes = 0;
+        self.values.clear();
+        self.value_bytes = 0;
+        self.first_rounds.clear();
         self.resting.clear();
         self.lines.clear();
         self.strangers.clear();

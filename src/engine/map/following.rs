@@ -54,7 +54,7 @@ impl Map {
                 None
             }
             TaskEnd::Forgotten => {
-                self.tally.fail(number, End::Forgotten, None);
+                self.tally.fail(End::Forgotten);
                 self.leave(number, id);
                 Some(number)
             }

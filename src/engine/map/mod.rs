@@ -55,7 +55,7 @@ pub const FRAMES_MAX: usize = 2;
 /// the service.
 pub const AHEAD_MAX: usize = 100_000;
 
-/// Bytes of the tags of accepted tasks.
+/// Bytes of the values of accepted tasks.
 pub const AHEAD_BYTES_MAX: usize = 64 << 20;
 
 /// Half of `SEND_QUEUE_MAX`, the default number of messages that the controller queues for one connection: each task may have a
@@ -70,7 +70,7 @@ const ROOM_PAUSE: Duration = Duration::from_secs(1);
 struct Accepted {
     number: u64,
     id: TaskId,
-    tag: Option<String>,
+    values: String,
     way: Way,
 }
 
@@ -83,8 +83,8 @@ pub struct Map {
     last_frame: u64,
     frame_tasks_max: usize,
     ahead: VecDeque<Accepted>,
-    /// Bytes of all tags in `ahead` and in `tags`.
-    tag_bytes: usize,
+    /// Bytes of all values in `ahead` and in `values`.
+    value_bytes: usize,
     window: Window<TaskView>,
     window_max: usize,
     /// The lines of the tasks in `ahead` and of those that are awaited in the window.
@@ -93,8 +93,10 @@ pub struct Map {
     strangers: BTreeSet<TaskId>,
     /// If the map follows the ends of its job: the tasks of frames behind this one cannot have ended before.
     followed_after: Option<u64>,
-    /// The tags of the tasks in the window.
-    tags: BTreeMap<u64, String>,
+    /// The values of the tasks in the window.
+    values: BTreeMap<u64, String>,
+    /// Of lines whose task had rounds before this run of the map: the first one of this run.
+    first_rounds: BTreeMap<u64, u64>,
     /// Lines whose query was refused for want of room.
     resting: BTreeSet<u64>,
     rests_until: Option<Mono>,
@@ -115,13 +117,14 @@ impl Map {
             last_frame: 0,
             frame_tasks_max: FRAME_TASKS_MAX,
             ahead: VecDeque::new(),
-            tag_bytes: 0,
+            value_bytes: 0,
             window: Window::new(plan.keeps_order),
             window_max: WINDOW_MAX,
             lines: BTreeMap::new(),
             strangers: BTreeSet::new(),
             followed_after: None,
-            tags: BTreeMap::new(),
+            values: BTreeMap::new(),
+            first_rounds: BTreeMap::new(),
             resting: BTreeSet::new(),
             rests_until: None,
             input_has_ended: false,
@@ -158,7 +161,7 @@ impl Map {
     /// Whether another line is welcome.
     #[must_use]
     pub fn wants_items(&self) -> bool {
-        let has_room = self.ending == Ending::Detached || self.open() < AHEAD_MAX && self.tag_bytes < AHEAD_BYTES_MAX;
+        let has_room = self.ending == Ending::Detached || self.open() < AHEAD_MAX && self.value_bytes < AHEAD_BYTES_MAX;
         self.has_input() && self.items.len() < FRAME_TASKS_MAX && has_room
     }
 
@@ -172,8 +175,8 @@ impl Map {
     }
 
     /// A line of the input that is no task.
-    pub fn handle_bad_line(&mut self, number: u64) {
-        self.tally.fail(number, End::NoTask, None);
+    pub fn handle_bad_line(&mut self) {
+        self.tally.fail(End::NoTask);
     }
 
     /// The input has no further line.
@@ -194,8 +197,8 @@ impl Map {
             let is_duplicate = duplicates.next_if(|next| **next == index).is_some();
             let way = self.way_of(frame, *id, is_duplicate);
             self.lines.insert(*id, item.number);
-            self.tag_bytes += item.tag.as_ref().map_or(0, String::len);
-            let accepted = Accepted { number: item.number, id: *id, tag: item.tag, way };
+            self.value_bytes += item.values.len();
+            let accepted = Accepted { number: item.number, id: *id, values: item.values, way };
             // Only an earlier request that was refused for want of room brings lines out of order.
             let at = self.ahead.partition_point(|other| other.number < accepted.number);
             self.ahead.insert(at, accepted);
@@ -228,6 +231,9 @@ impl Map {
         let Some((id, way)) = self.window.awaited(number) else { return };
         if !task.is_finished() {
             // Whatever it was before this run of the map, its end is one of this run.
+            if way == Way::Looked {
+                self.first_rounds.insert(number, task.round());
+            }
             self.window.watch(number, id, Way::Asked);
             return self.effects.push_back(Effect::Watch { number, id });
         }
@@ -241,6 +247,7 @@ impl Map {
             *count += 1;
             return self.leave(number, id);
         }
+        self.first_rounds.insert(number, task.round() + 1);
         self.window.watch(number, id, Way::Asked);
         self.effects.push_back(Effect::Retry { number, id });
         if task.held_at().is_some() {
@@ -258,7 +265,7 @@ impl Map {
     /// The service does not know the task.
     pub fn handle_forgotten(&mut self, number: u64) {
         if let Some((id, _)) = self.window.awaited(number) {
-            self.tally.fail(number, End::Forgotten, None);
+            self.tally.fail(End::Forgotten);
             self.leave(number, id);
         }
     }
@@ -276,7 +283,9 @@ impl Map {
     fn finish(&mut self, number: u64, id: TaskId, task: TaskView) {
         self.handle_an_end();
         self.lines.remove(&id);
-        self.tally.count(number, &task, self.ending.is_killing());
+        let before = self.first_rounds.remove(&number).unwrap_or_default();
+        let values = self.values.get(&number).map_or("", String::as_str);
+        self.tally.count((number, values), &task, before, self.ending.is_killing());
         self.window.done(number, task);
     }
 
@@ -289,13 +298,14 @@ impl Map {
     fn leave(&mut self, number: u64, id: TaskId) {
         self.lines.remove(&id);
         self.window.skip(number);
-        self.forget_tag(number);
+        self.first_rounds.remove(&number);
+        self.forget_values(number);
     }
 
-    fn forget_tag(&mut self, number: u64) -> Option<String> {
-        let tag = self.tags.remove(&number)?;
-        self.tag_bytes -= tag.len();
-        Some(tag)
+    fn forget_values(&mut self, number: u64) -> String {
+        let values = self.values.remove(&number).unwrap_or_default();
+        self.value_bytes -= values.len();
+        values
     }
 
     /// The next deadline: [`Self::poll_effect`] may have an effect then.
@@ -313,8 +323,8 @@ impl Map {
             return Some(effect);
         }
         if let Some((number, task)) = self.window.pop(self.lowest_outside()) {
-            let tag = self.forget_tag(number);
-            return Some(Effect::Print(Box::new(Printed { number, task, tag })));
+            let values = self.forget_values(number);
+            return Some(Effect::Print(Box::new(Printed { number, task, values })));
         }
         self.submit().or_else(|| self.watch()).or_else(|| self.end(now))
     }
@@ -368,9 +378,9 @@ impl Map {
         }
     }
 
-    fn enter_window(&mut self, Accepted { number, id, tag, way }: Accepted) {
+    fn enter_window(&mut self, Accepted { number, id, values, way }: Accepted) {
         self.window.watch(number, id, way);
-        self.tags.extend(tag.map(|tag| (number, tag)));
+        self.values.insert(number, values);
     }
 
     /// Whether nothing is left to do.

@@ -7,7 +7,7 @@ use crate::protocol::words;
 use crate::types::Outcome;
 
 /// Failed tasks that are named at the end of a map.
-const EXAMPLES_MAX: usize = 10;
+pub const EXAMPLES_MAX: usize = 10;
 
 /// The exit code of a map with more failed tasks than this is one more, as that of GNU parallel.
 const FAILED_MAX: u8 = 100;
@@ -28,11 +28,11 @@ pub struct Tally {
     pub skipped: u64,
     /// Were not run, or ended, because the map was interrupted.
     pub left: u64,
-    /// Further rounds of finished tasks.
+    /// Further rounds of finished tasks in this run of the map.
     pub rounds: u64,
     /// The failed ones by the way they failed.
     pub ends: BTreeMap<End, u64>,
-    /// Some of the failed ones.
+    /// Some of the failed tasks.
     pub examples: Vec<Example>,
 }
 
@@ -58,8 +58,10 @@ pub struct Example {
     pub number: u64,
     /// The way it failed.
     pub end: End,
-    /// Its id and the beginning of its command, if it is a task.
-    pub task: Option<(String, String)>,
+    /// The values that it was made of.
+    pub values: String,
+    /// The last line that it wrote to stderr, or the reason of its end.
+    pub last_line: String,
 }
 
 impl std::fmt::Display for End {
@@ -93,23 +95,35 @@ impl Tally {
         self.succeeded + self.before + self.failed + self.skipped
     }
 
-    /// Counts a task that has finished. `is_ending`: the map has killed its open tasks, so a killed task is not a failure.
-    pub(super) fn count(&mut self, number: u64, task: &TaskView, is_ending: bool) {
-        self.rounds += task.round();
+    /// Counts a task that has finished. `first_round` is that of this run of the map. `is_ending`: the map has killed its open
+    /// tasks, so a killed task is not a failure.
+    pub(super) fn count(&mut self, (number, values): (u64, &str), task: &TaskView, first_round: u64, is_ending: bool) {
+        self.rounds += task.round().saturating_sub(first_round);
         match task.outcome().and_then(words::outcome_of) {
             Some(Outcome::Succeeded) => self.succeeded += 1,
             Some(Outcome::Skipped) => self.skipped += 1,
             Some(Outcome::Killed) if is_ending => self.left += 1,
-            Some(_) | None => self.fail(number, End::of(task), Some((task.id().to_owned(), task.work()))),
+            Some(_) | None => {
+                let end = End::of(task);
+                self.fail(end);
+                if self.examples.len() < EXAMPLES_MAX {
+                    let (values, last_line) = (values.to_owned(), task.last_line().to_owned());
+                    self.examples.push(Example { number, end, values, last_line });
+                }
+            }
         }
     }
 
-    pub(super) fn fail(&mut self, number: u64, end: End, task: Option<(String, String)>) {
+    pub(super) fn fail(&mut self, end: End) {
         self.failed += 1;
         *self.ends.entry(end).or_default() += 1;
-        if self.examples.len() < EXAMPLES_MAX {
-            self.examples.push(Example { number, end, task });
-        }
+    }
+
+    /// The number of failed tasks that the service knows.
+    #[must_use]
+    pub fn failed_tasks(&self) -> u64 {
+        let known = self.ends.iter().filter(|(end, _)| !matches!(end, End::NoTask | End::Forgotten));
+        known.map(|(_, count)| count).sum()
     }
 
     /// The exit code.
@@ -153,12 +167,12 @@ mod tests {
             ("SKIPPED", None),
             ("KILLED", Some(-15)),
         ] {
-            tally.count(1, &ended(outcome, code), false);
+            tally.count((1, "x"), &ended(outcome, code), 0, false);
         }
-        tally.fail(9, End::NoTask, None);
+        tally.fail(End::NoTask);
         assert_eq!(tally.failures(), "exit 1: 2, exit 3: 1, signal 9: 1, KILLED: 1, TIMED_OUT: 1, no task: 1");
-        assert_eq!((tally.succeeded, tally.failed, tally.skipped), (1, 7, 1));
-        tally.count(1, &ended("KILLED", Some(-15)), true);
+        assert_eq!((tally.succeeded, tally.failed, tally.skipped, tally.failed_tasks()), (1, 7, 1, 6));
+        tally.count((1, "x"), &ended("KILLED", Some(-15)), 0, true);
         assert_eq!((tally.failed, tally.left), (7, 1), "the map has killed it");
     }
 

@@ -26,7 +26,7 @@ struct Story {
 }
 
 fn item(number: u64) -> Item {
-    Item { number, submission: Submission::new("t").with("n", number), tag: Some("tag".to_owned()) }
+    Item { number, submission: Submission::new("t").with("n", number), values: "values".to_owned() }
 }
 
 fn ended(id: TaskId, outcome: &str, code: i32) -> TaskView {
@@ -189,7 +189,7 @@ fn a_long_input_is_taken_in_bounded_steps() {
         }
     }
     assert!(story.printed.iter().copied().eq(1..=LINES));
-    assert_eq!(story.map.tag_bytes, 0);
+    assert_eq!(story.map.value_bytes, 0);
 }
 
 #[test]

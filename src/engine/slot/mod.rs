@@ -7,13 +7,14 @@
 //! | the result of an effect | [`Slot::handle_prepared`], [`Slot::handle_spawned`], [`Slot::handle_tree`], [`Slot::handle_refused`], [`Slot::handle_unended`], [`Slot::handle_kept`], [`Slot::handle_removed`] |
 //! | run.sh has ended | [`Slot::handle_exited`] |
 //! | a part of an output, or its growth | [`Slot::handle_served`] |
+//! | what a run tells of its progress, or that it has told more | [`Slot::handle_progress`], [`Slot::handle_progress_change`] |
 //! | a look at the tools folder | [`Slot::handle_tools`] |
 //! | a request to stop, at once or as soon as the slot is free | [`Slot::handle_stop`], [`Slot::handle_retire`] |
 //! | a deadline | [`Slot::handle_timeout`] |
 //!
 //! The parts: [`run`] has the phases of the task and its kill ladder, [`orders`] the orders about it, [`link`] the reports to the controller and their
 //! confirmations, [`hold`] how long a run may continue without contact to the controller, [`foreign`] processes of a run
-//! that may not be ended, [`ahead`] the tasks of a list, [`epochs`] which controller is obeyed, [`skew`] the clocks, [`tools`] the known tools, [`serve`] the outputs of runs, [`stop`] the way out. They meet here.
+//! that may not be ended, [`ahead`] the tasks of a list, [`epochs`] which controller is obeyed, [`skew`] the clocks, [`tools`] the known tools, [`serve`] the outputs of runs, [`progress`] what a run tells, [`stop`] the way out. They meet here.
 //!
 //! Reports are states, not changes: each contains everything that is known of the run, and is made only when no other
 //! effect is left. So all phases of a short task in one turn cost one message, and the next report makes up for a lost one.
@@ -27,6 +28,7 @@ mod keeping;
 mod link;
 mod orders;
 mod outcome;
+mod progress;
 mod run;
 mod run_order;
 mod serve;
@@ -147,6 +149,8 @@ pub enum Effect {
     ToolsFolder(Arc<str>),
     /// Read this part of an output; then [`Slot::handle_served`].
     Read(Wanted),
+    /// Read what the run tells about how far it is; then [`Slot::handle_progress`].
+    LookAtProgress,
     /// Free the disk of the middle of outputs that have become long; then [`Slot::handle_trimmed`].
     TrimOutputs,
     /// The agent is registered with its controller.
@@ -172,6 +176,8 @@ pub enum Timer {
     List,
     /// A long output of the run may have grown.
     Trim,
+    /// The run may have told how far it is.
+    Progress,
     /// The batch delay of a report has passed.
     BatchDelay,
     /// The lease of the run expires.
@@ -263,7 +269,9 @@ impl Slot {
                 Timer::Heartbeat => {
                     self.heartbeat(now);
                     self.trim_outputs();
+                    self.look_at_progress();
                 }
+                Timer::Progress => self.look_at_progress(),
                 Timer::Trim => self.trim_outputs(),
                 Timer::Signal | Timer::Hold | Timer::Respawn => self.run_timer(now, timer),
                 // The report is the next effect.

@@ -15,12 +15,13 @@
 use std::time::Duration;
 
 use super::outcome::{killed_preparing, lease_over, told_preparing};
+use super::progress::FIRST_LOOK;
 use super::run_order::RunOrder;
 use super::{Effect, Exited, Failure, Hold, Slot, SpawnFailure, Timer};
 use crate::engine::run::{RunMachine, SWEEP_INTERVAL, Step, Terms};
 use crate::protocol::requests::apply::Job;
 use crate::protocol::requests::report::Report;
-use crate::types::{ExitCode, Mono, Now, Phase, PhaseTimes, Provided, Round, RunResult, TaskId};
+use crate::types::{ExitCode, Mono, Now, Phase, PhaseTimes, Progress, Provided, Round, RunResult, TaskId};
 
 /// ETXTBSY lasts as long as another process is between its fork and its exec, some microseconds. Five tries at intervals of
 /// two milliseconds outlast it (HAZARDS row P5).
@@ -51,6 +52,8 @@ pub(super) struct Taken {
     pub(super) killed: bool,
     /// Whether it is told to finish early, or was when it ended.
     pub(super) told: bool,
+    /// The newest progress that it has told.
+    progress: Option<Box<Progress>>,
     /// The locations that it provides, once it has ended.
     provided: Option<Box<Provided>>,
     pub(super) fate: Fate,
@@ -101,8 +104,9 @@ impl Run {
         let times = PhaseTimes { prepare: Some(now.wall), ..PhaseTimes::default() };
         let (state, fate) = (State::Preparing, Fate::Reported);
         let [killed, told, refused, unended, held] = [false; 5];
-        let (since, hold, provided) = (None, None, None);
-        let run = Taken { job, state, times, since, killed, told, provided, fate, hold, refused, unended, held };
+        let (since, hold, provided, progress) = (None, None, None, None);
+        let run =
+            Taken { job, state, times, since, killed, told, progress, provided, fate, hold, refused, unended, held };
         *self = Self::Taken(Box::new(run));
     }
 
@@ -128,6 +132,16 @@ impl Run {
 
     pub(super) fn id(&self) -> Option<(TaskId, Round)> {
         self.taken().map(|run| (run.job.task, run.job.round))
+    }
+
+    /// Takes what it tells; true if that is news.
+    pub(super) fn tell(&mut self, progress: Progress) -> bool {
+        let Self::Taken(run) = self else { return false };
+        let is_news = run.is_running() && run.progress.as_deref() != Some(&progress);
+        if is_news {
+            run.progress = Some(Box::new(progress));
+        }
+        is_news
     }
 
     /// Whether run.sh has been started and has not ended.
@@ -210,7 +224,9 @@ impl Run {
         // A run that has ended has no time limit any more.
         let provided = if phase == Phase::Finished { run.provided.clone() } else { None };
         let ran = run.since.filter(|_| phase == Phase::Running).map(|since| now.mono.since(since));
-        Some(Report { task, round, phase, times: run.times, ran, result, provided, let_go: None, wait: None })
+        let progress = run.progress.clone().filter(|_| phase == Phase::Running);
+        let (times, let_go, wait) = (run.times, None, None);
+        Some(Report { task, round, phase, times, ran, result, provided, progress, let_go, wait })
     }
 }
 
@@ -250,6 +266,7 @@ impl Slot {
                 run.since = Some(now.mono);
                 let (killed, told) = (run.killed, run.told);
                 self.report_soon(now);
+                self.timers.set(Timer::Progress, now.mono + FIRST_LOOK);
                 if killed {
                     self.step(now, |machine, terms| machine.end(now, terms));
                 } else if told {
@@ -311,7 +328,7 @@ impl Slot {
             State::Run(machine) => machine.handle_end(result),
             state => *state = State::Run(RunMachine::ended(result)),
         }
-        for timer in [Timer::Signal, Timer::Respawn, Timer::Hold, Timer::Grace] {
+        for timer in [Timer::Signal, Timer::Respawn, Timer::Hold, Timer::Grace, Timer::Progress] {
             self.timers.clear(&timer);
         }
         self.report_soon(now);

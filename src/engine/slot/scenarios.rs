@@ -6,6 +6,7 @@ mod files;
 mod finish;
 mod lease;
 mod lists;
+mod progress;
 mod retire;
 
 use std::time::Duration;
@@ -83,7 +84,7 @@ impl Host {
     /// All effects but looks at the outputs, which change nothing here.
     fn settle(&mut self) -> Vec<Effect> {
         let effects = std::iter::from_fn(|| self.slot.poll_effect(self.now));
-        effects.filter(|effect| *effect != Effect::TrimOutputs).collect()
+        effects.filter(|effect| ![Effect::TrimOutputs, Effect::LookAtProgress].contains(effect)).collect()
     }
 
     /// Lets time pass, and counts the looks at the outputs.

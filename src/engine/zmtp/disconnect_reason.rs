@@ -38,7 +38,7 @@ pub enum DisconnectReason {
     #[error("it refuses us: {0}")]
     Refused(String),
     /// A CURVE box that cannot be opened.
-    #[error("its keys do not fit: {0}")]
+    #[error("it uses the wrong server key ({0})")]
     Keys(&'static str),
     /// It ends the connection instead of answering the first CURVE command: it cannot open a box that is sealed for another
     /// key.

@@ -118,6 +118,13 @@ impl TaskView {
         (present, past)
     }
 
+    /// The last line that it has written to stderr; without one, the reason of its end.
+    #[must_use]
+    pub fn last_line(&self) -> &str {
+        let last = self.stderr().lines().rev().find(|line| !line.trim().is_empty());
+        last.or_else(|| self.reason()).unwrap_or_default().trim()
+    }
+
     /// The exit code of its run, if there is one.
     #[must_use]
     pub fn exit_code(&self) -> Option<ExitCode> {

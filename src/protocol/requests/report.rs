@@ -6,7 +6,7 @@ use super::{FromAgent, Kind, Reader, Refusal, words};
 use crate::protocol::json::ObjectWriter;
 use crate::protocol::typed::{bad, field, moment, seconds, whole};
 use crate::protocol::{locations, result};
-use crate::types::{Phase, PhaseTimes, Provided, Round, RunResult, Scalar, StepContext, TaskId};
+use crate::types::{Phase, PhaseTimes, Progress, Provided, Round, RunResult, Scalar, StepContext, TaskId};
 
 /// The state of the agent's task.
 pub const TASK_REPORT: Kind =
@@ -29,6 +29,8 @@ pub struct Report {
     pub result: Option<RunResult>,
     /// The locations that the run of a step provides, in FINISHED, if it has succeeded or was told to finish early.
     pub provided: Option<Box<Provided>>,
+    /// What the run tells about how far it is, in RUNNING.
+    pub progress: Option<Box<Progress>>,
     /// The list whose other tasks the agent will not start, if it has such a list.
     pub let_go: Option<LetGo>,
     /// The longest time that the agent waits for its next task: an APPLY in the same message.
@@ -73,7 +75,13 @@ impl Reader<'_> {
         let list = self.number(words::LIST)?;
         let started = whole(&self.fields, words::LIST_STARTED, u32::MAX)?;
         let let_go = list.zip(started).map(|(list, started)| LetGo { list, started });
-        Ok(Report { task, round: self.round()?, phase, times, ran, result, provided, let_go, wait: self.wait()? })
+        let progress =
+            self.fields.get(words::PROGRESS).and_then(Scalar::as_f64).and_then(|fraction| {
+                Progress::new(fraction, self.fields.text(words::PROGRESS_TEXT).unwrap_or_default())
+            });
+        let progress = progress.filter(|_| phase == Phase::Running).map(Box::new);
+        let (round, wait) = (self.round()?, self.wait()?);
+        Ok(Report { task, round, phase, times, ran, result, provided, progress, let_go, wait })
     }
 }
 
@@ -88,6 +96,10 @@ pub(in crate::protocol) fn write(report: &Report, writer: &mut ObjectWriter<'_>)
         result::write(result, writer);
     }
     writer.maybe_text(words::PROVIDED, report.provided.as_ref().map(|provided| locations::to_text(provided)));
+    if let Some(progress) = &report.progress {
+        writer.scalar(words::PROGRESS, &Scalar::from(progress.fraction()));
+        writer.text(words::PROGRESS_TEXT, &progress.text);
+    }
     if let Some(LetGo { list, started }) = report.let_go {
         writer.literal(words::LIST, list);
         writer.literal(words::LIST_STARTED, started);

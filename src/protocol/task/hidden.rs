@@ -31,8 +31,12 @@ pub fn hide_command(record: &mut TaskRecord) {
         | TaskState::OutOfContact { .. }
         | TaskState::Dispatched(_)
         | TaskState::Preparing(_)
-        | TaskState::Running(_)
         | TaskState::Finished { run: None, .. } => None,
+        TaskState::Running(run) => {
+            // Its text is one of the run.
+            run.progress = None;
+            None
+        }
     };
     let past = record.past.iter_mut().filter_map(|past| past.result.as_mut());
     past.chain(result).for_each(hide_outputs);

@@ -15,6 +15,7 @@ use super::AgentError;
 use super::command::{CommandStart, CommandStarter, NotStarted};
 use super::failure::failure;
 use super::preparation::{Preparation, Prepared, Preparer, STDERR, STDOUT};
+use super::progress::{PROGRESS, ProgressFile};
 use super::serving::Serving;
 use super::sources::{Halt, SourceTools};
 use super::{ending, fetch, leftovers};
@@ -63,6 +64,7 @@ pub(super) struct Runner {
     /// The tool that the last run did not find.
     missed: Option<ToolName>,
     serving: Serving,
+    progress: ProgressFile,
     outs: OutKeeper,
 }
 
@@ -152,6 +154,7 @@ impl Runner {
             processes: RunProcesses::none(),
             missed: None,
             serving,
+            progress: ProgressFile::default(),
             outs,
         })
     }
@@ -208,6 +211,10 @@ impl Runner {
                 let run = self.run.as_ref().and_then(|run| Some((&run.job, &run.folder.as_ref()?.dir)));
                 self.serving.read(wanted, run, slot);
             }
+            Effect::LookAtProgress => {
+                let told = self.run.as_ref().and_then(|run| self.progress.look(&run.folder.as_ref()?.dir));
+                slot.handle_progress(now, told);
+            }
             Effect::TrimOutputs => {
                 let run = self.run.as_ref().and_then(|run| Some((&run.job, &run.folder.as_ref()?.dir)));
                 let is_long = run.is_some_and(|(job, dir)| self.serving.trim(job, dir));
@@ -261,6 +268,7 @@ impl Runner {
         for (name, value) in info::environment(job, &self.controller, self.ip) {
             environment.set(&*name, &*value).map_err(|error| failed(&error))?;
         }
+        environment.set(info::PROGRESS_FILE, dir.path().join(PROGRESS)).map_err(|error| failed(&error))?;
         if let Some(out) = out {
             environment.set(step_files::OUT_PATH, out.path()).map_err(|error| failed(&error))?;
             environment.set(step_files::TASK_PATH, dir.path()).map_err(|error| failed(&error))?;
@@ -325,17 +333,21 @@ impl Runner {
         let run = self.run.as_ref().and_then(|run| Some((&run.job, run.folder.as_ref()?)));
         let exited = ending::read(&self.config, exit, run);
         self.serving.note_end(&exited);
+        self.progress.end();
         exited
     }
 
     /// Readable when [`Self::serve`] has something to do.
     pub(super) fn outputs(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        self.serving.fds()
+        self.serving.fds().chain(self.progress.fd())
     }
 
     /// Sends the parts of outputs that have been read.
     pub(super) fn serve(&mut self, slot: &mut Slot) {
         self.serving.poll(slot);
+        if self.progress.poll() {
+            slot.handle_progress_change(clock::now_with_suspend());
+        }
     }
 
     /// The agent ends.

@@ -137,7 +137,7 @@ impl Endpoint {
 const fn remedy(reason: &DisconnectReason) -> &'static str {
     match reason {
         DisconnectReason::Unauthorised(_) => "; a file with it in CURVE_AUTHORISED_KEYS_DIR authorises it",
-        DisconnectReason::Keys(_) => "; its CURVE_SERVER_PUBLIC_KEY_FILE may not be the key of this controller",
+        DisconnectReason::Keys(_) => "; check its CURVE_SERVER_PUBLIC_KEY_FILE",
         DisconnectReason::Mechanism { .. } => "; configure CURVE keys on both sides, or on neither",
         DisconnectReason::TooManyParts(_) => "; MESSAGE_FRAMES_MAX is the limit",
         _ => "",

@@ -42,6 +42,7 @@ fn finished(ended: u64, ran: u64, tool: &str, outcome: Outcome, is_second: bool)
         lease: None,
         ahead: None,
         host: None,
+        progress: None,
     };
     let result = Arc::new(RunResult::of(ExitCode(i32::from(outcome != Outcome::Succeeded)), String::new()));
     let mut record =

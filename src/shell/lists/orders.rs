@@ -56,7 +56,7 @@ pub enum OrderError {
         reason: String,
     },
     /// No server has the folder.
-    #[error("no server has {}; start one with `llts lists server {}`", .0.display(), .0.display())]
+    #[error("no server has {}; start one with `llts spool server {}`", .0.display(), .0.display())]
     NoServer(PathBuf),
     /// The server does not answer.
     #[error("the server of {} does not answer", .0.display())]

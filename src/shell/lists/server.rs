@@ -117,7 +117,7 @@ impl ListsServer {
     /// The line that announces readiness and the address.
     #[must_use]
     pub fn ready_line(&self) -> String {
-        format!("llts lists server ready: {} dir {}", self.address, self.folders.root().display())
+        format!("llts spool server ready: {} dir {}", self.address, self.folders.root().display())
     }
 
     /// Takes the agents of a controller in as a worker.
@@ -261,7 +261,7 @@ impl ListsServer {
         }
     }
 
-    /// A user asks for lists of all tasks: `llts lists close`, which waits until its file is gone.
+    /// A user asks for lists of all tasks: `llts spool close`, which waits until its file is gone.
     fn group(&mut self, now: Now) {
         // All tasks that were added before.
         self.scan(now);

@@ -47,6 +47,12 @@ pub struct CommandPlan<'a> {
     pub is_terminal: bool,
 }
 
+/// The way to run a line that was given as the name of a program.
+fn advice(name: &OsStr) -> &'static str {
+    let is_line = name.as_bytes().iter().any(|byte| byte.is_ascii_whitespace() || b"|;&<>".contains(byte));
+    if is_line { "; a line of shell needs --sh: llts run --sh 'LINE'" } else { "" }
+}
+
 /// Why a command was not found or not started.
 #[derive(Debug, thiserror::Error)]
 pub enum CommandError {
@@ -54,7 +60,7 @@ pub enum CommandError {
     #[error("there is no command")]
     Empty,
     /// No such program.
-    #[error("there is no program {name:?}{}", if *searched { " in any folder of PATH" } else { "" })]
+    #[error("there is no program {name:?}{}{}", if *searched { " in any folder of PATH" } else { "" }, advice(name))]
     NotFound {
         /// Its name as the user has written it.
         name: OsString,
@@ -281,6 +287,8 @@ mod tests {
         assert_eq!(find("text", folder.path()), Err(format!("{} is not an executable file", text.display())));
         assert!(find("folder", folder.path()).unwrap_err().ends_with("is not an executable file"));
         assert_eq!(find("no", folder.path()), Err("there is no program \"no\" in any folder of PATH".to_owned()));
+        let lines = Command::find(&["echo hi | wc".into()], None).unwrap_err().to_string();
+        assert!(lines.ends_with("of PATH; a line of shell needs --sh: llts run --sh 'LINE'"), "{lines}");
         assert_eq!(find("./no", folder.path()), Err("there is no program \"./no\"".to_owned()));
         assert!(matches!(Command::find(&[], None), Err(CommandError::Empty)));
         assert!(matches!(Command::find(&words(""), None), Err(CommandError::Empty)));

@@ -1,6 +1,7 @@
 //! The answers of the service to a running map.
 
 use super::super::super::exit::Failure;
+use super::super::super::output::note;
 use super::super::take_up::limit;
 use super::{Asked, Running};
 use crate::client::{ClientError, PARK_MAX, RequestId};
@@ -20,7 +21,7 @@ impl Running<'_> {
                 Ok(task) => self.map.handle_task(number, task),
                 Err(reply) if reply.is_limit() => self.map.handle_unwatched(now, number),
                 Err(reply) if reply.is_no_such_task() => {
-                    self.note(&format!("line {number}: {reply}; its result is lost"));
+                    note(&format!("line {number}: {reply}; its result is lost"));
                     self.map.handle_forgotten(number);
                 }
                 Err(reply) => return Err(ClientError::from(reply).into()),
@@ -44,13 +45,13 @@ impl Running<'_> {
                 let ids: Vec<TaskId> = ids.iter().map(|id| id.parse()).collect::<Result<_, _>>().map_err(|error| {
                     ClientError::from(ReplyError::Malformed(format!("the reply has the id of no task: {error}")))
                 })?;
-                warning.into_iter().for_each(|warning| self.note(&warning));
+                warning.into_iter().for_each(|warning| note(&warning));
                 self.has_accepted = true;
                 self.map.handle_accepted(frame, &ids, &duplicates);
             }
             Err(reply) if reply.is_limit() || reply.is_stopping() => {
                 if !std::mem::replace(&mut self.has_noted_room, true) {
-                    self.note(&format!("the service accepts no task for now; waiting: {reply}"));
+                    note(&format!("the service accepts no task for now; waiting: {reply}"));
                 }
                 self.map.handle_refused(clock::now().mono, frame, Refused::NoRoom);
             }
@@ -89,7 +90,7 @@ impl Running<'_> {
             Ok(Results { cursor, ends }) => {
                 for (task, end) in ends {
                     if let Some(line) = self.map.handle_end(task, end) {
-                        self.note(&format!("line {line}: task {task} is not known any more; its result is lost"));
+                        note(&format!("line {line}: task {task} is not known any more; its result is lost"));
                     }
                 }
                 self.ask_for_ends(&cursor);

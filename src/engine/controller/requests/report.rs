@@ -78,7 +78,7 @@ impl Controller {
     /// Goes through every phase up to the reported one, so that each of them is pushed. It skips a PREPARING or RUNNING
     /// that an earlier controller may have pushed before a later phase.
     fn advance(&mut self, now: Now, report: Report) {
-        let Report { task, phase, times, ran, mut result, .. } = report;
+        let Report { task, phase, times, ran, mut result, mut progress, .. } = report;
         let before = self.tasks.get(task).map(TaskRecord::phase);
         loop {
             let Some(record) = self.tasks.get(task) else { unreachable!("task {task} is gone within its report") };
@@ -87,6 +87,9 @@ impl Controller {
                     self.tasks.store_progress(task);
                 }
                 self.amend(task, result);
+                if let Some(progress) = progress.take().filter(|_| phase == Phase::Running) {
+                    self.tasks.tell_progress(now, task, *progress);
+                }
                 return self.time_run(now, task, ran);
             }
             let has_run = times.run.is_some() || phase == Phase::Running;

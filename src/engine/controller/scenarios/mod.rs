@@ -26,6 +26,7 @@ mod many;
 mod outdated;
 mod outputs;
 mod peers;
+mod progress;
 mod query;
 mod restart;
 mod results;
@@ -545,7 +546,18 @@ fn filter(name: &str, value: &str) -> Filter {
 /// An agent's report of a run, without times.
 fn report_of(task: TaskId, round: Round, phase: Phase, result: Option<RunResult>) -> Report {
     let times = PhaseTimes::default();
-    Report { task, round: Some(round), phase, times, ran: None, result, provided: None, let_go: None, wait: None }
+    Report {
+        task,
+        round: Some(round),
+        phase,
+        times,
+        ran: None,
+        result,
+        provided: None,
+        progress: None,
+        let_go: None,
+        wait: None,
+    }
 }
 
 fn result(exit_code: i32) -> RunResult {

@@ -263,8 +263,18 @@ fn the_report_of_a_simple_agent_finds_its_run() {
     let task = world.task();
     world.restart();
     let (phase, times) = (Phase::Running, PhaseTimes::default());
-    let report =
-        Report { task, round: None, phase, times, ran: None, result: None, provided: None, let_go: None, wait: None };
+    let report = Report {
+        task,
+        round: None,
+        phase,
+        times,
+        ran: None,
+        result: None,
+        provided: None,
+        progress: None,
+        let_go: None,
+        wait: None,
+    };
     let (_, answer) = world.say("a", FromAgent::Report(Box::new(report)));
     assert!(matches!(answer, Answer::Now(Reply::Reported { refusal: None, .. })), "{answer:?}");
     assert_eq!(world.apply("b"), None);

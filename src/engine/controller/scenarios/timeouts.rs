@@ -108,6 +108,7 @@ fn the_time_of_a_run_goes_on_over_a_restart() {
             ran,
             result: None,
             provided: None,
+            progress: None,
             let_go: None,
             wait: None,
         };
@@ -169,6 +170,7 @@ fn no_clock_shortens_a_run() {
             ran: None,
             result: None,
             provided: None,
+            progress: None,
             let_go: None,
             wait: None,
         };
@@ -192,8 +194,18 @@ fn no_clock_that_jumps_before_a_restart_ends_a_run() {
         let times = PhaseTimes { run: Some(world.now.wall), ..PhaseTimes::default() };
         let running = |world: &mut World, ran: Option<Duration>| {
             let (phase, round, ran) = (Phase::Running, Some(Round(0)), ran.filter(|_| says_how_long));
-            let report =
-                Report { task, round, phase, times, ran, result: None, provided: None, let_go: None, wait: None };
+            let report = Report {
+                task,
+                round,
+                phase,
+                times,
+                ran,
+                result: None,
+                provided: None,
+                progress: None,
+                let_go: None,
+                wait: None,
+            };
             let _ = world.say("a", FromAgent::Report(Box::new(report)));
         };
         running(&mut world, Some(Duration::ZERO));

@@ -156,8 +156,18 @@ fn a_give_back_may_come_in_two_reports() {
     assert_eq!(world.apply("a"), Some((task, Round(0))));
     let result = Some(RunResult::of(ExitCode::TOOL_MISSING, String::new()));
     let (times, wait) = (PhaseTimes::default(), None);
-    let ended =
-        Report { task, round: None, phase: Phase::Ended, times, ran: None, result, provided: None, let_go: None, wait };
+    let ended = Report {
+        task,
+        round: None,
+        phase: Phase::Ended,
+        times,
+        ran: None,
+        result,
+        provided: None,
+        progress: None,
+        let_go: None,
+        wait,
+    };
     let _ = world.say("a", FromAgent::Report(Box::new(ended)));
     world.misses("a", task, 0);
     assert_eq!(world.told_phases(), [Phase::Waiting]);

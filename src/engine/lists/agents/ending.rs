@@ -118,7 +118,7 @@ impl Agents {
             (Stage::Waiting, state) => {
                 if is_held && matches!(state, State::Looking(_)) {
                     self.journal.warn(format!(
-                        "{task} of the list {list} is held, so that the list waits; llts release {task} lets it start"
+                        "{task} of the list {list} is held, so that the list waits; llts resume {task} lets it start"
                     ));
                 }
                 self.waits(now, list, task);

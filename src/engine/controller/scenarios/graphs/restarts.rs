@@ -14,6 +14,7 @@ fn is_in_one_turn(world: &mut World, agent: &str, task: TaskId) -> Vec<&'static 
         ran: None,
         result: Some(result(0)),
         provided: None,
+        progress: None,
         let_go: None,
         wait: None,
     };

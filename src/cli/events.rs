@@ -1,0 +1,142 @@
+//! `llts events`: the changes of tasks as they happen.
+//!
+//! They are the broadcasts of the controller, so they cost it one message each, and nothing asks for them again and again. A reader that
+//! is too slow, or a lost connection, loses some; `seq` of a task shows that.
+
+use std::os::fd::AsFd as _;
+
+use clap::Args;
+
+use super::Session;
+use super::exit::{self, Failure};
+use super::output::{note, to_value};
+use super::times;
+use crate::client::{Arrival, Pipeline};
+use crate::protocol::client::TaskView;
+use crate::protocol::publish::{self, read_status};
+use crate::protocol::requests::stats;
+use crate::protocol::words::{self, kind};
+use crate::shell::clock;
+use crate::shell::signals::{STOP, Signals};
+use crate::types::printable;
+
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Prints a line for each change of a task, until Ctrl-C; with --output json, an object. An event is told once and is not kept: those \
+before the start of this command are in `llts show` and `llts history`. A number that is missing in `seq` of a task stands for a change \
+that was not told to this reader.")]
+pub(super) struct EventsArgs {
+    /// Only tasks of this job
+    #[arg(long, value_name = "NAME")]
+    job: Option<String>,
+    /// Only tasks of this tool
+    #[arg(long, value_name = "TOOL")]
+    tool: Option<String>,
+    /// Only changes into these states: phases, or ways to end; several words with commas between them
+    #[arg(long, value_name = "STATE", value_delimiter = ',', value_parser = state)]
+    state: Vec<String>,
+}
+
+/// A phase or an outcome, in capitals.
+fn state(text: &str) -> Result<String, String> {
+    let word = text.to_uppercase();
+    if words::phase_of(&word).is_some() || words::outcome_of(&word).is_some() {
+        return Ok(word);
+    }
+    Err("it is no state; write waiting, dispatched, preparing, running, ended, finished, or an outcome such as failed"
+        .to_owned())
+}
+
+impl EventsArgs {
+    fn wants(&self, task: &TaskView) -> bool {
+        let is = |wanted: &Option<String>, found: Option<&str>| wanted.is_none() || wanted.as_deref() == found;
+        let states = [Some(task.status()), task.outcome()];
+        let is_state = self.state.is_empty() || self.state.iter().any(|state| states.contains(&Some(state.as_str())));
+        is(&self.job, task.fields().text(words::JOB)) && is(&self.tool, Some(task.tool())) && is_state
+    }
+}
+
+pub(super) fn run(session: &mut Session, args: &EventsArgs) -> Result<u8, Failure> {
+    // Before any thread is started.
+    let mut signals = Signals::install(&STOP).map_err(Failure::failed)?;
+    let client = session.client()?;
+    // A controller that does not answer is told at once.
+    client.ask(&stats::agents())?;
+    let endpoint = super::connect::endpoint(&session.global, &session.config)?;
+    let prefix = publish::prefix(kind::TASK_STATUS);
+    let mut pipeline = Pipeline::secured(&session.config, &endpoint, Some(&prefix))?;
+    if !pipeline.hears_broadcasts() {
+        return Err(Failure::usage(format!(
+            "the address of the broadcasts of {endpoint} is not known here; name the controller in a configuration or a context, or \
+             read GET /events of its HTTP_ADDRESS"
+        )));
+    }
+    if !session.out.is_json() {
+        note("waiting for changes; Ctrl-C ends this");
+    }
+    loop {
+        let (ready, arrivals) = pipeline.wait(None, &[signals.as_fd()])?;
+        if ready.first() == Some(&true) && !signals.read().is_empty() {
+            return Ok(exit::INTERRUPTED);
+        }
+        for arrival in arrivals {
+            let Arrival::Broadcast(frame) = arrival else { continue };
+            let Some(task) = read_status(&frame).filter(|task| args.wants(task)) else { continue };
+            if session.out.is_json() {
+                session.out.value(&serde_json::json!({ "task": to_value(task.fields()) }));
+            } else {
+                session.out.line(line(&task, &times::time_of_day(clock::now().wall)));
+            }
+            if session.out.is_broken() {
+                return Ok(exit::BROKEN_PIPE);
+            }
+        }
+    }
+}
+
+/// One change for people.
+fn line(task: &TaskView, at: &str) -> String {
+    let (state, code) = (task.outcome().unwrap_or(task.status()), task.exit_code().filter(|code| code.0 != 0));
+    let code = code.map(|code| format!(" exit {code}")).unwrap_or_default();
+    let agent = task.agent().map(|agent| format!("  {agent}")).unwrap_or_default();
+    let last = task.outcome().map(|_| task.last_line()).filter(|last| !last.is_empty());
+    let last = last.map(|last| format!("  {last}")).unwrap_or_default();
+    printable(&format!("{at}  {}  {:<10}{code}{agent}  {}{last}", task.id(), state.to_lowercase(), task.work()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::types::Fields;
+
+    fn task(state: &str, outcome: Option<&str>) -> TaskView {
+        let fields =
+            Fields::new().with(words::TASK_ID, "T").with(words::STATUS, state).with(words::OPERATION, "convert");
+        let fields = fields.with(words::JOB, "nightly").with(words::AGENT_ID, "agent-1");
+        outcome
+            .into_iter()
+            .fold(fields, |fields, word| fields.with(words::OUTCOME, word).with(words::EXIT_CODE, 3))
+            .into()
+    }
+
+    #[test]
+    fn a_change_is_a_line() {
+        assert_eq!(line(&task("RUNNING", None), "12:00:00"), "12:00:00  T  running     agent-1  convert");
+        let ended = task("FINISHED", Some("FAILED"));
+        assert_eq!(line(&ended, "12:00:00"), "12:00:00  T  failed     exit 3  agent-1  convert");
+    }
+
+    #[test]
+    fn changes_are_chosen_by_job_tool_and_state() {
+        let args = |job: Option<&str>, tool: Option<&str>, states: &[&str]| EventsArgs {
+            job: job.map(str::to_owned),
+            tool: tool.map(str::to_owned),
+            state: states.iter().map(|word| state(word).unwrap()).collect(),
+        };
+        let (running, failed) = (task("RUNNING", None), task("FINISHED", Some("FAILED")));
+        assert!(args(None, None, &[]).wants(&running) && args(Some("nightly"), Some("convert"), &[]).wants(&running));
+        assert!(!args(Some("other"), None, &[]).wants(&running) && !args(None, Some("other"), &[]).wants(&running));
+        assert!(args(None, None, &["failed"]).wants(&failed) && !args(None, None, &["failed", "lost"]).wants(&running));
+        assert!(state("hung").unwrap_err().contains("it is no state"));
+    }
+}
