@@ -215,6 +215,29 @@ impl Command {
         }
     }
 
+    /// Whether it looks at a running service or stops it, or what it does. A damaged configuration does not keep it from that.
+    pub(super) const fn looks_or_stops(&self) -> bool {
+        matches!(
+            self,
+            Self::Query(_)
+                | Self::Explain(_)
+                | Self::List(_)
+                | Self::Stats
+                | Self::Agents
+                | Self::Info
+                | Self::History(_)
+                | Self::Incidents(_)
+                | Self::Logs(_)
+                | Self::Jobs(_)
+                | Self::Job(_)
+                | Self::Wait(_)
+                | Self::Kill(_)
+                | Self::Hold(_)
+                | Self::Drain(_)
+                | Self::Down(_)
+        )
+    }
+
     /// Whether it is a part of a service, which has the home as its current folder.
     pub(super) const fn runs_in_its_home(&self) -> bool {
         matches!(self, Self::Controller(_) | Self::Agent(_))

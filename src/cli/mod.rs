@@ -254,7 +254,7 @@ fn configure(global: &mut Global, command: &Command) -> Result<(Home, Config, So
     }
     let (mut config, sources) = match command {
         Command::Config(args) if args.is_about_defaults() => Config::built_in(),
-        _ => Config::load(global.config.as_deref(), home.base()),
+        _ => load(global, &home, command),
     }
     .map_err(usage)?;
     if of_task {
@@ -262,6 +262,20 @@ fn configure(global: &mut Global, command: &Command) -> Result<(Home, Config, So
         config.network.curve_client = Config::of_environment().map_err(usage)?.0.network.curve_client;
     }
     Ok((home, config, sources))
+}
+
+/// Reads the configuration. A command that looks at a running service or stops it needs no more of it than the place of the socket,
+/// and a damage of the file must not keep it from that.
+fn load(global: &Global, home: &Home, command: &Command) -> Result<(Config, Sources), ConfigError> {
+    let (file, base) = (global.config.as_deref(), home.base());
+    Config::load(file, base).or_else(|damage| {
+        if !command.looks_or_stops() {
+            return Err(damage);
+        }
+        let Ok(sound) = Config::load_what_is_sound(file, base) else { return Err(damage) };
+        note(&format!("{damage}; the running service is meant all the same, and the next start needs this mended"));
+        Ok(sound)
+    })
 }
 
 impl From<HomeError> for Failure {

@@ -8,6 +8,7 @@ mod announce;
 mod archives;
 mod documents;
 mod error;
+mod idle;
 mod settings;
 mod stopping;
 mod succession;
@@ -21,6 +22,7 @@ use nix::sys::signal::Signal;
 use announce::announce;
 use documents::{Document, Documents, Unread};
 pub use error::ControllerError;
+use idle::Idle;
 pub use settings::field_limits;
 use stopping::Ending;
 
@@ -119,6 +121,7 @@ pub fn run(config: &Config, handover: Option<i32>, reload: &Reload) -> Result<()
         commit_began: Mono::from_nanos(0),
         stored: Vec::new(),
         dropped: 0,
+        idle: Idle::new(config),
     };
     let served = service.serve(&mut signals, config, reload);
     if let Some(prompts) = prompts {
@@ -128,7 +131,7 @@ pub fn run(config: &Config, handover: Option<i32>, reload: &Reload) -> Result<()
     tdf_server.into_iter().for_each(HostedServer::stop);
     match stopped? {
         (Some(suspension), Ending::Succeeded(successor)) => succession::succeed(&successor, &lock, suspension),
-        (None, _) | (_, Ending::Stopped) => {}
+        (None, _) | (_, Ending::Stopped | Ending::Idle) => {}
     }
     Ok(())
 }
@@ -150,6 +153,8 @@ struct Service {
     stored: Vec<Record>,
     /// Number of replies that could not be sent.
     dropped: u64,
+    /// Whether it ends by itself, and when.
+    idle: Option<Idle>,
 }
 
 impl Service {
@@ -159,7 +164,8 @@ impl Service {
             let has_room = self.sequencer.has_push_room(|address| self.pusher.room(address));
             let deadline = self.sequencer.poll_timeout().map(|(at, _)| at).filter(|_| !has_room);
             let deadline = deadline.or_else(|| has_room.then_some(before));
-            let deadline = deadline.into_iter().chain(self.pusher.poll_timeout(before)).min();
+            let idle = self.idle.as_ref().and_then(Idle::poll_timeout);
+            let deadline = deadline.into_iter().chain(self.pusher.poll_timeout(before)).chain(idle).min();
             let (documents, archives, history) = (self.documents.as_fd(), self.archives.as_fd(), self.history.as_fd());
             let fds = [signals.as_fd(), self.pusher.as_fd(), self.writer.as_fd(), documents, archives, history];
             let [signalled, pushes_ready, store_ready, document_ready, archives_ready, history_ready] =
@@ -185,8 +191,17 @@ impl Service {
             self.depart(now);
             // After the answers that have waited for them.
             self.stored.clear();
-            if signalled && let Some(ending) = stopping::ending(&signals.read(), config, reload) {
+            if signalled && let Some(ending) = self.ending(&signals.read(), config, reload) {
                 return Ok(ending);
+            }
+            if let Some(mut idle) = self.idle.take() {
+                let ends = idle.handle_turn(now.mono, || self.is_idle());
+                self.idle = Some(idle);
+                if ends {
+                    log::info!("nothing was to be done for as long as IDLE_STOP allows: stopping");
+                    Self::tell_idle();
+                    return Ok(Ending::Idle);
+                }
             }
         }
     }

@@ -24,6 +24,7 @@ pub mod history;
 pub mod home;
 pub mod hosted;
 pub mod http;
+mod idle_stop;
 pub mod incidents;
 pub mod join;
 mod json_connection;

@@ -268,6 +268,9 @@ impl Running<'_> {
         if exit == exit::INTERRUPTED {
             return Failure { exit, sentence };
         }
+        if self.place.is_hosted {
+            return Failure { exit, sentence };
+        }
         let job = &self.prepared.job;
         Failure::new(
             exit,
@@ -299,6 +302,11 @@ impl Running<'_> {
         Ok(())
     }
 
+    /// What prints the outputs later, if the service is there then.
+    fn hint(&self, what: &str) -> String {
+        if self.place.is_hosted { String::new() } else { format!("; llts logs --job {} {what}", self.prepared.job) }
+    }
+
     fn finish(mut self) -> Result<u8, Failure> {
         // Without a line, nothing has opened it.
         self.open_gate()?;
@@ -306,8 +314,7 @@ impl Running<'_> {
         match self.outputs.failure {
             Some(io::ErrorKind::BrokenPipe) => return Ok(exit::BROKEN_PIPE),
             Some(_) => {
-                let sentence = format!("unfinished tasks were ended; llts logs --job {job} prints the outputs");
-                return Err(Failure::failed(sentence));
+                return Err(Failure::failed(format!("unfinished tasks were ended{}", self.hint("prints the outputs"))));
             }
             None => {}
         }
@@ -318,20 +325,19 @@ impl Running<'_> {
             // The gate of a job that has ended limits nothing any more.
             limit(&self.client, &self.prepared.gate, None)?;
         }
-        summary::show(&self.map, job);
-        if let Some(refusal) = self.refusal {
+        summary::show(&self.map, job, self.place.is_hosted);
+        if let Some(refusal) = self.refusal.take() {
             return Err(Failure::new(FAILED, refusal));
         }
         let mut code = self.map.tally().exit_code(self.map.is_interrupted());
         if self.outputs.cut > 0 {
-            note(&format!("{} outputs are not complete; llts logs --job {job} prints what there is", self.outputs.cut));
+            note(&format!("{} outputs are not complete{}", self.outputs.cut, self.hint("prints what there is")));
             code = code.max(exit::FAILED);
         }
-        if let Some(results) = self.outputs.results.filter(|results| results.missing() > 0) {
+        if let Some(results) = self.outputs.results.as_ref().filter(|results| results.missing() > 0) {
             let (missing, folder) = (results.missing(), results.folder().display());
-            note(&format!(
-                "the results of {missing} tasks are not complete in {folder}; llts logs --job {job} prints them"
-            ));
+            let hint = self.hint("prints them");
+            note(&format!("the results of {missing} tasks are not complete in {folder}{hint}"));
             code = code.max(exit::FAILED);
         }
         Ok(if self.is_cut && !self.map.is_interrupted() { FAILED } else { code })

@@ -4,8 +4,8 @@ use super::super::output::note;
 use crate::engine::map::Map;
 use crate::engine::map::tally::{Example, Tally};
 
-/// Notes what has become of a map that has ended. `job` is the name under which the service has it.
-pub(super) fn show(map: &Map, job: &str) {
+/// Notes what has become of a map that has ended. `job` is the name under which the service has it, unless that ends with this command.
+pub(super) fn show(map: &Map, job: &str, is_hosted: bool) {
     let tally = map.tally();
     for Example { number, end, task } in &tally.examples {
         // A line that is no task was reported at once.
@@ -13,10 +13,10 @@ pub(super) fn show(map: &Map, job: &str) {
             note(&format!("line {number} failed ({end}): {work}  [{id}]"));
         }
     }
-    lines(tally, map, job).iter().for_each(|line| note(line));
+    lines(tally, map, (!is_hosted).then_some(job)).iter().for_each(|line| note(line));
 }
 
-fn lines(tally: &Tally, map: &Map, job: &str) -> Vec<String> {
+fn lines(tally: &Tally, map: &Map, job: Option<&str>) -> Vec<String> {
     let mut lines = Vec::new();
     if tally.before > 0 {
         lines.push(format!("{} had succeeded before and were not run again", tasks(tally.before)));
@@ -25,10 +25,13 @@ fn lines(tally: &Tally, map: &Map, job: &str) -> Vec<String> {
         let total = tally.finished() + tally.left;
         let mut line = format!("{} of {total} failed ({}).", tally.failed, tally.failures());
         let has_tasks = tally.examples.iter().any(|example| example.task.is_some());
-        if has_tasks {
+        if let Some(job) = job.filter(|_| has_tasks) {
             line += &format!(" Look: llts logs --job {job} --failed   Again: llts retry --job {job} --failed  ");
         }
-        lines.push(format!("{line} Resume: the same command with --job {job}"));
+        if let Some(job) = job {
+            line += &format!(" Resume: the same command with --job {job}");
+        }
+        lines.push(line);
     }
     let left = tally.left + tally.skipped;
     let mut rest = Vec::new();
@@ -40,7 +43,8 @@ fn lines(tally: &Tally, map: &Map, job: &str) -> Vec<String> {
     }
     if !rest.is_empty() {
         let why = if map.is_interrupted() { "interrupted" } else { "the job was stopped" };
-        lines.push(format!("{why}: {}; resume: the same command with --job {job}", rest.join(", and ")));
+        let resume = job.map_or_else(String::new, |job| format!("; resume: the same command with --job {job}"));
+        lines.push(format!("{why}: {}{resume}", rest.join(", and ")));
     }
     lines
 }

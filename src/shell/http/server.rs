@@ -420,9 +420,10 @@ async fn events(
     let listener = Listener::new(&server.events, &headers, query, sees_commands).map_err(denied)?;
     let place = server.places.take_events().map_err(denied)?;
     let stopping = server.stopping.clone();
+    let listening = server.events.listener();
     let end = Box::pin(async move {
         stopped(stopping).await;
-        drop(place);
+        drop((place, listening));
     });
     let stream = listener.stream().take_until(end);
     Ok(Sse::new(stream).keep_alive(KeepAlive::default()).into_response())
