@@ -39,7 +39,7 @@ pub use home::is_configured;
 pub use http::HttpSection;
 pub use layers::TOOL_VARIABLE_PREFIX;
 pub use lists::{ListServerSection, ListsSection};
-pub use log::{LogFormat, LogPart, LogPiece, LogSection};
+pub use log::{LogFormat, LogLayout, LogPart, LogPiece, LogSection};
 pub use network::{CurveClientFiles, CurveServerFiles, Exposure, LocalSocket, NetworkSection, is_loopback};
 pub use prompt::{PromptSection, Secret, is_secret};
 pub use prompt_worker::PromptWorkerSection;

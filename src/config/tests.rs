@@ -30,8 +30,6 @@ fn the_defaults_are_those_of_the_document() {
     assert_eq!(config.log.controller_file(), Path::new("./controller.log"));
     let agent = crate::types::AgentId::new("a1").expect("an id");
     assert_eq!(config.log.agent_file(&agent), Path::new("./agent.log.a1"));
-    let document = "%(asctime)s %(filename)s[line:%(lineno)d] %(levelname)s";
-    assert_eq!(Some(config.log.format), LogFormat::parse(document));
 }
 
 /// The check that the build makes of the built-in file.

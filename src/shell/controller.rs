@@ -14,6 +14,7 @@ mod stopping;
 mod succession;
 
 use std::os::fd::AsFd as _;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -28,6 +29,7 @@ use stopping::Ending;
 
 use super::archives::Archives;
 use super::clock;
+use super::disk_room;
 use super::door::{Address, Change, Door, Doors, Request, ZmtpDoor};
 use super::history::History;
 use super::http::Http;
@@ -53,7 +55,7 @@ use crate::protocol::rights::{self, Repeated, right_of};
 use crate::protocol::rules::Rules;
 use crate::protocol::words::kind;
 use crate::protocol::{Refusal, publish};
-use crate::types::{AllowCommands, GraphChange, IncidentKind, JobStatus, Mono, Now, Right};
+use crate::types::{AllowCommands, GraphChange, IncidentKind, JobStatus, Mono, Now, Right, span};
 
 /// Requests per turn and door: many share a commit, and a flood does not delay a deadline for long.
 const REQUESTS_PER_TURN: usize = 256;
@@ -122,6 +124,7 @@ pub fn run(config: &Config, handover: Option<i32>, reload: &Reload) -> Result<()
         stored: Vec::new(),
         dropped: 0,
         idle: Idle::new(config),
+        state_dir: std::path::absolute(&config.paths.state_dir)?,
     };
     let served = service.serve(&mut signals, config, reload);
     if let Some(prompts) = prompts {
@@ -155,6 +158,8 @@ struct Service {
     dropped: u64,
     /// Whether it ends by itself, and when.
     idle: Option<Idle>,
+    /// The folder of the store.
+    state_dir: PathBuf,
 }
 
 impl Service {
@@ -327,14 +332,14 @@ impl Service {
                 let since = self.sequencer.trouble_since();
                 let recovered = self.sequencer.handle_stored();
                 if let Some(since) = since.filter(|_| recovered) {
-                    let sentence =
-                        format!("the store can be written again, after {:.0} s", now.wall.since(since).as_secs_f64());
+                    let sentence = format!("the store can be written again, after {}", span(now.wall.since(since)));
                     log::info!("{sentence}");
                     incidents::note(IncidentKind::StoreWell, sentence);
                 }
             }
             Err((CommitError::Later(why), records)) => {
-                let is_new = self.sequencer.handle_trouble(now, &why.to_string(), records);
+                let why = disk_room::with_room(why.to_string(), &self.state_dir);
+                let is_new = self.sequencer.handle_trouble(now, &why, records);
                 if is_new {
                     log::error!("the store cannot be written: {why}; submits are refused until it can");
                     incidents::note(IncidentKind::StoreTrouble, format!("the store cannot be written: {why}"));

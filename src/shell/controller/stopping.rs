@@ -82,7 +82,8 @@ impl Service {
             self.closing_turn(None)?;
         }
         let counts = self.pusher.stop();
-        log::info!("controller stopped; {} replies were not sent; pushes: {counts:?}", self.dropped);
+        log::info!("stopped; {} replies and {} pushes were not delivered", self.dropped, counts.dropped());
+        log::debug!("pushes: {counts:?}");
         let suspension = if has_successor {
             Some(self.doors.suspend())
         } else {

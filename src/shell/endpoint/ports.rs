@@ -401,6 +401,6 @@ impl Ports {
             self.endpoint.wait(now, Some(end), &[]);
             while self.endpoint.poll_event().is_some() {}
         }
-        log::info!("connections: {:?}", self.endpoint.counts());
+        log::debug!("connections: {:?}", self.endpoint.counts());
     }
 }

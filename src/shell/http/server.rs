@@ -44,7 +44,7 @@ use crate::shell::background::Bell;
 use crate::shell::metrics::{self, Metrics};
 use crate::shell::visitor::Visitor;
 use crate::shell::{clock, incidents, store};
-use crate::types::{AllowCommands, Caller, CallerPlace, IncidentKind, Right};
+use crate::types::{AllowCommands, Caller, CallerPlace, IncidentKind, Right, span};
 
 /// Time limit for the answer to an internal request: a loop that takes longer is in trouble.
 const ALIVE_TIMEOUT: Duration = Duration::from_secs(2);
@@ -394,7 +394,7 @@ async fn api(
         return Err(refused(StatusCode::PAYLOAD_TOO_LARGE, refusal));
     }
     let body = timeout(server.head_timeout, to_bytes(body, bytes_max)).await.map_err(|_| {
-        let why = format!("the body did not come within {:?} (http.HEAD_TIMEOUT)", server.head_timeout);
+        let why = format!("the body did not come within {} (http.HEAD_TIMEOUT)", span(server.head_timeout));
         denied(Denied(StatusCode::REQUEST_TIMEOUT, why))
     })?;
     let body = body.map_err(|_| {
