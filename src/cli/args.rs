@@ -6,8 +6,8 @@ use super::connect::Global;
 use super::later::Later;
 use super::{
     agent, config, context, controller, down, drain, exit, explain, forget, gate, get, graph, guard, history, hold,
-    incidents, init, job, join, keys, kill, list, lists, logs, map, prompt, query, restart, retry, run, step, store,
-    submit, supervise, tdf, tool, up, wait,
+    incidents, init, job, join, keys, kill, list, lists, logs, map, prompt, query, restart, retry, run, service, step,
+    store, submit, supervise, tdf, tool, up, wait,
 };
 use crate::protocol::version;
 
@@ -113,6 +113,10 @@ pub(super) enum Command {
     Down(Later<down::DownArgs>),
     /// Replace the processes of the service by this version of llts, one after the other, without losing a task
     Restart(Later<restart::RestartArgs>),
+    /// Check this machine and this home for what keeps a service from working
+    Doctor,
+    /// Run the service under systemd
+    Service(Later<service::ServiceArgs>),
     /// Run a controller in the foreground
     Controller(Later<controller::ControllerArgs>),
     /// Run an agent in the foreground
@@ -173,6 +177,8 @@ impl Command {
             Self::Up(args) if args.is_about_agents_only() => None,
             Self::Up(_) => Some("`llts up` starts a service on this machine"),
             Self::Init(_) | Self::Join(_) => Some("this command makes a home on this machine"),
+            Self::Doctor => Some("`llts doctor` checks this machine"),
+            Self::Service(_) => Some("`llts service` makes a unit of this machine"),
             Self::Down(_) => Some("`llts down` stops a service of this machine"),
             Self::Restart(_) => Some("`llts restart` replaces the processes of a service of this machine"),
             Self::Controller(_) => Some("`llts controller` is a controller itself"),
@@ -199,6 +205,8 @@ impl Command {
             | Self::Join(_)
             | Self::Down(_)
             | Self::Restart(_)
+            | Self::Doctor
+            | Self::Service(_)
             | Self::Controller(_)
             | Self::Agent(_)
             | Self::Supervise(_)
@@ -235,6 +243,7 @@ impl Command {
                 | Self::Hold(_)
                 | Self::Drain(_)
                 | Self::Down(_)
+                | Self::Doctor
         )
     }
 

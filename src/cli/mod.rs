@@ -31,6 +31,7 @@ mod agents;
 mod config;
 mod context;
 mod controller;
+mod doctor;
 mod down;
 mod drain;
 mod explain;
@@ -59,6 +60,7 @@ mod query;
 mod restart;
 mod retry;
 mod run;
+mod service;
 mod stats;
 mod step;
 mod store;
@@ -330,6 +332,8 @@ fn dispatch(session: &mut Session, command: Command) -> Result<u8, Failure> {
         Command::Job(args) => job::run(session, &args),
         Command::Stats => stats::run(session),
         Command::Info => info::run(session),
+        Command::Doctor => doctor::run(session),
+        Command::Service(args) => service::run(session, &args),
         Command::Init(args) => init::run(session, &args),
         Command::Join(args) => join::run(session, &args),
         Command::Agents => agents::run(session),

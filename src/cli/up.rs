@@ -55,7 +55,8 @@ impl UpArgs {
                 return Err(format!("{now} agents run, so `llts up --remove {remove}` cannot end {remove}"));
             }
             (_, _, Some(remove)) => Some(now - remove),
-            (Some(wanted), ..) if wanted < now => {
+            // The number of agents of a service that a command has started was not chosen.
+            (Some(wanted), ..) if wanted < now && service.idle_stop.is_none() => {
                 return Err(format!("{now} agents run already; `llts up --remove {}` ends {0} of them", now - wanted));
             }
             (wanted, ..) => wanted,
@@ -210,6 +211,7 @@ mod tests {
             ("up", 2, Some(600.0), Ok((None, true))),
             ("up 2", 2, Some(600.0), Ok((None, true))),
             ("up 4", 2, Some(600.0), Ok((Some(4), true))),
+            ("up 1", 2, Some(600.0), Ok((Some(1), true))),
             ("up 2", 4, None, Err("`llts up --remove 2` ends 2 of them")),
             ("up --remove 5", 4, None, Err("cannot end 5")),
             ("up --add 999", 4, None, Err("above 1000")),

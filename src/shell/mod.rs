@@ -69,6 +69,7 @@ pub mod stdio;
 pub mod store;
 pub mod supervised;
 pub mod supervisor;
+mod systemd;
 mod takeover;
 pub mod tdf;
 mod temp_dir;

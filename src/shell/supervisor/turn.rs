@@ -31,6 +31,7 @@ use crate::shell::readable;
 use crate::shell::reload::Reload;
 use crate::shell::signals::{RETIRE, SENT_RETIRE, Signals};
 use crate::shell::supervised::lease_of;
+use crate::shell::systemd::Systemd;
 use crate::shell::trust::{Part, Untrusted};
 
 use begin::begin;
@@ -147,6 +148,7 @@ pub fn supervise(
         signals,
         lifeline,
         warnings,
+        systemd: Systemd::of_environment(),
         order: None,
         report,
     };
@@ -180,6 +182,8 @@ struct Supervisor<'a, F> {
     signals: Signals,
     lifeline: Option<Lines>,
     warnings: Vec<String>,
+    /// The manager that has started this process, if one has.
+    systemd: Systemd,
     /// The order that was taken last, and whether it is carried out.
     order: Option<(String, bool)>,
     report: F,
@@ -205,6 +209,7 @@ impl<F: FnMut(&Report)> Supervisor<'_, F> {
             self.hear_children();
             self.hear_lenders();
             self.plan.handle_timeout(clock::now().mono);
+            self.systemd.handle_timeout(clock::now().mono);
             self.finish_order();
         }
     }
@@ -276,6 +281,7 @@ impl<F: FnMut(&Report)> Supervisor<'_, F> {
         service.renewal = self.came_back.take().map(Renewal::refused);
         self.write(&service);
         log::info!("up: controller {}, publisher {}", service.controller, service.publisher);
+        self.tell_ready();
         (self.report)(&Report::Up(service));
     }
 
@@ -284,6 +290,11 @@ impl<F: FnMut(&Report)> Supervisor<'_, F> {
         let ours = Service::ours(self.starter.endpoints()?, self.starter.agents(), Vec::new());
         let order = self.order.as_ref().and_then(|(id, is_done)| is_done.then(|| id.clone()));
         Some(Service { idle_stop: self.starter.limit(self.config).map(|limit| limit.as_secs_f64()), order, ..ours })
+    }
+
+    /// Tells the manager that the service is up.
+    fn tell_ready(&self) {
+        self.systemd.ready(&format!("{} agents", self.starter.agents()));
     }
 
     /// Writes the service file. Clients that know the port need none.
@@ -298,6 +309,7 @@ impl<F: FnMut(&Report)> Supervisor<'_, F> {
         if let Err(error) = service::remove(&self.config.paths.state_dir) {
             log::error!("cannot remove the service file: {error}");
         }
+        self.systemd.stopping();
         self.plan.handle_stop(clock::now().mono);
     }
 
@@ -307,7 +319,8 @@ impl<F: FnMut(&Report)> Supervisor<'_, F> {
 
     /// Sleeps until an event or a deadline.
     fn wait(&self) {
-        let due = self.plan.poll_timeout().map(|(due, _)| due.since(clock::now().mono));
+        let due = self.plan.poll_timeout().map(|(due, _)| due).into_iter().chain(self.systemd.poll_timeout()).min();
+        let due = due.map(|due| due.since(clock::now().mono));
         let children = self.children.values().flat_map(ChildProcess::descriptors);
         let lifeline = self.lifeline.as_ref().and_then(Lines::fd);
         // Whatever it returns, each descriptor is checked.
@@ -342,10 +355,12 @@ impl<F: FnMut(&Report)> Supervisor<'_, F> {
 
     /// Reads the configuration again, and so do all processes that are ready: one that is starting reads it anyway.
     fn reload(&self) {
+        self.systemd.reloading();
         self.reload.reload(&self.config.log);
         for living in self.plan.living().into_iter().flatten().filter(|living| living.ready) {
             self.signal(living.role, rustix::process::Signal::HUP);
         }
+        self.tell_ready();
     }
 
     /// The starter has ended when our standard input ends.

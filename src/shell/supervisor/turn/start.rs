@@ -26,6 +26,7 @@ use crate::shell::supervisor::handover::Handover;
 use crate::shell::supervisor::launch::UNTIL_IDLE;
 use crate::shell::supervisor::service::Endpoints;
 use crate::shell::supervisor::{standby, stop};
+use crate::shell::systemd;
 use crate::shell::tools;
 use crate::shell::transport;
 use crate::shell::trust::{self, Part};
@@ -212,6 +213,7 @@ impl Starter {
             command.args(["--controller", controller]);
         }
         command.env(MARK, &self.mark);
+        systemd::hide(&mut command);
         if self.lends {
             command.env(lending::VARIABLE, lending::name_of(&self.mark));
         } else {

@@ -161,9 +161,11 @@ impl<F: FnMut(&Report)> Supervisor<'_, F> {
         let pipes = given.iter().flat_map(|child| [child.out, child.err]).flatten();
         let kept: Vec<_> = pipes.chain([self.lock.as_fd(), stderr.as_fd()]).collect();
         let mut command = self.starter.supervisor(&successor.program);
+        self.systemd.reloading();
         let error = takeover::exec(command.arg("--handover").stderr(said), &handover, &kept);
         // The exec has changed it before it has failed.
         let _ = nix::unistd::dup2_stderr(&stderr);
+        self.tell_ready();
         format!("{} cannot be started: {error}", successor.program.display())
     }
 
@@ -181,6 +183,9 @@ impl<F: FnMut(&Report)> Supervisor<'_, F> {
         }
         for Adopted { living, pid, out, err } in adopted {
             self.children.insert(living.role, ChildProcess::adopt(pid, out, err)?);
+        }
+        if handover.is_some() {
+            self.tell_ready();
         }
         match handover {
             Some(Handover { failure: Some(why), .. }) => self.come_back(why),
