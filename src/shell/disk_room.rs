@@ -35,12 +35,17 @@ pub(super) fn above_reserve(folder: impl AsFd, reserve: u64) -> io::Result<u64> 
 
 /// The reason why a file in a folder could not be written, with the disk and its room if that is the reason.
 pub(super) fn with_room(why: String, folder: &Path) -> String {
-    let Ok(file_system) = rustix::fs::statvfs(folder) else { return why };
-    let room = file_system.f_bavail.saturating_mul(file_system.f_frsize);
-    if file_system.f_blocks == 0 || room >= STORE_BYTES_MIN {
-        return why;
+    match free(folder).filter(|room| *room < STORE_BYTES_MIN) {
+        Some(room) => format!("{why}: the disk of {} has {room} bytes free", folder.display()),
+        None => why,
     }
-    format!("{why}: the disk of {} has {room} bytes free", folder.display())
+}
+
+/// The bytes that may be written to the disk of a folder; `None` if that cannot be told.
+pub(super) fn free(folder: &Path) -> Option<u64> {
+    let file_system = rustix::fs::statvfs(folder).ok()?;
+    // A file system that does not count its blocks reports none at all.
+    (file_system.f_blocks > 0).then(|| file_system.f_bavail.saturating_mul(file_system.f_frsize))
 }
 
 /// Checks the free space: an output that was truncated by a full disk looks like any other.

@@ -62,7 +62,7 @@ pub(crate) const SHELL: &[(&str, &[&str])] = &[
     ("prompt_results", &["disk_room", "draft", "file_part", "prompt_create", "rename", "runs"]),
     ("workspace", &["background", "clock", "file_stamp", "removal", "tools"]),
     ("hosted", &["background", "door", "port"]),
-    ("http", &["background", "clock", "door", "incidents", "metrics", "port", "store", "visitor"]),
+    ("http", &["background", "clock", "disk_room", "door", "incidents", "metrics", "port", "store", "visitor"]),
     (
         "prompt",
         &[

@@ -182,6 +182,13 @@ mod tests {
         "#);
     }
 
+    /// The unit of the Debian package.
+    #[test]
+    fn the_package_has_the_same_unit() {
+        let unit = unit(Whose::System { user: "llts".to_owned() });
+        assert_eq!(unit.text(), include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/packaging/llts.service")));
+    }
+
     #[test]
     fn agents_of_another_controller_have_a_unit_of_their_own() {
         let home = "/home/u/a b/50%".into();

@@ -41,6 +41,7 @@ use crate::protocol::rules::Rules;
 use crate::protocol::words::kind;
 use crate::protocol::{Code, Refusal, reply};
 use crate::shell::background::Bell;
+use crate::shell::disk_room;
 use crate::shell::metrics::{self, Metrics};
 use crate::shell::visitor::Visitor;
 use crate::shell::{clock, incidents, store};
@@ -366,7 +367,12 @@ async fn scrape(
     let gates = gate::gates().decode(&gates).map_or(0, |gates| gates.total);
     let state_dir = server.state_dir.clone();
     // A disk access may be slow.
-    let bytes = tokio::task::spawn_blocking(move || store::bytes(&state_dir)).await.unwrap_or_default();
+    let looked =
+        tokio::task::spawn_blocking(move || (store::bytes(&state_dir), disk_room::free(&state_dir), state_dir));
+    let (bytes, room, state_dir) = looked.await.unwrap_or_default();
+    if let Some(room) = room {
+        server.metrics.has_room(&state_dir, room);
+    }
     server.metrics.counted(tasks, agents, gates, bytes);
     let accepted = headers.get(ACCEPT).and_then(|accept| accept.to_str().ok()).unwrap_or_default();
     let text = server.metrics.text();
