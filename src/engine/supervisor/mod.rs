@@ -262,12 +262,11 @@ impl Plan {
             self.slots.entry(role).or_default();
             self.start_missing(now, role);
         }
-        for role in self
-            .agents()
-            .into_iter()
-            .filter(|role| *role > Role::Agent(agents) && *role <= Role::Agent(LENT_FROM) && !self.is_returning(*role))
-        {
-            self.give_back(role);
+        let is_above = |role: &Role| *role > Role::Agent(agents) && *role <= Role::Agent(LENT_FROM);
+        for role in self.agents().into_iter().filter(is_above) {
+            if !self.is_returning(role) {
+                self.give_back(role);
+            }
         }
         true
     }
