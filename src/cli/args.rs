@@ -8,7 +8,7 @@ use super::output::Format;
 use super::{
     about, agent, config, context, controller, down, drain, events, exit, explain, forget, gate, get, graph, guard,
     history, hold, incidents, init, job, join, keys, kill, list, lists, logs, map, pause, progress, prompt, query,
-    restart, retry, run, step, store, submit, supervise, tdf, tool, up, wait,
+    restart, retry, run, service, step, store, submit, supervise, tdf, tool, up, wait,
 };
 use crate::protocol::version;
 
@@ -125,6 +125,10 @@ pub(super) enum Command {
     /// Write manual pages into a folder
     #[command(hide = true)]
     Man(about::ManArgs),
+    /// Check this machine and this home for what keeps a service from working
+    Doctor,
+    /// Run the service under systemd
+    Service(Later<service::ServiceArgs>),
     /// Run a controller in the foreground
     Controller(Later<controller::ControllerArgs>),
     /// Run an agent in the foreground
@@ -201,6 +205,8 @@ impl Command {
             Self::Up(args) if args.is_about_agents_only() => None,
             Self::Up(_) => Some("`llts up` starts a service on this machine"),
             Self::Init(_) | Self::Join(_) => Some("this command makes a home on this machine"),
+            Self::Doctor => Some("`llts doctor` checks this machine"),
+            Self::Service(_) => Some("`llts service` makes a unit of this machine"),
             Self::Down(_) => Some("`llts down` stops a service of this machine"),
             Self::Restart(_) => Some("`llts restart` replaces the processes of a service of this machine"),
             Self::Controller(_) => Some("`llts controller` is a controller itself"),
@@ -230,6 +236,8 @@ impl Command {
             | Self::Join(_)
             | Self::Down(_)
             | Self::Restart(_)
+            | Self::Doctor
+            | Self::Service(_)
             | Self::Controller(_)
             | Self::Agent(_)
             | Self::Supervise(_)
@@ -244,6 +252,30 @@ impl Command {
             command if command.acts_elsewhere().is_none() => Place::Controller,
             _ => Place::Files,
         }
+    }
+
+    /// Whether it looks at a running service or stops it, or what it does. A damaged configuration does not keep it from that.
+    pub(super) const fn looks_or_stops(&self) -> bool {
+        matches!(
+            self,
+            Self::Query(_)
+                | Self::Explain(_)
+                | Self::List(_)
+                | Self::Stats
+                | Self::Agents
+                | Self::Info
+                | Self::History(_)
+                | Self::Incidents(_)
+                | Self::Logs(_)
+                | Self::Jobs(_)
+                | Self::Job(_)
+                | Self::Wait(_)
+                | Self::Kill(_)
+                | Self::Hold(_)
+                | Self::Drain(_)
+                | Self::Down(_)
+                | Self::Doctor
+        )
     }
 
     /// Whether it is a part of a service, which has the home as its current folder.

@@ -180,7 +180,17 @@ pub(super) fn configured(config: &Config) -> Configured {
     let Some(requests) = config.controller.requests else {
         return Configured::At(transport::agent_endpoint(config));
     };
-    if requests.port() != 0 {
+    let state_dir = &config.paths.state_dir;
+    let running = || supervisor::holder(state_dir).and_then(|_| Service::read(state_dir));
+    let is_free = requests.port() == 0;
+    // A service takes other ports than the usual ones if these are in use.
+    let service = if is_free || config.controller.usual_ports().is_some() { running() } else { None };
+    let address = service.and_then(|service| service.controller.strip_prefix("tcp://")?.parse::<SocketAddr>().ok());
+    if let Some(address) = address {
+        let address = SocketAddr::new(reachable(address.ip()), address.port());
+        return Configured::At(format!("tcp://{address}"));
+    }
+    if !is_free {
         let several = config.controller.first_way().and(config.controller.ways_of_requests());
         if let Some(endpoint) = several {
             return Configured::Elsewhere(endpoint);
@@ -189,13 +199,7 @@ pub(super) fn configured(config: &Config) -> Configured {
         let is_joined = is_known && config.network.curve_server.is_none();
         return if is_here && !is_joined { Configured::At(endpoint) } else { Configured::Elsewhere(endpoint) };
     }
-    let state_dir = &config.paths.state_dir;
-    let service = supervisor::holder(state_dir).and_then(|_| Service::read(state_dir));
-    let address = service.and_then(|service| service.controller.strip_prefix("tcp://")?.parse::<SocketAddr>().ok());
-    match address {
-        Some(address) => Configured::At(format!("tcp://{}", SocketAddr::new(reachable(address.ip()), address.port()))),
-        None => Configured::Nowhere,
-    }
+    Configured::Nowhere
 }
 
 /// A unix socket, as this user finds it.

@@ -41,7 +41,9 @@ fn holder_of_port(error: &ControllerError, config: &Config) -> String {
     let addresses = [config.controller.requests, config.controller.broadcasts].into_iter().flatten();
     let sentence = error.to_string();
     let taken = addresses.filter(|_| error.is_taken()).find(|address| sentence.contains(&format!("tcp://{address}:")));
-    taken.and_then(|address| port_holder::of(address.port())).map_or_else(String::new, |holder| format!("; {holder}"))
+    taken.and_then(|address| port_holder::of(address.port())).map_or_else(String::new, |holder| {
+        format!("; {holder}; set CONTROLLER_REP_PORT and CONTROLLER_PUB_PORT to other ports here, or to \"off\" for the unix socket alone")
+    })
 }
 
 /// A failure that is also written to the log file.

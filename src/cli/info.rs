@@ -18,7 +18,7 @@ use crate::protocol::{version, words};
 use crate::shell::clock;
 use crate::shell::endpoint::absolute;
 use crate::shell::supervisor::{self, Service};
-use crate::types::{ToolName, Wall, path_text};
+use crate::types::{ToolName, Wall, path_text, span};
 
 /// The answers of a controller.
 struct Answer {
@@ -94,6 +94,7 @@ fn place(session: &Session, facts: &mut Map<String, Value>) {
         "keys_that_differ": differing,
         "publisher": service.as_ref().map(|service| service.publisher.clone()),
         "tcp": service.as_ref().map(|service| service.controller.clone()),
+        "idle_stop_seconds": service.as_ref().and_then(|service| service.idle_stop),
         "http": service.as_ref().and_then(|service| service.http.clone()),
         "curve": curve(config),
         "tools_dir": shown(&config.paths.tools_dir),
@@ -140,7 +141,7 @@ fn table(facts: &Map<String, Value>) -> Table {
         let uptime = facts["uptime_seconds"].as_f64().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
         let uptime = uptime.map(|time| format!(", up {}", times::duration(time)));
         let service = match facts["running"].as_bool() {
-            Some(true) => format!("running, process {}{}", text("pid"), uptime.unwrap_or_default()),
+            Some(true) => format!("running, process {}{}{}", text("pid"), uptime.unwrap_or_default(), idle(facts)),
             _ => match facts["joined"].as_str() {
                 Some(_) => "no agents run here; `llts up --agents-only N` starts some".to_owned(),
                 None => "not running; `llts up` starts it".to_owned(),
@@ -153,7 +154,7 @@ fn table(facts: &Map<String, Value>) -> Table {
     }
     table.row(["version", &versions(facts.get("service_version").and_then(Value::as_str), &text("version"))]);
     if facts.contains_key("health") {
-        table.row(["health", &text("health")]);
+        table.row(["health", &times::readable(&text("health").replace("unix time ", ""))]);
     }
     let controller = match facts["controller"].as_str() {
         Some(endpoint) => [Some(endpoint), facts.get("tcp").and_then(Value::as_str)]
@@ -192,6 +193,14 @@ fn table(facts: &Map<String, Value>) -> Table {
         table.row(["paused", &format!("no task starts until {until}; `llts down --undo` ends the pause")]);
     }
     table
+}
+
+/// When the service ends by itself, if it does.
+fn idle(facts: &Map<String, Value>) -> String {
+    let seconds = facts["idle_stop_seconds"].as_f64();
+    let limit = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    limit
+        .map_or_else(String::new, |limit| format!("; it ends after {} without tasks (`llts up` keeps it)", span(limit)))
 }
 
 /// The version of the running service, and that of this program where it is another one.

@@ -37,6 +37,7 @@ mod completions;
 mod config;
 mod context;
 mod controller;
+mod doctor;
 mod down;
 mod drain;
 mod events;
@@ -70,6 +71,7 @@ mod query;
 mod restart;
 mod retry;
 mod run;
+mod service;
 mod stats;
 mod step;
 mod store;
@@ -308,7 +310,7 @@ fn configure(global: &mut Global, command: &Command) -> Result<(Home, Config, So
     }
     let (mut config, sources) = match command {
         Command::Config(args) if args.is_about_defaults() => Config::built_in(),
-        _ => Config::load(global.config.as_deref(), home.base()),
+        _ => load(global, &home, command),
     }
     .map_err(usage)?;
     if of_task {
@@ -316,6 +318,20 @@ fn configure(global: &mut Global, command: &Command) -> Result<(Home, Config, So
         config.network.curve_client = Config::of_environment().map_err(usage)?.0.network.curve_client;
     }
     Ok((home, config, sources))
+}
+
+/// Reads the configuration. A command that looks at a running service or stops it needs no more of it than the place of the socket,
+/// and a damage of the file must not keep it from that.
+fn load(global: &Global, home: &Home, command: &Command) -> Result<(Config, Sources), ConfigError> {
+    let (file, base) = (global.config.as_deref(), home.base());
+    Config::load(file, base).or_else(|damage| {
+        if !command.looks_or_stops() {
+            return Err(damage);
+        }
+        let Ok(sound) = Config::load_what_is_sound(file, base) else { return Err(damage) };
+        note(&format!("{damage}; the running service is meant all the same, and the next start needs this mended"));
+        Ok(sound)
+    })
 }
 
 impl From<HomeError> for Failure {
@@ -373,6 +389,8 @@ fn dispatch(session: &mut Session, command: Command) -> Result<u8, Failure> {
         Command::Job(args) => job::run(session, &args),
         Command::Stats => stats::run(session),
         Command::Info => info::run(session),
+        Command::Doctor => doctor::run(session),
+        Command::Service(args) => service::run(session, &args),
         Command::Init(args) => init::run(session, &args),
         Command::Join(args) => join::run(session, &args),
         Command::Agents => agents::run(session),

@@ -19,7 +19,7 @@ use super::exit::{self, Failure};
 use super::file;
 use super::get::{Getter, Target};
 use super::hand_over::hand_over;
-use super::host::at_controller;
+use super::host::{HostArgs, at_controller};
 use super::output::note;
 use super::status_line;
 use super::submit::TaskArgs;
@@ -50,7 +50,7 @@ fetches it again. With --output json, the end of each output is part of the valu
 Ctrl-C ends the task and waits for its end, with the exit code 130; a second Ctrl-C leaves at once.
 With --tty the command has a terminal of its own from its start to its end: Ctrl-C, Ctrl-\\, Ctrl-Z and the size of the window go to
 it, and `llts kill` from another terminal ends it. If this program ends first, that terminal is hung up, as by closing a window.
-If no controller answers where the configuration says, one is started for the time of the run.
+If no service runs here, one is started that stays; it ends after ten minutes without tasks (IDLE_STOP).
 The options of Policy are explained by `llts submit --help`.")]
 pub(super) struct RunArgs {
     #[command(flatten)]
@@ -58,6 +58,8 @@ pub(super) struct RunArgs {
     /// Give the command a terminal of its own, which this one shows: no output is kept
     #[arg(long, conflicts_with = "tool", help_heading = "Command")]
     tty: bool,
+    #[command(flatten)]
+    host: HostArgs,
 }
 
 impl RunArgs {
@@ -76,7 +78,7 @@ pub(super) fn run(session: &mut Session, args: &RunArgs) -> Result<u8, Failure> 
     let submission = args.task.with_father(session, args.task.with_files(submission, &files)?);
     // It is restored before anything about the end of the service is printed.
     let mut terminal = Some(terminal);
-    at_controller(session, &mut signals, None, |session, signals, place| {
+    at_controller(session, &mut signals, args.host, None, |session, signals, place| {
         let client = Client::secured(&session.config, &place.endpoint)?;
         let mut submitted = None;
         if !files.is_empty() {

@@ -20,6 +20,9 @@ pub(super) struct SuperviseArgs {
     /// Number of agents; without any, tasks wait
     #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<u16>::new().range(..=u64::from(AGENTS_MAX)))]
     agents: u16,
+    /// End after a time without work, unless the configuration says otherwise
+    #[arg(long)]
+    until_idle: bool,
     /// The controller of the agents, which is not started
     #[arg(long, value_name = "ENDPOINT")]
     of: Option<String>,
@@ -57,7 +60,7 @@ pub(super) fn not_begun(handover: i32, failure: Failure) -> Failure {
 
 pub(super) fn run(session: &mut Session, args: SuperviseArgs) -> Result<u8, Failure> {
     privacy::keep_files_private();
-    let SuperviseArgs { agents, of: elsewhere, detached, handover, probe, standby, guest } = args;
+    let SuperviseArgs { agents, until_idle, of: elsewhere, detached, handover, probe, standby, guest } = args;
     if probe {
         session.check_start()?;
         check_readiness(&session.config, handover.map(|_| io::stdin())).map_err(Failure::failed)?;
@@ -68,8 +71,16 @@ pub(super) fn run(session: &mut Session, args: SuperviseArgs) -> Result<u8, Fail
         Some(None) => return Ok(0),
         needed => needed.flatten(),
     };
-    let options =
-        Options { config: session.config_file(), agents, elsewhere, detached, handover, standby, ephemeral_dir: guest };
+    let options = Options {
+        config: session.config_file(),
+        agents,
+        until_idle,
+        elsewhere,
+        detached,
+        handover,
+        standby,
+        ephemeral_dir: guest,
+    };
     let reload = session.reload();
     let Session { config, out, .. } = session;
     supervise(config, &options, &reload, |report| out.value(&serde_json::json!(report))).map_err(|error| {

@@ -2,13 +2,14 @@
 //!
 //! The built-in file, `defaults.toml`, is the list of known keys. Whether a value makes sense is [`super::reader`]'s concern.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::error::{ConfigError, Origin, shown};
+use super::syntax;
 use crate::types::nearest;
 
 /// The built-in configuration.
@@ -78,35 +79,85 @@ pub(super) fn overlay(
     file: Option<(&Path, &str)>,
     env: impl IntoIterator<Item = (String, String)>,
 ) -> Result<Overlaid, ConfigError> {
-    let mut warnings = Vec::new();
-    let mut settings: Settings = entries(built_in, None)?
-        .into_iter()
-        .map(|(key, value, _)| (key, Setting { default: value.clone(), value, origin: Origin::BuiltIn }))
-        .collect();
+    let mut settings = known(built_in)?;
     if let Some((path, text)) = file {
         for (key, value, at) in entries(text, Some(path))? {
-            // A known table may be empty.
-            let table = format!("{key}.");
-            if value == empty_table() && settings.keys().any(|known| known.starts_with(&table)) {
-                continue;
+            let origin = Origin::File { path: path.to_owned(), line: line_at(text, at) };
+            lay(&mut settings, &key, value, origin)?;
+        }
+    }
+    let mut warnings = Vec::new();
+    for (name, text) in env {
+        match of_variable(&settings, &name, text) {
+            Some((Some(key), value)) => set(&mut settings, &key, value, Origin::Environment(name))?,
+            Some((None, _)) => warnings.push(unknown_variable(&settings, &name)),
+            None => {}
+        }
+    }
+    Ok(Overlaid { settings, warnings })
+}
+
+/// The same without what is wrong in the file or the environment, and without the values of some keys: for a command that has to
+/// find a running service with a configuration that is damaged.
+pub(super) fn overlay_what_is_sound(
+    built_in: &str,
+    file: Option<(&Path, &str)>,
+    env: impl IntoIterator<Item = (String, String)>,
+    without: &BTreeSet<String>,
+) -> Result<Overlaid, ConfigError> {
+    let mut settings = known(built_in)?;
+    if let Some((path, text)) = file {
+        let (document, _) = DeTable::parse_recoverable(text);
+        for (key, value, at) in entries_of(document.get_ref()) {
+            let origin = Origin::File { path: path.to_owned(), line: line_at(text, at) };
+            if !without.contains(&key) {
+                let _ = lay(&mut settings, &key, value, origin);
             }
-            set(&mut settings, &key, value, Origin::File { path: path.to_owned(), line: line_at(text, at) })?;
         }
     }
     for (name, text) in env {
-        if !name.starts_with(PREFIX) || name.starts_with(TOOL_VARIABLE_PREFIX) || NO_KEYS.contains(&name.as_str()) {
-            continue;
+        if let Some((Some(key), value)) = of_variable(&settings, &name, text)
+            && !without.contains(&key)
+        {
+            let _ = set(&mut settings, &key, value, Origin::Environment(name));
         }
-        let known = settings.iter().find(|(key, _)| variable(key) == name);
-        let Some((key, value)) = known.map(|(key, setting)| (key.clone(), from_text(&setting.value, text))) else {
-            let nearest = nearest(&name[PREFIX.len()..], settings.keys().map(String::as_str)).map(variable);
-            let hint = nearest.map(|nearest| format!("; the nearest is {nearest}")).unwrap_or_default();
-            warnings.push(format!("the environment variable {} is not a key and is ignored{hint}", shown(&name)));
-            continue;
-        };
-        set(&mut settings, &key, value, Origin::Environment(name))?;
     }
-    Ok(Overlaid { settings, warnings })
+    Ok(Overlaid { settings, warnings: Vec::new() })
+}
+
+/// The settings of the built-in file.
+fn known(built_in: &str) -> Result<Settings, ConfigError> {
+    let setting = |(key, value, _): (String, Value, usize)| {
+        (key, Setting { default: value.clone(), value, origin: Origin::BuiltIn })
+    };
+    Ok(entries(built_in, None)?.into_iter().map(setting).collect())
+}
+
+/// Sets the value of an entry of a file. A known table may be empty.
+fn lay(settings: &mut Settings, key: &str, value: Value, origin: Origin) -> Result<(), ConfigError> {
+    let table = format!("{key}.");
+    if value == empty_table() && settings.keys().any(|known| known.starts_with(&table)) {
+        return Ok(());
+    }
+    set(settings, key, value, origin)
+}
+
+/// The key of a variable that looks like one, if it is known, with its value.
+fn of_variable(settings: &Settings, name: &str, text: String) -> Option<(Option<String>, Value)> {
+    if !name.starts_with(PREFIX) || name.starts_with(TOOL_VARIABLE_PREFIX) || NO_KEYS.contains(&name) {
+        return None;
+    }
+    let known = settings.iter().find(|(key, _)| variable(key) == name);
+    Some(match known {
+        Some((key, setting)) => (Some(key.clone()), from_text(&setting.value, text)),
+        None => (None, Value::Text(text)),
+    })
+}
+
+fn unknown_variable(settings: &Settings, name: &str) -> String {
+    let nearest = nearest(&name[PREFIX.len()..], settings.keys().map(String::as_str)).map(variable);
+    let hint = nearest.map(|nearest| format!("; the nearest is {nearest}")).unwrap_or_default();
+    format!("the environment variable {} is not a key and is ignored{hint}", shown(name))
 }
 
 /// The environment variable of a key.
@@ -149,11 +200,14 @@ pub(super) fn entries(text: &str, path: Option<&Path>) -> Result<Vec<(String, Va
     let document = DeTable::parse(text).map_err(|error| {
         let line = line_at(text, error.span().map_or(0, |span| span.start));
         let origin = path.map_or(Origin::BuiltIn, |path| Origin::File { path: path.to_owned(), line });
-        let written = text.lines().nth(line.saturating_sub(1)).unwrap_or_default();
-        ConfigError::Syntax { origin, message: syntax(error.message(), written) }
+        ConfigError::Syntax { origin, message: syntax::sentence(text, line, error.message()) }
     })?;
+    Ok(entries_of(document.get_ref()))
+}
+
+fn entries_of(document: &DeTable<'_>) -> Vec<(String, Value, usize)> {
     let mut entries = Vec::new();
-    for (key, value) in document.get_ref() {
+    for (key, value) in document {
         match value.get_ref() {
             DeValue::Table(table) if !table.is_empty() => {
                 for (inner, value) in table {
@@ -164,23 +218,7 @@ pub(super) fn entries(text: &str, path: Option<&Path>) -> Result<Vec<(String, Va
             _ => entries.push((key.get_ref().clone().into_owned(), from_toml(value), key.span().start)),
         }
     }
-    Ok(entries)
-}
-
-/// The mistake in a line, where the parser's words do not say how to mend it.
-fn syntax(message: &str, line: &str) -> String {
-    let Some((key, value)) = line.split_once('=').map(|(key, value)| (key.trim(), value.trim())) else {
-        return shown(message);
-    };
-    let is_word = value.starts_with(|letter: char| letter.is_alphabetic() || "/.~".contains(letter));
-    if message == "duplicate key" {
-        format!("{} occurs twice; remove one of the lines", shown(key))
-    } else if is_word && !value.contains(['"', '\'']) {
-        let value = value.split('#').next().unwrap_or_default().trim();
-        shown(&format!("{key} = {value}: a text needs quotes: {key} = \"{value}\""))
-    } else {
-        shown(message)
-    }
+    entries
 }
 
 fn from_toml(value: &Spanned<DeValue<'_>>) -> Value {

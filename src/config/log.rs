@@ -24,8 +24,8 @@ pub struct LogSection {
     pub agent_name_is_set: bool,
     /// The least severe level that is logged.
     pub level: LevelFilter,
-    /// The format of a line.
-    pub format: LogFormat,
+    /// What a line is.
+    pub layout: LogLayout,
     /// Bytes after which a new file is begun.
     pub file_bytes_max: u64,
 }
@@ -38,13 +38,7 @@ impl LogSection {
             agent_name_is_set: reader.is_set("AGENT_LOG_FILE"),
             agent_name: reader.path("AGENT_LOG_FILE")?,
             level: reader.parsed("LOG_LEVEL", "off, error, warn, info, debug or trace", |text| text.parse().ok())?,
-            format: reader.parsed(
-                "LOG_FORMATTER",
-                "a text without control characters and with no % except in %%, %(asctime)s, %(filename)s, %(lineno)d, \
-                 %(levelname)s, %(message)s, %(name)s, %(pathname)s and %(process)d, each with an optional width as in \
-                 %(levelname)-5s",
-                LogFormat::parse,
-            )?,
+            layout: LogLayout::read(reader)?,
             file_bytes_max: reader.number("LOG_FILE_BYTES_MAX", FILE_BYTES_MIN..=1 << 50, "bytes")?,
         })
     }
@@ -64,8 +58,41 @@ impl LogSection {
     }
 }
 
-/// The pieces of a line from left to right: a format of Python's `logging`.
+/// What a line of a log is.
 #[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LogLayout {
+    /// For operators: local time, level and words.
+    Words,
+    /// As `LOG_FORMATTER` says.
+    Fields(LogFormat),
+    /// A JSON object.
+    Json,
+    /// An entry of the journal of the machine.
+    Journald,
+}
+
+impl LogLayout {
+    fn read(reader: &mut Reader) -> Result<Self, ConfigError> {
+        let fields = reader.parsed(
+            "LOG_FORMATTER",
+            "\"\", or a text without control characters and with no % except in %%, %(asctime)s, %(filename)s, %(lineno)d, \
+             %(levelname)s, %(message)s, %(name)s, %(pathname)s and %(process)d, each with an optional width as in \
+             %(levelname)-5s",
+            LogFormat::parse,
+        )?;
+        let text = if fields == LogFormat::parse("").unwrap_or_default() { Self::Words } else { Self::Fields(fields) };
+        let given = reader.parsed("LOG_FORMAT", "\"text\", \"json\" or \"journald\"", |word| match word {
+            "text" => Some(None),
+            "json" => Some(Some(Self::Json)),
+            "journald" => Some(Some(Self::Journald)),
+            _ => None,
+        })?;
+        Ok(given.unwrap_or(text))
+    }
+}
+
+/// The pieces of a line from left to right: a format of Python's `logging`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LogFormat(Vec<LogPiece>);
 
 /// A piece of a line.

@@ -20,13 +20,16 @@ mod prompt_worker;
 mod reader;
 mod rules;
 mod sections;
+mod service;
 mod source;
 mod sources;
+mod syntax;
 mod task_defaults;
 mod tdf;
 mod tdf_worker;
 mod tools;
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
@@ -36,7 +39,7 @@ pub use home::is_configured;
 pub use http::HttpSection;
 pub use layers::TOOL_VARIABLE_PREFIX;
 pub use lists::{ListServerSection, ListsSection};
-pub use log::{LogFormat, LogPart, LogPiece, LogSection};
+pub use log::{LogFormat, LogLayout, LogPart, LogPiece, LogSection};
 pub use network::{CurveClientFiles, CurveServerFiles, Exposure, LocalSocket, NetworkSection, is_loopback};
 pub use prompt::{PromptSection, Secret, is_secret};
 pub use prompt_worker::PromptWorkerSection;
@@ -44,6 +47,7 @@ pub use sections::{
     AgentSection, ArchiveSection, ClientSection, ControllerSection, Durability, LimitsSection, PathsSection,
     PushSection,
 };
+pub use service::{IdleStop, ServiceSection};
 pub use source::SourceSection;
 pub use sources::{InForce, Sources};
 pub use task_defaults::TaskDefaults;
@@ -63,6 +67,9 @@ pub const DEFAULTS: &str = layers::BUILT_IN;
 
 /// The file of a home that is read if none is named and it exists.
 const USUAL_FILE: &str = "config.toml";
+
+/// The keys that say where a running service is.
+const PLACES: [&str; 2] = ["STATE_DIR", "CONTROLLER_IPC_FILE"];
 
 /// A longer file is not a configuration, but a wrong file name.
 const FILE_BYTES_MAX: u64 = 1 << 20;
@@ -88,6 +95,8 @@ pub struct Config {
     pub tools: ToolsSection,
     /// Limits of a tool's archive.
     pub archive: ArchiveSection,
+    /// The service as a whole.
+    pub service: ServiceSection,
     /// Folders.
     pub paths: PathsSection,
     /// Logs.
@@ -127,6 +136,39 @@ impl Config {
         Self::of(text.as_deref().map(|text| (path, text)), variables(), base)
     }
 
+    /// What can be read of a configuration that [`Self::load`] refuses: every value that is right, and the default for each other.
+    ///
+    /// # Errors
+    /// [`ConfigError`], when the places of the home cannot be told at all.
+    pub fn load_what_is_sound(path: Option<&Path>, base: Option<&Path>) -> Result<(Self, Sources), ConfigError> {
+        let path =
+            path.map_or_else(|| base.map_or_else(|| USUAL_FILE.into(), |base| base.join(USUAL_FILE)), Path::to_owned);
+        let bytes = read_bytes(&path).unwrap_or_default();
+        let text = String::from_utf8_lossy(&bytes);
+        let mut without = BTreeSet::new();
+        loop {
+            let found = layers::overlay_what_is_sound(DEFAULTS, Some((&path, &text)), variables(), &without).and_then(
+                |found| {
+                    Self::of_settings(
+                        Sources::new(Some(&path), found.settings.clone(), Vec::new()),
+                        found.settings,
+                        base,
+                    )
+                },
+            );
+            match found {
+                Err(ConfigError::BadValue { key, .. }) if without.insert(key.clone()) => {}
+                // Values that contradict each other. Those that name the places do not.
+                Err(ConfigError::Contradiction(_)) if !without.contains("") => {
+                    without = Self::built_in()?.1.in_force().iter().map(|key| key.key.to_owned()).collect();
+                    without.retain(|key| !PLACES.contains(&key.as_str()));
+                    without.insert(String::new());
+                }
+                found => return found,
+            }
+        }
+    }
+
     /// The environment over the built-in values, without a file: what an agent has given to a task.
     ///
     /// # Errors
@@ -149,7 +191,14 @@ impl Config {
         base: Option<&Path>,
     ) -> Result<(Self, Sources), ConfigError> {
         let layers::Overlaid { settings, warnings } = layers::overlay(DEFAULTS, file, env)?;
-        let sources = Sources::new(file.map(|(path, _)| path), settings.clone(), warnings);
+        Self::of_settings(Sources::new(file.map(|(path, _)| path), settings.clone(), warnings), settings, base)
+    }
+
+    fn of_settings(
+        sources: Sources,
+        settings: layers::Settings,
+        base: Option<&Path>,
+    ) -> Result<(Self, Sources), ConfigError> {
         let mut config = Self::read(settings)?;
         if let Some(base) = base {
             home::put_behind(&mut config, base, &sources);
@@ -185,6 +234,7 @@ impl Config {
             agent: AgentSection::read(&mut reader)?,
             tools: ToolsSection::read(&mut reader)?,
             archive: ArchiveSection::read(&mut reader)?,
+            service: ServiceSection::read(&mut reader)?,
             paths: PathsSection::read(&mut reader)?,
             log: LogSection::read(&mut reader)?,
             task_defaults: TaskDefaults::read(&mut reader)?,
@@ -270,13 +320,20 @@ fn variables() -> impl Iterator<Item = (String, String)> {
 }
 
 fn read_bounded(path: &Path) -> io::Result<String> {
-    let mut text = String::new();
-    File::open(path)?.take(FILE_BYTES_MAX + 1).read_to_string(&mut text)?;
-    if text.len() as u64 > FILE_BYTES_MAX {
+    String::from_utf8(read_bytes(path)?).map_err(|error| {
+        let why = syntax::not_text(error.as_bytes()).unwrap_or_else(|| error.to_string());
+        io::Error::new(io::ErrorKind::InvalidData, why)
+    })
+}
+
+fn read_bytes(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    File::open(path)?.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > FILE_BYTES_MAX {
         let message = format!("it is longer than {FILE_BYTES_MAX} bytes");
         return Err(io::Error::new(io::ErrorKind::FileTooLarge, message));
     }
-    Ok(text)
+    Ok(bytes)
 }
 
 #[cfg(test)]

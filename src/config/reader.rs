@@ -29,7 +29,7 @@ impl Reader {
         self.0.get(key).is_some_and(|setting| !matches!(setting.origin, Origin::BuiltIn))
     }
 
-    fn take(&mut self, key: &str) -> Result<Setting, ConfigError> {
+    pub(super) fn take(&mut self, key: &str) -> Result<Setting, ConfigError> {
         self.0.remove(key).ok_or_else(|| ConfigError::NoDefault(key.to_owned()))
     }
 

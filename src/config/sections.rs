@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::error::ConfigError;
+use super::network::is_loopback;
 use super::reader::Reader;
 use crate::types::{AllowCommands, Host, Labels};
 
@@ -47,6 +48,8 @@ pub struct ControllerSection {
     pub hosts: Vec<String>,
     /// TCP address for broadcasts; port 0 takes a free one. `None`: as for requests.
     pub broadcasts: Option<SocketAddr>,
+    /// Whether both ports are those of the document because no one has named others: a service takes free ones if these are in use.
+    pub ports_are_usual: bool,
     /// Whether the user allows an address other than loopback.
     pub allow_insecure: bool,
     /// Maximum number of waiting tasks.
@@ -95,19 +98,22 @@ pub struct ControllerSection {
 
 impl ControllerSection {
     pub(super) fn read(reader: &mut Reader) -> Result<Self, ConfigError> {
+        let ports = ["CONTROLLER_REP_PORT", "CONTROLLER_PUB_PORT"];
+        let ports_are_usual = !ports.into_iter().any(|key| reader.is_set(key));
         let hosts = reader.hosts("CONTROLLER_IP")?;
         let ip = (!hosts.is_empty()).then(|| ip_of(&hosts));
         let mut address = |key| {
             let port = reader.port_or_off(key)?;
             Ok::<_, ConfigError>(ip.zip(port).map(|(ip, port)| SocketAddr::new(ip, port)))
         };
-        let (requests, broadcasts) = (address("CONTROLLER_REP_PORT")?, address("CONTROLLER_PUB_PORT")?);
+        let (requests, broadcasts) = (address(ports[0])?, address(ports[1])?);
         // One address needs no list.
         let hosts = if ip.is_some_and(|ip| hosts == [Host::Ip(ip).in_endpoint()]) { Vec::new() } else { hosts };
         Ok(Self {
             requests,
             hosts,
             broadcasts,
+            ports_are_usual,
             allow_insecure: reader.boolean("ALLOW_INSECURE")?,
             waiting_tasks_max: reader.size("WAITING_TASKS_MAX", 1..=100_000_000, "tasks")?,
             waiting_bytes_max: reader.size("WAITING_BYTES_MAX", MIB..=PIB, "bytes")?,
@@ -136,6 +142,15 @@ impl ControllerSection {
             history_keep_days: u32::try_from(reader.number("HISTORY_KEEP_DAYS", 0..=3650, "days")?).unwrap_or(3650),
             task_keep_bytes_max: reader.number("TASK_KEEP_BYTES_MAX", 0..=PIB, "bytes")?,
         })
+    }
+
+    /// The ports of the document, if a service takes others while these are in use. Other machines know no others, so only one on loopback
+    /// does.
+    #[must_use]
+    pub fn usual_ports(&self) -> Option<[u16; 2]> {
+        let (requests, broadcasts) = (self.requests?, self.broadcasts?);
+        let is_here = is_loopback(requests.ip()) && self.hosts.is_empty();
+        (self.ports_are_usual && is_here).then_some([requests.port(), broadcasts.port()])
     }
 
     /// The ZeroMQ endpoint for requests: `tcp://127.0.0.1:15555`; an IPv6 address is in brackets.

@@ -30,8 +30,6 @@ fn the_defaults_are_those_of_the_document() {
     assert_eq!(config.log.controller_file(), Path::new("./controller.log"));
     let agent = crate::types::AgentId::new("a1").expect("an id");
     assert_eq!(config.log.agent_file(&agent), Path::new("./agent.log.a1"));
-    let document = "%(asctime)s %(filename)s[line:%(lineno)d] %(levelname)s";
-    assert_eq!(Some(config.log.format), LogFormat::parse(document));
 }
 
 /// The check that the build makes of the built-in file.
@@ -94,8 +92,11 @@ fn what_is_in_force_is_told_with_where_it_was_said_and_is_a_configuration_itself
 #[test]
 fn the_built_in_file_read_as_a_user_file_changes_nothing() {
     let mut copied = from_file(DEFAULTS).expect("valid");
-    // Only the fact that the key was set differs; it decides where an agent without a name logs.
+    // Only the fact that the key was set differs; it decides where an agent without a name logs, and whether a service whose ports are
+    // in use takes others.
     assert!(std::mem::take(&mut copied.log.agent_name_is_set) && !Config::default().log.agent_name_is_set);
+    assert!(!std::mem::replace(&mut copied.controller.ports_are_usual, true));
+    assert!(Config::default().controller.ports_are_usual);
     assert_eq!(copied, Config::default());
 }
 

@@ -40,6 +40,13 @@ pub fn since_boot() -> Duration {
     Duration::try_from(time).unwrap_or_default()
 }
 
+/// The monotonic clock of the system, for programs that compare it with their own.
+#[must_use]
+pub fn since_start_of_monotonic() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    Duration::try_from(time).unwrap_or_default()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

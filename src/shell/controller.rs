@@ -8,11 +8,13 @@ mod announce;
 mod archives;
 mod documents;
 mod error;
+mod idle;
 mod settings;
 mod stopping;
 mod succession;
 
 use std::os::fd::AsFd as _;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,11 +23,13 @@ use nix::sys::signal::Signal;
 use announce::announce;
 use documents::{Document, Documents, Unread};
 pub use error::ControllerError;
+use idle::Idle;
 pub use settings::field_limits;
 use stopping::Ending;
 
 use super::archives::Archives;
 use super::clock;
+use super::disk_room;
 use super::door::{Address, Change, Door, Doors, Request, ZmtpDoor};
 use super::history::History;
 use super::http::Http;
@@ -51,7 +55,7 @@ use crate::protocol::rights::{self, Repeated, right_of};
 use crate::protocol::rules::Rules;
 use crate::protocol::words::kind;
 use crate::protocol::{Refusal, publish};
-use crate::types::{AllowCommands, GraphChange, IncidentKind, JobStatus, Mono, Now, Right};
+use crate::types::{AllowCommands, GraphChange, IncidentKind, JobStatus, Mono, Now, Right, span};
 
 /// Requests per turn and door: many share a commit, and a flood does not delay a deadline for long.
 const REQUESTS_PER_TURN: usize = 256;
@@ -119,6 +123,8 @@ pub fn run(config: &Config, handover: Option<i32>, reload: &Reload) -> Result<()
         commit_began: Mono::from_nanos(0),
         stored: Vec::new(),
         dropped: 0,
+        idle: Idle::new(config),
+        state_dir: std::path::absolute(&config.paths.state_dir)?,
     };
     let served = service.serve(&mut signals, config, reload);
     if let Some(prompts) = prompts {
@@ -128,7 +134,7 @@ pub fn run(config: &Config, handover: Option<i32>, reload: &Reload) -> Result<()
     tdf_server.into_iter().for_each(HostedServer::stop);
     match stopped? {
         (Some(suspension), Ending::Succeeded(successor)) => succession::succeed(&successor, &lock, suspension),
-        (None, _) | (_, Ending::Stopped) => {}
+        (None, _) | (_, Ending::Stopped | Ending::Idle) => {}
     }
     Ok(())
 }
@@ -150,6 +156,10 @@ struct Service {
     stored: Vec<Record>,
     /// Number of replies that could not be sent.
     dropped: u64,
+    /// Whether it ends by itself, and when.
+    idle: Option<Idle>,
+    /// The folder of the store.
+    state_dir: PathBuf,
 }
 
 impl Service {
@@ -159,7 +169,8 @@ impl Service {
             let has_room = self.sequencer.has_push_room(|address| self.pusher.room(address));
             let deadline = self.sequencer.poll_timeout().map(|(at, _)| at).filter(|_| !has_room);
             let deadline = deadline.or_else(|| has_room.then_some(before));
-            let deadline = deadline.into_iter().chain(self.pusher.poll_timeout(before)).min();
+            let idle = self.idle.as_ref().and_then(Idle::poll_timeout);
+            let deadline = deadline.into_iter().chain(self.pusher.poll_timeout(before)).chain(idle).min();
             let (documents, archives, history) = (self.documents.as_fd(), self.archives.as_fd(), self.history.as_fd());
             let fds = [signals.as_fd(), self.pusher.as_fd(), self.writer.as_fd(), documents, archives, history];
             let [signalled, pushes_ready, store_ready, document_ready, archives_ready, history_ready] =
@@ -185,8 +196,17 @@ impl Service {
             self.depart(now);
             // After the answers that have waited for them.
             self.stored.clear();
-            if signalled && let Some(ending) = stopping::ending(&signals.read(), config, reload) {
+            if signalled && let Some(ending) = self.ending(&signals.read(), config, reload) {
                 return Ok(ending);
+            }
+            if let Some(mut idle) = self.idle.take() {
+                let ends = idle.handle_turn(now.mono, || self.is_idle());
+                self.idle = Some(idle);
+                if ends {
+                    log::info!("nothing was to be done for as long as IDLE_STOP allows: stopping");
+                    Self::tell_idle();
+                    return Ok(Ending::Idle);
+                }
             }
         }
     }
@@ -312,14 +332,14 @@ impl Service {
                 let since = self.sequencer.trouble_since();
                 let recovered = self.sequencer.handle_stored();
                 if let Some(since) = since.filter(|_| recovered) {
-                    let sentence =
-                        format!("the store can be written again, after {:.0} s", now.wall.since(since).as_secs_f64());
+                    let sentence = format!("the store can be written again, after {}", span(now.wall.since(since)));
                     log::info!("{sentence}");
                     incidents::note(IncidentKind::StoreWell, sentence);
                 }
             }
             Err((CommitError::Later(why), records)) => {
-                let is_new = self.sequencer.handle_trouble(now, &why.to_string(), records);
+                let why = disk_room::with_room(why.to_string(), &self.state_dir);
+                let is_new = self.sequencer.handle_trouble(now, &why, records);
                 if is_new {
                     log::error!("the store cannot be written: {why}; submits are refused until it can");
                     incidents::note(IncidentKind::StoreTrouble, format!("the store cannot be written: {why}"));

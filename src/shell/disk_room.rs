@@ -8,6 +8,9 @@ use std::path::Path;
 /// With less free space than this the disk counts as full: few commands notice that their last output was not written.
 const ROOM_BYTES_MIN: u64 = 64 << 10;
 
+/// With less free space than this, a store that cannot be written lacks room.
+const STORE_BYTES_MIN: u64 = 1 << 20;
+
 /// Whether an error comes from a disk without room, or from a quota.
 pub(super) fn is_full(error: &(dyn Error + 'static)) -> bool {
     let full = |error: &io::Error| matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded);
@@ -28,6 +31,21 @@ pub(super) fn above_reserve(folder: impl AsFd, reserve: u64) -> io::Result<u64> 
     let size = file_system.f_blocks.saturating_mul(file_system.f_frsize);
     let free = file_system.f_bavail.saturating_mul(file_system.f_frsize);
     Ok(free.saturating_sub(reserve.min(size / 10)))
+}
+
+/// The reason why a file in a folder could not be written, with the disk and its room if that is the reason.
+pub(super) fn with_room(why: String, folder: &Path) -> String {
+    match free(folder).filter(|room| *room < STORE_BYTES_MIN) {
+        Some(room) => format!("{why}: the disk of {} has {room} bytes free", folder.display()),
+        None => why,
+    }
+}
+
+/// The bytes that may be written to the disk of a folder; `None` if that cannot be told.
+pub(super) fn free(folder: &Path) -> Option<u64> {
+    let file_system = rustix::fs::statvfs(folder).ok()?;
+    // A file system that does not count its blocks reports none at all.
+    (file_system.f_blocks > 0).then(|| file_system.f_bavail.saturating_mul(file_system.f_frsize))
 }
 
 /// Checks the free space: an output that was truncated by a full disk looks like any other.

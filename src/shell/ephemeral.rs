@@ -109,9 +109,12 @@ impl EphemeralPlan {
             .start()
             .inspect_err(|_| drop(removal::remove(&folder)))?;
         let Self { program, home, config, agents, .. } = self;
+        // Nothing is made in a home that does not exist, which may be a place where nothing can be made.
+        let home = if home.is_dir() { home } else { folder.clone() };
         let environment = environment.into_iter().map(|(name, value)| (name.into(), value)).collect();
         let ephemeral_dir = Some(folder.clone());
-        let launch = Launch { program, home, config, agents, elsewhere: None, ephemeral_dir, environment };
+        let launch =
+            Launch { program, home, config, agents, until_idle: false, elsewhere: None, ephemeral_dir, environment };
         let result = launch.start().and_then(|mut launched| {
             let up = launched.wait_up(signals, &folder)?;
             Ok((up, launched))
@@ -176,6 +179,7 @@ fn places(folder: &Path, way: Way) -> Vec<(&'static str, OsString)> {
     let inside = |name: &str| path_text(&folder.join(name)).into();
     let mut places = vec![
         ("LLTS_CONTROLLER_IP", "127.0.0.1".into()),
+        ("LLTS_IDLE_STOP", "off".into()),
         ("LLTS_PROMPT_HOSTED", "false".into()),
         ("LLTS_HTTP_ENABLED", "false".into()),
         ("LLTS_LISTS_DIR", "".into()),

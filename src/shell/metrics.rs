@@ -3,6 +3,7 @@
 //! Times of runs come from the changes of tasks, those of the store and of pushes from the code that spends them. A scrape
 //! asks the engine for the present numbers of tasks and agents.
 
+use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -15,7 +16,7 @@ use prometheus_client::registry::{Registry, Unit};
 
 use crate::protocol::requests::stats::{AgentCounts, TaskCounts};
 use crate::protocol::words;
-use crate::types::{Assignment, Outcome, PastRound, TaskRecord, TaskState};
+use crate::types::{Assignment, Outcome, PastRound, TaskRecord, TaskState, path_text};
 
 type Labelled<M> = Family<[(&'static str, &'static str); 1], M>;
 
@@ -37,6 +38,8 @@ pub struct Metrics {
     gates: Gauge,
     connections: Gauge,
     store_bytes: Gauge,
+    /// The room of the disk of each folder, by its path.
+    disk_free: Family<[(&'static str, String); 1], Gauge>,
     store_writable: Gauge,
     dropped_pushes: Counter,
 }
@@ -63,6 +66,7 @@ impl Metrics {
             gates: Gauge::default(),
             connections: Gauge::default(),
             store_bytes: Gauge::default(),
+            disk_free: Family::default(),
             store_writable: Gauge::default(),
             dropped_pushes: Counter::default(),
         };
@@ -95,6 +99,12 @@ impl Metrics {
         registry.register("pushes_dropped", help, self.dropped_pushes.clone());
         let size = self.store_bytes.clone();
         registry.register_with_unit("store", "The files of the store", Unit::Bytes, size);
+        registry.register_with_unit(
+            "disk_free",
+            "The room of the disk of a folder",
+            Unit::Bytes,
+            self.disk_free.clone(),
+        );
         let help = "1 while the store takes commits, 0 while submits are refused because it does not";
         registry.register("store_writable", help, self.store_writable.clone());
     }
@@ -151,6 +161,12 @@ impl Metrics {
     pub fn measured(&self, connections: usize, dropped_pushes: u64) {
         self.connections.set(i64::try_from(connections).unwrap_or(i64::MAX));
         self.dropped_pushes.inner().store(dropped_pushes, Ordering::Relaxed);
+    }
+
+    /// The disk of a folder has this room.
+    pub fn has_room(&self, folder: &Path, bytes: u64) {
+        let bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
+        self.disk_free.get_or_create(&[("path", path_text(folder))]).set(bytes);
     }
 
     /// Updates the present numbers, with the names of the engine.

@@ -23,11 +23,7 @@ impl fmt::Display for PortHolder {
         match &self.folder {
             Some(home) if self.name == "llts" => {
                 let home = home.display();
-                write!(
-                    f,
-                    "the service in the home {home} (process {}) has it; `llts --home {home} down` stops it",
-                    self.pid
-                )
+                write!(f, "the service in the home {home} (process {}) has it", self.pid)
             }
             _ => write!(f, "process {} ({}) has it", self.pid, self.name),
         }

@@ -141,7 +141,8 @@ impl Runs {
     /// Ends the runs of workers that were killed together with their guards.
     pub(in crate::shell) fn sweep(&self) {
         let swept = self.records.sweep(|swept| {
-            log::warn!("a worker has died and left a run: {swept:?}");
+            log::warn!("a worker has died and left a run, which is ended");
+            log::debug!("{swept:?}");
             remove_folder(&self.folder_of(&swept.subject));
         });
         if let Err(error) = swept {
@@ -159,7 +160,8 @@ impl Runs {
         };
         let swept = RunRecords::<WorkerRun>::open(&folder).and_then(|records| {
             records.sweep_proven(|swept| {
-                log::warn!("a worker of a former version has died and left a run: {swept:?}");
+                log::warn!("a worker of a former version has died and left a run, which is ended");
+                log::debug!("{swept:?}");
                 remove_folder(&folder.join(swept.subject.folder()));
             })
         });

@@ -39,8 +39,11 @@ use crate::protocol::record::{self, Encoder, Row};
 use crate::protocol::rules::Rules;
 use crate::types::{Phase, TaskRecord};
 
+/// The name of its file in STATE_DIR.
+pub const FILE_NAME: &str = "tasks.sqlite";
+
 /// Name of the file in `STATE_DIR`.
-const FILE: &str = "tasks.sqlite";
+const FILE: &str = FILE_NAME;
 
 /// Accessible to its user only.
 const PRIVATE_MODE: u32 = 0o600;

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use super::curve_keys::{self, KeyFolder};
 use super::endpoint::{Address, Link, LinkSettings, Pipe, PortSettings, Ports, Requester, SOCKET_PATH_BYTES_MAX};
 use super::port::{ANSWER_BYTES_MAX, SocketError, SuspendedPorts};
+use super::supervised::is_supervised;
 use crate::config::{Config, Exposure, LocalSocket, NetworkSection};
 use crate::engine::endpoint::ConnectionLimits;
 use crate::engine::zmtp::{KeyPair, Limits, LongMessages, Security};
@@ -41,7 +42,27 @@ pub fn bind(
         subscriptions_max: config.limits.subscriptions_max,
         loopback: config.network.loopback,
     };
-    let mut ports = Ports::continue_with(before, requests.as_deref(), broadcasts.as_deref(), watchable, &settings)?;
+    // Agents and clients of a service learn its ports from the supervisor.
+    let may_move = is_supervised() && config.controller.usual_ports().is_some();
+    let free = config
+        .controller
+        .requests
+        .filter(|_| may_move)
+        .map(|address| format!("tcp://{}", SocketAddr::new(address.ip(), 0)));
+    let mut ports = match (free, before.listeners.is_empty()) {
+        (Some(free), false) => Ports::continue_with(before, Some(&free), Some(&free), watchable, &settings)?,
+        (Some(free), true) => {
+            let usual = Ports::open(requests.as_deref(), broadcasts.as_deref(), watchable.clone(), &settings);
+            match usual {
+                Err(error) if error.is_taken() => {
+                    log::warn!("{error}; free ports are taken instead");
+                    Ports::open(Some(&free), Some(&free), watchable, &settings)?
+                }
+                usual => usual?,
+            }
+        }
+        (None, _) => Ports::continue_with(before, requests.as_deref(), broadcasts.as_deref(), watchable, &settings)?,
+    };
     if let Some(keys) = keys {
         ports.watch_keys(keys);
     }

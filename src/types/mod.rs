@@ -34,6 +34,7 @@ mod run;
 mod shell_line;
 mod skew;
 mod source;
+mod span;
 mod step;
 mod task;
 mod task_files;
@@ -92,6 +93,7 @@ pub use source::{
     AllowedHost, AllowedSources, InvalidAllowedHost, InvalidProgramName, InvalidSource, ProgramName, Source,
     SourceForm, SourceRefusal, SourceScheme, TaskSource,
 };
+pub use span::span;
 pub use step::{Inputs, InvalidLocation, Provided, StepContext, StepRole, checked_location};
 pub use task::{
     Acknowledgement, Assignment, HostAddress, Kill, KillCause, ListPlace, PastRound, RoundEnd, TaskRecord, TaskState,

@@ -12,15 +12,15 @@ const SLEEPER: &str = "exec sleep 1000";
 fn run_hosts_a_service_and_exits_as_the_tool_did() {
     let sandbox = Sandbox::new();
     sandbox.tool("hello", HELLO);
-    let said = sandbox.llts("run hello name=world");
+    let said = sandbox.llts("run --no-service hello name=world");
     assert_eq!((said.code, said.out.as_str()), (Some(0), "out\n"), "{said:?}");
     assert!(
-        said.err.contains("llts: no controller runs here")
+        said.err.contains("llts: no service runs here")
             && said.err.ends_with("\ncomplaint\nllts: report.log:\nhello world\n"),
         "{said:?}"
     );
     sandbox.is_clean();
-    let said = sandbox.llts("run hello code=7 --output wire");
+    let said = sandbox.llts("run --no-service hello code=7 --output wire");
     assert_eq!((said.code, said.json()["__EXIT_CODE__"].as_i64()), (Some(7), Some(7)));
     sandbox.is_clean();
 }
@@ -29,9 +29,9 @@ fn run_hosts_a_service_and_exits_as_the_tool_did() {
 fn run_without_a_report_prints_what_the_tool_printed() {
     let sandbox = Sandbox::new();
     sandbox.tool("plain", "printf 'no newline'");
-    assert_eq!(sandbox.ok("run plain").out, "no newline");
+    assert_eq!(sandbox.ok("run --no-service plain").out, "no newline");
     sandbox.tool("quiet", "printf 'a report' > report.log; printf 'a complaint' >&2");
-    let said = sandbox.ok("run quiet");
+    let said = sandbox.ok("run --no-service quiet");
     assert!(said.out == "a report" && said.err.ends_with("\na complaint"), "{said:?}");
 }
 
@@ -39,7 +39,7 @@ fn run_without_a_report_prints_what_the_tool_printed() {
 fn no_output_is_cut_without_a_sign() {
     let sandbox = Sandbox::new();
     sandbox.tool("big", "seq 5000; seq 3000 >&2; seq 4000 > report.log; printf '\\377\\376' >&2");
-    let said = sandbox.ok("run big --output wire");
+    let said = sandbox.ok("run --no-service big --output wire");
     for note in [
         "llts: report.log: the last 10,000 of 18,893 bytes (REPORT_LOG_KEEP_BYTES of the agent)\n",
         "llts: stdout: the last 10,000 of 23,893 bytes (STDOUT_KEEP_BYTES of the agent)\n",
@@ -60,13 +60,13 @@ fn what_a_tool_has_left_behind_is_counted() {
     let sandbox = Sandbox::new();
     // Many, because one look finds those that end while it takes place.
     sandbox.tool("leaver", "trap '' TERM; for n in $(seq 50); do setsid sleep 1000 & done; exit 0");
-    assert_eq!(sandbox.ok("run leaver --output wire").json()["__REAPED__"].as_u64(), Some(50));
+    assert_eq!(sandbox.ok("run --no-service leaver --output wire").json()["__REAPED__"].as_u64(), Some(50));
 }
 
 #[test]
 fn run_of_a_missing_tool_is_refused_with_a_sentence() {
     let sandbox = Sandbox::new();
-    let said = sandbox.llts("run nothing");
+    let said = sandbox.llts("run --no-service nothing");
     assert_eq!((said.code, said.out.as_str()), (Some(4), ""), "{said:?}");
     assert!(said.err.contains("put nothing.tar.gz into the tools folder") && said.err.contains("(-1006)"), "{said:?}");
     sandbox.is_clean();
@@ -94,7 +94,7 @@ fn run_of_a_mistyped_tool_names_the_place_and_the_nearest_one() {
 fn a_run_that_is_killed_leaves_nothing_behind() {
     let sandbox = Sandbox::new();
     sandbox.tool("sleeper", "touch $PLACE/started; setsid sleep 1000 & sleep 1000");
-    let mut run = sandbox.start("run sleeper");
+    let mut run = sandbox.start("run --no-service sleeper");
     eventually("the tool runs", || sandbox.path("started").exists());
     run.kill().unwrap();
     run.wait().unwrap();
@@ -107,7 +107,7 @@ fn a_run_that_is_killed_leaves_nothing_behind() {
 fn a_run_that_is_killed_with_its_supervisor_leaves_nothing_behind() {
     let sandbox = Sandbox::new();
     sandbox.tool("sleeper", "touch $PLACE/started; setsid sleep 1000 & sleep 1000");
-    let mut run = sandbox.start("run sleeper");
+    let mut run = sandbox.start("run --no-service sleeper");
     eventually("the tool runs", || sandbox.path("started").exists());
     let processes = sandbox.processes();
     let supervisor = processes.iter().find(|(_, line)| line.contains(" supervise ")).expect("a supervisor").0;
@@ -126,7 +126,7 @@ fn ctrl_c_ends_the_task_and_waits_for_its_end() {
         "trap 'echo bye >> report.log; exit 3' TERM; touch $PLACE/started; while :; do sleep 0.05; done",
     );
     // It has as long as it needs.
-    let run = sandbox.spawn(sandbox.command("run polite").env("LLTS_AGENT_KILL_INTERVAL", "60000"));
+    let run = sandbox.spawn(sandbox.command("run --no-service polite").env("LLTS_AGENT_KILL_INTERVAL", "60000"));
     eventually("the tool runs", || sandbox.path("started").exists());
     signal(run.id().cast_signed(), Signal::INT);
     let said = sandbox.said(run);
@@ -141,7 +141,9 @@ fn a_program_below_a_shell_has_the_kill_interval_to_write_its_last_line() {
     // Behind AGENT_STRAGGLER_GRACE, which is for what a run leaves behind by itself.
     let program = "trap 'sleep 1; echo last; exit' TERM; echo first; while :; do sleep 0.05; done";
     sandbox.tool("slow", &format!("sh -c \"{program}\"; true"));
-    for line in [&["run", "slow"][..], &["run", "--sh", &format!("sh -c \"{program}\"; true")]] {
+    for line in
+        [&["run", "--no-service", "slow"][..], &["run", "--no-service", "--sh", &format!("sh -c \"{program}\"; true")]]
+    {
         let mut command = sandbox.command("");
         // It has as long as it needs.
         command.args(line).args(["--timeout", "0.5"]).env("LLTS_AGENT_KILL_INTERVAL", "60000");
@@ -155,7 +157,7 @@ fn a_program_below_a_shell_has_the_kill_interval_to_write_its_last_line() {
 fn a_second_ctrl_c_leaves_at_once() {
     let sandbox = Sandbox::new();
     sandbox.tool("deaf", "trap 'touch $PLACE/asked' TERM; touch $PLACE/started; while :; do sleep 0.05; done");
-    let run = sandbox.start("run deaf");
+    let run = sandbox.start("run --no-service deaf");
     eventually("the tool runs", || sandbox.path("started").exists());
     signal(run.id().cast_signed(), Signal::INT);
     eventually("the tool was asked to end", || sandbox.path("asked").exists());
@@ -171,7 +173,7 @@ fn a_second_ctrl_c_leaves_at_once() {
 fn a_signal_to_the_tool_is_told_as_a_shell_does() {
     let sandbox = Sandbox::new();
     sandbox.tool("suicide", "kill -9 $$");
-    let said = sandbox.llts("run suicide");
+    let said = sandbox.llts("run --no-service suicide");
     assert_eq!(said.code, Some(137));
     assert!(said.err.contains("signal 9"), "{said:?}");
 }
@@ -309,7 +311,7 @@ fn a_tool_is_made_checked_packed_and_run() {
     let packed = sandbox.ok("tool pack tools/mine --out other/mine.tar.gz --output wire").json();
     assert_eq!(packed["changed"].as_bool(), Some(false));
     assert!(sandbox.ok("tool check testTools/mine.tar.gz").out.starts_with("mine: "));
-    assert!(sandbox.ok("run mine").out.starts_with("hello, world"));
+    assert!(sandbox.ok("run --no-service mine").out.starts_with("hello, world"));
     let said = sandbox.llts("tool check tools");
     assert_eq!(said.code, Some(1), "{said:?}");
 }

@@ -204,7 +204,7 @@ fn what_a_hosted_service_leaves_is_ended_by_its_guard_when_all_else_was_killed()
     for way in WAYS {
         let mut clinging = Clinging::new(way);
         clinging.sandbox.ok("tool pack tools/clinging");
-        let mut run = clinging.sandbox.start("run clinging");
+        let mut run = clinging.sandbox.start("run --no-service clinging");
         clinging.stands();
         let own = clinging.sandbox.processes();
         let parts = own.iter().filter(|(_, line)| line.contains("llts ") && !line.contains(" guard "));
@@ -230,7 +230,7 @@ impl Hosted {
         clinging.sandbox.tool("true", "exit 0");
         clinging.sandbox.ok("tool pack tools/clinging");
         clinging.sandbox.ok("tool pack tools/true");
-        let run = clinging.sandbox.start("run clinging");
+        let run = clinging.sandbox.start("run --no-service clinging");
         clinging.stands();
         let processes = clinging.sandbox.processes();
         let found = |word: &str| processes.iter().find(|(_, line)| line.contains(word)).expect("a part of it").0;
@@ -283,7 +283,7 @@ impl Drop for Hosted {
 /// Whichever of these commands comes next ends what no supervisor and no guard ends any more.
 #[test]
 fn what_a_hosted_service_leaves_is_ended_by_the_next_command_when_its_guard_was_killed_too() {
-    for (way, line) in [(WAYS[0], "down"), (WAYS[1], "down"), (WAYS[0], "up 1"), (WAYS[1], "run true")] {
+    for (way, line) in [(WAYS[0], "down"), (WAYS[1], "down"), (WAYS[0], "up 1"), (WAYS[1], "run --no-service true")] {
         let mut hosted = Hosted::new(way);
         hosted.kill_all_keepers();
         let folder = hosted.clinging.sandbox.path("tmp").join(&hosted.folders()[0]);
@@ -323,7 +323,7 @@ fn down_fails_when_a_hosted_service_cannot_be_ended_and_says_why() {
 fn a_hosted_run_with_a_keeper_is_left_alone() {
     let mut hosted = Hosted::new(WAYS[0]);
     let commands = |hosted: &Hosted| {
-        for line in ["down", "up 1", "down", "run true"] {
+        for line in ["down", "up 1", "down", "run --no-service true"] {
             let said = hosted.clinging.sandbox.ok(line);
             assert!(!format!("{said:?}").contains("an ephemeral service"), "{line}: {said:?}");
             hosted.stands();
@@ -355,7 +355,7 @@ fn a_hosted_run_with_a_keeper_is_left_alone() {
 fn a_hosted_run_that_has_lost_its_other_keepers_ends_its_service_itself() {
     let sandbox = Sandbox::new();
     sandbox.tool("waiting", "touch $PLACE/started; until [ -e $PLACE/go ]; do sleep 0.05; done; echo done");
-    let run = sandbox.start("run waiting");
+    let run = sandbox.start("run --no-service waiting");
     eventually("the tool runs", || sandbox.path("started").exists());
     let processes = sandbox.processes();
     let keepers = processes.iter().filter(|(_, line)| line.contains(" guard ") || line.contains(" supervise "));

@@ -76,7 +76,7 @@ impl Mounts {
 #[test]
 fn a_hosted_run_leaves_what_its_tool_has_mounted() {
     let Some(mounts) = Mounts::new() else { return };
-    let said = mounts.llts("run mounty");
+    let said = mounts.llts("run --no-service mounty");
     assert_eq!((said.code, said.out.as_str()), (Some(0), "a\nfile\n"), "{said:?}");
     mounts.precious_is_untouched();
     mounts.sandbox.is_clean();
@@ -85,7 +85,7 @@ fn a_hosted_run_leaves_what_its_tool_has_mounted() {
 #[test]
 fn the_guard_of_a_hosted_run_leaves_what_its_tool_has_mounted() {
     let Some(mounts) = Mounts::new() else { return };
-    let mut run = mounts.sandbox.spawn(mounts.command("run mounty").args(["then=sleep 1000"]));
+    let mut run = mounts.sandbox.spawn(mounts.command("run --no-service mounty").args(["then=sleep 1000"]));
     eventually("the tool has mounted", || mounts.sandbox.path("mounted").exists());
     let processes = mounts.sandbox.processes();
     let supervisor = processes.iter().find(|(_, line)| line.contains(" supervise ")).expect("a supervisor").0;

@@ -85,7 +85,7 @@ fn a_hosted_run_opens_no_port_and_its_tool_finds_it() {
     let llts = env!("CARGO_BIN_EXE_llts");
     let wait = "touch $PLACE/started; until [ -e $PLACE/go ]; do sleep 0.05; done";
     sandbox.tool("parent", &format!("{wait}; {llts} run child > report.log; echo $CONTROLLER_ADDRESS; umask"));
-    let run = sandbox.start("run parent --output wire");
+    let run = sandbox.start("run --no-service parent --output wire");
     eventually("the tool runs", || sandbox.path("started").exists());
     assert_eq!(open_ports(&sandbox), [""; 0]);
     fs::write(sandbox.path("go"), "").unwrap();
@@ -97,7 +97,7 @@ fn a_hosted_run_opens_no_port_and_its_tool_finds_it() {
     // A path that is too long for a socket is no reason not to run.
     let long = sandbox.path(&"x".repeat(80));
     fs::create_dir(&long).unwrap();
-    let said = sandbox.said(sandbox.spawn(sandbox.command("run child").env("TMPDIR", &long)));
+    let said = sandbox.said(sandbox.spawn(sandbox.command("run --no-service child").env("TMPDIR", &long)));
     assert_eq!((said.code, said.out.as_str()), (Some(0), "I am a child\n"), "{said:?}");
     assert_eq!(names(&long), [""; 0]);
 }

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::user::{User, names};
+use crate::user::{User, eventually, names};
 
 /// What an installed binary does in an empty home folder.
 #[test]
@@ -35,7 +35,7 @@ fn an_installed_binary_runs_its_sample_from_every_folder_and_leaves_nothing_else
 
     let said = user.llts("elsewhere", "up 1");
     assert_eq!(said.code, Some(1));
-    let expected = format!("a service already runs in the home {} (process {pid})", home.display());
+    let expected = format!("in the home {}, 2 agents run already; `llts up --remove 1` ends 1 of them", home.display());
     assert!(said.err.contains(&expected), "{said:?}");
 
     assert_eq!(user.ok("elsewhere/below", "store check").code, Some(0));
@@ -50,12 +50,113 @@ fn an_installed_binary_runs_its_sample_from_every_folder_and_leaves_nothing_else
     }
 }
 
+/// The first command of a user: what it has done is there afterwards, and the service ends by itself.
 #[test]
-fn a_hosted_run_in_a_fresh_home_has_the_sample() {
+fn a_first_run_starts_a_service_that_stays_and_up_keeps_it() {
     let user = User::new();
     let said = user.ok("elsewhere", "run helloworld name=x");
     assert_eq!(said.out, "hello, x\n");
     assert!(said.err.contains("it has the tool helloworld"), "{said:?}");
+    let told = said.err.lines().find(|line| line.contains("started the service of this user with")).expect("told");
+    assert!(told.ends_with("; it ends after 10 min without tasks (`llts up` keeps it)"), "{told}");
+    assert_eq!(user.ok("elsewhere", "logs last").out, "hello, x\n");
+    assert_eq!(user.ok("elsewhere", "run -- echo again").err, "", "it runs already");
+    let before = user.ok("elsewhere", "info --output json").json();
+    assert_eq!(before["idle_stop_seconds"].as_f64(), Some(600.0), "{before}");
+    let kept = user.ok("elsewhere", "up 1");
+    assert!(kept.err.contains("the service stays from now on"), "{kept:?}");
+    let info = user.ok("elsewhere", "info --output json").json();
+    assert_eq!((&info["pid"], info["idle_stop_seconds"].as_f64()), (&before["pid"], None), "{info}");
+    let agents = || user.ok("elsewhere", "agents --output json").json()["total"].as_u64();
+    user.ok("elsewhere", "up --add 2");
+    assert_eq!(agents(), Some(3));
+    user.ok("elsewhere", "restart --wait");
+    assert_eq!(agents(), Some(3), "also after a restart");
+    user.ok("elsewhere", "up --remove 2");
+    eventually("two agents end", || agents() == Some(1));
+    user.ok("elsewhere", "down --now");
+    assert_eq!(user.processes(), []);
+}
+
+/// Several commands at once start one service, and one of them says so.
+#[test]
+fn commands_at_the_same_moment_start_one_service() {
+    let user = User::new();
+    let runs: Vec<_> = (0..3).map(|_| user.command("elsewhere", "run -- echo x").spawn().expect("started")).collect();
+    let said: Vec<_> = runs.into_iter().map(User::said).collect();
+    assert!(said.iter().all(|said| said.code == Some(0) && said.out == "x\n"), "{said:?}");
+    assert_eq!(said.iter().filter(|said| said.err.contains("started the service")).count(), 1, "{said:?}");
+}
+
+/// A service without work ends by itself; a client that is connected, and a task that waits, are work.
+#[test]
+fn a_service_without_work_ends_and_loses_nothing() {
+    let user = User::new();
+    let home = user.usual();
+    let run =
+        |line: &str| User::said(user.command("elsewhere", line).env("LLTS_IDLE_STOP", "200").spawn().expect("started"));
+    for round in 0..3 {
+        let said = run("run -- echo x");
+        assert!(said.code == Some(0) && said.out == "x\n", "{round}: {said:?}");
+        eventually("it ends", || user.processes().is_empty());
+        assert!(!home.join("state/service.json").exists());
+    }
+    let later = run("run --start-after +1 -- echo later");
+    assert!(later.code == Some(0) && later.out == "later\n", "{later:?}");
+    eventually("it ends", || user.processes().is_empty());
+    assert_eq!(user.ok("elsewhere", "up 1").code, Some(0));
+    let listed = user.ok("elsewhere", "list --output json").json();
+    assert_eq!(listed["total"].as_u64(), Some(4), "the tasks are still known: {listed}");
+}
+
+/// Another home, or any other program, has a port of the document.
+#[test]
+fn a_service_takes_free_ports_where_the_usual_ones_are_in_use_and_keeps_them() {
+    let user = User::new();
+    // If it is in use already, that is as good.
+    let _taken = std::net::TcpListener::bind("127.0.0.1:15555");
+    let with_usual_ports = |line: &str| {
+        let mut command = user.command("elsewhere", line);
+        command.env_remove("LLTS_CONTROLLER_REP_PORT").env_remove("LLTS_CONTROLLER_PUB_PORT");
+        User::said(command.spawn().expect("started"))
+    };
+    let said = with_usual_ports("up 1");
+    assert!(said.code == Some(0) && said.err.contains("the port 15555 or 15556 is in use"), "{said:?}");
+    assert!(!said.err.contains("down` stops it"), "no advice that would stop another service: {said:?}");
+    let ports = || {
+        let info: serde_json::Value = serde_json::from_str(&with_usual_ports("info --output json").out).expect("JSON");
+        (info["tcp"].clone(), info["publisher"].clone())
+    };
+    let before = ports();
+    assert!(before.0.as_str().is_some_and(|address| !address.ends_with(":15555")), "{before:?}");
+    assert_eq!(with_usual_ports("run --sh llts_is_not_needed=1").code, Some(0));
+    assert_eq!(with_usual_ports("restart --wait").code, Some(0));
+    assert_eq!(ports(), before);
+}
+
+#[test]
+fn a_damaged_configuration_keeps_no_one_from_looking_and_stopping() {
+    let user = User::new();
+    user.ok("elsewhere", "up 1");
+    fs::write(user.usual().join("config.toml"), "LOG_LEVEL = info\n").unwrap();
+    for line in ["info", "list", "stats", "agents", "incidents", "jobs"] {
+        let said = user.ok("elsewhere", line);
+        assert!(said.err.contains("config.toml:1: LOG_LEVEL = info: a text needs quotes"), "{line}: {said:?}");
+    }
+    for line in ["restart", "run -- true", "config"] {
+        assert_eq!(user.llts("elsewhere", line).code, Some(2), "{line}");
+    }
+    user.ok("elsewhere", "down --now");
+    assert_eq!(user.processes(), []);
+}
+
+#[test]
+fn a_hosted_run_in_a_fresh_home_makes_none() {
+    let user = User::new();
+    let said = user.ok("elsewhere", "run --no-service -- echo x");
+    assert_eq!(said.out, "x\n");
+    assert!(said.err.contains("no service runs here: "), "{said:?}");
+    assert_eq!(names(&user.path("home")), [""; 0]);
     assert_eq!(user.all_below("tmp"), [""; 0].map(std::path::PathBuf::from));
     assert_eq!(user.processes(), []);
 }

@@ -69,7 +69,7 @@ fn a_hosted_run_has_its_folder_wherever_tmpdir_says() {
     let newline = with_bytes(&user.path("tmp"), b"new\nline");
     for folder in [&long, &newline, &with_bytes(&user.path("tmp"), b"no\xfftext")] {
         fs::create_dir(folder).expect("made");
-        let mut command = user.command("elsewhere", "run --sh");
+        let mut command = user.command("elsewhere", "run --no-service --sh");
         let inner = format!("echo $CONTROLLER_ADDRESS; {} run -- echo inner", env!("CARGO_BIN_EXE_llts"));
         let said = User::said(command.arg(inner).env("TMPDIR", folder).spawn().expect("started"));
         assert_eq!(said.code, Some(0), "{folder:?}: {said:?}");
@@ -77,7 +77,8 @@ fn a_hosted_run_has_its_folder_wherever_tmpdir_says() {
         assert!(said.out.starts_with("ipc://") && said.out.ends_with("\ninner\n"), "{folder:?}: {said:?}");
         assert_eq!(fs::read_dir(folder).expect("read").count(), 0, "{folder:?}");
     }
-    let said = User::said(user.command("elsewhere", "run -- echo x").env("TMPDIR", "").spawn().expect("started"));
+    let said =
+        User::said(user.command("elsewhere", "run --no-service -- echo x").env("TMPDIR", "").spawn().expect("started"));
     assert_eq!((said.code, said.out.as_str()), (Some(0), "x\n"), "{said:?}");
     assert_eq!(user.processes(), []);
 }
@@ -91,8 +92,9 @@ fn a_temporary_folder_that_cannot_be_used_is_named_with_its_variable() {
         places.push("/proc".into());
     }
     for place in places {
-        let said =
-            User::said(user.command("elsewhere", "run -- echo x").env("TMPDIR", &place).spawn().expect("started"));
+        let said = User::said(
+            user.command("elsewhere", "run --no-service -- echo x").env("TMPDIR", &place).spawn().expect("started"),
+        );
         let named = said.err.contains(&format!("cannot make {}/llts-run-", place.display()));
         assert!(said.code == Some(1) && named && said.err.contains("the variable TMPDIR is"), "{said:?}");
     }

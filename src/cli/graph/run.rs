@@ -12,7 +12,7 @@ use super::super::Session;
 use super::super::caller::caller;
 use super::super::exit::{self, Failure};
 use super::super::hand_over::{own_key, unanswered};
-use super::super::host::at_controller;
+use super::super::host::{HostArgs, at_controller};
 use super::super::output::note;
 use super::super::status_line;
 use super::super::waiting::{Looks, Wait, left};
@@ -56,6 +56,8 @@ If no controller answers where the configuration says, one is started for the ti
 pub(super) struct RunArgs {
     #[command(flatten)]
     document: DocumentArgs,
+    #[command(flatten)]
+    host: HostArgs,
 }
 
 #[derive(Args, Debug)]
@@ -106,7 +108,7 @@ pub(super) fn run(session: &mut Session, args: &RunArgs) -> Result<u8, Failure> 
     // Before any thread is started.
     let mut signals = Signals::install(&STOP).map_err(Failure::failed)?;
     let text = document::text(session, &args.document.file)?;
-    at_controller(session, &mut signals, None, |session, signals, place| {
+    at_controller(session, &mut signals, args.host, None, |session, signals, place| {
         let client = Client::secured(&session.config, &place.endpoint)?;
         let submitted = args.document.hand_over(&client, &text)?;
         let mut following = Following::start(session, &client, submitted.id(), &args.document.file)?;

@@ -19,7 +19,7 @@ use clap::Args;
 use super::Session;
 use super::command::CommandArgs;
 use super::exit::{self, Failure};
-use super::host::at_controller;
+use super::host::{HostArgs, at_controller};
 use super::output::note;
 use super::parameter::os_argument;
 use super::policy::MapPolicyArgs;
@@ -110,6 +110,8 @@ pub(super) struct MapArgs {
     command: CommandArgs,
     #[command(flatten)]
     policy: MapPolicyArgs,
+    #[command(flatten)]
+    host: HostArgs,
 }
 
 pub(super) fn run(session: &mut Session, args: &MapArgs) -> Result<u8, Failure> {
@@ -120,7 +122,7 @@ pub(super) fn run(session: &mut Session, args: &MapArgs) -> Result<u8, Failure> 
     }
     // Before the client starts threads of its own.
     let mut signals = Signals::install(&STOP).map_err(Failure::failed)?;
-    at_controller(session, &mut signals, args.jobs, |session, signals, place| {
+    at_controller(session, &mut signals, args.host, args.jobs, |session, signals, place| {
         running::run(session, signals, place, args, prepared)
     })
 }

@@ -16,6 +16,7 @@ use super::bar::Bar;
 use super::input::{Input, Next};
 use super::outputs::Outputs;
 use super::results::Results;
+use super::summary::Kept;
 use super::take_up::{TakenUp, limit, take_up};
 use super::template::Prepared;
 use super::{FAILED, MapArgs, cannot_read, summary};
@@ -267,8 +268,20 @@ impl Running<'_> {
         if exit == exit::INTERRUPTED {
             return Failure { exit, sentence };
         }
-        let again = summary::again(&self.prepared.job, self.args.job.is_some());
-        Failure::new(exit, format!("{sentence}; accepted tasks stay with the service. {again}"))
+        if self.place.is_hosted {
+            return Failure { exit, sentence };
+        }
+        let again = summary::again(&self.prepared.job, self.kept());
+        Failure::new(exit, format!("{sentence}; accepted tasks stay with the service.{again}"))
+    }
+
+    /// What stays of the job.
+    fn kept(&self) -> Kept {
+        match (self.place.is_hosted, &self.args.job) {
+            (true, _) => Kept::Nothing,
+            (false, Some(_)) => Kept::Named,
+            (false, None) => Kept::Unnamed,
+        }
     }
 
     /// The first signal ends what waits, the second what runs, the third leaves.
@@ -299,6 +312,11 @@ impl Running<'_> {
         Ok(())
     }
 
+    /// What prints the outputs later, if the service is there then.
+    fn hint(&self, what: &str) -> String {
+        if self.place.is_hosted { String::new() } else { format!("; llts logs --job {} {what}", self.prepared.job) }
+    }
+
     fn finish(mut self) -> Result<u8, Failure> {
         // Without a line, nothing has opened it.
         self.open_gate()?;
@@ -306,8 +324,7 @@ impl Running<'_> {
         match self.outputs.failure {
             Some(io::ErrorKind::BrokenPipe) => return Ok(exit::BROKEN_PIPE),
             Some(_) => {
-                let sentence = format!("unfinished tasks were ended; llts logs --job {job} prints the outputs");
-                return Err(Failure::failed(sentence));
+                return Err(Failure::failed(format!("unfinished tasks were ended{}", self.hint("prints the outputs"))));
             }
             None => {}
         }
@@ -322,7 +339,7 @@ impl Running<'_> {
         if let Some(refusal) = &self.refusal {
             note(refusal);
         }
-        summary::show(&self.map, &self.prepared.job, self.args.job.is_some());
+        summary::show(&self.map, &self.prepared.job, self.kept());
         if let Some(json) = &mut self.outputs.json {
             json.value(&summary::value(&self.map, &self.prepared.job));
         }
@@ -331,14 +348,13 @@ impl Running<'_> {
         }
         let mut code = self.map.tally().exit_code(self.map.is_interrupted());
         if self.outputs.cut > 0 {
-            note(&format!("{} outputs are not complete; llts logs --job {job} prints what there is", self.outputs.cut));
+            note(&format!("{} outputs are not complete{}", self.outputs.cut, self.hint("prints what there is")));
             code = code.max(exit::FAILED);
         }
-        if let Some(results) = self.outputs.results.filter(|results| results.missing() > 0) {
+        if let Some(results) = self.outputs.results.as_ref().filter(|results| results.missing() > 0) {
             let (missing, folder) = (results.missing(), results.folder().display());
-            note(&format!(
-                "the results of {missing} tasks are not complete in {folder}; llts logs --job {job} prints them"
-            ));
+            let hint = self.hint("prints them");
+            note(&format!("the results of {missing} tasks are not complete in {folder}{hint}"));
             code = code.max(exit::FAILED);
         }
         Ok(if self.is_cut && !self.map.is_interrupted() { FAILED } else { code })

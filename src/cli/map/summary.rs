@@ -14,10 +14,21 @@ const VALUES_WIDTH: usize = 32;
 /// Columns of the last line of its stderr.
 const LINE_WIDTH: usize = 60;
 
-/// Notes what has become of a map that has ended. `is_named`: the user has chosen the name of its job.
-pub(super) fn show(map: &Map, job: &JobName, is_named: bool) {
+/// What stays of the job of a map.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kept {
+    /// All of it, under the name that the user has chosen.
+    Named,
+    /// All of it, under another name.
+    Unnamed,
+    /// Nothing: its service ends with the map.
+    Nothing,
+}
+
+/// Notes what has become of a map that has ended.
+pub(super) fn show(map: &Map, job: &JobName, kept: Kept) {
     let left = Left { is_interrupted: map.is_interrupted(), has_input: !map.input_has_ended() };
-    lines(map.tally(), left, job, is_named).iter().for_each(|line| note(line));
+    lines(map.tally(), left, job, kept).iter().for_each(|line| note(line));
 }
 
 /// The same for a program: the last object.
@@ -29,12 +40,12 @@ pub(super) fn value(map: &Map, job: &JobName) -> Value {
     json!({ "summary": counts })
 }
 
-/// How to run what is left.
-pub(super) fn again(job: &JobName, is_named: bool) -> String {
-    if is_named {
-        "Run the same command again to continue.".to_owned()
-    } else {
-        format!("Run the same command with --job {job} to continue.")
+/// How to run what is left, as one more sentence.
+pub(super) fn again(job: &JobName, kept: Kept) -> String {
+    match kept {
+        Kept::Named => " Run the same command again to continue.".to_owned(),
+        Kept::Unnamed => format!(" Run the same command with --job {job} to continue."),
+        Kept::Nothing => String::new(),
     }
 }
 
@@ -45,11 +56,12 @@ struct Left {
     has_input: bool,
 }
 
-fn lines(tally: &Tally, left: Left, job: &JobName, is_named: bool) -> Vec<String> {
+fn lines(tally: &Tally, left: Left, job: &JobName, kept: Kept) -> Vec<String> {
     let mut lines = examples(tally);
     let unshown = tally.failed_tasks().saturating_sub(tally.examples.len() as u64);
     if unshown > 0 {
-        lines.push(format!("… {unshown} more: llts list --job {job} --failed"));
+        let look = if kept == Kept::Nothing { String::new() } else { format!(": llts list --job {job} --failed") };
+        lines.push(format!("… {unshown} more{look}"));
     }
     if tally.before > 0 {
         lines.push(format!("{} had succeeded before and were not run again", tasks(tally.before)));
@@ -59,7 +71,7 @@ fn lines(tally: &Tally, left: Left, job: &JobName, is_named: bool) -> Vec<String
     if tally.failed > 0 {
         let total = tally.finished() + tally.left;
         lines.push(format!("{} of {total} failed ({}).", tally.failed, tally.failures()));
-        if tally.failed_tasks() > 0 {
+        if tally.failed_tasks() > 0 && kept != Kept::Nothing {
             lines.push(format!("Look: llts logs --job {job} --failed   Again: llts retry --job {job} --failed"));
         }
     }
@@ -72,7 +84,7 @@ fn lines(tally: &Tally, left: Left, job: &JobName, is_named: bool) -> Vec<String
             rest.push("the rest of the input not read".to_owned());
         }
         let why = if left.is_interrupted { "Stopped" } else { "The job was stopped" };
-        lines.push(format!("{why}, {}. {}", rest.join(", "), again(job, is_named)));
+        lines.push(format!("{why}, {}.{}", rest.join(", "), again(job, kept)));
     }
     lines
 }
@@ -99,8 +111,8 @@ mod tests {
     use super::*;
     use crate::engine::map::tally::{EXAMPLES_MAX, End};
 
-    fn text(tally: &Tally, left: Left, is_named: bool) -> String {
-        lines(tally, left, &JobName::new("bar").unwrap(), is_named).join("\n")
+    fn text(tally: &Tally, left: Left, kept: Kept) -> String {
+        lines(tally, left, &JobName::new("bar").unwrap(), kept).join("\n")
     }
 
     #[test]
@@ -114,16 +126,16 @@ mod tests {
         let mut tally = Tally { succeeded: 900, failed: 27, left: 68, ..Tally::default() };
         tally.ends.extend([(End::Exit(3), 1), (End::Outcome("TIMED_OUT"), 25), (End::NoTask, 1)]);
         tally.examples.extend((37..).map(example).take(EXAMPLES_MAX));
-        insta::assert_snapshot!(text(&tally, Left { is_interrupted: true, has_input: false }, true));
+        insta::assert_snapshot!(text(&tally, Left { is_interrupted: true, has_input: false }, Kept::Named));
     }
 
     #[test]
     fn a_map_that_was_stopped_says_how_to_continue() {
         let tally = Tally { left: 1, before: 2, ..Tally::default() };
-        insta::assert_snapshot!(text(&tally, Left { is_interrupted: false, has_input: true }, false), @r"
+        insta::assert_snapshot!(text(&tally, Left { is_interrupted: false, has_input: true }, Kept::Unnamed), @r"
         2 tasks had succeeded before and were not run again
         The job was stopped, 1 task not run, the rest of the input not read. Run the same command with --job bar to continue.
         ");
-        assert_eq!(text(&Tally::default(), Left { is_interrupted: false, has_input: false }, false), "");
+        assert_eq!(text(&Tally::default(), Left { is_interrupted: false, has_input: false }, Kept::Unnamed), "");
     }
 }

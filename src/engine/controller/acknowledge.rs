@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use super::Controller;
 use super::effect::{Effect, Timer};
-use crate::types::{Acknowledgement, Mono, Now, PushAddress, TaskId, TaskRecord, TaskState, Wall};
+use crate::types::{Acknowledgement, Mono, Now, PushAddress, TaskId, TaskRecord, TaskState, Wall, span};
 
 /// Since when the confirmation of a task's end is awaited.
 #[derive(Clone, Copy, Debug)]
@@ -58,8 +58,10 @@ impl Controller {
         let waited = awaited.waited(now);
         if waited >= self.settings.push_again_max {
             self.stop_pushing_again(task);
-            self.journal
-                .warn(format!("the end of task {task} was not confirmed by its receiver in {waited:?}; given up"));
+            self.journal.warn(format!(
+                "the end of task {task} was not confirmed by its receiver in {}; given up",
+                span(waited)
+            ));
             return self.tasks.update(task, |record| record.acknowledgement = Acknowledgement::GivenUp(now.wall));
         }
         self.tasks.effects.push_back(Effect::PushAgain(Box::new(record.clone())));

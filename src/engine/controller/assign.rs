@@ -13,7 +13,7 @@ use crate::protocol::requests::Sender;
 use crate::protocol::version::Version;
 use crate::protocol::{Code, Refusal, words};
 use crate::types::{
-    AgentId, Assignment, IncidentKind, Now, Outcome, PhaseTimes, Round, RoundEnd, Session, TaskId, TaskState,
+    AgentId, Assignment, IncidentKind, Now, Outcome, PhaseTimes, Round, RoundEnd, Session, TaskId, TaskState, span,
 };
 
 impl Controller {
@@ -139,7 +139,7 @@ impl Controller {
             return self.timers.set(Timer::Silence(id), lost_at);
         }
         self.suspect(now, &id, heard);
-        let line = format!("agent {id} is lost: silent for {:?}", now.mono.since(heard));
+        let line = format!("agent {id} is lost: silent for {}", span(now.mono.since(heard)));
         self.journal.warn(line.clone());
         self.incidents.push((IncidentKind::AgentLost, line));
         self.unpark(&id);

@@ -40,7 +40,7 @@ use super::transition::{Again, TaskEvent};
 use super::verdict::{self, Verdict};
 use crate::protocol::requests::{FromAgent, Sender};
 use crate::types::{
-    AgentId, Holdup, IncidentKind, Mono, Now, Phase, PhaseTimes, Round, RoundEnd, TaskId, TaskRecord, TaskState,
+    AgentId, Holdup, IncidentKind, Mono, Now, Phase, PhaseTimes, Round, RoundEnd, TaskId, TaskRecord, TaskState, span,
 };
 
 /// The part of a heartbeat interval that a heartbeat may be late.
@@ -265,8 +265,8 @@ impl Controller {
         };
         let line = format!(
             "{silent} of {all} agents have fallen silent within one heartbeat interval, so this controller may be cut off itself: \
-             their tasks wait for {:?} more before other agents get them",
-            self.settings.lost_after
+             their tasks wait for {} more before other agents get them",
+            span(self.settings.lost_after)
         );
         self.journal.warn(line.clone());
         self.incidents.push((IncidentKind::CutOff, line));

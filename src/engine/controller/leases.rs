@@ -17,7 +17,9 @@ use super::effect::Timer;
 use super::transition::Again;
 use super::verdict::{self, Verdict};
 use crate::protocol::requests::{FromAgent, Sender};
-use crate::types::{AgentId, Lease, Mono, Now, Outcome, PhaseTimes, RoundEnd, RunResult, Session, TaskId, TaskRecord};
+use crate::types::{
+    AgentId, Lease, Mono, Now, Outcome, PhaseTimes, RoundEnd, RunResult, Session, TaskId, TaskRecord, span,
+};
 
 /// A void run of an exclusive task, while processes of it may be left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,8 +62,8 @@ impl Controller {
                 let until = lease.end(heard);
                 if now.mono < until {
                     self.journal.info(format!(
-                        "task {task} continues in {:?}, when its lease has expired",
-                        until.since(now.mono)
+                        "task {task} continues in {}, when its lease has expired",
+                        span(until.since(now.mono))
                     ));
                     self.expiring.insert(task, Expiring { end, until, is_silent });
                     return self.timers.set(Timer::Lease(task), until);

@@ -44,6 +44,7 @@ mod gates;
 mod graph_status;
 mod graphs;
 mod held_slots;
+mod idle;
 mod invariants;
 mod job_status;
 mod jobs;

@@ -19,7 +19,7 @@ use crate::protocol::requests::Sender;
 use crate::protocol::requests::heartbeat::Heard;
 use crate::protocol::task;
 use crate::types::{
-    AgentId, Epoch, IncidentKind, KnownEpoch, Now, Phase, PhaseTimes, Round, RoundEnd, TaskId, TaskRecord, Wall,
+    AgentId, Epoch, IncidentKind, KnownEpoch, Now, Phase, PhaseTimes, Round, RoundEnd, TaskId, TaskRecord, Wall, span,
 };
 
 /// Pushes that a newer controller may have made of a task, and this one does not know of.
@@ -44,9 +44,9 @@ impl Controller {
         let (Some(why), Some(epoch)) = (raised, epoch) else { return };
         let line = format!(
             "{why}: what was accepted after that is unknown here, and what has ended since runs again, unless an agent has it; the \
-             epoch is {}, so that agents refuse an older store, and waiting tasks start in {:?}",
+             epoch is {}, so that agents refuse an older store, and waiting tasks start in {}",
             epoch.number,
-            self.claim_time()
+            span(self.claim_time())
         );
         self.journal.warn(line.clone());
         self.incidents.push((IncidentKind::StoreFromElsewhere, line));

@@ -60,7 +60,8 @@ impl Backlog {
         self.left > 0 && !self.is_empty()
     }
 
-    fn is_empty(&self) -> bool {
+    /// Whether no consequence is left to be carried out.
+    pub(super) fn is_empty(&self) -> bool {
         self.ends.is_empty() && self.stops.is_empty()
     }
 }

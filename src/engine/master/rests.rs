@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::peers::{Debt, State};
 use super::{Connection, Destination, Effect, Master, Timer};
 use crate::protocol::prompt::Order;
-use crate::types::{Mono, Now, Wall};
+use crate::types::{Mono, Now, Wall, span};
 
 /// A limit, as a worker reports it.
 #[derive(Debug)]
@@ -66,7 +66,7 @@ impl Master {
         let until = self.gates.close(gate, now.mono + pause);
         self.timers.set(Timer::Gate(gate.to_owned()), until);
         let time = until.since(now.mono);
-        self.journal.info(format!("gate {gate} is closed for {time:?}"));
+        self.journal.info(format!("gate {gate} is closed for {}", span(time)));
         self.effects.push_back(Effect::NoteGate(gate.to_owned(), Some(now.wall + time)));
         let idle = |state: &State| matches!(state, State::Idle(_) | State::Resting);
         let of_gate = self.peers.iter().filter(|(_, peer)| peer.gate.as_deref() == Some(gate) && idle(&peer.state));

@@ -87,6 +87,12 @@ impl Delivery {
         if frames == 0 { room.max(1) } else { room }
     }
 
+    /// Whether no frame waits for its receiver.
+    #[must_use]
+    pub fn is_drained(&self) -> bool {
+        self.life.is_drained()
+    }
+
     /// A turn of the loop begins, with a full budget.
     pub const fn handle_turn(&mut self) {
         self.turn.renew();

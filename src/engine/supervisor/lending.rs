@@ -7,7 +7,8 @@
 //! | waits | it does not wait any more | works |
 //! | waits, and its slot is lent | it does not wait any more | works; the other agent ends when it has no task |
 //!
-//! An agent that was started so may have a task that waits, too, and then lends its own slot.
+//! An agent that was started so may have a task that waits, too, and then lends its own slot. An agent that a person takes away ends in
+//! the same way.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -30,7 +31,7 @@ pub(super) struct Lending {
     waiting: BTreeMap<Role, Mono>,
     /// Agents whose slots are lent, each with the agent that was started.
     lent: BTreeMap<Role, Role>,
-    /// Agents that end when they have no task.
+    /// Agents that end when they have no task, and are not started again.
     returning: BTreeSet<Role>,
 }
 
@@ -94,6 +95,16 @@ impl Plan {
         }
     }
 
+    /// An agent that was to end when it has no task is needed again. If it was asked already, it is started anew.
+    pub(super) fn keep(&mut self, role: Role) {
+        self.lending.returning.remove(&role);
+    }
+
+    /// Whether an agent ends when it has no task, and is not started again.
+    pub(super) fn is_returning(&self, role: Role) -> bool {
+        self.lending.returning.contains(&role)
+    }
+
     /// An agent is ready that may not be needed any more.
     pub(super) fn return_ready(&mut self, role: Role) {
         if self.lending.returning.contains(&role) {
@@ -105,6 +116,8 @@ impl Plan {
     pub(super) fn forget_lent(&mut self, role: Role) {
         if self.lending.returning.remove(&role) {
             self.slots.remove(&role);
+            self.lending.waiting.remove(&role);
+            self.renew_without(role);
         }
     }
 }

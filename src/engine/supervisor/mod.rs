@@ -44,13 +44,26 @@ pub enum Role {
     Agent(u16),
 }
 
+/// The start of the id of an agent, and of one that was started for another one.
+const AGENT: &str = "agent-";
+const LENT_AGENT: &str = "lent-agent-";
+
+impl Role {
+    /// Whether this is the id of an agent that a supervisor has started beside its controller.
+    #[must_use]
+    pub fn is_named(id: &str) -> bool {
+        let number = id.strip_prefix(LENT_AGENT).or_else(|| id.strip_prefix(AGENT));
+        number.is_some_and(|number| number.parse::<u16>().is_ok_and(|number| number > 0))
+    }
+}
+
 impl fmt::Display for Role {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Controller => f.write_str("controller"),
             Self::Agent(number) => match number.checked_sub(LENT_FROM) {
-                None | Some(0) => write!(f, "agent-{number}"),
-                Some(number) => write!(f, "lent-agent-{number}"),
+                None | Some(0) => write!(f, "{AGENT}{number}"),
+                Some(number) => write!(f, "{LENT_AGENT}{number}"),
             },
         }
     }
@@ -238,6 +251,33 @@ impl Plan {
         self.orphans.is_some()
     }
 
+    /// The service has this number of agents from now on: those that are missing start, and those with higher numbers end, each when
+    /// it has no task. False, and without effect, unless the service is up.
+    pub fn handle_agents(&mut self, now: Mono, agents: u16) -> bool {
+        if !matches!(self.stage, Stage::Serving) {
+            return false;
+        }
+        for role in (1..=agents).map(Role::Agent) {
+            self.keep(role);
+            self.slots.entry(role).or_default();
+            self.start_missing(now, role);
+        }
+        let is_above = |role: &Role| *role > Role::Agent(agents) && *role <= Role::Agent(LENT_FROM);
+        for role in self.agents().into_iter().filter(is_above) {
+            if !self.is_returning(role) {
+                self.give_back(role);
+            }
+        }
+        true
+    }
+
+    /// Whether the service is up, and every process of it that is to stay is ready.
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        let is_done = |(role, slot): (&Role, &Slot)| slot.is_ready() || self.is_returning(*role);
+        matches!(self.stage, Stage::Serving) && self.slots.iter().all(is_done)
+    }
+
     /// Stops the service. A second call stops it at once.
     pub fn handle_stop(&mut self, now: Mono) {
         match &mut self.stage {
@@ -325,6 +365,13 @@ impl Plan {
             && slot.start(now)
         {
             self.effects.push_back(Effect::Start(role));
+        }
+    }
+
+    /// Starts a process for which there was no place before; one that pauses is started when it is due.
+    fn start_missing(&mut self, now: Mono, role: Role) {
+        if self.slots.get(&role).is_some_and(|slot| slot.pause_until().is_none()) {
+            self.start(now, role);
         }
     }
 

@@ -143,15 +143,19 @@ impl Plan {
                 *renewal = Renewal::Proving { until: now + PROOF };
             }
             (Some(Renewal::Controller { .. }), Role::Controller) => self.renew_agents(),
-            (Some(Renewal::Agents(left)), Role::Agent(_)) => {
-                if left.remove(&role) {
-                    self.effects.push_back(Effect::NoteRenewal);
-                }
-                self.renewal.take_if(|renewal| matches!(renewal, Renewal::Agents(left) if left.is_empty()));
-            }
+            (Some(Renewal::Agents(_)), Role::Agent(_)) => self.renew_without(role),
             (Some(Renewal::Controller { .. }), Role::Agent(_))
             | (Some(Renewal::Trial { .. } | Renewal::Proving { .. } | Renewal::Agents(_)) | None, _) => {}
         }
+    }
+
+    /// An agent has ended that has no successor.
+    pub(super) fn renew_without(&mut self, role: Role) {
+        let Some(Renewal::Agents(left)) = &mut self.renewal else { return };
+        if left.remove(&role) {
+            self.effects.push_back(Effect::NoteRenewal);
+        }
+        self.renewal.take_if(|renewal| matches!(renewal, Renewal::Agents(left) if left.is_empty()));
     }
 
     fn renew_agents(&mut self) {

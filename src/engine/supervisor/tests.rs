@@ -118,6 +118,58 @@ impl World {
 }
 
 #[test]
+fn agents_are_added_and_removed_while_it_serves() {
+    let mut world = World::up(2);
+    let [first, second, third, fourth] = [1, 2, 3, 4].map(Role::Agent);
+    assert!(world.plan.is_complete());
+    assert!(world.plan.handle_agents(world.now, 4));
+    assert_eq!(world.effects(), [Effect::Start(third), Effect::Start(fourth)]);
+    world.ready(third);
+    // One that is not ready yet is asked to end when it is.
+    assert!(!world.plan.is_complete() && world.plan.handle_agents(world.now, 1));
+    assert_eq!(world.effects(), [Effect::Retire(second), Effect::Retire(third)]);
+    assert!(world.plan.is_complete(), "what ends is not awaited");
+    world.ready(fourth);
+    assert_eq!(world.effects(), [Effect::Retire(fourth)]);
+    world.ended_cleanly(third);
+    world.pass(SECOND);
+    assert_eq!(world.effects(), [Effect::EndOrphans], "it is not started again");
+    // The second was asked to end, but is needed again.
+    assert!(world.plan.handle_agents(world.now, 2));
+    assert_eq!(world.effects(), []);
+    world.ended_cleanly(second);
+    world.pass(SECOND);
+    assert_eq!(world.effects(), [Effect::EndOrphans, Effect::Start(second)]);
+    world.ready(second);
+    world.ended_cleanly(fourth);
+    world.effects();
+    world.stop();
+    assert_eq!(world.effects(), [Effect::Terminate(first), Effect::Terminate(second)]);
+    assert!(!world.plan.handle_agents(world.now, 5), "it stops");
+}
+
+/// `llts restart --wait` waits for every agent that is to be new.
+#[test]
+fn an_agent_that_is_removed_is_not_awaited_by_a_restart() {
+    let mut world = World::up(2);
+    world.plan.handle_proven();
+    assert_eq!(world.plan.renewal().map(|progress| progress.agents_left), Some(2));
+    world.plan.handle_agents(world.now, 1);
+    world.ended_cleanly(Role::Agent(2));
+    assert_eq!(world.plan.renewal().map(|progress| progress.agents_left), Some(1));
+}
+
+#[test]
+fn the_agents_of_a_supervisor_are_known_by_their_names() {
+    for role in [Role::Agent(1), Role::Agent(999), Role::Agent(LENT_FROM + 3)] {
+        assert!(Role::is_named(&role.to_string()), "{role}");
+    }
+    for name in ["controller", "agent-", "agent-0", "agent-x", "host-agent-1", "agent-1b", "x"] {
+        assert!(!Role::is_named(name), "{name}");
+    }
+}
+
+#[test]
 fn the_controller_comes_first_and_the_service_is_up_when_all_are_ready() {
     let mut world = World::new(2);
     assert_eq!(world.effects(), [Effect::Start(Role::Controller)]);

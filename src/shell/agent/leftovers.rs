@@ -31,7 +31,8 @@ pub(super) fn sweep(
     let mut discarded = Ok(());
     let ended = records.sweep(|swept| {
         let TaskRun { task, round } = swept.subject;
-        log::warn!("round {round} of task {task} had lost its agent: {swept:?}");
+        log::warn!("round {round} of task {task} had lost its agent; what it left is ended");
+        log::debug!("{swept:?}");
         if swept.superseded {
             return;
         }

@@ -23,39 +23,45 @@ const ANSWERS_MAX: Duration = Duration::from_secs(1);
 pub(super) enum Ending {
     /// A signal.
     Stopped,
+    /// It has had nothing to do for long.
+    Idle,
     /// This program is to take its place, in the same process.
     Succeeded(Successor),
 }
 
-/// What a controller does about its signals.
-pub(super) fn ending(signals: &[Signal], config: &Config, reload: &Reload) -> Option<Ending> {
-    if let Some(signal) = signals.iter().find(|signal| ![RETIRE, Signal::SIGHUP].contains(signal)) {
-        log::info!("{signal}: stopping");
-        return Some(Ending::Stopped);
-    }
-    if signals.contains(&Signal::SIGHUP) {
-        incidents::note(IncidentKind::Reloaded, reload.reload(&config.log));
-    }
-    if !signals.contains(&RETIRE) {
-        return None;
-    }
-    let state_dir = &config.paths.state_dir;
-    // The same signal tells of incidents that the supervisor has left.
-    incidents::take_left(state_dir);
-    match Successor::take(state_dir, takeover::CONTROLLER) {
-        Ok(successor) => {
-            log::info!("making room for {}", successor.program.display());
-            Some(Ending::Succeeded(successor))
-        }
-        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-        Err(error) => {
-            log::error!("a signal asks for another program, but which one cannot be read: {error}");
-            None
-        }
-    }
-}
-
 impl Service {
+    /// What a controller does about its signals.
+    pub(super) fn ending(&mut self, signals: &[Signal], config: &Config, reload: &Reload) -> Option<Ending> {
+        if let Some(signal) = signals.iter().find(|signal| ![RETIRE, Signal::SIGHUP].contains(signal)) {
+            log::info!("{signal}: stopping");
+            return Some(Ending::Stopped);
+        }
+        if signals.contains(&Signal::SIGHUP) {
+            incidents::note(IncidentKind::Reloaded, reload.reload(&config.log));
+        }
+        if !signals.contains(&RETIRE) {
+            return None;
+        }
+        let state_dir = &config.paths.state_dir;
+        // The same signal tells of incidents that the supervisor has left.
+        incidents::take_left(state_dir);
+        // And of another limit for a time without work.
+        if let Some(idle) = &mut self.idle {
+            idle.read_again();
+        }
+        match Successor::take(state_dir, takeover::CONTROLLER) {
+            Ok(successor) => {
+                log::info!("making room for {}", successor.program.display());
+                Some(Ending::Succeeded(successor))
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(error) => {
+                log::error!("a signal asks for another program, but which one cannot be read: {error}");
+                None
+            }
+        }
+    }
+
     /// Answers every request, stores all decisions, and delivers the queued pushes. Connections are closed, unless a successor
     /// continues them.
     pub(super) fn stop(mut self, ending: &Ending) -> Result<Option<Suspension>, ControllerError> {
@@ -68,7 +74,7 @@ impl Service {
             self.turns_until(until, is_decided)?;
         }
         self.sequencer.handle_stop();
-        if !has_successor {
+        if matches!(ending, Ending::Stopped) {
             self.receive(clock::now());
         }
         self.turns_until(until, |service| service.sequencer.unanswered() == 0 && service.history.is_idle())?;
@@ -76,7 +82,8 @@ impl Service {
             self.closing_turn(None)?;
         }
         let counts = self.pusher.stop();
-        log::info!("controller stopped; {} replies were not sent; pushes: {counts:?}", self.dropped);
+        log::info!("stopped; {} replies and {} pushes were not delivered", self.dropped, counts.dropped());
+        log::debug!("pushes: {counts:?}");
         let suspension = if has_successor {
             Some(self.doors.suspend())
         } else {

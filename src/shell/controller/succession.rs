@@ -29,7 +29,8 @@ struct Succession {
 pub(super) fn begin(state_dir: &Path, handover: Option<i32>) -> Result<(StateLock, SuspendedPorts), ControllerError> {
     let Some(number) = handover else { return Ok((StateLock::acquire(state_dir, LOCK)?, SuspendedPorts::default())) };
     let Succession { lock, ports } = takeover::state(number)?;
-    log::info!("succeeding another program, with {ports:?}");
+    log::info!("succeeding another program");
+    log::debug!("{ports:?}");
     Ok((StateLock::adopt(descriptor(lock)?), ports))
 }
 

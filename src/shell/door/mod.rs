@@ -104,6 +104,11 @@ pub trait Door {
     /// Shows a change to subscribers.
     fn show(&mut self, change: &Change<'_>);
 
+    /// Whether there is a peer that may want something, besides agents. A door that cannot tell has none.
+    fn has_guests(&self) -> bool {
+        false
+    }
+
     /// Hands all sent messages over to the kernel.
     fn flush(&mut self);
 
@@ -241,6 +246,12 @@ impl Doors {
     /// See [`Door::show`]; for each door.
     pub fn show(&mut self, change: &Change<'_>) {
         self.each().for_each(|(_, door)| door.show(change));
+    }
+
+    /// See [`Door::has_guests`]; at any door.
+    #[must_use]
+    pub fn have_guests(&self) -> bool {
+        self.zmtp.has_guests() || self.others.iter().any(|door| door.has_guests())
     }
 
     /// See [`Door::flush`]; for each door.

@@ -95,6 +95,10 @@ impl Door for ZmtpDoor {
         }
     }
 
+    fn has_guests(&self) -> bool {
+        self.ports.has_guests()
+    }
+
     fn flush(&mut self) {
         self.ports.flush();
     }

@@ -11,7 +11,7 @@ use crate::engine::endpoint::Decision;
 use crate::engine::zmtp::{Connection, DisconnectReason, Peer as OtherSide, Security};
 use crate::shell::clock;
 use crate::shell::curve_keys::KeyFolder;
-use crate::types::{CallerPlace, Neighbourhood};
+use crate::types::{CallerPlace, Neighbourhood, span};
 
 /// Connections accepted per turn and listener. Each costs up to 0.2 ms, with the question whose it is, and others wait meanwhile.
 const ACCEPTS_PER_TURN: usize = 8;
@@ -49,7 +49,7 @@ impl Endpoint {
                     // It has gone while it waited; the next one may be there.
                     Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
                     Err(error) => {
-                        log::warn!("cannot take a connection: {error}; trying again in {REST:?}");
+                        log::warn!("cannot take a connection: {error}; trying again in {}", span(REST));
                         self.accepting.counts.refused += 1;
                         self.accepting.resumes_at = Some(self.now + REST);
                         return;
@@ -64,7 +64,7 @@ impl Endpoint {
     pub fn watch_keys(&mut self, keys: KeyFolder) {
         let watched = keys.news().map(|news| self.poller.add(news, KEYS_KEY, false));
         if let Some(Err(error)) = watched {
-            log::info!("cannot wait for news of the keys: {error}; they are looked at every {LOOK_INTERVAL:?}");
+            log::info!("cannot wait for news of the keys: {error}; they are looked at every {}", span(LOOK_INTERVAL));
         }
         self.accepting.keys = Some(keys);
     }

@@ -369,6 +369,13 @@ impl Ports {
         self.endpoint.connections()
     }
 
+    /// Whether there is a connection that no agent has: each of them has one for its requests, and at most one for broadcasts.
+    #[must_use]
+    pub fn has_guests(&self) -> bool {
+        let agents = self.endpoint.exempted();
+        self.endpoint.connections() > agents + self.subscribers.len() || self.subscribers.len() > agents
+    }
+
     /// Hands all sent messages over to the kernel.
     pub fn flush(&mut self) {
         self.endpoint.flush();
@@ -394,6 +401,6 @@ impl Ports {
             self.endpoint.wait(now, Some(end), &[]);
             while self.endpoint.poll_event().is_some() {}
         }
-        log::info!("connections: {:?}", self.endpoint.counts());
+        log::debug!("connections: {:?}", self.endpoint.counts());
     }
 }

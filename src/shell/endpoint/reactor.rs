@@ -150,6 +150,12 @@ impl Endpoint {
         self.peers.len()
     }
 
+    /// Number of connections on which agents send requests.
+    #[must_use]
+    pub fn exempted(&self) -> usize {
+        self.peers.values().filter(|peer| peer.info.is_exempt()).count()
+    }
+
     /// Waits for events of peers, for one of `fds`, or for the deadline; returns which of `fds` are readable.
     pub fn wait(&mut self, now: Mono, deadline: Option<Mono>, fds: &[BorrowedFd<'_>]) -> Vec<bool> {
         self.now = now;

@@ -37,6 +37,8 @@ pub(super) struct Events {
     bytes_max: usize,
     /// Notifies listeners of a new change.
     news: Notify,
+    /// Each listener has a copy.
+    listeners: Arc<()>,
 }
 
 #[derive(Debug, Default)]
@@ -58,7 +60,23 @@ pub(super) enum After {
 
 impl Events {
     pub(super) fn new(bytes_max: usize) -> Self {
-        Self { life: rand::random(), buffer: Mutex::default(), bytes_max, news: Notify::new() }
+        Self {
+            life: rand::random(),
+            buffer: Mutex::default(),
+            bytes_max,
+            news: Notify::new(),
+            listeners: Arc::default(),
+        }
+    }
+
+    /// A sign of a listener, for as long as it is kept.
+    pub(super) fn listener(&self) -> Arc<()> {
+        Arc::clone(&self.listeners)
+    }
+
+    /// Whether a stream of events is open.
+    pub(super) fn has_listeners(&self) -> bool {
+        Arc::strong_count(&self.listeners) > 1
     }
 
     /// The id of the event with this number.

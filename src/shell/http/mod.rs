@@ -194,6 +194,10 @@ impl Door for Http {
         self.events.add(Event { number: change.number, task: change.record.id, message, hidden });
     }
 
+    fn has_guests(&self) -> bool {
+        !self.waiting.is_empty() || self.events.has_listeners()
+    }
+
     fn flush(&mut self) {}
 
     fn close(self: Box<Self>) {

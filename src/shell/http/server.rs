@@ -41,10 +41,11 @@ use crate::protocol::rules::Rules;
 use crate::protocol::words::kind;
 use crate::protocol::{Code, Refusal, reply};
 use crate::shell::background::Bell;
+use crate::shell::disk_room;
 use crate::shell::metrics::{self, Metrics};
 use crate::shell::visitor::Visitor;
 use crate::shell::{clock, incidents, store};
-use crate::types::{AllowCommands, Caller, CallerPlace, IncidentKind, Right};
+use crate::types::{AllowCommands, Caller, CallerPlace, IncidentKind, Right, span};
 
 /// Time limit for the answer to an internal request: a loop that takes longer is in trouble.
 const ALIVE_TIMEOUT: Duration = Duration::from_secs(2);
@@ -366,7 +367,12 @@ async fn scrape(
     let gates = gate::gates().decode(&gates).map_or(0, |gates| gates.total);
     let state_dir = server.state_dir.clone();
     // A disk access may be slow.
-    let bytes = tokio::task::spawn_blocking(move || store::bytes(&state_dir)).await.unwrap_or_default();
+    let looked =
+        tokio::task::spawn_blocking(move || (store::bytes(&state_dir), disk_room::free(&state_dir), state_dir));
+    let (bytes, room, state_dir) = looked.await.unwrap_or_default();
+    if let Some(room) = room {
+        server.metrics.has_room(&state_dir, room);
+    }
     server.metrics.counted(tasks, agents, gates, bytes);
     let accepted = headers.get(ACCEPT).and_then(|accept| accept.to_str().ok()).unwrap_or_default();
     let text = server.metrics.text();
@@ -394,7 +400,7 @@ async fn api(
         return Err(refused(StatusCode::PAYLOAD_TOO_LARGE, refusal));
     }
     let body = timeout(server.head_timeout, to_bytes(body, bytes_max)).await.map_err(|_| {
-        let why = format!("the body did not come within {:?} (http.HEAD_TIMEOUT)", server.head_timeout);
+        let why = format!("the body did not come within {} (http.HEAD_TIMEOUT)", span(server.head_timeout));
         denied(Denied(StatusCode::REQUEST_TIMEOUT, why))
     })?;
     let body = body.map_err(|_| {
@@ -420,9 +426,10 @@ async fn events(
     let listener = Listener::new(&server.events, &headers, query, sees_commands).map_err(denied)?;
     let place = server.places.take_events().map_err(denied)?;
     let stopping = server.stopping.clone();
+    let listening = server.events.listener();
     let end = Box::pin(async move {
         stopped(stopping).await;
-        drop(place);
+        drop((place, listening));
     });
     let stream = listener.stream().take_until(end);
     Ok(Sse::new(stream).keep_alive(KeepAlive::default()).into_response())

@@ -1,20 +1,23 @@
 //! The log of a process: one bounded file, or stderr; one event is one line, whatever text it shows.
 //!
-//! A line is `2026-01-31T12:00:00.000Z agent.rs[line:41] INFO text`, or as `LOG_FORMATTER` says. Texts from outside go
+//! A line is `2026-01-31 12:00:00.000 +01:00 INFO text`, or as `LOG_FORMATTER` and `LOG_FORMAT` say. Texts from outside go
 //! through [`shown()`].
 
+mod journald;
 mod rotating;
 mod shown;
 
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
+use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use jiff::Timestamp;
+use jiff::tz::TimeZone;
 use log::{Level, Log, Metadata, Record};
 
-use crate::config::{LogFormat, LogPart, LogPiece, LogSection};
+use crate::config::{LogFormat, LogLayout, LogPart, LogPiece, LogSection};
 use crate::engine::journal::{LogLine, Severity};
 use crate::shell::clock;
 use crate::types::Wall;
@@ -33,6 +36,14 @@ pub enum LogError {
     #[error("cannot open the log {path}: {source}", path = path.display())]
     Open {
         /// The log file.
+        path: PathBuf,
+        /// Error of the system.
+        source: io::Error,
+    },
+    /// The machine has no journal.
+    #[error("LOG_FORMAT is \"journald\", and {path} cannot be used: {source}; set it to \"text\" or \"json\"", path = .path.display())]
+    NoJournal {
+        /// Its socket.
         path: PathBuf,
         /// Error of the system.
         source: io::Error,
@@ -65,6 +76,11 @@ pub fn write(lines: impl IntoIterator<Item = LogLine>) {
 /// When the file cannot be opened or belongs to another process, or on a second call.
 pub fn init(section: &LogSection, file: Option<&Path>) -> Result<(), LogError> {
     let sink = match file {
+        _ if section.layout == LogLayout::Journald => {
+            let path = Path::new(journald::SOCKET);
+            let journal = journald::connect(path);
+            Sink::Journal(journal.map_err(|source| LogError::NoJournal { path: path.to_owned(), source })?)
+        }
         None => Sink::Stderr,
         Some(path) => {
             Sink::File(Rotating::open(path, section.file_bytes_max).map_err(|source| match source.kind() {
@@ -122,12 +138,13 @@ pub fn utc(wall: Wall) -> String {
 }
 
 fn logger(section: &LogSection, lines: Arc<Mutex<Lines>>) -> Box<dyn Log> {
-    Box::new(LineLog { format: section.format.clone(), lines })
+    Box::new(LineLog { layout: section.layout.clone(), zone: TimeZone::system(), lines })
 }
 
 /// Makes each event one line. The level is that of the whole process.
 struct LineLog {
-    format: LogFormat,
+    layout: LogLayout,
+    zone: TimeZone,
     lines: Arc<Mutex<Lines>>,
 }
 
@@ -138,7 +155,12 @@ impl Log for LineLog {
 
     fn log(&self, record: &Record<'_>) {
         if self.enabled(record.metadata()) {
-            let mut line = line(&self.format, clock::now().wall, record);
+            let mut line = match &self.layout {
+                LogLayout::Words => words(clock::now().wall, &self.zone, record),
+                LogLayout::Fields(format) => line(format, clock::now().wall, record),
+                LogLayout::Json => json(clock::now().wall, record),
+                LogLayout::Journald => journald::entry(record),
+            };
             line.push('\n');
             // A thread that panicked while writing has left a whole line or none.
             self.lines.lock().unwrap_or_else(PoisonError::into_inner).write(&line);
@@ -146,6 +168,40 @@ impl Log for LineLog {
     }
 
     fn flush(&self) {}
+}
+
+/// The place in the source, for those who look for a fault.
+fn place<'a>(record: &Record<'a>) -> Option<(&'a str, u32)> {
+    let file = record.file()?.rsplit('/').next()?;
+    (log::max_level() >= Level::Debug).then_some((file, record.line().unwrap_or_default()))
+}
+
+/// A line for operators: `2026-01-31 12:00:00.000 +01:00 INFO text`.
+fn words(at: Wall, zone: &TimeZone, record: &Record<'_>) -> String {
+    let micros = i64::try_from(at.micros()).unwrap_or(i64::MAX);
+    let moment = Timestamp::from_microsecond(micros).unwrap_or_default().to_zoned(zone.clone());
+    let moment = moment.strftime("%Y-%m-%d %H:%M:%S%.3f %:z");
+    let mut line = format!("{moment} {} {}", record.level(), OneLine(*record.args()));
+    if let Some((file, number)) = place(record) {
+        // Writing to a text cannot fail.
+        let _ = write!(line, " ({file}:{number})");
+    }
+    line
+}
+
+/// An event as a JSON object.
+fn json(at: Wall, record: &Record<'_>) -> String {
+    let mut event = serde_json::json!({
+        "time": utc(at),
+        "level": record.level().as_str().to_ascii_lowercase(),
+        "message": OneLine(*record.args()).to_string(),
+        "process": std::process::id(),
+    });
+    if let Some((file, number)) = place(record) {
+        event["file"] = file.into();
+        event["line"] = number.into();
+    }
+    event.to_string()
 }
 
 fn line(format: &LogFormat, at: Wall, record: &Record<'_>) -> String {
@@ -183,6 +239,7 @@ fn write_part(line: &mut String, part: LogPart, at: Wall, record: &Record<'_>) {
 enum Sink {
     Stderr,
     File(Rotating),
+    Journal(UnixDatagram),
 }
 
 impl Sink {
@@ -190,6 +247,7 @@ impl Sink {
         match self {
             Self::Stderr => io::stderr().lock().write_all(line),
             Self::File(file) => file.write_line(line),
+            Self::Journal(journal) => journal.send(line).map(drop),
         }
     }
 }
@@ -207,7 +265,12 @@ impl Lines {
         let written = if self.lost == 0 {
             self.sink.write_line(line.as_bytes())
         } else {
-            self.sink.write_line(format!("{} lines could not be written\n{line}", self.lost).as_bytes())
+            // An entry of the journal has no lines before it.
+            let lost = match self.sink {
+                Sink::Journal(_) => String::new(),
+                Sink::Stderr | Sink::File(_) => format!("{} lines could not be written\n", self.lost),
+            };
+            self.sink.write_line(format!("{lost}{line}").as_bytes())
         };
         match written {
             Ok(()) => self.lost = 0,

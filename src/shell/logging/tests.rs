@@ -14,7 +14,7 @@ impl Fixture {
     fn new(format: &str) -> Self {
         let mut section = Config::default().log;
         log::set_max_level(section.level);
-        section.format = LogFormat::parse(format).expect("a format");
+        section.layout = LogLayout::Fields(LogFormat::parse(format).expect("a format"));
         Self { folder: tempfile::tempdir().expect("a folder"), section }
     }
 
@@ -54,17 +54,52 @@ fn the_formatter_decides_what_a_line_is() {
     }
 }
 
-/// Document, section 4.3: its default gives its order and its brackets.
+/// Document, section 4.3: its format gives its order and its brackets.
 #[test]
-fn the_default_is_the_line_of_the_document() {
+fn the_format_of_the_document_gives_its_line() {
     assert_eq!(utc(Wall::from_micros(1_769_860_800_123_456)), "2026-01-31T12:00:00.123Z");
-    let mut fixture = Fixture::new("");
-    fixture.section.format = Config::default().log.format;
+    let fixture = Fixture::new("%(asctime)s %(filename)s[line:%(lineno)d] %(levelname)s");
     say(&*fixture.logger(), Level::Warn, "hello");
     let text = fixture.text();
     let (time, rest) = text.split_once(' ').expect("a time");
     assert!(time.parse::<Timestamp>().is_ok() && time.ends_with('Z') && time.len() == 24, "{time}");
     assert_eq!(rest, "x.rs[line:7] WARN hello\n");
+}
+
+fn record<R>(level: Level, text: &str, show: impl FnOnce(&Record<'_>) -> R) -> R {
+    let mut record = Record::builder();
+    record.level(level).file(Some("src/deep/x.rs")).line(Some(7));
+    show(&record.args(format_args!("{text}")).build())
+}
+
+#[test]
+fn an_operator_reads_local_time_with_its_zone_the_level_and_words() {
+    let _level = Fixture::new("");
+    let at = Wall::from_micros(1_769_860_800_123_456);
+    let zone = TimeZone::fixed(jiff::tz::offset(2));
+    let shown = record(Level::Warn, "agent a is lost", |record| words(at, &zone, record));
+    assert_eq!(shown, "2026-01-31 14:00:00.123 +02:00 WARN agent a is lost");
+    assert_eq!(Config::default().log.layout, LogLayout::Words);
+}
+
+#[test]
+fn an_event_is_a_json_object_or_an_entry_of_the_journal() {
+    let fixture = Fixture::new("");
+    let at = Wall::from_micros(1_769_860_800_123_456);
+    let event: serde_json::Value =
+        serde_json::from_str(&record(Level::Error, "it \"ends\"\nnow", |record| json(at, record))).expect("JSON");
+    let expected = serde_json::json!({
+        "time": "2026-01-31T12:00:00.123Z", "level": "error", "message": "it \"ends\"\\nnow", "process": std::process::id(),
+    });
+    assert_eq!(event, expected);
+    let path = fixture.folder.path().join("journal");
+    let journal = UnixDatagram::bind(&path).expect("bound");
+    let mut lines = Lines { sink: Sink::Journal(journald::connect(&path).expect("connected")), lost: 0 };
+    lines.write(&format!("{}\n", record(Level::Error, "a\nPRIORITY=0", journald::entry)));
+    let mut received = [0; 256];
+    let length = journal.recv(&mut received).expect("received");
+    let expected = "SYSLOG_IDENTIFIER=llts\nPRIORITY=3\nMESSAGE=a\\nPRIORITY=0\n";
+    assert_eq!(std::str::from_utf8(&received[..length]), Ok(expected));
 }
 
 #[test]

@@ -205,6 +205,17 @@ fn service_name(record: &Path) -> Option<String> {
 }
 
 /// The path of this process in the hierarchy of version 2.
+/// The folder of the cgroup of this process, below which agents may have their own.
+///
+/// # Errors
+/// When there is none, or nothing can be made below it, with the reason.
+pub fn own_cgroup() -> io::Result<PathBuf> {
+    let path = own_path()?;
+    let folder = folder_of(&path).ok_or_else(|| io::Error::other("no cgroup v2 file system is mounted"))?;
+    let access = rustix::fs::access(&folder, rustix::fs::Access::WRITE_OK);
+    access.map(|()| folder.clone()).map_err(|error| io::Error::other(format!("{}: {error}", folder.display())))
+}
+
 fn own_path() -> io::Result<String> {
     let text = fs::read_to_string("/proc/self/cgroup")?;
     let path = text.lines().find_map(|line| line.strip_prefix("0::"));

@@ -44,6 +44,7 @@ mod tree;
 mod tree_scan;
 
 pub use brand::Brand;
+pub use cgroup::own_cgroup;
 pub use child::{ChildExit, RunningChild};
 pub use command::{Command, CommandError, CommandPlan, spawn_command, spawn_program};
 pub use environment::{Environment, UnpassableVariable};

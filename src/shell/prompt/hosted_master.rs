@@ -60,7 +60,10 @@ impl fmt::Display for HostedMaster {
 
 fn run(master: PromptMaster) {
     match master.run(None) {
-        Ok(end) => log::info!("prompt master stopped: {:?}", end.totals),
+        Ok(end) => {
+            log::info!("prompt master stopped");
+            log::debug!("{:?}", end.totals);
+        }
         Err(error) => log::error!("{error}"),
     }
 }

@@ -97,6 +97,12 @@ impl Pusher {
         self.engine.poll_acknowledgement()
     }
 
+    /// Whether no frame waits for its receiver.
+    #[must_use]
+    pub fn is_drained(&self) -> bool {
+        self.engine.is_drained()
+    }
+
     /// The number of frames by their outcome, since the start.
     #[must_use]
     pub const fn counts(&self) -> PushCounts {

@@ -15,6 +15,9 @@ use crate::shell::home::HOME_VARIABLE;
 use crate::shell::readable;
 use crate::shell::signals::{Signals, with_clean_mask};
 
+/// The option of a supervisor that ends without work.
+pub(super) const UNTIL_IDLE: &str = "--until-idle";
+
 /// The parameters of a supervisor.
 #[derive(Debug)]
 pub struct Launch {
@@ -26,6 +29,8 @@ pub struct Launch {
     pub config: Option<PathBuf>,
     /// Number of agents.
     pub agents: u16,
+    /// Whether it ends after a time without work.
+    pub until_idle: bool,
     /// The controller of its agents, if none is to be started: `tcp://IP:PORT`.
     pub elsewhere: Option<String>,
     /// `None`: it outlives this process. A folder: it ends with this process, and removes the folder.
@@ -76,6 +81,9 @@ impl Launch {
             command.arg("--config").arg(config);
         }
         command.args(["supervise", "--detached", "--agents", &self.agents.to_string()]);
+        if self.until_idle {
+            command.arg(UNTIL_IDLE);
+        }
         if let Some(controller) = &self.elsewhere {
             command.args(["--of", controller]);
         }

@@ -12,6 +12,7 @@
 //! | [`handover`] | the exec of another version of the program, which continues with the same processes |
 //! | [`standby`] | goes back to the program before a restart, if the new supervisor does not live |
 //! | [`renew`] | asks a running service for that, and follows it |
+//! | [`order`](mod@order) | changes a running service: its agents, and whether it ends without work |
 //! | [`launch`] | starts a supervisor and reads its report |
 //! | [`stop()`] | ends the service of a STATE_DIR |
 //! | [`ephemeral_dir`] | the folder of an ephemeral service, and the cleanup after its keepers were killed |
@@ -20,6 +21,7 @@ mod child;
 mod ephemeral_dir;
 mod handover;
 mod launch;
+mod order;
 mod renew;
 mod service;
 mod standby;
@@ -32,6 +34,7 @@ pub use ephemeral_dir::{
 };
 pub use handover::{READINESS, Unready, check_readiness, go_back};
 pub use launch::{Launch, LaunchError, Launched};
+pub use order::{Order, order, settled, starting};
 pub use renew::{RenewError, renew};
 pub use service::{Renewal, Report, Service};
 pub use standby::why_needed;

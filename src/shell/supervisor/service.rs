@@ -39,6 +39,15 @@ pub struct Service {
     /// Whether `llts restart` can replace its processes.
     #[serde(default)]
     pub renews: bool,
+    /// Seconds without work after which it ends; `None` if it stays.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idle_stop: Option<f64>,
+    /// Whether it takes orders of `llts up`.
+    #[serde(default)]
+    pub(super) takes_orders: bool,
+    /// The last order that was carried out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) order: Option<String>,
     /// The last restart, if there was one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub renewal: Option<Renewal>,
@@ -97,6 +106,9 @@ impl Service {
             warnings,
             version: version::program().to_owned(),
             renews: true,
+            idle_stop: None,
+            takes_orders: true,
+            order: None,
             renewal: None,
         }
     }

@@ -2,6 +2,7 @@
 //! nothing.
 
 mod begin;
+mod orders;
 mod start;
 mod succession;
 
@@ -20,6 +21,7 @@ use super::stop_max;
 use crate::config::Config;
 use crate::engine::supervisor::{Effect, Plan, Role, Times};
 use crate::shell::clock;
+use crate::shell::idle_stop::IDLE_LINE;
 use crate::shell::incidents;
 use crate::shell::lending::Lenders;
 use crate::shell::lock::{LockError, StateLock};
@@ -29,6 +31,7 @@ use crate::shell::readable;
 use crate::shell::reload::Reload;
 use crate::shell::signals::{RETIRE, SENT_RETIRE, Signals};
 use crate::shell::supervised::lease_of;
+use crate::shell::systemd::Systemd;
 use crate::shell::trust::{Part, Untrusted};
 
 use begin::begin;
@@ -43,6 +46,8 @@ pub struct Options {
     pub config: Option<PathBuf>,
     /// Number of agents.
     pub agents: u16,
+    /// Whether it ends after a time without work, unless the configuration says otherwise.
+    pub until_idle: bool,
     /// The controller of the agents, if it is not a part of this service: `tcp://IP:PORT`.
     pub elsewhere: Option<String>,
     /// Whether it leaves the terminal.
@@ -143,7 +148,8 @@ pub fn supervise(
         signals,
         lifeline,
         warnings,
-        agents,
+        systemd: Systemd::of_environment(),
+        order: None,
         report,
     };
     supervisor.adopt(adopted, handover.as_ref())?;
@@ -176,13 +182,16 @@ struct Supervisor<'a, F> {
     signals: Signals,
     lifeline: Option<Lines>,
     warnings: Vec<String>,
-    agents: u16,
+    /// The manager that has started this process, if one has.
+    systemd: Systemd,
+    /// The order that was taken last, and whether it is carried out.
+    order: Option<(String, bool)>,
     report: F,
 }
 
 impl<F: FnMut(&Report)> Supervisor<'_, F> {
     fn run(mut self) -> Result<(), SupervisorError> {
-        log::info!("supervisor of {} agents", self.agents);
+        log::info!("supervisor of {} agents", self.starter.agents());
         loop {
             while let Some(effect) = self.plan.poll_effect() {
                 if let Effect::Quit(failure) = effect {
@@ -200,10 +209,13 @@ impl<F: FnMut(&Report)> Supervisor<'_, F> {
             self.hear_children();
             self.hear_lenders();
             self.plan.handle_timeout(clock::now().mono);
+            self.systemd.handle_timeout(clock::now().mono);
+            self.finish_order();
         }
     }
 
     fn quit(self, failure: Option<String>) -> Result<(), SupervisorError> {
+        // A failed start, or a trial that wrote it while the service stopped.
         if let Err(error) = service::remove(&self.config.paths.state_dir) {
             log::error!("cannot remove the service file: {error}");
         }
@@ -213,7 +225,7 @@ impl<F: FnMut(&Report)> Supervisor<'_, F> {
 
     fn carry_out(&mut self, effect: &Effect) {
         match *effect {
-            Effect::Start(role) => match self.starter.start(role) {
+            Effect::Start(role) => match self.begin(role) {
                 Ok(child) => {
                     log::info!("{role} is process {}", child.pid());
                     self.children.insert(role, child);
@@ -254,16 +266,51 @@ impl<F: FnMut(&Report)> Supervisor<'_, F> {
         }
     }
 
+    /// Starts a process.
+    fn begin(&self, role: Role) -> io::Result<ChildProcess> {
+        if role == Role::Controller {
+            self.tell_limit();
+        }
+        self.starter.start(role)
+    }
+
     fn announce(&mut self) {
-        let Some(endpoints) = self.starter.endpoints() else { return };
-        let mut service = Service::ours(endpoints, self.agents, std::mem::take(&mut self.warnings));
+        let Some(mut service) = self.present() else { return };
+        service.warnings = std::mem::take(&mut self.warnings);
+        service.warnings.extend(self.starter.moved(self.config));
         service.renewal = self.came_back.take().map(Renewal::refused);
+        self.write(&service);
+        log::info!("up: controller {}, publisher {}", service.controller, service.publisher);
+        self.tell_ready();
+        (self.report)(&Report::Up(service));
+    }
+
+    /// The service as it is.
+    fn present(&self) -> Option<Service> {
+        let ours = Service::ours(self.starter.endpoints()?, self.starter.agents(), Vec::new());
+        let order = self.order.as_ref().and_then(|(id, is_done)| is_done.then(|| id.clone()));
+        Some(Service { idle_stop: self.starter.limit(self.config).map(|limit| limit.as_secs_f64()), order, ..ours })
+    }
+
+    /// Tells the manager that the service is up.
+    fn tell_ready(&self) {
+        self.systemd.ready(&format!("{} agents", self.starter.agents()));
+    }
+
+    /// Writes the service file. Clients that know the port need none.
+    fn write(&self, service: &Service) {
         if let Err(error) = service.write(&self.config.paths.state_dir) {
-            // Clients that know the port need no file.
             log::error!("cannot write the service file: {error}");
         }
-        log::info!("up: controller {}, publisher {}", endpoints.controller, endpoints.publisher);
-        (self.report)(&Report::Up(service));
+    }
+
+    /// Stops the service. From here on it is none that a client could use.
+    fn stop(&mut self) {
+        if let Err(error) = service::remove(&self.config.paths.state_dir) {
+            log::error!("cannot remove the service file: {error}");
+        }
+        self.systemd.stopping();
+        self.plan.handle_stop(clock::now().mono);
     }
 
     fn known(&self) -> Vec<Pid> {
@@ -272,7 +319,8 @@ impl<F: FnMut(&Report)> Supervisor<'_, F> {
 
     /// Sleeps until an event or a deadline.
     fn wait(&self) {
-        let due = self.plan.poll_timeout().map(|(due, _)| due.since(clock::now().mono));
+        let due = self.plan.poll_timeout().map(|(due, _)| due).into_iter().chain(self.systemd.poll_timeout()).min();
+        let due = due.map(|due| due.since(clock::now().mono));
         let children = self.children.values().flat_map(ChildProcess::descriptors);
         let lifeline = self.lifeline.as_ref().and_then(Lines::fd);
         // Whatever it returns, each descriptor is checked.
@@ -287,6 +335,11 @@ impl<F: FnMut(&Report)> Supervisor<'_, F> {
         }
         for signal in signals.iter().filter(|signal| **signal != Signal::SIGCHLD) {
             if *signal == RETIRE {
+                if self.take_order() {
+                    // The signal of a restart may have been merged with that of the order.
+                    self.take_up_next();
+                    continue;
+                }
                 // A trial ends first; a request that comes meanwhile waits in its file.
                 self.succession.get_or_insert(Succession::Wanted);
                 continue;
@@ -296,16 +349,18 @@ impl<F: FnMut(&Report)> Supervisor<'_, F> {
                 continue;
             }
             log::info!("{signal}: stopping");
-            self.plan.handle_stop(clock::now().mono);
+            self.stop();
         }
     }
 
     /// Reads the configuration again, and so do all processes that are ready: one that is starting reads it anyway.
     fn reload(&self) {
+        self.systemd.reloading();
         self.reload.reload(&self.config.log);
         for living in self.plan.living().into_iter().flatten().filter(|living| living.ready) {
             self.signal(living.role, rustix::process::Signal::HUP);
         }
+        self.tell_ready();
     }
 
     /// The starter has ended when our standard input ends.
@@ -315,14 +370,14 @@ impl<F: FnMut(&Report)> Supervisor<'_, F> {
         if lifeline.fd().is_none() {
             self.lifeline = None;
             log::info!("the starter of this service has ended: stopping");
-            self.plan.handle_stop(clock::now().mono);
+            self.stop();
         }
     }
 
     /// Lines come first: the last one is the reason of an end.
     fn hear_children(&mut self) {
         let now = clock::now().mono;
-        let mut ended = Vec::new();
+        let (mut ended, mut is_idle) = (Vec::new(), false);
         for (role, child) in &mut self.children {
             let end = child.try_wait();
             for line in child.out.read() {
@@ -331,6 +386,8 @@ impl<F: FnMut(&Report)> Supervisor<'_, F> {
                     if *role == Role::Controller && incidents::are_left(&self.config.paths.state_dir) {
                         child.signal(SENT_RETIRE);
                     }
+                } else if *role == Role::Controller && line == IDLE_LINE {
+                    is_idle = true;
                 } else if let Some(end) = lease_of(&line) {
                     let end = end.map(|end| now + end.saturating_sub(clock::since_boot()));
                     self.plan.handle_lease(*role, end);
@@ -345,6 +402,9 @@ impl<F: FnMut(&Report)> Supervisor<'_, F> {
                 let reason = child.last_words().map_or(end, |words| format!("failed: {words}"));
                 ended.push((*role, reason));
             }
+        }
+        if is_idle {
+            self.end_idle();
         }
         for (role, reason) in ended {
             self.children.remove(&role);

@@ -28,8 +28,8 @@ use super::wake::{Channel, Message, Wake, WakeError};
 use crate::config::ManagerConfig;
 use crate::engine::tdf::{backoff, moves};
 use crate::protocol::tdf::{Task, hop, words};
-use crate::types::Mono;
 use crate::types::tdf::{State, TaskId};
+use crate::types::{Mono, span};
 use taken::{Place, Taken};
 
 /// Why a callback has failed; the task stays where it is, and the callback is called again.
@@ -285,7 +285,7 @@ impl Manager {
                     let failures = failures.saturating_add(1);
                     let pause = backoff::pause(failures, self.config.round_duration);
                     let (id, state) = (task.id(), words::state(set));
-                    log::warn!("the callback for task {id}, {state}, has failed: {error}; again in {pause:?}");
+                    log::warn!("the callback for task {id}, {state}, has failed: {error}; again in {}", span(pause));
                     self.put_off(task.id(), failures, pause)?;
                     staying += 1;
                 }

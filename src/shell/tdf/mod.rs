@@ -23,6 +23,8 @@ pub mod view;
 mod wake;
 pub mod worker;
 
+use crate::config::RedisSection;
+
 pub use error::RedisError;
 pub use manage::{CallbackError, Callbacks, Manager, ManagerError};
 pub use namespace::{Claim, Claimed, Ending, LogLine, Lost, Namespace, Report, Reported};
@@ -30,6 +32,14 @@ pub use opener::{OpenError, Order};
 pub use server::{Server, ServerError};
 pub use session::{Holder, WorkerKind};
 pub use wake::{Channel, Message, Wake, WakeError};
+
+/// Whether a Redis answers and lets us in.
+///
+/// # Errors
+/// [`RedisError`], with its address and what is wrong.
+pub fn reach(section: &RedisSection) -> Result<(), RedisError> {
+    link::Address::new(section)?.connect().map(drop)
+}
 
 /// The names and the texts of all scripts: an EVALSHA of a log or of MONITOR shows no more than the digest of a text.
 pub fn scripts() -> impl Iterator<Item = (&'static str, &'static str)> {

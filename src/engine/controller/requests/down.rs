@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{Controller, Reply, Timer};
-use crate::types::{IncidentKind, Now, Wall};
+use crate::types::{IncidentKind, Now, Wall, span};
 
 /// A pause of the service.
 #[derive(Clone, Copy, Debug)]
@@ -21,7 +21,7 @@ impl Controller {
         }
         let since = self.paused.map_or(now.wall, |paused| paused.since);
         if self.paused.replace(Paused { since, until: now.wall + interval }).is_none() {
-            let line = format!("a client has paused the service for {interval:?}; no task starts");
+            let line = format!("a client has paused the service for {}; no task starts", span(interval));
             self.journal.warn(line.clone());
             self.incidents.push((IncidentKind::Paused, line));
         }
@@ -33,7 +33,7 @@ impl Controller {
     pub(in crate::engine::controller) fn end_pause(&mut self, now: Now) {
         self.timers.clear(&Timer::Pause);
         let Some(Paused { since, .. }) = self.paused.take() else { return };
-        let line = format!("the pause of the service has ended after {:.1} s", now.wall.since(since).as_secs_f64());
+        let line = format!("the pause of the service has ended after {}", span(now.wall.since(since)));
         self.journal.info(line.clone());
         self.incidents.push((IncidentKind::Paused, line));
         self.inform();

@@ -48,7 +48,7 @@ fn a_pause_is_told_bounded_and_lifted() {
     };
     assert_eq!(pause(&mut world, 86_400), Some(60), "a minute at most");
     assert!(world.why(waiting).contains("a client has paused the service"), "{}", world.why(waiting));
-    assert!(matches!(&paused(&mut world)[..], [line] if line.contains("60s")));
+    assert!(matches!(&paused(&mut world)[..], [line] if line.contains("1 min")));
     assert_eq!(pause(&mut world, 60), Some(60));
     assert_eq!(paused(&mut world), [""; 0], "a repeated one is the same");
     assert!(world.controller.take_log().iter().any(|line| format!("{line:?}").contains("paused the service")));

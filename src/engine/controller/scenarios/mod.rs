@@ -16,6 +16,7 @@ mod gates;
 mod graphs;
 mod history;
 mod hold;
+mod idle;
 mod jobs;
 mod keys;
 mod lease;

@@ -139,7 +139,7 @@ impl<R: Clone> Sequencer<R> {
             Reply::Statistic(..) if route.kind == TASK_STATISTIC.word => Reply::Warned(
                 Box::new(reply),
                 format!(
-                    "the store cannot be written since unix time {seconds:.3} ({why}); submits are refused until it can"
+                    "the store cannot be written since unix time {seconds:.6} ({why}); submits are refused until it can"
                 ),
             ),
             _ => reply,

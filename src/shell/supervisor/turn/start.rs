@@ -17,13 +17,16 @@ use crate::shell::endpoint::connect_unix;
 use crate::shell::incidents;
 use crate::shell::lending::{self, Lenders};
 use crate::shell::limits;
+use crate::shell::port_holder;
 use crate::shell::privacy::as_started;
 use crate::shell::process::Ended;
 use crate::shell::supervised::MARK;
 use crate::shell::supervisor::child::ChildProcess;
 use crate::shell::supervisor::handover::Handover;
+use crate::shell::supervisor::launch::UNTIL_IDLE;
 use crate::shell::supervisor::service::Endpoints;
 use crate::shell::supervisor::{standby, stop};
+use crate::shell::systemd;
 use crate::shell::tools;
 use crate::shell::transport;
 use crate::shell::trust::{self, Part};
@@ -44,6 +47,8 @@ pub(super) struct Starter {
     state_dir: PathBuf,
     config: Option<PathBuf>,
     agents: u16,
+    /// Whether the service ends after a time without work, unless the configuration says otherwise.
+    until_idle: bool,
     /// The mark of this service.
     mark: String,
     endpoints: Option<Endpoints>,
@@ -66,6 +71,7 @@ impl Starter {
             state_dir: config.paths.state_dir.clone(),
             config: options.config.clone(),
             agents: options.agents,
+            until_idle: options.until_idle,
             mark: stop::mark(&config.paths.state_dir),
             endpoints: options.elsewhere.as_ref().map(|controller| endpoints_elsewhere(config, controller)),
             elsewhere: options.elsewhere.clone(),
@@ -94,10 +100,50 @@ impl Starter {
     pub(super) fn supervisor(&self, program: &Path) -> Command {
         let mut command = self.command(program);
         command.args(["supervise", "--agents", &self.agents.to_string()]);
+        if self.until_idle {
+            command.arg(UNTIL_IDLE);
+        }
         if let Some(controller) = &self.elsewhere {
             command.args(["--of", controller]);
         }
         command
+    }
+
+    /// Number of agents.
+    pub(super) const fn agents(&self) -> u16 {
+        self.agents
+    }
+
+    pub(super) const fn set_agents(&mut self, agents: u16) {
+        self.agents = agents;
+    }
+
+    /// The service stays without work from now on.
+    pub(super) const fn keep(&mut self) {
+        self.until_idle = false;
+    }
+
+    /// The time without work after which the service ends. Agents of a controller elsewhere do not know whether there is any.
+    pub(super) fn limit(&self, config: &Config) -> Option<Duration> {
+        let idle_stop = config.service.idle_stop;
+        if self.elsewhere.is_some() { None } else { idle_stop.limit(!self.until_idle) }
+    }
+
+    /// A sentence about other ports than the usual ones, which another program has.
+    pub(super) fn moved(&self, config: &Config) -> Option<String> {
+        let usual = config.controller.usual_ports()?;
+        let endpoints = self.endpoints.as_ref().filter(|_| self.elsewhere.is_none())?;
+        let port = |endpoint: &str| endpoint.rsplit_once(':')?.1.parse::<u16>().ok();
+        let [requests, broadcasts] = [port(&endpoints.controller)?, port(&endpoints.publisher)?];
+        if [requests, broadcasts] == usual {
+            return None;
+        }
+        let holder =
+            usual.into_iter().find_map(port_holder::of).map_or_else(String::new, |holder| format!(": {holder}"));
+        Some(format!(
+            "the port {} or {} is in use{holder}; this service has the ports {requests} and {broadcasts} instead (`llts info`)",
+            usual[0], usual[1]
+        ))
     }
 
     fn command(&self, program: &Path) -> Command {
@@ -167,6 +213,7 @@ impl Starter {
             command.args(["--controller", controller]);
         }
         command.env(MARK, &self.mark);
+        systemd::hide(&mut command);
         if self.lends {
             command.env(lending::VARIABLE, lending::name_of(&self.mark));
         } else {
@@ -341,6 +388,7 @@ mod tests {
             state_dir: PathBuf::new(),
             config: None,
             agents: 1,
+            until_idle: false,
             mark: String::new(),
             endpoints: None,
             elsewhere: None,

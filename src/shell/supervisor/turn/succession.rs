@@ -13,7 +13,7 @@ use crate::shell::signals::SENT_RETIRE;
 use crate::shell::store;
 use crate::shell::supervisor::child::ChildProcess;
 use crate::shell::supervisor::handover::{self, Adopted, Given, Handover};
-use crate::shell::supervisor::service::{Renewal, Report, Service};
+use crate::shell::supervisor::service::{Renewal, Report};
 use crate::shell::takeover::{self, Successor};
 
 /// A request for another program.
@@ -115,7 +115,7 @@ impl<F: FnMut(&Report)> Supervisor<'_, F> {
     }
 
     /// Takes up a request that arrived during another one. Its signal was ignored then; its file is still there.
-    fn take_up_next(&mut self) {
+    pub(super) fn take_up_next(&mut self) {
         if Successor::is_left(&self.config.paths.state_dir, takeover::SUPERVISOR) {
             self.succession.get_or_insert(Succession::Wanted);
         }
@@ -161,9 +161,11 @@ impl<F: FnMut(&Report)> Supervisor<'_, F> {
         let pipes = given.iter().flat_map(|child| [child.out, child.err]).flatten();
         let kept: Vec<_> = pipes.chain([self.lock.as_fd(), stderr.as_fd()]).collect();
         let mut command = self.starter.supervisor(&successor.program);
+        self.systemd.reloading();
         let error = takeover::exec(command.arg("--handover").stderr(said), &handover, &kept);
         // The exec has changed it before it has failed.
         let _ = nix::unistd::dup2_stderr(&stderr);
+        self.tell_ready();
         format!("{} cannot be started: {error}", successor.program.display())
     }
 
@@ -181,6 +183,9 @@ impl<F: FnMut(&Report)> Supervisor<'_, F> {
         }
         for Adopted { living, pid, out, err } in adopted {
             self.children.insert(living.role, ChildProcess::adopt(pid, out, err)?);
+        }
+        if handover.is_some() {
+            self.tell_ready();
         }
         match handover {
             Some(Handover { failure: Some(why), .. }) => self.come_back(why),
@@ -227,13 +232,6 @@ impl<F: FnMut(&Report)> Supervisor<'_, F> {
     }
 
     fn write_renewal(&self, renewal: Renewal) {
-        let state_dir = &self.config.paths.state_dir;
-        let Some(endpoints) = self.starter.endpoints() else { return };
-        let started = Service::read(state_dir).map(|service| service.started);
-        let ours = Service::ours(endpoints, self.agents, Vec::new());
-        let service = Service { started: started.unwrap_or(ours.started), renewal: Some(renewal), ..ours };
-        if let Err(error) = service.write(state_dir) {
-            log::error!("cannot write the service file: {error}");
-        }
+        self.rewrite(|service| service.renewal = Some(renewal));
     }
 }
