@@ -5,8 +5,8 @@ use clap::{CommandFactory as _, Parser, Subcommand};
 use super::connect::Global;
 use super::later::Later;
 use super::{
-    agent, config, context, controller, down, drain, exit, explain, forget, gate, get, graph, guard, history, hold,
-    incidents, init, job, join, keys, kill, list, lists, logs, map, prompt, query, restart, retry, run, step, store,
+    agent, config, context, controller, down, drain, exit, forget, gate, get, graph, guard, history, hold, incidents,
+    init, job, join, keys, kill, list, lists, logs, map, prompt, query, restart, retry, run, show, status, step, store,
     submit, supervise, tdf, tool, up, wait,
 };
 use crate::protocol::version;
@@ -60,7 +60,9 @@ pub(super) enum Command {
     /// Show everything known about a task
     Query(Later<query::QueryArgs>),
     /// Explain why a task waits, or why it ended as it did
-    Explain(Later<explain::ExplainArgs>),
+    Explain(Later<show::ExplainArgs>),
+    /// Show what a task does, how it ended or what it waits for, and why
+    Show(Later<show::ShowArgs>),
     /// Print the outputs of tasks, whole, also while they run
     Logs(Later<logs::LogsArgs>),
     /// List tasks, newest first
@@ -73,6 +75,10 @@ pub(super) enum Command {
     Jobs(Later<job::JobsArgs>),
     /// Show the progress of a job, its run times, and why tasks of it failed
     Job(Later<job::JobArgs>),
+    /// Show the whole service on one screen: agents, jobs, running and waiting tasks, last failures
+    Status(Later<status::StatusArgs>),
+    /// The same screen, drawn again each second
+    Top(Later<status::TopArgs>),
     /// Count tasks and agents
     Stats,
     /// List agents
@@ -146,6 +152,12 @@ pub(super) fn exit_code(refused: &clap::Error) -> u8 {
     if code != 0 && is_map() { map::FAILED } else { code }
 }
 
+/// Whether arguments were refused only because there is no command.
+pub(super) fn lacks_command(refused: &clap::Error) -> bool {
+    use clap::error::ErrorKind;
+    matches!(refused.kind(), ErrorKind::MissingSubcommand | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand)
+}
+
 impl Command {
     /// Where this command works instead of at a controller that `--controller` could name; `None` if it uses a controller.
     pub(super) fn acts_elsewhere(&self) -> Option<&'static str> {
@@ -157,7 +169,14 @@ impl Command {
             | Self::Kill(_)
             | Self::Retry(_)
             | Self::Hold(_) => None,
-            Self::Release(_) | Self::Query(_) | Self::Explain(_) | Self::List(_) | Self::Stats | Self::Agents => None,
+            Self::Release(_)
+            | Self::Query(_)
+            | Self::Explain(_)
+            | Self::Show(_)
+            | Self::List(_)
+            | Self::Stats
+            | Self::Agents => None,
+            Self::Status(_) | Self::Top(_) => None,
             Self::Drain(_)
             | Self::Gate(_)
             | Self::Agent(_)

@@ -8,7 +8,7 @@ use std::time::Duration;
 use clap::Args;
 
 use super::exit::{self, Failure};
-use super::output::Format;
+use super::output::{Colours, Format};
 use crate::config::Config;
 use crate::protocol::info::CONTROLLER_ADDRESS;
 use crate::protocol::words;
@@ -48,6 +48,17 @@ pub(super) struct Global {
         help_heading = "Global options"
     )]
     pub(super) output: Format,
+    /// Colours on stdout. With auto, NO_COLOR and CLICOLOR_FORCE count
+    #[arg(
+        long,
+        global = true,
+        value_enum,
+        value_name = "auto|always|never",
+        hide_possible_values = true,
+        default_value_t = Colours::Auto,
+        help_heading = "Global options"
+    )]
+    pub(super) color: Colours,
 }
 
 impl Global {

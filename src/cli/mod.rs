@@ -10,6 +10,7 @@ mod change;
 mod command;
 mod connect;
 mod exit;
+mod failures;
 mod file;
 mod host;
 mod later;
@@ -19,11 +20,14 @@ mod parameter;
 mod policy;
 mod relations;
 mod rounds;
+mod rows;
 mod selection;
 mod states;
+mod style;
 mod table;
 mod tails;
 mod times;
+mod watch;
 mod when;
 
 mod agent;
@@ -33,7 +37,6 @@ mod context;
 mod controller;
 mod down;
 mod drain;
-mod explain;
 mod forget;
 mod gate;
 mod get;
@@ -59,7 +62,9 @@ mod query;
 mod restart;
 mod retry;
 mod run;
+mod show;
 mod stats;
+mod status;
 mod step;
 mod store;
 mod submit;
@@ -71,6 +76,7 @@ mod up;
 mod wait;
 
 use std::ffi::OsString;
+use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 
 use clap::Parser;
@@ -165,7 +171,7 @@ impl Session {
     }
 }
 
-/// Reads the arguments. The words behind the first `:::` of a map are values, also those that begin with a dash.
+/// Reads the arguments. Without a command, a terminal gets the status screen. The words behind the first `:::` of a map are values, also those that begin with a dash.
 fn arguments(words: Vec<OsString>) -> Result<Arguments, clap::Error> {
     if let Some((before, values)) = words.iter().position(|word| word == map::SOURCE).map(|at| words.split_at(at))
         && let Ok(mut arguments) = Arguments::try_parse_from(before)
@@ -174,7 +180,13 @@ fn arguments(words: Vec<OsString>) -> Result<Arguments, clap::Error> {
         args.values = values.to_vec();
         return Ok(arguments);
     }
-    Arguments::try_parse_from(words)
+    match Arguments::try_parse_from(&words) {
+        Err(refused) if args::lacks_command(&refused) && std::io::stdout().is_terminal() => {
+            let alone = ["status", "--alone"].map(OsString::from);
+            Arguments::try_parse_from(words.into_iter().chain(alone)).map_err(|_| refused)
+        }
+        parsed => parsed,
+    }
 }
 
 /// Runs the program with the arguments of this process, and returns its exit code.
@@ -198,6 +210,7 @@ pub fn run() -> u8 {
             return args::exit_code(&refused);
         }
     };
+    global.color.apply();
     let mut out = Output::new(global.output);
     let is_map = matches!(command, Command::Map(_));
     let handover = if let Command::Supervise(args) = &command { args.0.handover() } else { None };
@@ -308,13 +321,16 @@ fn dispatch(session: &mut Session, command: Command) -> Result<u8, Failure> {
         Command::Hold(args) => hold::run(session, &args),
         Command::Release(args) => hold::release(session, &args),
         Command::Query(args) => query::run(session, &args),
-        Command::Explain(args) => explain::run(session, &args),
+        Command::Explain(args) => show::explain_task(session, &args),
+        Command::Show(args) => show::run(session, &args),
         Command::List(args) => list::run(session, &args),
         Command::History(args) => history::run(session, &args),
         Command::Incidents(args) => incidents::run(session, &args),
         Command::Jobs(args) => job::list(session, &args),
         Command::Job(args) => job::run(session, &args),
         Command::Stats => stats::run(session),
+        Command::Status(args) => status::run(session, &args),
+        Command::Top(args) => status::top(session, &args),
         Command::Info => info::run(session),
         Command::Init(args) => init::run(session, &args),
         Command::Join(args) => join::run(session, &args),

@@ -6,10 +6,12 @@ use std::fs::File;
 use std::io::{self, IsTerminal as _, Write};
 use std::os::unix::ffi::OsStrExt as _;
 
+use anstream::{AutoStream, ColorChoice};
 use clap::ValueEnum;
 use serde_json::{Value, json};
 
 use super::exit::Failure;
+use super::style::{Look, Screen};
 use super::table::{Table, cut};
 use crate::protocol::json as flat;
 use crate::types::{Fields, Scalar, os_bytes, printable, printable_json, printable_lines};
@@ -32,11 +34,38 @@ pub(super) struct Output {
     drawn: usize,
 }
 
+/// Whether screens have colours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum Colours {
+    /// On a terminal, unless the environment says otherwise.
+    Auto,
+    Always,
+    Never,
+}
+
+impl Colours {
+    /// From here on the colours of this program follow this choice.
+    pub(super) fn apply(self) {
+        match self {
+            Self::Auto => ColorChoice::Auto,
+            Self::Always => ColorChoice::Always,
+            Self::Never => ColorChoice::Never,
+        }
+        .write_global();
+    }
+}
+
 impl Output {
     pub(super) fn new(format: Format) -> Self {
-        let size = terminal_size::terminal_size_of(io::stdout())
-            .map(|(columns, rows)| (usize::from(columns.0), usize::from(rows.0)));
-        Self { format, error: None, size: size.filter(|_| io::stdout().is_terminal()), drawn: 0 }
+        let mut out = Self { format, error: None, size: None, drawn: 0 };
+        out.measure();
+        out
+    }
+
+    /// Reads the size of the terminal, which may have changed.
+    pub(super) fn measure(&mut self) {
+        let size = terminal_size::terminal_size_of(io::stdout()).filter(|_| io::stdout().is_terminal());
+        self.size = size.map(|(columns, rows)| (usize::from(columns.0), usize::from(rows.0)));
     }
 
     pub(super) fn is_json(&self) -> bool {
@@ -48,6 +77,22 @@ impl Output {
         self.size.map(|(columns, _)| columns)
     }
 
+    /// Rows of the terminal, if stdout is one.
+    pub(super) fn rows(&self) -> Option<usize> {
+        self.size.map(|(_, rows)| rows)
+    }
+
+    /// How a screen is drawn. Colours follow `--color`, NO_COLOR, CLICOLOR and CLICOLOR_FORCE.
+    pub(super) fn look(&self) -> Look {
+        let is_coloured = AutoStream::choice(&io::stdout()) != ColorChoice::Never;
+        Look { width: self.columns(), is_terminal: self.size.is_some(), is_coloured }
+    }
+
+    /// Writes a screen, whose parts are printable already.
+    pub(super) fn screen(&mut self, screen: &Screen) {
+        self.raw(screen.text().as_bytes());
+    }
+
     /// Whether a write has failed: the reader has probably closed the pipe.
     pub(super) const fn is_broken(&self) -> bool {
         self.error.is_some()
@@ -55,7 +100,15 @@ impl Output {
 
     /// Draws a block of lines; on a terminal it overwrites the previous block, and is no higher than the terminal.
     pub(super) fn redraw(&mut self, block: &str) {
-        let block = &printable_lines(block);
+        self.overwrite(&printable_lines(block));
+    }
+
+    /// Draws a screen in place of the one before.
+    pub(super) fn redraw_screen(&mut self, screen: &Screen) {
+        self.overwrite(&screen.text());
+    }
+
+    fn overwrite(&mut self, block: &str) {
         let Some((_, rows)) = self.size else { return self.raw(block.as_bytes()) };
         let lines: Vec<&str> = block.lines().collect();
         let shown = lines.len().min(rows.saturating_sub(1).max(1));
@@ -96,7 +149,7 @@ impl Output {
 
     /// Writes a table.
     pub(super) fn table(&mut self, table: &Table) {
-        self.raw(table.show(self.columns()).as_bytes());
+        self.raw(table.show(self.look()).as_bytes());
     }
 
     /// Says how to see the next page, unless the shown rows are the last.

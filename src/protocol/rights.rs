@@ -45,6 +45,8 @@ fn right_of_request(request: &Request, has_command: impl Fn(Repeated<'_>) -> boo
         Request::Query(..)
         | Request::AgentQuery
         | Request::TaskStatistic
+        | Request::TaskRows(..)
+        | Request::Status
         | Request::TaskDetails(..)
         | Request::AgentDetails(_)
         | Request::Explain(_)
@@ -173,6 +175,8 @@ mod tests {
                 R::Query(..)
                 | R::AgentQuery
                 | R::TaskStatistic
+                | R::TaskRows(..)
+                | R::Status
                 | R::TaskDetails(..)
                 | R::AgentDetails(_)
                 | R::Explain(_)

@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, VecDeque};
 use super::Controller;
 use super::effect::{Answer, ConnectionId, Effect, Ticket, Timer};
 use super::orders::Ordered;
+use super::requests::{FoundRows, STATUS_ROWS};
 use super::tasks::Tasks;
 use crate::protocol::page::Page;
 use crate::protocol::page::PageOf;
@@ -62,6 +63,9 @@ pub(super) enum Goal {
         limit: usize,
         records: Vec<TaskRecord>,
     },
+    /// Rows of a table; see [`super::requests::FoundRows`].
+    Rows(FoundRows),
+    Status,
     Explain {
         found: Option<TaskId>,
     },
@@ -247,7 +251,14 @@ impl Controller {
                 *left = left.saturating_sub(SHOWN * self.tasks.queue().gates.len());
                 true
             }
-            Goal::Newest { .. } | Goal::Page { .. } | Goal::Explain { .. } => scan.look(&self.tasks, left),
+            Goal::Status => {
+                let parts = self.agents.len() + self.tasks.queue().parts() + STATUS_ROWS;
+                *left = left.saturating_sub(SHOWN * parts);
+                true
+            }
+            Goal::Newest { .. } | Goal::Page { .. } | Goal::Explain { .. } | Goal::Rows(_) => {
+                scan.look(now, &self.tasks, left)
+            }
         }
     }
 
@@ -278,6 +289,8 @@ impl Controller {
                 self.found(ticket, found.map(|task| (task, matches)), wait_until)
             }
             Goal::Explain { found } => self.explain(now, &filter, found).unwrap_or_else(Reply::Refused).into(),
+            Goal::Rows(found) => self.page_of_rows(now, &filter, found, matches).into(),
+            Goal::Status => self.status(now).into(),
             Goal::Agents { page: Page { offset, limit: asked }, limit } => {
                 let sets = self.tasks.queue().sets();
                 let agents = self.agents.page(offset, limit, |set| sets.get(set).cloned());
@@ -298,14 +311,14 @@ impl Controller {
 
 impl Scan {
     /// Looks at tasks as long as work is left; true when there are no more.
-    fn look(&mut self, tasks: &Tasks, left: &mut usize) -> bool {
+    fn look(&mut self, now: Now, tasks: &Tasks, left: &mut usize) -> bool {
         for record in candidates(tasks, &self.filter, self.before) {
             if *left == 0 {
                 return false;
             }
             *left = left.saturating_sub(1 + looks(self.filter.searched_bytes(record)));
             self.before = Some(record.id);
-            if self.filter.matches(record) {
+            if self.filter.matches(record) && (!self.filter.runs_longer() || tasks.runs_longer(now, record)) {
                 *left = left.saturating_sub(take(&mut self.goal, &mut self.matches, record));
             }
             if self.has_enough() {
@@ -325,8 +338,14 @@ impl Scan {
             Goal::Page { limit, records, .. } => {
                 records.len() >= *limit && (self.filter.is_empty() || self.filter.before().is_some())
             }
+            Goal::Rows(found) => found.is_full() && self.filter.is_empty(),
             Goal::Explain { found } => found.is_some(),
-            Goal::Agents { .. } | Goal::Gates | Goal::Jobs { .. } | Goal::Graphs { .. } | Goal::Order(_) => true,
+            Goal::Agents { .. }
+            | Goal::Gates
+            | Goal::Jobs { .. }
+            | Goal::Graphs { .. }
+            | Goal::Status
+            | Goal::Order(_) => true,
         }
     }
 }
@@ -372,7 +391,12 @@ fn take(goal: &mut Goal, matches: &mut usize, record: &TaskRecord) -> usize {
             found.get_or_insert(record.id);
             EXPLAINED
         }
+        Goal::Rows(found) => {
+            found.take(record);
+            0
+        }
         Goal::Page { .. }
+        | Goal::Status
         | Goal::Agents { .. }
         | Goal::Gates
         | Goal::Jobs { .. }

@@ -20,13 +20,17 @@ mod logs;
 mod query;
 mod report;
 mod retry;
+mod rows;
 mod serve;
 mod stats;
+mod status;
 mod step;
 mod submit;
 mod tool;
 
 pub(super) use down::Paused;
+pub(super) use rows::FoundRows;
+pub(super) use status::STATUS_ROWS;
 pub(super) use tool::ArchiveWork;
 
 use super::Controller;
@@ -71,6 +75,8 @@ impl Controller {
             Request::AgentQuery => self.count_agents().into(),
             Request::TaskStatistic => self.count_tasks().into(),
             Request::TaskDetails(filter, page) => self.list(now, ticket, filter, page),
+            Request::TaskRows(filter, order, page) => self.list_rows(now, ticket, filter, order, page),
+            Request::Status => self.ask_status(now, ticket),
             Request::AgentDetails(page) => self.list_agents(now, ticket, page),
             Request::Explain(filter) => self.search_to_explain(now, ticket, filter),
             Request::Output(ask) => self.output(now, ticket, &ask),

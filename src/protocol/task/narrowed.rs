@@ -1,0 +1,54 @@
+//! What narrows a list of tasks down besides equal fields.
+
+use crate::protocol::rounds::of_record;
+use crate::protocol::what;
+use crate::types::{ShownState, TaskId, TaskRecord, TaskState, Wall};
+
+/// All that apply must be met.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Narrowing {
+    /// The states, one of which the task has; none for any.
+    pub states: Vec<ShownState>,
+    /// A part of what the task does, or of what it said at its end, in lower case.
+    pub text: Option<String>,
+    /// It ended at this moment or later, or has not ended.
+    pub since: Option<Wall>,
+    /// It ended before this moment.
+    pub until: Option<Wall>,
+    /// The random letters of its id.
+    pub letters: Option<[u8; TaskId::SUFFIX_LEN]>,
+    /// Whether it must run longer than usual.
+    pub runs_longer: bool,
+}
+
+impl Narrowing {
+    /// How often the submitted fields of a task are read.
+    pub(super) const fn searches(&self) -> usize {
+        if self.text.is_some() { 2 } else { 0 }
+    }
+
+    pub(super) fn admits(&self, record: &TaskRecord) -> bool {
+        let state = ShownState::of(record);
+        self.letters.is_none_or(|letters| record.id.letters() == letters)
+            && (self.states.is_empty() || self.states.contains(&state))
+            && (!self.runs_longer || state == ShownState::Running)
+            && self.is_of_its_time(record)
+            && self.text.as_deref().is_none_or(|text| says(record, text))
+    }
+
+    fn is_of_its_time(&self, record: &TaskRecord) -> bool {
+        match record.state {
+            TaskState::Finished { at, .. } => {
+                self.since.is_none_or(|since| at >= since) && self.until.is_none_or(|until| at < until)
+            }
+            _ => self.until.is_none(),
+        }
+    }
+}
+
+fn says(record: &TaskRecord, text: &str) -> bool {
+    let has = |line: &str| line.to_lowercase().contains(text);
+    has(&what::of(record))
+        || super::given_id(record).is_some_and(has)
+        || of_record::newest(record).is_some_and(|round| has(&round.line))
+}
