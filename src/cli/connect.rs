@@ -309,6 +309,7 @@ mod tests {
             controller: controller.map(str::to_owned),
             context: None,
             output: Format::Human,
+            color: Colours::Auto,
         };
         let mut config = Config::default();
         config.paths.state_dir = folder.path().to_owned();

@@ -14,7 +14,7 @@ use super::exit::Failure;
 use super::style::{Look, Screen};
 use super::table::{Table, cut};
 use crate::protocol::json as flat;
-use crate::types::{Fields, Scalar, os_bytes, printable, printable_json, printable_lines};
+use crate::types::{Fields, Readable, Scalar, os_bytes, printable, printable_json, printable_lines};
 
 /// The format of results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -228,9 +228,11 @@ fn raw_stderr(text: &str) {
     let _ = io::stderr().write_all(text.as_bytes());
 }
 
-/// Passes the bytes of an output of a task on: unchanged, or with a tag before each line.
+/// Passes the bytes of an output of a task on, perhaps with a tag before each line: unchanged, but as text where a terminal gets them.
 pub(super) struct Sink {
     target: Target,
+    /// Makes bytes that could act on a terminal readable, if there is one.
+    readable: Option<Readable>,
     tag: Option<OsString>,
     /// Whether the last line has no end yet.
     is_open: bool,
@@ -248,11 +250,26 @@ pub(super) enum Target {
     Stderr,
 }
 
+impl Target {
+    fn is_terminal(self) -> bool {
+        match self {
+            Self::Stdout => io::stdout().is_terminal(),
+            Self::Stderr => io::stderr().is_terminal(),
+        }
+    }
+}
+
 impl Sink {
     /// A tag is in the form of [`crate::types::os_text`].
     pub(super) fn new(target: Target, tag: Option<String>) -> Self {
         let tag = tag.map(|tag| os_bytes(&tag).unwrap_or_else(|| tag.into()));
-        Self { target, tag, is_open: false, is_unused: true, failure: None, copy: None }
+        let readable = target.is_terminal().then(Readable::default);
+        Self { target, readable, tag, is_open: false, is_unused: true, failure: None, copy: None }
+    }
+
+    /// A sink that passes every byte on, also to a terminal.
+    pub(super) fn raw_if(self, is_raw: bool) -> Self {
+        if is_raw { Self { readable: None, ..self } } else { self }
     }
 
     /// A sink whose bytes also go to this file.
@@ -273,10 +290,15 @@ impl Sink {
         {
             self.copy = Some(Err(error));
         }
+        let text = self.readable.as_mut().map(|readable| readable.text(bytes));
+        let bytes = text.as_deref().map_or(bytes, str::as_bytes);
+        if bytes.is_empty() {
+            return Ok(());
+        }
         let tagged = self.tag.as_ref().map(|tag| tagged(bytes, tag, self.is_open));
         self.is_open = !bytes.ends_with(b"\n");
         self.is_unused = false;
-        self.raw(tagged.as_deref().unwrap_or(bytes)).inspect_err(|error| {
+        self.pass(tagged.as_deref().unwrap_or(bytes)).inspect_err(|error| {
             self.failure.get_or_insert(error.kind());
         })
     }
@@ -298,17 +320,20 @@ impl Sink {
 
     /// Ends an unfinished last line on a terminal, and before another message.
     pub(super) fn end(&mut self, a_message_follows: bool) {
-        let is_terminal = match self.target {
-            Target::Stdout => io::stdout().is_terminal(),
-            Target::Stderr => io::stderr().is_terminal() || a_message_follows,
-        };
+        let rest = self.readable.as_mut().map(Readable::end).unwrap_or_default();
+        if !rest.is_empty() {
+            self.is_open = true;
+            // As below.
+            let _ = self.pass(rest.as_bytes());
+        }
+        let is_terminal = self.target.is_terminal() || (self.target == Target::Stderr && a_message_follows);
         if std::mem::take(&mut self.is_open) && (is_terminal || self.tag.is_some()) {
             // The bytes before it have arrived, or their error is known.
-            let _ = self.raw(b"\n");
+            let _ = self.pass(b"\n");
         }
     }
 
-    fn raw(&self, bytes: &[u8]) -> io::Result<()> {
+    fn pass(&self, bytes: &[u8]) -> io::Result<()> {
         match self.target {
             Target::Stdout => {
                 let mut stdout = io::stdout().lock();

@@ -33,6 +33,8 @@ pub(super) struct Row {
     usual: Option<Duration>,
     pub(super) what: String,
     pub(super) why: String,
+    /// The same for programs.
+    reason: String,
     job: String,
     given_id: String,
     agent: String,
@@ -69,6 +71,7 @@ impl Row {
             usual: task.usual(),
             what: task.what().to_owned(),
             why: longer(task, ran).unwrap_or_else(|| times::near(task.why(), now)),
+            reason: reason(task),
             job: task.job().to_owned(),
             given_id: task.given_id().to_owned(),
             agent: task.agent().to_owned(),
@@ -103,6 +106,7 @@ impl Row {
             usual: None,
             what: words::people(round.work()).to_owned(),
             why: times::near(round.reason(), now),
+            reason: times::readable(round.reason()),
             job: round.job().to_owned(),
             given_id: round.given_id().to_owned(),
             agent: round.agent().to_owned(),
@@ -130,6 +134,16 @@ impl Row {
     /// The given id, or what it does.
     fn name(&self) -> &str {
         if self.given_id.is_empty() { &self.what } else { &self.given_id }
+    }
+}
+
+/// The reason of its end, or of its delay: whole, and with dates.
+fn reason(task: &RowView) -> String {
+    match (task.reason(), task.held_at(), task.not_before()) {
+        ("", Some(at), _) => format!("held since {}", times::local(at)),
+        ("", None, Some(at)) => format!("not before {}", times::local(at)),
+        ("", None, None) => times::readable(task.why()),
+        (reason, _, _) => times::readable(reason),
     }
 }
 
@@ -173,8 +187,8 @@ const SHOWN: [Shown; 17] = [
     Shown::usual("agent", Column::new("AGENT").gives(Give::Middle(8)).omitted_if(Omit::Alike).rank(5), |row, _| {
         row.agent.clone()
     }),
-    Shown::usual("what", Column::new("WHAT").gives(Give::Middle(24)), |row, _| row.name().to_owned()),
-    Shown::usual("why", Column::new("WHY").gives(Give::End(16)).omitted_if(Omit::Empty), |row, _| row.why.clone()),
+    Shown::usual("what", Column::new("WHAT").gives(Give::Middle(20)), |row, _| row.name().to_owned()),
+    Shown::usual("why", Column::new("WHY").gives(Give::End(14)).omitted_if(Omit::Empty), |row, _| row.why.clone()),
     Shown::wide("round", Column::new("ROUND").number().omitted_if(Omit::Alike), |row, _| row.round.to_string()),
     Shown::wide("waited", Column::new("WAITED").number(), |row, _| row.waited.map(times::short).unwrap_or_default()),
     Shown::wide("usual", Column::new("USUAL").number().omitted_if(Omit::Empty), |row, _| {
@@ -247,7 +261,18 @@ pub(super) fn plain_table(rows: &[Row]) -> Table {
         let ran = row.ran.map(times::duration).unwrap_or_default();
         let submitted = row.submitted_at.map(times::local).unwrap_or_default();
         let (round, what) = (row.round.to_string(), crate::types::middle(&row.what, 40));
-        table.row([&row.id, &what, &row.status, &row.outcome, &exit, &round, &ran, &submitted, &row.agent, &row.why]);
+        table.row([
+            &row.id,
+            &what,
+            &row.status,
+            &row.outcome,
+            &exit,
+            &round,
+            &ran,
+            &submitted,
+            &row.agent,
+            &row.reason,
+        ]);
     }
     table
 }

@@ -6,11 +6,13 @@ use clap::Args;
 
 use super::Session;
 use super::answers::{self, Shown};
+use super::change::about;
 use super::exit::{self, Failure};
 use super::graph;
-use super::output::note;
+use super::output::{Output, note};
 use super::rounds::READING_MAX;
 use super::selection::{Chosen, Scope, Selection};
+use super::times;
 use crate::client::{Client, ClientError};
 use crate::protocol::client::{Selector, TaskView};
 use crate::protocol::requests::agents::AgentRow;
@@ -35,7 +37,7 @@ pub(super) struct ShowArgs {
 #[derive(Args, Debug)]
 #[command(mut_group("selection", |group| group.required(true)))]
 #[command(after_help = "\
-The screen of `llts show`, which begins with the reason, and the log of the task. A selection without ids means the newest task that \
+The screen of `llts show`, which begins with the reason, and the log of the task; on a pipe its state, the reason and the log. A selection without ids means the newest task that \
 matches. The id of a step graph in place of a task explains its steps: what each waits for, and of a step with tasks why the first of \
 them has not finished.")]
 pub(super) struct ExplainArgs {
@@ -74,12 +76,20 @@ pub(super) fn explain_task(session: &mut Session, args: &ExplainArgs) -> Result<
     if let Some(graph) = args.selection.graph() {
         return graph::explain::run(session, &client, graph);
     }
-    if session.out.is_json() {
-        let shown = Shown { fields: Explanation::fields, show: |_, _| {} };
+    if session.out.is_json() || !session.out.look().is_terminal {
+        let shown = Shown { fields: Explanation::fields, show: plainly };
         let ask = |selector: &Selector| client.ask(&explain(client.ask(&query(selector, None))?.id()));
         return answers::each(session, &client, &args.selection, ask, &shown);
     }
     show(session, &client, &args.selection, true)
+}
+
+/// For programs that read text: the state, the reason and the log.
+fn plainly(out: &mut Output, explanation: &Explanation) {
+    out.line(format_args!("{}  {}", explanation.task(), explanation.status()));
+    out.line(times::readable(explanation.why()));
+    out.line("");
+    out.text(&times::readable(explanation.log()));
 }
 
 /// The fields of a task, with the reason of its state.
@@ -106,7 +116,7 @@ fn show(session: &mut Session, client: &Client, selection: &Selection, reason_fi
             Ok(model) => session.out.screen(&screen::of_task(&model, reason_first, look)),
             Err(failure) => match forgotten(client, &id)? {
                 rounds if rounds.is_empty() => {
-                    note(&failure.sentence);
+                    note(&about(&id, &failure.sentence));
                     worst = worst.max(failure.exit);
                 }
                 rounds => session.out.screen(&screen::of_rounds(&id, &rounds, crate::shell::clock::now().wall, look)),
@@ -119,7 +129,7 @@ fn show(session: &mut Session, client: &Client, selection: &Selection, reason_fi
 fn model(client: &Client, id: &str) -> Result<Model, Failure> {
     let selector = Selector::task(id);
     let found = client.ask(&rows(&selector, &RowsAsk::default(), 0, 1))?;
-    let gone = || Failure::new(exit::NO_SUCH_TASK, format!("{id}: no such task"));
+    let gone = || Failure::new(exit::NO_SUCH_TASK, "no such task");
     let row = found.rows.into_iter().next().ok_or_else(gone)?;
     let task = client.ask(&query(&selector, None))?;
     let explanation = client.ask(&explain(id))?;

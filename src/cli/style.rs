@@ -2,7 +2,7 @@
 
 use anstyle::{AnsiColor, Style};
 
-use crate::types::{Outcome, ShownState, printable};
+use crate::types::{Outcome, ShownState, beginning, printable};
 
 /// How a screen is drawn.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -76,6 +76,16 @@ impl Screen {
         self.line([(PLAIN, text)]);
     }
 
+    /// Adds a text behind a name, in as many lines as it needs. The name takes this number of columns.
+    pub(super) fn named(&mut self, (name, columns): (&str, usize), style: Style, text: &str) {
+        let room = self.look.width.filter(|width| *width > columns + ROOM_MIN).map(|width| width - columns);
+        let mut name = format!("{name:columns$}");
+        for line in wrapped(&printable(text), room) {
+            self.line([(FAINT, name.as_str()), (style, line.as_str())]);
+            name = " ".repeat(columns);
+        }
+    }
+
     /// Adds an empty line.
     pub(super) fn gap(&mut self) {
         self.lines.push(Vec::new());
@@ -111,20 +121,40 @@ impl Screen {
                 _ => break,
             };
             if let Some(room) = left {
-                let is_last_fit = text.width() >= room;
-                if is_last_fit {
+                if text.width() >= room {
                     // The mark stands also where a part ends exactly at the edge.
-                    text = crate::types::beginning(&format!("{text} "), room);
+                    text = beginning(&format!("{text} "), room);
+                    line.push_str(&styled(*style, &text, self.look.is_coloured));
+                    break;
                 }
-                left = Some(room.saturating_sub(text.width()));
+                left = Some(room - text.width());
             }
             line.push_str(&styled(*style, &text, self.look.is_coloured));
-            if left == Some(0) {
-                break;
-            }
         }
         line
     }
+}
+
+/// Columns of a wrapped text at least: in fewer it is cut.
+const ROOM_MIN: usize = 20;
+
+/// A text in lines that fit, broken between words.
+fn wrapped(text: &str, room: Option<usize>) -> Vec<String> {
+    use unicode_width::UnicodeWidthStr as _;
+    let Some(room) = room else { return vec![text.to_owned()] };
+    let mut lines = vec![String::new()];
+    for word in text.split_inclusive(' ') {
+        let Some(line) = lines.last_mut() else { break };
+        if !line.is_empty() && line.width() + word.trim_end().width() > room {
+            // A run of blanks begins no line.
+            if !word.trim().is_empty() {
+                lines.push(word.to_owned());
+            }
+        } else {
+            line.push_str(word);
+        }
+    }
+    lines
 }
 
 #[cfg(test)]
@@ -141,6 +171,14 @@ mod tests {
     fn what_comes_from_elsewhere_is_text() {
         assert_eq!(screen(None, false), "failed  a\u{fffd}]0;x\u{fffd}b\n");
         assert_eq!(screen(None, true), "\u{1b}[31mfailed\u{1b}[0m  a\u{fffd}]0;x\u{fffd}b\n");
+    }
+
+    #[test]
+    fn a_long_text_is_broken_between_words() {
+        let mut screen = Screen::new(Look::plain(Some(30)));
+        screen.named(("why", 5), PLAIN, "corrupt header in the file   film7.mov");
+        screen.named(("x", 5), PLAIN, "");
+        assert_eq!(screen.text(), "why  corrupt header in the\n     file   film7.mov\nx\n");
     }
 
     #[test]

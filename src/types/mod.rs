@@ -83,7 +83,7 @@ pub use output::{OutputId, Stream, exact_tail};
 pub use path_text::{path_of_text, path_text};
 pub use pattern::pattern;
 pub use policy::{Ahead, Counts, Policy, PolicyField, PolicySlot};
-pub use printable::{in_quotes, is_harmful, printable, printable_json, printable_lines};
+pub use printable::{Readable, in_quotes, is_harmful, printable, printable_json, printable_lines};
 pub(crate) use public_key::z85_key;
 pub use public_key::{BadKey, PublicKey};
 pub use run::{Defer, OutputBytes, Phase, PhaseTimes, RunResult};

@@ -38,8 +38,9 @@ fn quoted(rest: &str, letter: char) -> Option<&str> {
     rest[1..].split_once(letter).map(|(_, behind)| behind)
 }
 
-const fn is_of_a_word(letter: char) -> bool {
+fn is_of_a_word(letter: char) -> bool {
     !letter.is_whitespace()
+        && !letter.is_control()
         && !matches!(
             letter,
             '"' | '\'' | '`' | '(' | ')' | '[' | ']' | '{' | '}' | '<' | '>' | ',' | ';' | '=' | ':' | '|' | '…'

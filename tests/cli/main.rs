@@ -14,6 +14,7 @@ mod jobs;
 mod keys;
 mod lending;
 mod lists;
+mod looking;
 mod manual;
 mod map;
 mod mounts;

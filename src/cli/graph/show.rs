@@ -72,7 +72,7 @@ pub(super) fn show(session: &mut Session, graph: &GraphAnswer, rows: &[StepRow])
             0 => String::new(),
             total => format!("{finished}/{total}"),
         };
-        table.row([&row.name, row.state(), &tasks, &time(row)]);
+        table.row([&row.name, shown(row.state()), &tasks, &time(row)]);
     }
     session.out.line("");
     session.out.table(&table);
@@ -91,7 +91,7 @@ fn facts(graph: &GraphAnswer) -> Table {
     if let Some(reason) = graph.reason() {
         table.row(["reason", reason]);
     }
-    let counts = StepState::ALL.into_iter().map(|one| (state(one).to_lowercase(), graph.in_state(one)));
+    let counts = StepState::ALL.into_iter().map(|one| (shown(state(one)).to_lowercase(), graph.in_state(one)));
     let counts: Vec<_> =
         counts.filter(|(_, count)| *count > 0).map(|(word, count)| format!("{word} {count}")).collect();
     table.row(["steps", &counts.join(", ")]);
@@ -102,6 +102,11 @@ fn facts(graph: &GraphAnswer) -> Table {
         table.row(["ended", &format!("{}, after {}", times::local(end), times::duration(end.since(begin)))]);
     }
     table
+}
+
+/// The word of a state for people: a step whose neighbours do not need it any more is done.
+fn shown(word: &str) -> &str {
+    if word == state(StepState::Deactivated) { "done" } else { word }
 }
 
 /// How long the tasks of a step have taken: from its first one to its completion.

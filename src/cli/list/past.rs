@@ -41,8 +41,8 @@ pub(super) fn rows(
         let ask = history::rounds(&filter, args.sort(), args.past.reverse, offset, PAGE.min(len_max * 4).max(100));
         let page = match client.ask_patiently(&ask, READING_MAX) {
             Ok(found) => found.listing,
-            // A controller without a history has no older tasks.
-            Err(ClientError::Reply(reply)) if reply.is_not_allowed() => return nothing,
+            // A controller without a history has no older tasks, and says so to a reader who asks for them.
+            Err(ClientError::Reply(reply)) if reply.is_not_allowed() && !args.past.period.is_given() => return nothing,
             Err(error) => return Err(error.into()),
         };
         offset += page.rows.len() as u64;

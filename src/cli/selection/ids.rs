@@ -7,8 +7,9 @@ use crate::client::{Client, ClientError};
 use crate::protocol::client::Selector;
 use crate::protocol::requests::history::{self, RoundFilter, SortKey};
 use crate::protocol::requests::rows::{RowView, Rows, RowsAsk, rows};
+use crate::protocol::requests::submit::Submission;
 use crate::protocol::task::Narrowing;
-use crate::types::{TaskId, Wall};
+use crate::types::{Prior, TaskId, Wall};
 
 /// Candidates that an error names.
 const NAMED_MAX: u64 = 10;
@@ -59,6 +60,26 @@ fn forgotten(client: &Client, letters: [u8; TaskId::SUFFIX_LEN]) -> Result<Optio
         Err(ClientError::Reply(reply)) if reply.is_not_allowed() => Ok(None),
         Err(error) => Err(error),
     }
+}
+
+/// A submission with whole ids in place of short ones, in its parent and in what it waits for.
+///
+/// # Errors
+/// As [`whole`].
+pub(in crate::cli) fn with_whole(client: &Client, submission: Submission) -> Result<Submission, Failure> {
+    let whole_term = |term: String| match term.rsplit_once(':') {
+        None if letters(&term).is_some() => whole(client, &term),
+        Some((prefix, id)) if letters(id).is_some() && !prefix.ends_with(Prior::JOB.trim_end_matches(':')) => {
+            Ok(format!("{prefix}:{}", whole(client, id)?))
+        }
+        _ => Ok(term),
+    };
+    let parent = match submission.parent {
+        Some(id) if letters(&id).is_some() => Some(whole(client, &id)?),
+        other => other,
+    };
+    let after = submission.after.into_iter().map(whole_term).collect::<Result<_, _>>()?;
+    Ok(Submission { parent, after, ..submission })
 }
 
 fn chosen(text: &str, found: &Rows) -> Result<String, Failure> {

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::{Selection, Which, ids};
-use crate::cli::exit::Failure;
+use crate::cli::exit::{self, Failure};
 use crate::client::{Client, ClientError};
 use crate::protocol::client::Selector;
 use crate::protocol::requests::rows::{Rows, RowsAsk, rows};
@@ -16,7 +16,7 @@ impl Selection {
         let selectors = self.selectors()?;
         let mut all = Rows { total: 0, states: StateCounts::default(), now: Wall::default(), rows: Vec::new() };
         let mut known = BTreeSet::new();
-        let mut add = |selector: &Selector, len_max: u64| -> Result<(), Failure> {
+        let mut add = |known: &mut BTreeSet<String>, selector: &Selector, len_max: u64| -> Result<(), Failure> {
             let page = pages(client, selector, wanted, len_max)?;
             // A task may be named twice.
             all.rows.extend(page.rows.into_iter().filter(|row| known.insert(row.id().to_owned())));
@@ -27,7 +27,7 @@ impl Selection {
             Ok(())
         };
         if self.tasks.is_empty() || self.tasks.contains(&Which::All) {
-            selectors.iter().try_for_each(|selector| add(selector, len_max))?;
+            selectors.iter().try_for_each(|selector| add(&mut known, selector, len_max))?;
             return Ok(all);
         }
         for which in &self.tasks {
@@ -35,9 +35,13 @@ impl Selection {
                 Which::Id(text) => {
                     let id = ids::whole(client, text)?;
                     let of_task = |selector: &Selector| selector.clone().and(words::TASK_ID, id.as_str());
-                    selectors.iter().try_for_each(|selector| add(&of_task(selector), 1))?;
+                    let before = known.len();
+                    selectors.iter().try_for_each(|selector| add(&mut known, &of_task(selector), 1))?;
+                    if known.len() == before {
+                        return Err(Failure::new(exit::NO_SUCH_TASK, format!("no task {id} matches")));
+                    }
                 }
-                Which::Newest(count) => selectors.iter().try_for_each(|selector| add(selector, *count))?,
+                Which::Newest(count) => selectors.iter().try_for_each(|selector| add(&mut known, selector, *count))?,
                 Which::All => {}
             }
         }

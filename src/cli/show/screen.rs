@@ -28,6 +28,7 @@ pub(super) fn of_task(model: &Model, reason_first: bool, look: Look) -> Screen {
     }
     head(model, &mut screen);
     named(&mut screen, "what", model.row.what());
+    named(&mut screen, "given id", model.row.given_id());
     if !reason_first {
         named(&mut screen, "why", &why(model));
     }
@@ -60,8 +61,7 @@ pub(super) fn of_task(model: &Model, reason_first: bool, look: Look) -> Screen {
 }
 
 fn part(screen: &mut Screen, name: &str, style: anstyle::Style, text: &str) {
-    let name = format!("{name:NAME$}");
-    screen.line([(FAINT, name.as_str()), (style, text)]);
+    screen.named((name, NAME), style, text);
 }
 
 fn named(screen: &mut Screen, name: &str, text: &str) {
@@ -90,9 +90,6 @@ fn head(model: &Model, screen: &mut Screen) {
     }
     if row.round() > 0 {
         facts.push(format!("round {}", row.round()));
-    }
-    if !row.given_id().is_empty() {
-        facts.push(format!("given id {}", row.given_id()));
     }
     screen.line([
         (STRONG, format!("{:NAME$}", short(row.id())).as_str()),
@@ -147,7 +144,7 @@ fn moments(model: &Model) -> String {
             before = at;
         }
     }
-    if row.dispatched_at().is_none() && row.state().is_open() {
+    if row.dispatched_at().or(row.run_at()).is_none() && row.state().is_open() {
         text.push_str(&format!("   waiting for {}", times::duration(model.now.since(submitted))));
     }
     text

@@ -40,26 +40,25 @@ pub(super) fn of(status: &Status, look: Look, lines: Option<usize>) -> Screen {
 fn head(status: &Status, screen: &mut Screen) {
     let agents = status.agents;
     let waiting = status.states.of(ShownState::Waiting) + status.states.of(ShownState::Held);
+    let health = match problems(status).len() {
+        0 => (GOOD, "  healthy".to_owned()),
+        1 => (BAD, "  ! 1 problem".to_owned()),
+        count => (BAD, format!("  ! {count} problems")),
+    };
     let mut parts: Vec<(Style, String)> = vec![
         (STRONG, "llts".to_owned()),
         (PLAIN, format!("  up {}", times::short(status.now.since(status.started_at)))),
+        health,
         (PLAIN, format!("  {}/{} agents busy", agents.busy, agents.total)),
         (PLAIN, format!("  waiting {waiting}")),
     ];
     if let Some(at) = status.oldest_at {
         parts.push((PLAIN, format!(" (oldest {})", times::short(status.now.since(at)))));
     }
-    parts.push((PLAIN, format!("  {:.1} tasks/s", status.rate)));
+    parts.push((PLAIN, format!("  {:.1}/s", status.rate)));
     if let Some(p50) = status.run_p50 {
         parts.push((PLAIN, format!("  p50 {}", times::short(p50))));
     }
-    let problems = problems(status).len();
-    let told = match problems {
-        0 => (GOOD, "   healthy".to_owned()),
-        1 => (BAD, "   ! 1 problem".to_owned()),
-        _ => (BAD, format!("   ! {problems} problems")),
-    };
-    parts.push(told);
     screen.line(parts.iter().map(|(style, text)| (*style, text.as_str())));
 }
 

@@ -130,7 +130,7 @@ pub fn rows(selector: &Selector, wanted: &RowsAsk, offset: u64, limit: u64) -> A
 }
 
 /// The fields of a task that a row has.
-const SHOWN: [&str; 15] = [
+const SHOWN: [&str; 16] = [
     words::TASK_ID,
     words::STATUS,
     words::ROUND,
@@ -141,6 +141,7 @@ const SHOWN: [&str; 15] = [
     words::RUN_TIME,
     words::END_TIME,
     words::FINISH_TIME,
+    words::NOT_BEFORE,
     words::HELD_TIME,
     words::KILL_TIME,
     words::OUTCOME,
@@ -196,6 +197,8 @@ view! {
         outcome: Option<&str> = |fields| fields.text(words::OUTCOME);
         /// Since when it is held.
         held_at: Option<Wall> = |fields| fields.moment(words::HELD_TIME);
+        /// If it waits: the time before which it does not start.
+        not_before: Option<Wall> = |fields| fields.moment(words::NOT_BEFORE);
         /// The time at which it was accepted.
         submitted_at: Option<Wall> = |fields| fields.moment(words::SUBMIT_TIME);
         /// The time at which an agent got it.

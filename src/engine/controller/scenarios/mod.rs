@@ -31,6 +31,7 @@ mod restart;
 mod results;
 mod retries;
 mod retry;
+mod screens;
 mod strangers;
 mod tags;
 mod timeouts;
