@@ -5,9 +5,9 @@ use clap::{CommandFactory as _, Parser, Subcommand};
 use super::connect::Global;
 use super::later::Later;
 use super::{
-    agent, config, context, controller, down, drain, exit, forget, gate, get, graph, guard, history, hold, incidents,
-    init, job, join, keys, kill, list, lists, logs, map, prompt, query, restart, retry, run, show, status, step, store,
-    submit, supervise, tdf, tool, up, wait,
+    agent, config, context, controller, down, drain, exit, explain, forget, gate, get, graph, guard, history, hold,
+    incidents, init, job, join, keys, kill, list, lists, logs, map, prompt, query, restart, retry, run, show, status,
+    step, store, submit, supervise, tdf, tool, up, wait,
 };
 use crate::protocol::version;
 
@@ -60,7 +60,7 @@ pub(super) enum Command {
     /// Show everything known about a task
     Query(Later<query::QueryArgs>),
     /// Explain why a task waits, or why it ended as it did
-    Explain(Later<show::ExplainArgs>),
+    Explain(Later<explain::ExplainArgs>),
     /// Show what a task does, how it ended or what it waits for, and why
     Show(Later<show::ShowArgs>),
     /// Print the outputs of tasks, whole, also while they run

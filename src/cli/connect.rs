@@ -17,6 +17,9 @@ use crate::shell::supervisor::{self, Service};
 use crate::shell::transport;
 use crate::types::split_tcp;
 
+/// The time that the controller may take to read its history: some tenths of a second for a million rounds.
+pub(super) const READING_MAX: Duration = Duration::from_secs(60);
+
 /// The variable that names a context.
 const CONTEXT: &str = "LLTS_CONTEXT";
 

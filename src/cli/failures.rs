@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
+use super::selection::ids::short;
 use super::table::{Column, Give, Omit, Table};
 use crate::protocol::client::TaskView;
 use crate::protocol::requests::rows::RowView;
@@ -104,8 +105,8 @@ impl Failures {
     }
 }
 
-/// The table of groups.
-pub(super) fn table(groups: &[Group]) -> Table {
+/// The table of groups, for people with short ids.
+pub(super) fn table(groups: &[Group], is_terminal: bool) -> Table {
     let mut table = Table::of([
         Column::new("COUNT").number(),
         Column::new("OUTCOME").rank(2),
@@ -116,7 +117,8 @@ pub(super) fn table(groups: &[Group]) -> Table {
     ]);
     for group in groups {
         let exit = group.exit.map(|code| code.to_string()).unwrap_or_default();
-        table.row([&group.count.to_string(), &group.outcome, &exit, &group.example, &group.what, group.shown()]);
+        let example = if is_terminal { short(&group.example) } else { &group.example };
+        table.row([&group.count.to_string(), &group.outcome, &exit, example, &group.what, group.shown()]);
     }
     table
 }

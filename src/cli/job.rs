@@ -127,7 +127,8 @@ pub(super) fn run(session: &mut Session, args: &JobArgs) -> Result<u8, Failure> 
     session.out.table(&facts(&job, &pace));
     if !failures.is_empty() {
         session.out.line("");
-        session.out.table(&failures::table(&failures));
+        let is_terminal = session.out.look().is_terminal;
+        session.out.table(&failures::table(&failures, is_terminal));
     }
     Ok(0)
 }

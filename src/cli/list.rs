@@ -19,10 +19,10 @@ use super::style::{BAD, FAINT, Look, PLAIN, Screen};
 use super::watch;
 use super::when;
 use crate::client::Client;
+use crate::protocol::Narrowing;
 use crate::protocol::client::Listing;
 use crate::protocol::requests::history::SortKey;
 use crate::protocol::requests::rows::{Order, RowsAsk};
-use crate::protocol::task::Narrowing;
 use crate::shell::clock;
 use crate::types::{ShownState, StateCounts, Wall};
 

@@ -37,6 +37,7 @@ mod context;
 mod controller;
 mod down;
 mod drain;
+mod explain;
 mod forget;
 mod gate;
 mod get;
@@ -321,7 +322,7 @@ fn dispatch(session: &mut Session, command: Command) -> Result<u8, Failure> {
         Command::Hold(args) => hold::run(session, &args),
         Command::Release(args) => hold::release(session, &args),
         Command::Query(args) => query::run(session, &args),
-        Command::Explain(args) => show::explain_task(session, &args),
+        Command::Explain(args) => explain::run(session, &args),
         Command::Show(args) => show::run(session, &args),
         Command::List(args) => list::run(session, &args),
         Command::History(args) => history::run(session, &args),

@@ -1,12 +1,11 @@
 //! Finished rounds of the history for programs, and the time that questions about the history are about.
 
-use std::time::Duration;
-
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser as _};
 use serde_json::{Value, json};
 
 use super::Session;
+use super::connect::READING_MAX;
 use super::exit::Failure;
 use super::output::{note, to_value};
 use super::selection::Selection;
@@ -20,9 +19,6 @@ use crate::types::{ShownState, Wall};
 
 /// Rows that are asked for at once.
 const PAGE: u64 = 10_000;
-
-/// The time that the controller may take to read: some tenths of a second for a million rounds.
-pub(super) const READING_MAX: Duration = Duration::from_secs(60);
 
 /// A time of the past.
 #[derive(Args, Clone, Debug, Default)]

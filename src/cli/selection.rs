@@ -312,16 +312,16 @@ impl Found {
 }
 
 fn look_up(client: &Client, wanted: &[Selector], id: &str) -> Result<Chosen, Failure> {
-    let refused = |failure| Ok(Chosen { id: id.to_owned(), state: Err(failure) });
-    let id = match ids::whole(client, id) {
-        Ok(id) => id,
+    let refused = |id: &str, failure| Ok(Chosen { id: id.to_owned(), state: Err(failure) });
+    let whole = match ids::whole(client, id) {
+        Ok(whole) => whole,
         // A controller that does not answer is no property of this id.
         Err(failure) if failure.exit == exit::NO_CONTROLLER => return Err(failure),
-        Err(failure) => return refused(failure),
+        Err(failure) => return refused(id, failure),
     };
-    match find(client, wanted, &id) {
+    match find(client, wanted, &whole) {
         Ok(task) => Ok(Chosen::from(&task)),
-        Err(error @ ClientError::Reply(_)) => refused(error.into()),
+        Err(error @ ClientError::Reply(_)) => refused(&whole, error.into()),
         Err(error) => Err(error.into()),
     }
 }

@@ -1,4 +1,4 @@
-//! `llts show` and `llts explain`: what a task does, how it ended or what it waits for, why, and what to type next.
+//! `llts show`: what a task does, how it ended or what it waits for, why, and what to type next.
 
 mod screen;
 
@@ -7,19 +7,17 @@ use clap::Args;
 use super::Session;
 use super::answers::{self, Shown};
 use super::change::about;
+use super::connect::READING_MAX;
 use super::exit::{self, Failure};
-use super::graph;
-use super::output::{Output, note};
-use super::rounds::READING_MAX;
+use super::output::note;
 use super::selection::{Chosen, Scope, Selection};
-use super::times;
 use crate::client::{Client, ClientError};
 use crate::protocol::client::{Selector, TaskView};
 use crate::protocol::requests::agents::AgentRow;
 use crate::protocol::requests::explain::{Explanation, explain};
 use crate::protocol::requests::history::{self, RoundFilter, RoundRow, SortKey};
 use crate::protocol::requests::job::{self, JobAnswer};
-use crate::protocol::requests::logs::output;
+use crate::protocol::requests::logs::{OutputView, output};
 use crate::protocol::requests::query::query;
 use crate::protocol::requests::rows::{RowView, RowsAsk, rows};
 use crate::types::{Stream, Wall};
@@ -30,17 +28,6 @@ use crate::types::{Stream, Wall};
 A selection without ids means the newest task that matches. A task that the service has forgotten is shown as its history has it. \
 `llts query` shows every field.")]
 pub(super) struct ShowArgs {
-    #[command(flatten)]
-    selection: Selection,
-}
-
-#[derive(Args, Debug)]
-#[command(mut_group("selection", |group| group.required(true)))]
-#[command(after_help = "\
-The screen of `llts show`, which begins with the reason, and the log of the task; on a pipe its state, the reason and the log. A selection without ids means the newest task that \
-matches. The id of a step graph in place of a task explains its steps: what each waits for, and of a step with tasks why the first of \
-them has not finished.")]
-pub(super) struct ExplainArgs {
     #[command(flatten)]
     selection: Selection,
 }
@@ -57,8 +44,17 @@ struct Model {
     job: Option<JobAnswer>,
     /// Its agent, if it runs.
     agent: Option<AgentRow>,
-    /// Bytes of stdout and stderr up to now, if it runs.
-    written: Option<[u64; 2]>,
+    /// Its outputs up to now, if it runs.
+    written: Option<Written>,
+}
+
+/// Outputs of a run that writes.
+#[derive(Clone, Copy, Debug, Default)]
+struct Written {
+    stdout: u64,
+    stderr: u64,
+    /// When the last byte was written, by the clock of the agent.
+    last: Option<Wall>,
 }
 
 pub(super) fn run(session: &mut Session, args: &ShowArgs) -> Result<u8, Failure> {
@@ -71,27 +67,6 @@ pub(super) fn run(session: &mut Session, args: &ShowArgs) -> Result<u8, Failure>
     show(session, &client, &args.selection, false)
 }
 
-pub(super) fn explain_task(session: &mut Session, args: &ExplainArgs) -> Result<u8, Failure> {
-    let client = session.client()?;
-    if let Some(graph) = args.selection.graph() {
-        return graph::explain::run(session, &client, graph);
-    }
-    if session.out.is_json() || !session.out.look().is_terminal {
-        let shown = Shown { fields: Explanation::fields, show: plainly };
-        let ask = |selector: &Selector| client.ask(&explain(client.ask(&query(selector, None))?.id()));
-        return answers::each(session, &client, &args.selection, ask, &shown);
-    }
-    show(session, &client, &args.selection, true)
-}
-
-/// For programs that read text: the state, the reason and the log.
-fn plainly(out: &mut Output, explanation: &Explanation) {
-    out.line(format_args!("{}  {}", explanation.task(), explanation.status()));
-    out.line(times::readable(explanation.why()));
-    out.line("");
-    out.text(&times::readable(explanation.log()));
-}
-
 /// The fields of a task, with the reason of its state.
 fn with_reason(client: &Client, task: TaskView) -> Result<TaskView, ClientError> {
     let explanation = client.ask(&explain(task.id()))?;
@@ -100,7 +75,12 @@ fn with_reason(client: &Client, task: TaskView) -> Result<TaskView, ClientError>
     Ok(fields.into())
 }
 
-fn show(session: &mut Session, client: &Client, selection: &Selection, reason_first: bool) -> Result<u8, Failure> {
+pub(super) fn show(
+    session: &mut Session,
+    client: &Client,
+    selection: &Selection,
+    reason_first: bool,
+) -> Result<u8, Failure> {
     let chosen = if selection.has_words() {
         selection.resolve(client, Scope::Every)?
     } else {
@@ -145,12 +125,13 @@ fn agent(client: &Client, name: &str) -> Result<Option<AgentRow>, ClientError> {
     Ok(super::agents::collect(client)?.into_iter().find(|agent| agent.id() == name))
 }
 
-/// Bytes of stdout and stderr up to now; none where the agent does not answer.
-fn written(client: &Client, id: &str) -> [u64; 2] {
-    [Stream::Stdout, Stream::Stderr].map(|stream| {
-        let part = client.ask(&output(&Selector::task(id), stream, 0, None).at_most(1));
-        part.ok().and_then(|part| part.total()).unwrap_or_default()
-    })
+/// What a run has written up to now; nothing where the agent does not answer.
+fn written(client: &Client, id: &str) -> Written {
+    let parts = [Stream::Stdout, Stream::Stderr]
+        .map(|stream| client.ask(&output(&Selector::task(id), stream, 0, None).at_most(1)).ok());
+    let [stdout, stderr] = parts.each_ref().map(|part| part.as_ref().and_then(OutputView::total).unwrap_or_default());
+    let last = parts.iter().flatten().filter_map(OutputView::written_at).max();
+    Written { stdout, stderr, last }
 }
 
 /// The rounds of a task that the service has forgotten, oldest first.

@@ -78,10 +78,15 @@ impl Screen {
 
     /// Adds a text behind a name, in as many lines as it needs. The name takes this number of columns.
     pub(super) fn named(&mut self, (name, columns): (&str, usize), style: Style, text: &str) {
+        self.behind((FAINT, name, columns), style, text);
+    }
+
+    /// The same with a name in another colour.
+    pub(super) fn behind(&mut self, (name_style, name, columns): (Style, &str, usize), style: Style, text: &str) {
         let room = self.look.width.filter(|width| *width > columns + ROOM_MIN).map(|width| width - columns);
         let mut name = format!("{name:columns$}");
         for line in wrapped(&printable(text), room) {
-            self.line([(FAINT, name.as_str()), (style, line.as_str())]);
+            self.line([(name_style, name.as_str()), (style, line.trim_end())]);
             name = " ".repeat(columns);
         }
     }

@@ -68,11 +68,10 @@ pub(super) fn short(time: Duration) -> String {
 
 /// How long ago a moment is.
 pub(super) fn ago(now: Wall, at: Wall) -> String {
-    let time = now.since(at);
-    if time < Duration::from_secs(1) {
-        "now".to_owned()
-    } else {
-        format!("{} ago", short(Duration::from_secs(time.as_secs())))
+    match now.since(at).as_secs() {
+        0 => "now".to_owned(),
+        seconds @ 1..10 => format!("{seconds} s ago"),
+        seconds => format!("{} ago", short(Duration::from_secs(seconds))),
     }
 }
 
@@ -104,7 +103,7 @@ mod tests {
         assert_eq!([5, 2_000, 45_900, 119_000, 360_000].map(shown), ["5 ms", "2.0 s", "45 s", "119 s", "6 min"]);
         assert_eq!([7_200_000, 259_200_000].map(shown), ["2 h", "3 d"]);
         let at = |seconds: u64| Wall::from_micros(seconds * 1_000_000);
-        assert_eq!([ago(at(500), at(500)), ago(at(500), at(320)), ago(at(1), at(2))], ["now", "3 min ago", "now"]);
+        assert_eq!([ago(at(500), at(500)), ago(at(500), at(320)), ago(at(3), at(1))], ["now", "3 min ago", "2 s ago"]);
     }
 
     #[test]

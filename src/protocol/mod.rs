@@ -43,6 +43,7 @@ pub mod join;
 pub mod json;
 pub mod lists;
 mod locations;
+mod narrowing;
 pub mod page;
 pub mod policy;
 pub mod prompt;
@@ -67,3 +68,4 @@ pub mod what;
 pub mod words;
 
 pub use code::{Code, Refusal};
+pub use narrowing::Narrowing;

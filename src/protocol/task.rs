@@ -6,7 +6,6 @@
 mod end;
 mod filter;
 mod hidden;
-mod narrowed;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -19,7 +18,6 @@ use crate::types::{Acknowledgement, ExitCode, Fields, KillCause, Outcome, Scalar
 pub(super) use end::write_end;
 pub use filter::Filter;
 pub use hidden::{has_command, hide_command};
-pub use narrowed::Narrowing;
 
 /// Writes the known data of a task into an open object, its id and its phase first.
 pub fn write(record: &TaskRecord, out: &mut ObjectWriter<'_>) {

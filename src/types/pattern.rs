@@ -30,7 +30,7 @@ pub fn pattern(line: &str) -> String {
     out
 }
 
-/// What is behind a text in quotes at the beginning of `rest`, if there is one.
+/// The rest behind a text in quotes at the beginning of `rest`, if there is one.
 fn quoted(rest: &str, letter: char) -> Option<&str> {
     if !matches!(letter, '"' | '\'' | '`') {
         return None;

@@ -103,6 +103,9 @@ impl ShownState {
 pub struct StateCounts([usize; ShownState::ALL.len()]);
 
 impl StateCounts {
+    /// No task.
+    pub const NONE: Self = Self([0; ShownState::ALL.len()]);
+
     fn at(state: ShownState) -> usize {
         ShownState::ALL.iter().position(|other| *other == state).unwrap_or_default()
     }

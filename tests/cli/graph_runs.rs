@@ -92,7 +92,7 @@ fn a_limit_ends_a_step_that_has_no_end_of_its_own() {
 fn a_graph_is_shown_listed_and_drawn() {
     let sandbox = service();
     let said = sandbox.ok(&format!("graph run {SAMPLES}/join.toml"));
-    for part in ["name       join\n", "status     SUCCEEDED\n", "steps      deactivated 4\n", "STEP", "3/3"] {
+    for part in ["name       join\n", "status     SUCCEEDED\n", "steps      done 4\n", "STEP", "3/3"] {
         assert!(said.out.contains(part), "{part}: {said:?}");
     }
     let list = sandbox.ok("graph list --output json").json();
@@ -233,7 +233,7 @@ fn a_graph_runs_without_a_service() {
     }
     write(&sandbox, &chain);
     let said = sandbox.ok("graph run graph.toml");
-    assert!(said.out.contains("steps      deactivated 5\n") && said.err.contains("starting one"), "{said:?}");
+    assert!(said.out.contains("steps      done 5\n") && said.err.contains("starting one"), "{said:?}");
     sandbox.is_clean();
 }
 

@@ -168,7 +168,7 @@ fn a_gate_limits_how_many_run_and_how_many_start() {
 #[test]
 fn a_gate_is_closed_until_a_moment_or_until_it_is_opened() {
     let sandbox = with(1, &[("ok", OK)]);
-    says(&sandbox.ok("gate close api"), &["CLOSED", "it is opened"]);
+    says(&sandbox.ok("gate close api"), &["CLOSED", "opened by hand"]);
     let id = submitted(&sandbox, "ok --gate api");
     assert_eq!(why(&sandbox, &id), "its gate api is closed; `llts gate open api` opens it");
     let gate = sandbox.ok("gate close api --for 0.3 --output json").json();

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::{ListArgs, UNASKED};
+use crate::cli::connect::READING_MAX;
 use crate::cli::exit::Failure;
-use crate::cli::rounds::READING_MAX;
 use crate::cli::rows::Row;
 use crate::client::{Client, ClientError};
 use crate::protocol::client::Selector;

@@ -1,14 +1,14 @@
 //! The ids of tasks on a command line: whole, or the letters at their end. The one place where a text becomes an id.
 
+use super::super::connect::READING_MAX;
 use super::super::exit::{self, Failure};
-use super::super::rounds::READING_MAX;
 use super::super::times;
 use crate::client::{Client, ClientError};
+use crate::protocol::Narrowing;
 use crate::protocol::client::Selector;
 use crate::protocol::requests::history::{self, RoundFilter, SortKey};
 use crate::protocol::requests::rows::{RowView, Rows, RowsAsk, rows};
 use crate::protocol::requests::submit::Submission;
-use crate::protocol::task::Narrowing;
 use crate::types::{Prior, TaskId, Wall};
 
 /// Candidates that an error names.

@@ -7,7 +7,7 @@ use super::super::selection::ids::short;
 use super::super::style::{BAD, FAINT, Look, ODD, PLAIN, STRONG, Screen, of_state};
 use super::super::table::{Column, Table};
 use super::super::times;
-use super::Model;
+use super::{Model, Written};
 use crate::protocol::client::TaskView;
 use crate::protocol::requests::history::RoundRow;
 use crate::protocol::words;
@@ -23,7 +23,7 @@ const TAIL_LINES: usize = 5;
 pub(super) fn of_task(model: &Model, reason_first: bool, look: Look) -> Screen {
     let mut screen = Screen::new(look);
     if reason_first {
-        screen.line([(STRONG, short(model.row.id())), (PLAIN, "  "), (PLAIN, &why(model))]);
+        screen.behind((STRONG, short(model.row.id()), NAME), PLAIN, &why(model));
         screen.gap();
     }
     head(model, &mut screen);
@@ -154,10 +154,11 @@ fn moments(model: &Model) -> String {
 fn outputs(model: &Model, screen: &mut Screen) {
     let logs = format!("   llts logs {}", short(model.row.id()));
     let name = format!("{:NAME$}", "output");
-    if let Some([stdout, stderr]) = model.written {
+    if let Some(Written { stdout, stderr, last }) = model.written {
+        let last = last.map(|at| format!(", the last {}", times::ago(model.now, at))).unwrap_or_default();
         let text = match (stdout, stderr) {
             (0, 0) => "none up to now".to_owned(),
-            _ => format!("stdout {stdout} B   stderr {stderr} B up to now"),
+            _ => format!("stdout {stdout} B   stderr {stderr} B up to now{last}"),
         };
         screen.line([(FAINT, name.as_str()), (PLAIN, &text), (FAINT, &format!("{logs} -f"))]);
         return;
@@ -286,7 +287,8 @@ mod tests {
         let mut model = model(fields.with(words::USUAL, 0.1), "agent agent-3 has it (RUNNING)");
         let agent = Fields::new().with(words::AGENT_ID, "agent-3").with(words::AGENT_STATUS, "BUSY");
         model.agent = Some(agent.with(words::HEARD_TIME, 1_480_000_179.9).into());
-        model.written = Some([0, 0]);
+        let last = Some(NOW.before(Duration::from_secs(90)));
+        model.written = Some(Written { stdout: 0, stderr: 36, last });
         model
     }
 
@@ -311,7 +313,7 @@ mod tests {
     fn an_explanation_begins_with_the_reason() {
         let text = of_task(&waiting(), true, Look::default()).text();
         assert!(
-            text.starts_with("cloFv  it waits until ") && text.trim_end().ends_with("WAITING: submitted"),
+            text.starts_with("cloFv    it waits until ") && text.trim_end().ends_with("WAITING: submitted"),
             "{text}"
         );
     }

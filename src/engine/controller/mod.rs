@@ -41,6 +41,7 @@ mod end_lines;
 mod end_logs;
 mod family;
 mod figures;
+mod found_rows;
 mod gates;
 mod graph_status;
 mod graphs;

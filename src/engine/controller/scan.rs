@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, VecDeque};
 
 use super::Controller;
 use super::effect::{Answer, ConnectionId, Effect, Ticket, Timer};
+use super::found_rows::FoundRows;
 use super::orders::Ordered;
-use super::requests::{FoundRows, STATUS_ROWS};
 use super::tasks::Tasks;
 use crate::protocol::page::Page;
 use crate::protocol::page::PageOf;
@@ -27,6 +27,9 @@ const BEGUN: usize = 4;
 
 /// Cost of a shown task, agent or gate in looks: it is copied and serialised.
 const SHOWN: usize = 10;
+
+/// Tasks and jobs that the state of a service has at most.
+pub(super) const STATUS_ROWS: usize = 150;
 
 /// Cost of explaining why a task waits: the tasks before it are counted.
 const EXPLAINED: usize = 500;
@@ -63,7 +66,7 @@ pub(super) enum Goal {
         limit: usize,
         records: Vec<TaskRecord>,
     },
-    /// Rows of a table; see [`super::requests::FoundRows`].
+    /// Rows of a table.
     Rows(FoundRows),
     Status,
     Explain {
@@ -85,6 +88,18 @@ pub(super) enum Goal {
         limit: usize,
     },
     Order(Ordered),
+}
+
+impl Goal {
+    /// The bytes of a task that have to be read for it.
+    fn searched_bytes(&self, record: &TaskRecord) -> usize {
+        if let Self::Rows(found) = self { found.searched_bytes(record) } else { 0 }
+    }
+
+    /// Whether it is about a task that matches the filter.
+    fn admits(&self, tasks: &Tasks, record: &TaskRecord) -> bool {
+        if let Self::Rows(found) = self { found.admits(tasks, record) } else { true }
+    }
 }
 
 /// The searches in progress: a line for each connection, and the order of turns.
@@ -257,7 +272,7 @@ impl Controller {
                 true
             }
             Goal::Newest { .. } | Goal::Page { .. } | Goal::Explain { .. } | Goal::Rows(_) => {
-                scan.look(now, &self.tasks, left)
+                scan.look(&self.tasks, left)
             }
         }
     }
@@ -289,7 +304,7 @@ impl Controller {
                 self.found(ticket, found.map(|task| (task, matches)), wait_until)
             }
             Goal::Explain { found } => self.explain(now, &filter, found).unwrap_or_else(Reply::Refused).into(),
-            Goal::Rows(found) => self.page_of_rows(now, &filter, found, matches).into(),
+            Goal::Rows(found) => self.page_of_rows(now, &filter, &found, matches).into(),
             Goal::Status => self.status(now).into(),
             Goal::Agents { page: Page { offset, limit: asked }, limit } => {
                 let sets = self.tasks.queue().sets();
@@ -311,14 +326,15 @@ impl Controller {
 
 impl Scan {
     /// Looks at tasks as long as work is left; true when there are no more.
-    fn look(&mut self, now: Now, tasks: &Tasks, left: &mut usize) -> bool {
+    fn look(&mut self, tasks: &Tasks, left: &mut usize) -> bool {
         for record in candidates(tasks, &self.filter, self.before) {
             if *left == 0 {
                 return false;
             }
-            *left = left.saturating_sub(1 + looks(self.filter.searched_bytes(record)));
+            *left =
+                left.saturating_sub(1 + looks(self.filter.searched_bytes(record) + self.goal.searched_bytes(record)));
             self.before = Some(record.id);
-            if self.filter.matches(record) && (!self.filter.runs_longer() || tasks.runs_longer(now, record)) {
+            if self.filter.matches(record) && self.goal.admits(tasks, record) {
                 *left = left.saturating_sub(take(&mut self.goal, &mut self.matches, record));
             }
             if self.has_enough() {

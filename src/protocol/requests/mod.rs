@@ -114,8 +114,8 @@ said! {
         TaskStatistic = stats::TASK_STATISTIC;
         /// A page of tasks.
         TaskDetails(Filter, Page) = list::TASK_DETAILS;
-        /// A page of tasks as rows, in this order.
-        TaskRows(Filter, rows::Order, Page) = rows::TASK_ROWS;
+        /// A page of tasks as rows, narrowed down and in this order.
+        TaskRows(Filter, Box<(super::Narrowing, rows::Order)>, Page) = rows::TASK_ROWS;
         /// The state of the service.
         Status = status::SERVICE_STATUS;
         /// A page of agents.

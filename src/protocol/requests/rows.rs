@@ -8,9 +8,9 @@ use crate::protocol::client::{ReplyError, Selector, decode_parts, view};
 use crate::protocol::code::Refusal;
 use crate::protocol::json::ObjectWriter;
 use crate::protocol::page::{PageBytes, PageOf};
-use crate::protocol::task::{self, Narrowing};
+use crate::protocol::task;
 use crate::protocol::typed::{field, moment, truth};
-use crate::protocol::{brief, what};
+use crate::protocol::{Narrowing, brief, what};
 use crate::types::{ExitCode, Fields, Holdup, Phase, RoundOutcome, ShownState, StateCounts, TaskId, TaskRecord, Wall};
 
 /// Tasks as rows, in pages.
@@ -24,7 +24,7 @@ pub const TASK_ROWS: Kind = Kind::question("TASK/ROWS", |mut reader| {
     for name in [words::SORT, words::REVERSE].into_iter().chain(NARROWING) {
         reader.fields.remove(name);
     }
-    Ok(Request::TaskRows(Filter::new(&reader.fields).narrowed(narrowing), order, page))
+    Ok(Request::TaskRows(Filter::new(&reader.fields), Box::new((narrowing, order)), page))
 });
 
 /// The fields of a [`Narrowing`].
@@ -217,9 +217,9 @@ view! {
         job: &str = |fields| fields.text(words::JOB).unwrap_or_default();
         /// The id that its submitter chose.
         given_id: &str = |fields| fields.text(words::GIVEN_ID).unwrap_or_default();
-        /// What it does, in one line.
+        /// Its work, in one line.
         what: &str = |fields| fields.text(words::WHAT).unwrap_or_default();
-        /// What it waits for, or the last line of what it said, or the reason of its end.
+        /// The cause of its wait, or the last line of its stderr, or the reason of its end.
         why: &str = |fields| fields.text(words::WHY).unwrap_or_default();
         /// The reason of its end, where that is more than an exit code.
         reason: &str = |fields| fields.text(words::REASON).unwrap_or_default();

@@ -1,7 +1,6 @@
 //! Which tasks a request selects by their fields.
 
 use super::FIELDS;
-use super::narrowed::Narrowing;
 use crate::protocol::{json, words};
 use crate::types::{Fields, JobName, Scalar, TaskId, TaskRecord};
 
@@ -12,7 +11,6 @@ pub struct Filter {
     before: Option<TaskId>,
     /// The number of fields that are looked for among the submitted ones.
     searched: usize,
-    narrowing: Narrowing,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -34,25 +32,13 @@ impl Filter {
         };
         let is_submitted = |name: &str| !FIELDS.iter().any(|(ours, _)| *ours == name);
         let searched = fields.iter().filter(|(name, _)| is_submitted(name)).count();
-        Self { fields: fields.iter().map(wanted).collect(), searched, ..Self::default() }
+        Self { fields: fields.iter().map(wanted).collect(), before: None, searched }
     }
 
     /// The same, for tasks older than this one only: the next page of a list begins there, whatever has been added or removed.
     #[must_use]
     pub fn older_than(self, before: Option<TaskId>) -> Self {
         Self { before, ..self }
-    }
-
-    /// The same, for tasks that are narrowed down by more than equal fields.
-    #[must_use]
-    pub fn narrowed(self, narrowing: Narrowing) -> Self {
-        Self { narrowing, ..self }
-    }
-
-    /// Whether a match must run longer than usual, which the record alone does not say.
-    #[must_use]
-    pub const fn runs_longer(&self) -> bool {
-        self.narrowing.runs_longer
     }
 
     /// The task than which a match is older, if the filter names one.
@@ -64,7 +50,7 @@ impl Filter {
     /// Whether every task matches.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.fields.is_empty() && self.narrowing == Narrowing::default()
+        self.fields.is_empty()
     }
 
     /// The only id that can match: `None` when the filter has no id, `Some(None)` when it has one that no task can have.
@@ -105,16 +91,15 @@ impl Filter {
     /// The bytes of a task that a match may have to read: its submitted fields, once for each wanted one that is among them.
     #[must_use]
     pub fn searched_bytes(&self, record: &TaskRecord) -> usize {
-        (self.searched + self.narrowing.searches()) * record.submitted.len()
+        self.searched * record.submitted.len()
     }
 
     /// Whether this task matches.
     #[must_use]
     pub fn matches(&self, record: &TaskRecord) -> bool {
-        let is_equal = |wanted: &FilterField| match FIELDS.iter().find(|(name, _)| *name == wanted.name) {
+        self.fields.iter().all(|wanted| match FIELDS.iter().find(|(name, _)| *name == wanted.name) {
             Some((_, value)) => value(record).is_some_and(|value| value.equals(&wanted.value)),
             None => json::has_member(&record.submitted, &wanted.member),
-        };
-        self.fields.iter().all(is_equal) && self.narrowing.admits(record)
+        })
     }
 }

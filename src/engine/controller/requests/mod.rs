@@ -29,8 +29,6 @@ mod submit;
 mod tool;
 
 pub(super) use down::Paused;
-pub(super) use rows::FoundRows;
-pub(super) use status::STATUS_ROWS;
 pub(super) use tool::ArchiveWork;
 
 use super::Controller;
@@ -75,7 +73,7 @@ impl Controller {
             Request::AgentQuery => self.count_agents().into(),
             Request::TaskStatistic => self.count_tasks().into(),
             Request::TaskDetails(filter, page) => self.list(now, ticket, filter, page),
-            Request::TaskRows(filter, order, page) => self.list_rows(now, ticket, filter, order, page),
+            Request::TaskRows(filter, wanted, page) => self.list_rows(now, ticket, filter, *wanted, page),
             Request::Status => self.ask_status(now, ticket),
             Request::AgentDetails(page) => self.list_agents(now, ticket, page),
             Request::Explain(filter) => self.search_to_explain(now, ticket, filter),

@@ -5,16 +5,16 @@ use std::collections::BTreeMap;
 
 use super::{Answer, Controller, Filter, Goal, Reply, Slot, Ticket};
 use crate::engine::controller::jobs::Job;
+use crate::engine::controller::scan::STATUS_ROWS;
 use crate::protocol::brief;
 use crate::protocol::requests::status::StatusView;
 use crate::types::{Now, Phase, ShownState, TaskRecord};
 
-/// Rows of tasks and jobs that the answer has at most.
-pub(in crate::engine::controller) const STATUS_ROWS: usize = JOBS_MAX + RUNNING_MAX + FAILED_MAX;
-
 const JOBS_MAX: usize = 20;
 const RUNNING_MAX: usize = 30;
-const FAILED_MAX: usize = 100;
+
+/// The rest of the rows.
+const FAILED_MAX: usize = STATUS_ROWS - JOBS_MAX - RUNNING_MAX;
 
 /// Jobs that are looked at for some that have not ended.
 const JOBS_LOOKED_AT: usize = 1_000;

@@ -2,12 +2,12 @@
 #![cfg(test)]
 
 use super::*;
+use crate::protocol::Narrowing;
 use crate::protocol::brief;
 use crate::protocol::client::{Ask, Selector};
 use crate::protocol::requests::history::SortKey;
 use crate::protocol::requests::rows::{Order, Rows, RowsAsk, TASK_ROWS, rows};
 use crate::protocol::requests::status::{SERVICE_STATUS, Status, status};
-use crate::protocol::task::Narrowing;
 use crate::types::ShownState;
 
 fn asked<A>(world: &mut World, kind: Kind, ask: &Ask<A>) -> A {

@@ -1,7 +1,7 @@
 //! What narrows a list of tasks down besides equal fields.
 
-use crate::protocol::rounds::of_record;
-use crate::protocol::what;
+use super::rounds::of_record;
+use super::{task, what};
 use crate::types::{ShownState, TaskId, TaskRecord, TaskState, Wall};
 
 /// All that apply must be met.
@@ -22,12 +22,15 @@ pub struct Narrowing {
 }
 
 impl Narrowing {
-    /// How often the submitted fields of a task are read.
-    pub(super) const fn searches(&self) -> usize {
-        if self.text.is_some() { 2 } else { 0 }
+    /// The bytes of a task that have to be read.
+    #[must_use]
+    pub fn searched_bytes(&self, record: &TaskRecord) -> usize {
+        if self.text.is_some() { 2 * record.submitted.len() } else { 0 }
     }
 
-    pub(super) fn admits(&self, record: &TaskRecord) -> bool {
+    /// Whether a task meets all of it, but for the length of its run: its record does not say what is usual.
+    #[must_use]
+    pub fn admits(&self, record: &TaskRecord) -> bool {
         let state = ShownState::of(record);
         self.letters.is_none_or(|letters| record.id.letters() == letters)
             && (self.states.is_empty() || self.states.contains(&state))
@@ -49,6 +52,6 @@ impl Narrowing {
 fn says(record: &TaskRecord, text: &str) -> bool {
     let has = |line: &str| line.to_lowercase().contains(text);
     has(&what::of(record))
-        || super::given_id(record).is_some_and(has)
+        || task::given_id(record).is_some_and(has)
         || of_record::newest(record).is_some_and(|round| has(&round.line))
 }
