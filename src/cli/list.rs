@@ -136,6 +136,7 @@ impl ListArgs {
             until,
             letters: None,
             runs_longer: self.longer,
+            sees_commands: false,
         };
         RowsAsk { narrowing, order: self.order(), tool: self.past.tool.clone(), agent: self.past.agent.clone() }
     }

@@ -19,9 +19,19 @@ pub struct Narrowing {
     pub letters: Option<[u8; TaskId::SUFFIX_LEN]>,
     /// Whether it must run longer than usual.
     pub runs_longer: bool,
+    /// Whether the text is looked for in commands, too: a sender that may not see them must not find them out by guesses.
+    pub sees_commands: bool,
 }
 
 impl Narrowing {
+    /// Whether it leaves no task out.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        let Self { states, text, since, until, letters, runs_longer, sees_commands: _ } = self;
+        let has_none = states.is_empty() && text.is_none() && since.is_none() && until.is_none();
+        has_none && letters.is_none() && !*runs_longer
+    }
+
     /// The bytes of a task that have to be read.
     #[must_use]
     pub fn searched_bytes(&self, record: &TaskRecord) -> usize {
@@ -36,7 +46,7 @@ impl Narrowing {
             && (self.states.is_empty() || self.states.contains(&state))
             && (!self.runs_longer || state == ShownState::Running)
             && self.is_of_its_time(record)
-            && self.text.as_deref().is_none_or(|text| says(record, text))
+            && self.text.as_deref().is_none_or(|text| says(record, text, self.sees_commands))
     }
 
     fn is_of_its_time(&self, record: &TaskRecord) -> bool {
@@ -49,9 +59,9 @@ impl Narrowing {
     }
 }
 
-fn says(record: &TaskRecord, text: &str) -> bool {
+fn says(record: &TaskRecord, text: &str, sees_commands: bool) -> bool {
     let has = |line: &str| line.to_lowercase().contains(text);
-    has(&what::of(record))
-        || task::given_id(record).is_some_and(has)
-        || of_record::newest(record).is_some_and(|round| has(&round.line))
+    let is_hidden = !sees_commands && task::has_command(record);
+    task::given_id(record).is_some_and(has)
+        || (!is_hidden && (has(&what::of(record)) || of_record::newest(record).is_some_and(|round| has(&round.line))))
 }

@@ -107,6 +107,13 @@ impl Message {
         }
     }
 
+    /// Notes that its sender may see commands.
+    pub fn reveal(&mut self) {
+        if let Self::Client(Request::TaskRows(_, wanted, _)) = self {
+            wanted.0.sees_commands = true;
+        }
+    }
+
     /// Notes that its sender may send commands.
     pub fn trust(&mut self) {
         match self {

@@ -152,20 +152,17 @@ fn moments(model: &Model) -> String {
 
 /// The bytes of each output, and the last lines of those that have ended.
 fn outputs(model: &Model, screen: &mut Screen) {
-    let logs = format!("   llts logs {}", short(model.row.id()));
-    let name = format!("{:NAME$}", "output");
     if let Some(Written { stdout, stderr, last }) = model.written {
         let last = last.map(|at| format!(", the last {}", times::ago(model.now, at))).unwrap_or_default();
         let text = match (stdout, stderr) {
             (0, 0) => "none up to now".to_owned(),
             _ => format!("stdout {stdout} B   stderr {stderr} B up to now{last}"),
         };
-        screen.line([(FAINT, name.as_str()), (PLAIN, &text), (FAINT, &format!("{logs} -f"))]);
-        return;
+        return named(screen, "output", &text);
     }
     let Some(written) = model.task.output_bytes() else { return };
     let text = format!("stdout {} B   stderr {} B", written.stdout, written.stderr);
-    screen.line([(FAINT, name.as_str()), (PLAIN, &text), (FAINT, &logs)]);
+    named(screen, "output", &text);
     let tails = [("stdout", model.task.stdout()), ("stderr", model.task.stderr()), ("report", model.task.report())];
     for (name, tail) in tails {
         let lines: Vec<&str> = tail.lines().collect();

@@ -32,7 +32,7 @@ impl FoundRows {
 
     /// Whether no task is left out.
     pub(super) fn has_all(&self) -> bool {
-        self.narrowing == Narrowing::default()
+        self.narrowing.is_empty()
     }
 
     /// The bytes of a task that have to be read.

@@ -85,6 +85,7 @@ impl Reader<'_> {
             until: moment(fields, words::UNTIL)?,
             letters: self.letters()?,
             runs_longer: truth(fields, words::LONGER)?.unwrap_or_default(),
+            sees_commands: false,
         })
     }
 }

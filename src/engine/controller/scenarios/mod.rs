@@ -323,6 +323,7 @@ impl World {
             Ok((_, mut message)) => {
                 if !self.is_stranger {
                     message.trust();
+                    message.reveal();
                 }
                 let Message::Client(request) = message else { panic!("{message:?}") };
                 self.ask(request)

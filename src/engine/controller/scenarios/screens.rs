@@ -83,6 +83,19 @@ fn rows_are_narrowed_down_and_counted() {
     assert!(refusal.message.contains("failed,odd") && refusal.message.contains("timed out"), "{}", refusal.message);
 }
 
+/// A substring would tell the text of a command letter by letter.
+#[test]
+fn a_stranger_finds_no_command_by_its_text() {
+    let mut world = World::new();
+    let command = Fields::new().with(words::SHELL, "login --password hunter2").with(words::GIVEN_ID, "nightly");
+    let Reply::Submitted { task, .. } = world.send(TASK_SUBMIT, &command) else { panic!() };
+    let by = |text: &str| narrowed(Narrowing { text: Some(text.into()), ..Narrowing::default() });
+    assert_eq!(ids(&table(&mut world, &by("hunter2"))), [task.to_string()]);
+    world.is_stranger = true;
+    assert_eq!(ids(&table(&mut world, &by("hunter2"))), [""; 0]);
+    assert_eq!(ids(&table(&mut world, &by("nightly"))), [task.to_string()], "the given id is for all");
+}
+
 #[test]
 fn rows_come_in_the_order_that_is_asked_for() {
     let mut world = World::new();
