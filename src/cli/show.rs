@@ -60,7 +60,7 @@ struct Written {
 pub(super) fn run(session: &mut Session, args: &ShowArgs) -> Result<u8, Failure> {
     let client = session.client()?;
     if session.out.is_json() {
-        let ask = |selector: &Selector| with_reason(&client, client.ask(&query(selector, None))?);
+        let ask = |selector: &Selector| with_reason(&client, &client.ask(&query(selector, None))?);
         let shown = Shown { fields: TaskView::fields, show: |_, _| {} };
         return answers::each(session, &client, &args.selection, ask, &shown);
     }
@@ -68,7 +68,7 @@ pub(super) fn run(session: &mut Session, args: &ShowArgs) -> Result<u8, Failure>
 }
 
 /// The fields of a task, with the reason of its state.
-fn with_reason(client: &Client, task: TaskView) -> Result<TaskView, ClientError> {
+fn with_reason(client: &Client, task: &TaskView) -> Result<TaskView, ClientError> {
     let explanation = client.ask(&explain(task.id()))?;
     let mut fields = task.fields().clone();
     explanation.fields().iter().for_each(|(name, value)| fields.set(name, value.clone()));

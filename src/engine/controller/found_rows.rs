@@ -8,7 +8,7 @@ use crate::protocol::Narrowing;
 use crate::protocol::page::Page;
 use crate::protocol::requests::history::SortKey;
 use crate::protocol::requests::rows::Order;
-use crate::types::{Now, ShownState, StateCounts, TaskId, TaskRecord, TaskState};
+use crate::types::{Now, ShownState, StateCounts, TaskId, TaskRecord, TaskState, Wall};
 
 /// The rows found up to now: the first ones in their order, of which none is larger than the page needs.
 #[derive(Debug)]
@@ -79,7 +79,7 @@ fn key(now: Now, by: SortKey, record: &TaskRecord) -> u64 {
     match by {
         SortKey::Submitted => record.submitted_at.micros(),
         // A task that has not ended ends later than all others.
-        SortKey::Ended => ended.map_or(u64::MAX, |at| at.micros()),
+        SortKey::Ended => ended.map_or(u64::MAX, Wall::micros),
         SortKey::Ran => {
             let ran = run.and_then(|run| run.times.end.or(ended).unwrap_or(now.wall).since(run.times.run?).into());
             micros(ran.unwrap_or_default())

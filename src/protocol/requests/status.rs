@@ -8,7 +8,7 @@ use super::stats::AgentCounts;
 use super::{Ask, Kind, Request, words};
 use crate::protocol::client::{ReplyError, decode_parts};
 use crate::protocol::json::ObjectWriter;
-use crate::types::{AgentId, Fields, JobView, StateCounts, Wall};
+use crate::types::{AgentId, Fields, JobView, Scalar, StateCounts, Wall};
 
 /// The state of a service, for people.
 pub const SERVICE_STATUS: Kind = Kind::question("SERVICE/STATUS", |_| Ok(Request::Status));
@@ -134,7 +134,7 @@ fn decode(frame: &[u8]) -> Result<Status, ReplyError> {
         now: head.moment(words::TIME).unwrap_or_default(),
         started_at: head.moment(words::START).unwrap_or_default(),
         oldest_at: head.moment(words::OLDEST_TIME),
-        rate: head.get(words::RATE).and_then(|rate| rate.as_f64()).unwrap_or_default(),
+        rate: head.get(words::RATE).and_then(Scalar::as_f64).unwrap_or_default(),
         run_p50: head.get(words::RUN_P50).and_then(|p50| Duration::try_from_secs_f64(p50.as_f64()?).ok()),
         paused_until: head.moment(words::PAUSED_UNTIL),
         warning: head.text(words::WARNING).map(str::to_owned),
