@@ -5,7 +5,8 @@ use serde_json::{Value, json};
 use super::Session;
 use super::exit::Failure;
 use super::output::to_value;
-use super::table::Table;
+use super::selection::ids::short;
+use super::table::{Column, Give, Omit, Table};
 use super::times;
 use crate::client::{Client, ClientError};
 use crate::protocol::requests;
@@ -24,7 +25,18 @@ pub(super) fn run(session: &mut Session) -> Result<u8, Failure> {
         return Ok(0);
     }
     let now = clock::now().wall;
-    let mut table = Table::new(&["AGENT", "STATUS", "DRAINED", "TAGS", "TOOLS", "TASK", "VERSION", "IP", "HEARD"]);
+    let is_terminal = session.out.look().is_terminal;
+    let mut table = Table::of([
+        Column::new("AGENT").gives(Give::Middle(12)),
+        Column::new("STATUS"),
+        Column::new("DRAINED").omitted_if(Omit::Empty),
+        Column::new("TAGS").gives(Give::End(8)).omitted_if(Omit::Empty),
+        Column::new("TOOLS").rank(2),
+        Column::new("TASK").omitted_if(Omit::Empty),
+        Column::new("VERSION").omitted_if(Omit::Alike).rank(3),
+        Column::new("IP").omitted_if(Omit::Alike).rank(4),
+        Column::new("HEARD").rank(1),
+    ]);
     for agent in &agents {
         let heard = agent.heard_at().map(|heard| format!("{} ago", times::duration(now.since(heard))));
         let (drained, heard) = (if agent.is_drained() { "yes" } else { "" }, heard.unwrap_or_default());
@@ -35,7 +47,7 @@ pub(super) fn run(session: &mut Session) -> Result<u8, Failure> {
             drained,
             agent.tags(),
             &tools,
-            agent.task(),
+            if is_terminal { short(agent.task()) } else { agent.task() },
             agent.version(),
             agent.ip(),
             &heard,

@@ -8,7 +8,7 @@ use super::output::Format;
 use super::{
     about, agent, config, context, controller, down, drain, events, exit, explain, forget, gate, get, graph, guard,
     history, hold, incidents, init, job, join, keys, kill, list, lists, logs, map, pause, progress, prompt, query,
-    restart, retry, run, service, step, store, submit, supervise, tdf, tool, up, wait,
+    restart, retry, run, service, show, status, step, store, submit, supervise, tdf, tool, up, wait,
 };
 use crate::protocol::version;
 
@@ -56,6 +56,8 @@ pub(super) enum Command {
     Query(Later<query::QueryArgs>),
     /// Explain why a task waits, or why it ended as it did
     Explain(Later<explain::ExplainArgs>),
+    /// Show what a task does or waits for, and why
+    Show(Later<show::ShowArgs>),
     /// Print the outputs of tasks, also while they run
     #[command(visible_alias = "log")]
     Logs(Later<logs::LogsArgs>),
@@ -72,6 +74,10 @@ pub(super) enum Command {
     Jobs(Later<job::JobsArgs>),
     /// Show the progress of a job, and why tasks failed
     Job(Later<job::JobArgs>),
+    /// Show the whole service on one screen: agents, jobs, running and waiting tasks, last failures
+    Status(Later<status::StatusArgs>),
+    /// The same screen, drawn again each second
+    Top(Later<status::TopArgs>),
     /// Count tasks and agents
     Stats,
     /// List agents
@@ -176,6 +182,12 @@ pub(super) fn exit_code(refused: &clap::Error, verb: Option<&str>) -> u8 {
     if code != 0 && verb == Some("map") { map::FAILED } else { code }
 }
 
+/// Whether arguments were refused only because there is no command.
+pub(super) fn lacks_command(refused: &clap::Error) -> bool {
+    use clap::error::ErrorKind;
+    matches!(refused.kind(), ErrorKind::MissingSubcommand | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand)
+}
+
 impl Command {
     /// Where this command works instead of at a controller that `--controller` could name; `None` if it uses a controller.
     pub(super) fn acts_elsewhere(&self) -> Option<&'static str> {
@@ -187,7 +199,7 @@ impl Command {
             | Self::Kill(_)
             | Self::Retry(_)
             | Self::Hold(_) => None,
-            Self::Pause(_) | Self::Resume(_) => None,
+            Self::Pause(_) | Self::Resume(_) | Self::Show(_) | Self::Status(_) | Self::Top(_) => None,
             Self::Release(_) | Self::Query(_) | Self::Explain(_) | Self::List(_) | Self::Stats | Self::Agents => None,
             Self::Drain(_)
             | Self::Gate(_)

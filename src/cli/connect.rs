@@ -8,7 +8,7 @@ use std::time::Duration;
 use clap::Args;
 
 use super::exit::{self, Failure};
-use super::output::Format;
+use super::output::{Colours, Format};
 use crate::config::Config;
 use crate::protocol::info::CONTROLLER_ADDRESS;
 use crate::protocol::words;
@@ -16,6 +16,9 @@ use crate::shell::endpoint::{Address, connect_unix};
 use crate::shell::supervisor::{self, Service};
 use crate::shell::transport;
 use crate::types::split_tcp;
+
+/// The time that the controller may take to read its history: some tenths of a second for a million rounds.
+pub(super) const READING_MAX: Duration = Duration::from_secs(60);
 
 /// The variable that names a context.
 const CONTEXT: &str = "LLTS_CONTEXT";
@@ -48,6 +51,17 @@ pub(super) struct Global {
         hide = true
     )]
     pub(super) output: Format,
+    /// Colours on stdout. With auto, NO_COLOR and CLICOLOR_FORCE count
+    #[arg(
+        long,
+        global = true,
+        value_enum,
+        value_name = "auto|always|never",
+        hide_possible_values = true,
+        default_value_t = Colours::Auto,
+        help_heading = "Global options"
+    )]
+    pub(super) color: Colours,
 }
 
 impl Global {
@@ -302,6 +316,7 @@ mod tests {
             controller: controller.map(str::to_owned),
             context: None,
             output: Format::Human,
+            color: Colours::Auto,
         };
         let mut config = Config::default();
         config.paths.state_dir = folder.path().to_owned();

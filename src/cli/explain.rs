@@ -1,14 +1,12 @@
-//! `llts explain`: the reason why a task waits, or ended as it did, and its log.
+//! `llts explain`: why a task waits, or ended as it did. For people it is the screen of `llts show`, which begins with the reason.
 
 use clap::Args;
 
-use super::Session;
 use super::answers::{self, Shown};
 use super::exit::Failure;
-use super::graph;
 use super::output::Output;
 use super::selection::Selection;
-use super::times;
+use super::{Session, graph, show, times};
 use crate::protocol::client::Selector;
 use crate::protocol::requests::explain::{Explanation, explain};
 use crate::protocol::requests::query::query;
@@ -16,8 +14,9 @@ use crate::protocol::requests::query::query;
 #[derive(Args, Debug)]
 #[command(mut_group("selection", |group| group.required(true)))]
 #[command(after_help = "\
-A selection without ids means the newest task that matches. The id of a step graph in place of a task explains its steps: what each \
-waits for, and of a step with tasks why the first of them has not finished.")]
+The screen of `llts show`, which begins with the reason, and the log of the task; on a pipe its state, the reason and the log. A selection without ids means the newest task that \
+matches. The id of a step graph in place of a task explains its steps: what each waits for, and of a step with tasks why the first of \
+them has not finished.")]
 pub(super) struct ExplainArgs {
     #[command(flatten)]
     selection: Selection,
@@ -28,12 +27,16 @@ pub(super) fn run(session: &mut Session, args: &ExplainArgs) -> Result<u8, Failu
     if let Some(graph) = args.selection.graph() {
         return graph::explain::run(session, &client, graph);
     }
-    let shown = Shown { fields: Explanation::fields, show };
-    let ask = |selector: &Selector| client.ask(&explain(client.ask(&query(selector, None))?.id()));
-    answers::each(session, &client, &args.selection, ask, &shown)
+    if session.out.is_json() || !session.out.look().is_terminal {
+        let shown = Shown { fields: Explanation::fields, show: plainly };
+        let ask = |selector: &Selector| client.ask(&explain(client.ask(&query(selector, None))?.id()));
+        return answers::each(session, &client, &args.selection, ask, &shown);
+    }
+    show::show(session, &client, &args.selection, true)
 }
 
-fn show(out: &mut Output, explanation: &Explanation) {
+/// For programs that read text: the state, the reason and the log.
+fn plainly(out: &mut Output, explanation: &Explanation) {
     out.line(format_args!("{}  {}", explanation.task(), explanation.status()));
     out.line(times::readable(explanation.why()));
     out.line("");

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::Session;
 use super::exit::Failure;
 use super::output::to_value;
-use super::table::Table;
+use super::table::{Column, Give, Omit, Table};
 use super::times;
 use super::when::{self, Moment};
 use crate::client::Client;
@@ -178,7 +178,14 @@ fn closing(args: &CloseArgs, now: Wall) -> GateChange {
 }
 
 fn table(gates: &[GateRow]) -> Table {
-    let mut table = Table::new(&["GATE", "STATUS", "RUNNING", "STARTS", "WAITING", "CLOSED UNTIL"]);
+    let mut table = Table::of([
+        Column::new("GATE").gives(Give::Middle(12)),
+        Column::new("STATUS"),
+        Column::new("RUNNING"),
+        Column::new("STARTS").omitted_if(Omit::Empty).rank(1),
+        Column::new("WAITING"),
+        Column::new("CLOSED UNTIL").omitted_if(Omit::Empty),
+    ]);
     for gate in gates {
         let running = match gate.running_max() {
             Some(max) => format!("{} of {max}", gate.running()),

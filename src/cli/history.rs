@@ -5,11 +5,12 @@ use clap::builder::{PossibleValuesParser, TypedValueParser as _};
 use serde_json::{Value, json};
 
 use super::Session;
+use super::connect::READING_MAX;
 use super::exit::Failure;
 use super::output::to_value;
-use super::rounds::{Period, READING_MAX, pages};
+use super::rounds::{Period, pages};
 use super::selection::FAILED;
-use super::table::Table;
+use super::table::{Column, Give, Omit, Table};
 use super::{times, when};
 use crate::protocol::client::Listing;
 use crate::protocol::requests::history::{GroupKey, GroupRow, RoundFilter, summary};
@@ -83,11 +84,8 @@ pub(super) fn run(session: &mut Session, args: &HistoryArgs) -> Result<u8, Failu
         session.out.value(&json!({ "total": total, "groups": groups }));
         return Ok(0);
     }
-    let keys = args.group.iter().map(|key| key.word().to_uppercase());
-    let others =
-        ["ROUNDS", "OK", "FAILED", "TIMED_OUT", "LOST", "OTHER", "P50", "P90", "P99", "WAITED_P50", "WAITED_P99"];
-    let head: Vec<_> = keys.chain(others.map(str::to_owned)).collect();
-    let mut table = Table::new(&head.iter().map(String::as_str).collect::<Vec<_>>());
+    let keys = args.group.iter().map(|key| heading(*key));
+    let mut table = Table::of(keys.chain(NUMBERS));
     for group in &rows {
         let keys = args.group.iter().map(|key| shown(*key, group.key(*key)));
         table.row(keys.chain(cells(group)));
@@ -97,15 +95,41 @@ pub(super) fn run(session: &mut Session, args: &HistoryArgs) -> Result<u8, Failu
     Ok(0)
 }
 
+/// The numbers of a group; the less a reader needs one, the earlier it gives way to the others.
+const NUMBERS: [Column; 11] = [
+    Column::new("ROUNDS").number(),
+    Column::new("OK").number(),
+    Column::new("FAILED").number(),
+    Column::new("TIMED_OUT").number().omitted_if(Omit::Zero).rank(1),
+    Column::new("LOST").number().omitted_if(Omit::Zero).rank(1),
+    Column::new("OTHER").number().omitted_if(Omit::Zero).rank(2),
+    Column::new("P50").number(),
+    Column::new("P90").number().rank(3),
+    Column::new("P99").number().rank(4),
+    Column::new("WAITED_P50").number().rank(5),
+    Column::new("WAITED_P99").number().rank(6),
+];
+
+const fn heading(key: GroupKey) -> Column {
+    match key {
+        GroupKey::Day => Column::new("DAY"),
+        GroupKey::Hour => Column::new("HOUR"),
+        GroupKey::Tool => Column::new("TOOL").gives(Give::Middle(8)),
+        GroupKey::Outcome => Column::new("OUTCOME"),
+        GroupKey::Job => Column::new("JOB").gives(Give::Middle(8)),
+        GroupKey::Agent => Column::new("AGENT").gives(Give::Middle(8)),
+        GroupKey::Host => Column::new("HOST").gives(Give::Middle(8)),
+    }
+}
+
 fn shown(key: GroupKey, value: &str) -> String {
     let at =
         || value.parse::<u64>().ok().map(|seconds| times::local(Wall::from_micros(seconds.saturating_mul(1_000_000))));
     match key {
         GroupKey::Hour => at().unwrap_or_default(),
         GroupKey::Host if value.is_empty() => "here".to_owned(),
-        GroupKey::Host | GroupKey::Day | GroupKey::Tool | GroupKey::Outcome | GroupKey::Job | GroupKey::Agent => {
-            value.to_owned()
-        }
+        GroupKey::Tool => words::people(value).to_owned(),
+        GroupKey::Host | GroupKey::Day | GroupKey::Outcome | GroupKey::Job | GroupKey::Agent => value.to_owned(),
     }
 }
 

@@ -5,9 +5,10 @@ use clap::builder::{PossibleValuesParser, TypedValueParser as _};
 use serde_json::{Value, json};
 
 use super::Session;
+use super::connect::READING_MAX;
 use super::exit::Failure;
 use super::output::to_value;
-use super::rounds::{Period, READING_MAX, pages};
+use super::rounds::{Period, pages};
 use super::table::Table;
 use super::{times, when};
 use crate::protocol::client::Listing;

@@ -1,6 +1,5 @@
 //! `llts jobs` and `llts job`: the tasks that share a name, as one. Also the orders of other commands about a whole job.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use clap::Args;
@@ -9,8 +8,10 @@ use serde_json::{Map, Value, json};
 use super::Session;
 use super::change;
 use super::exit::{self, Failure};
+use super::failures::{self, Failures, Group};
 use super::output::{note, to_value};
-use super::table::Table;
+use super::style::{BAD, PLAIN};
+use super::table::{Column, Give, Omit, Table};
 use super::times;
 use super::waiting::{Wait, left};
 use crate::client::{Client, ClientError};
@@ -39,7 +40,8 @@ pub(super) struct JobsArgs {
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Shows its progress, the run times of its tasks, and its failures, grouped by exit code and last line of stderr. \
+Shows its progress, the run times of its tasks, and its failures, grouped by exit code and last line of stderr, in which numbers, \
+paths and quoted parts may differ. \
 `llts list --job NAME` lists its tasks; `wait`, `kill`, `retry`, `pause` and `resume` take --job NAME, too.")]
 pub(super) struct JobArgs {
     /// Name of the job
@@ -55,23 +57,54 @@ pub(super) fn list(session: &mut Session, args: &JobsArgs) -> Result<u8, Failure
         session.out.value(&json!({ "total": total, "jobs": jobs }));
         return Ok(0);
     }
-    let mut table = Table::new(&["JOB", "TASKS", "WAITING", "RUNNING", "FINISHED", "SUCCEEDED", "FAILED", "SUBMITTED"]);
-    for job in &rows {
-        let submitted = job.submitted_at().map(times::local).unwrap_or_default();
-        let numbers = [
-            job.total(),
-            job.in_phase(Phase::Waiting),
-            with_agents(job),
-            job.in_phase(Phase::Finished),
-            job.with_outcome(Outcome::Succeeded),
-            failed(job),
-        ];
-        let cells = std::iter::once(job.name().to_owned()).chain(numbers.map(|number| number.to_string()));
-        table.row(cells.chain([submitted]));
-    }
-    session.out.table(&table);
+    let now = clock::now().wall;
+    let jobs: Vec<_> = rows.iter().collect();
+    session.out.table(&table_of(&jobs, now, session.out.look().is_terminal));
     session.out.next_page("jobs", args.offset, rows.len(), total);
     Ok(0)
+}
+
+/// The table of jobs. A program gets the counts alone, always in the same columns.
+pub(super) fn table_of(jobs: &[&JobAnswer], now: Wall, is_terminal: bool) -> Table {
+    let number = |name| Column::new(name).number();
+    let mut columns = vec![Column::new("JOB").gives(Give::Middle(8)), number("TASKS"), number("WAITING").rank(2)];
+    columns.extend([
+        number("RUNNING").rank(1),
+        number("FINISHED").rank(5),
+        number("SUCCEEDED").rank(6),
+        number("FAILED"),
+    ]);
+    columns.push(Column::new("SUBMITTED").rank(7));
+    if is_terminal {
+        columns.splice(2..2, [number("DONE")]);
+        columns.extend([number("RATE").omitted_if(Omit::Empty), number("LEFT").omitted_if(Omit::Empty)]);
+        columns.push(number("P50").rank(4).omitted_if(Omit::Empty));
+    }
+    let mut table = Table::of(columns);
+    for job in jobs {
+        let (total, done) = (job.total(), job.in_phase(Phase::Finished));
+        let failed = failed(job);
+        let submitted = job.submitted_at().map(times::local).unwrap_or_default();
+        let counts = [job.in_phase(Phase::Waiting), with_agents(job), done, job.with_outcome(Outcome::Succeeded)];
+        let plain = |text: String| (PLAIN, text);
+        let mut cells = vec![plain(job.name().to_owned()), plain(total.to_string())];
+        if is_terminal {
+            cells.push(plain(format!("{} %", (done * 100).checked_div(total).unwrap_or_default())));
+        }
+        cells.extend(counts.map(|count| plain(count.to_string())));
+        cells.push((if failed > 0 { BAD } else { PLAIN }, failed.to_string()));
+        cells.push(plain(submitted));
+        if is_terminal {
+            let pace = Pace::of(job, now);
+            let is_open = job.ended_at().is_none();
+            let rate = pace.rate.filter(|_| is_open).map(|rate| format!("{rate:.1}/s"));
+            cells.push(plain(rate.unwrap_or_default()));
+            cells.push(plain(pace.left.map(times::short).unwrap_or_default()));
+            cells.push(plain(job.run_p50().map(seconds_of).map(times::short).unwrap_or_default()));
+        }
+        table.styled_row(cells);
+    }
+    table
 }
 
 /// `llts job NAME`.
@@ -79,7 +112,7 @@ pub(super) fn run(session: &mut Session, args: &JobArgs) -> Result<u8, Failure> 
     let client = session.client()?;
     let job = client.ask(&query(&args.name, None))?;
     let pace = Pace::of(&job, clock::now().wall);
-    let (failures, are_all) = failures(&client, &job)?;
+    let (failures, are_all) = failures_of(&client, &job)?;
     if !are_all {
         note(&format!("the counts of failures are those of the newest {LOOKED_AT} tasks of each outcome"));
     }
@@ -94,13 +127,9 @@ pub(super) fn run(session: &mut Session, args: &JobArgs) -> Result<u8, Failure> 
     }
     session.out.table(&facts(&job, &pace));
     if !failures.is_empty() {
-        let mut table = Table::new(&["COUNT", "OUTCOME", "EXIT", "FOR EXAMPLE", "LAST LINE OF STDERR"]);
-        for group in &failures {
-            let exit = group.exit.map(|code| code.to_string()).unwrap_or_default();
-            table.row([&group.count.to_string(), &group.outcome, &exit, &group.example, &group.line]);
-        }
         session.out.line("");
-        session.out.table(&table);
+        let is_terminal = session.out.look().is_terminal;
+        session.out.table(&failures::table(&failures, is_terminal));
     }
     Ok(0)
 }
@@ -140,7 +169,7 @@ fn facts(job: &JobAnswer, pace: &Pace) -> Table {
 }
 
 /// An untrusted number of seconds.
-fn seconds_of(seconds: f64) -> Duration {
+pub(super) fn seconds_of(seconds: f64) -> Duration {
     Duration::try_from_secs_f64(seconds).unwrap_or_default()
 }
 
@@ -149,7 +178,7 @@ pub(super) fn with_agents(job: &JobAnswer) -> u64 {
 }
 
 /// Number of tasks that have finished and not succeeded.
-fn failed(job: &JobAnswer) -> u64 {
+pub(super) fn failed(job: &JobAnswer) -> u64 {
     Outcome::ALL.into_iter().filter(|outcome| outcome.is_failure()).map(|outcome| job.with_outcome(outcome)).sum()
 }
 
@@ -168,16 +197,16 @@ fn progress(job: &JobAnswer, now: Wall) -> String {
 
 /// How fast a job goes on, from its first submit until now or its end.
 #[derive(Debug, PartialEq)]
-struct Pace {
+pub(super) struct Pace {
     /// Finished tasks per second.
-    rate: Option<f64>,
+    pub(super) rate: Option<f64>,
     /// The time until the others have finished at this rate, unless they have.
-    left: Option<Duration>,
+    pub(super) left: Option<Duration>,
 }
 
 impl Pace {
     #[expect(clippy::cast_precision_loss, reason = "an estimate for people")]
-    fn of(job: &JobAnswer, now: Wall) -> Self {
+    pub(super) fn of(job: &JobAnswer, now: Wall) -> Self {
         let (done, total) = (job.in_phase(Phase::Finished), job.total());
         let took = job.submitted_at().map(|at| job.ended_at().unwrap_or(now).since(at).as_secs_f64());
         let rate = took.filter(|took| *took > 0.0 && done > 0).map(|took| done as f64 / took);
@@ -192,30 +221,11 @@ impl Pace {
     }
 }
 
-/// Failed tasks that ended in the same way.
-#[derive(Debug, PartialEq)]
-struct Group {
-    count: u64,
-    outcome: String,
-    exit: Option<i32>,
-    /// The last line of stderr; else the reason of the end.
-    line: String,
-    /// The newest of them.
-    example: String,
-}
-
-impl Group {
-    fn value(&self) -> Value {
-        let Self { count, outcome, exit, line, example } = self;
-        json!({ "count": count, "outcome": outcome, "exit_code": exit, "last_line": line, "example": example })
-    }
-}
-
 /// The failed tasks of a job by their exit codes and last lines, the most frequent first. False if some were not looked at.
-fn failures(client: &Client, job: &JobAnswer) -> Result<(Vec<Group>, bool), ClientError> {
-    let (mut groups, mut are_all) = (Groups::default(), true);
+fn failures_of(client: &Client, job: &JobAnswer) -> Result<(Vec<Group>, bool), ClientError> {
+    let (mut groups, mut are_all) = (Failures::default(), true);
     for outcome in Outcome::ALL.into_iter().filter(|outcome| outcome.is_failure() && job.with_outcome(*outcome) > 0) {
-        are_all &= look_at(client, job.name(), outcome, |task| groups.add(task))?;
+        are_all &= look_at(client, job.name(), outcome, |task| groups.add_task(task))?;
     }
     Ok((groups.sorted(), are_all))
 }
@@ -234,31 +244,6 @@ fn look_at(client: &Client, job: &str, outcome: Outcome, mut look: impl FnMut(&T
         rows.iter().for_each(&mut look);
     }
     Ok(false)
-}
-
-#[derive(Debug, Default)]
-struct Groups(BTreeMap<(String, Option<i32>, String), Group>);
-
-impl Groups {
-    fn add(&mut self, task: &TaskView) {
-        let outcome = task.outcome().unwrap_or_default().to_owned();
-        let exit = task.exit_code().map(|code| code.0);
-        let line = task.last_line().to_owned();
-        let group = self.0.entry((outcome.clone(), exit, line.clone())).or_insert_with(|| Group {
-            count: 0,
-            outcome,
-            exit,
-            line,
-            example: task.id().to_owned(),
-        });
-        group.count += 1;
-    }
-
-    fn sorted(self) -> Vec<Group> {
-        let mut groups: Vec<_> = self.0.into_values().collect();
-        groups.sort_by_key(|group| std::cmp::Reverse(group.count));
-        groups
-    }
 }
 
 /// Changes all tasks of a job, and prints their number.
@@ -317,32 +302,6 @@ pub(super) fn wait(session: &mut Session, wait: &mut Wait, name: &str, until: Op
 mod tests {
     use super::*;
     use crate::types::Fields;
-
-    #[test]
-    fn failures_are_grouped_by_what_they_say() {
-        let task = |id: &str, code: i32, stderr: &str| -> TaskView {
-            let fields = Fields::new().with(words::TASK_ID, id).with(words::OUTCOME, "FAILED");
-            fields.with(words::EXIT_CODE, code).with(words::STDERR, stderr).into()
-        };
-        let lost: TaskView = Fields::new()
-            .with(words::TASK_ID, "l")
-            .with(words::OUTCOME, "LOST")
-            .with(words::REASON, "its agent was lost")
-            .into();
-        let found = [task("a", 1, "x\nno space\n\n"), task("b", 2, "no space"), task("c", 1, "y\nno space"), lost];
-        let mut groups = Groups::default();
-        found.iter().for_each(|task| groups.add(task));
-        let shown: Vec<_> = groups.sorted().into_iter().map(|g| (g.count, g.exit, g.line, g.example)).collect();
-        let text = |text: &str| text.to_owned();
-        assert_eq!(
-            shown,
-            [
-                (2, Some(1), text("no space"), text("a")),
-                (1, Some(2), text("no space"), text("b")),
-                (1, None, text("its agent was lost"), text("l"))
-            ]
-        );
-    }
 
     #[test]
     fn the_pace_is_that_since_the_first_submit() {

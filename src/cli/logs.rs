@@ -10,14 +10,19 @@ use super::exit::{self, Failure};
 use super::json_lines::JsonLines;
 use super::output::{Sink, Target, note};
 use super::output_reader::{Copied, OutputReader, RESTART_MAX};
+use super::selection::ids::short;
 use super::selection::{Chosen, Scope, Selection};
+use super::style::{Look, PLAIN, STRONG, Screen, of_state};
 use crate::client::Client;
-use crate::types::Stream;
+use crate::protocol::client::Selector;
+use crate::protocol::requests::rows::{RowsAsk, rows};
+use crate::types::{Stream, middle};
 
 #[derive(Args, Debug)]
 #[command(mut_group("selection", |group| group.required(true)))]
 #[command(after_help = "\
-stdout goes to stdout and stderr to stderr, byte for byte; with one of --stdout, --stderr and --report, that output alone goes \
+stdout goes to stdout and stderr to stderr, byte for byte; a terminal shows escape sequences as text, unless \
+--raw is given, and the outputs of several tasks below a line for each. With one of --stdout, --stderr and --report, that output alone goes \
 to stdout. Without -f, a task that runs is shown as far as it has written. Several tasks are printed one after the \
 other, as they are named, or in the order of their submits.
 Exits with 1 if bytes are missing, for the reason on stderr; with 5 if a task is not known.")]
@@ -45,6 +50,9 @@ pub(super) struct LogsArgs {
     /// Begin each line with the id of its task and a tab
     #[arg(long)]
     tag: bool,
+    /// Every byte also to a terminal, which escape sequences of the task may then drive
+    #[arg(long)]
+    raw: bool,
     /// For those who come from `llts map`: the order is always that of the submits
     #[arg(long, hide = true)]
     keep_order: bool,
@@ -76,11 +84,19 @@ pub(super) fn run(session: &mut Session, args: &LogsArgs) -> Result<u8, Failure>
         // A list has the newest task first, a reader of outputs begins with the oldest.
         chosen.reverse();
     }
-    for Chosen { id, state } in chosen {
+    let has_heads = chosen.len() > 1 && session.out.look().is_terminal && !args.tag && !args.raw;
+    for (number, Chosen { id, state }) in chosen.into_iter().enumerate() {
         if let Err(unknown) = state {
             note(&about(&id, &unknown.sentence));
             worst = worst.max(exit::NO_SUCH_TASK);
             continue;
+        }
+        if has_heads {
+            if number > 0 {
+                session.out.line("");
+            }
+            let screen = head(&client, &id, session.out.look())?;
+            session.out.screen(&screen);
         }
         let shown = show(session, &client, args, &id)?;
         if shown.is_closed {
@@ -91,6 +107,28 @@ pub(super) fn run(session: &mut Session, args: &LogsArgs) -> Result<u8, Failure>
         }
     }
     Ok(worst)
+}
+
+/// The line above the outputs of one of several tasks: `==> OdjwP  failed, exit 3  convert in=film7.mov <==`.
+fn head(client: &Client, id: &str, look: Look) -> Result<Screen, Failure> {
+    let found = client.ask(&rows(&Selector::task(id), &RowsAsk::default(), 0, 1))?;
+    let mut screen = Screen::new(look);
+    let Some(task) = found.rows.first() else { return Ok(screen) };
+    let exit = task.exit_code().filter(|code| code.0 != 0).map(|code| format!(", exit {code}")).unwrap_or_default();
+    let state = format!("{}{exit}", task.state().word());
+    let around = "==> ".len() + short(id).len() + state.len() + "    ".len() + " <==".len();
+    let room = look.width.unwrap_or(usize::MAX).saturating_sub(around).max(1);
+    let what = if task.given_id().is_empty() { task.what() } else { task.given_id() };
+    screen.line([
+        (STRONG, "==> "),
+        (STRONG, short(id)),
+        (PLAIN, "  "),
+        (of_state(task.state()), state.as_str()),
+        (PLAIN, "  "),
+        (PLAIN, middle(what, room).as_str()),
+        (STRONG, " <=="),
+    ]);
+    Ok(screen)
 }
 
 fn show(session: &Session, client: &Client, args: &LogsArgs, id: &str) -> Result<Shown, Failure> {
@@ -139,7 +177,7 @@ impl Copy<'_> {
         let mut sink = if self.is_json {
             Sink::of_lines(JsonLines::new(self.id, self.stream))
         } else {
-            Sink::new(self.target, self.args.tag.then(|| self.id.to_owned()))
+            Sink::new(self.target, self.args.tag.then(|| self.id.to_owned())).raw_if(self.args.raw)
         };
         let mut reader = OutputReader {
             client: self.client,

@@ -10,6 +10,7 @@ mod change;
 mod command;
 mod connect;
 mod exit;
+mod failures;
 mod file;
 mod host;
 mod json_lines;
@@ -20,14 +21,17 @@ mod parameter;
 mod policy;
 mod relations;
 mod rounds;
+mod rows;
 mod schema;
 mod selection;
 mod states;
 mod status_line;
+mod style;
 mod table;
 mod tails;
 mod times;
 mod waiting;
+mod watch;
 mod when;
 
 mod about;
@@ -72,7 +76,9 @@ mod restart;
 mod retry;
 mod run;
 mod service;
+mod show;
 mod stats;
+mod status;
 mod step;
 mod store;
 mod submit;
@@ -84,6 +90,7 @@ mod up;
 mod wait;
 
 use std::ffi::OsString;
+use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 
 use clap::Parser;
@@ -178,7 +185,7 @@ impl Session {
     }
 }
 
-/// Reads the arguments. The words behind the first `:::` of a map are values, also those that begin with a dash.
+/// Reads the arguments. Without a command, a terminal gets the status screen. The words behind the first `:::` of a map are values, also those that begin with a dash.
 fn arguments(words: Vec<OsString>) -> Result<Arguments, clap::Error> {
     if let Some((before, values)) = words.iter().position(|word| word == map::SOURCE).map(|at| words.split_at(at))
         && let Ok(mut arguments) = Arguments::try_parse_from(before)
@@ -187,7 +194,13 @@ fn arguments(words: Vec<OsString>) -> Result<Arguments, clap::Error> {
         args.values = values.to_vec();
         return Ok(arguments);
     }
-    Arguments::try_parse_from(words)
+    match Arguments::try_parse_from(&words) {
+        Err(refused) if args::lacks_command(&refused) && std::io::stdout().is_terminal() => {
+            let alone = ["status", "--alone"].map(OsString::from);
+            Arguments::try_parse_from(words.into_iter().chain(alone)).map_err(|_| refused)
+        }
+        parsed => parsed,
+    }
 }
 
 /// Runs the program with the arguments of this process, and returns its exit code.
@@ -209,6 +222,7 @@ pub fn run() -> u8 {
         Ok(arguments) => arguments,
         Err(refused) => return refuse(&refused),
     };
+    global.color.apply();
     let mut out = Output::of(global.output, name_of_verb(&global));
     if let Some(result) = without_a_service(&mut out, &command) {
         return result.and_then(|code| out.flushed().map(|()| code)).unwrap_or_else(|failure| {
@@ -381,6 +395,7 @@ fn dispatch(session: &mut Session, command: Command) -> Result<u8, Failure> {
         Command::Resume(args) => pause::resume(session, &args),
         Command::Query(args) => query::run(session, &args),
         Command::Explain(args) => explain::run(session, &args),
+        Command::Show(args) => show::run(session, &args),
         Command::List(args) => list::run(session, &args),
         Command::History(args) => history::run(session, &args),
         Command::Events(args) => events::run(session, &args),
@@ -388,6 +403,8 @@ fn dispatch(session: &mut Session, command: Command) -> Result<u8, Failure> {
         Command::Jobs(args) => job::list(session, &args),
         Command::Job(args) => job::run(session, &args),
         Command::Stats => stats::run(session),
+        Command::Status(args) => status::run(session, &args),
+        Command::Top(args) => status::top(session, &args),
         Command::Info => info::run(session),
         Command::Doctor => doctor::run(session),
         Command::Service(args) => service::run(session, &args),

@@ -6,6 +6,7 @@ use std::fs::File;
 use std::io::{self, IsTerminal as _, Write};
 use std::os::unix::ffi::OsStrExt as _;
 
+use anstream::{AutoStream, ColorChoice};
 use clap::ValueEnum;
 use serde_json::{Value, json};
 
@@ -13,9 +14,10 @@ use super::exit::Failure;
 use super::json_lines::JsonLines;
 use super::schema;
 use super::status_line;
+use super::style::{Look, Screen};
 use super::table::Table;
 use crate::protocol::json as flat;
-use crate::types::{Fields, Scalar, os_bytes, printable, printable_json, printable_lines};
+use crate::types::{Fields, Readable, Scalar, os_bytes, printable, printable_json, printable_lines};
 
 /// The format of results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -41,11 +43,38 @@ pub(super) struct Output {
     drawn: usize,
 }
 
+/// Whether screens have colours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum Colours {
+    /// On a terminal, unless the environment says otherwise.
+    Auto,
+    Always,
+    Never,
+}
+
+impl Colours {
+    /// From here on the colours of this program follow this choice.
+    pub(super) fn apply(self) {
+        match self {
+            Self::Auto => ColorChoice::Auto,
+            Self::Always => ColorChoice::Always,
+            Self::Never => ColorChoice::Never,
+        }
+        .write_global();
+    }
+}
+
 impl Output {
     pub(super) fn new(format: Format) -> Self {
-        let size = terminal_size::terminal_size_of(io::stdout())
-            .map(|(columns, rows)| (usize::from(columns.0), usize::from(rows.0)));
-        Self { format, verb: String::new(), error: None, size: size.filter(|_| io::stdout().is_terminal()), drawn: 0 }
+        let mut out = Self { format, verb: String::new(), error: None, size: None, drawn: 0 };
+        out.measure();
+        out
+    }
+
+    /// Reads the size of the terminal, which may have changed.
+    pub(super) fn measure(&mut self) {
+        let size = terminal_size::terminal_size_of(io::stdout()).filter(|_| io::stdout().is_terminal());
+        self.size = size.map(|(columns, rows)| (usize::from(columns.0), usize::from(rows.0)));
     }
 
     /// The same for the results of this command.
@@ -78,6 +107,22 @@ impl Output {
         self.error.as_ref().map(io::Error::kind)
     }
 
+    /// Rows of the terminal, if stdout is one.
+    pub(super) fn rows(&self) -> Option<usize> {
+        self.size.map(|(_, rows)| rows)
+    }
+
+    /// How a screen is drawn. Colours follow `--color`, NO_COLOR, CLICOLOR and CLICOLOR_FORCE.
+    pub(super) fn look(&self) -> Look {
+        let is_coloured = AutoStream::choice(&io::stdout()) != ColorChoice::Never;
+        Look { width: self.columns(), is_terminal: self.size.is_some(), is_coloured }
+    }
+
+    /// Writes a screen, whose parts are printable already.
+    pub(super) fn screen(&mut self, screen: &Screen) {
+        self.raw(screen.text().as_bytes());
+    }
+
     /// Whether a write has failed: the reader has probably closed the pipe.
     pub(super) const fn is_broken(&self) -> bool {
         self.error.is_some()
@@ -85,7 +130,15 @@ impl Output {
 
     /// Draws a block of lines; on a terminal it overwrites the previous block, and is no higher than the terminal.
     pub(super) fn redraw(&mut self, block: &str) {
-        let block = &printable_lines(block);
+        self.overwrite(&printable_lines(block));
+    }
+
+    /// Draws a screen in place of the one before.
+    pub(super) fn redraw_screen(&mut self, screen: &Screen) {
+        self.overwrite(&screen.text());
+    }
+
+    fn overwrite(&mut self, block: &str) {
         let Some((_, rows)) = self.size else { return self.raw(block.as_bytes()) };
         let lines: Vec<&str> = block.lines().collect();
         let shown = lines.len().min(rows.saturating_sub(1).max(1));
@@ -134,7 +187,7 @@ impl Output {
 
     /// Writes a table.
     pub(super) fn table(&mut self, table: &Table) {
-        self.raw(table.show(self.columns()).as_bytes());
+        self.raw(table.show(self.look()).as_bytes());
     }
 
     /// Says how to see the next page, unless the shown rows are the last.
@@ -216,9 +269,11 @@ fn raw_stderr(text: &str) {
     let _ = io::stderr().write_all(text.as_bytes());
 }
 
-/// Passes the bytes of an output of a task on: unchanged, or with a tag before each line.
+/// Passes the bytes of an output of a task on, perhaps with a tag before each line: unchanged, but as text where a terminal gets them.
 pub(super) struct Sink {
     target: Target,
+    /// Makes bytes that could act on a terminal readable, if there is one.
+    readable: Option<Readable>,
     tag: Option<OsString>,
     /// Whether the last line has no end yet.
     is_open: bool,
@@ -240,16 +295,32 @@ pub(super) enum Target {
     Nowhere,
 }
 
+impl Target {
+    fn is_terminal(self) -> bool {
+        match self {
+            Self::Stdout => io::stdout().is_terminal(),
+            Self::Stderr => io::stderr().is_terminal(),
+            Self::Nowhere => false,
+        }
+    }
+}
+
 impl Sink {
     /// A tag is in the form of [`crate::types::os_text`].
     pub(super) fn new(target: Target, tag: Option<String>) -> Self {
         let tag = tag.map(|tag| os_bytes(&tag).unwrap_or_else(|| tag.into()));
-        Self { target, tag, is_open: false, is_unused: true, failure: None, copy: None, lines: None }
+        let readable = target.is_terminal().then(Readable::default);
+        Self { target, readable, tag, is_open: false, is_unused: true, failure: None, copy: None, lines: None }
     }
 
     /// A sink for a program, which prints an object for each line.
     pub(super) fn of_lines(lines: JsonLines) -> Self {
-        Self { lines: Some(lines), ..Self::new(Target::Stdout, None) }
+        Self { lines: Some(lines), readable: None, ..Self::new(Target::Stdout, None) }
+    }
+
+    /// A sink that passes every byte on, also to a terminal.
+    pub(super) fn raw_if(self, is_raw: bool) -> Self {
+        if is_raw { Self { readable: None, ..self } } else { self }
     }
 
     /// A sink whose bytes also go to this file.
@@ -273,12 +344,17 @@ impl Sink {
         if let Some(lines) = &mut self.lines {
             let objects = lines.take(bytes);
             self.is_unused = false;
-            return self.raw(objects.as_bytes());
+            return self.pass(objects.as_bytes());
+        }
+        let text = self.readable.as_mut().map(|readable| readable.text(bytes));
+        let bytes = text.as_deref().map_or(bytes, str::as_bytes);
+        if bytes.is_empty() {
+            return Ok(());
         }
         let tagged = self.tag.as_ref().map(|tag| tagged(bytes, tag, self.is_open));
         self.is_open = !bytes.ends_with(b"\n");
         self.is_unused = false;
-        self.raw(tagged.as_deref().unwrap_or(bytes)).inspect_err(|error| {
+        self.pass(tagged.as_deref().unwrap_or(bytes)).inspect_err(|error| {
             self.failure.get_or_insert(error.kind());
         })
     }
@@ -303,21 +379,23 @@ impl Sink {
         if let Some(lines) = &mut self.lines {
             let last = lines.end();
             // As below.
-            let _ = self.raw(last.as_bytes());
+            let _ = self.pass(last.as_bytes());
             return;
         }
-        let is_terminal = match self.target {
-            Target::Stdout => io::stdout().is_terminal(),
-            Target::Stderr => io::stderr().is_terminal() || a_message_follows,
-            Target::Nowhere => false,
-        };
+        let rest = self.readable.as_mut().map(Readable::end).unwrap_or_default();
+        if !rest.is_empty() {
+            self.is_open = true;
+            // As below.
+            let _ = self.pass(rest.as_bytes());
+        }
+        let is_terminal = self.target.is_terminal() || (self.target == Target::Stderr && a_message_follows);
         if std::mem::take(&mut self.is_open) && (is_terminal || self.tag.is_some()) {
             // The bytes before it have arrived, or their error is known.
-            let _ = self.raw(b"\n");
+            let _ = self.pass(b"\n");
         }
     }
 
-    fn raw(&self, bytes: &[u8]) -> io::Result<()> {
+    fn pass(&self, bytes: &[u8]) -> io::Result<()> {
         // What goes into a pipe or a file takes no room of the terminal.
         if self.target == Target::Stderr || io::stdout().is_terminal() {
             status_line::clear();

@@ -1,39 +1,33 @@
-//! Finished rounds of the history, as `llts list` shows them, and the time that questions about the history are about.
-
-use std::time::Duration;
+//! Finished rounds of the history for programs, and the time that questions about the history are about.
 
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser as _};
 use serde_json::{Value, json};
 
 use super::Session;
+use super::connect::READING_MAX;
 use super::exit::Failure;
 use super::output::{note, to_value};
 use super::selection::Selection;
-use super::table::Table;
-use super::times;
 use super::when::{self, Past};
 use crate::client::{Client, ClientError};
 use crate::protocol::client::Listing;
-use crate::protocol::requests::history::{self, Found, RoundRow, SortKey};
+use crate::protocol::requests::history::{self, Found, SortKey};
 use crate::protocol::requests::stats;
 use crate::shell::clock;
-use crate::types::Wall;
+use crate::types::{ShownState, Wall};
 
 /// Rows that are asked for at once.
 const PAGE: u64 = 10_000;
 
-/// The time that the controller may take to read: some tenths of a second for a million rounds.
-pub(super) const READING_MAX: Duration = Duration::from_secs(60);
-
 /// A time of the past.
 #[derive(Args, Clone, Debug, Default)]
 pub(super) struct Period {
-    /// Only what ended at this time or later
-    #[arg(long, value_name = "TIME", value_parser = when::past, help_heading = "History")]
+    /// Only what ended at this time or later, or has not ended
+    #[arg(long, value_name = "TIME", value_parser = when::past, help_heading = "Time")]
     since: Option<Past>,
     /// Only what ended before this time
-    #[arg(long, value_name = "TIME", value_parser = when::past, help_heading = "History")]
+    #[arg(long, value_name = "TIME", value_parser = when::past, help_heading = "Time")]
     until: Option<Past>,
 }
 
@@ -44,28 +38,33 @@ impl Period {
         (at(self.since).unwrap_or_default(), at(self.until).unwrap_or(now))
     }
 
-    const fn is_given(&self) -> bool {
+    /// Its bounds, as far as they are given.
+    pub(super) fn given(&self, now: Wall) -> (Option<Wall>, Option<Wall>) {
+        (self.since.map(|past| past.wall(now)), self.until.map(|past| past.wall(now)))
+    }
+
+    pub(super) const fn is_given(&self) -> bool {
         self.since.is_some() || self.until.is_some()
     }
 }
 
-/// What `llts list` takes for the history.
+/// What `llts list` takes for the tasks of the service and for the history alike.
 #[derive(Args, Clone, Debug, Default)]
 pub(super) struct RoundsArgs {
     #[command(flatten)]
-    period: Period,
+    pub(super) period: Period,
     /// The largest of this first
-    #[arg(long, value_name = "KEY", value_parser = sort(), help_heading = "History")]
-    sort: Option<SortKey>,
+    #[arg(long, value_name = "KEY", value_parser = sort(), help_heading = "Table")]
+    pub(super) sort: Option<SortKey>,
     /// The smallest first
-    #[arg(long, requires = "sort", help_heading = "History")]
-    reverse: bool,
+    #[arg(long, requires = "sort", help_heading = "Table")]
+    pub(super) reverse: bool,
     /// Only those of this tool
-    #[arg(long, value_name = "NAME", help_heading = "History")]
-    tool: Option<String>,
+    #[arg(long, value_name = "NAME", help_heading = "Selection")]
+    pub(super) tool: Option<String>,
     /// Only those of this agent
-    #[arg(long, value_name = "NAME", help_heading = "History")]
-    agent: Option<String>,
+    #[arg(long, value_name = "NAME", help_heading = "Selection")]
+    pub(super) agent: Option<String>,
 }
 
 fn sort() -> impl clap::builder::TypedValueParser<Value = SortKey> {
@@ -81,54 +80,26 @@ impl RoundsArgs {
     }
 }
 
-/// Lists finished rounds.
+/// Lists finished rounds, for programs.
 pub(super) fn list(
     session: &mut Session,
     args: &RoundsArgs,
     selection: &Selection,
+    states: &[ShownState],
     offset: u64,
     limit: u64,
 ) -> Result<u8, Failure> {
     let (since, until) = args.period.bounds(clock::now().wall);
-    let mut filter = selection.rounds(since, until)?;
+    let mut filter = selection.rounds(since, until, states)?;
     (filter.tool, filter.agent) = (args.tool.clone(), args.agent.clone());
     let sort = args.sort.unwrap_or(SortKey::Ended);
     let ask = |offset, limit| history::rounds(&filter, sort, args.reverse, offset, limit);
     let Listing { total, rows } = pages(&session.client()?, offset, limit, |client, offset, limit| {
         client.ask_patiently(&ask(offset, limit), READING_MAX)
     })?;
-    if session.out.is_json() {
-        let rounds: Vec<Value> = rows.iter().map(|round| to_value(round.fields())).collect();
-        session.out.value(&json!({ "total": total, "rounds": rounds }));
-        return Ok(0);
-    }
-    let head = ["TASK", "TOOL", "ROUND", "OUTCOME", "EXIT", "WAITED", "RAN", "ENDED", "AGENT", "HOST", "REASON"];
-    let mut table = Table::new(&head);
-    for round in &rows {
-        table.row(cells(round));
-    }
-    session.out.table(&table);
-    session.out.next_page("rounds", offset, rows.len(), total);
+    let rounds: Vec<Value> = rows.iter().map(|round| to_value(round.fields())).collect();
+    session.out.value(&json!({ "total": total, "rounds": rounds }));
     Ok(0)
-}
-
-fn cells(round: &RoundRow) -> [String; 11] {
-    [
-        round.task().to_owned(),
-        round.work().to_owned(),
-        round.round().to_string(),
-        round.outcome().to_owned(),
-        round.exit_code().map(|code| code.to_string()).unwrap_or_default(),
-        round.waited().map(times::seconds).unwrap_or_default(),
-        round.ran().map(times::seconds).unwrap_or_default(),
-        round.ended_at().map(times::local).unwrap_or_default(),
-        round.agent().to_owned(),
-        match round.host() {
-            "" if !round.agent().is_empty() => "here".to_owned(),
-            host => host.to_owned(),
-        },
-        times::readable(round.reason()),
-    ]
 }
 
 /// So many rows, page by page. Says what is damaged.

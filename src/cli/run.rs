@@ -21,6 +21,7 @@ use super::get::{Getter, Target};
 use super::hand_over::hand_over;
 use super::host::{HostArgs, at_controller};
 use super::output::note;
+use super::selection::ids;
 use super::status_line;
 use super::submit::TaskArgs;
 use super::tails::note_tails;
@@ -80,6 +81,7 @@ pub(super) fn run(session: &mut Session, args: &RunArgs) -> Result<u8, Failure> 
     let mut terminal = Some(terminal);
     at_controller(session, &mut signals, args.host, None, |session, signals, place| {
         let client = Client::secured(&session.config, &place.endpoint)?;
+        let submission = ids::with_whole(&client, submission.clone())?;
         let mut submitted = None;
         if !files.is_empty() {
             let sent = signals.let_end(|| file::prepare(&session.config, &client, &submission, &files));

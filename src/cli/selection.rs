@@ -1,6 +1,9 @@
 //! The selection of tasks: ids, `last`, `all`, or fields. Shared by every command that takes tasks.
 
+pub(super) mod ids;
 mod pages;
+mod past;
+mod rows;
 
 use std::collections::BTreeSet;
 
@@ -13,9 +16,8 @@ use super::parameter::{self, Parameter};
 use super::states::{outcome, phase};
 use crate::client::{Client, ClientError};
 use crate::protocol::client::{Listing, Selector, TaskView};
-use crate::protocol::requests::history::RoundFilter;
 use crate::protocol::requests::list::{tasks, tasks_before};
-use crate::types::{Fields, GraphId, Outcome, Phase, RoundOutcome, TaskId, Wall};
+use crate::types::{Fields, GraphId, Outcome, Phase, Wall};
 
 /// A part of what clap calls a selection that is missing.
 pub(super) const IDS: &str = "--given-id";
@@ -26,7 +28,7 @@ const PAGE: u64 = 1000;
 #[derive(Args, Clone, Debug, Default)]
 #[group(id = "selection", multiple = true)]
 pub(super) struct Selection {
-    /// Tasks: ids; `last`, the newest, or `last:5`, the five newest; `all`
+    /// Tasks: ids, or the five letters at their end; `last`, the newest, or `last:5`, the five newest; `all`
     #[arg(value_name = "TASK", value_parser = which)]
     tasks: Vec<Which>,
     /// Only those with this id, chosen at their submit
@@ -227,25 +229,6 @@ impl Selection {
         newest.first().map(|task| Selector::task(task.id())).ok_or_else(none)
     }
 
-    /// The same for finished rounds of the history, which has fewer fields than the tasks.
-    pub(super) fn rounds(&self, since: Wall, until: Wall) -> Result<RoundFilter, Failure> {
-        let mut filter = RoundFilter::between(since, until);
-        match self.tasks.as_slice() {
-            [] | [Which::All] => {}
-            [Which::Id(id)] => {
-                filter.task = Some(id.parse().map_err(|_| Failure::usage(format!("{id:?} is not the id of a task")))?);
-            }
-            _ => return Err(Failure::usage("the history is listed by time: name one task, or none".to_owned())),
-        }
-        if !self.filter.is_empty() || !self.status.is_empty() {
-            let why = "--where and --status are not for the history, whose rounds have ended and have no parameters";
-            return Err(Failure::usage(why));
-        }
-        filter.outcomes = self.outcomes().iter().copied().map(RoundOutcome::Ended).collect();
-        (filter.job, filter.given_id) = (self.job.clone(), self.given_id.clone());
-        Ok(filter)
-    }
-
     /// The selected tasks, each once. `all` and fields alone mean those of the scope.
     pub(super) fn resolve(&self, client: &Client, scope: Scope) -> Result<Vec<Chosen>, Failure> {
         let selectors = self.selectors()?;
@@ -277,7 +260,7 @@ impl Selection {
         let mut tasks: Vec<TaskView> = Vec::new();
         for which in &self.tasks {
             match which {
-                Which::Id(id) => tasks.push(find(client, &selectors, id)?),
+                Which::Id(id) => tasks.push(find(client, &selectors, &ids::whole(client, id)?)?),
                 Which::Newest(count) => tasks.extend(merged(client, &selectors, 0, *count)?.rows),
                 Which::All => {}
             }
@@ -331,15 +314,18 @@ impl Found {
     }
 }
 
-fn look_up(client: &Client, wanted: &[Selector], id: &str) -> Result<Chosen, ClientError> {
-    if id.parse::<TaskId>().is_err() {
-        let sentence = format!("{id:?} is not a task: give an id, which begins with TASK_, or last, last:5 or all");
-        return Ok(Chosen { id: id.to_owned(), state: Err(Failure::new(exit::NO_SUCH_TASK, sentence)) });
-    }
-    match find(client, wanted, id) {
+fn look_up(client: &Client, wanted: &[Selector], id: &str) -> Result<Chosen, Failure> {
+    let refused = |id: &str, failure| Ok(Chosen { id: id.to_owned(), state: Err(failure) });
+    let whole = match ids::whole(client, id) {
+        Ok(whole) => whole,
+        // A controller that does not answer is no property of this id.
+        Err(failure) if failure.exit == exit::NO_CONTROLLER => return Err(failure),
+        Err(failure) => return refused(id, failure),
+    };
+    match find(client, wanted, &whole) {
         Ok(task) => Ok(Chosen::from(&task)),
-        Err(error @ ClientError::Reply(_)) => Ok(Chosen { id: id.to_owned(), state: Err(error.into()) }),
-        Err(error) => Err(error),
+        Err(error @ ClientError::Reply(_)) => refused(&whole, error.into()),
+        Err(error) => Err(error.into()),
     }
 }
 
@@ -378,7 +364,7 @@ fn which(text: &str) -> Result<Which, String> {
 mod tests {
     use super::*;
     use crate::protocol::words;
-    use crate::types::Wall;
+    use crate::types::{TaskId, Wall};
     use clap::Parser;
 
     #[derive(Debug, Parser)]

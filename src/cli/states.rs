@@ -3,7 +3,7 @@
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 
 use crate::protocol::words;
-use crate::types::{Outcome, Phase};
+use crate::types::{Outcome, Phase, ShownState};
 
 pub(super) fn phase() -> impl TypedValueParser<Value = Phase> {
     word(Phase::ALL.map(words::phase), words::phase_of)
@@ -11,6 +11,14 @@ pub(super) fn phase() -> impl TypedValueParser<Value = Phase> {
 
 pub(super) fn outcome() -> impl TypedValueParser<Value = Outcome> {
     word(Outcome::ALL.map(words::outcome), words::outcome_of)
+}
+
+/// A state of a table: `ok`, `failed`, `timed-out` and so on.
+pub(super) fn shown(word: &str) -> Result<ShownState, String> {
+    ShownState::of_word(word).ok_or_else(|| {
+        let known = ShownState::ALL.map(|state| state.word().replace(' ', "-"));
+        format!("it is none of the states {}", known.join(", "))
+    })
 }
 
 /// One of the words of the wire, in upper or lower case.

@@ -17,6 +17,7 @@ use super::output::note;
 use super::parameter;
 use super::policy::{self, PolicyArgs};
 use super::relations::RelationArgs;
+use super::selection::ids;
 use super::when;
 use crate::engine::map::template::quoted;
 use crate::protocol::requests::submit::Submission;
@@ -210,6 +211,7 @@ pub(super) fn run(session: &mut Session, args: &SubmitArgs) -> Result<u8, Failur
     let files = args.task.read_files()?;
     let submission = args.task.with_files(submission, &files)?;
     let client = session.client()?;
+    let submission = ids::with_whole(&client, submission)?;
     let submitted = match file::prepare(&session.config, &client, &submission, &files)? {
         Some(submitted) => submitted,
         None => hand_over(&client, &submission)?,

@@ -1,99 +1,281 @@
-//! Columns for people: aligned with spaces, cut to the width of a terminal.
+//! Columns for people: aligned with spaces, and fitted into the width of a terminal.
+//!
+//! | a column | on a terminal |
+//! |---|---|
+//! | that is empty, or has the same in all rows | is left out, if it may be |
+//! | that gives way | loses the middle or the end of its cells |
+//! | with a rank | is left out when the others do not fit, the highest rank first |
+//!
+//! Elsewhere every column stays and nothing is cut, so that a program finds each in its place.
 
-use std::borrow::Cow;
+use anstyle::Style;
+use unicode_width::UnicodeWidthStr as _;
 
-use crate::types::printable;
-use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
+use super::style::{Look, PLAIN, STRONG, Screen};
+use crate::types::{beginning, middle, printable};
 
 /// The text of an empty cell.
 const NOTHING: &str = "-";
 
 /// The gap between two columns.
-const GAP: &str = "  ";
+const GAP: usize = 2;
 
-/// Rows of aligned columns below a head.
+/// How a column gives way when the terminal is too narrow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Give {
+    Nothing,
+    /// The middle of its cells, down to this width.
+    Middle(usize),
+    /// The end of its cells, down to this width.
+    End(usize),
+}
+
+/// When a column is left out on a terminal, whatever its width.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Omit {
+    Never,
+    /// If no row has anything there.
+    Empty,
+    /// If every row has no number there, or a zero.
+    Zero,
+    /// If all rows have the same there.
+    Alike,
+}
+
+/// A column.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Column {
+    name: &'static str,
+    is_number: bool,
+    give: Give,
+    omit: Omit,
+    /// Columns with a higher rank are left out earlier; one without a rank stays.
+    rank: u8,
+}
+
+impl Column {
+    /// A column that stays as it is.
+    pub(super) const fn new(name: &'static str) -> Self {
+        Self { name, is_number: false, give: Give::Nothing, omit: Omit::Never, rank: 0 }
+    }
+
+    /// With its cells at the right edge.
+    pub(super) const fn number(self) -> Self {
+        Self { is_number: true, ..self }
+    }
+
+    pub(super) const fn gives(self, give: Give) -> Self {
+        Self { give, ..self }
+    }
+
+    pub(super) const fn omitted_if(self, omit: Omit) -> Self {
+        Self { omit, ..self }
+    }
+
+    pub(super) const fn rank(self, rank: u8) -> Self {
+        Self { rank, ..self }
+    }
+
+    /// As it is for a reader who asks for it.
+    pub(super) const fn wanted(self) -> Self {
+        Self { omit: Omit::Never, rank: 0, ..self }
+    }
+}
+
+/// A cell: a text with its colour.
+#[derive(Clone, Debug)]
+struct Cell {
+    style: Style,
+    text: String,
+}
+
+/// Rows of aligned columns, below a head unless they are pairs.
 #[derive(Debug)]
 pub(super) struct Table {
-    rows: Vec<Vec<String>>,
+    columns: Vec<Column>,
+    has_head: bool,
+    rows: Vec<Vec<Cell>>,
 }
 
 impl Table {
     /// A table with these names of columns.
-    pub(super) fn new(head: &[&str]) -> Self {
-        Self { rows: vec![head.iter().map(|&name| name.to_owned()).collect()] }
+    pub(super) fn new(head: &[&'static str]) -> Self {
+        Self::of(head.iter().map(|name| Column::new(name)))
+    }
+
+    /// A table with these columns.
+    pub(super) fn of(columns: impl IntoIterator<Item = Column>) -> Self {
+        Self { columns: columns.into_iter().collect(), has_head: true, rows: Vec::new() }
     }
 
     /// A table of names and values, without a head.
     pub(super) const fn pairs() -> Self {
-        Self { rows: Vec::new() }
+        Self { columns: Vec::new(), has_head: false, rows: Vec::new() }
     }
 
     /// Adds a row. Its cells are untrusted texts: characters that could move the cursor are replaced.
     pub(super) fn row(&mut self, cells: impl IntoIterator<Item = impl AsRef<str>>) {
-        self.rows.push(cells.into_iter().map(|cell| harmless(cell.as_ref())).collect());
+        self.styled_row(cells.into_iter().map(|cell| (PLAIN, cell.as_ref().to_owned())));
     }
 
-    /// The whole table. On a terminal each line is cut at the right edge.
-    pub(super) fn show(&self, width: Option<usize>) -> String {
-        aligned(&self.rows).iter().map(|line| format!("{}\n", cut(line, width))).collect()
+    /// Adds a row of untrusted texts in colours.
+    pub(super) fn styled_row(&mut self, cells: impl IntoIterator<Item = (Style, String)>) {
+        let cell = |(style, text): (Style, String)| Cell {
+            style,
+            text: if text.is_empty() { NOTHING.to_owned() } else { printable(&text) },
+        };
+        let row: Vec<Cell> = cells.into_iter().map(cell).collect();
+        while self.columns.len() < row.len() {
+            self.columns.push(Column::new(""));
+        }
+        self.rows.push(row);
+    }
+
+    /// Whether it has no rows.
+    pub(super) const fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// The whole table.
+    pub(super) fn show(&self, look: Look) -> String {
+        let mut screen = Screen::new(look);
+        self.draw(&mut screen);
+        screen.text()
+    }
+
+    /// Cells with tabs between them, without any that is cut.
+    pub(super) fn show_tabbed(&self) -> String {
+        let mut text = String::new();
+        let head = self.has_head.then(|| self.columns.iter().map(|column| column.name).collect::<Vec<_>>());
+        let rows = self.rows.iter().map(|row| row.iter().map(|cell| cell.text.as_str()).collect::<Vec<_>>());
+        for line in head.into_iter().chain(rows) {
+            text.push_str(&line.join("\t"));
+            text.push('\n');
+        }
+        text
+    }
+
+    /// Adds the table to a screen.
+    pub(super) fn draw(&self, screen: &mut Screen) {
+        let look = screen.look();
+        let shown = self.fitted(look);
+        if self.has_head {
+            let head = |(at, width): &(usize, usize)| {
+                let column = self.columns[*at];
+                (STRONG, aligned(column.name, *width, column.is_number))
+            };
+            screen.lines(vec![gapped(shown.iter().map(head))]);
+        }
+        for row in &self.rows {
+            let cell = |(at, width): &(usize, usize)| {
+                let column = self.columns[*at];
+                let Cell { style, text } = row.get(*at)?;
+                let text = match column.give {
+                    Give::Middle(_) => middle(text, *width),
+                    Give::End(_) => beginning(text, *width),
+                    Give::Nothing => text.clone(),
+                };
+                Some((*style, aligned(&text, *width, column.is_number)))
+            };
+            screen.lines(vec![gapped(shown.iter().filter_map(cell))]);
+        }
+    }
+
+    /// The columns that are shown, each with its width.
+    fn fitted(&self, look: Look) -> Vec<(usize, usize)> {
+        let mut shown: Vec<(usize, usize)> =
+            (0..self.columns.len()).filter(|at| !self.is_omitted(*at, look)).map(|at| (at, self.natural(at))).collect();
+        let Some(room) = look.width.filter(|width| *width > 0) else { return shown };
+        let least = |(at, natural): &(usize, usize)| match self.columns[*at].give {
+            Give::Nothing => *natural,
+            Give::Middle(min) | Give::End(min) => min.min(*natural),
+        };
+        let gaps = |shown: &[(usize, usize)]| GAP * shown.len().saturating_sub(1);
+        while shown.iter().map(least).sum::<usize>() + gaps(&shown) > room {
+            let ranked = shown.iter().enumerate().filter(|(_, (at, _))| self.columns[*at].rank > 0);
+            let Some((place, _)) = ranked.max_by_key(|(_, (at, _))| self.columns[*at].rank) else { break };
+            shown.remove(place);
+        }
+        let mut spare = room.saturating_sub(shown.iter().map(least).sum::<usize>() + gaps(&shown));
+        let wanted: Vec<usize> = shown.iter().map(|(_, natural)| *natural).collect();
+        for column in &mut shown {
+            column.1 = least(column);
+        }
+        // One column of the terminal after the other, so that those that give way become equally wide.
+        while spare > 0 {
+            let mut has_grown = false;
+            for (column, wanted) in shown.iter_mut().zip(&wanted) {
+                if column.1 < *wanted && spare > 0 {
+                    column.1 += 1;
+                    spare -= 1;
+                    has_grown = true;
+                }
+            }
+            if !has_grown {
+                break;
+            }
+        }
+        shown
+    }
+
+    fn is_omitted(&self, at: usize, look: Look) -> bool {
+        let mut cells = self.rows.iter().filter_map(|row| row.get(at)).map(|cell| cell.text.as_str());
+        let is_empty = |text: &str| text == NOTHING;
+        let omit = self.columns[at].omit;
+        look.is_terminal
+            && match omit {
+                Omit::Never => false,
+                Omit::Empty => cells.all(is_empty),
+                Omit::Zero => cells.all(|cell| is_empty(cell) || cell == "0"),
+                Omit::Alike => match cells.next() {
+                    Some(first) if is_empty(first) => cells.all(is_empty),
+                    Some(first) => self.rows.len() > 1 && cells.all(|cell| cell == first),
+                    None => true,
+                },
+            }
+    }
+
+    fn natural(&self, at: usize) -> usize {
+        let cells = self.rows.iter().filter_map(|row| row.get(at)).map(|cell| cell.text.width());
+        let head = if self.has_head { self.columns[at].name.width() } else { 0 };
+        cells.max().unwrap_or_default().max(head)
     }
 }
 
-/// Rows of cells as lines with aligned columns.
-pub(super) fn aligned(rows: &[impl AsRef<[String]>]) -> Vec<String> {
-    let rows = || rows.iter().map(AsRef::as_ref);
-    let columns = rows().map(<[String]>::len).max().unwrap_or_default();
-    let width = |at| rows().filter_map(|row| row.get(at)).map(|cell: &String| cell.width()).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..columns).map(width).collect();
-    let line = |row: &[String]| {
-        // `{cell:width$}` counts characters, some of which take two columns and some none.
-        let cells = row.iter().zip(&widths).map(|(cell, width)| cell.clone() + &" ".repeat(width - cell.width()));
-        cells.collect::<Vec<_>>().join(GAP).trim_end().to_owned()
-    };
-    rows().map(line).collect()
+fn aligned(text: &str, width: usize, is_number: bool) -> String {
+    // `{text:width$}` counts characters, some of which take two columns and some none.
+    let blanks = " ".repeat(width.saturating_sub(text.width()));
+    if is_number { blanks + text } else { text.to_owned() + &blanks }
 }
 
-fn harmless(text: &str) -> String {
-    if text.is_empty() {
-        return NOTHING.to_owned();
+fn gapped(cells: impl Iterator<Item = (Style, String)>) -> Vec<(Style, String)> {
+    let mut parts = Vec::new();
+    for cell in cells {
+        if !parts.is_empty() {
+            parts.push((PLAIN, " ".repeat(GAP)));
+        }
+        parts.push(cell);
     }
-    printable(text)
+    parts
 }
 
 /// A line that is not wider than a terminal.
 pub(super) fn cut(line: &str, width: Option<usize>) -> String {
-    let Some(width) = width.filter(|width| (1..line.width()).contains(width)) else { return line.to_owned() };
-    let mut left = width - 1;
-    let fits = |letter: &char| {
-        let rest = left.checked_sub(letter.width().unwrap_or(0));
-        left = rest.unwrap_or(0);
-        rest.is_some()
-    };
-    line.chars().take_while(fits).chain(['…']).collect()
-}
-
-/// A text that is not wider than these columns: its middle is left out, because its beginning and its end tell it from others.
-pub(super) fn middle_cut(text: &str, width: usize) -> Cow<'_, str> {
-    if text.width() <= width {
-        return Cow::Borrowed(text);
+    match width.filter(|width| *width > 0) {
+        Some(width) => beginning(line, width),
+        None => line.to_owned(),
     }
-    let room = width.saturating_sub(1);
-    let taken = |letters: &mut dyn Iterator<Item = char>, mut left: usize| -> Vec<char> {
-        let fits = |letter: &char| {
-            let rest = left.checked_sub(letter.width().unwrap_or(0));
-            left = rest.unwrap_or(0);
-            rest.is_some()
-        };
-        letters.take_while(fits).collect()
-    };
-    let start = taken(&mut text.chars(), room / 2);
-    let end = taken(&mut text.chars().rev(), room - room / 2);
-    Cow::Owned(start.into_iter().chain(['…']).chain(end.into_iter().rev()).collect())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const PIPE: Look = Look { width: None, is_terminal: false, is_coloured: false };
+
+    const fn terminal(width: usize) -> Look {
+        Look { width: Some(width), is_terminal: true, is_coloured: false }
+    }
 
     fn table() -> Table {
         let mut table = Table::new(&["TASK", "N"]);
@@ -104,13 +286,13 @@ mod tests {
 
     #[test]
     fn columns_are_aligned_without_blanks_at_the_end() {
-        assert_eq!(table().show(None), "TASK    N\na       1\ngrößer  -\n");
+        assert_eq!(table().show(PIPE), "TASK    N\na       1\ngrößer  -\n");
     }
 
     #[test]
     fn a_terminal_cuts_lines() {
-        assert_eq!(table().show(Some(8)), "TASK   …\na      …\ngrößer …\n");
-        assert_eq!(table().show(Some(9)), table().show(None));
+        assert_eq!(table().show(terminal(8)), "TASK   …\na      …\ngrößer …\n");
+        assert_eq!(table().show(terminal(9)), table().show(PIPE));
     }
 
     #[test]
@@ -118,22 +300,51 @@ mod tests {
         let mut table = Table::pairs();
         table.row(["東京", "1"]);
         table.row(["e\u{301}", "2"]);
-        assert_eq!(table.show(None), "東京  1\ne\u{301}     2\n");
-        assert_eq!(table.show(Some(4)), "東…\ne\u{301}  …\n");
-    }
-
-    #[test]
-    fn the_ends_of_a_long_text_are_kept() {
-        assert_eq!(middle_cut("/data/film37.mov", 16), "/data/film37.mov");
-        assert_eq!(middle_cut("/data/film37.mov", 11), "/data…7.mov");
-        assert_eq!(middle_cut("東京東京", 5), "東…京");
-        assert_eq!(middle_cut("ab", 1), "…");
+        assert_eq!(table.show(PIPE), "東京  1\ne\u{301}     2\n");
+        assert_eq!(table.show(terminal(4)), "東…\ne\u{301}  …\n");
     }
 
     #[test]
     fn a_cell_cannot_move_the_cursor() {
         let mut table = Table::pairs();
         table.row(["a\n\x1b[2J"]);
-        assert_eq!(table.show(None), "a\u{fffd}\u{fffd}[2J\n");
+        assert_eq!(table.show(PIPE), "a\u{fffd}\u{fffd}[2J\n");
+    }
+
+    fn of_all_kinds() -> Table {
+        let mut table = Table::of([
+            Column::new("ID"),
+            Column::new("EXIT").number().omitted_if(Omit::Empty),
+            Column::new("JOB").omitted_if(Omit::Alike).rank(2),
+            Column::new("AGENT").rank(3),
+            Column::new("WHAT").gives(Give::Middle(8)),
+            Column::new("WHY").gives(Give::End(6)),
+        ]);
+        table.row(["aaaaa", "", "j", "agent-1", "convert in=/data/film7.mov", "corrupt header in /data/film7.mov"]);
+        table.row(["bbbbb", "", "j", "agent-2", "true", ""]);
+        table
+    }
+
+    #[test]
+    fn a_terminal_gets_the_columns_that_say_something_and_fit() {
+        for width in [100, 60, 28] {
+            insta::assert_snapshot!(format!("table_{width}"), of_all_kinds().show(terminal(width)));
+        }
+        let pipe = of_all_kinds().show(PIPE);
+        assert!(pipe.starts_with("ID     EXIT  JOB  AGENT    WHAT") && pipe.contains("film7.mov\n"), "{pipe}");
+    }
+
+    #[test]
+    fn no_line_is_wider_than_the_terminal() {
+        for width in 1..120 {
+            for line in of_all_kinds().show(terminal(width)).lines() {
+                assert!(line.width() <= width, "{line:?} at {width}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_program_gets_tabs_and_whole_cells() {
+        assert_eq!(table().show_tabbed(), "TASK\tN\na\t1\ngrößer\t-\n");
     }
 }

@@ -73,6 +73,39 @@ pub(super) fn duration(time: Duration) -> String {
     }
 }
 
+/// A duration in one unit, for a column: `12 ms`, `3.4 s`, `45 s`, `6 min`, `3 h`, `2 d`.
+pub(super) fn short(time: Duration) -> String {
+    let seconds = time.as_secs();
+    match seconds {
+        0 => format!("{} ms", time.as_millis()),
+        1..10 => format!("{seconds}.{} s", time.subsec_millis() / 100),
+        10..120 => format!("{seconds} s"),
+        120..7_200 => format!("{} min", seconds / 60),
+        7_200..172_800 => format!("{} h", seconds / 3_600),
+        _ => format!("{} d", seconds / 86_400),
+    }
+}
+
+/// How long ago a moment is.
+pub(super) fn ago(now: Wall, at: Wall) -> String {
+    match now.since(at).as_secs() {
+        0 => "now".to_owned(),
+        seconds @ 1..10 => format!("{seconds} s ago"),
+        seconds => format!("{} ago", short(Duration::from_secs(seconds))),
+    }
+}
+
+/// A text of the controller with near moments in place of unix seconds: the time of day, and the date if that is not today's.
+pub(super) fn near(text: &str, now: Wall) -> String {
+    let today = formatted(now, "%Y-%m-%d");
+    let word = |word: &str| match unix_seconds(word.trim_end()) {
+        Some(at) if formatted(at, "%Y-%m-%d") == today => formatted(at, "%H:%M:%S"),
+        Some(at) => formatted(at, "%Y-%m-%d %H:%M"),
+        None => return word.to_owned(),
+    } + &word[word.trim_end().len()..];
+    text.split_inclusive(char::is_whitespace).map(word).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -82,6 +115,23 @@ mod tests {
         let shown = |millis| duration(Duration::from_millis(millis));
         assert_eq!([0, 999, 1_000, 59_999].map(shown), ["0 ms", "999 ms", "1.0 s", "59.9 s"]);
         assert_eq!([60_000, 3_599_999, 3_600_000].map(shown), ["1 min 0 s", "59 min 59 s", "1 h 0 min"]);
+    }
+
+    #[test]
+    fn a_column_shows_one_unit() {
+        let shown = |millis| short(Duration::from_millis(millis));
+        assert_eq!([5, 2_000, 45_900, 119_000, 360_000].map(shown), ["5 ms", "2.0 s", "45 s", "119 s", "6 min"]);
+        assert_eq!([7_200_000, 259_200_000].map(shown), ["2 h", "3 d"]);
+        let at = |seconds: u64| Wall::from_micros(seconds * 1_000_000);
+        assert_eq!([ago(at(500), at(500)), ago(at(500), at(320)), ago(at(3), at(1))], ["now", "3 min ago", "2 s ago"]);
+    }
+
+    #[test]
+    fn a_near_moment_is_a_time_of_day() {
+        let now = Wall::from_micros(1_480_000_000_000_000);
+        assert_eq!(near("starts 1480000060.000000 now", now).len(), "starts 15:07:40 now".len());
+        assert_eq!(near("starts 1490000000.000000", now).len(), "starts 2017-03-20 08:53".len());
+        assert_eq!(near("no agent has tag gpu", now), "no agent has tag gpu");
     }
 
     #[test]

@@ -6,6 +6,7 @@
 mod reply;
 mod view;
 
+pub(super) use reply::decode_parts;
 pub(super) use reply::flat;
 pub use reply::{Listing, ReplyError, decode, decode_listing};
 pub(super) use view::view;

@@ -19,7 +19,9 @@ use std::path::PathBuf;
 use super::code::{Code, Refusal};
 use super::typed::field;
 use super::words;
-use crate::types::{AllowCommands, Caller, CallerKey, Fields, Scalar, TaskCommand, is_harmful, os_bytes, os_text};
+use crate::types::{
+    AllowCommands, Caller, CallerKey, Fields, Scalar, TaskCommand, is_harmful, middle, os_bytes, os_text,
+};
 
 /// Bytes of `__STDIN__`: what fits into a pipe. More belongs into a file that the command opens.
 pub const STDIN_BYTES_MAX: usize = 64 * 1024;
@@ -121,19 +123,24 @@ impl Surroundings {
     }
 }
 
-/// Characters of a command in a table.
-const SHOWN_CHARS_MAX: usize = 40;
+/// Columns of a command in a table.
+const SHOWN_MAX: usize = 40;
 
-/// The beginning of a command, on one line; `None` for the task of a tool.
+/// A command on one line, without its middle if it is long; `None` for the task of a tool.
 pub(super) fn shown(fields: &Fields) -> Option<String> {
+    whole(fields).map(|whole| middle(&whole, SHOWN_MAX))
+}
+
+/// A command on one line; `None` for the task of a tool.
+pub(super) fn whole(fields: &Fields) -> Option<String> {
     let words = || serde_json::from_str::<Vec<String>>(fields.text(words::COMMAND)?).ok();
     let whole = fields.text(words::SHELL).map(str::to_owned).or_else(|| words().map(|words| words.join(" ")))?;
-    let whole = os_text::shown(&whole);
-    let mut shown: String = whole.chars().map(|c| if is_harmful(c) { ' ' } else { c }).take(SHOWN_CHARS_MAX).collect();
-    if whole.chars().nth(SHOWN_CHARS_MAX).is_some() {
-        shown.push('…');
-    }
-    Some(shown)
+    Some(one_line(&whole))
+}
+
+/// A text of a submitter on one line.
+pub(super) fn one_line(text: &str) -> String {
+    os_text::shown(text).chars().map(|c| if is_harmful(c) { ' ' } else { c }).collect()
 }
 
 fn line(value: &Scalar) -> Option<OsString> {
@@ -238,10 +245,10 @@ mod tests {
     }
 
     #[test]
-    fn a_table_shows_the_beginning_of_a_command() {
+    fn a_table_shows_the_ends_of_a_command() {
         let of = |name: &str, value: &str| shown(&Fields::new().with(name, value)).unwrap_or_default();
         assert_eq!(of(words::COMMAND, r#"["echo","a\nb"]"#), "echo a b");
-        assert_eq!(of(words::SHELL, &"é".repeat(50)), format!("{}…", "é".repeat(40)));
+        assert_eq!(of(words::SHELL, &"é".repeat(50)), format!("{}…{}", "é".repeat(13), "é".repeat(26)));
         assert_eq!(of(words::COMMAND, r#"["ls","a\u0000ff"]"#), "ls a\\xff");
         assert_eq!(of(words::OPERATION, "hello"), "");
     }

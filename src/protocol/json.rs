@@ -15,7 +15,7 @@ use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess
 pub(super) use list::List;
 pub(super) use numbers::{beyond_64_bits, may_be_rounded};
 
-pub use slices::{has_member, member, members_where, value_of};
+pub use slices::{has_member, member, members_where, text_of, value_of};
 pub use writer::ObjectWriter;
 
 use list::ListValue;

@@ -12,6 +12,7 @@
 //! | [`command`] | a plain command in the fields of a submit |
 //! | [`task_files`] | the files that travel with a task, in the fields of a submit and of a result |
 //! | [`history`] | the rounds of a task, and its log for people |
+//! | [`brief`], [`what`] | why a task waits or failed, and what it does, in one line |
 //! | [`task`] | the record of a task as a flat object; matching a query against it |
 //! | [`publish`] | the messages of the PUB port |
 //! | [`agent`] | the agent's side of the conversation |
@@ -29,6 +30,7 @@
 
 mod address;
 pub mod agent;
+pub mod brief;
 pub mod client;
 pub mod code;
 pub mod command;
@@ -41,6 +43,7 @@ pub mod join;
 pub mod json;
 pub mod lists;
 mod locations;
+mod narrowing;
 pub mod page;
 pub mod policy;
 pub mod prompt;
@@ -61,6 +64,8 @@ pub mod tdf;
 pub mod tool_manifest;
 mod typed;
 pub mod version;
+pub mod what;
 pub mod words;
 
 pub use code::{Code, Refusal};
+pub use narrowing::Narrowing;

@@ -12,8 +12,10 @@ use super::requests::heartbeat::Heard;
 use super::requests::history::{self, HistoryAnswer};
 use super::requests::job::results::{self, Cursor, EndRow};
 use super::requests::logs::{self, OutputPart};
+use super::requests::rows::{self, RowsPage};
 use super::requests::serve::Wanted;
 use super::requests::stats::{AgentCounts, TaskCounts};
+use super::requests::status::{self, StatusView};
 use super::requests::tool::{self, ToolLogRow, ToolPart, ToolView};
 use super::requests::{explain, gate, graph, job, list, query, report, submit};
 use super::{task, words};
@@ -61,6 +63,10 @@ pub enum Reply {
         /// The position of the page.
         page: PageOf,
     },
+    /// Some tasks as rows.
+    Rows(Box<RowsPage>),
+    /// The state of the service.
+    Status(Box<StatusView>),
     /// Number of agents.
     AgentCounts(AgentCounts),
     /// Some agents, in the order of their ids.
@@ -197,6 +203,11 @@ impl Reply {
         match answer {
             Self::Task { record, .. } | Self::Explained { record, .. } => task::hide_command(record),
             Self::Tasks { records, .. } => records.iter_mut().for_each(task::hide_command),
+            Self::Rows(page) => page.rows.iter_mut().for_each(|row| task::hide_command(&mut row.record)),
+            Self::Status(view) => {
+                let rows = view.running.iter_mut().chain(&mut view.failed);
+                rows.for_each(|row| task::hide_command(&mut row.record));
+            }
             Self::Results { rows, .. } => {
                 rows.iter_mut().filter_map(|row| row.record.as_deref_mut()).for_each(task::hide_command);
             }
@@ -305,6 +316,8 @@ fn write_body(reply: &Reply, page_bytes: PageBytes, writer: &mut ObjectWriter<'_
             writer.maybe_moment(words::PAUSED_UNTIL, *paused_until);
         }
         Reply::Tasks { records, page } => page.write(records, "tasks", page_bytes, writer, list::write),
+        Reply::Rows(page) => rows::write(page, page_bytes, writer),
+        Reply::Status(view) => status::write(view, writer),
         Reply::AgentCounts(counts) => counts.write(writer),
         Reply::Agents { agents, page } => page.write(agents, "agents", page_bytes, writer, agents::write),
         Reply::Heartbeat(heard) => heard.write(writer),

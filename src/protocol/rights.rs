@@ -45,6 +45,8 @@ fn right_of_request(request: &Request, has_command: impl Fn(Repeated<'_>) -> boo
         Request::Query(..)
         | Request::AgentQuery
         | Request::TaskStatistic
+        | Request::TaskRows(..)
+        | Request::Status
         | Request::TaskDetails(..)
         | Request::AgentDetails(_)
         | Request::Explain(_)
@@ -102,6 +104,13 @@ impl Message {
             Self::Client(Request::Submit(submit)) => submit.files.is_some(),
             Self::Client(Request::SubmitMany(many)) => many.tasks.iter().any(|submit| submit.files.is_some()),
             Self::Client(_) | Self::Agent(..) => false,
+        }
+    }
+
+    /// Notes that its sender may see commands.
+    pub fn reveal(&mut self) {
+        if let Self::Client(Request::TaskRows(_, wanted, _)) = self {
+            wanted.0.sees_commands = true;
         }
     }
 
@@ -173,6 +182,8 @@ mod tests {
                 R::Query(..)
                 | R::AgentQuery
                 | R::TaskStatistic
+                | R::TaskRows(..)
+                | R::Status
                 | R::TaskDetails(..)
                 | R::AgentDetails(_)
                 | R::Explain(_)

@@ -29,6 +29,11 @@ pub fn write(record: &TaskRecord, out: &mut ObjectWriter<'_>) {
     write_fields(tail, record, out);
 }
 
+/// Writes those of the known data that have these names.
+pub(super) fn write_some(record: &TaskRecord, names: &[&str], out: &mut ObjectWriter<'_>) {
+    FIELDS.iter().filter(|(name, _)| names.contains(name)).for_each(|field| write_field(field, record, out));
+}
+
 /// The known data of a task as one object.
 #[must_use]
 pub fn to_json(record: &TaskRecord) -> Vec<u8> {
@@ -67,6 +72,12 @@ pub fn is_ours(name: &str) -> bool {
 #[must_use]
 pub fn given_id(record: &TaskRecord) -> Option<&str> {
     json::member(&record.submitted, words::GIVEN_ID).and_then(json::value_of)
+}
+
+/// The given id of a task as text.
+#[must_use]
+pub fn given_id_text(record: &TaskRecord) -> Option<Cow<'_, str>> {
+    given_id(record).map(json::text_of)
 }
 
 /// The submit key of a task, as JSON.

@@ -116,6 +116,14 @@ pub(crate) const ROUND_END: &str = "__ROUND_END__";
 pub(crate) const ROUND_END_TIME: &str = "__ROUND_END_TIME__";
 pub(crate) const LOG: &str = "__LOG__";
 pub(crate) const WHY: &str = "__WHY__";
+pub(crate) const WHAT: &str = "__WHAT__";
+pub(crate) const USUAL: &str = "__USUAL__";
+pub(crate) const STATES: &str = "__STATES__";
+pub(crate) const LONGER: &str = "__LONGER__";
+pub(crate) const LETTERS: &str = "__LETTERS__";
+pub(crate) const START: &str = "__START__";
+pub(crate) const RATE: &str = "__RATE__";
+pub(crate) const OLDEST_TIME: &str = "__OLDEST_TIME__";
 pub(crate) const DRAIN: &str = "__DRAIN__";
 pub(crate) const DRAINED: &str = "__DRAINED__";
 pub(crate) const MAX_RUNNING: &str = "__MAX_RUNNING__";
@@ -369,6 +377,12 @@ pub fn round_end(end: RoundEnd) -> &'static str {
 #[must_use]
 pub fn round_end_of(word: &str) -> Option<RoundEnd> {
     ROUND_ENDS.iter().find(|(_, known)| *known == word).map(|(end, _)| *end)
+}
+
+/// What people call the operation with this name: that of commands and that of fetched programs have names that are no tool's.
+#[must_use]
+pub fn people(tool: &str) -> &str {
+    tool.strip_prefix(':').unwrap_or(tool)
 }
 
 /// Splits the name of a field of a past round.

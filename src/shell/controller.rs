@@ -302,6 +302,9 @@ impl Service {
         if self.allow_commands.admits(to.caller, Right::Command) {
             message.trust();
         }
+        if to.sees_commands {
+            message.reveal();
+        }
         if let Message::Agent(sender, _) = &mut message {
             sender.may_have_commands = self.allow_commands.admits(to.caller, Right::RunCommands);
         }

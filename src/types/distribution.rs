@@ -15,6 +15,18 @@ const BITS: u32 = 4;
 /// Buckets for each power of two, and times in microseconds that have a bucket of their own.
 const BUCKETS: u64 = 1 << BITS;
 
+/// A run is longer than usual if it takes more than this many times as long, ...
+const LONGER_FACTOR: u32 = 3;
+
+/// ... and longer by this, so that a short run that is delayed once does not count.
+const LONGER_BY: Duration = Duration::from_secs(1);
+
+/// Whether a run that has taken this time is longer than usual.
+#[must_use]
+pub fn is_longer(ran: Duration, usual: Duration) -> bool {
+    ran > usual.saturating_mul(LONGER_FACTOR) && ran > usual + LONGER_BY
+}
+
 /// How often which times occurred: see the head of the file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Distribution {
@@ -39,6 +51,14 @@ impl Distribution {
                 self.runs.remove(&bucket);
             }
         }
+    }
+
+    /// Counts all times of another one.
+    pub fn extend(&mut self, other: &Self) {
+        for (bucket, count) in &other.runs {
+            *self.runs.entry(*bucket).or_default() += count;
+        }
+        self.len += other.len;
     }
 
     /// The quantiles; `None` without a run.
@@ -110,5 +130,14 @@ mod tests {
         assert!(near(p50, 25) && near(max, 50), "{p50:?} {max:?}");
         (1..=50).for_each(|n| runs.remove(Duration::from_secs(n)));
         assert_eq!(runs, Distribution::default());
+    }
+
+    #[test]
+    fn a_run_is_longer_than_usual_by_a_multiple_and_a_second() {
+        let longer = |ran: u64, usual: u64| is_longer(Duration::from_millis(ran), Duration::from_millis(usual));
+        assert_eq!(
+            [longer(900, 1), longer(1_100, 1), longer(29_000, 10_000), longer(31_000, 10_000)],
+            [false, true, false, true]
+        );
     }
 }

@@ -21,17 +21,20 @@ mod job;
 mod label;
 pub mod lease;
 pub mod lists;
+mod middle;
 mod nearest;
 mod origin;
 pub mod os_text;
 mod output;
 pub mod path_text;
+mod pattern;
 mod policy;
 mod printable;
 mod progress;
 mod public_key;
 mod run;
 mod shell_line;
+mod shown_state;
 mod skew;
 mod source;
 mod span;
@@ -56,7 +59,7 @@ pub use address::{AddressError, AddressPolicy, Cidr, CidrError, PushAddress};
 pub(crate) use address::{Host, split_tcp};
 pub use caller::{AllowCommands, Caller, CallerKey, CallerPlace, Loopback, Right};
 pub use command::TaskCommand;
-pub use distribution::Distribution;
+pub use distribution::{Distribution, is_longer};
 pub use end_signal::EndSignal;
 pub use epoch::{Epoch, KnownEpoch};
 pub use exit::{ExitCode, Outcome};
@@ -74,13 +77,15 @@ pub use job::{
 };
 pub use label::{InvalidLabel, Label, Labels};
 pub use lease::Lease;
+pub use middle::{beginning, middle};
 pub(crate) use nearest::{leaf, nearest, nearest_hint};
 pub use origin::{Neighbourhood, Origin};
 pub use os_text::{os_bytes, os_text};
 pub use output::{OutputId, Stream, exact_tail};
 pub use path_text::{path_of_text, path_text};
+pub use pattern::pattern;
 pub use policy::{Ahead, Counts, Policy, PolicyField, PolicySlot};
-pub use printable::{in_quotes, is_harmful, printable, printable_json, printable_lines};
+pub use printable::{Readable, in_quotes, is_harmful, printable, printable_json, printable_lines};
 pub use progress::Progress;
 pub(crate) use public_key::z85_key;
 pub use public_key::{BadKey, PublicKey};
@@ -88,6 +93,7 @@ pub use run::{Defer, OutputBytes, Phase, PhaseTimes, RunResult};
 pub use shell_line::{
     ARGUMENT_BYTES_MAX, LinePart, Misplaced, NotANumber, Place, Reader, is_shell, quoted, reader_behind,
 };
+pub use shown_state::{ShownState, StateCounts};
 pub use skew::Skew;
 pub use source::{
     AllowedHost, AllowedSources, InvalidAllowedHost, InvalidProgramName, InvalidSource, ProgramName, Source,

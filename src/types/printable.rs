@@ -46,6 +46,57 @@ pub fn printable_lines(text: &str) -> String {
     shown(text).chars().map(harmless).collect()
 }
 
+/// The bytes of an output for a terminal, part by part: a character that could act there is shown, `^[` for an escape.
+#[derive(Debug, Default)]
+pub struct Readable {
+    /// The beginning of a character whose other bytes have not arrived.
+    open: Vec<u8>,
+}
+
+impl Readable {
+    /// The text of the next bytes.
+    #[must_use]
+    pub fn text(&mut self, bytes: &[u8]) -> String {
+        self.open.extend_from_slice(bytes);
+        let mut text = String::with_capacity(bytes.len());
+        let mut rest = 0;
+        for chunk in self.open.utf8_chunks() {
+            chunk.valid().chars().for_each(|letter| show(letter, &mut text));
+            rest += chunk.valid().len();
+            let is_last = rest + chunk.invalid().len() == self.open.len();
+            // At most three bytes can be the beginning of one that is not whole yet.
+            if is_last && !chunk.invalid().is_empty() && is_beginning(chunk.invalid()) {
+                break;
+            }
+            chunk.invalid().iter().for_each(|byte| text.push_str(&format!("\\x{byte:02x}")));
+            rest += chunk.invalid().len();
+        }
+        self.open.drain(..rest);
+        text
+    }
+
+    /// The text of bytes that stay without the others of their character.
+    #[must_use]
+    pub fn end(&mut self) -> String {
+        std::mem::take(&mut self.open).iter().map(|byte| format!("\\x{byte:02x}")).collect()
+    }
+}
+
+/// Whether more bytes can make these a character.
+fn is_beginning(bytes: &[u8]) -> bool {
+    std::str::from_utf8(bytes).is_err_and(|error| error.valid_up_to() == 0 && error.error_len().is_none())
+}
+
+fn show(letter: char, text: &mut String) {
+    match letter {
+        '\n' | '\t' => text.push(letter),
+        '\u{7f}' => text.push_str("^?"),
+        '\0'..='\u{1f}' => text.extend(['^', char::from(letter as u8 ^ 0x40)]),
+        _ if is_harmful(letter) => text.push(char::REPLACEMENT_CHARACTER),
+        _ => text.push(letter),
+    }
+}
+
 /// A JSON text with the same value, in which those characters are escapes. Outside of its texts, JSON has none of them but line ends.
 #[must_use]
 pub fn printable_json(json: &str) -> String {
@@ -87,6 +138,19 @@ mod tests {
     fn a_text_in_quotes_shows_all_of_it() {
         assert_eq!(in_quotes("a\0ff\"\n\u{e9}"), "\"a\\xff\\\"\\n\u{e9}\"");
         assert_eq!(in_quotes("\0c\u{202e}"), "\"\\0c\\u{202e}\"");
+    }
+
+    #[test]
+    fn an_output_is_shown_as_text_however_its_bytes_arrive() {
+        let bytes = "a\u{1b}]0;x\u{7}\r\n\té東\u{202e}\u{7f}".as_bytes();
+        let bytes = [bytes, b"\xff\xe6z\xe6\x9d"].concat();
+        let wanted = "a^[]0;x^G^M\n\té東\u{fffd}^?\\xff\\xe6z\\xe6\\x9d";
+        for size in 1..bytes.len() {
+            let mut readable = Readable::default();
+            let mut text: String = bytes.chunks(size).map(|part| readable.text(part)).collect();
+            text.push_str(&readable.end());
+            assert_eq!(text, wanted, "in parts of {size}");
+        }
     }
 
     #[test]

@@ -65,9 +65,9 @@ fn the_history_answers_after_its_tasks_are_forgotten() {
 fn what_the_history_does_not_have_is_refused_with_a_sentence() {
     let sandbox = Sandbox::new();
     for (line, word) in [
-        ("list --since 1h --status running", "--status"),
-        ("list --since 1h --where a=b", "--where"),
-        ("list --since 1h last", "by time"),
+        ("list --since 1h --status running --output json", "--status"),
+        ("list --since 1h --where a=b --output json", "--where"),
+        ("list --since 1h last --output json", "by time"),
         ("list --since tomorrow", "not a time"),
         ("history --group colour", "colour"),
         ("forget", "name the tasks"),

@@ -15,6 +15,7 @@ mod json;
 mod keys;
 mod lending;
 mod lists;
+mod looking;
 mod manual;
 mod map;
 mod mounts;

@@ -9,6 +9,7 @@ use serde_json::{Map, Value, json};
 use super::super::Session;
 use super::super::exit::{self, Failure};
 use super::super::output::{Output, note};
+use super::super::style::Look;
 use super::super::table::Table;
 use crate::shell::lists::folders::{Folders, Place};
 use crate::shell::lists::orders;
@@ -122,7 +123,7 @@ fn picture(folders: &Folders, counts: &Counts, columns: Option<usize>) -> String
         0 => String::new(),
         late => format!("; {late} results came too late and were refused"),
     };
-    format!("{}\n{}: {server}{late}\n", table.show(columns), folders.root().display())
+    format!("{}\n{}: {server}{late}\n", table.show(Look::plain(columns)), folders.root().display())
 }
 
 fn line(counts: &Counts) -> String {

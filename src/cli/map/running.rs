@@ -320,7 +320,6 @@ impl Running<'_> {
     fn finish(mut self) -> Result<u8, Failure> {
         // Without a line, nothing has opened it.
         self.open_gate()?;
-        let job = self.prepared.job.as_str();
         match self.outputs.failure {
             Some(io::ErrorKind::BrokenPipe) => return Ok(exit::BROKEN_PIPE),
             Some(_) => {

@@ -3,10 +3,11 @@
 use serde_json::{Value, json};
 
 use super::super::output::note;
-use super::super::table::middle_cut;
+use super::super::style::Look;
+use super::super::table::Table;
 use crate::engine::map::Map;
 use crate::engine::map::tally::{Example, Tally};
-use crate::types::{JobName, printable};
+use crate::types::{JobName, middle};
 
 /// Columns of the values of a failed task.
 const VALUES_WIDTH: usize = 32;
@@ -91,15 +92,13 @@ fn lines(tally: &Tally, left: Left, job: &JobName, kept: Kept) -> Vec<String> {
 
 /// A line for each of some failed tasks: its line, its end, its values, and its last words.
 fn examples(tally: &Tally) -> Vec<String> {
-    let cell = |text: &str, width| middle_cut(&printable(&text.replace(['\n', '\t'], " ")), width).into_owned();
-    let rows: Vec<[String; 4]> = tally
-        .examples
-        .iter()
-        .map(|Example { number, end, values, last_line }| {
-            [number.to_string(), end.to_string(), cell(values, VALUES_WIDTH), cell(last_line, LINE_WIDTH)]
-        })
-        .collect();
-    super::super::table::aligned(&rows).into_iter().map(|row| format!("line {row}")).collect()
+    let cell = |text: &str, width| middle(&text.replace(['\n', '\t'], " "), width);
+    let mut table = Table::pairs();
+    for Example { number, end, values, last_line } in &tally.examples {
+        let (values, last_line) = (cell(values, VALUES_WIDTH), cell(last_line, LINE_WIDTH));
+        table.row([format!("line {number}"), end.to_string(), values, last_line]);
+    }
+    table.show(Look::plain(None)).lines().map(str::to_owned).collect()
 }
 
 fn tasks(count: u64) -> String {

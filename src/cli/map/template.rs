@@ -7,7 +7,6 @@ use super::super::Session;
 use super::super::command::command_texts;
 use super::super::exit::Failure;
 use super::super::parameter;
-use super::super::table::middle_cut;
 use super::super::times;
 use super::input::Input;
 use super::{MapArgs, SOURCE};
@@ -18,8 +17,7 @@ use crate::engine::map::work::{BadLine, Work, WorkLimits};
 use crate::protocol::requests::submit::{JobOf, Submission};
 use crate::protocol::words;
 use crate::shell::clock;
-use crate::types::in_quotes;
-use crate::types::{Fields, JobName, Label, Policy, PolicyField, Scalar, ToolName, os_text};
+use crate::types::{Fields, JobName, Label, Policy, PolicyField, Scalar, ToolName, in_quotes, middle, os_text};
 
 /// The prefix of the names of gates that limit a map. A job's name has no colon, so no job's gate is that of another.
 const GATE_PREFIX: &str = "map:";
@@ -87,7 +85,7 @@ impl Prepared {
         let mut submission = self.work.fill(Filling { values: &values, number })?;
         let all = values.join(self.separator);
         // A map holds those of many tasks.
-        let shown = if self.is_tagged { all } else { middle_cut(&all, VALUES_SHOWN).into_owned() };
+        let shown = if self.is_tagged { all } else { middle(&all, VALUES_SHOWN) };
         if self.work.has_number() {
             values.push(number.to_string());
         }

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use crate::cli::Session;
 use crate::cli::exit::Failure;
 use crate::cli::output::note;
+use crate::cli::style::Look;
 use crate::cli::table::Table;
 use crate::cli::times;
 use crate::shell::prompt_create::TASKS;
@@ -68,7 +69,7 @@ fn show(session: &mut Session, found: &[Kept], removed: bool) {
         let (age, path) = (times::duration(kept.age), kept.path.to_string_lossy());
         table.row([what(kept), &age, &prompt.unwrap_or_default(), &path]);
     }
-    let text = table.show(None);
+    let text = table.show(Look::plain(None));
     session.out.line(text.trim_end());
 }
 

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use crate::cli::Session;
 use crate::cli::exit::Failure;
 use crate::cli::output::note;
+use crate::cli::style::Look;
 use crate::cli::table::Table;
 use crate::engine::master::FileName;
 use crate::shell::prompt_create::TASKS;
@@ -151,6 +152,6 @@ fn show(session: &mut Session, outcomes: &[Outcome]) {
         let (name, worker) = (outcome.name.to_string(), outcome.text("worker").unwrap_or_default());
         table.row([name.as_str(), &end, &time, worker, &outcome.last_line().unwrap_or_default()]);
     }
-    let text = table.show(session.out.columns());
+    let text = table.show(Look::plain(session.out.columns()));
     session.out.line(text.trim_end());
 }

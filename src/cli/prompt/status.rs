@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use super::super::Session;
 use super::super::exit::{self, Failure};
 use super::super::output::{Output, note};
+use super::super::style::Look;
 use super::super::table::Table;
 use super::super::times;
 use crate::protocol::prompt::{Pace, Status, WorkerState, WorkerStatus};
@@ -216,7 +217,7 @@ fn whole(status: &Status, columns: Option<usize>) -> String {
             table.row([worker.id.as_str(), word(worker), &times::duration(worker.age), file]);
         }
         text.push('\n');
-        text.push_str(&table.show(columns));
+        text.push_str(&table.show(Look::plain(columns)));
     }
     text
 }

@@ -31,6 +31,12 @@ impl Dependants {
         self.of_task.is_empty() && self.of_job.is_empty()
     }
 
+    /// One of the waiting tasks.
+    pub(super) fn first(&self) -> Option<TaskId> {
+        let of_task = self.of_task.first().map(|(_, edge)| edge.dependant);
+        of_task.or_else(|| self.of_job.first().map(|(.., edge)| edge.dependant))
+    }
+
     /// A task waits for its unmet terms.
     pub(super) fn add(&mut self, record: &TaskRecord) {
         for term in &record.unmet {

@@ -144,6 +144,7 @@ pub(super) fn claim_of_reply(reply: &Reply) -> Claim {
         Reply::Task { .. }
         | Reply::Explained { .. }
         | Reply::Tasks { .. }
+        | Reply::Rows(_)
         | Reply::Agents { .. }
         | Reply::Gate(_)
         | Reply::Gates(_)
@@ -173,6 +174,7 @@ pub(super) fn claim_of_reply(reply: &Reply) -> Claim {
         Reply::Wanted(_) | Reply::History(_) => Claim::Nothing,
         // Momentary counts, without ids: a client that checks whether the service is alive must not wait for a disk.
         Reply::Statistic(..) | Reply::AgentCounts(_) => Claim::Nothing,
+        Reply::Status(_) => Claim::View,
         Reply::Refused(_) => Claim::Nothing,
         // The warning is added when the reply leaves.
         Reply::Warned(reply, _) => claim_of_reply(reply),

@@ -57,7 +57,7 @@ impl Controller {
             let could = |needs: &_, tool: Option<&_>| {
                 self.agents.any_with(needs, |set| tool.is_none_or(|tool| sets.has(set, tool)))
             };
-            matches!(self.tasks.queue().holdup(now, child, &could), Holdup::Agents { .. })
+            matches!(self.tasks.queue().holdup(now, child, &could, 0), Holdup::Agents { .. })
         };
         (!held.is_empty() && can_start()).then_some(held)
     }

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::figures::usual;
 use crate::protocol::task;
 use crate::types::{
     Distribution, JobMemo, JobName, JobStop, JobView, Membership, Mono, Outcome, Phase, PushAddress, TaskId,
@@ -138,9 +139,9 @@ impl Job {
         self.memo.stopped.is_none() && self.memo.fails_max.is_some_and(|max| self.fails >= max)
     }
 
-    /// The time that so many percent of the runs did not exceed, if there were enough of them.
-    pub(super) fn usual_run_time(&self, runs_min: u64, percent: u64) -> Option<Duration> {
-        (self.run_times.runs() >= runs_min).then(|| self.run_times.quantile(percent))
+    /// The time that most of the runs did not exceed, if there were enough of them.
+    pub(super) fn usual_run_time(&self) -> Option<Duration> {
+        usual(&self.run_times)
     }
 
     pub(super) const fn fails(&self) -> u32 {

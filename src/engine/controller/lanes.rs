@@ -14,6 +14,7 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound::{Excluded, Unbounded};
 
 use super::tool_sets::{SetId, ToolSets};
 use crate::types::{TaskId, ToolName};
@@ -109,6 +110,21 @@ impl Lanes {
         self.lanes.get(tool).is_some_and(|lane| lane.ready.contains(&place))
     }
 
+    /// For each lane that has one: its first ready task, and the number of them.
+    pub(super) fn ready(&self) -> impl Iterator<Item = (TaskId, usize)> {
+        self.lanes.values().filter_map(|lane| Some((lane.head()?.task, lane.ready.len())))
+    }
+
+    /// The oldest ready task. It costs O(log n) for each priority that occurs in a lane.
+    pub(super) fn oldest(&self) -> Option<TaskId> {
+        self.lanes.values().filter_map(Lane::oldest).min()
+    }
+
+    /// Number of lanes.
+    pub(super) fn len(&self) -> usize {
+        self.lanes.len()
+    }
+
     /// The ready tasks before a place that compete with those of this tool for an agent.
     pub(super) fn rivals(&self, sets: &[SetId], place: Place) -> impl Iterator<Item = &Place> {
         let compete = move |lane: &&Lane| lane.servers.iter().any(|set| sets.contains(set));
@@ -182,6 +198,17 @@ impl Lane {
         }
         (self.servers, self.is_stocked) = (servers, is_stocked);
         self.set_head(heads, None);
+    }
+
+    /// The oldest ready task: the first one of a priority, for each of them.
+    fn oldest(&self) -> Option<TaskId> {
+        let mut next = self.ready.first().copied();
+        let mut oldest: Option<TaskId> = None;
+        while let Some(Place { priority, task }) = next {
+            oldest = Some(oldest.map_or(task, |oldest| oldest.min(task)));
+            next = self.ready.range((Excluded(Place { priority, task: TaskId::MAX }), Unbounded)).next().copied();
+        }
+        oldest
     }
 
     /// The task that an agent gets next.

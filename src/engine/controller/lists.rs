@@ -41,12 +41,6 @@ use crate::types::{
 /// Bytes of the fields of a task that goes ahead. A long text costs more than a message does.
 const TASK_BYTES_MAX: usize = 4096;
 
-/// Runs of a job after which their times tell how long the next ones take.
-const RUNS_MIN: u64 = 8;
-
-/// Percent of the runs of a job that were not longer than what is expected of the next one.
-const EXPECTED_PERCENT: u64 = 90;
-
 /// What a run costs beside its run.sh, so that a list of tasks without any duration is bounded, too.
 const RUN_COST: Duration = Duration::from_micros(500);
 
@@ -141,7 +135,7 @@ impl Controller {
     /// How long the runs of a task's job usually take.
     fn learnt_duration(&self, record: &TaskRecord) -> Option<Duration> {
         let job = self.tasks.jobs().get(&record.membership()?.name)?;
-        job.usual_run_time(RUNS_MIN, EXPECTED_PERCENT)
+        job.usual_run_time()
     }
 
     /// An agent gets a task that it starts later.

@@ -40,6 +40,8 @@ mod effect;
 mod end_lines;
 mod end_logs;
 mod family;
+mod figures;
+mod found_rows;
 mod gates;
 mod graph_status;
 mod graphs;
@@ -97,7 +99,7 @@ use crate::engine::timers::Timers;
 use crate::protocol::reply::Reply;
 use crate::protocol::rights::Repeated;
 use crate::protocol::task;
-use crate::types::{IncidentKind, KillCause, Mono, Now, Phase, Provided, TaskId, TaskRecord};
+use crate::types::{IncidentKind, KillCause, Mono, Now, Phase, Provided, TaskId, TaskRecord, Wall};
 
 /// How often moments on the wall clock are checked: the clock may jump, so a moment far away is not trusted.
 const LOOK_INTERVAL: Duration = Duration::from_secs(60);
@@ -163,6 +165,8 @@ pub struct Controller {
     settings: Settings,
     /// Shows agents whether they still talk to the same life of the controller.
     controller_id: u64,
+    /// When this life began.
+    started_at: Wall,
     random: Xoshiro256PlusPlus,
     last_id: TaskId,
     /// The number of the last list.
@@ -231,6 +235,7 @@ impl Controller {
         let controller_id = random.random::<u64>() >> 11;
         Self {
             controller_id,
+            started_at: Wall::default(),
             random,
             last_id: TaskId::MIN,
             // Different for each start, as far as possible, so that an agent that was here before means no list of this one.

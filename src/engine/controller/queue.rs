@@ -16,6 +16,7 @@
 //! one fits; their number is that of the different requirements, which is limited.
 
 mod held;
+mod summary;
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -270,10 +271,14 @@ impl Queue {
         self.delayed.first().map(|(at, _)| *at)
     }
 
-    /// The reason that holds up this waiting task.
-    pub(super) fn holdup(&self, now: Now, record: &TaskRecord, agents_with: AgentsWith<'_>) -> Holdup {
-        /// A reader wants the order of magnitude, not the exact number.
-        const BEFORE_MAX: usize = 10_000;
+    /// The reason that holds up this waiting task. At most `before_max` tasks before it are counted.
+    pub(super) fn holdup(
+        &self,
+        now: Now,
+        record: &TaskRecord,
+        agents_with: AgentsWith<'_>,
+        before_max: usize,
+    ) -> Holdup {
         if let Some(since) = record.held {
             return Holdup::Held(since);
         }
@@ -300,7 +305,7 @@ impl Queue {
         let servers = self.lines.get(needs).map_or(&[][..], |line| line.lanes.servers(&record.tool));
         let open = self.lines.iter().filter(|(needs, line)| line.is_admitted && agents_with(needs, None));
         let rivals = open.flat_map(|(_, line)| line.lanes.rivals(servers, place(record)));
-        let before = rivals.take(BEFORE_MAX).count();
+        let before = rivals.take(before_max).count();
         let tells = |set: &SetId| self.sets.get(*set).is_some_and(|set| matches!(**set, ToolSet::Only(_)));
         let servers = match servers {
             _ if servers.len() == self.sets.live().len() => Servers::All,

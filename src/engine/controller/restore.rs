@@ -25,6 +25,7 @@ impl Controller {
     #[must_use]
     pub fn restore(settings: Settings, seed: u64, now: Now, stored: Stored) -> Self {
         let mut controller = Self::new(settings, seed);
+        controller.started_at = now.wall;
         controller.begin_epoch(now, stored.epoch, stored.raised);
         controller.restore_catalog(now, stored.tools);
         for (name, settings) in stored.gates {

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use super::Controller;
 use super::effect::{Answer, ConnectionId, Effect, Ticket, Timer};
+use super::found_rows::FoundRows;
 use super::orders::Ordered;
 use super::tasks::Tasks;
 use crate::protocol::page::Page;
@@ -26,6 +27,9 @@ const BEGUN: usize = 4;
 
 /// Cost of a shown task, agent or gate in looks: it is copied and serialised.
 const SHOWN: usize = 10;
+
+/// Tasks and jobs that the state of a service has at most.
+pub(super) const STATUS_ROWS: usize = 150;
 
 /// Cost of explaining why a task waits: the tasks before it are counted.
 const EXPLAINED: usize = 500;
@@ -62,6 +66,9 @@ pub(super) enum Goal {
         limit: usize,
         records: Vec<TaskRecord>,
     },
+    /// Rows of a table.
+    Rows(FoundRows),
+    Status,
     Explain {
         found: Option<TaskId>,
     },
@@ -81,6 +88,18 @@ pub(super) enum Goal {
         limit: usize,
     },
     Order(Ordered),
+}
+
+impl Goal {
+    /// The bytes of a task that have to be read for it.
+    fn searched_bytes(&self, record: &TaskRecord) -> usize {
+        if let Self::Rows(found) = self { found.searched_bytes(record) } else { 0 }
+    }
+
+    /// Whether it is about a task that matches the filter.
+    fn admits(&self, tasks: &Tasks, record: &TaskRecord) -> bool {
+        if let Self::Rows(found) = self { found.admits(tasks, record) } else { true }
+    }
 }
 
 /// The searches in progress: a line for each connection, and the order of turns.
@@ -247,7 +266,14 @@ impl Controller {
                 *left = left.saturating_sub(SHOWN * self.tasks.queue().gates.len());
                 true
             }
-            Goal::Newest { .. } | Goal::Page { .. } | Goal::Explain { .. } => scan.look(&self.tasks, left),
+            Goal::Status => {
+                let parts = self.agents.len() + self.tasks.queue().parts() + STATUS_ROWS;
+                *left = left.saturating_sub(SHOWN * parts);
+                true
+            }
+            Goal::Newest { .. } | Goal::Page { .. } | Goal::Explain { .. } | Goal::Rows(_) => {
+                scan.look(&self.tasks, left)
+            }
         }
     }
 
@@ -278,6 +304,8 @@ impl Controller {
                 self.found(ticket, found.map(|task| (task, matches)), wait_until)
             }
             Goal::Explain { found } => self.explain(now, &filter, found).unwrap_or_else(Reply::Refused).into(),
+            Goal::Rows(found) => self.page_of_rows(now, &filter, &found, matches).into(),
+            Goal::Status => self.status(now).into(),
             Goal::Agents { page: Page { offset, limit: asked }, limit } => {
                 let sets = self.tasks.queue().sets();
                 let agents = self.agents.page(offset, limit, |set| sets.get(set).cloned());
@@ -303,9 +331,10 @@ impl Scan {
             if *left == 0 {
                 return false;
             }
-            *left = left.saturating_sub(1 + looks(self.filter.searched_bytes(record)));
+            *left =
+                left.saturating_sub(1 + looks(self.filter.searched_bytes(record) + self.goal.searched_bytes(record)));
             self.before = Some(record.id);
-            if self.filter.matches(record) {
+            if self.filter.matches(record) && self.goal.admits(tasks, record) {
                 *left = left.saturating_sub(take(&mut self.goal, &mut self.matches, record));
             }
             if self.has_enough() {
@@ -325,8 +354,14 @@ impl Scan {
             Goal::Page { limit, records, .. } => {
                 records.len() >= *limit && (self.filter.is_empty() || self.filter.before().is_some())
             }
+            Goal::Rows(found) => found.is_full() && self.filter.is_empty(),
             Goal::Explain { found } => found.is_some(),
-            Goal::Agents { .. } | Goal::Gates | Goal::Jobs { .. } | Goal::Graphs { .. } | Goal::Order(_) => true,
+            Goal::Agents { .. }
+            | Goal::Gates
+            | Goal::Jobs { .. }
+            | Goal::Graphs { .. }
+            | Goal::Status
+            | Goal::Order(_) => true,
         }
     }
 }
@@ -372,7 +407,12 @@ fn take(goal: &mut Goal, matches: &mut usize, record: &TaskRecord) -> usize {
             found.get_or_insert(record.id);
             EXPLAINED
         }
+        Goal::Rows(found) => {
+            found.take(record);
+            0
+        }
         Goal::Page { .. }
+        | Goal::Status
         | Goal::Agents { .. }
         | Goal::Gates
         | Goal::Jobs { .. }

@@ -4,16 +4,20 @@ mod invariants;
 mod pins;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
 
 use super::catalog::Catalog;
 use super::dependants::{Dependants, Edge};
 use super::effect::{Effect, Record};
+use super::figures::{Figure, Figures};
 use super::jobs::{Jobs, Standing};
 use super::queue::Queue;
 use super::task_index::TaskIndex;
 use super::transition::{self, TaskEvent};
 use crate::protocol::task;
-use crate::types::{AgentId, Now, Phase, Progress, TaskId, TaskRecord, TaskState, ToldProgress, ToolDigest, Wall};
+use crate::types::{
+    AgentId, Now, Phase, Progress, TaskId, TaskRecord, TaskState, ToldProgress, ToolDigest, Wall, is_longer,
+};
 use pins::files_of;
 
 /// Numbers of pushes of progress that one write to the store covers.
@@ -38,6 +42,7 @@ pub(super) struct Tasks {
     /// storing it with each of them would cost the square of that.
     met_unstored: BTreeSet<TaskId>,
     counts: [usize; Phase::ALL.len()],
+    figures: Figures,
     /// Whether ended rounds go to the history.
     keeps_history: bool,
     /// The tasks that have finished without success and are not in the log yet.
@@ -91,6 +96,23 @@ impl Tasks {
     /// Number of tasks in each phase, in the order of [`Phase::ALL`].
     pub(super) const fn counts(&self) -> [usize; Phase::ALL.len()] {
         self.counts
+    }
+
+    /// The time that most runs of the job of a task did not exceed, or of its tool.
+    pub(super) fn usual(&self, record: &TaskRecord) -> Option<Duration> {
+        let of_job = record.membership().and_then(|job| self.jobs.get(&job.name)?.usual_run_time());
+        of_job.or_else(|| self.figures.usual(&record.tool))
+    }
+
+    /// Whether a task runs and has taken longer than usual.
+    pub(super) fn runs_longer(&self, now: Now, record: &TaskRecord) -> bool {
+        let started = record.last_run().and_then(|run| run.times.run).filter(|_| record.phase() == Phase::Running);
+        started.zip(self.usual(record)).is_some_and(|(at, usual)| is_longer(now.wall.since(at), usual))
+    }
+
+    /// The figures for people.
+    pub(super) const fn figures(&self) -> &Figures {
+        &self.figures
     }
 
     pub(super) const fn queue(&self) -> &Queue {
@@ -172,6 +194,7 @@ impl Tasks {
             self.end_before.insert((at, id));
         }
         self.counts[record.shown_phase() as usize] += 1;
+        self.figures.add(&record);
         let before = self.records.insert(id, Box::new(record));
         assert!(before.is_none(), "task {id} exists twice");
     }
@@ -183,6 +206,7 @@ impl Tasks {
         let was_silent = record.is_out_of_contact();
         let named = files_of(record);
         let stood = record.membership().map(|_| Standing::of(record));
+        let figure = Figure::of(record);
         if before == Phase::Waiting {
             self.queue.leave(now, record);
             self.dependants.remove(record);
@@ -192,6 +216,7 @@ impl Tasks {
         }
         transition::apply(record, event);
         let after = record.phase();
+        self.figures.moved(now, record, figure);
         if let (Some(stood), Some(member)) = (stood, record.membership()) {
             self.jobs.moved(&member.name, id, stood, Standing::of(record));
         }
@@ -299,7 +324,9 @@ impl Tasks {
         if waits {
             self.queue.leave(now, record);
         }
+        let figure = Figure::of(record);
         record.held = held;
+        self.figures.moved(now, record, figure);
         if waits {
             self.queue.enter(now, record);
         }
@@ -394,6 +421,7 @@ impl Tasks {
             self.rename_files(&files_of(&record), &[]);
         }
         self.counts[record.shown_phase() as usize] -= 1;
+        self.figures.remove(&record, Figure::of(&record));
         self.given_ids.remove(id);
         self.submit_keys.remove(id);
         self.changed.push(id);

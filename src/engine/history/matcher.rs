@@ -38,5 +38,6 @@ impl<'a> Matcher<'a> {
             && (filter.outcomes.is_empty() || filter.outcomes.contains(&row.outcome))
             && self.texts.iter().all(|(text, number)| row.text(*text) == *number)
             && (filter.task.is_none() || filter.task == row.task())
+            && filter.letters.is_none_or(|letters| row.task().is_some_and(|task| task.letters() == letters))
     }
 }

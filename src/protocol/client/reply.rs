@@ -93,22 +93,29 @@ pub struct Listing<T> {
 /// # Errors
 /// When the request was refused, or the frame is not such a reply.
 pub fn decode_listing<T: From<Fields>>(frame: &[u8]) -> Result<Listing<T>, ReplyError> {
+    let (head, rows) = decode_parts(frame)?;
+    let total = head.get(words::TOTAL).and_then(Scalar::as_u64);
+    let total = total.ok_or_else(|| ReplyError::Malformed("the reply has no total".to_owned()))?;
+    Ok(Listing { total, rows: rows.into_iter().map(|(_, row)| T::from(row)).collect() })
+}
+
+/// Reads a reply with a head and an object per row, each with its name.
+///
+/// # Errors
+/// When the request was refused, or the frame is not such a reply.
+pub(in crate::protocol) fn decode_parts(frame: &[u8]) -> Result<(Fields, Vec<(String, Fields)>), ReplyError> {
     let malformed = |reason: &str| ReplyError::Malformed(reason.to_owned());
     let members: Map<String, Value> = serde_json::from_slice(frame)
         .map_err(|error| ReplyError::Malformed(format!("the reply is not a JSON object: {error}")))?;
     let (rows, head): (Vec<_>, Vec<_>) = members.into_iter().partition(|(_, value)| value.is_object());
     let head = flat(head).ok_or_else(|| malformed("the reply has a nested head"))?;
     let head = decode(&json::to_vec(&head))?;
-    let total = head.get(words::TOTAL).and_then(Scalar::as_u64);
-    let row = |(_, value)| match value {
-        Value::Object(members) => flat(members).map(T::from),
+    let row = |(name, value)| match value {
+        Value::Object(members) => flat(members).map(|fields| (name, fields)),
         _ => None,
     };
-    let rows: Option<Vec<T>> = rows.into_iter().map(row).collect();
-    Ok(Listing {
-        total: total.ok_or_else(|| malformed("the reply has no total"))?,
-        rows: rows.ok_or_else(|| malformed("a row of the reply is not flat"))?,
-    })
+    let rows: Option<Vec<_>> = rows.into_iter().map(row).collect();
+    Ok((head, rows.ok_or_else(|| malformed("a row of the reply is not flat"))?))
 }
 
 /// The members of an object that has no nested value.

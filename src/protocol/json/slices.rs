@@ -1,5 +1,7 @@
 //! The members of an object as slices of its canonical text, for comparison without parsing.
 
+use std::borrow::Cow;
+
 /// Whether `members` (as [`super::members`] writes them) has the member `wanted` (as [`super::members`] writes one).
 #[must_use]
 pub fn has_member(members: &str, wanted: &str) -> bool {
@@ -11,6 +13,16 @@ pub fn has_member(members: &str, wanted: &str) -> bool {
 #[must_use]
 pub fn value_of(member: &str) -> Option<&str> {
     member.split_once(':').map(|(_, value)| value)
+}
+
+/// A value as text, from its JSON.
+#[must_use]
+pub fn text_of(value: &str) -> Cow<'_, str> {
+    match value.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) {
+        Some(plain) if !plain.contains('\\') => Cow::Borrowed(plain),
+        Some(_) => Cow::Owned(serde_json::from_str(value).unwrap_or_default()),
+        None => Cow::Borrowed(value),
+    }
 }
 
 /// The member with this name, which needs no escapes, among `members` (as [`super::members`] writes them).

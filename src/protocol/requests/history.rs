@@ -18,7 +18,7 @@ pub(in crate::protocol) use answer::{hide_commands, write};
 /// A page of finished rounds.
 pub const HISTORY_QUERY: Kind = Kind::question("HISTORY/QUERY", |mut reader| {
     let page = reader.page()?;
-    let sort = reader.sort()?;
+    let sort = reader.sort()?.unwrap_or(SortKey::Ended);
     let is_reversed = truth(&reader.fields, words::REVERSE)?.unwrap_or_default();
     reader.question(What::Rounds { sort, is_reversed, page })
 });
@@ -99,6 +99,8 @@ pub struct RoundFilter {
     pub given_id: Option<String>,
     /// The task.
     pub task: Option<TaskId>,
+    /// The letters at the end of its id.
+    pub letters: Option<[u8; TaskId::SUFFIX_LEN]>,
 }
 
 impl RoundFilter {
@@ -106,12 +108,12 @@ impl RoundFilter {
     #[must_use]
     pub const fn between(since: Wall, until: Wall) -> Self {
         let outcomes = Vec::new();
-        Self { since, until, outcomes, tool: None, job: None, agent: None, given_id: None, task: None }
+        Self { since, until, outcomes, tool: None, job: None, agent: None, given_id: None, task: None, letters: None }
     }
 }
 
 /// The order of rounds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SortKey {
     /// By their end.
     Ended,
@@ -120,6 +122,7 @@ pub enum SortKey {
     /// By the time that they waited.
     Waited,
     /// By the submit of the task.
+    #[default]
     Submitted,
 }
 
@@ -181,12 +184,12 @@ impl GroupKey {
 const CLOCK_AHEAD_MAX: i64 = 86_400;
 
 impl Reader<'_> {
-    fn sort(&self) -> Result<SortKey, Refusal> {
+    /// The order that is asked for, if one is.
+    pub(super) fn sort(&self) -> Result<Option<SortKey>, Refusal> {
         let known = SortKey::ALL.map(SortKey::word).join(", ");
-        let found = field(&self.fields, words::SORT, format_args!("one of {known}"), |value| {
+        field(&self.fields, words::SORT, format_args!("one of {known}"), |value| {
             SortKey::ALL.into_iter().find(|key| value.as_text() == Some(key.word()))
-        })?;
-        Ok(found.unwrap_or(SortKey::Ended))
+        })
     }
 
     fn groups(&self) -> Result<Vec<GroupKey>, Refusal> {
@@ -223,6 +226,7 @@ impl Reader<'_> {
             agent: text(words::AGENT_ID)?,
             given_id: text(words::GIVEN_ID)?,
             task,
+            letters: self.letters()?,
         };
         Ok(Request::History(Box::new(Question { filter, what })))
     }
@@ -284,5 +288,7 @@ fn filtered<A>(ask: Ask<A>, filter: &RoundFilter, offset: u64, limit: u64) -> As
     for (name, text) in texts {
         ask = text.iter().fold(ask, |ask, text| ask.with(name, text.as_str()));
     }
+    let letters = filter.letters.as_ref().and_then(|letters| std::str::from_utf8(letters).ok());
+    ask = letters.into_iter().fold(ask, |ask, letters| ask.with(words::LETTERS, letters));
     filter.task.iter().fold(ask, |ask, task| ask.with(words::TASK_ID, task.to_string()))
 }

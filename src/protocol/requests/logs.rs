@@ -13,7 +13,7 @@ use crate::protocol::client::{Selector, view};
 use crate::protocol::code::Code;
 use crate::protocol::json::ObjectWriter;
 use crate::protocol::typed::{bad, truth};
-use crate::types::{Fields, OutputId, Phase, Round, Stream};
+use crate::types::{Fields, OutputId, Phase, Round, Stream, Wall};
 
 /// A part of an output of a task.
 pub const TASK_OUTPUT: Kind = Kind::question("TASK/OUTPUT", |reader| Ok(Request::Output(Box::new(reader.output()?))));
@@ -54,6 +54,8 @@ pub struct OutputPart {
     pub kept: Option<u64>,
     /// Why bytes are missing before the data, or at the end: one sentence.
     pub missing: Option<String>,
+    /// When a run that writes has written last, by the clock of its agent, if there is data.
+    pub written: Option<Wall>,
 }
 
 impl Reader<'_> {
@@ -127,6 +129,7 @@ pub(in crate::protocol) fn write(part: &OutputPart, writer: &mut ObjectWriter<'_
     writer.maybe(words::TOTAL, part.total);
     writer.maybe(words::KEPT, part.kept);
     writer.maybe_text(words::MISSING, part.missing.as_deref());
+    writer.maybe_moment(words::TIME, part.written);
     write_data(&part.data, writer);
 }
 
@@ -147,6 +150,8 @@ view! {
         total: Option<u64> = |fields| fields.count(words::TOTAL);
         /// Why bytes are missing.
         missing: Option<&str> = |fields| fields.text(words::MISSING);
+        /// When a run that writes has written last.
+        written_at: Option<Wall> = |fields| fields.moment(words::TIME);
         /// The bytes; none if they cannot be read.
         data: Vec<u8> = |fields| read_data(fields).unwrap_or_default();
     }

@@ -23,8 +23,10 @@ pub mod logs;
 pub mod query;
 pub mod report;
 pub mod retry;
+pub mod rows;
 pub mod serve;
 pub mod stats;
+pub mod status;
 pub mod step;
 pub mod submit;
 pub mod tool;
@@ -112,6 +114,10 @@ said! {
         TaskStatistic = stats::TASK_STATISTIC;
         /// A page of tasks.
         TaskDetails(Filter, Page) = list::TASK_DETAILS;
+        /// A page of tasks as rows, narrowed down and in this order.
+        TaskRows(Filter, Box<(super::Narrowing, rows::Order)>, Page) = rows::TASK_ROWS;
+        /// The state of the service.
+        Status = status::SERVICE_STATUS;
         /// A page of agents.
         AgentDetails(Page) = agents::AGENT_DETAILS;
         /// The explanation of the present state of a task.

@@ -8,7 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 use super::{FromAgent, Kind, Reader, Refusal, words};
 use crate::protocol::json::ObjectWriter;
 use crate::protocol::typed::{bad, truth};
-use crate::types::{Fields, OutputId, Round, Scalar};
+use crate::types::{Fields, OutputId, Round, Scalar, Wall};
 
 /// The offer of an agent, with the part that it was asked for.
 pub const AGENT_SERVE: Kind = Kind::of_agents("AGENT/SERVE", |reader| Ok(FromAgent::Serve(reader.served()?)));
@@ -35,6 +35,8 @@ pub enum Part {
         size: u64,
         /// The bytes between the wanted offset and `data`, if they are gone.
         gap: Option<Gap>,
+        /// When the output was written to last, by the clock of the agent, if there are bytes.
+        written: Option<Wall>,
     },
     /// Of a run that has ended.
     Kept {
@@ -97,6 +99,7 @@ impl Reader<'_> {
                     data,
                     size: self.number(words::TOTAL)?.unwrap_or_default(),
                     gap: self.number(words::OFFSET)?.zip(missing).map(|(end, why)| Gap { end, why }),
+                    written: self.fields.moment(words::TIME),
                 },
             },
         ))
@@ -118,8 +121,9 @@ pub(in crate::protocol) fn write(served: &Served, writer: &mut ObjectWriter<'_>)
         Served::Part(ask, part) => {
             writer.literal(words::ASK, ask);
             match part {
-                Part::Live { data, size, gap } => {
+                Part::Live { data, size, gap, written } => {
                     writer.literal(words::TOTAL, size);
+                    writer.maybe_moment(words::TIME, *written);
                     if let Some(Gap { end, why }) = gap {
                         writer.literal(words::OFFSET, end);
                         writer.text(words::MISSING, why);

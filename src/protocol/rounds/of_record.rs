@@ -76,7 +76,7 @@ fn row<'a>(record: &'a TaskRecord, round: Round, end: &End<'a>) -> FinishedRound
     let before = record.past.iter().rev().find(|past| past.round < round).map(|past| past.at);
     let since = before.unwrap_or(record.submitted_at);
     let times = end.run.map(|run| run.times).unwrap_or_default();
-    let given_id = task::given_id(record).map(text_of).unwrap_or_default();
+    let given_id = task::given_id_text(record).unwrap_or_default();
     FinishedRound {
         task: record.id,
         round,
@@ -102,20 +102,11 @@ const fn whole_micros(time: Duration) -> Duration {
     Duration::new(time.as_secs(), time.subsec_micros() * 1000)
 }
 
-/// A value as text, from its JSON.
-fn text_of(value: &str) -> Cow<'_, str> {
-    match value.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) {
-        Some(plain) if !plain.contains('\\') => Cow::Borrowed(plain),
-        Some(_) => Cow::Owned(serde_json::from_str(value).unwrap_or_default()),
-        None => Cow::Borrowed(value),
-    }
-}
-
 fn command_of(record: &TaskRecord) -> Cow<'static, str> {
     let mut fields = Fields::new();
     for word in [words::SHELL, words::COMMAND] {
         if let Some(value) = json::member(&record.submitted, word).and_then(|member| member.split_once(':')) {
-            fields.set(word, text_of(value.1).into_owned());
+            fields.set(word, json::text_of(value.1).into_owned());
         }
     }
     bounded(Cow::Owned(command::shown(&fields).unwrap_or_default()), FinishedRound::TEXT_BYTES_MAX)

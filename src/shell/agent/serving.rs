@@ -72,7 +72,7 @@ impl Serving {
         }
         // It may have grown before it was watched.
         let size = live(wanted.output.stream, job, dir).as_ref().map_or(0, size_of);
-        let served = Served::Part(wanted.ask, Part::Live { data: Vec::new(), size, gap: None });
+        let served = Served::Part(wanted.ask, Part::Live { data: Vec::new(), size, gap: None, written: None });
         slot.handle_served(served);
         if wanted.watch && size > wanted.offset {
             slot.handle_served(Served::Grown(wanted.output));

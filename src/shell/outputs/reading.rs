@@ -1,8 +1,8 @@
 //! The thread that reads parts of outputs: of a run that writes, or of one that was kept.
 
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io::{self, Read as _};
-use std::os::unix::fs::FileExt as _;
+use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -10,7 +10,7 @@ use zeekstd::Decoder;
 
 use super::folder::{Folder, Form};
 use crate::protocol::requests::serve::{Gap, Part, Wanted};
-use crate::types::OutputId;
+use crate::types::{OutputId, Wall};
 
 /// The largest part, whatever a controller asks for.
 const PART_BYTES_MAX: u64 = 16 << 20;
@@ -56,6 +56,12 @@ struct Open {
     decoder: Decoder<'static, File>,
 }
 
+/// When a file was written to last.
+fn written_at(metadata: &Metadata) -> Wall {
+    let micros = metadata.mtime().saturating_mul(1_000_000).saturating_add(metadata.mtime_nsec() / 1_000);
+    Wall::from_micros(u64::try_from(micros).unwrap_or_default())
+}
+
 impl Reading {
     pub(super) const fn new(folder: Arc<Folder>, run: Arc<AtomicU64>, output_bytes_max: u64) -> Self {
         Self { folder, run, output_bytes_max, last: None }
@@ -79,7 +85,8 @@ impl Reading {
     fn live(&self, file: &File, (run, trimmed): (u64, &AtomicU64), offset: u64, limit: usize) -> io::Result<Outcome> {
         let (from, mut at) = (self.output_bytes_max, offset);
         loop {
-            let size = file.metadata()?.len();
+            let metadata = file.metadata()?;
+            let size = metadata.len();
             let mut data = read_at(file, at, limit, size)?;
             let to = trimmed.load(Ordering::SeqCst);
             if self.run.load(Ordering::SeqCst) != run {
@@ -98,7 +105,7 @@ impl Reading {
                 )
             };
             let gap = (at > offset).then(|| Gap { end: at, why: why() });
-            return Ok(Outcome::Part(Part::Live { data, size, gap }));
+            return Ok(Outcome::Part(Part::Live { data, size, gap, written: Some(written_at(&metadata)) }));
         }
     }
 

@@ -2,7 +2,10 @@
 
 use super::{Answer, Controller, Filter, Goal, Refusal, Reply, Slot, Ticket};
 use crate::engine::controller::agent::Agent;
-use crate::types::{AgentId, BlockedAgent, Holdup, Now, Phase, Requirements, TaskId, ToolName};
+use crate::types::{AgentId, BlockedAgent, Holdup, Now, Phase, Requirements, TaskId, TaskRecord, ToolName};
+
+/// Tasks before a waiting one that are counted: a reader wants the order of magnitude, not the exact number.
+const BEFORE_MAX: usize = 10_000;
 
 /// Drained agents that a sentence names.
 const DRAINED_SHOWN_MAX: usize = 10;
@@ -25,6 +28,16 @@ impl Controller {
     ) -> Result<Reply, Refusal> {
         let found = found.and_then(|task| self.tasks.get(task));
         let Some(record) = found else { return Err(Refusal::no_such_task(filter.shown_id())) };
+        let holdup = self.holdup(now, record, BEFORE_MAX);
+        // A task without a run, and one whose agent has gone, have none.
+        let agent = record.last_run().and_then(|run| self.agents.get(&run.agent));
+        let own = agent.and_then(|agent| agent.own_versions.as_ref()?.get(&record.tool).copied());
+        let own = own.filter(|own| record.pin.is_some_and(|pin| pin != *own));
+        Ok(Reply::Explained { record: Box::new(record.clone()), holdup, own })
+    }
+
+    /// What holds a task up that waits, or that an agent does not run yet. At most `before_max` tasks before it are counted.
+    pub(super) fn holdup(&self, now: Now, record: &TaskRecord, before_max: usize) -> Option<Holdup> {
         let sets = self.tasks.queue().sets();
         let agents_with = |needs: &Requirements, tool: Option<&ToolName>| {
             self.agents.any_with(needs, |set| tool.is_none_or(|tool| sets.has(set, tool)))
@@ -41,7 +54,7 @@ impl Controller {
             Some(Holdup::HeldSlots { agents, is_parent: true })
         };
         let mut holdup = waits
-            .then(|| self.tasks.queue().holdup(now, record, &agents_with))
+            .then(|| self.tasks.queue().holdup(now, record, &agents_with, before_max))
             .or(lease)
             .or_else(fetches)
             .or_else(of_children);
@@ -71,12 +84,7 @@ impl Controller {
             }
             Some(_) | None => {}
         }
-        let holdup = holdup.map(|found| self.silent_holdup(now, record, found));
-        // A task without a run, and one whose agent has gone, have none.
-        let agent = record.last_run().and_then(|run| self.agents.get(&run.agent));
-        let own = agent.and_then(|agent| agent.own_versions.as_ref()?.get(&record.tool).copied());
-        let own = own.filter(|own| record.pin.is_some_and(|pin| pin != *own));
-        Ok(Reply::Explained { record: Box::new(record.clone()), holdup, own })
+        holdup.map(|found| self.silent_holdup(now, record, found))
     }
 
     /// What keeps an agent busy after the end of its run, as far as it has reported that.

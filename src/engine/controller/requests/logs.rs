@@ -87,14 +87,14 @@ impl Controller {
         let total = self.true_length(pending.output);
         let offset = pending.offset;
         let (data, length, cut) = match part {
-            Part::Live { data, size, gap } => {
+            Part::Live { data, size, gap, written } => {
                 if data.is_empty() {
                     return self.nothing_to_send(now, agent, ticket, (&pending, size));
                 }
                 let (offset, missing) = gap.map_or((offset, None), |gap| (gap.end.max(offset), Some(gap.why)));
                 let part = self.part(pending.output, offset, clipped(data, &pending, total));
                 let end = total.is_some_and(|total| part.offset + part.data.len() as u64 >= total);
-                let part = OutputPart { end, total: total.or(Some(size)), missing, ..part };
+                let part = OutputPart { end, total: total.or(Some(size)), missing, written, ..part };
                 return self.answer_output(ticket, part.into());
             }
             Part::Missing(reason) => return self.give_up_output(ticket, &pending, &reason),
@@ -209,7 +209,7 @@ impl Controller {
 
     fn part(&self, output: OutputId, offset: u64, data: Vec<u8>) -> OutputPart {
         let phase = self.tasks.get(output.task).map_or(Phase::Finished, TaskRecord::phase);
-        OutputPart { output, phase, offset, data, end: false, total: None, kept: None, missing: None }
+        OutputPart { output, phase, offset, data, end: false, total: None, kept: None, missing: None, written: None }
     }
 }
 

@@ -20,8 +20,10 @@ mod logs;
 mod query;
 mod report;
 mod retry;
+mod rows;
 mod serve;
 mod stats;
+mod status;
 mod step;
 mod submit;
 mod tool;
@@ -71,6 +73,8 @@ impl Controller {
             Request::AgentQuery => self.count_agents().into(),
             Request::TaskStatistic => self.count_tasks().into(),
             Request::TaskDetails(filter, page) => self.list(now, ticket, filter, page),
+            Request::TaskRows(filter, wanted, page) => self.list_rows(now, ticket, filter, *wanted, page),
+            Request::Status => self.ask_status(now, ticket),
             Request::AgentDetails(page) => self.list_agents(now, ticket, page),
             Request::Explain(filter) => self.search_to_explain(now, ticket, filter),
             Request::Output(ask) => self.output(now, ticket, &ask),

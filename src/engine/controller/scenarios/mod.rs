@@ -33,6 +33,7 @@ mod restart;
 mod results;
 mod retries;
 mod retry;
+mod screens;
 mod strangers;
 mod tags;
 mod timeouts;
@@ -324,6 +325,7 @@ impl World {
             Ok((_, mut message)) => {
                 if !self.is_stranger {
                     message.trust();
+                    message.reveal();
                 }
                 let Message::Client(request) = message else { panic!("{message:?}") };
                 self.ask(request)

@@ -76,7 +76,7 @@ fn printed(tail: &str, bytes: u64) -> RunResult {
 }
 
 fn live(data: &[u8], size: u64) -> Part {
-    Part::Live { data: data.to_vec(), size, gap: None }
+    Part::Live { data: data.to_vec(), size, gap: None, written: None }
 }
 
 fn kept(data: &[u8], kept: u64) -> Part {
@@ -377,10 +377,12 @@ fn bytes_are_told_as_text_or_in_base_64() {
             total: Some(9),
             kept: None,
             missing: None,
+            written: Some(Wall::from_micros(1_480_000_000_000_000)),
         };
         let fields = fields_of(TASK_OUTPUT, &Reply::Output(Box::new(part)));
         assert!(fields.get(name).is_some(), "{fields:?}");
         let view = OutputView::from(fields);
         assert_eq!((&view.data()[..], view.offset(), view.is_end(), view.total()), (data, 7, true, Some(9)));
+        assert_eq!(view.written_at(), Some(Wall::from_micros(1_480_000_000_000_000)));
     }
 }

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | to a submit that is not stored | a refusal, at once; the task is withdrawn, or its run is ended |
 //! | to a kill | at once, with a warning: its run ends whatever the store does |
-//! | with the counts of tasks | with a warning |
+//! | with the counts of tasks, or the state of the service | with a warning |
 //! | every other promise | when the store recovers |
 
 use std::time::Duration;
@@ -18,6 +18,7 @@ use crate::protocol::requests::graph::GRAPH_KILL;
 use crate::protocol::requests::job::JOB_KILL;
 use crate::protocol::requests::kill::TASK_KILL;
 use crate::protocol::requests::stats::TASK_STATISTIC;
+use crate::protocol::requests::status::SERVICE_STATUS;
 use crate::protocol::{Code, Refusal};
 use crate::types::{Now, TaskId, Wall};
 
@@ -136,12 +137,16 @@ impl<R: Clone> Sequencer<R> {
                     "the store cannot be written ({why}): a controller that crashes before it can forgets this kill"
                 ),
             ),
-            Reply::Statistic(..) if route.kind == TASK_STATISTIC.word => Reply::Warned(
-                Box::new(reply),
-                format!(
-                    "the store cannot be written since unix time {seconds:.6} ({why}); submits are refused until it can"
-                ),
-            ),
+            Reply::Statistic(..) | Reply::Status(_)
+                if route.kind == TASK_STATISTIC.word || route.kind == SERVICE_STATUS.word =>
+            {
+                Reply::Warned(
+                    Box::new(reply),
+                    format!(
+                        "the store cannot be written since unix time {seconds:.6} ({why}); submits are refused until it can"
+                    ),
+                )
+            }
             _ => reply,
         }
     }

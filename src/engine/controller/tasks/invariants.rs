@@ -17,6 +17,7 @@ impl Tasks {
             counts[record.shown_phase() as usize] += 1;
         }
         assert_eq!(counts, self.counts, "the counts of the phases have drifted");
+        self.figures.sanity_check(self.newest_before(None));
         self.queue.sanity_check(self.newest_before(None).filter(|record| record.phase() == Phase::Waiting));
         self.jobs.sanity_check(self.newest_before(None));
         self.dependants.sanity_check(self.newest_before(None).filter(|record| record.phase() == Phase::Waiting));

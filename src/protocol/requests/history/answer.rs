@@ -153,6 +153,16 @@ view! {
         agent: &str = |fields| fields.text(words::AGENT_ID).unwrap_or_default();
         /// The address of the machine of that agent, or an empty text for that of the controller.
         host: &str = |fields| fields.text(words::AGENT_IP).unwrap_or_default();
+        /// Its job.
+        job: &str = |fields| fields.text(words::JOB).unwrap_or_default();
+        /// The id that its submitter chose.
+        given_id: &str = |fields| fields.text(words::GIVEN_ID).unwrap_or_default();
+        /// Whether no other round followed it.
+        is_last: bool = |fields| fields.flag(words::IS_LAST);
+        /// Moment of the submit of the task.
+        submitted_at: Option<Wall> = |fields| fields.moment(words::SUBMIT_TIME);
+        /// Start of its run.
+        run_at: Option<Wall> = |fields| fields.moment(words::RUN_TIME);
         /// Moment of its end.
         ended_at: Option<Wall> = |fields| fields.moment(words::END_TIME);
         /// Seconds of its run.

@@ -1,0 +1,79 @@
+//! The rows of tasks that the service has forgotten, from its history.
+
+use std::collections::BTreeMap;
+
+use super::{ListArgs, UNASKED};
+use crate::cli::connect::READING_MAX;
+use crate::cli::exit::Failure;
+use crate::cli::rows::Row;
+use crate::client::{Client, ClientError};
+use crate::protocol::client::Selector;
+use crate::protocol::requests::history::{self, RoundRow};
+use crate::protocol::requests::rows::{RowsAsk, rows as live_rows};
+use crate::types::Wall;
+
+/// Rounds per request.
+const PAGE: u64 = 1_000;
+
+/// Rounds that are looked at for enough tasks: a task that was run again has several, and a text fits few of them.
+const LOOKED_AT: u64 = 20_000;
+
+/// At most `len_max` such rows, and the number of tasks that were found. `live` are the rows that the service has.
+pub(super) fn rows(
+    client: &Client,
+    args: &ListArgs,
+    live: &[Row],
+    now: Wall,
+    len_max: u64,
+) -> Result<(Vec<Row>, u64), Failure> {
+    let nothing = Ok((Vec::new(), 0));
+    let Some(states) = args.past_states() else { return nothing };
+    let (since, until) = args.past.period.bounds(now);
+    let since = if args.past.period.is_given() { since } else { now.before(UNASKED) };
+    let Some(mut filter) = args.selection.past(since, until, &states) else { return nothing };
+    (filter.tool, filter.agent) = (args.past.tool.clone(), args.past.agent.clone());
+    let text = args.text.as_deref().map(str::to_lowercase);
+    let is_live: std::collections::BTreeSet<&str> = live.iter().map(|row| row.id.as_str()).collect();
+    let mut last: BTreeMap<String, RoundRow> = BTreeMap::new();
+    let mut found: Vec<String> = Vec::new();
+    let mut offset = 0;
+    while offset < LOOKED_AT && (found.len() as u64) < len_max {
+        let ask = history::rounds(&filter, args.sort(), args.past.reverse, offset, PAGE.min(len_max * 4).max(100));
+        let page = match client.ask_patiently(&ask, READING_MAX) {
+            Ok(found) => found.listing,
+            // A controller without a history has no older tasks, and says so to a reader who asks for them.
+            Err(ClientError::Reply(reply)) if reply.is_not_allowed() && !args.past.period.is_given() => return nothing,
+            Err(error) => return Err(error.into()),
+        };
+        offset += page.rows.len() as u64;
+        let is_end = page.rows.is_empty() || offset >= page.total;
+        for round in page.rows {
+            let row = Row::of_round(&round, now);
+            if !round.is_last() || is_live.contains(round.task()) || text.as_deref().is_some_and(|text| !row.says(text))
+            {
+                continue;
+            }
+            let id = round.task().to_owned();
+            match last.get(&id) {
+                Some(other) if other.round() >= round.round() => {}
+                Some(_) => drop(last.insert(id, round)),
+                None if is_known(client, &id)? => {}
+                None => {
+                    found.push(id.clone());
+                    last.insert(id, round);
+                }
+            }
+        }
+        if is_end {
+            break;
+        }
+    }
+    let count = found.len() as u64;
+    let rows = found.iter().filter_map(|id| last.get(id)).map(|round| Row::of_round(round, now));
+    Ok((rows.take(usize::try_from(len_max).unwrap_or(usize::MAX)).collect(), count))
+}
+
+/// Whether the service has the task itself: it did not match, or is on another page.
+fn is_known(client: &Client, id: &str) -> Result<bool, ClientError> {
+    Ok(client.ask(&live_rows(&Selector::task(id), &RowsAsk::default(), 0, 1))?.total > 0)
+}

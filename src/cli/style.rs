@@ -1,0 +1,197 @@
+//! Colours of screens, and the text of a screen. Every part of it that comes from elsewhere is made printable in one place.
+
+use anstyle::{AnsiColor, Style};
+
+use crate::types::{Outcome, ShownState, beginning, printable};
+
+/// How a screen is drawn.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Look {
+    /// Columns of the terminal; `None` where lines are not cut.
+    pub(super) width: Option<usize>,
+    /// Whether people look at a terminal, who need no column that says nothing.
+    pub(super) is_terminal: bool,
+    pub(super) is_coloured: bool,
+}
+
+impl Look {
+    /// Without colours, cut at this width of a terminal.
+    pub(super) const fn plain(width: Option<usize>) -> Self {
+        Self { width, is_terminal: width.is_some(), is_coloured: false }
+    }
+}
+
+pub(super) const PLAIN: Style = Style::new();
+pub(super) const STRONG: Style = Style::new().bold();
+pub(super) const FAINT: Style = Style::new().dimmed();
+pub(super) const GOOD: Style = AnsiColor::Green.on_default();
+pub(super) const BAD: Style = AnsiColor::Red.on_default();
+pub(super) const ODD: Style = AnsiColor::Yellow.on_default();
+pub(super) const BUSY: Style = AnsiColor::Cyan.on_default();
+
+/// The colour of a state.
+pub(super) const fn of_state(state: ShownState) -> Style {
+    match state {
+        ShownState::Running | ShownState::Starting | ShownState::Ending => BUSY,
+        ShownState::Waiting => PLAIN,
+        ShownState::Held => ODD,
+        ShownState::Finished(Outcome::Succeeded) => GOOD,
+        ShownState::Finished(Outcome::Skipped | Outcome::Killed) => ODD,
+        ShownState::Finished(_) => BAD,
+    }
+}
+
+/// A text in a colour, if there are colours. The text is untrusted.
+pub(super) fn styled(style: Style, text: &str, is_coloured: bool) -> String {
+    let text = printable(text);
+    if !is_coloured || style == PLAIN || text.trim().is_empty() {
+        return text;
+    }
+    format!("{style}{text}{style:#}")
+}
+
+/// A screen: lines of parts.
+#[derive(Debug)]
+pub(super) struct Screen {
+    look: Look,
+    lines: Vec<Vec<(Style, String)>>,
+}
+
+impl Screen {
+    pub(super) const fn new(look: Look) -> Self {
+        Self { look, lines: Vec::new() }
+    }
+
+    pub(super) const fn look(&self) -> Look {
+        self.look
+    }
+
+    /// Adds a line of untrusted parts.
+    pub(super) fn line<'a>(&mut self, parts: impl IntoIterator<Item = (Style, &'a str)>) {
+        self.lines.push(parts.into_iter().map(|(style, text)| (style, printable(text))).collect());
+    }
+
+    /// Adds a line without colours.
+    pub(super) fn plain(&mut self, text: &str) {
+        self.line([(PLAIN, text)]);
+    }
+
+    /// Adds a text behind a name, in as many lines as it needs. The name takes this number of columns.
+    pub(super) fn named(&mut self, (name, columns): (&str, usize), style: Style, text: &str) {
+        self.behind((FAINT, name, columns), style, text);
+    }
+
+    /// The same with a name in another colour.
+    pub(super) fn behind(&mut self, (name_style, name, columns): (Style, &str, usize), style: Style, text: &str) {
+        let room = self.look.width.filter(|width| *width > columns + ROOM_MIN).map(|width| width - columns);
+        let mut name = format!("{name:columns$}");
+        for line in wrapped(&printable(text), room) {
+            self.line([(name_style, name.as_str()), (style, line.trim_end())]);
+            name = " ".repeat(columns);
+        }
+    }
+
+    /// Adds an empty line.
+    pub(super) fn gap(&mut self) {
+        self.lines.push(Vec::new());
+    }
+
+    /// Adds lines of parts.
+    pub(super) fn lines(&mut self, lines: Vec<Vec<(Style, String)>>) {
+        for line in lines {
+            self.line(line.iter().map(|(style, text)| (*style, text.as_str())));
+        }
+    }
+
+    /// The text, without blanks at the ends of lines. A line that is too long for the terminal is cut.
+    pub(super) fn text(&self) -> String {
+        let mut text = String::new();
+        for parts in &self.lines {
+            text.push_str(&self.drawn(parts));
+            text.push('\n');
+        }
+        text
+    }
+
+    fn drawn(&self, parts: &[(Style, String)]) -> String {
+        use unicode_width::UnicodeWidthStr as _;
+        let whole: usize = parts.iter().map(|(_, text)| text.width()).sum();
+        let last = parts.iter().rposition(|(_, text)| !text.trim_end().is_empty());
+        let mut left = self.look.width.filter(|width| *width > 0 && *width < whole);
+        let mut line = String::new();
+        for (number, (style, text)) in parts.iter().enumerate() {
+            let mut text = match last {
+                Some(last) if number < last => text.clone(),
+                Some(last) if number == last => text.trim_end().to_owned(),
+                _ => break,
+            };
+            if let Some(room) = left {
+                if text.width() >= room {
+                    // The mark stands also where a part ends exactly at the edge.
+                    text = beginning(&format!("{text} "), room);
+                    line.push_str(&styled(*style, &text, self.look.is_coloured));
+                    break;
+                }
+                left = Some(room - text.width());
+            }
+            line.push_str(&styled(*style, &text, self.look.is_coloured));
+        }
+        line
+    }
+}
+
+/// Columns of a wrapped text at least: in fewer it is cut.
+const ROOM_MIN: usize = 20;
+
+/// A text in lines that fit, broken between words.
+fn wrapped(text: &str, room: Option<usize>) -> Vec<String> {
+    use unicode_width::UnicodeWidthStr as _;
+    let Some(room) = room else { return vec![text.to_owned()] };
+    let mut lines = vec![String::new()];
+    for word in text.split_inclusive(' ') {
+        let Some(line) = lines.last_mut() else { break };
+        if !line.is_empty() && line.width() + word.trim_end().width() > room {
+            // A run of blanks begins no line.
+            if !word.trim().is_empty() {
+                lines.push(word.to_owned());
+            }
+        } else {
+            line.push_str(word);
+        }
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn screen(width: Option<usize>, is_coloured: bool) -> String {
+        let mut screen = Screen::new(Look { width, is_terminal: true, is_coloured });
+        screen.line([(BAD, "failed"), (PLAIN, "  a\u{1b}]0;x\u{7}b"), (FAINT, "  ")]);
+        screen.text()
+    }
+
+    #[test]
+    fn what_comes_from_elsewhere_is_text() {
+        assert_eq!(screen(None, false), "failed  a\u{fffd}]0;x\u{fffd}b\n");
+        assert_eq!(screen(None, true), "\u{1b}[31mfailed\u{1b}[0m  a\u{fffd}]0;x\u{fffd}b\n");
+    }
+
+    #[test]
+    fn a_long_text_is_broken_between_words() {
+        let mut screen = Screen::new(Look::plain(Some(30)));
+        screen.named(("why", 5), PLAIN, "corrupt header in the file   film7.mov");
+        screen.named(("x", 5), PLAIN, "");
+        assert_eq!(screen.text(), "why  corrupt header in the\n     file   film7.mov\nx\n");
+    }
+
+    #[test]
+    fn a_line_is_cut_at_the_edge_and_its_colour_ends() {
+        assert_eq!(screen(Some(4), false), "fai…\n");
+        assert_eq!(screen(Some(4), true), "\u{1b}[31mfai…\u{1b}[0m\n");
+        assert_eq!(screen(Some(10), false), "failed  a…\n");
+        assert_eq!(screen(Some(6), false), "faile…\n");
+        assert_eq!(screen(Some(0), false), screen(None, false), "a terminal without a size");
+    }
+}
