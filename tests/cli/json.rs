@@ -45,8 +45,11 @@ impl Schema {
                 "type" if types(rule).any(|wanted| is_of(value, wanted)) => {}
                 "pattern" if value.as_str().is_none_or(|text| fits(rule, text)) => {}
                 "required" => {
-                    let missing =
-                        rule.as_array().expect("names").iter().find(|name| value.get(name.as_str().unwrap()).is_none());
+                    let missing = rule
+                        .as_array()
+                        .expect("names")
+                        .iter()
+                        .find(|name| name.as_str().is_none_or(|name| value.get(name).is_none()));
                     if let Some(missing) = missing {
                         return no(format!("without {missing}"));
                     }
