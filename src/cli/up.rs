@@ -107,7 +107,13 @@ pub(super) fn run(session: &mut Session, args: &UpArgs) -> Result<u8, Failure> {
     session.end_abandoned();
     let starting = supervisor::starting(&session.config.paths.state_dir).map_err(Failure::failed)?;
     let service = match supervisor::settled(&session.config, &mut signals).map_err(changed)? {
-        Some(service) => change(session, args, &service, &mut signals)?,
+        Some(service) => match change(session, args, &service, &mut signals) {
+            // It has ended meanwhile, for want of work.
+            Err(_) if supervisor::holder(&session.config.paths.state_dir).is_none() => {
+                start(session, args, elsewhere, &mut signals)?
+            }
+            changed => changed?,
+        },
         None => start(session, args, elsewhere, &mut signals)?,
     };
     drop(starting);
