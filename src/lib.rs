@@ -116,6 +116,14 @@
 //! its tasks, and a term is decided by the end that it names, each in O(log n). One end may decide many terms, so its
 //! consequences are a queue of work, of which each turn does a slice; so are orders about all tasks of a job.
 //!
+//! # Screens
+//!
+//! People look at rows and at one screen of the whole service, which are requests of their own ([`protocol::requests::rows`],
+//! [`protocol::requests::status`]): a row says in one line what a task does and why it is as it is. Both cost what they show, not what the
+//! service has. The figures behind them, such as the usual run time of a tool, are kept up to date by each change of a task
+//! (`engine/controller/figures.rs`). A screen is a pure function of the answer, the time and the width; every part that comes from a task
+//! is made printable in one place (`cli/style.rs`).
+//!
 //! # Maps
 //!
 //! `llts map` makes a task of each line of its input ([`engine::map`]). It submits ahead of what runs, many tasks in a frame, and
