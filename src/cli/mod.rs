@@ -90,7 +90,7 @@ mod up;
 mod wait;
 
 use std::ffi::OsString;
-use std::io::IsTerminal as _;
+use std::io::{ErrorKind, IsTerminal as _};
 use std::path::{Path, PathBuf};
 
 use clap::Parser;
@@ -339,7 +339,9 @@ fn configure(global: &mut Global, command: &Command) -> Result<(Home, Config, So
 fn load(global: &Global, home: &Home, command: &Command) -> Result<(Config, Sources), ConfigError> {
     let (file, base) = (global.config.as_deref(), home.base());
     Config::load(file, base).or_else(|damage| {
-        if !command.looks_or_stops() {
+        // A file that was named and is not there is a mistake in the command.
+        let is_absent = matches!(&damage, ConfigError::Read { source, .. } if source.kind() == ErrorKind::NotFound);
+        if is_absent || !command.looks_or_stops() {
             return Err(damage);
         }
         let Ok(sound) = Config::load_what_is_sound(file, base) else { return Err(damage) };

@@ -57,7 +57,11 @@ impl UpArgs {
             (_, _, Some(remove)) => Some(now - remove),
             // The number of agents of a service that a command has started was not chosen.
             (Some(wanted), ..) if wanted < now && service.idle_stop.is_none() => {
-                return Err(format!("{now} agents run already; `llts up --remove {}` ends {0} of them", now - wanted));
+                return Err(format!(
+                    "{now} agents run already (process {}); `llts up --remove {}` ends {1} of them",
+                    service.pid,
+                    now - wanted
+                ));
             }
             (wanted, ..) => wanted,
         };
@@ -138,7 +142,7 @@ fn change(session: &Session, args: &UpArgs, service: &Service, signals: &mut Sig
     let here = session.home.folder().display();
     let order = args.order(service).map_err(|why| Failure::failed(format!("in the home {here}, {why}")))?;
     let (before, kept) = (service.agents, order.is_lasting);
-    let service = supervisor::order(&session.config, rand::random(), order, signals).map_err(changed)?;
+    let service = supervisor::order(&session.config, rand::random(), &order, signals).map_err(changed)?;
     if service.agents < before {
         note(&format!("{} agents end, each as soon as it has no task", before - service.agents));
     }

@@ -22,6 +22,7 @@ use std::path::{Component, Path, PathBuf};
 use nix::libc::{O_NOCTTY, O_NONBLOCK};
 use nix::unistd::{Uid, User};
 
+use super::draft;
 use crate::config;
 
 /// The variable that names a home.
@@ -253,10 +254,8 @@ impl Home {
     fn write_mark(&self) -> io::Result<bool> {
         DirBuilder::new().recursive(true).mode(0o700).create(&self.folder)?;
         let is_new = fs::read_dir(&self.folder)?.next().is_none();
-        let path = self.folder.join(MARK);
-        // Another command may make the same home at the same time: both write the same.
-        let written = File::create(&path).and_then(|mut file| file.write_all(MARK_TEXT.as_bytes()));
-        written.inspect_err(|_| drop(fs::remove_file(&path)))?;
+        // Another command may make the same home at the same time, or read the mark: it sees a whole one.
+        draft::replace(&self.folder.join(MARK), draft::SHARED, |file| file.write_all(MARK_TEXT.as_bytes()))?;
         Ok(is_new)
     }
 

@@ -119,9 +119,13 @@ fn a_dry_run_prints_commands_and_needs_no_service() {
 #[test]
 fn a_map_hosts_a_service_and_leaves_nothing_behind() {
     let sandbox = Sandbox::new();
-    let said = map(&sandbox, &["-k", "-j2", "--", "echo"], "a\nb\n");
+    let said = map(&sandbox, &["--no-service", "-k", "-j2", "--", "echo"], "a\nb\n");
     assert_eq!((said.code, said.out.as_str()), (Some(0), "a\nb\n"), "{said:?}");
-    assert!(said.err.contains("starting one with 2 agents"), "{said:?}");
+    assert!(said.err.contains("no service runs here: 2 agents start for this command"), "{said:?}");
+    // It promises nothing that is gone with it.
+    let failed = map(&sandbox, &["--no-service", "--job", "j", "--", "false"], "a\n");
+    assert!(failed.code == Some(1) && failed.err.contains("1 of 1 failed (exit 1: 1)."), "{failed:?}");
+    assert!(!failed.err.contains("Look:") && !failed.err.contains("Resume:"), "{failed:?}");
     sandbox.is_clean();
 }
 

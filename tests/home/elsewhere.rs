@@ -27,7 +27,7 @@ fn agents_alone_serve_a_controller_elsewhere_and_come_back() {
     signal(first, Signal::KILL);
     eventually("it is started again", || second().is_some_and(|pid| pid != first));
     let said = user.llts("elsewhere", &format!("--home {b} up --agents-only 1 --controller {endpoint}"));
-    assert!(said.code == Some(1) && said.err.contains(&format!("already runs in the home {b}")), "{said:?}");
+    assert!(said.code == Some(1) && said.err.contains(&format!("in the home {b}, 2 agents run already")), "{said:?}");
     assert!(user.ok("b", "down").out.starts_with("stopped the service"));
     assert_eq!(user.ok("a", "run helloworld name=x").out, "hello, x\n");
     user.ok("a", "down");

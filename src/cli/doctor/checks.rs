@@ -38,7 +38,7 @@ const RECENT: Duration = Duration::from_secs(86_400);
 /// A check, by the name that is shown.
 pub(super) struct Check {
     pub(super) name: &'static str,
-    /// What it finds; nothing where there is nothing to check.
+    /// Its findings; none where there is nothing to check.
     pub(super) run: fn(&Session) -> Vec<Finding>,
 }
 

@@ -108,7 +108,7 @@ impl Launched {
         loop {
             for line in self.report.read() {
                 match serde_json::from_str(&line) {
-                    Ok(Report::Up(service)) => return Ok(service),
+                    Ok(Report::Up(service)) => return Ok(*service),
                     Ok(Report::Failed(reason)) => {
                         self.wait_end(signals);
                         return Err(LaunchError::Failed(reason));

@@ -28,7 +28,7 @@ const START_LOCK: &str = "service-start";
 /// The name of the order in STATE_DIR.
 const ORDER: &str = "order.json";
 
-/// What is to become of a running service.
+/// The wanted state of a running service.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Order {
     /// A name of the request, which the answer repeats.
@@ -93,7 +93,7 @@ pub fn settled(config: &Config, signals: &mut Signals) -> Result<Option<Service>
 ///
 /// # Errors
 /// [`RenewError`]
-pub fn order(config: &Config, id: u64, order: Order, signals: &mut Signals) -> Result<Service, RenewError> {
+pub fn order(config: &Config, id: u64, order: &Order, signals: &mut Signals) -> Result<Service, RenewError> {
     let state_dir = &config.paths.state_dir;
     let none = || RenewError::None(state_dir.clone());
     let service = Service::read(state_dir).ok_or_else(none)?;
@@ -102,7 +102,7 @@ pub fn order(config: &Config, id: u64, order: Order, signals: &mut Signals) -> R
     if !service.takes_orders {
         return Err(RenewError::TooOld);
     }
-    let order = Order { id: format!("{id:016x}"), ..order };
+    let order = Order { id: format!("{id:016x}"), ..order.clone() };
     state_file::replace(&state_dir.join(ORDER), &order).map_err(refused)?;
     pidfd_send_signal(&pidfd, SENT_RETIRE).map_err(|error| refused(error.into()))?;
     loop {

@@ -87,7 +87,7 @@ pub(super) struct Endpoints {
 #[serde(rename_all = "snake_case")]
 pub enum Report {
     /// The service is up.
-    Up(Service),
+    Up(Box<Service>),
     /// It is not up, and no part of it is left.
     Failed(String),
 }

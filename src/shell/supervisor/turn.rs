@@ -282,7 +282,7 @@ impl<F: FnMut(&Report)> Supervisor<'_, F> {
         self.write(&service);
         log::info!("up: controller {}, publisher {}", service.controller, service.publisher);
         self.tell_ready();
-        (self.report)(&Report::Up(service));
+        (self.report)(&Report::Up(Box::new(service)));
     }
 
     /// The service as it is.
