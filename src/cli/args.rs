@@ -273,6 +273,11 @@ impl Command {
             Self::Query(_)
                 | Self::Explain(_)
                 | Self::List(_)
+                | Self::Show(_)
+                | Self::Status(_)
+                | Self::Top(_)
+                | Self::Events(_)
+                | Self::Pause(_)
                 | Self::Stats
                 | Self::Agents
                 | Self::Info

@@ -155,6 +155,31 @@ fn check(page: &str) {
 }
 
 #[test]
+fn the_blocks_of_the_readme_run() {
+    check("README.md");
+}
+
+#[test]
+fn the_blocks_for_the_shell_run() {
+    check("docs/shell.md");
+}
+
+#[test]
+fn the_blocks_about_tools_run() {
+    check("docs/tools.md");
+}
+
+#[test]
+fn the_blocks_for_programs_run() {
+    check("docs/program.md");
+}
+
+#[test]
+fn the_blocks_for_operators_run() {
+    check("docs/operate.md");
+}
+
+#[test]
 fn the_blocks_about_machines_run() {
     check("docs/machines.md");
 }
