@@ -81,7 +81,6 @@ fn bad_requests_are_answered_with_a_sentence() {
     for (line, code, says) in [
         ("logs TASK_1480000000.120000_AZazA".to_owned(), 5, "it was never submitted here"),
         (format!("logs {id} --round 7"), 4, "has no round 7"),
-        (format!("logs {id} --output wire"), 2, "--output wire"),
         (format!("logs {id} --stdout --stderr"), 2, "cannot be used with"),
         (format!("logs {id} --tail 0"), 2, "--tail"),
         ("logs".to_owned(), 2, "required"),
