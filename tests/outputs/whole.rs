@@ -83,7 +83,7 @@ fn bad_requests_are_answered_with_a_sentence() {
         (format!("logs {id} --round 7"), 4, "has no round 7"),
         (format!("logs {id} --stdout --stderr"), 2, "cannot be used with"),
         (format!("logs {id} --tail 0"), 2, "--tail"),
-        ("logs".to_owned(), 2, "required"),
+        ("logs".to_owned(), 2, "logs which tasks?"),
     ] {
         let said = sandbox.llts(&line);
         assert!(said.code == Some(code) && said.err.contains(says), "{line}: {said:?}");
