@@ -1,8 +1,8 @@
 //! `llts init`: make a home, with keys if it listens for other machines.
 
 use std::fs::{self, DirBuilder, OpenOptions};
-use std::io::Write as _;
-use std::net::IpAddr;
+use std::io::{ErrorKind, Write as _};
+use std::net::{IpAddr, TcpListener};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
@@ -11,6 +11,8 @@ use serde_json::json;
 
 use super::Session;
 use super::exit::Failure;
+use super::output::note;
+use crate::config::Config;
 use crate::engine::zmtp::PublicKey;
 use crate::shell::curve_keys;
 use crate::shell::home::Home;
@@ -63,14 +65,35 @@ pub(super) fn run(session: &mut Session, args: &InitArgs) -> Result<u8, Failure>
     // Also for 127.0.0.1: every user of the machine reaches that.
     let listen = args.listen;
     let key = listen.map(|_| make_keys(&folder.join("keys"))).transpose()?;
+    let ports = listen.and_then(other_ports);
     let text = match listen {
-        Some(ip) => format!("{CONFIG}\nCONTROLLER_IP = \"{ip}\"\n{KEYS}"),
+        Some(ip) => format!("{CONFIG}\nCONTROLLER_IP = \"{ip}\"\n{}{KEYS}", ports.map(port_lines).unwrap_or_default()),
         None => CONFIG.to_owned(),
     };
     // Last: with it, the home is complete.
     write_new(&config, &text)?;
+    if let Some([requests, broadcasts]) = ports {
+        note(&format!("the usual ports are taken here: this home has {requests} and {broadcasts} (config.toml)"));
+    }
     tell(session, &home, listen, key);
     Ok(0)
+}
+
+/// Free ports in place of the usual ones, if one of these is taken: another home of this machine may have them.
+fn other_ports(ip: IpAddr) -> Option<[u16; 2]> {
+    let usual = Config::default().controller.usual_ports()?;
+    let is_taken = |port| TcpListener::bind((ip, port)).is_err_and(|error| error.kind() == ErrorKind::AddrInUse);
+    // Both at once, so that they differ.
+    let free = || [0; 2].map(|port| TcpListener::bind((ip, port)).and_then(|listener| listener.local_addr()));
+    usual
+        .into_iter()
+        .any(is_taken)
+        .then(free)
+        .and_then(|[requests, broadcasts]| Some([requests.ok()?.port(), broadcasts.ok()?.port()]))
+}
+
+fn port_lines([requests, broadcasts]: [u16; 2]) -> String {
+    format!("CONTROLLER_REP_PORT = {requests}\nCONTROLLER_PUB_PORT = {broadcasts}\n")
 }
 
 /// The keys of the controller and those of this machine, which is let in.
