@@ -163,7 +163,7 @@ fn waiting(status: &Status, screen: &mut Screen) {
     let verb = if count == 1 { "WAITS" } else { "WAIT" };
     let mut line = vec![(STRONG, format!("WHY {count} {verb}"))];
     for (why, count) in &status.waiting {
-        line.push((PLAIN, format!("   {count} {}", times::near(why, status.now))));
+        line.push((PLAIN, format!("   {count}: {}", times::near(why, status.now))));
     }
     screen.lines(wrapped(line, screen.look().width));
 }
