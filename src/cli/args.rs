@@ -74,7 +74,7 @@ pub(super) enum Command {
     Jobs(Later<job::JobsArgs>),
     /// Show the progress of a job, and why tasks failed
     Job(Later<job::JobArgs>),
-    /// Show the whole service on one screen: agents, jobs, running and waiting tasks, last failures
+    /// Show the whole service on one screen
     Status(Later<status::StatusArgs>),
     /// The same screen, drawn again each second
     Top(Later<status::TopArgs>),

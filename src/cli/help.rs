@@ -26,7 +26,7 @@ const HEADINGS: [Heading; 6] = [
     Heading {
         title: "Look",
         first: &["status", "show", "list", "logs", "job"],
-        others: &["jobs", "agents", "stats", "query", "explain", "history", "incidents", "events"],
+        others: &["top", "jobs", "agents", "stats", "query", "explain", "history", "incidents", "events"],
     },
     Heading { title: "Change", first: &["kill", "retry", "pause"], others: &["resume", "forget", "gate"] },
     Heading {
