@@ -15,7 +15,7 @@ fn the_letters_of_an_id_stand_for_the_task() {
     let after = sandbox.ok(&format!("submit --after {} -- true", short(&id))).line().to_owned();
     sandbox.llts(&format!("wait {}", short(&first)));
 
-    assert_eq!(sandbox.ok(&format!("query {} --output json", short(&id))).json()["__TASK_ID__"], id);
+    assert_eq!(sandbox.ok(&format!("query {} --output wire", short(&id))).json()["__TASK_ID__"], id);
     eventually("it runs", || sandbox.ok(&format!("show {}", short(&id))).out.contains("running"));
     let shown = sandbox.ok(&format!("show {}", short(&after))).out;
     assert!(shown.contains(&format!("it waits for task {id} to succeed")), "{shown}");
@@ -42,9 +42,9 @@ fn a_forgotten_task_stays_in_the_table_and_is_shown_by_its_history() {
     sandbox.ok("up 1");
     let id = sandbox.ok("submit --given-id film7 -- true").line().to_owned();
     sandbox.ok(&format!("wait {id}"));
-    eventually("the history has it", || sandbox.ok("list --since 1h --output json").json()["total"] == 1);
+    eventually("the history has it", || sandbox.ok("list --since 1h --output wire").json()["total"] == 1);
     sandbox.ok(&format!("forget {id}"));
-    eventually("it is gone", || sandbox.ok("list --output json").json()["total"] == 0);
+    eventually("it is gone", || sandbox.ok("list --output wire").json()["total"] == 0);
     let listed = sandbox.ok("list --columns id,state,what").out;
     assert_eq!(listed, format!("ID\tSTATE\tWHAT\n{}\tok\tfilm7\n", short(&id)));
     let shown = sandbox.ok(&format!("show {}", short(&id))).out;
@@ -60,7 +60,7 @@ fn the_whole_service_is_on_one_screen() {
     sandbox.ok("up 1");
     sandbox.llts("run -- false");
     sandbox.ok("submit --job nightly -- sleep 60");
-    eventually("it runs", || sandbox.ok("status --output json").json()["tasks"]["running"] == 1);
+    eventually("it runs", || sandbox.ok("status --output wire").json()["tasks"]["running"] == 1);
     let screen = sandbox.ok("status").out;
     for part in ["1/1 agents busy", "nightly", "RUNNING", "sleep 60", "FAILED", "false"] {
         assert!(screen.contains(part), "{part}: {screen}");
