@@ -80,6 +80,8 @@ fn run(page: &str) -> Option<String> {
     }
     let python: String = blocks(&text, "python").into_iter().map(|(_, block)| block).collect();
     if !python.is_empty() {
+        let made = Command::new(root().join("tests/python/venv.sh")).status().expect("started");
+        assert!(made.success(), "there is no Python with the packages of the examples");
         fs::write(path("blocks.py"), python).expect("a block");
         writeln!(script, "PAGE_PYTHON=1; llts up 2; trap - ERR; \"$PYTHON\" {} || echo \"$PAGE_NAME: its Python fails\" >>\"$FAILURES\"", path("blocks.py").display())
             .expect("a text");

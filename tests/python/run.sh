@@ -10,12 +10,7 @@ case ${SERVICE_BINARY:-/} in /*) ;; *) export SERVICE_BINARY="$PWD/$SERVICE_BINA
 cd "$(dirname "$0")"
 venv=../../target/python-venv
 
-[ -x "$venv/bin/python" ] || python3 -m venv "$venv"
-# The copy says what is installed: no network access as long as the requirements stay the same.
-cmp -s requirements.txt "$venv/requirements.txt" || {
-    "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --requirement requirements.txt
-    cp requirements.txt "$venv/requirements.txt"
-}
+./venv.sh
 # The tests wait more than they work, so more of them run at once than there are cores. The folders have short names: the path of a
 # socket has at most 107 bytes.
 folder=$(mktemp -d /tmp/llts.XXXXXX)
