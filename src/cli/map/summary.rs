@@ -7,13 +7,16 @@ use super::super::style::Look;
 use super::super::table::Table;
 use crate::engine::map::Map;
 use crate::engine::map::tally::{Example, Tally};
-use crate::types::{JobName, middle};
+use crate::types::{JobName, middle, printable};
 
 /// Columns of the values of a failed task.
 const VALUES_WIDTH: usize = 32;
 
 /// Columns of the last line of its stderr.
 const LINE_WIDTH: usize = 60;
+
+/// Groups of failures that are shown.
+const ALIKE_MAX: usize = 3;
 
 /// What stays of the job of a map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,6 +75,10 @@ fn lines(tally: &Tally, left: Left, job: &JobName, kept: Kept) -> Vec<String> {
     if tally.failed > 0 {
         let total = tally.finished() + tally.left;
         lines.push(format!("{} of {total} failed ({}).", tally.failed, tally.failures()));
+        if unshown > 0 {
+            let alike = tally.alike().into_iter().take(ALIKE_MAX);
+            lines.extend(alike.map(|(pattern, count)| format!("  {count} alike: {}", printable(pattern))));
+        }
         if tally.failed_tasks() > 0 && kept != Kept::Nothing {
             lines.push(format!("Look: llts logs --job {job} --failed   Again: llts retry --job {job} --failed"));
         }

@@ -4,10 +4,13 @@ use std::collections::BTreeMap;
 
 use crate::protocol::client::TaskView;
 use crate::protocol::words;
-use crate::types::Outcome;
+use crate::types::{Outcome, pattern};
 
 /// Failed tasks that are named at the end of a map.
 pub const EXAMPLES_MAX: usize = 10;
+
+/// Patterns of last lines that are counted; failures beyond them are in no group.
+const PATTERNS_MAX: usize = 100;
 
 /// The exit code of a map with more failed tasks than this is one more, as that of GNU parallel.
 const FAILED_MAX: u8 = 100;
@@ -34,6 +37,8 @@ pub struct Tally {
     pub ends: BTreeMap<End, u64>,
     /// Some of the failed tasks.
     pub examples: Vec<Example>,
+    /// The failed ones by the pattern of their last line.
+    pub patterns: BTreeMap<String, u64>,
 }
 
 /// A way to fail.
@@ -106,12 +111,31 @@ impl Tally {
             Some(_) | None => {
                 let end = End::of(task);
                 self.fail(end);
+                self.group(task.last_line());
                 if self.examples.len() < EXAMPLES_MAX {
                     let (values, last_line) = (values.to_owned(), task.last_line().to_owned());
                     self.examples.push(Example { number, end, values, last_line });
                 }
             }
         }
+    }
+
+    fn group(&mut self, last_line: &str) {
+        let pattern = pattern(last_line.trim());
+        if let Some(count) = self.patterns.get_mut(&pattern) {
+            *count += 1;
+        } else if self.patterns.len() < PATTERNS_MAX && !pattern.is_empty() {
+            self.patterns.insert(pattern, 1);
+        }
+    }
+
+    /// What the last lines of several failed tasks have in common, the most frequent first.
+    #[must_use]
+    pub fn alike(&self) -> Vec<(&str, u64)> {
+        let several = self.patterns.iter().filter(|(_, count)| **count > 1);
+        let mut alike: Vec<_> = several.map(|(pattern, count)| (pattern.as_str(), *count)).collect();
+        alike.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+        alike
     }
 
     pub(super) fn fail(&mut self, end: End) {
@@ -174,6 +198,17 @@ mod tests {
         assert_eq!((tally.succeeded, tally.failed, tally.skipped, tally.failed_tasks()), (1, 7, 1, 6));
         tally.count((1, "x"), &ended("KILLED", Some(-15)), 0, true);
         assert_eq!((tally.failed, tally.left), (7, 1), "the map has killed it");
+    }
+
+    #[test]
+    fn failures_with_lines_of_one_pattern_are_alike() {
+        let mut tally = Tally::default();
+        for line in ["cannot open 7", "no space", "cannot open 12", "", "cannot open 3"] {
+            let fields = Fields::new().with(words::OUTCOME, "FAILED").with(words::EXIT_CODE, 1);
+            tally.count((1, "x"), &fields.with(words::STDERR, line).into(), 0, false);
+        }
+        assert_eq!(tally.alike().iter().map(|(_, count)| *count).collect::<Vec<_>>(), [3]);
+        assert!(tally.alike()[0].0.starts_with("cannot open "), "{:?}", tally.alike());
     }
 
     #[test]
