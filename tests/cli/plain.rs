@@ -106,7 +106,7 @@ fn a_command_gets_the_terminal_of_its_caller_on_request() {
     };
     let said = on_terminal("--tty");
     // script(1) types something at the end of its own input.
-    assert!(said.code == Some(4) && said.out.ends_with("seen\r\n"), "{said:?}");
+    assert!(said.code == Some(4) && said.out.contains("seen\r\n"), "{said:?}");
     let said = on_terminal("");
     assert_eq!(said.code, Some(1), "a terminal is not given unasked: {said:?}");
     let said = llts(&sandbox, &["run", "--tty", "tool"]);

@@ -49,7 +49,7 @@ fn what_cannot_be_a_command_is_refused_and_nothing_is_added() {
     sandbox.llts_with(&["add", "--each-line", "-"], longest.as_bytes()).ok();
     let elsewhere = sandbox.command(&["add", "true", "--dir", "elsewhere"]).output().unwrap();
     let said = String::from_utf8_lossy(&elsewhere.stderr).into_owned();
-    assert!(elsewhere.status.code() == Some(2) && said.contains("llts lists server elsewhere"), "{said}");
+    assert!(elsewhere.status.code() == Some(2) && said.contains("llts spool server elsewhere"), "{said}");
     let unnamed = sandbox.command(&["status"]).output().unwrap();
     let said = String::from_utf8_lossy(&unnamed.stderr).into_owned();
     assert!(unnamed.status.code() == Some(2) && said.contains("--dir DIR"), "{said}");
@@ -88,7 +88,7 @@ fn close_forms_a_list_at_once_and_needs_a_server() {
     let mut sandbox = Sandbox::new();
     sandbox.set("LIST_AGE_MAX", "3600000");
     sandbox.add(&["true"]);
-    sandbox.llts(&["close"]).refused(3, "start one with `llts lists server");
+    sandbox.llts(&["close"]).refused(3, "start one with `llts spool server");
     let _server = sandbox.server();
     assert_eq!(sandbox.tasks("new").len(), 1);
     sandbox.llts(&["close"]).ok();

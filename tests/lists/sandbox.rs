@@ -133,7 +133,7 @@ impl Sandbox {
         let mut line = String::new();
         let stdout = child.stdout.take().expect("a pipe");
         BufReader::new(stdout).read_line(&mut line).expect("a line");
-        let Some(ready) = line.strip_prefix("llts lists server ready: ") else {
+        let Some(ready) = line.strip_prefix("llts spool server ready: ") else {
             let mut said = String::new();
             let _ = child.stderr.take().map(|mut pipe| pipe.read_to_string(&mut said));
             panic!("{line:?}: {said}");
