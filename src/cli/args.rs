@@ -160,7 +160,9 @@ pub(super) enum Place {
 
 /// The name of the command among the arguments of this process, whatever is wrong with them.
 pub(super) fn verb() -> Option<String> {
-    let found = Arguments::command().ignore_errors(true).try_get_matches().ok()?;
+    // A question for help would end the reading.
+    let words = std::env::args_os().filter(|word| word != "--help" && word != "-h");
+    let found = Arguments::command().ignore_errors(true).try_get_matches_from(words).ok()?;
     found.subcommand_name().map(str::to_owned)
 }
 

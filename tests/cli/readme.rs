@@ -70,6 +70,10 @@ fn each_command_of_the_manual_is_one_of_this_program() {
             let said = llts.args(own.split_whitespace()).arg("--help").stdin(Stdio::null()).output().expect("started");
             let error = String::from_utf8_lossy(&said.stderr);
             assert!(said.status.success(), "{}: llts {command}: {error}", path.display());
+            let help = String::from_utf8_lossy(&said.stdout);
+            let verb = own.split_whitespace().find(|word| !word.starts_with('-')).unwrap_or("help");
+            let is_its_own = help.contains("Usage: llts ") && !help.contains("Usage: llts COMMAND");
+            assert!(is_its_own || verb == "help", "{}: llts {command} --help is that of all commands", path.display());
             count += 1;
         }
     }
