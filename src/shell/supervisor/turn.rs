@@ -21,8 +21,10 @@ use super::stop_max;
 use crate::config::Config;
 use crate::engine::supervisor::{Effect, Plan, Role, Times};
 use crate::shell::clock;
+use crate::shell::endpoint::{Address, absolute};
 use crate::shell::idle_stop::IDLE_LINE;
 use crate::shell::incidents;
+use crate::shell::kept_config;
 use crate::shell::lending::Lenders;
 use crate::shell::lock::{LockError, StateLock};
 use crate::shell::logging::LogError;
@@ -44,6 +46,10 @@ use succession::Succession;
 pub struct Options {
     /// The configuration file, if one was named: its children read the same one.
     pub config: Option<PathBuf>,
+    /// The home, unless that is the current folder.
+    pub home: Option<PathBuf>,
+    /// The copy of the configuration from which this supervisor has read its own, if it has one.
+    pub kept_config: Option<PathBuf>,
     /// Number of agents.
     pub agents: u16,
     /// Whether it ends after a time without work, unless the configuration says otherwise.
@@ -113,7 +119,7 @@ pub fn supervise(
     };
     let (now, agents) = (clock::now().mono, options.agents);
     let times = Times { start_max: start::start_max(options.agents), stop_max: stop_max(config) };
-    let mut starter = Starter::new(config, options)?;
+    let mut starter = Starter::new(config, options, reload.text())?;
     let lenders = starter.lenders(config.agent.lend_max);
     let (plan, strangers) = match &handover {
         Some(handover) => {
@@ -219,6 +225,7 @@ impl<F: FnMut(&Report)> Supervisor<'_, F> {
         if let Err(error) = service::remove(&self.config.paths.state_dir) {
             log::error!("cannot remove the service file: {error}");
         }
+        kept_config::forget(&self.config.paths.state_dir);
         log::info!("stopped");
         failure.map_or(Ok(()), |reason| Err(SupervisorError::Failed(reason)))
     }
@@ -289,7 +296,13 @@ impl<F: FnMut(&Report)> Supervisor<'_, F> {
     fn present(&self) -> Option<Service> {
         let ours = Service::ours(self.starter.endpoints()?, self.starter.agents(), Vec::new());
         let order = self.order.as_ref().and_then(|(id, is_done)| is_done.then(|| id.clone()));
-        Some(Service { idle_stop: self.starter.limit(self.config).map(|limit| limit.as_secs_f64()), order, ..ours })
+        let socket = self.starter.open_socket().map(|path| absolute(&Address::Ipc(path.to_owned()).to_string()));
+        Some(Service {
+            socket,
+            idle_stop: self.starter.limit(self.config).map(|limit| limit.as_secs_f64()),
+            order,
+            ..ours
+        })
     }
 
     /// Tells the manager that the service is up.
