@@ -192,8 +192,8 @@ pub fn run(config: &Config, name: &Name, guard: Option<GuardPlan>, reload: &Relo
 ///
 /// # Errors
 /// When it cannot.
-pub fn check_work_folder(config: &Config) -> Result<(), WorkspaceError> {
-    Workspace::open(&config.paths.work_dir).map(drop)
+pub fn check_work_folder(config: &Config) -> Result<(), AgentError> {
+    Ok(Workspace::open(&config.paths.work_dir).map(drop)?)
 }
 
 fn connect(config: &Config) -> Result<Link, SocketError> {

@@ -212,6 +212,7 @@ pub(crate) const SHELL: &[(&str, &[&str])] = &[
             "http",
             "idle_stop",
             "incidents",
+            "kept_config",
             "limits",
             "lists",
             "lock",

@@ -93,6 +93,22 @@ fn a_changed_configuration_takes_effect_with_a_restart_that_succeeds_and_not_bef
     sandbox.is_clean();
 }
 
+/// The controller and the supervisor of the new configuration work.
+#[test]
+fn agents_that_do_not_start_after_a_restart_are_an_incident() {
+    let sandbox = Sandbox::new();
+    sandbox.ok("up 1");
+    sandbox.configure("AGENT_LOG_FILE = \"/proc/none/agent.log\"\n");
+    sandbox.ok("restart");
+    let tells = |text: &String| text.contains("agent-1 failed: ") && text.contains("/proc/none");
+    eventually("the history tells of it", || failures(&sandbox).iter().any(tells));
+    sandbox.configure("");
+    sandbox.ok("restart");
+    sandbox.ok("run -- true");
+    sandbox.ok("down");
+    sandbox.is_clean();
+}
+
 /// A process that the supervisor has just started has its descriptors until its exec, which takes as long as it gets no core.
 #[test]
 fn a_log_that_a_forked_process_still_has_does_not_stop_a_restart() {

@@ -25,14 +25,13 @@ use serde::{Deserialize, Serialize};
 use super::service::Endpoints;
 use crate::config::Config;
 use crate::engine::supervisor::{Living, Role};
-use crate::shell::agent;
+use crate::shell::agent::{self, AgentError};
 use crate::shell::clock;
 use crate::shell::readable;
 use crate::shell::signals::with_clean_mask;
 use crate::shell::store;
 use crate::shell::takeover::{self, descriptor};
 use crate::shell::trust::{self, Part, Untrusted};
-use crate::shell::workspace::WorkspaceError;
 use crate::types::{path_of_text, path_text};
 
 /// The line in which a program says that it can take over from a supervisor of this version and of every later one that writes
@@ -242,7 +241,7 @@ pub enum Unready {
     Folder(#[from] Untrusted),
     /// No agent could start.
     #[error("AGENT_WORK_DIR: {0}")]
-    Work(#[from] WorkspaceError),
+    Work(#[from] AgentError),
     /// The state of the running supervisor has another format.
     #[error("this version does not understand the state of the running supervisor: {0}")]
     State(serde_json::Error),

@@ -41,6 +41,9 @@ use start::Starter;
 pub use start::{host_name, log_file};
 use succession::Succession;
 
+/// The reason for the end of a process that has said why, in front of its words.
+const FAILED: &str = "failed: ";
+
 /// The parameters of a supervisor.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -149,6 +152,7 @@ pub fn supervise(
         is_ephemeral: options.ephemeral_dir.is_some(),
         succession: None,
         request: handover.as_ref().map(|handover| handover.request.clone()),
+        is_told_of_agents: false,
         came_back: options.standby.clone(),
         reload,
         signals,
@@ -182,6 +186,8 @@ struct Supervisor<'a, F> {
     succession: Option<Succession>,
     /// The request that made this program succeed another one in this process.
     request: Option<String>,
+    /// Whether the history was told that an agent does not start after a restart.
+    is_told_of_agents: bool,
     /// Why the supervisor of another program, which was restarted, has ended, if this one has taken its place.
     came_back: Option<String>,
     reload: &'a Reload,
@@ -412,7 +418,7 @@ impl<F: FnMut(&Report)> Supervisor<'_, F> {
             }
             if let Some(end) = end {
                 log::info!("{role} {end}");
-                let reason = child.last_words().map_or(end, |words| format!("failed: {words}"));
+                let reason = child.last_words().map_or(end, |words| format!("{FAILED}{words}"));
                 ended.push((*role, reason));
             }
         }
@@ -421,6 +427,7 @@ impl<F: FnMut(&Report)> Supervisor<'_, F> {
         }
         for (role, reason) in ended {
             self.children.remove(&role);
+            self.tell_of_agent(role, &reason);
             self.plan.handle_ended(now, role, &reason);
         }
         self.look_for_orphans();

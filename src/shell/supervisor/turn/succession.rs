@@ -5,8 +5,8 @@ use std::os::fd::{AsFd as _, OwnedFd};
 
 use rustix::fs::{MemfdFlags, memfd_create};
 
-use super::Supervisor;
 use super::start::{Setup, leave_incident};
+use super::{FAILED, Supervisor};
 use crate::engine::supervisor::{Living, Role};
 use crate::shell::clock;
 use crate::shell::signals::SENT_RETIRE;
@@ -117,6 +117,19 @@ impl<F: FnMut(&Report)> Supervisor<'_, F> {
         if self.plan.living().is_some_and(|living| living.into_iter().any(is_ready)) {
             self.signal(Role::Controller, SENT_RETIRE);
         }
+    }
+
+    /// Leaves an incident, once for each restart, if this agent cannot start after it.
+    pub(super) fn tell_of_agent(&mut self, role: Role, reason: &str) {
+        let fails = role != Role::Controller && !self.plan.is_ready(role) && reason.starts_with(FAILED);
+        if !fails || self.plan.renewal().is_none() || std::mem::replace(&mut self.is_told_of_agents, true) {
+            return;
+        }
+        leave_incident(
+            self.config,
+            &format!("{role} {reason}; it is started again and again: mend the cause, then restart"),
+        );
+        self.signal(Role::Controller, SENT_RETIRE);
     }
 
     /// Takes up a request that arrived during another one. Its signal was ignored then; its file is still there.
