@@ -82,10 +82,10 @@ impl Starter {
     pub(super) fn new(config: &Config, options: &Options, text: &str) -> io::Result<Self> {
         let keep = || {
             let kept = kept_config::keep(&config.paths.state_dir, text, None);
-            kept.inspect_err(|error| {
-                log::warn!("a change of the configuration takes effect at once: cannot copy it: {error}")
-            })
-            .ok()
+            let warn = |error: &io::Error| {
+                log::warn!("a change of the configuration takes effect at once: cannot copy it: {error}");
+            };
+            kept.inspect_err(warn).ok()
         };
         Ok(Self {
             present: Setup {
