@@ -1,5 +1,7 @@
 //! The command line: global options and the list of subcommands. The arguments of each are in its own file.
 
+use std::path::PathBuf;
+
 use clap::{CommandFactory as _, Parser, Subcommand, ValueEnum as _};
 
 use super::connect::Global;
@@ -11,6 +13,7 @@ use super::{
     restart, retry, run, service, show, status, step, store, submit, supervise, tdf, tool, up, wait,
 };
 use crate::protocol::version;
+use crate::shell::kept_config;
 
 #[derive(Debug, Parser)]
 #[command(name = "llts", version = version::shown(), max_term_width = 110, disable_help_subcommand = true)]
@@ -300,6 +303,15 @@ impl Command {
     /// Whether it is a part of a service, which has the home as its current folder.
     pub(super) const fn runs_in_its_home(&self) -> bool {
         matches!(self, Self::Controller(_) | Self::Agent(_))
+    }
+
+    /// The copy of the configuration for this process, if it belongs to a service that runs.
+    pub(super) fn kept_config(&self) -> Option<PathBuf> {
+        match self {
+            Self::Supervise(args) => args.0.kept_config(),
+            Self::Controller(_) | Self::Agent(_) => kept_config::given(),
+            _ => None,
+        }
     }
 
     /// Whether its stderr is for people.

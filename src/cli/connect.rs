@@ -175,45 +175,66 @@ pub(super) fn endpoint(global: &Global, config: &Config) -> Result<String, Failu
     }
 }
 
-/// The unix socket of the home, if it has one on this machine, otherwise the endpoint of the configuration. A port that was chosen
-/// at the start is read from the service file.
+/// The unix socket of the home, if it has one on this machine, otherwise the endpoint of the configuration.
 ///
-/// On this machine, the port of a home without a service is that of another home, or of another user, unless the controller there
-/// proves that it has the key that the configuration names.
+/// While a service of this home runs, only its own endpoints count, which are in the service file: the configuration may have changed
+/// since its start, and a port in it may be that of another home. The same is true of the port of a home without a service, unless
+/// the controller there proves that it has the key that the configuration names.
 pub(super) fn configured(config: &Config) -> Configured {
     let is_known = config.network.curve_client.is_some();
+    let is_joined = is_known && config.network.curve_server.is_none();
+    let state_dir = &config.paths.state_dir;
     let is_here =
         config.controller.requests.is_none_or(|requests| reachable(requests.ip()).to_canonical().is_loopback());
-    match config.network.socket(&config.paths.state_dir).map(|path| listening(&path)) {
-        Some(Socket::Listening(endpoint)) => return Configured::Listening(endpoint),
-        Some(Socket::Silent) if is_here && !is_known && supervisor::holder(&config.paths.state_dir).is_none() => {
+    let socket = config.network.socket(state_dir);
+    let found = socket.as_deref().map(listening);
+    if let Some(Socket::Listening(endpoint)) = found {
+        return Configured::Listening(endpoint);
+    }
+    if is_here && !is_joined {
+        if supervisor::holder(state_dir).is_some() {
+            let is_closed = matches!(found, Some(Socket::Unusable));
+            let running = match Service::read(state_dir) {
+                Some(service) => of_service(&service, is_closed),
+                // One that starts or stops has no file.
+                None => socket.filter(|_| !is_closed).map(|path| Configured::At(Address::Ipc(path).to_string())),
+            };
+            if let Some(configured) = running {
+                return configured;
+            }
+        } else if !is_known && matches!(found, Some(Socket::Silent)) {
             return Configured::Nowhere;
         }
-        Some(Socket::Silent | Socket::Unusable) | None => {}
     }
     let Some(requests) = config.controller.requests else {
         return Configured::At(transport::agent_endpoint(config));
     };
-    let state_dir = &config.paths.state_dir;
-    let running = || supervisor::holder(state_dir).and_then(|_| Service::read(state_dir));
-    let is_free = requests.port() == 0;
-    // A service takes other ports than the usual ones if these are in use.
-    let service = if is_free || config.controller.usual_ports().is_some() { running() } else { None };
-    let address = service.and_then(|service| service.controller.strip_prefix("tcp://")?.parse::<SocketAddr>().ok());
-    if let Some(address) = address {
-        let address = SocketAddr::new(reachable(address.ip()), address.port());
-        return Configured::At(format!("tcp://{address}"));
+    if requests.port() == 0 {
+        return Configured::Nowhere;
     }
-    if !is_free {
-        let several = config.controller.first_way().and(config.controller.ways_of_requests());
-        if let Some(endpoint) = several {
-            return Configured::Elsewhere(endpoint);
-        }
-        let endpoint = format!("tcp://{}", SocketAddr::new(reachable(requests.ip()), requests.port()));
-        let is_joined = is_known && config.network.curve_server.is_none();
-        return if is_here && !is_joined { Configured::At(endpoint) } else { Configured::Elsewhere(endpoint) };
+    if let Some(endpoint) = config.controller.first_way().and(config.controller.ways_of_requests()) {
+        return Configured::Elsewhere(endpoint);
     }
-    Configured::Nowhere
+    let endpoint = format!("tcp://{}", SocketAddr::new(reachable(requests.ip()), requests.port()));
+    if is_here && !is_joined { Configured::At(endpoint) } else { Configured::Elsewhere(endpoint) }
+}
+
+/// The endpoint of a service of this home that runs. A service takes other ports than the usual ones if these are in use.
+fn of_service(service: &Service, is_closed: bool) -> Option<Configured> {
+    if let Some(socket) = service.socket.as_ref().filter(|_| !is_closed) {
+        let listening = Address::parse(socket).is_ok_and(|address| match address {
+            Address::Ipc(path) => connect_unix(&path).is_ok(),
+            Address::Tcp(_) => false,
+        });
+        let configured = if listening { Configured::Listening } else { Configured::At };
+        return Some(configured(socket.clone()));
+    }
+    let Some(address) = service.controller.strip_prefix("tcp://") else {
+        return Some(Configured::At(service.controller.clone())).filter(|_| !is_closed);
+    };
+    // The address of a controller elsewhere may have a name, or several hosts.
+    let address = address.parse::<SocketAddr>().ok()?;
+    Some(Configured::At(format!("tcp://{}", SocketAddr::new(reachable(address.ip()), address.port()))))
 }
 
 /// A unix socket, as this user finds it.
@@ -262,6 +283,7 @@ pub(super) fn is_refused(endpoint: &str, timeout: Duration) -> bool {
 mod tests {
     use super::*;
     use crate::config::LocalSocket;
+    use crate::shell::lock::StateLock;
 
     const NO_TIME: Duration = Duration::from_secs(5);
 
@@ -304,6 +326,35 @@ mod tests {
         assert!(matches!(configured(&config), Configured::Elsewhere(endpoint) if endpoint == "tcp://192.0.2.1:15555"));
         let _listener = std::os::unix::net::UnixListener::bind(folder.path().join("controller.sock")).unwrap();
         assert!(matches!(configured(&config), Configured::Listening(_)));
+    }
+
+    /// The port of a changed configuration may be that of another home.
+    #[test]
+    fn while_a_service_runs_only_its_own_endpoints_count() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut config = Config::default();
+        config.paths.state_dir = folder.path().to_owned();
+        let _lock = StateLock::acquire(folder.path(), "service").unwrap();
+        let own = format!("ipc://{}", folder.path().join("controller.sock").display());
+        let endpoint = |config: &Config| match configured(config) {
+            Configured::At(endpoint) | Configured::Listening(endpoint) => endpoint,
+            Configured::Elsewhere(_) | Configured::Nowhere => panic!("it is here"),
+        };
+        assert_eq!(endpoint(&config), own, "one that starts");
+        let write = |controller: &str, socket: Option<&str>| {
+            let service = serde_json::json!({
+                "pid": 7, "started": 0.0, "controller": controller, "publisher": "", "agents": 1, "socket": socket,
+            });
+            std::fs::write(folder.path().join("service.json"), service.to_string()).unwrap();
+        };
+        write(&own, Some(&own));
+        assert_eq!(endpoint(&config), own, "the controller does not listen");
+        config.network.local = LocalSocket::None;
+        assert_eq!(endpoint(&config), own, "whatever the file says");
+        write("tcp://127.0.0.1:7", None);
+        assert_eq!(endpoint(&config), "tcp://127.0.0.1:7");
+        config.controller.requests = Some((Ipv4Addr::LOCALHOST, 8).into());
+        assert_eq!(endpoint(&config), "tcp://127.0.0.1:7", "a port that was chosen, too");
     }
 
     /// The home of `llts join` names the controller in its configuration.

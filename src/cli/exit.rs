@@ -166,7 +166,7 @@ mod tests {
         assert_eq!(refused(-1007), Failure::new(4, "no (-1007)"));
         assert_eq!(refused(-1004).exit, 5);
         let endpoint = "tcp://127.0.0.1:1".to_owned();
-        let silent = ClientError::NoController { endpoint, waited: Duration::from_millis(5), is_joined: false };
+        let silent = ClientError::NoController { endpoint, waited: Duration::from_millis(5), remedy: String::new() };
         assert_eq!(Failure::from(silent).exit, 3);
         let unresolved = ClientError::Unresolved { endpoint: "tcp://nowhere:1".into(), why: "no".into() };
         let sentence = "cannot find the host of the controller tcp://nowhere:1: no";

@@ -338,6 +338,9 @@ fn configure(global: &mut Global, command: &Command) -> Result<(Home, Config, So
 /// and a damage of the file must not keep it from that.
 fn load(global: &Global, home: &Home, command: &Command) -> Result<(Config, Sources), ConfigError> {
     let (file, base) = (global.config.as_deref(), home.base());
+    if let Some(kept) = command.kept_config() {
+        return Config::load_kept(file, base, &kept);
+    }
     Config::load(file, base).or_else(|damage| {
         // A file that was named and is not there is a mistake in the command.
         let is_absent = matches!(&damage, ConfigError::Read { source, .. } if source.kind() == ErrorKind::NotFound);

@@ -3,13 +3,14 @@
 
 use std::io;
 use std::os::fd::AsFd as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use clap::builder::RangedU64ValueParser;
 
 use super::Session;
 use super::exit::Failure;
+use crate::shell::kept_config;
 use crate::shell::privacy;
 use crate::shell::supervisor::{
     AGENTS_MAX, Options, READINESS, Report, check_readiness, go_back, supervise, why_needed,
@@ -38,6 +39,9 @@ pub(super) struct SuperviseArgs {
     /// Begin only if this supervisor, of which stdin is a pidfd, ends early
     #[arg(long, value_name = "PID", conflicts_with_all = ["handover", "guest"])]
     standby: Option<u32>,
+    /// The copy of the configuration with which the service has started
+    #[arg(long, value_name = "FILE")]
+    kept_config: Option<PathBuf>,
     /// End when stdin does, and remove this folder
     #[arg(long, value_name = "FOLDER")]
     guest: Option<PathBuf>,
@@ -47,6 +51,11 @@ impl SuperviseArgs {
     /// The state of the program before this one in this process, if this one is to succeed it.
     pub(super) fn handover(&self) -> Option<i32> {
         self.handover.filter(|_| !self.probe)
+    }
+
+    /// The copy of the configuration with which the service has started, if this process belongs to a service that runs.
+    pub(super) fn kept_config(&self) -> Option<PathBuf> {
+        self.kept_config.clone().or_else(kept_config::given)
     }
 }
 
@@ -60,7 +69,8 @@ pub(super) fn not_begun(handover: i32, failure: Failure) -> Failure {
 
 pub(super) fn run(session: &mut Session, args: SuperviseArgs) -> Result<u8, Failure> {
     privacy::keep_files_private();
-    let SuperviseArgs { agents, until_idle, of: elsewhere, detached, handover, probe, standby, guest } = args;
+    let kept_config = args.kept_config();
+    let SuperviseArgs { agents, until_idle, of: elsewhere, detached, handover, probe, standby, guest, .. } = args;
     if probe {
         session.check_start()?;
         check_readiness(&session.config, handover.map(|_| io::stdin())).map_err(Failure::failed)?;
@@ -73,6 +83,8 @@ pub(super) fn run(session: &mut Session, args: SuperviseArgs) -> Result<u8, Fail
     };
     let options = Options {
         config: session.config_file(),
+        home: session.home.base().map(Path::to_owned),
+        kept_config,
         agents,
         until_idle,
         elsewhere,

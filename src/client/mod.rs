@@ -6,6 +6,7 @@
 //! task has finished, so that no program polls. A [`Pipeline`] has many requests in flight.
 
 mod pipeline;
+mod remedy;
 mod resolve;
 
 use std::cell::{Cell, RefCell};
@@ -22,6 +23,7 @@ use crate::shell::endpoint::{Outcome, Requester};
 use crate::shell::port::{Denial, SocketError};
 use crate::shell::transport;
 use crate::types::Mono;
+use remedy::Remedy;
 
 pub use pipeline::{Arrival, Pipeline, RequestId};
 
@@ -31,12 +33,6 @@ pub const PARK_MAX: Duration = Duration::from_secs(10);
 
 /// How long a waiting client tolerates a silent controller: its supervisor restarts it within some seconds.
 const SILENCE_MAX: Duration = Duration::from_secs(30);
-
-/// What a user can do if a controller does not answer that could run here.
-const LOCAL: &str = "start one with `llts up`, or choose another with --controller";
-
-/// The same for the controller of a joined home.
-const JOINED: &str = "this home belongs to that controller, which is started on its own machine; see whether it runs there and can be reached from here";
 
 /// Why a request brought no answer.
 #[derive(Debug, thiserror::Error)]
@@ -59,14 +55,14 @@ pub enum ClientError {
         why: String,
     },
     /// No answer arrived in time.
-    #[error("no controller answers at {endpoint} within {} ms; {}", .waited.as_millis(), if *.is_joined { JOINED } else { LOCAL })]
+    #[error("no controller answers at {endpoint} within {} ms; {remedy}", .waited.as_millis())]
     NoController {
         /// Its endpoint.
         endpoint: String,
         /// Length of the wait for the reply.
         waited: Duration,
-        /// Whether it is the controller of another machine, which this home has joined.
-        is_joined: bool,
+        /// What a user can do.
+        remedy: String,
     },
     /// The controller runs, but the keys do not match.
     #[error("cannot talk to the controller at {endpoint}: {denial}")]
@@ -99,7 +95,7 @@ pub enum Waited {
 pub struct Client {
     requester: RefCell<Requester>,
     endpoint: String,
-    is_joined: bool,
+    remedy: Remedy,
     reply_timeout: Duration,
     /// The time of the controller's last answer.
     heard: Cell<Option<Mono>>,
@@ -128,8 +124,8 @@ impl Client {
         let reply_timeout = config.client.reply_timeout;
         let shown = resolve::resolve(endpoint, reply_timeout)?;
         let requester = RefCell::new(transport::client(config, endpoint)?);
-        let is_joined = config.joined_controller().as_deref() == Some(endpoint);
-        Ok(Self { requester, endpoint: shown, is_joined, reply_timeout, heard: Cell::new(None) })
+        let remedy = Remedy::new(config, endpoint);
+        Ok(Self { requester, endpoint: shown, remedy, reply_timeout, heard: Cell::new(None) })
     }
 
     /// The endpoint of the controller.
@@ -295,7 +291,7 @@ impl Client {
     }
 
     fn no_controller(&self, waited: Duration) -> ClientError {
-        ClientError::NoController { endpoint: self.endpoint.clone(), waited, is_joined: self.is_joined }
+        ClientError::NoController { endpoint: self.endpoint.clone(), waited, remedy: self.remedy.text() }
     }
 }
 

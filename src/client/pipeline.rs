@@ -5,6 +5,7 @@
 
 use std::os::fd::BorrowedFd;
 
+use super::remedy::Remedy;
 use super::{ClientError, PARK_MAX, SILENCE_MAX, resolve};
 use crate::config::Config;
 use crate::protocol::client::{Ask, ReplyError};
@@ -30,7 +31,7 @@ pub enum Arrival {
 pub struct Pipeline {
     pipe: Pipe,
     endpoint: String,
-    is_joined: bool,
+    remedy: Remedy,
     /// The longest time in which the controller answers something.
     patience: std::time::Duration,
     hears_broadcasts: bool,
@@ -51,7 +52,7 @@ impl Pipeline {
             pipe: transport::pipe(config, endpoint, prefix)?,
             hears_broadcasts: prefix.is_some() && transport::broadcasts(config, endpoint).is_some(),
             endpoint: shown,
-            is_joined: config.joined_controller().as_deref() == Some(endpoint),
+            remedy: Remedy::new(config, endpoint),
             patience: PARK_MAX + config.client.reply_timeout,
             heard: clock::now().mono,
             redialled: None,
@@ -111,8 +112,8 @@ impl Pipeline {
             return Ok(());
         }
         if silence >= SILENCE_MAX {
-            let (endpoint, is_joined) = (self.endpoint.clone(), self.is_joined);
-            return Err(ClientError::NoController { endpoint, waited: silence, is_joined });
+            let (endpoint, remedy) = (self.endpoint.clone(), self.remedy.text());
+            return Err(ClientError::NoController { endpoint, waited: silence, remedy });
         }
         self.redialled = Some(now);
         self.pipe.redial();

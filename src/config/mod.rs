@@ -32,7 +32,7 @@ mod tools;
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, Read};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 pub use error::{ConfigError, Origin};
 pub use home::is_configured;
@@ -126,14 +126,35 @@ impl Config {
     /// # Errors
     /// [`ConfigError`], whose text names the place, the key and the allowed values.
     pub fn load(path: Option<&Path>, base: Option<&Path>) -> Result<(Self, Sources), ConfigError> {
-        let usual = base.map_or_else(|| USUAL_FILE.into(), |base| base.join(USUAL_FILE));
-        let (path, must_exist) = path.map_or((usual.as_path(), false), |path| (path, true));
-        let text = match read_bounded(path) {
-            Ok(text) => Some(text),
-            Err(error) if error.kind() == io::ErrorKind::NotFound && !must_exist => None,
-            Err(source) => return Err(ConfigError::Read { path: path.to_owned(), source }),
-        };
-        Self::of(text.as_deref().map(|text| (path, text)), variables(), base)
+        Self::of_file(path, base, Self::text(path, base)?)
+    }
+
+    /// The text of the file that [`Self::load`] reads; `None` if there is none.
+    ///
+    /// # Errors
+    /// [`ConfigError::Read`]
+    pub fn text(path: Option<&Path>, base: Option<&Path>) -> Result<Option<String>, ConfigError> {
+        let file = file_of(path, base);
+        match read_bounded(&file) {
+            Ok(text) => Ok(Some(text)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound && path.is_none() => Ok(None),
+            Err(source) => Err(ConfigError::Read { path: file, source }),
+        }
+    }
+
+    /// The same as [`Self::load`], but with the text in `kept`, a copy of that file as it once was. Messages name the file itself.
+    ///
+    /// # Errors
+    /// [`ConfigError`]
+    pub fn load_kept(path: Option<&Path>, base: Option<&Path>, kept: &Path) -> Result<(Self, Sources), ConfigError> {
+        let text = read_bounded(kept).map_err(|source| ConfigError::Read { path: kept.to_owned(), source })?;
+        Self::of_file(path, base, Some(text))
+    }
+
+    fn of_file(path: Option<&Path>, base: Option<&Path>, text: Option<String>) -> Result<(Self, Sources), ConfigError> {
+        let file = file_of(path, base);
+        let (config, sources) = Self::of(text.as_deref().map(|text| (file.as_path(), text)), variables(), base)?;
+        Ok((config, sources.with_text(text)))
     }
 
     /// What can be read of a configuration that [`Self::load`] refuses: every value that is right, and the default for each other.
@@ -141,8 +162,7 @@ impl Config {
     /// # Errors
     /// [`ConfigError`], when the places of the home cannot be told at all.
     pub fn load_what_is_sound(path: Option<&Path>, base: Option<&Path>) -> Result<(Self, Sources), ConfigError> {
-        let path =
-            path.map_or_else(|| base.map_or_else(|| USUAL_FILE.into(), |base| base.join(USUAL_FILE)), Path::to_owned);
+        let path = file_of(path, base);
         let bytes = read_bytes(&path).unwrap_or_default();
         let text = String::from_utf8_lossy(&bytes);
         let mut without = BTreeSet::new();
@@ -312,6 +332,11 @@ impl Default for Config {
             Err(error) => unreachable!("the build has read the same file: {error}"),
         }
     }
+}
+
+/// The file that is meant: the one that was named, otherwise that of the home.
+fn file_of(path: Option<&Path>, base: Option<&Path>) -> PathBuf {
+    path.map_or_else(|| base.map_or_else(|| USUAL_FILE.into(), |base| base.join(USUAL_FILE)), Path::to_owned)
 }
 
 /// The environment. A variable that is not UTF-8 is neither a key nor a valid value, so its replacement text is refused.

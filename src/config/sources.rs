@@ -17,6 +17,8 @@ const HIDDEN: &str = "…";
 #[derive(Clone, Debug)]
 pub struct Sources {
     file: Option<PathBuf>,
+    /// The text of that file.
+    text: Option<String>,
     settings: Settings,
     warnings: Vec<String>,
 }
@@ -36,7 +38,17 @@ pub struct InForce<'a> {
 
 impl Sources {
     pub(super) fn new(file: Option<&Path>, settings: Settings, warnings: Vec<String>) -> Self {
-        Self { file: file.map(Path::to_owned), settings, warnings }
+        Self { file: file.map(Path::to_owned), text: None, settings, warnings }
+    }
+
+    pub(super) fn with_text(self, text: Option<String>) -> Self {
+        Self { text, ..self }
+    }
+
+    /// The text of the file that was read over the defaults; empty if there was none.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        self.text.as_deref().unwrap_or_default()
     }
 
     /// The ignored variables, each as a sentence.

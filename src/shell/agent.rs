@@ -40,7 +40,7 @@ use super::signals::{RETIRE, Signals};
 use super::tools::{self, ToolsFolder};
 use super::transport;
 use super::trust::{self, Part, Untrusted};
-use super::workspace::WorkspaceError;
+use super::workspace::{Workspace, WorkspaceError};
 use crate::config::Config;
 use crate::engine::slot::{Effect, Ending, Settings, Slot};
 use crate::protocol::requests::Sender;
@@ -186,6 +186,14 @@ pub fn run(config: &Config, name: &Name, guard: Option<GuardPlan>, reload: &Relo
     guard_keeper.release();
     runner.close();
     Ok(())
+}
+
+/// Checks whether an agent can use the work folder of this configuration, as at its start.
+///
+/// # Errors
+/// When it cannot.
+pub fn check_work_folder(config: &Config) -> Result<(), AgentError> {
+    Ok(Workspace::open(&config.paths.work_dir).map(drop)?)
 }
 
 fn connect(config: &Config) -> Result<Link, SocketError> {

@@ -32,6 +32,7 @@ pub mod json_dial;
 mod json_link;
 mod json_server;
 mod json_wire;
+pub mod kept_config;
 pub mod lending;
 pub mod limits;
 pub mod lists;

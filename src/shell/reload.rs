@@ -29,6 +29,11 @@ impl Reload {
         Self { load: Box::new(load), started_with }
     }
 
+    /// The text of the file that this process has started with.
+    pub(super) fn text(&self) -> &str {
+        self.started_with.text()
+    }
+
     /// The signal, if this process has no terminal.
     #[must_use]
     pub fn signal() -> Option<Signal> {

@@ -35,6 +35,9 @@ pub(super) struct Successor {
     /// The program, as an absolute path.
     #[serde(with = "as_text")]
     pub(super) program: PathBuf,
+    /// For a controller: the value of the variable for its [configuration](super::kept_config).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) kept_config: Option<String>,
 }
 
 impl Successor {

@@ -1,6 +1,7 @@
 //! Restarts that fail, or that meet a busy machine: the service and its runs stay.
 
 use std::fs;
+use std::net::TcpListener;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -45,6 +46,65 @@ fn a_supervisor_that_cannot_serve_becomes_the_one_before_it_and_a_task_runs_on()
     assert_eq!(sandbox.llts(&format!("wait {task}")).code, Some(7));
     assert_eq!(fs::read_to_string(sandbox.path("ended")).expect("written"), "run\n", "it ran once");
     restart(&sandbox, Path::new(env!("CARGO_BIN_EXE_llts")), &["--wait"]);
+    sandbox.ok("down");
+    sandbox.is_clean();
+}
+
+/// The file is that of the next start: neither a restart that fails nor the death of a process brings it into force.
+#[test]
+fn a_changed_configuration_takes_effect_with_a_restart_that_succeeds_and_not_before() {
+    let sandbox = Sandbox::new();
+    sandbox.tool("patient", PATIENT);
+    sandbox.ok("up 1");
+    let task = sandbox.ok("submit --exclusive patient").line().to_owned();
+    eventually("it runs", || sandbox.path("runs").exists());
+    let agent = sandbox.process("agent --name agent-1");
+    let other = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = other.local_addr().expect("its address").port();
+    let door = format!("[http]\nENABLED = true\nPORT = {port}\n");
+    for (lines, why) in [
+        (door.as_str(), "cannot listen on http://127.0.0.1:"),
+        ("AGENT_WORK_DIR = \"/proc/none\"\n", "AGENT_WORK_DIR: cannot open the work folder"),
+        ("NO_SUCH_KEY = 1\n", "NO_SUCH_KEY"),
+    ] {
+        sandbox.configure(lines);
+        let said = sandbox.llts("restart");
+        assert!(said.code != Some(0) && said.err.contains(why), "{said:?}");
+        sandbox.ok("stats");
+    }
+    sandbox.configure(&door);
+    let controller = sandbox.process(" controller");
+    signal(controller, Signal::KILL);
+    let is_new = |(pid, line): &(i32, String)| line.trim_end().ends_with(" controller") && *pid != controller;
+    eventually("another controller is started", || sandbox.processes().iter().any(is_new));
+    eventually("it serves", || sandbox.llts("stats").code == Some(0));
+    fs::write(sandbox.path("end"), "").expect("written");
+    assert_eq!(sandbox.llts(&format!("wait {task}")).code, Some(7));
+    assert_eq!(fs::read_to_string(sandbox.path("ended")).expect("written"), "run\n", "it ran once");
+    assert_eq!(sandbox.process("agent --name agent-1"), agent);
+    sandbox.configure("AGENT_WORK_DIR = \"/proc/none\"\n");
+    signal(agent, Signal::KILL);
+    sandbox.ok("run -- true");
+    drop(other);
+    sandbox.configure(&door);
+    sandbox.ok("restart --wait");
+    assert_eq!(service(&sandbox)["http"], format!("http://127.0.0.1:{port}"));
+    sandbox.ok("down");
+    sandbox.is_clean();
+}
+
+/// The controller and the supervisor of the new configuration work.
+#[test]
+fn agents_that_do_not_start_after_a_restart_are_an_incident() {
+    let sandbox = Sandbox::new();
+    sandbox.ok("up 1");
+    sandbox.configure("AGENT_LOG_FILE = \"/proc/none/agent.log\"\n");
+    sandbox.ok("restart");
+    let tells = |text: &String| text.contains("agent-1 failed: ") && text.contains("/proc/none");
+    eventually("the history tells of it", || failures(&sandbox).iter().any(tells));
+    sandbox.configure("");
+    sandbox.ok("restart");
+    sandbox.ok("run -- true");
     sandbox.ok("down");
     sandbox.is_clean();
 }

@@ -278,6 +278,12 @@ impl Plan {
         matches!(self.stage, Stage::Serving) && self.slots.iter().all(is_done)
     }
 
+    /// Whether this process has reported that it is ready.
+    #[must_use]
+    pub fn is_ready(&self, role: Role) -> bool {
+        self.slots.get(&role).is_some_and(Slot::is_ready)
+    }
+
     /// Stops the service. A second call stops it at once.
     pub fn handle_stop(&mut self, now: Mono) {
         match &mut self.stage {

@@ -7,6 +7,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use super::ControllerError;
+use crate::shell::kept_config;
 use crate::shell::lock::StateLock;
 use crate::shell::port::{SuspendedPorts, Suspension};
 use crate::shell::takeover::{self, Successor, descriptor};
@@ -40,6 +41,9 @@ pub(super) fn succeed(successor: &Successor, lock: &StateLock, suspension: Suspe
     let lock = lock.as_fd();
     let mut command = takeover::same_arguments(&successor.program, OPTION);
     let kept: Vec<_> = kept.iter().map(OwnedFd::as_fd).chain([lock]).collect();
+    if let Some(kept) = &successor.kept_config {
+        command.env(kept_config::VARIABLE, kept);
+    }
     let error = takeover::exec(&mut command, &Succession { lock: lock.as_raw_fd(), ports }, &kept);
     log::error!("{} cannot be started: {error}", successor.program.display());
 }

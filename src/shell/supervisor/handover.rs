@@ -25,6 +25,7 @@ use serde::{Deserialize, Serialize};
 use super::service::Endpoints;
 use crate::config::Config;
 use crate::engine::supervisor::{Living, Role};
+use crate::shell::agent::{self, AgentError};
 use crate::shell::clock;
 use crate::shell::readable;
 use crate::shell::signals::with_clean_mask;
@@ -238,6 +239,9 @@ pub enum Unready {
     /// Another user controls a folder.
     #[error(transparent)]
     Folder(#[from] Untrusted),
+    /// No agent could start.
+    #[error("AGENT_WORK_DIR: {0}")]
+    Work(#[from] AgentError),
     /// The state of the running supervisor has another format.
     #[error("this version does not understand the state of the running supervisor: {0}")]
     State(serde_json::Error),
@@ -249,6 +253,7 @@ pub enum Unready {
 /// [`Unready`]
 pub fn check_readiness(config: &Config, state: Option<impl io::Read>) -> Result<(), Unready> {
     trust::check(config, Part::Supervisor)?;
+    agent::check_work_folder(config)?;
     store::check_version(&config.paths.state_dir)?;
     state.map(serde_json::from_reader::<_, Handover>).transpose().map_err(Unready::State)?;
     Ok(())

@@ -104,7 +104,7 @@ pub fn renew(
     let mut watch = Watch::open(|name| name == FILE).map_err(refused)?;
     watch.follow(state_dir).map_err(refused)?;
     let id = format!("{id:016x}");
-    Successor { id: id.clone(), program }.write(state_dir, takeover::SUPERVISOR).map_err(refused)?;
+    Successor { id: id.clone(), program, kept_config: None }.write(state_dir, takeover::SUPERVISOR).map_err(refused)?;
     match pidfd_send_signal(&pidfd, SENT_RETIRE) {
         Ok(()) => {}
         Err(Errno::SRCH) => return Err(ended()),

@@ -25,6 +25,9 @@ pub struct Service {
     pub controller: String,
     /// Endpoint of broadcasts.
     pub publisher: String,
+    /// The unix socket, if the controller listens at one: `ipc://` and an absolute path.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub socket: Option<String>,
     /// The HTTP door, if there is one: `http://IP:PORT`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub http: Option<String>,
@@ -101,6 +104,7 @@ impl Service {
             started: clock::now().wall.unix_seconds(),
             controller: absolute(&controller),
             publisher: absolute(&publisher),
+            socket: None,
             http,
             agents,
             warnings,

@@ -21,8 +21,10 @@ use super::stop_max;
 use crate::config::Config;
 use crate::engine::supervisor::{Effect, Plan, Role, Times};
 use crate::shell::clock;
+use crate::shell::endpoint::{Address, absolute};
 use crate::shell::idle_stop::IDLE_LINE;
 use crate::shell::incidents;
+use crate::shell::kept_config;
 use crate::shell::lending::Lenders;
 use crate::shell::lock::{LockError, StateLock};
 use crate::shell::logging::LogError;
@@ -39,11 +41,18 @@ use start::Starter;
 pub use start::{host_name, log_file};
 use succession::Succession;
 
+/// The reason for the end of a process that has said why, in front of its words.
+const FAILED: &str = "failed: ";
+
 /// The parameters of a supervisor.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The configuration file, if one was named: its children read the same one.
     pub config: Option<PathBuf>,
+    /// The home, unless that is the current folder.
+    pub home: Option<PathBuf>,
+    /// The copy of the configuration from which this supervisor has read its own, if it has one.
+    pub kept_config: Option<PathBuf>,
     /// Number of agents.
     pub agents: u16,
     /// Whether it ends after a time without work, unless the configuration says otherwise.
@@ -113,7 +122,7 @@ pub fn supervise(
     };
     let (now, agents) = (clock::now().mono, options.agents);
     let times = Times { start_max: start::start_max(options.agents), stop_max: stop_max(config) };
-    let mut starter = Starter::new(config, options)?;
+    let mut starter = Starter::new(config, options, reload.text())?;
     let lenders = starter.lenders(config.agent.lend_max);
     let (plan, strangers) = match &handover {
         Some(handover) => {
@@ -143,6 +152,7 @@ pub fn supervise(
         is_ephemeral: options.ephemeral_dir.is_some(),
         succession: None,
         request: handover.as_ref().map(|handover| handover.request.clone()),
+        is_told_of_agents: false,
         came_back: options.standby.clone(),
         reload,
         signals,
@@ -176,6 +186,8 @@ struct Supervisor<'a, F> {
     succession: Option<Succession>,
     /// The request that made this program succeed another one in this process.
     request: Option<String>,
+    /// Whether the history was told that an agent does not start after a restart.
+    is_told_of_agents: bool,
     /// Why the supervisor of another program, which was restarted, has ended, if this one has taken its place.
     came_back: Option<String>,
     reload: &'a Reload,
@@ -219,6 +231,7 @@ impl<F: FnMut(&Report)> Supervisor<'_, F> {
         if let Err(error) = service::remove(&self.config.paths.state_dir) {
             log::error!("cannot remove the service file: {error}");
         }
+        kept_config::forget(&self.config.paths.state_dir);
         log::info!("stopped");
         failure.map_or(Ok(()), |reason| Err(SupervisorError::Failed(reason)))
     }
@@ -289,7 +302,13 @@ impl<F: FnMut(&Report)> Supervisor<'_, F> {
     fn present(&self) -> Option<Service> {
         let ours = Service::ours(self.starter.endpoints()?, self.starter.agents(), Vec::new());
         let order = self.order.as_ref().and_then(|(id, is_done)| is_done.then(|| id.clone()));
-        Some(Service { idle_stop: self.starter.limit(self.config).map(|limit| limit.as_secs_f64()), order, ..ours })
+        let socket = self.starter.open_socket().map(|path| absolute(&Address::Ipc(path.to_owned()).to_string()));
+        Some(Service {
+            socket,
+            idle_stop: self.starter.limit(self.config).map(|limit| limit.as_secs_f64()),
+            order,
+            ..ours
+        })
     }
 
     /// Tells the manager that the service is up.
@@ -399,7 +418,7 @@ impl<F: FnMut(&Report)> Supervisor<'_, F> {
             }
             if let Some(end) = end {
                 log::info!("{role} {end}");
-                let reason = child.last_words().map_or(end, |words| format!("failed: {words}"));
+                let reason = child.last_words().map_or(end, |words| format!("{FAILED}{words}"));
                 ended.push((*role, reason));
             }
         }
@@ -408,6 +427,7 @@ impl<F: FnMut(&Report)> Supervisor<'_, F> {
         }
         for (role, reason) in ended {
             self.children.remove(&role);
+            self.tell_of_agent(role, &reason);
             self.plan.handle_ended(now, role, &reason);
         }
         self.look_for_orphans();

@@ -15,6 +15,7 @@ use crate::engine::supervisor::Role;
 use crate::protocol::info::CONTROLLER_ADDRESS;
 use crate::shell::endpoint::connect_unix;
 use crate::shell::incidents;
+use crate::shell::kept_config;
 use crate::shell::lending::{self, Lenders};
 use crate::shell::limits;
 use crate::shell::port_holder;
@@ -27,6 +28,7 @@ use crate::shell::supervisor::launch::UNTIL_IDLE;
 use crate::shell::supervisor::service::Endpoints;
 use crate::shell::supervisor::{standby, stop};
 use crate::shell::systemd;
+use crate::shell::takeover::Successor;
 use crate::shell::tools;
 use crate::shell::transport;
 use crate::shell::trust::{self, Part};
@@ -35,17 +37,30 @@ use crate::types::IncidentKind;
 /// The supervisor's log, in LOG_DIR.
 const LOG_FILE: &str = "supervisor.log";
 
+/// The option of a supervisor for the copy of its configuration, which the environment of the program before it does not name.
+const KEPT_CONFIG: &str = "--kept-config";
+
 /// Letters of the name of this machine in the ids of its agents: a full name is longer than people want to read.
 const HOST_NAME_MAX: usize = 32;
 
+/// A program with its configuration.
+#[derive(Clone)]
+pub(super) struct Setup {
+    pub(super) program: PathBuf,
+    /// The [copy](kept_config) of its configuration; `None` if none could be written.
+    kept: Option<PathBuf>,
+}
+
 /// Starts children.
 pub(super) struct Starter {
-    program: PathBuf,
-    /// The program that the controller tries.
-    tried: Option<PathBuf>,
+    present: Setup,
+    /// The one that the controller tries.
+    tried: Option<Setup>,
     /// STATE_DIR.
     state_dir: PathBuf,
     config: Option<PathBuf>,
+    /// The home, unless that is the current folder.
+    home: Option<PathBuf>,
     agents: u16,
     /// Whether the service ends after a time without work, unless the configuration says otherwise.
     until_idle: bool,
@@ -63,13 +78,25 @@ pub(super) struct Starter {
 }
 
 impl Starter {
-    pub(super) fn new(config: &Config, options: &Options) -> io::Result<Self> {
+    /// For a supervisor that has started with this text of the configuration.
+    pub(super) fn new(config: &Config, options: &Options, text: &str) -> io::Result<Self> {
+        let keep = || {
+            let kept = kept_config::keep(&config.paths.state_dir, text, None);
+            let warn = |error: &io::Error| {
+                log::warn!("a change of the configuration takes effect at once: cannot copy it: {error}");
+            };
+            kept.inspect_err(warn).ok()
+        };
         Ok(Self {
-            // Determined once: after a rebuild, the link would name a deleted file.
-            program: std::env::current_exe()?,
+            present: Setup {
+                // Determined once: after a rebuild, the link would name a deleted file.
+                program: std::env::current_exe()?,
+                kept: options.kept_config.clone().or_else(keep),
+            },
             tried: None,
             state_dir: config.paths.state_dir.clone(),
             config: options.config.clone(),
+            home: options.home.clone(),
             agents: options.agents,
             until_idle: options.until_idle,
             mark: stop::mark(&config.paths.state_dir),
@@ -97,8 +124,8 @@ impl Starter {
     }
 
     /// The command for another supervisor of the same service.
-    pub(super) fn supervisor(&self, program: &Path) -> Command {
-        let mut command = self.command(program);
+    pub(super) fn supervisor(&self, setup: &Setup) -> Command {
+        let mut command = self.command(setup);
         command.args(["supervise", "--agents", &self.agents.to_string()]);
         if self.until_idle {
             command.arg(UNTIL_IDLE);
@@ -146,8 +173,12 @@ impl Starter {
         ))
     }
 
-    fn command(&self, program: &Path) -> Command {
-        let mut command = Command::new(program);
+    fn command(&self, setup: &Setup) -> Command {
+        let mut command = Command::new(&setup.program);
+        match &setup.kept {
+            Some(kept) => command.env(kept_config::VARIABLE, kept_config::variable(kept)),
+            None => command.env_remove(kept_config::VARIABLE),
+        };
         if let Some(config) = &self.config {
             command.arg("--config").arg(config);
         }
@@ -155,25 +186,50 @@ impl Starter {
     }
 
     /// The program of the controller.
-    pub(super) fn controller_program(&self) -> &Path {
-        self.tried.as_deref().unwrap_or(&self.program)
+    pub(super) fn of_controller(&self) -> &Setup {
+        self.tried.as_ref().unwrap_or(&self.present)
     }
 
-    /// From now on, the controller is this program.
+    /// What the controller needs to become its program.
+    pub(super) fn successor_of_controller(&self) -> Successor {
+        let Setup { program, kept } = self.of_controller().clone();
+        Successor { id: String::new(), program, kept_config: kept.as_deref().map(kept_config::variable) }
+    }
+
+    /// This program with the configuration as its file is at present.
+    pub(super) fn next(&self, program: &Path) -> Result<Setup, String> {
+        let text = Config::text(self.config.as_deref(), self.home.as_deref()).map_err(|error| error.to_string())?;
+        let kept = kept_config::keep(&self.state_dir, &text.unwrap_or_default(), self.present.kept.as_deref());
+        let kept =
+            kept.map_err(|error| format!("cannot copy the configuration to {}: {error}", self.state_dir.display()))?;
+        Ok(Setup { program: program.to_owned(), kept: Some(kept) })
+    }
+
+    /// From now on, the controller is this program with this configuration.
+    pub(super) fn try_setup(&mut self, setup: Setup) {
+        self.tried = Some(setup);
+    }
+
+    /// From now on, the controller is this program with the present configuration.
     pub(super) fn try_program(&mut self, program: &Path) {
-        self.tried = Some(program.to_owned());
+        self.tried = Some(Setup { program: program.to_owned(), ..self.present.clone() });
     }
 
     /// From now on, the controller is the present program again.
     pub(super) fn reject(&mut self) {
         self.tried = None;
-        self.program = standby::lasting_program(&self.program, &self.state_dir);
+        self.present = self.lasting();
+    }
+
+    /// The present program at a path that lasts.
+    fn lasting(&self) -> Setup {
+        Setup { program: standby::lasting_program(&self.present.program, &self.state_dir), ..self.present.clone() }
     }
 
     /// Removes the copy of an earlier program, unless it is the present one.
     pub(super) fn forget_copy(&self) {
         let copy = standby::program_before_restart(&self.state_dir);
-        let is_present = copy.canonicalize().is_ok_and(|copy| copy == self.program);
+        let is_present = copy.canonicalize().is_ok_and(|copy| copy == self.present.program);
         if !is_present
             && let Err(error) = fs::remove_file(&copy)
             && error.kind() != io::ErrorKind::NotFound
@@ -185,9 +241,16 @@ impl Starter {
     /// Starts the process that goes back to the present program if this process, as another one, does not live. It reads there what
     /// this process says as another one. Also returns the command that continues with the present program in this process.
     pub(super) fn start_standby(&self, said: BorrowedFd<'_>) -> io::Result<(Pid, Command)> {
-        let program = standby::lasting_program(&self.program, &self.state_dir);
-        let standby = standby::start(limits::hand_on(self.supervisor(&program).arg("--standby")), said)?;
-        let mut before = self.supervisor(&program);
+        let present = self.lasting();
+        let again = || {
+            let mut command = self.supervisor(&present);
+            if let Some(kept) = &present.kept {
+                command.arg(KEPT_CONFIG).arg(kept);
+            }
+            command
+        };
+        let standby = standby::start(limits::hand_on(again().arg("--standby")), said)?;
+        let mut before = again();
         before.arg("--handover");
         Ok((standby, before))
     }
@@ -196,14 +259,19 @@ impl Starter {
         self.socket_is_open
     }
 
+    /// The socket at which the controller of this service listens, if it does.
+    pub(super) fn open_socket(&self) -> Option<&Path> {
+        self.socket.as_deref().filter(|_| self.socket_is_open && self.elsewhere.is_none())
+    }
+
     pub(super) const fn endpoints(&self) -> Option<&Endpoints> {
         self.endpoints.as_ref()
     }
 
     pub(super) fn start(&self, role: Role) -> io::Result<ChildProcess> {
         let mut command = self.command(match role {
-            Role::Controller => self.controller_program(),
-            Role::Agent(_) => &self.program,
+            Role::Controller => self.of_controller(),
+            Role::Agent(_) => &self.present,
         });
         match role {
             Role::Controller => command.arg("controller"),
@@ -383,10 +451,11 @@ mod tests {
 
     fn starter() -> Starter {
         Starter {
-            program: PathBuf::new(),
+            present: Setup { program: PathBuf::new(), kept: None },
             tried: None,
             state_dir: PathBuf::new(),
             config: None,
+            home: None,
             agents: 1,
             until_idle: false,
             mark: String::new(),

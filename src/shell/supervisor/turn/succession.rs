@@ -5,8 +5,8 @@ use std::os::fd::{AsFd as _, OwnedFd};
 
 use rustix::fs::{MemfdFlags, memfd_create};
 
-use super::Supervisor;
-use super::start::leave_incident;
+use super::start::{Setup, leave_incident};
+use super::{FAILED, Supervisor};
 use crate::engine::supervisor::{Living, Role};
 use crate::shell::clock;
 use crate::shell::signals::SENT_RETIRE;
@@ -60,15 +60,13 @@ impl<F: FnMut(&Report)> Supervisor<'_, F> {
         log::info!("restart with {}", successor.program.display());
         let checked = match self.is_ephemeral {
             true => Err("it ends with the command that has started it".to_owned()),
-            false => self
-                .handover(&successor, false)
-                .and_then(|handover| handover::is_ready(&mut self.starter.supervisor(&successor.program), &handover)),
+            false => self.check(&successor),
         };
-        if let Err(why) = checked {
-            return self.refuse(successor, why);
+        match checked {
+            // It is told of by the effect that follows.
+            Ok(setup) => self.starter.try_setup(setup),
+            Err(why) => return self.refuse(successor, why),
         }
-        // It is told of by the effect that follows.
-        self.starter.try_program(&successor.program);
         if self.plan.handle_try(clock::now().mono) {
             self.succession = Some(Succession::Tried(successor));
             return;
@@ -76,6 +74,13 @@ impl<F: FnMut(&Report)> Supervisor<'_, F> {
         let why = self.become_program(&successor, false);
         self.starter.reject();
         self.refuse(successor, why);
+    }
+
+    /// Asks the program whether it can take over with the configuration as it is at present.
+    fn check(&self, successor: &Successor) -> Result<Setup, String> {
+        let setup = self.starter.next(&successor.program)?;
+        handover::is_ready(&mut self.starter.supervisor(&setup), &self.handover(successor, false)?)?;
+        Ok(setup)
     }
 
     /// The program that the controller tries does not work.
@@ -112,6 +117,19 @@ impl<F: FnMut(&Report)> Supervisor<'_, F> {
         if self.plan.living().is_some_and(|living| living.into_iter().any(is_ready)) {
             self.signal(Role::Controller, SENT_RETIRE);
         }
+    }
+
+    /// Leaves an incident, once for each restart, if this agent cannot start after it.
+    pub(super) fn tell_of_agent(&mut self, role: Role, reason: &str) {
+        let fails = role != Role::Controller && !self.plan.is_ready(role) && reason.starts_with(FAILED);
+        if !fails || self.plan.renewal().is_none() || std::mem::replace(&mut self.is_told_of_agents, true) {
+            return;
+        }
+        leave_incident(
+            self.config,
+            &format!("{role} {reason}; it is started again and again: mend the cause, then restart"),
+        );
+        self.signal(Role::Controller, SENT_RETIRE);
     }
 
     /// Takes up a request that arrived during another one. Its signal was ignored then; its file is still there.
@@ -160,7 +178,7 @@ impl<F: FnMut(&Report)> Supervisor<'_, F> {
         };
         let pipes = given.iter().flat_map(|child| [child.out, child.err]).flatten();
         let kept: Vec<_> = pipes.chain([self.lock.as_fd(), stderr.as_fd()]).collect();
-        let mut command = self.starter.supervisor(&successor.program);
+        let mut command = self.starter.supervisor(self.starter.of_controller());
         self.systemd.reloading();
         let error = takeover::exec(command.arg("--handover").stderr(said), &handover, &kept);
         // The exec has changed it before it has failed.
@@ -212,7 +230,7 @@ impl<F: FnMut(&Report)> Supervisor<'_, F> {
     /// Asks a process to make room for a new one: an agent ends when it has no task, a controller becomes the present program.
     pub(super) fn retire(&self, role: Role) {
         if role == Role::Controller {
-            let successor = Successor { id: String::new(), program: self.starter.controller_program().to_owned() };
+            let successor = self.starter.successor_of_controller();
             if let Err(error) = successor.write(&self.config.paths.state_dir, takeover::CONTROLLER) {
                 log::error!("cannot ask the controller to make room: {error}");
             }
