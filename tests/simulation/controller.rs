@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use llts::engine::controller::{
-    ConnectionId, Controller, Record, Sequencer, Settings, Stored, StoredTools, ToolSettings,
+    ConnectionId, Controller, Record, Sequencer, Settings, Stored, StoredTools, ToolSettings, silence_of_cut,
 };
 use llts::protocol::graph::{self, GraphRow, StoredGraph};
 use llts::protocol::json::FieldLimits;
@@ -122,7 +122,7 @@ pub(crate) struct Killed;
 fn settings() -> Settings {
     Settings {
         heartbeat_interval: Duration::from_nanos(HEARTBEAT),
-        lost_after: Duration::from_nanos(2 * HEARTBEAT),
+        lost_after: silence_of_cut(Duration::from_nanos(2 * HEARTBEAT), Duration::from_nanos(HEARTBEAT)),
         kill_budget: crate::plan::kill_budget(),
         waiting_max: 10_000,
         waiting_bytes_max: usize::MAX,

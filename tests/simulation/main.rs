@@ -237,7 +237,7 @@ checks_find! {
     the_checks_find_double_jobs: DoubleJob from 0, "runs at";
     the_checks_find_forgotten_kills: ForgottenKill from 20, "kill";
     the_checks_find_forgotten_gates: ForgottenGates from 89, "beyond gate";
-    the_checks_find_forgotten_drains: ForgottenDrains from 20, "goes to the drained agent";
+    the_checks_find_forgotten_drains: ForgottenDrains from 46, "goes to the drained agent";
     the_checks_find_forgotten_counts: ForgottenCounts from 0, "of TASK";
     the_checks_find_early_starts: EarlyStart from 4, "starts before __START_AFTER__";
     the_checks_find_turned_priorities: TurnedPriorities from 0, "starts before its turn";

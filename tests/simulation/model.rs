@@ -106,9 +106,11 @@ impl Model {
         for record in disk.values() {
             let submitted = format!("{{{}}}", record.submitted);
             let Some(request) = request_of(submitted.as_bytes()) else { continue };
-            // The run of a submit that the store could not take may have begun before the refusal. It is ended then.
-            let is_ended =
-                record.phase() == Phase::Finished && format!("{record:?}").contains("could not take its submit");
+            // The run of a submit that the store could not take may have begun before the refusal. It is ended then. A task that
+            // has ended without a run does no harm.
+            let is_ended = record.phase() == Phase::Finished
+                && (record.last_run().is_none() && record.past.is_empty()
+                    || format!("{record:?}").contains("could not take its submit"));
             let is_refused = self.refused.contains(&request) && !is_ended;
             assert!(!is_refused, "the refused submit {request} has made {}", record.id);
             if let Some(other) = tasks.insert(request, record.id) {
