@@ -33,8 +33,12 @@ fn a_supervisor_that_cannot_serve_becomes_the_one_before_it_and_a_task_runs_on()
     eventually("it runs", || sandbox.path("runs").exists());
     let processes = || [service(&sandbox)["pid"].clone(), json!(sandbox.process("agent --name agent-1"))];
     let before = processes();
-    // The first one fails before it has read its configuration, the second one when it opens its log.
-    let unread = broken(&sandbox, "unread", "*supervise*--handover*) exec $this --config /nowhere.toml \"$@\";;");
+    // The first one fails before it has read its configuration, as it lacks the copy; the second one when it opens its log.
+    let unread = broken(
+        &sandbox,
+        "unread",
+        "*supervise*--handover*) exec env -u LLTS_RUN_CONFIG $this --config /nowhere.toml \"$@\";;",
+    );
     let logless = broken(&sandbox, "logless", &holding_log(&sandbox, 3.0));
     for (id, program, why) in [("1", &unread, "/nowhere.toml"), ("2", &logless, "another process logs to")] {
         let said = failed_restart(&sandbox, id, program);
