@@ -165,6 +165,8 @@ fn the_screen_has_the_last_failures_and_the_rate() {
     world.exits("a", failed, 0, 3);
     let fine = world.task();
     world.exits("a", fine, 0, 0);
+    let killed = world.task();
+    world.kill(killed);
     let shown = screen(&mut world);
     assert_eq!(shown.failed.iter().map(|row| row.id().to_owned()).collect::<Vec<_>>(), [failed.to_string()]);
     assert!(shown.rate > 0.0, "{}", shown.rate);
