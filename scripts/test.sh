@@ -13,6 +13,8 @@ command -v redis-server >/dev/null || missing+=(redis-server)
 command -v openssl >/dev/null || missing+=(openssl)
 command -v rsync >/dev/null || missing+=(rsync)
 command -v git >/dev/null || missing+=(git)
+# The pages of the manual run in a network of their own.
+command -v ip >/dev/null || [[ -x /usr/sbin/ip ]] || missing+=(iproute2)
 if ((${#missing[@]})); then
     as_root=()
     ((EUID == 0)) || as_root=(sudo)
