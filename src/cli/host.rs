@@ -180,7 +180,7 @@ fn started(session: &Session, service: &Service) -> String {
 }
 
 /// This number of agents, by default one for each processor.
-fn processors(agents: Option<u32>) -> u16 {
+pub(super) fn processors(agents: Option<u32>) -> u16 {
     let processors = || std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let agents = agents.map_or_else(processors, |agents| usize::try_from(agents).unwrap_or(usize::MAX));
     u16::try_from(agents).unwrap_or(AGENTS_MAX).min(AGENTS_MAX)

@@ -41,11 +41,10 @@ pub(super) const fn of_state(state: ShownState) -> Style {
     }
 }
 
-/// A text in a colour, if there are colours. The text is untrusted.
-pub(super) fn styled(style: Style, text: &str, is_coloured: bool) -> String {
-    let text = printable(text);
+/// A text in a colour, if there are colours.
+fn styled(style: Style, text: &str, is_coloured: bool) -> String {
     if !is_coloured || style == PLAIN || text.trim().is_empty() {
-        return text;
+        return text.to_owned();
     }
     format!("{style}{text}{style:#}")
 }

@@ -1,7 +1,6 @@
 //! The screen of `llts doctor`.
 
-use std::fmt::Write as _;
-
+use super::super::style::{Look, PLAIN, Screen};
 use super::{Finding, Verdict};
 
 /// Columns before the text of a finding: the verdict and the name of the check.
@@ -9,40 +8,19 @@ const INDENT: usize = 6 + 15;
 
 /// A line for each finding, what to do below it, and the number of each verdict.
 pub(super) fn screen(found: &[(&str, Finding)], width: Option<usize>) -> String {
-    let mut text = String::new();
+    const ARROW: &str = "-> ";
+    let mut screen = Screen::new(Look::plain(width));
     for (name, Finding { verdict, what, remedy }) in found {
-        paragraph(&mut text, &format!("{:<6}{name:<15}", verdict.word()), what, width);
+        screen.behind((PLAIN, &format!("{:<6}{name}", verdict.word()), INDENT), PLAIN, what);
         if let Some(remedy) = remedy {
-            paragraph(&mut text, &format!("{:INDENT$}-> ", ""), remedy, width);
+            let arrow = format!("{:INDENT$}{ARROW}", "");
+            screen.behind((PLAIN, &arrow, INDENT + ARROW.len()), PLAIN, remedy);
         }
     }
     let count = |of: Verdict| found.iter().filter(|(_, finding)| finding.verdict == of).count();
     let (good, note, bad) = (count(Verdict::Good), count(Verdict::Note), count(Verdict::Bad));
-    // Writing to a text cannot fail.
-    let _ = writeln!(text, "{good} ok, {note} notes, {bad} bad");
-    text
-}
-
-/// Adds a text behind a head, in lines that fit the width.
-fn paragraph(text: &mut String, head: &str, words: &str, width: Option<usize>) {
-    let room = width.map_or(usize::MAX, |width| width.saturating_sub(head.len()).max(20));
-    let mut line = String::new();
-    let mut lines = Vec::new();
-    for word in words.split_whitespace() {
-        if !line.is_empty() && line.chars().count() + 1 + word.chars().count() > room {
-            lines.push(std::mem::take(&mut line));
-        }
-        if !line.is_empty() {
-            line.push(' ');
-        }
-        line.push_str(word);
-    }
-    lines.push(line);
-    for (number, line) in lines.iter().enumerate() {
-        let head = if number == 0 { head.to_owned() } else { " ".repeat(head.len()) };
-        // Writing to a text cannot fail.
-        let _ = writeln!(text, "{}", format!("{head}{line}").trim_end());
-    }
+    screen.plain(&format!("{good} ok, {note} notes, {bad} bad"));
+    screen.text()
 }
 
 #[cfg(test)]

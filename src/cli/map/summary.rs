@@ -44,7 +44,7 @@ pub(super) fn value(map: &Map, job: &JobName) -> Value {
     json!({ "summary": counts })
 }
 
-/// How to run what is left, as one more sentence.
+/// The command for the rest of the lines, as a sentence with a blank before it.
 pub(super) fn again(job: &JobName, kept: Kept) -> String {
     match kept {
         Kept::Named => " Run the same command again to continue.".to_owned(),

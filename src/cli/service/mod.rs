@@ -14,6 +14,7 @@ use serde_json::json;
 
 use super::Session;
 use super::exit::{FAILED, Failure};
+use super::host;
 use super::output::note;
 use crate::shell::supervisor::{self, AGENTS_MAX};
 use crate::shell::transport;
@@ -150,9 +151,7 @@ fn planned(session: &Session, args: &InstallArgs) -> Result<Unit, Failure> {
     let whose = if is_system { Whose::System { user: run_as(args)? } } else { Whose::User };
     let is_usual = session.home.by() == crate::shell::home::FoundBy::Default;
     let home = if is_system && is_usual { SYSTEM_HOME.into() } else { session.home.folder().to_owned() };
-    let processors =
-        || std::thread::available_parallelism().map_or(1, |count| u16::try_from(count.get()).unwrap_or(AGENTS_MAX));
-    let agents = args.agents_only.or(args.agents).unwrap_or_else(processors).min(AGENTS_MAX);
+    let agents = host::processors(args.agents_only.or(args.agents).map(u32::from));
     let elsewhere = args.agents_only.map(|_| transport::agent_endpoint(&session.config));
     Ok(Unit { program: Session::program()?, home, agents, elsewhere, whose })
 }
