@@ -4,4 +4,5 @@
 set -eu
 cd "$(dirname "$0")/.."
 [ -x target/release/llts ] || cargo build --release
+[ $# -gt 0 ] || set -- 30
 exec target/release/llts up "$@"

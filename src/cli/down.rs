@@ -6,6 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use clap::Args;
+use rustix::event::Timespec;
 use serde_json::json;
 
 use super::Session;
@@ -13,10 +14,13 @@ use super::change::answered;
 use super::connect::{self, Configured};
 use super::exit::{FAILED, Failure};
 use super::output::note;
+use super::pause;
 use super::status_line;
+use super::waiting;
 use crate::client::Client;
 use crate::protocol::requests::stats::TaskCounts;
 use crate::protocol::requests::{down, stats};
+use crate::shell::signals::{STOP, Signals};
 use crate::shell::supervisor::holder;
 use crate::shell::supervisor::{Abandoned, Stopped, end_abandoned, stop};
 use crate::types::{Phase, path_text};
@@ -25,7 +29,7 @@ use crate::types::{Phase, path_text};
 const PAUSE: Duration = Duration::from_secs(5);
 
 /// The time between two looks at the running tasks.
-const LOOK_INTERVAL: Duration = Duration::from_millis(200);
+const LOOK_INTERVAL: Timespec = Timespec { tv_sec: 0, tv_nsec: 200_000_000 };
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -39,15 +43,15 @@ pub(super) struct DownArgs {
     /// Do not ask
     #[arg(long, conflicts_with = "wait")]
     now: bool,
-    /// Stop nothing: let tasks start again that a `down --wait`, or another client, keeps from starting
-    #[arg(long, conflicts_with_all = ["wait", "now"])]
+    /// `llts resume --service`
+    #[arg(long, conflicts_with_all = ["wait", "now"], hide = true)]
     undo: bool,
 }
 
 /// It is not a failure if no service runs.
 pub(super) fn run(session: &mut Session, args: &DownArgs) -> Result<u8, Failure> {
     if args.undo {
-        return end_pause(session);
+        return pause::resume_service(session);
     }
     if !args.now && (args.wait || io::stdin().is_terminal()) && holder(&session.config.paths.state_dir).is_some() {
         prepare(session, args.wait)?;
@@ -64,17 +68,6 @@ pub(super) fn run(session: &mut Session, args: &DownArgs) -> Result<u8, Failure>
     }
     show(session, stopped.map_err(Failure::failed)?, &abandoned);
     Ok(if abandoned.iter().all(|one| one.ended.is_ok()) { 0 } else { FAILED })
-}
-
-/// Ends a pause of the service.
-fn end_pause(session: &mut Session) -> Result<u8, Failure> {
-    session.client()?.ask(&down::pause(Duration::ZERO))?;
-    if session.out.is_json() {
-        session.out.value(&json!({ "paused": false }));
-    } else {
-        session.out.line("tasks start again; a client that still waits in `llts down --wait` stops them anew");
-    }
-    Ok(0)
 }
 
 /// Waits for the running tasks, or asks if there are any.
@@ -95,26 +88,29 @@ fn prepare(session: &Session, wait: bool) -> Result<(), Failure> {
         }
         return Ok(());
     }
+    let mut signals = Signals::install(&STOP).map_err(Failure::failed)?;
     let is_terminal = io::stderr().is_terminal();
     let mut was_said = false;
     loop {
         let counts = client.ask(&down::pause(PAUSE))?;
         let running = running(&counts);
+        let tasks = if running == 1 { "task" } else { "tasks" };
+        let line = format!("waiting for {running} running {tasks}; no other task starts");
         if is_terminal {
-            if running > 0 {
-                status_line::show(&format!(
-                    "waiting for {running} running tasks; no other task starts (Ctrl-C leaves; the service goes on)"
-                ));
-            } else {
-                status_line::clear();
-            }
+            status_line::show(&format!("{line} (Ctrl-C leaves; the service goes on)"));
         } else if running > 0 && !std::mem::replace(&mut was_said, true) {
-            note(&format!("waiting for the ends of {running} running tasks; no other task starts"));
+            note(&line);
         }
         if running == 0 {
-            return Ok(());
+            status_line::clear();
+            // What follows is ended by a signal as ever.
+            return signals.let_end(|| ()).map_err(Failure::failed);
         }
-        std::thread::park_timeout(LOOK_INTERVAL);
+        if signals.wait(LOOK_INTERVAL) {
+            status_line::clear();
+            client.ask(&down::pause(Duration::ZERO))?;
+            return Err(waiting::left("the service goes on, and tasks start again"));
+        }
     }
 }
 

@@ -122,15 +122,24 @@ pub(super) fn run(session: &mut Session, args: &GateArgs) -> Result<u8, Failure>
 /// Opens a gate.
 pub(super) fn open(session: &mut Session, name: &str) -> Result<u8, Failure> {
     let client = session.client()?;
-    client.ask(&gate::set(name, &GateChange { closed_until: Some(None), ..GateChange::default() }))?;
+    set_open(&client, name)?;
     show(session, &client, name)
+}
+
+pub(super) fn set_open(client: &Client, name: &str) -> Result<(), Failure> {
+    Ok(client.ask(&gate::set(name, &GateChange { closed_until: Some(None), ..GateChange::default() }))?)
 }
 
 /// Closes a gate.
 pub(super) fn close(session: &mut Session, args: &CloseArgs) -> Result<u8, Failure> {
+    let client = set_closed(session, args)?;
+    show(session, &client, &args.name.name)
+}
+
+pub(super) fn set_closed(session: &Session, args: &CloseArgs) -> Result<Client, Failure> {
     let client = session.client()?;
     client.ask(&gate::set(&args.name.name, &closing(args, clock::now().wall)))?;
-    show(session, &client, &args.name.name)
+    Ok(client)
 }
 
 fn show(session: &mut Session, client: &Client, name: &str) -> Result<u8, Failure> {

@@ -189,8 +189,7 @@ fn table(facts: &Map<String, Value>) -> Table {
         table.row(["tasks", &counts(tasks)]);
     }
     if let Some(until) = facts.get("paused_until").and_then(Value::as_f64).and_then(Wall::from_unix_seconds) {
-        let until = times::local(until);
-        table.row(["paused", &format!("no task starts until {until}; `llts down --undo` ends the pause")]);
+        table.row(["paused", &times::paused(until)]);
     }
     table
 }

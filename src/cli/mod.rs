@@ -348,7 +348,9 @@ fn load(global: &Global, home: &Home, command: &Command) -> Result<(Config, Sour
             return Err(damage);
         }
         let Ok(sound) = Config::load_what_is_sound(file, base) else { return Err(damage) };
-        note(&format!("{damage}; the running service is meant all the same, and the next start needs this mended"));
+        if !matches!(command, Command::Doctor) {
+            note(&format!("{damage}; this command works without it, and the next start needs this mended"));
+        }
         Ok(sound)
     })
 }

@@ -3,41 +3,43 @@
 use std::time::Duration;
 
 use clap::Args;
+use serde_json::json;
 
 use super::Session;
-use super::agents;
 use super::drain::{self, DrainArgs};
 use super::exit::Failure;
 use super::gate::{self, CloseArgs};
 use super::hold;
 use super::selection::Selection;
+use super::times;
 use super::when::{self, Moment};
-use crate::protocol::requests::down;
+use crate::protocol::requests::{down, stats};
+use crate::types::Label;
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
 What runs goes on; nothing else starts. A paused task waits, and so does the next round of a running one. `all`, and a selection \
 without ids, mean the tasks that have not finished; tasks of a job that are submitted later are not among them. A paused agent gets \
-no more tasks, also after a restart of the agent and of the controller. --service pauses all agents that the service has. \
-`llts resume` takes the same words.")]
+no more tasks, also after a restart of the agent and of the controller. While the service is paused, no task starts on any agent, \
+also after a restart. `llts resume` takes the same words.")]
 pub(super) struct PauseArgs {
     #[command(flatten)]
     what: What,
-    /// Also agents that have not come yet
-    #[arg(long, requires = "agent")]
+    /// With --agent: also agents that have not come yet
+    #[arg(long)]
     ahead: bool,
-    /// With --gate: the time for which it is closed [default: until `llts resume`]
+    /// With --gate or --service: the time for which it is paused [default: until `llts resume`]
     #[arg(long = "for", id = "span", value_name = "DURATION", value_parser = when::duration, conflicts_with = "until")]
-    #[arg(requires = "gate")]
     span: Option<Duration>,
-    /// With --gate: the moment until which it is closed
-    #[arg(long, value_name = "MOMENT", value_parser = when::moment, requires = "gate")]
+    /// With --gate or --service: the moment until which it is paused
+    #[arg(long, value_name = "MOMENT", value_parser = when::moment)]
     until: Option<Moment>,
 }
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Takes the words of `llts pause`. --service also ends the pause of a `llts down --wait` that was interrupted.")]
+Takes the words of `llts pause`. --service also ends the pause of a `llts down --wait` that was interrupted; agents that are paused \
+by their names stay so.")]
 pub(super) struct ResumeArgs {
     #[command(flatten)]
     what: What,
@@ -57,7 +59,7 @@ struct What {
     /// This gate, and so all tasks that name it
     #[arg(long, value_name = "GATE", conflicts_with_all = ["selection", "agent", "host"])]
     gate: Option<String>,
-    /// All agents
+    /// All tasks, those to come among them
     #[arg(long, conflicts_with_all = ["selection", "agent", "host", "gate"])]
     service: bool,
 }
@@ -67,6 +69,7 @@ enum Resting {
     Tasks,
     Agents,
     Gate(String),
+    Service,
 }
 
 impl What {
@@ -74,7 +77,10 @@ impl What {
         if let Some(gate) = &self.gate {
             return Ok(Resting::Gate(gate.clone()));
         }
-        if self.service || self.host.is_some() || !self.agent.is_empty() {
+        if self.service {
+            return Ok(Resting::Service);
+        }
+        if self.host.is_some() || !self.agent.is_empty() {
             return Ok(Resting::Agents);
         }
         if self.selection.is_given() {
@@ -86,37 +92,58 @@ impl What {
     }
 
     /// The agents, as `drain` takes them.
-    fn agents(&self, session: &Session, undo: bool, ahead: bool) -> Result<DrainArgs, Failure> {
-        let agents = if self.service {
-            agents::collect(&session.client()?)?.iter().map(|agent| agent.id().to_owned()).collect()
-        } else {
-            self.agent.clone()
-        };
-        Ok(DrainArgs { agents, host: self.host.clone(), ahead, undo })
+    fn agents(&self, undo: bool, ahead: bool) -> DrainArgs {
+        DrainArgs { agents: self.agent.clone(), host: self.host.clone(), ahead, undo }
     }
 }
 
 pub(super) fn run(session: &mut Session, args: &PauseArgs) -> Result<u8, Failure> {
-    match args.what.resting("pause")? {
+    let resting = args.what.resting("pause")?;
+    // clap overlooks that an option requires another one where that one conflicts with a third.
+    if args.ahead && args.what.agent.is_empty() {
+        return Err(Failure::usage("--ahead goes with --agent only: it is for agents that have not come yet"));
+    }
+    if (args.span.is_some() || args.until.is_some()) && matches!(resting, Resting::Tasks | Resting::Agents) {
+        let end = if args.span.is_some() { "--for" } else { "--until" };
+        return Err(Failure::usage(format!(
+            "{end} goes with --gate or --service only; tasks and agents are paused until `llts resume`"
+        )));
+    }
+    match resting {
         Resting::Tasks => hold::set_held(session, &args.what.selection, true, "paused"),
-        Resting::Agents => {
-            let agents = args.what.agents(session, false, args.ahead)?;
-            drain::run(session, &agents)
-        }
+        Resting::Agents => drain::run(session, &args.what.agents(false, args.ahead)),
         Resting::Gate(name) => gate::close(session, &CloseArgs::new(name, args.span, args.until)),
+        Resting::Service => {
+            gate::set_closed(session, &CloseArgs::new(Label::SERVICE.to_owned(), args.span, args.until))?;
+            tell(session)
+        }
     }
 }
 
 pub(super) fn resume(session: &mut Session, args: &ResumeArgs) -> Result<u8, Failure> {
     match args.what.resting("resume")? {
         Resting::Tasks => hold::set_held(session, &args.what.selection, false, "resumed"),
-        Resting::Agents => {
-            let agents = args.what.agents(session, true, false)?;
-            if args.what.service {
-                session.client()?.ask(&down::pause(Duration::ZERO))?;
-            }
-            drain::run(session, &agents)
-        }
+        Resting::Agents => drain::run(session, &args.what.agents(true, false)),
         Resting::Gate(name) => gate::open(session, &name),
+        Resting::Service => resume_service(session),
     }
+}
+
+/// Ends each pause of the service.
+pub(super) fn resume_service(session: &mut Session) -> Result<u8, Failure> {
+    let client = session.client()?;
+    client.ask(&down::pause(Duration::ZERO))?;
+    gate::set_open(&client, Label::SERVICE)?;
+    tell(session)
+}
+
+/// Says whether the service is paused.
+fn tell(session: &mut Session) -> Result<u8, Failure> {
+    let until = session.client()?.ask(&stats::service())?.paused_until();
+    if session.out.is_json() {
+        session.out.value(&json!({ "paused": until.is_some(), "paused_until": until.map(times::rfc3339) }));
+    } else {
+        session.out.line(until.map_or_else(|| "tasks start again".to_owned(), times::paused));
+    }
+    Ok(0)
 }

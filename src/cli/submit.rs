@@ -195,8 +195,8 @@ fn not_a_parameter(tool: &str, text: &str, why: &str) -> String {
         return format!("the parameter {word}: {why}");
     }
     format!(
-        "{tool} is a tool here, and its parameter {word} has no '='. For a command write: llts run -- {tool} {word}   \
-         For a line of shell: llts run --sh '{tool} {word} | wc'"
+        "the first word here is a tool, and {word} is not a parameter for it, which has a '='. For a command write: \
+         llts run -- {tool} {word}   For a line of shell: llts run --sh '{tool} {word} | wc'"
     )
 }
 

@@ -4,11 +4,17 @@ use std::time::Duration;
 
 use jiff::{Timestamp, tz::TimeZone};
 
-use crate::types::Wall;
+use crate::types::{UNTIL_OPENED, Wall};
 
 /// A moment in the time zone of the reader: `2026-01-31 12:00:00`.
 pub(super) fn local(wall: Wall) -> String {
     formatted(wall, "%Y-%m-%d %H:%M:%S")
+}
+
+/// That no task starts until this moment.
+pub(super) fn paused(until: Wall) -> String {
+    let until = if until >= UNTIL_OPENED { String::new() } else { format!(" until {}", local(until)) };
+    format!("no task starts{until}: the service is paused; `llts resume --service` ends that")
 }
 
 /// The time of a moment, in the time zone of the reader: `12:00:00`.

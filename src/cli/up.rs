@@ -5,6 +5,7 @@ use clap::builder::RangedU64ValueParser;
 
 use super::Session;
 use super::exit::{Failure, INTERRUPTED};
+use super::host;
 use super::output::note;
 use super::table::Table;
 use crate::config::CurveClientFiles;
@@ -13,16 +14,13 @@ use crate::shell::signals::{STOP, Signals};
 use crate::shell::supervisor::{self, AGENTS_MAX, Launch, Order, RenewError, Service, log_file};
 use crate::shell::transport;
 
-/// The document's number of agents (section 4.1).
-const AGENTS: u16 = 30;
-
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Returns when the controller and all agents are ready. One service runs per STATE_DIR. Where one runs already, a higher number of \
 agents or --add starts more, and --remove ends some: those with the highest numbers, each as soon as it has no task. A service that \
 `llts run` or `llts map` has started stays from then on, also without tasks.")]
 pub(super) struct UpArgs {
-    /// Number of agents; 0 starts a controller alone, for agents of other machines [default: 30]
+    /// Number of agents; 0 starts a controller alone, for agents of other machines [default: one for each processor]
     #[arg(value_name = "N", value_parser = agents(0))]
     agents: Option<u16>,
     /// Start no controller but this many agents, of the one that --controller, --context or the configuration names
@@ -65,15 +63,7 @@ impl UpArgs {
             }
             (wanted, ..) => wanted,
         };
-        let order = Order::new(wanted.filter(|wanted| *wanted != now), service.idle_stop.is_some());
-        if order.agents.is_none() && !order.is_lasting {
-            let pid = service.pid;
-            return Err(format!(
-                "a service already runs with {now} agents (process {pid}); `llts up --add N` adds agents, `llts down` stops it, \
-                 --home DIR names another home"
-            ));
-        }
-        Ok(order)
+        Ok(Order::new(wanted.filter(|wanted| *wanted != now), service.idle_stop.is_some()))
     }
 }
 
@@ -142,6 +132,13 @@ fn change(session: &Session, args: &UpArgs, service: &Service, signals: &mut Sig
     let here = session.home.folder().display();
     let order = args.order(service).map_err(|why| Failure::failed(format!("in the home {here}, {why}")))?;
     let (before, kept) = (service.agents, order.is_lasting);
+    if order.agents.is_none() && !kept {
+        note(&format!(
+            "the service runs already (process {}); `llts up --add N` adds agents, `llts down` stops it",
+            service.pid
+        ));
+        return Ok(service.clone());
+    }
     let service = supervisor::order(&session.config, rand::random(), &order, signals).map_err(changed)?;
     if service.agents < before {
         note(&format!("{} agents end, each as soon as it has no task", before - service.agents));
@@ -182,7 +179,7 @@ fn start(
         program: Session::program()?,
         home: session.home.folder().to_owned(),
         config: session.config_file(),
-        agents: args.agents_only.or(args.agents).unwrap_or(AGENTS),
+        agents: args.agents_only.or(args.agents).unwrap_or_else(|| host::processors(None)),
         until_idle: false,
         elsewhere,
         ephemeral_dir: None,
@@ -225,8 +222,8 @@ mod tests {
             ("up 2", 4, None, Err("`llts up --remove 2` ends 2 of them")),
             ("up --remove 5", 4, None, Err("cannot end 5")),
             ("up --add 999", 4, None, Err("above 1000")),
-            ("up", 4, None, Err("already runs with 4 agents (process 7)")),
-            ("up 4", 4, None, Err("`llts up --add N` adds agents")),
+            ("up", 4, None, Ok((None, false))),
+            ("up 4", 4, None, Ok((None, false))),
         ] {
             match (ordered(line, agents, idle_stop), expected) {
                 (Ok(order), Ok(expected)) => assert_eq!(order, expected, "{line}"),

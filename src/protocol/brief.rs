@@ -19,7 +19,10 @@ pub fn brief(record: &TaskRecord, holdup: &Holdup) -> String {
 pub fn reason(record: &TaskRecord, holdup: &Holdup) -> String {
     let needs = &record.policy.needs;
     match holdup {
+        Holdup::Paused(until) if *until >= UNTIL_OPENED => "service paused".to_owned(),
         Holdup::Paused(until) => format!("service paused until {until}"),
+        Holdup::Drained(agents) if agents.len() == 1 => format!("agent {} paused", agents[0]),
+        Holdup::Drained(_) => "agents paused".to_owned(),
         Holdup::Held(_) => "held".to_owned(),
         Holdup::After(term, count) => after(term, *count),
         Holdup::NotBefore(at) => format!("starts {at}"),

@@ -274,9 +274,7 @@ fn waits(record: &TaskRecord, holdup: &Holdup) -> String {
     let needs = &record.policy.needs;
     let tool = named(&record.tool);
     match holdup {
-        Holdup::Paused(until) => format!(
-            "a client has paused the service until {until}, and may repeat that; `llts down --undo` lets tasks start"
-        ),
+        Holdup::Paused(until) => service_paused(*until),
         Holdup::Held(since) => format!("it has been held since {since}; `llts resume {}` lets it start", record.id),
         Holdup::After(term, count) => after(term, *count),
         Holdup::NotBefore(at) => {
@@ -306,6 +304,7 @@ fn waits(record: &TaskRecord, holdup: &Holdup) -> String {
         }
         Holdup::Outdated(why) => why.clone(),
         Holdup::Unfit(drained) => no_other(drained),
+        Holdup::Drained(agents) => paused("the agents", agents),
         Holdup::NoSuchAgent if needs.tags.is_empty() => "no agent exists that may run it".to_owned(),
         Holdup::NoSuchAgent => format!("no agent has the tags {} that it requires", needs.tags),
         Holdup::NoFiles => {
@@ -368,15 +367,22 @@ fn incapable(needs: &Requirements, what: &str, can: &str, word: &str) -> String 
 }
 
 /// The disks of the agents that take tasks are full.
+fn service_paused(until: Wall) -> String {
+    let until = if until >= UNTIL_OPENED { String::new() } else { format!(" until {until}") };
+    format!("a client has paused the service{until}; `llts resume --service` lets tasks start")
+}
+
 fn no_other(drained: &[AgentId]) -> String {
     if drained.is_empty() {
         return "no other agent here may run it".to_owned();
     }
-    let agents: Vec<_> = drained.iter().map(AgentId::as_str).collect();
+    paused("the other agents", drained)
+}
+
+fn paused(which: &str, agents: &[AgentId]) -> String {
+    let agents: Vec<_> = agents.iter().map(AgentId::as_str).collect();
     let (named, listed) = (agents.join(", "), agents.join(" "));
-    format!(
-        "the other agents that could run it are drained: {named}; `llts resume --agent {listed}` gives them tasks again"
-    )
+    format!("{which} that could run it are paused: {named}; `llts resume --agent {listed}` gives them tasks again")
 }
 
 fn no_sources() -> String {

@@ -42,6 +42,7 @@ fn right_of_request(request: &Request, has_command: impl Fn(Repeated<'_>) -> boo
         Request::Retry(task) => repeat(Repeated::Task(*task)),
         Request::JobOrder(name, JobOrder::Retry) => repeat(Repeated::Job(name)),
         Request::Pause(_) => Right::Pause,
+        Request::GateSet(gate, _) if gate.is_of_service() => Right::Pause,
         Request::Query(..)
         | Request::AgentQuery
         | Request::TaskStatistic
@@ -264,6 +265,11 @@ mod tests {
         }
         let graph = r#"{"__TYPE__":"GRAPH/SUBMIT","__GRAPH__":"{\"steps\":{\"s\":{\"command\":[\"true\"]}}}"}"#;
         check(&read(graph), false, Right::Command);
+    }
+
+    #[test]
+    fn the_gate_of_the_service_needs_the_right_to_pause_it() {
+        check(&read(r#"{"__TYPE__":"GATE/SET","__GATE__":"*","__CLOSED_UNTIL__":9}"#), false, Right::Pause);
     }
 
     /// The HTTP door takes a message without its token by this.

@@ -253,7 +253,7 @@ impl Home {
 
     fn write_mark(&self) -> io::Result<bool> {
         DirBuilder::new().recursive(true).mode(0o700).create(&self.folder)?;
-        let is_new = fs::read_dir(&self.folder)?.next().is_none();
+        let is_new = !self.folder.join(MARK).exists();
         // Another command may make the same home at the same time, or read the mark: it sees a whole one.
         draft::replace(&self.folder.join(MARK), draft::SHARED, |file| file.write_all(MARK_TEXT.as_bytes()))?;
         Ok(is_new)

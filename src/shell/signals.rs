@@ -11,6 +11,7 @@ use nix::libc::{c_int, signalfd_siginfo};
 use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, SigmaskHow, kill, sigaction};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::unistd::Pid;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
 pub use nix::sys::signal::Signal;
@@ -102,9 +103,15 @@ impl Signals {
 }
 
 impl Signals {
+    /// Waits for a signal, for this long at most. False after that.
+    pub fn wait(&mut self, at_most: Timespec) -> bool {
+        // After an interruption, the caller looks again.
+        let _ = poll(&mut [PollFd::new(&self.fd, PollFlags::IN)], Some(&at_most));
+        !self.read().is_empty()
+    }
+
     /// Waits until a signal has arrived or the other descriptor is readable. True for a signal.
     pub fn wait_unless(&mut self, other: BorrowedFd<'_>) -> bool {
-        use rustix::event::{PollFd, PollFlags, poll};
         let mut polled = [self.fd.as_fd(), other].map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
         // After an interruption, the caller waits again.
         let _ = poll(&mut polled, None);

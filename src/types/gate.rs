@@ -158,6 +158,8 @@ pub enum Holdup {
     NoSources,
     /// All agents here that could run it were unfit for it, but for these, which are drained.
     Unfit(Vec<AgentId>),
+    /// The agents that could run it are drained. These are some of them.
+    Drained(Vec<AgentId>),
     /// An agent has its tool, but may not run the task.
     ToolElsewhere,
     /// Its agent fetches this version of its tool from the controller.

@@ -24,6 +24,9 @@ impl Label {
     /// Longest label.
     pub const BYTES_MAX: usize = 64;
 
+    /// The name of the gate that every task passes.
+    pub const SERVICE: &str = "*";
+
     /// Checks a text and makes it a label.
     ///
     /// # Errors
@@ -36,6 +39,26 @@ impl Label {
             return Ok(Self(text.into()));
         }
         Err(InvalidLabel::Name(text.chars().take(Self::BYTES_MAX).collect()))
+    }
+
+    /// The gate that every task passes, without naming it: the service is paused while it is closed. No other label has this text.
+    #[must_use]
+    pub fn of_service() -> Self {
+        Self(Self::SERVICE.into())
+    }
+
+    /// Whether this is the gate that every task passes.
+    #[must_use]
+    pub fn is_of_service(&self) -> bool {
+        &*self.0 == Self::SERVICE
+    }
+
+    /// Checks the name of a gate, which may be that of the service.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub fn of_gate(text: &str) -> Result<Self, InvalidLabel> {
+        if text == Self::SERVICE { Ok(Self::of_service()) } else { Self::new(text) }
     }
 }
 

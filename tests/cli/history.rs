@@ -2,7 +2,7 @@
 
 use std::io::{BufRead as _, BufReader};
 
-use crate::sandbox::{Sandbox, eventually};
+use crate::sandbox::{Sandbox, eventually, signal};
 
 /// A service with two tasks that have succeeded and one that has failed, of a job, with its sentence.
 fn after_three_tasks() -> Sandbox {
@@ -130,7 +130,13 @@ fn a_service_that_is_stopped_with_wait_lets_running_tasks_end() {
     let mut down = sandbox.start("down --wait");
     let mut line = String::new();
     BufReader::new(down.stderr.take().expect("a pipe")).read_line(&mut line).unwrap();
-    assert_eq!(line, "llts: waiting for the ends of 1 running tasks; no other task starts\n");
+    assert_eq!(line, "llts: waiting for 1 running task; no other task starts\n");
+    signal(down.id().cast_signed(), rustix::process::Signal::INT);
+    assert_eq!(sandbox.said(down).code, Some(130));
+    let stats = sandbox.ok("info --output wire").json();
+    assert!(stats["paused_until"].is_null(), "who leaves ends the pause: {stats}");
+    let mut down = sandbox.start("down --wait");
+    BufReader::new(down.stderr.take().expect("a pipe")).read_line(&mut line).unwrap();
     std::fs::write(sandbox.path("go"), "").unwrap();
     assert_eq!(sandbox.said(down).code, Some(0));
     sandbox.ok("up 1");

@@ -161,11 +161,37 @@ fn a_drained_agent_gets_no_more_tasks() {
     sandbox.llts(&format!("wait --timeout 60 {running}"));
     let id = submitted(&sandbox, "ok");
     let said = sandbox.ok("explain last");
-    assert!(said.out.contains("no agent exists that may run it"), "{said:?}");
+    assert!(said.out.contains("could run it are paused: agent-1; `llts resume --agent agent-1`"), "{said:?}");
     assert_eq!(sandbox.ok("drain agent-1 agent-9 --undo --output wire").json()[0]["drained"].as_bool(), Some(false));
     assert_eq!(sandbox.ok(&format!("wait --timeout 60 {id}")).code, Some(0));
     refused(&sandbox, "drain a/b", 4, &["a/b", "(-1007)"]);
     refused(&sandbox, "drain", 2, &["AGENT"]);
+}
+
+#[test]
+fn a_paused_service_says_so_wherever_one_looks() {
+    let sandbox = with(1);
+    for (line, parts) in [
+        ("pause --agent agent-1 --for 10m", ["--for goes with --gate or --service only"]),
+        ("pause all --until 18:30", ["--until goes with --gate or --service only"]),
+        ("pause --service --ahead", ["--ahead goes with --agent only"]),
+    ] {
+        refused(&sandbox, line, 2, &parts);
+    }
+    let paused = "no task starts: the service is paused; `llts resume --service` ends that";
+    assert_eq!(sandbox.ok("pause --service").out, format!("{paused}\n"));
+    let id = submitted(&sandbox, "ok");
+    for line in ["status", "info"] {
+        assert!(sandbox.ok(line).out.contains("the service is paused"), "{line}");
+    }
+    assert!(sandbox.ok("explain last").out.contains("a client has paused the service; `llts resume --service`"));
+    sandbox.ok("up --add 1");
+    assert_eq!(status(&sandbox, &id), "WAITING", "an agent that comes later gets nothing either");
+    sandbox.ok("down --undo");
+    sandbox.ok(&format!("wait --timeout 60 {id}"));
+    assert!(sandbox.ok("pause --service --for 1h").out.starts_with("no task starts until 2"));
+    assert_eq!(sandbox.ok("resume --service").out, "tasks start again\n");
+    assert_eq!(sandbox.ok("run ok").out, "fine\n");
 }
 
 #[test]

@@ -62,7 +62,7 @@ fn configuration(session: &Session) -> Vec<Finding> {
     let file = session.global.config.as_deref();
     vec![match Config::load(file, session.home.base()) {
         Err(damage) => {
-            Finding::bad(damage.to_string(), "mend the file; `llts config` shows every key with its meaning")
+            Finding::bad(damage.to_string(), "mend the file; `llts config --defaults` shows every key with its meaning")
         }
         Ok((_, sources)) => {
             let differing = sources.in_force().iter().filter(|key| key.origin.is_some()).count();

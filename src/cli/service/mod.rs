@@ -116,9 +116,15 @@ pub(super) fn run(session: &mut Session, args: &ServiceArgs) -> Result<u8, Failu
 fn install(session: &mut Session, args: &InstallArgs) -> Result<u8, Failure> {
     let unit = planned(session, args)?;
     let path = args.manager.folder()?.join(unit.name());
-    let commands =
-        [args.manager.systemctl(&["daemon-reload"]), args.manager.systemctl(&["enable", "--now", unit.name()])];
+    let enable = ["enable", "--now", unit.name()];
+    let mut commands: Vec<Vec<String>> = unit.folder_command().into_iter().collect();
+    commands.extend([&["daemon-reload"][..], &enable].map(|words| args.manager.systemctl(words)));
     if args.dry_run {
+        if let Whose::System { user } = &unit.whose
+            && !matches!(User::from_name(user), Ok(Some(_)))
+        {
+            commands.insert(0, useradd(user));
+        }
         if session.out.is_json() {
             session.out.value(&json!({ "path": path, "unit": unit.text(), "commands": commands }));
         } else {
@@ -162,9 +168,14 @@ fn run_as(args: &InstallArgs) -> Result<String, Failure> {
         Ok(Some(_)) => Ok(name),
         _ if args.dry_run => Ok(name),
         _ => Err(Failure::usage(format!(
-            "there is no user {name:?}; make it with `useradd --system --home-dir {SYSTEM_HOME} {name}`, or name another one with --run-as"
+            "there is no user {name:?}; make it with `{}`, or name another one with --run-as",
+            useradd(&name).join(" ")
         ))),
     }
+}
+
+fn useradd(name: &str) -> Vec<String> {
+    ["useradd", "--system", "--home-dir", SYSTEM_HOME, name].map(str::to_owned).to_vec()
 }
 
 fn write(path: &Path, text: &str) -> Result<(), Failure> {

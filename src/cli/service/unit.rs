@@ -57,6 +57,16 @@ impl Unit {
         if self.elsewhere.is_some() { "llts-agents.service" } else { "llts.service" }
     }
 
+    /// The command that makes a home which systemd does not make.
+    pub(super) fn folder_command(&self) -> Option<Vec<String>> {
+        let Whose::System { user } = &self.whose else { return None };
+        if self.home == Path::new(SYSTEM_HOME) {
+            return None;
+        }
+        let home = path_text(&self.home);
+        Some(["install", "-d", "-m", "700", "-o", user, &home].map(str::to_owned).to_vec())
+    }
+
     /// The text of its file.
     pub(super) fn text(&self) -> String {
         let Self { agents, elsewhere, whose, .. } = self;

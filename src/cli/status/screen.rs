@@ -62,13 +62,17 @@ fn head(status: &Status, screen: &mut Screen) {
     screen.line(parts.iter().map(|(style, text)| (*style, text.as_str())));
 }
 
+/// The time in which agents come back to a controller that was started anew.
+const COME_AGAIN: Duration = Duration::from_secs(5);
+
 /// What an operator has to look at, each in a sentence.
 fn problems(status: &Status) -> Vec<String> {
     let mut problems: Vec<String> = status.warning.iter().map(|warning| times::readable(warning)).collect();
     if let Some(until) = status.paused_until {
-        problems.push(format!("paused until {}; `llts down --undo` ends the pause", times::local(until)));
+        problems.push(times::paused(until));
     }
-    if status.agents.total == 0 {
+    let is_new = status.now.since(status.started_at) < COME_AGAIN;
+    if status.agents.total == 0 && !is_new {
         problems.push("no agent; `llts up` starts some".to_owned());
     }
     let lost =

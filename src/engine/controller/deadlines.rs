@@ -46,6 +46,9 @@ impl Controller {
         let gates = self.tasks.queue().gates.due(now.mono);
         for gate in &gates {
             if let Some(settings) = self.tasks.queue_mut().gates.reopen(now, gate) {
+                if gate.is_of_service() {
+                    self.tell_pause(settings.closed_until);
+                }
                 self.tasks.effects.push_back(Effect::Record(Record::Gate(gate.clone(), settings)));
             }
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::LOOK_INTERVAL;
 use crate::engine::gate::Gate;
-use crate::types::{GateSettings, GateVerdict, GateView, Label, Mono, Now, Requirements};
+use crate::types::{GateSettings, GateVerdict, GateView, Label, Mono, Now, Requirements, Wall};
 
 #[derive(Debug, Default)]
 struct Entry {
@@ -20,11 +20,16 @@ struct Entry {
 pub(super) struct Gates {
     gates: BTreeMap<Label, Entry>,
     due: BTreeSet<(Mono, Label)>,
+    /// Until when the gate that every task passes is closed.
+    service_closed_until: Option<Wall>,
 }
 
 impl Gates {
     /// Sets a gate.
     pub(super) fn set(&mut self, name: &Label, settings: GateSettings) {
+        if name.is_of_service() {
+            self.service_closed_until = settings.closed_until;
+        }
         self.gates.entry(name.clone()).or_default().gate.set(settings);
         self.drop_if_blank(name);
     }
@@ -117,11 +122,14 @@ impl Gates {
 
     /// Whether every gate of these requirements lets one more task pass.
     pub(super) fn admit(&self, now: Now, needs: &Requirements) -> bool {
-        needs.gates.is_empty() || self.obstacle(now, needs).is_none()
+        (needs.gates.is_empty() && self.service_closed_until.is_none()) || self.obstacle(now, needs).is_none()
     }
 
     /// The first gate that lets no task pass.
     pub(super) fn obstacle(&self, now: Now, needs: &Requirements) -> Option<(Label, GateVerdict)> {
+        if let Some(until) = self.service_closed_until {
+            return Some((Label::of_service(), GateVerdict::Closed(until)));
+        }
         needs.gates.iter().find_map(|name| {
             let gate = &self.gates.get(name)?.gate;
             // Until it is reopened: an opening by a clock that is set back later would last in the open lines.
@@ -148,8 +156,7 @@ impl Gates {
         let settings = entry.gate.settings();
         settings.closed_until.filter(|until| *until <= now.wall)?;
         let settings = GateSettings { closed_until: None, ..settings.clone() };
-        entry.gate.set(settings.clone());
-        self.drop_if_blank(name);
+        self.set(name, settings.clone());
         Some(settings)
     }
 
@@ -173,6 +180,11 @@ impl Gates {
         self.due.iter().take_while(|(at, _)| *at <= now).map(|(_, name)| name.clone()).collect()
     }
 
+    /// Until when the service is paused by its gate.
+    pub(super) const fn service_closed_until(&self) -> Option<Wall> {
+        self.service_closed_until
+    }
+
     /// All names, in order.
     pub(super) fn names(&self) -> impl Iterator<Item = &Label> {
         self.gates.keys()
@@ -188,10 +200,12 @@ impl Gates {
 
     /// Whether a gate is full, or is due for a check later.
     pub(super) fn may_be_shut(&self, needs: &Requirements) -> bool {
-        needs.gates.iter().filter_map(|name| self.gates.get(name)).any(|entry| {
-            let full = |max| entry.gate.running() >= max;
-            entry.due.is_some() || entry.gate.settings().running_max.is_some_and(full)
-        })
+        let is_paused = self.service_closed_until.is_some();
+        is_paused
+            || needs.gates.iter().filter_map(|name| self.gates.get(name)).any(|entry| {
+                let full = |max| entry.gate.running() >= max;
+                entry.due.is_some() || entry.gate.settings().running_max.is_some_and(full)
+            })
     }
 
     /// The number of running tasks of each gate.

@@ -28,7 +28,8 @@ use super::lanes::{Lanes, Place};
 use super::parked::Suited;
 use super::tool_sets::{SetId, ToolSets};
 use crate::types::{
-    AgentId, Holdup, Label, Now, Requirements, Servers, TaskId, TaskRecord, TaskState, ToolName, ToolSet, Wall,
+    AgentId, GateVerdict, Holdup, Label, Now, Requirements, Servers, TaskId, TaskRecord, TaskState, ToolName, ToolSet,
+    Wall,
 };
 
 /// The tasks with equal requirements.
@@ -169,7 +170,11 @@ impl Queue {
         let mut lines = BTreeSet::new();
         for gate in gates {
             self.gates.review(now, gate);
-            lines.extend(self.gates.lines(gate));
+            if gate.is_of_service() {
+                lines.extend(self.lines.keys().cloned());
+            } else {
+                lines.extend(self.gates.lines(gate));
+            }
         }
         for needs in lines {
             self.refresh(now, &needs, None);
@@ -288,8 +293,10 @@ impl Queue {
         if let Some(Delay::Until(at)) = delay(record).filter(|_| !self.is_ready(record)) {
             return Holdup::NotBefore(at);
         }
-        if let Some((gate, verdict)) = self.gates.obstacle(now, &record.policy.needs) {
-            return Holdup::Gate(gate, verdict);
+        match self.gates.obstacle(now, &record.policy.needs) {
+            Some((gate, GateVerdict::Closed(until))) if gate.is_of_service() => return Holdup::Paused(until),
+            Some((gate, verdict)) => return Holdup::Gate(gate, verdict),
+            None => {}
         }
         let needs = &*record.needs();
         if let Some((_, why)) = needs.parts().into_iter().find(|(part, _)| !agents_with(part, None)) {

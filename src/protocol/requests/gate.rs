@@ -9,8 +9,18 @@ use crate::protocol::typed::{ahead, ahead_text, bad, moment, seconds, whole};
 use crate::types::{Fields, GateSettings, GateVerdict, GateView, Label, Pace, Scalar, Wall};
 
 /// Changes the settings of a gate.
-pub const GATE_SET: Kind =
-    Kind::order("GATE/SET", |reader| Ok(Request::GateSet(name(&reader.fields)?, Box::new(change(&reader.fields)?))));
+pub const GATE_SET: Kind = Kind::order("GATE/SET", |reader| {
+    let (name, change) = (name(&reader.fields)?, change(&reader.fields)?);
+    if name.is_of_service() && (change.running_max.is_some() || change.pace.is_some()) {
+        let (max, starts) = (words::MAX_RUNNING, words::MAX_STARTS);
+        let message = format!(
+            "the gate {name} is that of the service: it takes no {max} and no {starts}, only {}",
+            words::CLOSED_UNTIL
+        );
+        return Err(Refusal::new(Code::BadField, message));
+    }
+    Ok(Request::GateSet(name, Box::new(change)))
+});
 
 /// Requests the state of a gate, or of all gates.
 pub const GATE_QUERY: Kind = Kind::question("GATE/QUERY", |reader| {
@@ -91,7 +101,7 @@ fn name(fields: &Fields) -> Result<Label, Refusal> {
         return Err(Refusal::new(Code::BadField, format!("{} is missing; set it to the name of a gate", words::GATE)));
     };
     let text = value.as_text().ok_or_else(|| bad(words::GATE, value, "the name of a gate"))?;
-    Label::new(text).map_err(|error| Refusal::new(Code::BadField, format!("{}: {error}", words::GATE)))
+    Label::of_gate(text).map_err(|error| Refusal::new(Code::BadField, format!("{}: {error}", words::GATE)))
 }
 
 /// The changes of a GATE/SET. `null` removes a limit; 0 seconds open the gate.

@@ -80,7 +80,7 @@ pub(super) fn read_rows(
 fn take(stored: &mut Stored, kind: &str, name: &str, value: &str) -> bool {
     match kind {
         GATE => {
-            let gate = Label::new(name).ok().zip(gate::decode_settings(value));
+            let gate = Label::of_gate(name).ok().zip(gate::decode_settings(value));
             gate.map(|gate| stored.gates.push(gate)).is_some()
         }
         DRAINED => AgentId::new(name).map(|agent| stored.drained.push(agent)).is_ok(),

@@ -13,6 +13,12 @@ pub(in crate::engine::controller) struct Paused {
 }
 
 impl Controller {
+    /// Until when no task starts: by a pause that a client repeats, or by the gate of the service.
+    pub(super) fn paused_until(&self) -> Option<Wall> {
+        let repeated = self.paused.map(|paused| paused.until);
+        repeated.max(self.tasks.queue().gates.service_closed_until())
+    }
+
     /// A pause without a time ends the present one.
     pub(super) fn pause(&mut self, now: Now, interval: Duration) -> Reply {
         if interval.is_zero() {

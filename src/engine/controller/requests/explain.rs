@@ -69,9 +69,18 @@ impl Controller {
             Some(found @ (Holdup::NoSuchAgent | Holdup::NoLease | Holdup::ToolElsewhere))
                 if record.unfit_rounds().next().is_some() && agents_with(&record.policy.needs, Some(&record.tool)) =>
             {
-                let needs = record.needs();
-                let others = self.agents.all_drained_or_with(&needs, |set| sets.has(set, &record.tool));
-                *found = Holdup::Unfit(others.map(|(id, _)| id.clone()).take(DRAINED_SHOWN_MAX).collect());
+                *found = Holdup::Unfit(self.drained_for(record));
+            }
+            Some(
+                found @ (Holdup::NoSuchAgent
+                | Holdup::NoTool
+                | Holdup::NoCommands
+                | Holdup::NoSources
+                | Holdup::ToolElsewhere),
+            ) if let agents = self.drained_for(record)
+                && !agents.is_empty() =>
+            {
+                *found = Holdup::Drained(agents);
             }
             Some(found @ Holdup::Agents { .. }) if let Some(agents) = self.held_agents(now, record) => {
                 *found = Holdup::HeldSlots { agents, is_parent: false };
@@ -85,6 +94,13 @@ impl Controller {
             Some(_) | None => {}
         }
         holdup.map(|found| self.silent_holdup(now, record, found))
+    }
+
+    /// Some of the agents that could run a task, where all are drained that could.
+    fn drained_for(&self, record: &TaskRecord) -> Vec<AgentId> {
+        let (needs, sets) = (record.needs(), self.tasks.queue().sets());
+        let all = self.agents.all_drained_or_with(&needs, |set| sets.has(set, &record.tool));
+        all.map(|(id, _)| id.clone()).take(DRAINED_SHOWN_MAX).collect()
     }
 
     /// What keeps an agent busy after the end of its run, as far as it has reported that.

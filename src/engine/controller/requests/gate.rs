@@ -2,7 +2,7 @@
 
 use super::{Answer, Code, Controller, Effect, Filter, Goal, Record, Refusal, Reply, Ticket};
 use crate::protocol::requests::gate::GateChange;
-use crate::types::{GateSettings, IncidentKind, Label, Now, Wall};
+use crate::types::{GateSettings, IncidentKind, Label, Now, UNTIL_OPENED, Wall};
 
 impl Controller {
     /// Changes the settings of a gate.
@@ -14,8 +14,25 @@ impl Controller {
         }
         let mut settings = gates.settings(name);
         change.apply(&mut settings, now.wall);
+        if name.is_of_service() && gates.service_closed_until() != settings.closed_until {
+            self.tell_pause(settings.closed_until);
+        }
         self.put_gate(now, name, settings);
         Ok(Reply::Done)
+    }
+
+    /// The pause of the service begins, ends, or gets another end.
+    pub(in crate::engine::controller) fn tell_pause(&mut self, until: Option<Wall>) {
+        let line = match until {
+            Some(UNTIL_OPENED) => "a client has paused the service; no task starts until it is resumed".to_owned(),
+            Some(until) => format!("a client has paused the service until {until}; no task starts"),
+            None => {
+                self.inform();
+                "the pause of the service has ended".to_owned()
+            }
+        };
+        self.journal.warn(line.clone());
+        self.incidents.push((IncidentKind::Paused, line));
     }
 
     /// A run has found that its gate cannot be passed for a while.
@@ -53,6 +70,6 @@ impl Controller {
     pub(in crate::engine::controller) fn query_gates(&self, now: Now) -> Reply {
         let queue = self.tasks.queue();
         let view = |name: &Label| queue.gates.view(now, name, queue.waiting_at(name));
-        Reply::Gates(queue.gates.names().map(view).collect())
+        Reply::Gates(queue.gates.names().filter(|name| !name.is_of_service()).map(view).collect())
     }
 }

@@ -5,7 +5,7 @@ use crate::protocol::requests::stats::TaskCounts;
 
 impl Controller {
     pub(super) fn count_tasks(&self) -> Reply {
-        Reply::Statistic(TaskCounts(self.tasks.counts()), self.paused.map(|paused| paused.until))
+        Reply::Statistic(TaskCounts(self.tasks.counts()), self.paused_until())
     }
 
     pub(super) const fn count_agents(&self) -> Reply {

@@ -43,7 +43,7 @@ impl Controller {
             oldest_at: self.tasks.queue().oldest().and_then(|task| self.tasks.get(task)).map(|task| task.submitted_at),
             rate,
             run_p50,
-            paused_until: self.paused.map(|paused| paused.until),
+            paused_until: self.paused_until(),
             lost: lost.map(|(id, agent)| (id.clone(), agent.heard_wall)).collect(),
             jobs: jobs.take(JOBS_MAX).filter_map(|name| self.job_view(name)).collect(),
             running: self.longest_running(now).into_iter().map(|task| self.row(now, task)).collect(),

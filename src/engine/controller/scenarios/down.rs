@@ -3,6 +3,7 @@
 
 use super::*;
 use crate::protocol::requests::down::SERVICE_PAUSE;
+use crate::types::{Scalar, UNTIL_OPENED};
 
 #[test]
 fn a_paused_service_hands_out_nothing_until_the_pause_ends() {
@@ -58,4 +59,43 @@ fn a_pause_is_told_bounded_and_lifted() {
     assert_eq!(world.apply("a"), Some((waiting, Round(0))));
     assert_eq!(pause(&mut world, 0), None);
     assert_eq!(paused(&mut world), [""; 0]);
+}
+
+#[test]
+fn a_paused_service_stays_so_for_agents_that_come_and_for_the_next_controller() {
+    let mut world = World::new();
+    let _ = world.say("a", FromAgent::Heartbeat(Heartbeat::default()));
+    let waiting = world.task();
+    let set = |world: &mut World, until: Scalar| {
+        let fields = Fields::new().with(words::GATE, Label::SERVICE).with(words::CLOSED_UNTIL, until);
+        assert_eq!(world.send(GATE_SET, &fields), Reply::Done);
+    };
+    set(&mut world, UNTIL_OPENED.unix_seconds().into());
+    assert!(world.why(waiting).contains("`llts resume --service` lets tasks start"), "{}", world.why(waiting));
+    assert_eq!(world.apply("a"), None);
+    world.restart();
+    assert_eq!(world.apply("late"), None);
+    let Reply::Statistic(_, until) = world.send(SERVICE_PAUSE, &Fields::new().with(words::INTERVAL, 0u32)) else {
+        panic!("no counts")
+    };
+    assert_eq!(until, Some(UNTIL_OPENED), "a client that stops to wait ends its own pause only");
+    world.park("a");
+    set(&mut world, Scalar::Null);
+    assert_eq!(world.phase(waiting), Phase::Dispatched, "an agent that waits gets it at once");
+}
+
+#[test]
+fn a_pause_of_the_service_ends_at_its_moment() {
+    let mut world = World::new();
+    let waiting = world.task();
+    let until = (world.now.wall + seconds(3.0)).unix_seconds();
+    let fields = Fields::new().with(words::GATE, Label::SERVICE).with(words::CLOSED_UNTIL, until);
+    assert_eq!(world.send(GATE_SET, &fields), Reply::Done);
+    world.park("a");
+    world.pass(seconds(2.0));
+    assert_eq!(world.phase(waiting), Phase::Waiting);
+    world.pass(seconds(1.5));
+    assert_eq!(world.phase(waiting), Phase::Dispatched);
+    let told: Vec<_> = world.controller.take_incidents().into_iter().map(|(_, line)| line).collect();
+    assert!(matches!(&told[..], [began, ended] if began.contains("until") && ended.contains("has ended")), "{told:?}");
 }

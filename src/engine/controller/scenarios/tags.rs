@@ -87,7 +87,7 @@ fn a_drained_agent_ends_its_task_and_gets_no_other() {
     assert_eq!(world.outcome(first), Outcome::Succeeded);
     assert_eq!(world.apply("a"), None);
     let ticket = world.park("a");
-    assert!(world.why(second).contains("no agent"), "{}", world.why(second));
+    assert!(world.why(second).contains("are paused: a"), "{}", world.why(second));
     world.restart();
     assert_eq!(world.apply("a"), None, "also after a restart");
     let _ = world.say("a", FromAgent::Exit);
@@ -121,5 +121,5 @@ fn a_task_whose_only_agents_are_drained_says_so() {
     world.tagged("a", "gpu");
     let task = world.submitted(&requiring("gpu"));
     world.send(AGENT_DRAIN, &Fields::new().with(words::AGENT_ID, "a"));
-    assert!(world.why(task).contains("no agent has the tags gpu"), "{}", world.why(task));
+    assert!(world.why(task).contains("are paused: a; `llts resume --agent a`"), "{}", world.why(task));
 }

@@ -141,7 +141,7 @@ fn a_task_waits_for_a_drained_agent_and_says_so() {
     let task = world.submitted(&Fields::new().with(words::OPERATION, "x"));
     world.is_full("a", task, 0);
     let why = world.why(task);
-    let drained = "the other agents that could run it are drained: b; `llts resume --agent b` gives them tasks again; it has been with a";
+    let drained = "the other agents that could run it are paused: b; `llts resume --agent b` gives them tasks again; it has been with a";
     assert!(why.starts_with(drained), "{why}");
     world.drain("b", false);
     assert_eq!(world.record(task).assignment().map(|run| run.agent.as_str()), Some("b"));
