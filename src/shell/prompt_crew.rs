@@ -1,5 +1,6 @@
 //! Several prompt workers as one program: `llts prompt worker --jobs N`. Each is a process of its own, with a guard of its own, so that
-//! the end of one does not affect the others. Signals are passed on to all of them. If this process is killed, the kernel sends them a SIGTERM:
+//! the end of one does not affect the others, with one exception: when the master has told one that all prompts are done, the others end,
+//! too. One that has not reached the master by then would wait for it for ever. Signals are passed on to all of them. If this process is killed, the kernel sends them a SIGTERM:
 //! they end their commands and give their prompts back.
 
 use std::ffi::OsString;
@@ -16,6 +17,9 @@ use rustix::process::set_parent_process_death_signal;
 use super::readable;
 use super::signals::{STOP, Signals, with_clean_mask};
 
+/// The signal by which a worker says that all prompts are done.
+const ALL_DONE: Signal = Signal::SIGUSR1;
+
 /// The exit code of a worker that a signal has ended.
 const KILLED: u8 = 1;
 
@@ -24,7 +28,7 @@ const KILLED: u8 = 1;
 /// # Errors
 /// When a worker cannot be started; those before it are stopped then.
 pub fn run(program: &Path, arguments: &[OsString], jobs: u32) -> io::Result<u8> {
-    let mut signals = Signals::install(&[&STOP[..], &[Signal::SIGCHLD]].concat())?;
+    let mut signals = Signals::install(&[&STOP[..], &[Signal::SIGCHLD, ALL_DONE]].concat())?;
     let mut workers = Vec::new();
     let mut problem = None;
     let arguments = of_crew(arguments);
@@ -43,8 +47,11 @@ pub fn run(program: &Path, arguments: &[OsString], jobs: u32) -> io::Result<u8> 
     while !workers.is_empty() {
         readable::is_readable(signals.as_fd(), None);
         for signal in signals.read() {
-            if signal != Signal::SIGCHLD {
-                pass_on(&workers, signal);
+            match signal {
+                Signal::SIGCHLD => {}
+                // Nobody has a prompt any more.
+                ALL_DONE => pass_on(&workers, Signal::SIGTERM),
+                signal => pass_on(&workers, signal),
             }
         }
         let mut left = Vec::new();
@@ -81,6 +88,12 @@ pub fn end_with(parent: u32) -> io::Result<()> {
         return Ok(());
     }
     Err(io::Error::other(format!("the process {parent}, which has started this worker, has ended")))
+}
+
+/// Tells the parent of a crew that all prompts are done.
+pub fn tell_all_done(parent: u32) {
+    // A parent that has ended has nobody to tell.
+    let _ = kill(Pid::from_raw(parent.cast_signed()), ALL_DONE);
 }
 
 fn pass_on(workers: &[Child], signal: Signal) {

@@ -136,3 +136,14 @@ fn a_person_pauses_resumes_and_drains_a_master() {
     assert_eq!(master.said().code, Some(0));
     assert!(sandbox.path(".tasks/done/a.txt.out").exists());
 }
+
+/// A master ends with its last prompt, also before it has seen each of several workers.
+#[test]
+fn workers_that_have_not_reached_the_master_end_with_those_that_have() {
+    let (sandbox, master) = (Sandbox::new(), Master::new());
+    let crew = sandbox.worker(master.address(), &["--jobs", "2"], "true");
+    let mut first = master.join();
+    let _second = master.accept();
+    first.say(&json!({ "type": "COMPLETED", "msg": "" }));
+    assert_eq!(crew.said().code, Some(0));
+}

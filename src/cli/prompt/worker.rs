@@ -131,6 +131,9 @@ pub(in crate::cli) fn run(session: &Session, args: WorkerArgs) -> Result<u8, Fai
         }
         error => Failure::failed(error),
     })?;
+    if let (End::Completed, Some(crew)) = (&end, args.crew_of) {
+        prompt_crew::tell_all_done(crew);
+    }
     match end {
         End::MasterGone if patience != Some(Duration::ZERO) => {
             let sentence =
