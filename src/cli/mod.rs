@@ -283,6 +283,7 @@ fn without_a_service(out: &mut Output, command: &Command) -> Option<Result<u8, F
         Command::Completions(args) => Some(completions::run(out, args)),
         Command::Man(args) => Some(manual::write(out, args)),
         Command::Progress(args) => Some(progress::run(args)),
+        Command::Service(args) => service::without_home(out, args),
         _ => None,
     }
 }

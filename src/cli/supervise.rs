@@ -15,6 +15,7 @@ use crate::shell::privacy;
 use crate::shell::supervisor::{
     AGENTS_MAX, Options, READINESS, Report, check_readiness, go_back, supervise, why_needed,
 };
+use crate::shell::systemd;
 
 #[derive(Args, Debug)]
 pub(super) struct SuperviseArgs {
@@ -93,11 +94,22 @@ pub(super) fn run(session: &mut Session, args: SuperviseArgs) -> Result<u8, Fail
         standby,
         ephemeral_dir: guest,
     };
+    let is_first = !detached && handover.is_none() && options.standby.is_none() && options.ephemeral_dir.is_none();
+    if is_first {
+        session.make_home()?;
+    }
+    // The manager of services is told in its own way.
+    let is_managed = is_first && std::env::var_os(systemd::SOCKET).is_some();
     let reload = session.reload();
     let Session { config, out, .. } = session;
-    supervise(config, &options, &reload, |report| out.value(&serde_json::json!(report))).map_err(|error| {
+    let mut tell = |report: &Report| {
+        if !is_managed {
+            out.value(&serde_json::json!(report));
+        }
+    };
+    supervise(config, &options, &reload, |report| tell(&report)).map_err(|error| {
         let sentence = error.to_string();
-        out.value(&serde_json::json!(Report::Failed(sentence.clone())));
+        tell(&Report::Failed(sentence.clone()));
         Failure::failed(sentence)
     })?;
     Ok(0)

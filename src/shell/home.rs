@@ -109,7 +109,7 @@ pub enum HomeError {
         source: io::Error,
     },
     /// Another user decides what is in it.
-    #[error("the home {} ({}) belongs to {owner}, who decides with it what runs here; name one of your own with --home or LLTS_HOME", .folder.display(), .by.sentence())]
+    #[error("the home {} ({}) belongs to {owner}, who decides with it what runs here; name one of your own with --home or LLTS_HOME, or act as its owner: sudo -u {} llts --home {0} ...", .folder.display(), .by.sentence(), sudo_name(.owner))]
     Foreign {
         /// The folder.
         folder: PathBuf,
@@ -142,6 +142,12 @@ pub enum HomeError {
         /// The error of the system.
         source: io::Error,
     },
+}
+
+/// The name of an owner, as `user NAME`, for `sudo -u`.
+fn sudo_name(owner: &str) -> String {
+    let name = owner.trim_start_matches("user ");
+    if name.bytes().all(|byte| byte.is_ascii_digit()) { format!("'#{name}'") } else { name.to_owned() }
 }
 
 impl Home {

@@ -70,7 +70,7 @@ pub mod stdio;
 pub mod store;
 pub mod supervised;
 pub mod supervisor;
-mod systemd;
+pub mod systemd;
 mod takeover;
 pub mod tdf;
 mod temp_dir;

@@ -12,8 +12,8 @@ use std::time::Duration;
 use super::clock;
 use crate::types::Mono;
 
-/// The variables of systemd for a process of a unit.
-const SOCKET: &str = "NOTIFY_SOCKET";
+/// The variables of systemd for a process of a unit: the socket that is told.
+pub const SOCKET: &str = "NOTIFY_SOCKET";
 const WATCHDOG: &str = "WATCHDOG_USEC";
 const WATCHDOG_OF: &str = "WATCHDOG_PID";
 

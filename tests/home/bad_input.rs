@@ -60,6 +60,11 @@ fn a_home_of_another_user_is_not_used() {
     chown(user.path("b"), Some(65_534), Some(65_534)).unwrap();
     let why = refused(&user, "--home ../b up 1", 2);
     assert!(why.contains("belongs to user nobody, who decides with it what runs here"), "{why}");
+    let way = format!("sudo -u nobody llts --home {} ...", user.path("b").canonicalize().unwrap().display());
+    assert!(why.contains(&way), "{why}");
+    // The units are those of the caller.
+    let why = refused(&user, "--home ../b service status --user", 1);
+    assert!(why.contains("no unit of llts is in "), "{why}");
 }
 
 /// Whoever starts a second service on a port learns whose it is.

@@ -1,8 +1,12 @@
 //! A fresh home, and the same service from every folder.
 
 use std::fs;
+use std::os::unix::net::UnixDatagram;
+use std::time::Duration;
 
-use crate::user::{User, eventually, names};
+use rustix::process::Signal;
+
+use crate::user::{User, eventually, names, signal};
 
 /// What an installed binary does in an empty home folder.
 #[test]
@@ -51,6 +55,22 @@ fn an_installed_binary_runs_its_sample_from_every_folder_and_leaves_nothing_else
     for folder in ["tmp", "elsewhere/below"] {
         assert_eq!(names(&user.path(folder)), [""; 0], "{folder}");
     }
+}
+
+/// What a manager of services starts: the home is an empty folder, and the log has words for people only.
+#[test]
+fn a_service_of_a_manager_makes_its_home_and_tells_the_manager_alone() {
+    let user = User::new();
+    let manager = UnixDatagram::bind(user.path("manager")).unwrap();
+    manager.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    let mut service = user.command("elsewhere", "supervise --agents 1");
+    let service = service.env("NOTIFY_SOCKET", user.path("manager")).spawn().unwrap();
+    let mut told = [0; 4096];
+    while !String::from_utf8_lossy(&told[..manager.recv(&mut told).unwrap()]).contains("READY=1") {}
+    assert_eq!(user.ok("elsewhere", "run helloworld name=x").out, "hello, x\n");
+    signal(service.id().cast_signed(), Signal::TERM);
+    let said = User::said(service);
+    assert_eq!((said.code, said.out.as_str()), (Some(0), ""), "{said:?}");
 }
 
 /// The first command of a user: what it has done is there afterwards, and the service ends by itself.

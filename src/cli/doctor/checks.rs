@@ -101,14 +101,14 @@ fn service(session: &Session) -> Vec<Finding> {
     let Some(holder) = supervisor::holder(state_dir) else {
         return vec![Finding::note("not running", "`llts up` starts it; `llts run` and `llts map` do, too")];
     };
-    let pid = holder.pid.map_or_else(|| "elsewhere".to_owned(), |pid| pid.to_string());
+    let process = holder.pid.map_or_else(|| "a process".to_owned(), |pid| format!("process {pid}"));
     let Some(service) = Service::read(state_dir) else {
-        return vec![Finding::note(format!("process {pid} is starting or stopping"), "wait a moment, and look again")];
+        return vec![Finding::note(format!("{process} is starting or stopping"), "wait a moment, and look again")];
     };
     let Configured::Listening(endpoint) = connect::configured(&session.config) else {
         let log = supervisor::log_file(&session.config);
         return vec![Finding::bad(
-            format!("process {pid} runs, and its controller does not listen"),
+            format!("{process} runs, and its controller does not listen"),
             format!("see {}, then `llts down` and `llts up`", log.display()),
         )];
     };
@@ -118,7 +118,7 @@ fn service(session: &Session) -> Vec<Finding> {
         Ok(stats) => match stats.warning() {
             Some(warning) => Finding::bad(warning.to_owned(), "make room on the disk of STATE_DIR"),
             None => {
-                Finding::good(format!("process {pid} runs with {} agents, version {}", service.agents, service.version))
+                Finding::good(format!("{process} runs with {} agents, version {}", service.agents, service.version))
             }
         },
     }]

@@ -19,7 +19,7 @@ pub(super) fn screen(found: &[(&str, Finding)], width: Option<usize>) -> String 
     }
     let count = |of: Verdict| found.iter().filter(|(_, finding)| finding.verdict == of).count();
     let (good, note, bad) = (count(Verdict::Good), count(Verdict::Note), count(Verdict::Bad));
-    screen.plain(&format!("{good} ok, {note} notes, {bad} bad"));
+    screen.plain(&format!("{good} ok, {note} {}, {bad} bad", if note == 1 { "note" } else { "notes" }));
     screen.text()
 }
 
@@ -57,7 +57,7 @@ mod tests {
                                 and says which
         bad   disk           STATE_DIR /mnt/small/state has 0 bytes free
                              -> make room there, or name another folder with STATE_DIR
-        1 ok, 1 notes, 1 bad
+        1 ok, 1 note, 1 bad
         ");
     }
 
@@ -69,7 +69,7 @@ mod tests {
                              -> nothing needs to be done: the service takes a free port and says which
         bad   disk           STATE_DIR /mnt/small/state has 0 bytes free
                              -> make room there, or name another folder with STATE_DIR
-        1 ok, 1 notes, 1 bad
+        1 ok, 1 note, 1 bad
         ");
     }
 }

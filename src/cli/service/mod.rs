@@ -15,7 +15,7 @@ use serde_json::json;
 use super::Session;
 use super::exit::{FAILED, Failure};
 use super::host;
-use super::output::note;
+use super::output::{Output, note};
 use crate::shell::supervisor::{self, AGENTS_MAX};
 use crate::shell::transport;
 use unit::{SYSTEM_HOME, Unit, Whose};
@@ -108,8 +108,17 @@ fn agents(min: u64) -> RangedU64ValueParser<u16> {
 pub(super) fn run(session: &mut Session, args: &ServiceArgs) -> Result<u8, Failure> {
     match &args.command {
         ServiceCommand::Install(args) => install(session, args),
-        ServiceCommand::Status(manager) => status(session, *manager),
-        ServiceCommand::Remove(manager) => remove(session, *manager),
+        ServiceCommand::Status(manager) => status(&mut session.out, *manager),
+        ServiceCommand::Remove(manager) => remove(&mut session.out, *manager),
+    }
+}
+
+/// What concerns the units alone. The home of a service of the machine is that of its user, which root does not enter.
+pub(super) fn without_home(out: &mut Output, args: &ServiceArgs) -> Option<Result<u8, Failure>> {
+    match &args.command {
+        ServiceCommand::Install(_) => None,
+        ServiceCommand::Status(manager) => Some(status(out, *manager)),
+        ServiceCommand::Remove(manager) => Some(remove(out, *manager)),
     }
 }
 
@@ -223,7 +232,7 @@ fn name_of(path: &Path) -> &str {
     path.file_name().and_then(|name| name.to_str()).unwrap_or_default()
 }
 
-fn status(session: &mut Session, manager: ManagerArgs) -> Result<u8, Failure> {
+fn status(out: &mut Output, manager: ManagerArgs) -> Result<u8, Failure> {
     let installed = installed(manager)?;
     if installed.is_empty() {
         return Err(none(manager)?);
@@ -241,16 +250,16 @@ fn status(session: &mut Session, manager: ManagerArgs) -> Result<u8, Failure> {
         if state != "active" {
             code = FAILED;
         }
-        if session.out.is_json() {
-            session.out.json_line(json!({ "unit": path, "state": state }).to_string().as_bytes());
+        if out.is_json() {
+            out.json_line(json!({ "unit": path, "state": state }).to_string().as_bytes());
         } else {
-            session.out.line(format_args!("{}  {state}", path.display()));
+            out.line(format_args!("{}  {state}", path.display()));
         }
     }
     Ok(code)
 }
 
-fn remove(session: &mut Session, manager: ManagerArgs) -> Result<u8, Failure> {
+fn remove(out: &mut Output, manager: ManagerArgs) -> Result<u8, Failure> {
     let installed = installed(manager)?;
     if installed.is_empty() {
         return Err(none(manager)?);
@@ -261,7 +270,7 @@ fn remove(session: &mut Session, manager: ManagerArgs) -> Result<u8, Failure> {
         }
         let failed = |error: io::Error| Failure::failed(format!("cannot remove {}: {error}", path.display()));
         fs::remove_file(path).map_err(failed)?;
-        session.out.line(format_args!("removed {}", path.display()));
+        out.line(format_args!("removed {}", path.display()));
     }
     if Path::new(RUNNING).exists() {
         carry_out(&[manager.systemctl(&["daemon-reload"])])?;
