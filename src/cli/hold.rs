@@ -10,13 +10,13 @@ use super::selection::{Scope, Selection, State};
 use crate::protocol::requests::hold::hold;
 use crate::protocol::requests::job::JobOrder;
 
-const HELD: Needless = Needless { one: "was held already", many: "were held already" };
-const NOT_HELD: Needless = Needless { one: "was not held", many: "were not held" };
+const HELD: Needless = Needless { one: "was paused already", many: "were paused already" };
+const NOT_HELD: Needless = Needless { one: "was not paused", many: "were not paused" };
 
 #[derive(Args, Debug)]
 #[command(mut_group("selection", |group| group.required(true)))]
 #[command(after_help = "\
-A running task continues; its next round, if there is one, is held. `llts release` lets held tasks start. \
+A running task continues; its next round, if there is one, is held. `llts resume` lets held tasks start. \
 `all`, and a selection without ids, mean the tasks that have not finished.")]
 pub(super) struct HoldArgs {
     #[command(flatten)]
