@@ -56,7 +56,7 @@ const FIELDS: [(&str, &str, Unit); 13] = [
 ];
 
 /// Members of commands that are unix seconds, and have no word of the wire.
-const MOMENTS: [&str; 2] = ["paused_until", "started"];
+const MOMENTS: [&str; 7] = ["paused_until", "started", "ended", "created", "until", "start", "end"];
 
 /// Commands whose answer is a list: its name, and whether a single object is one of it, too.
 const LISTS: [(&str, &str, bool); 13] = [
@@ -251,6 +251,11 @@ mod tests {
             json!({"llts": 1, "error": "no", "exit_code": 5})
         );
         assert_eq!(value("stats", &json!({ "tasks": { "WAITING": 2 } })), json!({"llts": 1, "tasks": {"waiting": 2}}));
+        let results = value("prompt", &json!([{ "name": "a.txt", "start": 1_480_000_000.25, "end": null }]));
+        assert_eq!(results["results"][0], json!({ "name": "a.txt", "start": "2016-11-24T15:06:40.25Z", "end": null }));
+        assert_eq!(value("spool", &json!({ "created": 1_480_000_000 }))["created"], "2016-11-24T15:06:40Z");
+        assert_eq!(value("tool", &json!({ "__SINCE__": 1_480_000_000.5 }))["since"], "2016-11-24T15:06:40.5Z");
+        assert_eq!(value("jobs", &json!([{ "ENDED": 2 }]))["results"][0], json!({ "ended": 2 }));
         let log = json!({ "__TASK_ID__": "T", "__LOG__": "1480000000.120000 WAITING: submitted" });
         let expected = json!([{ "time": "2016-11-24T15:06:40.12Z", "text": "WAITING: submitted" }]);
         assert_eq!(value("explain", &log)["tasks"][0]["log"], expected);
