@@ -59,31 +59,31 @@ impl EventsArgs {
         if let Some(name) = &self.job {
             JobName::new(name).map_err(|error| Failure::usage(error.to_string()))?;
         }
-        let built_in = [ToolName::command(), ToolName::source()];
-        if let Some(name) = self.tool.as_deref().filter(|name| built_in.iter().all(|tool| tool.as_str() != *name)) {
+        if let Some(name) = self.archive() {
             ToolName::new(name).map_err(|error| Failure::usage(error.to_string()))?;
         }
         Ok(())
     }
 
-    /// That no task has the name of the job or of the tool: it may come, or be misspelt.
+    /// The tool, unless it is one of the program itself.
+    fn archive(&self) -> Option<&str> {
+        let built_in = [ToolName::command(), ToolName::source()];
+        self.tool.as_deref().filter(|name| built_in.iter().all(|tool| tool.as_str() != *name))
+    }
+
+    /// The name of a job or a tool that no task has: one may come, or the name is misspelt.
     fn unknown(&self, client: &Client) -> Result<Option<String>, ClientError> {
-        let has_task = |selector: &Selector, tool: Option<String>| {
-            let found = client.ask(&rows(selector, &RowsAsk { tool, ..RowsAsk::default() }, 0, 1))?;
-            Ok::<_, ClientError>(found.total > 0)
+        // A controller that does not answer is told at once.
+        client.ask(&stats::agents())?;
+        let is_unknown = |selector: &Selector, tool: Option<&str>| {
+            let ask = RowsAsk { tool: tool.map(str::to_owned), ..RowsAsk::default() };
+            Ok::<_, ClientError>(client.ask(&rows(selector, &ask, 0, 1))?.total == 0)
         };
-        match (&self.job, &self.tool) {
-            (Some(job), _) if !has_task(&Selector::all().and_job(job), None)? => {
-                Ok(Some(format!("no task has job {job}")))
-            }
-            (_, Some(tool)) if !has_task(&Selector::all(), Some(tool.clone()))? => {
-                Ok(Some(format!("no task has tool {tool}")))
-            }
-            _ => {
-                client.ask(&stats::agents())?;
-                Ok(None)
-            }
-        }
+        Ok(match (&self.job, self.archive()) {
+            (Some(job), _) if is_unknown(&Selector::all().and_job(job), None)? => Some(format!("job {job}")),
+            (_, Some(tool)) if is_unknown(&Selector::all(), Some(tool))? => Some(format!("tool {tool}")),
+            _ => None,
+        })
     }
 
     fn wants(&self, task: &TaskView) -> bool {
@@ -99,7 +99,6 @@ pub(super) fn run(session: &mut Session, args: &EventsArgs) -> Result<u8, Failur
     let mut signals = Signals::install(&STOP).map_err(Failure::failed)?;
     args.check()?;
     let client = session.client()?;
-    // A controller that does not answer is told at once.
     let unknown = args.unknown(&client)?;
     let endpoint = super::connect::endpoint(&session.global, &session.config)?;
     let prefix = publish::prefix(kind::TASK_STATUS);
@@ -111,7 +110,7 @@ pub(super) fn run(session: &mut Session, args: &EventsArgs) -> Result<u8, Failur
         )));
     }
     if !session.out.is_json() {
-        let yet = unknown.map(|name| format!("{name} yet; ")).unwrap_or_default();
+        let yet = unknown.map(|name| format!("no task has {name} yet; ")).unwrap_or_default();
         note(&format!("{yet}waiting for changes; Ctrl-C ends this"));
     }
     loop {

@@ -1,4 +1,4 @@
-//! `llts hold` and `llts release`: prevent tasks from starting, and permit it again.
+//! `llts hold` and `llts release`, the old names of `pause` and `resume` for tasks: prevent them from starting, and permit it again.
 
 use clap::Args;
 
@@ -32,21 +32,16 @@ pub(super) struct ReleaseArgs {
 }
 
 pub(super) fn run(session: &mut Session, args: &HoldArgs) -> Result<u8, Failure> {
-    set_held(session, &args.selection, true, "held")
+    set_held(session, &args.selection, true)
 }
 
 pub(super) fn release(session: &mut Session, args: &ReleaseArgs) -> Result<u8, Failure> {
-    set_held(session, &args.selection, false, "released")
+    set_held(session, &args.selection, false)
 }
 
-/// Holds the selected tasks, or lets them start; `done` is the word for it.
-pub(super) fn set_held(
-    session: &mut Session,
-    selection: &Selection,
-    shall_hold: bool,
-    done: &'static str,
-) -> Result<u8, Failure> {
-    let needless = if shall_hold { HELD } else { NOT_HELD };
+/// Holds the selected tasks, or lets them start.
+pub(super) fn set_held(session: &mut Session, selection: &Selection, shall_hold: bool) -> Result<u8, Failure> {
+    let (done, needless) = if shall_hold { ("paused", HELD) } else { ("resumed", NOT_HELD) };
     if let Some(name) = selection.whole_job().filter(|_| !selection.is_of_failed()) {
         return job::change(session, name, &JobOrder::Hold(shall_hold), done);
     }

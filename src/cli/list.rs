@@ -80,10 +80,20 @@ struct Page {
     known: u64,
     /// Number of those that only the history has, as far as it was read.
     forgotten: u64,
-    /// Whether it was read to its end, or not at all.
-    is_exact: bool,
+    reach: Reach,
     offset: u64,
     now: Wall,
+}
+
+/// How far the history was read for the tasks that match.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reach {
+    /// To its end, or it has none of them.
+    All,
+    /// Some of it.
+    Part,
+    /// Not at all: the service knows enough of them.
+    Nothing,
 }
 
 pub(super) fn run(session: &mut Session, args: &ListArgs) -> Result<u8, Failure> {
@@ -163,6 +173,11 @@ fn page(client: &Client, args: &ListArgs, limit: u64) -> Result<Page, Failure> {
     let past = if is_full { Forgotten::default() } else { past::rows(client, args, &rows, found.now, end)? };
     let Forgotten { rows: older, count: forgotten, is_cut } = past;
     rows.extend(older);
+    let reach = match (is_full, is_cut) {
+        (true, _) if args.past_states().is_some() => Reach::Nothing,
+        (false, true) => Reach::Part,
+        _ => Reach::All,
+    };
     rows.sort_by(|one, other| {
         let by_key = one.key(order.by).cmp(&other.key(order.by));
         let by_key = if order.is_reversed { by_key } else { by_key.reverse() };
@@ -171,7 +186,7 @@ fn page(client: &Client, args: &ListArgs, limit: u64) -> Result<Page, Failure> {
     let size = |count: u64| usize::try_from(count).unwrap_or(usize::MAX);
     let rows = rows.into_iter().skip(size(args.offset)).take(size(limit)).collect();
     let (states, known, now) = (found.states, found.total, found.now);
-    Ok(Page { rows, states, known, forgotten, is_exact: !is_cut, offset: args.offset, now })
+    Ok(Page { rows, states, known, forgotten, reach, offset: args.offset, now })
 }
 
 /// The table with its last lines.
@@ -190,9 +205,10 @@ impl Page {
     /// How many tasks are shown of how many.
     fn shown(&self) -> String {
         let (shown, total) = (self.rows.len() as u64, self.known + self.forgotten);
-        let all = format!("{}{} task{}", self.at_least(), grouped(total), if total == 1 { "" } else { "s" });
+        let known = if self.reach == Reach::Nothing { "known " } else { "" };
+        let all = format!("{}{} {known}task{}", self.at_least(), grouped(total), if total == 1 { "" } else { "s" });
         match self.offset {
-            0 if shown == total && self.is_exact => all,
+            0 if shown == total && self.reach == Reach::All => all,
             offset if offset > 0 && shown > 0 => {
                 format!("{} to {} of {all}", grouped(offset + 1), grouped(offset + shown))
             }
@@ -200,21 +216,21 @@ impl Page {
         }
     }
 
-    const fn at_least(&self) -> &'static str {
-        if self.is_exact { "" } else { "at least " }
+    fn at_least(&self) -> &'static str {
+        if self.reach == Reach::Part { "at least " } else { "" }
     }
 
     /// The offset of the next page, if there is one.
     fn next(&self) -> Option<u64> {
         let next = self.offset + self.rows.len() as u64;
-        let has_more = next < self.known + self.forgotten || !self.is_exact;
+        let has_more = next < self.known + self.forgotten || self.reach != Reach::All;
         (has_more && !self.rows.is_empty()).then_some(next)
     }
 }
 
 /// How many tasks are in which state, and what to type next.
 fn summary(page: &Page) -> Vec<(anstyle::Style, String)> {
-    if page.known + page.forgotten == 0 && page.is_exact {
+    if page.known + page.forgotten == 0 && page.reach == Reach::All {
         return vec![(PLAIN, "no task matches".to_owned())];
     }
     let states = page.states.by_state().filter(|(_, count)| *count > 0);
@@ -283,7 +299,7 @@ mod tests {
     use crate::protocol::words;
     use crate::types::{Fields, Outcome};
 
-    fn page(rows: usize, offset: u64, (known, forgotten): (usize, u64), is_exact: bool) -> Page {
+    fn page(rows: usize, offset: u64, (known, forgotten): (usize, u64), reach: Reach) -> Page {
         let row = |number| Fields::new().with(words::TASK_ID, format!("TASK_1480000000.000000_x{number:04}")).into();
         let rows = (0..rows).map(|number| Row::of_task(&row(number), Wall::default())).collect();
         let mut states = StateCounts::default();
@@ -291,7 +307,7 @@ mod tests {
         states.set(ShownState::Finished(Outcome::Failed), failed);
         states.set(ShownState::Finished(Outcome::Killed), killed);
         states.set(ShownState::Finished(Outcome::Succeeded), known - failed - killed);
-        Page { rows, states, known: known as u64, forgotten, is_exact, offset, now: Wall::default() }
+        Page { rows, states, known: known as u64, forgotten, reach, offset, now: Wall::default() }
     }
 
     fn footer(page: &Page, width: usize) -> String {
@@ -303,20 +319,20 @@ mod tests {
     #[test]
     fn the_footer_counts_what_is_shown_and_what_is_there() {
         let found = [
-            footer(&page(3, 0, (3, 0), true), 120),
-            footer(&page(20, 0, (1_234, 0), true), 120),
-            footer(&page(20, 20, (1_234, 0), true), 120),
-            footer(&page(20, 0, (10, 15), true), 120),
-            footer(&page(20, 0, (10, 15), false), 120),
-            footer(&page(5, 20, (10, 15), true), 120),
-            footer(&page(0, 50, (10, 15), true), 120),
-            footer(&page(0, 0, (0, 0), true), 120),
-            footer(&page(20, 0, (1_234, 1_500), false), 80),
+            footer(&page(3, 0, (3, 0), Reach::All), 120),
+            footer(&page(20, 0, (1_234, 0), Reach::Nothing), 120),
+            footer(&page(20, 20, (1_234, 0), Reach::Nothing), 120),
+            footer(&page(20, 0, (10, 15), Reach::All), 120),
+            footer(&page(20, 0, (10, 15), Reach::Part), 120),
+            footer(&page(5, 20, (10, 15), Reach::All), 120),
+            footer(&page(0, 50, (10, 15), Reach::All), 120),
+            footer(&page(0, 0, (0, 0), Reach::All), 120),
+            footer(&page(20, 0, (1_234, 1_500), Reach::Part), 80),
         ];
         insta::assert_snapshot!(found.concat(), @r"
         3 tasks: 3 ok   llts show TASK_1480000000.000000_x0000
-        20 of 1,234 tasks: 865 ok, 246 failed, 123 killed   llts list --offset 20
-        21 to 40 of 1,234 tasks: 865 ok, 246 failed, 123 killed   llts list --offset 40
+        20 of 1,234 known tasks: 865 ok, 246 failed, 123 killed   llts list --offset 20
+        21 to 40 of 1,234 known tasks: 865 ok, 246 failed, 123 killed   llts list --offset 40
         20 of 25 tasks: 7 ok, 2 failed, 1 killed, 15 forgotten   llts list --offset 20
         20 of at least 25 tasks: 7 ok, 2 failed, 1 killed, at least 15 forgotten   llts list --offset 20
         21 to 25 of 25 tasks: 7 ok, 2 failed, 1 killed, 15 forgotten   llts show TASK_1480000000.000000_x0000

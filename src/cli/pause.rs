@@ -98,7 +98,7 @@ impl What {
 
 pub(super) fn run(session: &mut Session, args: &PauseArgs) -> Result<u8, Failure> {
     match args.what.resting("pause")? {
-        Resting::Tasks => hold::set_held(session, &args.what.selection, true, "paused"),
+        Resting::Tasks => hold::set_held(session, &args.what.selection, true),
         Resting::Agents => {
             let agents = args.what.agents(session, false, args.ahead)?;
             drain::run(session, &agents)
@@ -109,7 +109,7 @@ pub(super) fn run(session: &mut Session, args: &PauseArgs) -> Result<u8, Failure
 
 pub(super) fn resume(session: &mut Session, args: &ResumeArgs) -> Result<u8, Failure> {
     match args.what.resting("resume")? {
-        Resting::Tasks => hold::set_held(session, &args.what.selection, false, "resumed"),
+        Resting::Tasks => hold::set_held(session, &args.what.selection, false),
         Resting::Agents => {
             let agents = args.what.agents(session, true, false)?;
             if args.what.service {

@@ -40,8 +40,13 @@ pub fn shortened(sentence: &str) -> Cow<'_, str> {
     if sentence.len() <= WORD_MAX {
         return Cow::Borrowed(sentence);
     }
-    let words = sentence.split_inclusive(char::is_whitespace);
-    let short: String = words.map(|word| without_middle(word, WORD_MAX)).collect();
+    let is_of_sentence = |letter: char| letter.is_whitespace() || "\"'`,;:()".contains(letter);
+    let mut short = String::new();
+    for part in sentence.split_inclusive(is_of_sentence) {
+        let word = part.trim_end_matches(is_of_sentence);
+        short.push_str(&without_middle(word, WORD_MAX));
+        short.push_str(&part[word.len()..]);
+    }
     Cow::Owned(without_middle(&short, SENTENCE_MAX).into_owned())
 }
 
@@ -82,11 +87,13 @@ mod tests {
     fn a_long_value_does_not_flood_a_sentence() {
         let path = format!("cannot read /{}/film.mov", "folder/".repeat(40));
         assert_eq!(shortened(&path), path);
+        let quoted = shortened(&format!("{:?} is no task", "a".repeat(70_000))).into_owned();
+        assert!(quoted.contains("a…[70000 characters]…a") && quoted.ends_with("a\" is no task"), "{quoted}");
         for value in ["ä".repeat(70_000), "ä ".repeat(35_000)] {
             let sentence = format!("no task {}; llts list shows the ids", value.trim());
             let short = shortened(&sentence);
             assert!(short.starts_with("no task ä") && short.ends_with("ä; llts list shows the ids"), "{short}");
-            assert!(short.len() < 2_500 && short.contains("…[700"), "{short}");
+            assert!(short.len() < 2_500 && short.contains("…[70"), "{short}");
         }
     }
 

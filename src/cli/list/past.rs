@@ -15,6 +15,9 @@ use crate::types::Wall;
 /// Rounds per request.
 const PAGE: u64 = 1_000;
 
+/// Rounds that are looked at for the number of the tasks, also where a page needs fewer.
+const COUNTED: u64 = 500;
+
 /// Rounds that are looked at for enough tasks: a task that was run again has several, and a text fits few of them.
 const LOOKED_AT: u64 = 20_000;
 
@@ -48,7 +51,7 @@ pub(super) fn rows(
     let mut found: Vec<String> = Vec::new();
     let (mut offset, mut is_cut) = (0, true);
     while offset < LOOKED_AT && (found.len() as u64) < len_max {
-        let ask = history::rounds(&filter, args.sort(), args.past.reverse, offset, PAGE.min(len_max * 4).max(100));
+        let ask = history::rounds(&filter, args.sort(), args.past.reverse, offset, PAGE.min(len_max * 4).max(COUNTED));
         let page = match client.ask_patiently(&ask, READING_MAX) {
             Ok(found) => found.listing,
             // A controller without a history has no older tasks, and says so to a reader who asks for them.
