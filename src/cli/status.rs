@@ -17,7 +17,7 @@ use crate::protocol::version;
 
 #[derive(Args, Debug, Default)]
 #[command(after_help = "\
-WHY n WAIT counts the waiting tasks by what they wait for. FAILED shows the last failures, those that are alike as one. The rate and \
+WHY n WAIT counts the waiting tasks by what they wait for. FAILED shows the last failures, those that are alike as one. The screen is no taller than the terminal. The rate and \
 p50, the median run time, are those of the last minute. `llts stats`, `llts agents` and `llts info` have the parts.")]
 pub(super) struct StatusArgs {
     /// Draw the screen again each second, until q or Ctrl-C

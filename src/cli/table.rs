@@ -281,7 +281,7 @@ pub(super) fn cut(line: &str, width: Option<usize>) -> String {
 }
 
 /// A number with a comma for each thousand.
-pub(super) fn grouped(number: impl ToString) -> String {
+pub(super) fn grouped(number: impl ToString + Copy) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
     for (at, digit) in digits.chars().enumerate() {
