@@ -169,7 +169,7 @@ impl Screen {
 const ROOM_MIN: usize = 20;
 
 /// A text in lines that fit, broken between words, and within a word that is longer than a line.
-fn wrapped(text: &str, room: Option<usize>) -> Vec<String> {
+pub(super) fn wrapped(text: &str, room: Option<usize>) -> Vec<String> {
     use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
     let Some(room) = room else { return vec![text.to_owned()] };
     let mut lines = Vec::new();
@@ -185,7 +185,7 @@ fn wrapped(text: &str, room: Option<usize>) -> Vec<String> {
         }
         for letter in word.chars() {
             let columns = letter.width().unwrap_or_default();
-            if used + columns > room && letter != ' ' {
+            if used > 0 && used + columns > room && letter != ' ' {
                 lines.push(std::mem::take(&mut line));
                 used = 0;
             }
