@@ -12,8 +12,12 @@ use super::about::CompletionsArgs;
 use super::agents;
 use super::args::Arguments;
 use super::connect::{self, Configured};
+use super::events;
 use super::exit::Failure;
+use super::help;
 use super::output::Output;
+use super::rows;
+use super::states;
 use super::tool::held;
 use super::{configure, use_context};
 use crate::client::{Client, ClientError};
@@ -61,36 +65,61 @@ fn command() -> clap::Command {
     with_names(command)
 }
 
-/// Offers names for the arguments that are names of things of a service.
+/// Offers names for the arguments that are names of things of a service, or words of this program.
 fn with_names(command: clap::Command) -> clap::Command {
-    let command = command.mut_args(|arg| match names_for(&arg) {
-        Some(names) => arg.add(ArgValueCompleter::new(move |current: &OsStr| offered(names, current))),
+    let verb = command.get_name().to_owned();
+    let command = command.mut_args(|arg| match names_for(&verb, &arg) {
+        Some(names) => {
+            let is_list = arg.get_value_delimiter() == Some(',');
+            arg.add(ArgValueCompleter::new(move |current: &OsStr| offered(names, current, is_list)))
+        }
         None => arg,
     });
     command.mut_subcommands(with_names)
 }
 
-type Names = fn(&Client, &str) -> Result<Vec<(String, String)>, ClientError>;
+/// Names, each with a word about it.
+type Named = Vec<(String, String)>;
 
-/// The things that an argument names: its name in the help says which.
-fn names_for(arg: &Arg) -> Option<Names> {
-    let shown = arg.get_value_names()?.first()?.as_str();
-    match (shown, arg.get_id().as_str()) {
-        ("TASK", _) => Some(task_names),
-        ("AGENT", _) => Some(agent_names),
-        ("GATE", _) | ("NAME", "gate") => Some(gate_names),
-        ("TOOL", _) => Some(tool_names),
-        ("NAME", "job" | "after_job") => Some(job_names),
-        _ => None,
-    }
+#[derive(Clone, Copy)]
+enum Names {
+    OfService(fn(&Client, &str) -> Result<Named, ClientError>),
+    Known(fn() -> Named),
 }
 
-fn offered(names: Names, current: &OsStr) -> Vec<CompletionCandidate> {
+/// The things that an argument of a command names: its name in the help says which.
+fn names_for(verb: &str, arg: &Arg) -> Option<Names> {
+    let shown = arg.get_value_names()?.first()?.as_str();
+    Some(match (shown, arg.get_id().as_str()) {
+        ("TASK", _) => Names::OfService(task_names),
+        ("AGENT", _) | ("NAME", "agent") => Names::OfService(agent_names),
+        ("GATE", _) | ("NAME", "gate") => Names::OfService(gate_names),
+        ("TOOL", _) | ("NAME", "tool") => Names::OfService(tool_names),
+        ("NAME", "job" | "after_job") => Names::OfService(job_names),
+        ("NAME", "columns") => Names::Known(|| plain(rows::column_names())),
+        ("STATE", "state") if verb == "events" => Names::Known(|| plain(events::states())),
+        ("STATE", "state") => Names::Known(|| plain(states::shown_words())),
+        ("TOPIC", _) => Names::Known(help::topics),
+        _ => return None,
+    })
+}
+
+fn plain(names: impl Iterator<Item = String>) -> Named {
+    names.map(|name| (name, String::new())).collect()
+}
+
+/// The names that may stand in place of a word; of a list with commas, in place of its last part.
+fn offered(names: Names, current: &OsStr, is_list: bool) -> Vec<CompletionCandidate> {
     let Some(current) = current.to_str() else { return Vec::new() };
-    let found = client().and_then(|client| names(&client, current).ok()).unwrap_or_default();
+    let before = current.rfind(',').filter(|_| is_list).map_or(0, |comma| comma + 1);
+    let (before, current) = current.split_at(before);
+    let found = match names {
+        Names::OfService(names) => client().and_then(|client| names(&client, current).ok()).unwrap_or_default(),
+        Names::Known(names) => names(),
+    };
     let fitting = found.into_iter().filter(|(name, _)| name.starts_with(current));
     let offer = |(name, about): (String, String)| {
-        CompletionCandidate::new(OsString::from(name))
+        CompletionCandidate::new(OsString::from(format!("{before}{name}")))
             .help(Some(about).filter(|about| !about.is_empty()).map(Into::into))
     };
     fitting.map(offer).collect()
@@ -114,7 +143,7 @@ fn client() -> Option<Client> {
 }
 
 /// The short ids of tasks, or the whole ones if their beginning is typed; and the words that stand for tasks.
-fn task_names(client: &Client, current: &str) -> Result<Vec<(String, String)>, ClientError> {
+fn task_names(client: &Client, current: &str) -> Result<Named, ClientError> {
     let rows = client.ask(&tasks(&Selector::all(), 0, OFFERED))?.rows;
     let is_whole = current.starts_with('T') && "TASK_".starts_with(current.get(..5).unwrap_or(current));
     let about = |state: &str, work: &str| format!("{} {work}", state.to_lowercase());
@@ -130,22 +159,22 @@ fn short(id: &str) -> &str {
     id.rsplit('_').next().unwrap_or(id)
 }
 
-fn job_names(client: &Client, _current: &str) -> Result<Vec<(String, String)>, ClientError> {
+fn job_names(client: &Client, _current: &str) -> Result<Named, ClientError> {
     let rows = client.ask(&jobs(0, OFFERED))?.rows;
     Ok(rows.iter().map(|job| (job.name().to_owned(), format!("{} tasks", job.total()))).collect())
 }
 
-fn agent_names(client: &Client, _current: &str) -> Result<Vec<(String, String)>, ClientError> {
+fn agent_names(client: &Client, _current: &str) -> Result<Named, ClientError> {
     let rows = agents::collect(client)?;
     Ok(rows.iter().map(|agent| (agent.id().to_owned(), agent.status().to_lowercase())).collect())
 }
 
-fn gate_names(client: &Client, _current: &str) -> Result<Vec<(String, String)>, ClientError> {
+fn gate_names(client: &Client, _current: &str) -> Result<Named, ClientError> {
     let rows = client.ask(&gates())?.rows;
     Ok(rows.iter().map(|gate| (gate.name().to_owned(), gate.status().to_lowercase())).collect())
 }
 
-fn tool_names(client: &Client, _current: &str) -> Result<Vec<(String, String)>, ClientError> {
+fn tool_names(client: &Client, _current: &str) -> Result<Named, ClientError> {
     let rows = held::collect(client)?;
     Ok(rows.iter().map(|tool| (tool.name().to_owned(), String::new())).collect())
 }
@@ -157,7 +186,7 @@ mod tests {
     fn has_names(command: &clap::Command, path: &[&str], id: &str) -> bool {
         let command = path.iter().try_fold(command, |command, name| command.find_subcommand(name)).unwrap();
         let arg = command.get_arguments().find(|arg| arg.get_id() == id).unwrap_or_else(|| panic!("{path:?} {id}"));
-        names_for(arg).is_some()
+        names_for(command.get_name(), arg).is_some()
     }
 
     #[test]
@@ -173,11 +202,35 @@ mod tests {
             (&["pause"], "gate"),
             (&["gate", "set"], "gate"),
             (&["job"], "job"),
+            (&["list"], "agent"),
+            (&["list"], "tool"),
+            (&["history"], "agent"),
+            (&["history"], "tool"),
+            (&["events"], "tool"),
         ] {
             assert!(has_names(&command, path, id), "{path:?} {id}");
         }
         assert!(!has_names(&command, &["logs"], "given_id"));
         assert_eq!(short("TASK_1480000000.120000_AZazA"), "AZazA");
+    }
+
+    #[test]
+    fn words_of_this_program_are_offered_also_behind_a_comma() {
+        let mut command = Arguments::command();
+        command.build();
+        let offered = |verb: &str, id: &str, current: &str| -> Vec<String> {
+            let command = command.find_subcommand(verb).unwrap();
+            let arg = command.get_arguments().find(|arg| arg.get_id() == id).unwrap();
+            let names = names_for(verb, arg).unwrap_or_else(|| panic!("{verb} {id}"));
+            let found = offered(names, OsStr::new(current), arg.get_value_delimiter() == Some(','));
+            found.iter().map(|one| one.get_value().to_string_lossy().into_owned()).collect()
+        };
+        assert_eq!(offered("list", "state", "f"), ["failed"]);
+        assert_eq!(offered("list", "state", "ok,t"), ["ok,timed-out"]);
+        assert_eq!(offered("events", "state", "running,f"), ["running,finished", "running,failed"]);
+        assert_eq!(offered("list", "columns", "id,wh"), ["id,when", "id,what", "id,why"]);
+        assert_eq!(offered("help", "words", "exit"), ["exit-codes"]);
+        assert!(offered("help", "words", "").iter().any(|topic| topic == "map"));
     }
 
     #[test]

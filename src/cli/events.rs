@@ -11,14 +11,15 @@ use super::Session;
 use super::exit::{self, Failure};
 use super::output::{note, to_value};
 use super::times;
-use crate::client::{Arrival, Pipeline};
-use crate::protocol::client::TaskView;
+use crate::client::{Arrival, Client, ClientError, Pipeline};
+use crate::protocol::client::{Selector, TaskView};
 use crate::protocol::publish::{self, read_status};
+use crate::protocol::requests::rows::{RowsAsk, rows};
 use crate::protocol::requests::stats;
 use crate::protocol::words::{self, kind};
 use crate::shell::clock;
 use crate::shell::signals::{STOP, Signals};
-use crate::types::printable;
+use crate::types::{JobName, Outcome, Phase, ToolName, printable};
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -43,11 +44,48 @@ fn state(text: &str) -> Result<String, String> {
     if words::phase_of(&word).is_some() || words::outcome_of(&word).is_some() {
         return Ok(word);
     }
-    Err("it is no state; write waiting, dispatched, preparing, running, ended, finished, or an outcome such as failed"
-        .to_owned())
+    Err(format!("it is no state; write one of {}", states().collect::<Vec<_>>().join(", ")))
+}
+
+/// The words of all phases and outcomes.
+pub(super) fn states() -> impl Iterator<Item = String> {
+    let phases = Phase::ALL.into_iter().map(words::phase);
+    phases.chain(Outcome::ALL.into_iter().map(words::outcome)).map(str::to_lowercase)
 }
 
 impl EventsArgs {
+    /// Refuses a name that nothing can ever have.
+    fn check(&self) -> Result<(), Failure> {
+        if let Some(name) = &self.job {
+            JobName::new(name).map_err(|error| Failure::usage(error.to_string()))?;
+        }
+        if let Some(name) = self.archive() {
+            ToolName::new(name).map_err(|error| Failure::usage(error.to_string()))?;
+        }
+        Ok(())
+    }
+
+    /// The tool, unless it is one of the program itself.
+    fn archive(&self) -> Option<&str> {
+        let built_in = [ToolName::command(), ToolName::source()];
+        self.tool.as_deref().filter(|name| built_in.iter().all(|tool| tool.as_str() != *name))
+    }
+
+    /// The name of a job or a tool that no task has: one may come, or the name is misspelt.
+    fn unknown(&self, client: &Client) -> Result<Option<String>, ClientError> {
+        // A controller that does not answer is told at once.
+        client.ask(&stats::agents())?;
+        let is_unknown = |selector: &Selector, tool: Option<&str>| {
+            let ask = RowsAsk { tool: tool.map(str::to_owned), ..RowsAsk::default() };
+            Ok::<_, ClientError>(client.ask(&rows(selector, &ask, 0, 1))?.total == 0)
+        };
+        Ok(match (&self.job, self.archive()) {
+            (Some(job), _) if is_unknown(&Selector::all().and_job(job), None)? => Some(format!("job {job}")),
+            (_, Some(tool)) if is_unknown(&Selector::all(), Some(tool))? => Some(format!("tool {tool}")),
+            _ => None,
+        })
+    }
+
     fn wants(&self, task: &TaskView) -> bool {
         let is = |wanted: &Option<String>, found: Option<&str>| wanted.is_none() || wanted.as_deref() == found;
         let states = [Some(task.status()), task.outcome()];
@@ -59,9 +97,9 @@ impl EventsArgs {
 pub(super) fn run(session: &mut Session, args: &EventsArgs) -> Result<u8, Failure> {
     // Before any thread is started.
     let mut signals = Signals::install(&STOP).map_err(Failure::failed)?;
+    args.check()?;
     let client = session.client()?;
-    // A controller that does not answer is told at once.
-    client.ask(&stats::agents())?;
+    let unknown = args.unknown(&client)?;
     let endpoint = super::connect::endpoint(&session.global, &session.config)?;
     let prefix = publish::prefix(kind::TASK_STATUS);
     let mut pipeline = Pipeline::secured(&session.config, &endpoint, Some(&prefix))?;
@@ -72,7 +110,8 @@ pub(super) fn run(session: &mut Session, args: &EventsArgs) -> Result<u8, Failur
         )));
     }
     if !session.out.is_json() {
-        note("waiting for changes; Ctrl-C ends this");
+        let yet = unknown.map(|name| format!("no task has {name} yet; ")).unwrap_or_default();
+        note(&format!("{yet}waiting for changes; Ctrl-C ends this"));
     }
     loop {
         let (ready, arrivals) = pipeline.wait(None, &[signals.as_fd()])?;
@@ -100,7 +139,8 @@ fn line(task: &TaskView, at: &str) -> String {
     let code = code.map(|code| format!(" exit {code}")).unwrap_or_default();
     let agent = task.agent().map(|agent| format!("  {agent}")).unwrap_or_default();
     let last = task.outcome().map(|_| task.last_line()).filter(|last| !last.is_empty());
-    let last = last.map(|last| format!("  {last}")).unwrap_or_default();
+    let told = task.progress().map(|told| told.to_string());
+    let last = last.map(str::to_owned).or(told).map(|last| format!("  {last}")).unwrap_or_default();
     printable(&format!("{at}  {}  {:<10}{code}{agent}  {}{last}", task.id(), state.to_lowercase(), task.work()))
 }
 
@@ -122,6 +162,9 @@ mod tests {
     #[test]
     fn a_change_is_a_line() {
         assert_eq!(line(&task("RUNNING", None), "12:00:00"), "12:00:00  T  running     agent-1  convert");
+        let told =
+            task("RUNNING", None).fields().clone().with(words::PROGRESS, 0.4).with(words::PROGRESS_TEXT, "tile 12");
+        assert_eq!(line(&told.into(), "12:00:00"), "12:00:00  T  running     agent-1  convert  40 %: tile 12");
         let ended = task("FINISHED", Some("FAILED"));
         assert_eq!(line(&ended, "12:00:00"), "12:00:00  T  failed     exit 3  agent-1  convert");
     }
@@ -138,5 +181,10 @@ mod tests {
         assert!(!args(Some("other"), None, &[]).wants(&running) && !args(None, Some("other"), &[]).wants(&running));
         assert!(args(None, None, &["failed"]).wants(&failed) && !args(None, None, &["failed", "lost"]).wants(&running));
         assert!(state("hung").unwrap_err().contains("it is no state"));
+        assert!(args(Some("nightly"), Some(":command"), &[]).check().is_ok());
+        for (job, tool, why) in [(Some("a/b"), None, "not the name of a job"), (None, Some(".x"), "not a tool name")] {
+            let refused = args(job, tool, &[]).check().unwrap_err();
+            assert!(refused.exit == exit::USAGE && refused.sentence.contains(why), "{refused:?}");
+        }
     }
 }

@@ -74,6 +74,23 @@ pub(super) fn run(out: &mut Output, args: &HelpArgs) -> Result<u8, Failure> {
     Ok(0)
 }
 
+/// What help can be asked about.
+pub(super) fn topics() -> Vec<(String, String)> {
+    let own = [("all", "every command"), ("options", "the options of every command")];
+    let pages = manual::topics().map(|topic| (topic.name, topic.title));
+    let mut topics: Vec<_> =
+        own.into_iter().chain(pages).map(|(name, about)| (name.to_owned(), about.to_owned())).collect();
+    let program = Arguments::command();
+    for command in program.get_subcommands().filter(|command| !command.is_hide_set()) {
+        // A page of the manual goes before the command of the same name.
+        if topics.iter().all(|(name, _)| name != command.get_name()) {
+            let about = command.get_about().map(StyledStr::to_string).unwrap_or_default();
+            topics.push((command.get_name().to_owned(), about));
+        }
+    }
+    topics
+}
+
 fn unknown(topic: &str) -> Failure {
     let names: Vec<&str> = manual::topics().map(|topic| topic.name).collect();
     let nearest =

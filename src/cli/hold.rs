@@ -1,4 +1,4 @@
-//! `llts hold` and `llts release`: prevent tasks from starting, and permit it again.
+//! `llts hold` and `llts release`, the old names of `pause` and `resume` for tasks: prevent them from starting, and permit it again.
 
 use clap::Args;
 
@@ -10,13 +10,13 @@ use super::selection::{Scope, Selection, State};
 use crate::protocol::requests::hold::hold;
 use crate::protocol::requests::job::JobOrder;
 
-const HELD: Needless = Needless { one: "was held already", many: "were held already" };
-const NOT_HELD: Needless = Needless { one: "was not held", many: "were not held" };
+const HELD: Needless = Needless { one: "was paused already", many: "were paused already" };
+const NOT_HELD: Needless = Needless { one: "was not paused", many: "were not paused" };
 
 #[derive(Args, Debug)]
 #[command(mut_group("selection", |group| group.required(true)))]
 #[command(after_help = "\
-A running task continues; its next round, if there is one, is held. `llts release` lets held tasks start. \
+A running task continues; its next round, if there is one, is held. `llts resume` lets held tasks start. \
 `all`, and a selection without ids, mean the tasks that have not finished.")]
 pub(super) struct HoldArgs {
     #[command(flatten)]
@@ -32,21 +32,16 @@ pub(super) struct ReleaseArgs {
 }
 
 pub(super) fn run(session: &mut Session, args: &HoldArgs) -> Result<u8, Failure> {
-    set_held(session, &args.selection, true, "held")
+    set_held(session, &args.selection, true)
 }
 
 pub(super) fn release(session: &mut Session, args: &ReleaseArgs) -> Result<u8, Failure> {
-    set_held(session, &args.selection, false, "released")
+    set_held(session, &args.selection, false)
 }
 
-/// Holds the selected tasks, or lets them start; `done` is the word for it.
-pub(super) fn set_held(
-    session: &mut Session,
-    selection: &Selection,
-    shall_hold: bool,
-    done: &'static str,
-) -> Result<u8, Failure> {
-    let needless = if shall_hold { HELD } else { NOT_HELD };
+/// Holds the selected tasks, or lets them start.
+pub(super) fn set_held(session: &mut Session, selection: &Selection, shall_hold: bool) -> Result<u8, Failure> {
+    let (done, needless) = if shall_hold { ("paused", HELD) } else { ("resumed", NOT_HELD) };
     if let Some(name) = selection.whole_job().filter(|_| !selection.is_of_failed()) {
         return job::change(session, name, &JobOrder::Hold(shall_hold), done);
     }

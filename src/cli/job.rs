@@ -73,6 +73,7 @@ pub(super) fn table_of(jobs: &[&JobAnswer], now: Wall, is_terminal: bool) -> Tab
         number("FINISHED").rank(5),
         number("SUCCEEDED").rank(6),
         number("FAILED"),
+        number("KILLED").omitted_if(Omit::Zero),
     ]);
     columns.push(Column::new("SUBMITTED").rank(7));
     if is_terminal {
@@ -83,7 +84,7 @@ pub(super) fn table_of(jobs: &[&JobAnswer], now: Wall, is_terminal: bool) -> Tab
     let mut table = Table::of(columns);
     for job in jobs {
         let (total, done) = (job.total(), job.in_phase(Phase::Finished));
-        let failed = failed(job);
+        let (failed, killed) = (job.failed(), job.with_outcome(Outcome::Killed));
         let submitted = job.submitted_at().map(times::local).unwrap_or_default();
         let counts = [job.in_phase(Phase::Waiting), with_agents(job), done, job.with_outcome(Outcome::Succeeded)];
         let plain = |text: String| (PLAIN, text);
@@ -93,6 +94,7 @@ pub(super) fn table_of(jobs: &[&JobAnswer], now: Wall, is_terminal: bool) -> Tab
         }
         cells.extend(counts.map(|count| plain(count.to_string())));
         cells.push((if failed > 0 { BAD } else { PLAIN }, failed.to_string()));
+        cells.push(plain(killed.to_string()));
         cells.push(plain(submitted));
         if is_terminal {
             let pace = Pace::of(job, now);
@@ -177,16 +179,11 @@ pub(super) fn with_agents(job: &JobAnswer) -> u64 {
     [Phase::Dispatched, Phase::Preparing, Phase::Running, Phase::Ended].map(|phase| job.in_phase(phase)).iter().sum()
 }
 
-/// Number of tasks that have finished and not succeeded.
-pub(super) fn failed(job: &JobAnswer) -> u64 {
-    Outcome::ALL.into_iter().filter(|outcome| outcome.is_failure()).map(|outcome| job.with_outcome(outcome)).sum()
-}
-
 /// One line about a job that is waited for.
 fn progress(job: &JobAnswer, now: Wall) -> String {
     let (done, total) = (job.in_phase(Phase::Finished), job.total());
     let left = Pace::of(job, now).left.map(|left| format!("{} left  ", times::duration(left))).unwrap_or_default();
-    let failed = Some(failed(job)).filter(|failed| *failed > 0).map(|failed| format!("  failed {failed}"));
+    let failed = Some(job.failed()).filter(|failed| *failed > 0).map(|failed| format!("  failed {failed}"));
     let failed = failed.unwrap_or_default();
     format!(
         "{left}job {}: {done}/{total} finished{failed}  running {}  (Ctrl-C leaves; the job goes on)",
@@ -224,7 +221,9 @@ impl Pace {
 /// The failed tasks of a job by their exit codes and last lines, the most frequent first. False if some were not looked at.
 fn failures_of(client: &Client, job: &JobAnswer) -> Result<(Vec<Group>, bool), ClientError> {
     let (mut groups, mut are_all) = (Failures::default(), true);
-    for outcome in Outcome::ALL.into_iter().filter(|outcome| outcome.is_failure() && job.with_outcome(*outcome) > 0) {
+    for outcome in
+        Outcome::ALL.into_iter().filter(|outcome| outcome.counts_as_failed() && job.with_outcome(*outcome) > 0)
+    {
         are_all &= look_at(client, job.name(), outcome, |task| groups.add_task(task))?;
     }
     Ok((groups.sorted(), are_all))

@@ -8,6 +8,8 @@ use std::time::Duration;
 use clap::Args;
 use serde_json::{Value, json};
 
+use past::Forgotten;
+
 use super::Session;
 use super::exit::Failure;
 use super::output::to_value;
@@ -15,7 +17,8 @@ use super::rounds::{self, RoundsArgs};
 use super::rows::{self, ColumnName, Columns, Row};
 use super::selection::Selection;
 use super::states;
-use super::style::{BAD, FAINT, Look, PLAIN, Screen};
+use super::style::{self, FAINT, Look, PLAIN, Screen};
+use super::table::grouped;
 use super::watch;
 use super::when;
 use crate::client::Client;
@@ -73,10 +76,24 @@ pub(super) struct ListArgs {
 struct Page {
     rows: Vec<Row>,
     states: StateCounts,
-    /// Number of all tasks that match, also of those that only the history has.
-    total: u64,
+    /// Number of the tasks that match and that the service knows.
+    known: u64,
+    /// Number of those that only the history has, as far as it was read.
+    forgotten: u64,
+    reach: Reach,
     offset: u64,
     now: Wall,
+}
+
+/// How far the history was read for the tasks that match.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reach {
+    /// To its end, or it has none of them.
+    All,
+    /// Some of it.
+    Part,
+    /// Not at all: the service knows enough of them.
+    Nothing,
 }
 
 pub(super) fn run(session: &mut Session, args: &ListArgs) -> Result<u8, Failure> {
@@ -88,7 +105,8 @@ pub(super) fn run(session: &mut Session, args: &ListArgs) -> Result<u8, Failure>
         if !io::stdout().is_terminal() {
             return Err(Failure::usage("--watch needs a terminal on stdout; omit it"));
         }
-        let rows_max = session.out.rows().unwrap_or(24).saturating_sub(4) as u64;
+        // The head, a gap, two lines of the footer and the line of the cursor.
+        let rows_max = session.out.rows().unwrap_or(24).saturating_sub(5) as u64;
         return watch::redraw(session, |session| {
             let page = page(&client, args, args.limit.min(rows_max.max(1)))?;
             Ok(screen(&page, args, session.out.look()))
@@ -102,7 +120,9 @@ pub(super) fn run(session: &mut Session, args: &ListArgs) -> Result<u8, Failure>
     }
     if args.columns.is_empty() && !args.wide {
         session.out.table(&rows::plain_table(&page.rows));
-        session.out.next_page("tasks", args.offset, page.rows.len(), page.total);
+        if let Some(next) = page.next() {
+            session.out.line(format_args!("{}; --offset {next} shows the next", page.shown()));
+        }
     } else {
         session.out.text(&rows::table(&page.rows, &args.columns(), page.now).show_tabbed());
     }
@@ -148,14 +168,16 @@ fn page(client: &Client, args: &ListArgs, limit: u64) -> Result<Page, Failure> {
     let order = args.order();
     let found = args.selection.rows(client, &args.asked(clock::now().wall), end)?;
     let mut rows: Vec<Row> = found.rows.iter().map(|task| Row::of_task(task, found.now)).collect();
-    let mut total = found.total;
     // What the service knows is newer than what only the history has.
-    let is_full = rows.len() as u64 >= end && order == Order::default() && !args.past.period.is_given();
-    if !is_full {
-        let (older, more) = past::rows(client, args, &rows, found.now, end)?;
-        total += more.max(older.len() as u64);
-        rows.extend(older);
-    }
+    let is_full = found.total > end && order == Order::default() && !args.past.period.is_given();
+    let past = if is_full { Forgotten::default() } else { past::rows(client, args, &rows, found.now, end)? };
+    let Forgotten { rows: older, count: forgotten, is_cut } = past;
+    rows.extend(older);
+    let reach = match (is_full, is_cut) {
+        (true, _) if args.past_states().is_some() => Reach::Nothing,
+        (false, true) => Reach::Part,
+        _ => Reach::All,
+    };
     rows.sort_by(|one, other| {
         let by_key = one.key(order.by).cmp(&other.key(order.by));
         let by_key = if order.is_reversed { by_key } else { by_key.reverse() };
@@ -163,7 +185,8 @@ fn page(client: &Client, args: &ListArgs, limit: u64) -> Result<Page, Failure> {
     });
     let size = |count: u64| usize::try_from(count).unwrap_or(usize::MAX);
     let rows = rows.into_iter().skip(size(args.offset)).take(size(limit)).collect();
-    Ok(Page { rows, states: found.states, total, offset: args.offset, now: found.now })
+    let (states, known, now) = (found.states, found.total, found.now);
+    Ok(Page { rows, states, known, forgotten, reach, offset: args.offset, now })
 }
 
 /// The table with its last lines.
@@ -174,28 +197,58 @@ fn screen(page: &Page, args: &ListArgs, look: Look) -> Screen {
         rows::table(&page.rows, &args.columns(), page.now).draw(&mut screen);
         screen.gap();
     }
-    screen.line(summary(page).iter().map(|(style, text)| (*style, text.as_str())));
+    screen.flow(summary(page));
     screen
+}
+
+impl Page {
+    /// How many tasks are shown of how many.
+    fn shown(&self) -> String {
+        let (shown, total) = (self.rows.len() as u64, self.known + self.forgotten);
+        let known = if self.reach == Reach::Nothing { "known " } else { "" };
+        let all = format!("{}{} {known}task{}", self.at_least(), grouped(total), if total == 1 { "" } else { "s" });
+        match self.offset {
+            0 if shown == total && self.reach == Reach::All => all,
+            offset if offset > 0 && shown > 0 => {
+                format!("{} to {} of {all}", grouped(offset + 1), grouped(offset + shown))
+            }
+            _ => format!("{} of {all}", grouped(shown)),
+        }
+    }
+
+    fn at_least(&self) -> &'static str {
+        if self.reach == Reach::Part { "at least " } else { "" }
+    }
+
+    /// The offset of the next page, if there is one.
+    fn next(&self) -> Option<u64> {
+        let next = self.offset + self.rows.len() as u64;
+        let has_more = next < self.known + self.forgotten || self.reach != Reach::All;
+        (has_more && !self.rows.is_empty()).then_some(next)
+    }
 }
 
 /// How many tasks are in which state, and what to type next.
 fn summary(page: &Page) -> Vec<(anstyle::Style, String)> {
-    let tasks = |count: u64| if count == 1 { "1 task".to_owned() } else { format!("{count} tasks") };
-    let shown = page.rows.len() as u64;
-    if page.total == 0 {
+    if page.known + page.forgotten == 0 && page.reach == Reach::All {
         return vec![(PLAIN, "no task matches".to_owned())];
     }
-    let known = page.states.total() as u64;
-    let mut parts = vec![(PLAIN, tasks(page.total))];
-    for (number, (state, count)) in page.states.by_state().filter(|(_, count)| *count > 0).enumerate() {
+    let states = page.states.by_state().filter(|(_, count)| *count > 0);
+    let mut counts: Vec<_> = states
+        .map(|(state, count)| {
+            let style = if state.is_open() { PLAIN } else { style::of_state(state) };
+            (style, format!("{} {}", grouped(count), state.word()))
+        })
+        .collect();
+    if page.forgotten > 0 {
+        counts.push((PLAIN, format!("{}{} forgotten", page.at_least(), grouped(page.forgotten))));
+    }
+    let mut parts = vec![(PLAIN, page.shown())];
+    for (number, count) in counts.into_iter().enumerate() {
         parts.push((PLAIN, if number == 0 { ": " } else { ", " }.to_owned()));
-        parts.push((if state.is_failure() { BAD } else { PLAIN }, format!("{count} {}", state.word())));
+        parts.push(count);
     }
-    if known < page.total && known > 0 {
-        parts.push((PLAIN, format!(", {} forgotten", page.total - known)));
-    }
-    let next = page.offset + shown;
-    if next < page.total {
+    if let Some(next) = page.next() {
         parts.push((FAINT, format!("   llts list --offset {next}")));
     } else if let Some(row) = page.rows.first() {
         parts.push((FAINT, format!("   llts show {}", super::selection::ids::short(&row.id))));
@@ -237,5 +290,56 @@ impl ListArgs {
 
     fn sort(&self) -> SortKey {
         self.order().by
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::protocol::words;
+    use crate::types::{Fields, Outcome};
+
+    fn page(rows: usize, offset: u64, (known, forgotten): (usize, u64), reach: Reach) -> Page {
+        let row = |number| Fields::new().with(words::TASK_ID, format!("TASK_1480000000.000000_x{number:04}")).into();
+        let rows = (0..rows).map(|number| Row::of_task(&row(number), Wall::default())).collect();
+        let mut states = StateCounts::default();
+        let (failed, killed) = (known / 5, known / 10);
+        states.set(ShownState::Finished(Outcome::Failed), failed);
+        states.set(ShownState::Finished(Outcome::Killed), killed);
+        states.set(ShownState::Finished(Outcome::Succeeded), known - failed - killed);
+        Page { rows, states, known: known as u64, forgotten, reach, offset, now: Wall::default() }
+    }
+
+    fn footer(page: &Page, width: usize) -> String {
+        let mut screen = Screen::new(Look::plain(Some(width)));
+        screen.flow(summary(page));
+        screen.text()
+    }
+
+    #[test]
+    fn the_footer_counts_what_is_shown_and_what_is_there() {
+        let found = [
+            footer(&page(3, 0, (3, 0), Reach::All), 120),
+            footer(&page(20, 0, (1_234, 0), Reach::Nothing), 120),
+            footer(&page(20, 20, (1_234, 0), Reach::Nothing), 120),
+            footer(&page(20, 0, (10, 15), Reach::All), 120),
+            footer(&page(20, 0, (10, 15), Reach::Part), 120),
+            footer(&page(5, 20, (10, 15), Reach::All), 120),
+            footer(&page(0, 50, (10, 15), Reach::All), 120),
+            footer(&page(0, 0, (0, 0), Reach::All), 120),
+            footer(&page(20, 0, (1_234, 1_500), Reach::Part), 80),
+        ];
+        insta::assert_snapshot!(found.concat(), @r"
+        3 tasks: 3 ok   llts show TASK_1480000000.000000_x0000
+        20 of 1,234 known tasks: 865 ok, 246 failed, 123 killed   llts list --offset 20
+        21 to 40 of 1,234 known tasks: 865 ok, 246 failed, 123 killed   llts list --offset 40
+        20 of 25 tasks: 7 ok, 2 failed, 1 killed, 15 forgotten   llts list --offset 20
+        20 of at least 25 tasks: 7 ok, 2 failed, 1 killed, at least 15 forgotten   llts list --offset 20
+        21 to 25 of 25 tasks: 7 ok, 2 failed, 1 killed, 15 forgotten   llts show TASK_1480000000.000000_x0000
+        0 of 25 tasks: 7 ok, 2 failed, 1 killed, 15 forgotten
+        no task matches
+        20 of at least 2,734 tasks: 865 ok, 246 failed, 123 killed,
+        at least 1,500 forgotten   llts list --offset 20
+        ");
     }
 }

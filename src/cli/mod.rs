@@ -89,6 +89,7 @@ mod tool_help;
 mod up;
 mod wait;
 
+use std::borrow::Cow;
 use std::ffi::OsString;
 use std::io::{ErrorKind, IsTerminal as _};
 use std::path::{Path, PathBuf};
@@ -107,6 +108,7 @@ use crate::shell::supervised::is_supervised;
 use crate::shell::supervisor::{self, Abandoned};
 use crate::shell::tools;
 use crate::shell::transport;
+use crate::types::{printable_lines, shortened};
 
 use args::{Arguments, Command, Place};
 use connect::Global;
@@ -267,6 +269,11 @@ fn refuse(refused: &clap::Error) -> u8 {
     }
     match help::in_place_of(refused, verb.as_deref()) {
         Some(text) => output::print(&text, refused.use_stderr()),
+        None if code != 0
+            && let Cow::Owned(short) = shortened(&refused.to_string()) =>
+        {
+            output::print(&printable_lines(&short), refused.use_stderr());
+        }
         None => {
             // Help and version go to stdout and are not errors. If they cannot be written, no other output is left.
             let _ = refused.print();

@@ -15,9 +15,9 @@ use super::json_lines::JsonLines;
 use super::schema;
 use super::status_line;
 use super::style::{Look, Screen};
-use super::table::Table;
+use super::table::{Table, grouped};
 use crate::protocol::json as flat;
-use crate::types::{Fields, Readable, Scalar, os_bytes, printable, printable_json, printable_lines};
+use crate::types::{Fields, Readable, Scalar, os_bytes, printable, printable_json, printable_lines, shortened};
 
 /// The format of results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -194,6 +194,7 @@ impl Output {
     pub(super) fn next_page(&mut self, what: &str, offset: u64, shown: usize, total: u64) {
         let end = offset.saturating_add(shown as u64);
         if end < total {
+            let total = grouped(total);
             self.line(format_args!("{shown} of {total} {what}; --offset {end} shows the next"));
         }
     }
@@ -243,7 +244,7 @@ impl Output {
     pub(super) fn failure(&mut self, failure: &Failure) {
         note(&failure.sentence);
         if self.is_json() {
-            self.value(&json!({ "error": failure.sentence, "exit_code": failure.exit }));
+            self.value(&json!({ "error": shortened(&failure.sentence), "exit_code": failure.exit }));
         }
     }
 }
@@ -255,7 +256,7 @@ pub(super) fn print(text: &str, to_stderr: bool) {
 
 /// Writes a message that is not the result to stderr: one line, whatever it contains.
 pub(super) fn note(sentence: &str) {
-    raw_stderr(&format!("llts: {}\n", printable(&sentence.replace(['\n', '\r', '\t'], " "))));
+    raw_stderr(&format!("llts: {}\n", printable(&shortened(sentence).replace(['\n', '\r', '\t'], " "))));
 }
 
 /// Writes a question to stderr; the answer follows on the same line.

@@ -110,7 +110,7 @@ pub(super) fn run(session: &mut Session, args: &PauseArgs) -> Result<u8, Failure
         )));
     }
     match resting {
-        Resting::Tasks => hold::set_held(session, &args.what.selection, true, "paused"),
+        Resting::Tasks => hold::set_held(session, &args.what.selection, true),
         Resting::Agents => drain::run(session, &args.what.agents(false, args.ahead)),
         Resting::Gate(name) => gate::close(session, &CloseArgs::new(name, args.span, args.until)),
         Resting::Service => {
@@ -122,7 +122,7 @@ pub(super) fn run(session: &mut Session, args: &PauseArgs) -> Result<u8, Failure
 
 pub(super) fn resume(session: &mut Session, args: &ResumeArgs) -> Result<u8, Failure> {
     match args.what.resting("resume")? {
-        Resting::Tasks => hold::set_held(session, &args.what.selection, false, "resumed"),
+        Resting::Tasks => hold::set_held(session, &args.what.selection, false),
         Resting::Agents => drain::run(session, &args.what.agents(true, false)),
         Resting::Gate(name) => gate::open(session, &name),
         Resting::Service => resume_service(session),

@@ -11,8 +11,8 @@ use crate::types::Progress;
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Writes the line `FRACTION TEXT` into the file progress in the folder of the task, as a program can do itself: its path is in the \
-variable LLTS_PROGRESS_FILE, and for a run.sh it is ../progress. `llts query` shows it as PROGRESS, and it is pushed to the submitter \
-at most twice a second. It is forgotten when the run ends.")]
+variable LLTS_PROGRESS_FILE, and for a run.sh it is ../progress. `llts show`, `list` and `status` show it, and it is pushed to the \
+submitter at most twice a second. It is forgotten when the run ends.")]
 pub(super) struct ProgressArgs {
     /// The part that is done, from 0 to 1
     #[arg(value_name = "FRACTION", value_parser = fraction)]

@@ -70,7 +70,7 @@ impl Row {
             ran,
             usual: task.usual(),
             what: task.what().to_owned(),
-            why: longer(task, ran).unwrap_or_else(|| times::near(task.why(), now)),
+            why: joined(times::near(task.why(), now), longer(task, ran)),
             reason: reason(task),
             job: task.job().to_owned(),
             given_id: task.given_id().to_owned(),
@@ -147,6 +147,15 @@ fn reason(task: &RowView) -> String {
     }
 }
 
+/// What is known about a task, and that it stands out.
+fn joined(why: String, longer: Option<String>) -> String {
+    match longer {
+        Some(longer) if why.is_empty() => longer,
+        Some(longer) => format!("{longer}; {why}"),
+        None => why,
+    }
+}
+
 /// That a task runs longer than usual.
 fn longer(task: &RowView, ran: Option<Duration>) -> Option<String> {
     let (ran, usual) = ran.zip(task.usual()).filter(|_| task.state() == ShownState::Running)?;
@@ -217,11 +226,15 @@ impl Shown {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ColumnName(&'static str);
 
+pub(super) fn column_names() -> impl Iterator<Item = String> {
+    SHOWN.iter().map(|shown| shown.name.to_owned())
+}
+
 /// Reads the name of a column.
 pub(super) fn column(text: &str) -> Result<ColumnName, String> {
     let wanted = text.trim().to_ascii_lowercase();
     SHOWN.iter().find(|shown| shown.name == wanted).map(|shown| ColumnName(shown.name)).ok_or_else(|| {
-        let known: Vec<_> = SHOWN.iter().map(|shown| shown.name).collect();
+        let known: Vec<_> = column_names().collect();
         format!("it is none of the columns {}", known.join(", "))
     })
 }
@@ -351,6 +364,15 @@ mod tests {
         let shown = table(&rows()[3..4], &Columns::Named(names.to_vec()), NOW).show_tabbed();
         assert_eq!(shown, "WHAT\tSTATE\tID\ntrue\twaiting\tiQQtX\n");
         assert!(column("x").unwrap_err().contains("id, state, exit"));
+    }
+
+    #[test]
+    fn a_run_says_how_far_it_is() {
+        let fields =
+            task(3, "fMrzp", "RUNNING", "convert").with(words::RUN_TIME, at(900.0)).with(words::WHY, "40 %: tile 12");
+        let why = |fields: Fields| Row::of_task(&fields.into(), NOW).why;
+        assert_eq!(why(fields.clone()), "40 %: tile 12");
+        assert_eq!(why(fields.with(words::USUAL, 0.1)), "1000x its usual 100 ms; 40 %: tile 12");
     }
 
     #[test]

@@ -58,6 +58,9 @@ const FIELDS: [(&str, &str, Unit); 13] = [
 /// Members of commands that are unix seconds, and have no word of the wire.
 const MOMENTS: [&str; 2] = ["paused_until", "started"];
 
+/// The same of those that have both names: one of them alone may be a count.
+const PERIODS: [[&str; 2]; 3] = [["start", "end"], ["created", "until"], ["started", "ended"]];
+
 /// Commands whose answer is a list: its name, and whether a single object is one of it, too.
 const LISTS: [(&str, &str, bool); 13] = [
     ("query", "tasks", true),
@@ -112,6 +115,8 @@ fn converted(value: &Value) -> Value {
 fn object(members: &Map<String, Value>) -> Map<String, Value> {
     // An answer about a task has its fields and its parameters side by side.
     let is_task = members.contains_key(words::TASK_ID) && members.contains_key(words::SUBMIT_TIME);
+    let has_both = |period: &&[&str; 2]| period.iter().all(|name| members.contains_key(*name));
+    let periods: Vec<&str> = PERIODS.iter().filter(has_both).flatten().copied().collect();
     let mut all = Map::new();
     let mut parameters = Map::new();
     let mut rounds: BTreeMap<u32, Map<String, Value>> = BTreeMap::new();
@@ -125,8 +130,8 @@ fn object(members: &Map<String, Value>) -> Map<String, Value> {
                 parameters.insert(word.clone(), value.clone());
             }
             None => {
-                let (name, value) = member(word, value);
-                all.insert(name, value);
+                let (name, other) = member(word, value);
+                all.insert(name, if periods.contains(&word.as_str()) { moment(value) } else { other });
             }
         }
     }
@@ -251,6 +256,15 @@ mod tests {
             json!({"llts": 1, "error": "no", "exit_code": 5})
         );
         assert_eq!(value("stats", &json!({ "tasks": { "WAITING": 2 } })), json!({"llts": 1, "tasks": {"waiting": 2}}));
+        let results = value("prompt", &json!([{ "name": "a.txt", "start": 1_480_000_000.25, "end": null }]));
+        assert_eq!(results["results"][0], json!({ "name": "a.txt", "start": "2016-11-24T15:06:40.25Z", "end": null }));
+        let spool = value("spool", &json!({ "created": 1_480_000_000, "until": 1_480_000_001, "ended": 2 }));
+        assert_eq!(
+            spool,
+            json!({ "llts": 1, "created": "2016-11-24T15:06:40Z", "until": "2016-11-24T15:06:41Z", "ended": 2 })
+        );
+        assert_eq!(value("tool", &json!({ "__SINCE__": 1_480_000_000.5 }))["since"], "2016-11-24T15:06:40.5Z");
+        assert_eq!(value("jobs", &json!([{ "ENDED": 2 }]))["results"][0], json!({ "ended": 2 }));
         let log = json!({ "__TASK_ID__": "T", "__LOG__": "1480000000.120000 WAITING: submitted" });
         let expected = json!([{ "time": "2016-11-24T15:06:40.12Z", "text": "WAITING: submitted" }]);
         assert_eq!(value("explain", &log)["tasks"][0]["log"], expected);

@@ -16,9 +16,14 @@ pub(super) fn outcome() -> impl TypedValueParser<Value = Outcome> {
 /// A state of a table: `ok`, `failed`, `timed-out` and so on.
 pub(super) fn shown(word: &str) -> Result<ShownState, String> {
     ShownState::of_word(word).ok_or_else(|| {
-        let known = ShownState::ALL.map(|state| state.word().replace(' ', "-"));
+        let known: Vec<_> = shown_words().collect();
         format!("it is none of the states {}", known.join(", "))
     })
+}
+
+/// The words of all states of a table.
+pub(super) fn shown_words() -> impl Iterator<Item = String> {
+    ShownState::ALL.into_iter().map(|state| state.word().replace(' ', "-"))
 }
 
 /// One of the words of the wire, in upper or lower case.

@@ -17,7 +17,7 @@ use crate::protocol::version;
 
 #[derive(Args, Debug, Default)]
 #[command(after_help = "\
-WHY n WAIT counts the waiting tasks by what they wait for. FAILED shows the last failures, those that are alike as one. The rate and \
+WHY n WAIT counts the waiting tasks by what they wait for. FAILED shows the last failures, those that are alike as one. The screen is no taller than the terminal. The rate and \
 p50, the median run time, are those of the last minute. `llts stats`, `llts agents` and `llts info` have the parts.")]
 pub(super) struct StatusArgs {
     /// Draw the screen again each second, until q or Ctrl-C
@@ -40,8 +40,9 @@ pub(super) fn run(session: &mut Session, args: &StatusArgs) -> Result<u8, Failur
     let answer = session.client().and_then(|client| Ok((client.ask(&status())?, client)));
     let (first, client) = match answer {
         Ok(answer) => answer,
-        Err(failure) if failure.exit == exit::NO_CONTROLLER && !session.out.is_json() => {
-            return Ok(without_service(session, &failure, args.alone));
+        Err(failure) if args.alone && failure.exit == exit::NO_CONTROLLER && !session.out.is_json() => {
+            without_service(session);
+            return Ok(0);
         }
         Err(failure) => return Err(failure),
     };
@@ -54,20 +55,22 @@ pub(super) fn run(session: &mut Session, args: &StatusArgs) -> Result<u8, Failur
             return Err(Failure::usage("--watch needs a terminal on stdout; `llts status` prints the screen once"));
         }
         return watch::redraw(session, |session| {
-            Ok(screen::of(&client.ask(&status())?, session.out.look(), session.out.rows()))
+            Ok(screen::of(&client.ask(&status())?, session.out.look(), lines(session)))
         });
     }
-    let screen = screen::of(&first, session.out.look(), None);
+    let screen = screen::of(&first, session.out.look(), lines(session));
     session.out.screen(&screen);
     Ok(0)
 }
 
+/// The lines of the terminal above the prompt, or above the cursor of a screen that is drawn again.
+fn lines(session: &Session) -> Option<usize> {
+    session.out.rows().map(|rows| rows.saturating_sub(1))
+}
+
 /// What to type where no service runs.
-fn without_service(session: &mut Session, failure: &Failure, is_alone: bool) -> u8 {
+fn without_service(session: &mut Session) {
     let mut screen = Screen::new(session.out.look());
-    if !is_alone {
-        screen.plain(&failure.sentence);
-    }
     for (command, what) in [
         ("llts run -- echo hi", "runs a command"),
         ("seq 1000 | llts map -- echo {}", "runs a command for each line"),
@@ -76,7 +79,6 @@ fn without_service(session: &mut Session, failure: &Failure, is_alone: bool) -> 
         screen.line([(PLAIN, format!("  {command:32}").as_str()), (FAINT, what)]);
     }
     session.out.screen(&screen);
-    if is_alone { 0 } else { failure.exit }
 }
 
 fn value(status: &Status) -> Value {

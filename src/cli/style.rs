@@ -2,6 +2,7 @@
 
 use anstyle::{AnsiColor, Style};
 
+use super::table::aligned;
 use crate::types::{Outcome, ShownState, beginning, printable};
 
 /// How a screen is drawn.
@@ -83,7 +84,7 @@ impl Screen {
     /// The same with a name in another colour.
     pub(super) fn behind(&mut self, (name_style, name, columns): (Style, &str, usize), style: Style, text: &str) {
         let room = self.look.width.filter(|width| *width > columns + ROOM_MIN).map(|width| width - columns);
-        let mut name = format!("{name:columns$}");
+        let mut name = aligned(name, columns, false);
         for line in wrapped(&printable(text), room) {
             self.line([(name_style, name.as_str()), (style, line.trim_end())]);
             name = " ".repeat(columns);
@@ -100,6 +101,31 @@ impl Screen {
         for line in lines {
             self.line(line.iter().map(|(style, text)| (*style, text.as_str())));
         }
+    }
+
+    /// Adds parts in as many lines as they need, broken between the parts.
+    pub(super) fn flow(&mut self, parts: Vec<(Style, String)>) {
+        use unicode_width::UnicodeWidthStr as _;
+        let width = self.look.width.filter(|width| *width > 0).unwrap_or(usize::MAX);
+        let mut lines: Vec<Vec<(Style, String)>> = vec![Vec::new()];
+        let mut used = 0;
+        for (style, text) in parts {
+            // No line begins with a comma.
+            if used > 0 && used + text.trim_end().width() > width && !text.starts_with([',', ':']) {
+                lines.push(Vec::new());
+                used = 0;
+            }
+            used += text.width();
+            if let Some(line) = lines.last_mut() {
+                line.push((style, text));
+            }
+        }
+        self.lines(lines);
+    }
+
+    /// The number of lines.
+    pub(super) const fn height(&self) -> usize {
+        self.lines.len()
     }
 
     /// The text, without blanks at the ends of lines. A line that is too long for the terminal is cut.
@@ -142,22 +168,32 @@ impl Screen {
 /// Columns of a wrapped text at least: in fewer it is cut.
 const ROOM_MIN: usize = 20;
 
-/// A text in lines that fit, broken between words.
-fn wrapped(text: &str, room: Option<usize>) -> Vec<String> {
-    use unicode_width::UnicodeWidthStr as _;
+/// A text in lines that fit, broken between words, and within a word that is longer than a line.
+pub(super) fn wrapped(text: &str, room: Option<usize>) -> Vec<String> {
+    use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
     let Some(room) = room else { return vec![text.to_owned()] };
-    let mut lines = vec![String::new()];
+    let mut lines = Vec::new();
+    let (mut line, mut used) = (String::new(), 0);
     for word in text.split_inclusive(' ') {
-        let Some(line) = lines.last_mut() else { break };
-        if !line.is_empty() && line.width() + word.trim_end().width() > room {
+        if used > 0 && used + word.trim_end().width() > room {
             // A run of blanks begins no line.
-            if !word.trim().is_empty() {
-                lines.push(word.to_owned());
+            if word.trim().is_empty() {
+                continue;
             }
-        } else {
-            line.push_str(word);
+            lines.push(std::mem::take(&mut line));
+            used = 0;
+        }
+        for letter in word.chars() {
+            let columns = letter.width().unwrap_or_default();
+            if used > 0 && used + columns > room && letter != ' ' {
+                lines.push(std::mem::take(&mut line));
+                used = 0;
+            }
+            line.push(letter);
+            used += columns;
         }
     }
+    lines.push(line);
     lines
 }
 
@@ -182,7 +218,12 @@ mod tests {
         let mut screen = Screen::new(Look::plain(Some(30)));
         screen.named(("why", 5), PLAIN, "corrupt header in the file   film7.mov");
         screen.named(("x", 5), PLAIN, "");
-        assert_eq!(screen.text(), "why  corrupt header in the\n     file   film7.mov\nx\n");
+        screen.named(("id", 5), PLAIN, "at /a/path/of/thirty-five/letters/long.sock");
+        assert_eq!(
+            screen.text(),
+            "why  corrupt header in the\n     file   film7.mov\nx\n\
+             id   at\n     /a/path/of/thirty-five/le\n     tters/long.sock\n"
+        );
     }
 
     #[test]

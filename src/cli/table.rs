@@ -157,6 +157,9 @@ impl Table {
 
     /// Adds the table to a screen.
     pub(super) fn draw(&self, screen: &mut Screen) {
+        if !self.has_head && self.columns.len() == 2 {
+            return self.draw_pairs(screen);
+        }
         let look = screen.look();
         let shown = self.fitted(look);
         if self.has_head {
@@ -178,6 +181,16 @@ impl Table {
                 Some((*style, aligned(&text, *width, column.is_number)))
             };
             screen.lines(vec![gapped(shown.iter().filter_map(cell))]);
+        }
+    }
+
+    /// A value of which a person needs every letter, such as an address, is wrapped and not cut.
+    fn draw_pairs(&self, screen: &mut Screen) {
+        let columns = self.natural(0) + GAP;
+        for row in &self.rows {
+            if let [name, value] = &row[..] {
+                screen.behind((name.style, &name.text, columns), value.style, &value.text);
+            }
         }
     }
 
@@ -242,7 +255,7 @@ impl Table {
     }
 }
 
-fn aligned(text: &str, width: usize, is_number: bool) -> String {
+pub(super) fn aligned(text: &str, width: usize, is_number: bool) -> String {
     // `{text:width$}` counts characters, some of which take two columns and some none.
     let blanks = " ".repeat(width.saturating_sub(text.width()));
     if is_number { blanks + text } else { text.to_owned() + &blanks }
@@ -265,6 +278,19 @@ pub(super) fn cut(line: &str, width: Option<usize>) -> String {
         Some(width) => beginning(line, width),
         None => line.to_owned(),
     }
+}
+
+/// A number with a comma for each thousand.
+pub(super) fn grouped(number: impl ToString + Copy) -> String {
+    let digits = number.to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
 }
 
 #[cfg(test)]
@@ -302,6 +328,16 @@ mod tests {
         table.row(["e\u{301}", "2"]);
         assert_eq!(table.show(PIPE), "東京  1\ne\u{301}     2\n");
         assert_eq!(table.show(terminal(4)), "東…\ne\u{301}  …\n");
+    }
+
+    #[test]
+    fn the_value_of_a_pair_is_wrapped() {
+        let mut table = Table::pairs();
+        table.row(["controller", "ipc:///var/lib/llts/state/controller.sock, tcp://127.0.0.1:15555"]);
+        assert_eq!(
+            table.show(terminal(60)),
+            "controller  ipc:///var/lib/llts/state/controller.sock,\n            tcp://127.0.0.1:15555\n"
+        );
     }
 
     #[test]

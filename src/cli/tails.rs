@@ -1,6 +1,7 @@
 //! Notes on stderr about output of a task that the result lacks, so that a tail is not taken for the whole.
 
 use super::output::note;
+use super::table::grouped;
 use crate::protocol::client::TaskView;
 
 /// Replaces bytes that are not text.
@@ -37,19 +38,6 @@ fn sentences(task: &TaskView) -> Vec<String> {
         }
     }
     sentences
-}
-
-/// A number with a comma for each thousand.
-fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
 }
 
 #[cfg(test)]

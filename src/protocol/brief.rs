@@ -75,7 +75,7 @@ pub fn short(task: TaskId) -> String {
     String::from_utf8_lossy(&task.letters()).into_owned()
 }
 
-/// The line that says why a task is as it is: what it waits for, or the last line of what it said at its end.
+/// The line that says why a task is as it is: what it waits for, how far its run is, or the last line of what it said at its end.
 #[must_use]
 pub fn why(record: &TaskRecord, holdup: Option<&Holdup>) -> Option<String> {
     if let Some(holdup) = holdup {
@@ -86,6 +86,7 @@ pub fn why(record: &TaskRecord, holdup: Option<&Holdup>) -> Option<String> {
             Some(round.line.into_owned()).filter(|line| !line.is_empty())
         }
         (Some(kill), _) => Some(format!("is told to end: {}", kill.cause)),
+        (None, _) if let Some(told) = super::task::told(record) => Some(told.progress.to_string()),
         (None, Some(round)) => Some(format!("round {}: round {} {}", record.round, round.round, ended(round.outcome))),
         (None, None) => None,
     }

@@ -179,6 +179,10 @@ pub fn why(record: &TaskRecord, holdup: Option<&Holdup>) -> String {
                 Some(kill) => format!("agent {agent} has it ({phase}) and is told to end it: {}", kill.cause),
                 None => format!("agent {agent} has it ({phase})"),
             };
+            let told = match super::task::told(record) {
+                Some(known) => format!("{told}; {}", known.progress),
+                None => told,
+            };
             match record.result().filter(|result| !result.error.is_empty()) {
                 Some(result) => format!("{told}: {}", result.error),
                 None => told,

@@ -210,7 +210,7 @@ const OF_OTHER_MESSAGES: [&str; 20] = [
 ];
 
 /// The progress of a run that goes on.
-fn told(task: &TaskRecord) -> Option<&ToldProgress> {
+pub(super) fn told(task: &TaskRecord) -> Option<&ToldProgress> {
     let run = task.last_run().filter(|_| task.shown_phase() == Phase::Running)?;
     run.progress.as_deref()
 }

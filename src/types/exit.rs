@@ -76,4 +76,10 @@ impl Outcome {
             Self::Succeeded | Self::Skipped => false,
         }
     }
+
+    /// Whether people count it as failed. A kill is what its sender wanted, and has a count of its own.
+    #[must_use]
+    pub const fn counts_as_failed(self) -> bool {
+        self.is_failure() && !matches!(self, Self::Killed)
+    }
 }

@@ -1,5 +1,7 @@
 //! Long texts in little room: what is cut out is in the middle, because the end is what differs between tasks of one kind.
 
+use std::borrow::Cow;
+
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
 /// The text in at most this number of columns of a terminal, with `…` in place of its middle if it is longer.
@@ -28,6 +30,36 @@ pub fn beginning(text: &str, columns: usize) -> String {
     taken(text.chars(), room).into_iter().chain(['…']).collect()
 }
 
+/// Characters of a word, and of a sentence, that are shown whole: enough for a path, too little to flood a terminal.
+const WORD_MAX: usize = 400;
+const SENTENCE_MAX: usize = 2_000;
+
+/// A sentence that may quote a value of any length: what is too long loses its middle, and says how long it is.
+#[must_use]
+pub fn shortened(sentence: &str) -> Cow<'_, str> {
+    if sentence.len() <= WORD_MAX {
+        return Cow::Borrowed(sentence);
+    }
+    let is_of_sentence = |letter: char| letter.is_whitespace() || "\"'`,;:()".contains(letter);
+    let mut short = String::new();
+    for part in sentence.split_inclusive(is_of_sentence) {
+        let word = part.trim_end_matches(is_of_sentence);
+        short.push_str(&without_middle(word, WORD_MAX));
+        short.push_str(&part[word.len()..]);
+    }
+    Cow::Owned(without_middle(&short, SENTENCE_MAX).into_owned())
+}
+
+fn without_middle(text: &str, chars_max: usize) -> Cow<'_, str> {
+    let count = text.chars().count();
+    if count <= chars_max {
+        return Cow::Borrowed(text);
+    }
+    let end = |at: usize| text.char_indices().nth(at).map_or(text.len(), |(byte, _)| byte);
+    let (head, tail) = (&text[..end(chars_max / 4)], &text[end(count - chars_max / 4)..]);
+    Cow::Owned(format!("{head}…[{count} characters]…{tail}"))
+}
+
 /// The first letters that fit.
 fn taken(letters: impl Iterator<Item = char>, columns: usize) -> Vec<char> {
     let mut left = columns;
@@ -49,6 +81,20 @@ mod tests {
         assert_eq!(middle("convert in=/data/film7.mov", 18), "conve…ta/film7.mov");
         assert_eq!(beginning("corrupt header", 8), "corrupt…");
         assert_eq!([middle("abc", 0), middle("abc", 1), middle("abc", 2), beginning("abc", 0)], ["", "…", "…c", ""]);
+    }
+
+    #[test]
+    fn a_long_value_does_not_flood_a_sentence() {
+        let path = format!("cannot read /{}/film.mov", "folder/".repeat(40));
+        assert_eq!(shortened(&path), path);
+        let quoted = shortened(&format!("{:?} is no task", "a".repeat(70_000))).into_owned();
+        assert!(quoted.contains("a…[70000 characters]…a") && quoted.ends_with("a\" is no task"), "{quoted}");
+        for value in ["ä".repeat(70_000), "ä ".repeat(35_000)] {
+            let sentence = format!("no task {}; llts list shows the ids", value.trim());
+            let short = shortened(&sentence);
+            assert!(short.starts_with("no task ä") && short.ends_with("ä; llts list shows the ids"), "{short}");
+            assert!(short.len() < 2_500 && short.contains("…[70"), "{short}");
+        }
     }
 
     #[test]

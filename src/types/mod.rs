@@ -77,7 +77,7 @@ pub use job::{
 };
 pub use label::{InvalidLabel, Label, Labels};
 pub use lease::Lease;
-pub use middle::{beginning, middle};
+pub use middle::{beginning, middle, shortened};
 pub(crate) use nearest::{leaf, nearest, nearest_hint};
 pub use origin::{Neighbourhood, Origin};
 pub use os_text::{os_bytes, os_text};

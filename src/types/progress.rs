@@ -1,5 +1,7 @@
 //! What a run tells about how far it is.
 
+use std::fmt;
+
 use super::printable;
 
 /// The progress of a run.
@@ -39,9 +41,24 @@ impl Progress {
     }
 }
 
+/// For people: `40 %: tile 12 of 30`. The part is cut, not rounded: 100 % is the end.
+impl fmt::Display for Progress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { parts, text } = self;
+        let gap = if text.is_empty() { "" } else { ": " };
+        write!(f, "{} %{gap}{text}", parts / 100)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn people_read_percent() {
+        let shown = |line| Progress::parse(line).unwrap().to_string();
+        assert_eq!([shown("0.4 tile 12 of 30"), shown("0.9999"), shown("1")], ["40 %: tile 12 of 30", "99 %", "100 %"]);
+    }
 
     #[test]
     fn a_line_is_a_fraction_and_a_text() {

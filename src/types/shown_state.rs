@@ -85,10 +85,10 @@ impl ShownState {
         Self::new(record.shown_phase(), outcome, record.held.is_some())
     }
 
-    /// Whether its end is a failure.
+    /// Whether its end counts as failed.
     #[must_use]
     pub const fn is_failure(self) -> bool {
-        matches!(self, Self::Finished(outcome) if outcome.is_failure())
+        matches!(self, Self::Finished(outcome) if outcome.counts_as_failed())
     }
 
     /// Whether the task has not finished.
@@ -137,7 +137,7 @@ impl StateCounts {
         self.0.iter().sum()
     }
 
-    /// The number of tasks whose end is a failure.
+    /// The number of tasks whose end counts as failed.
     #[must_use]
     pub fn failures(&self) -> usize {
         self.by_state().filter(|(state, _)| state.is_failure()).map(|(_, count)| count).sum()
@@ -180,9 +180,10 @@ mod tests {
         let mut counts = StateCounts::default();
         counts.add(ShownState::Held);
         counts.add(ShownState::Finished(Outcome::Lost));
+        counts.add(ShownState::Finished(Outcome::Killed));
         counts.add(ShownState::Finished(Outcome::Succeeded));
-        assert_eq!((counts.total(), counts.failures(), counts.of(ShownState::Held)), (3, 1, 1));
+        assert_eq!((counts.total(), counts.failures(), counts.of(ShownState::Held)), (4, 1, 1));
         counts.remove(ShownState::Held);
-        assert_eq!((counts.total(), counts.of(ShownState::Held)), (2, 0));
+        assert_eq!((counts.total(), counts.of(ShownState::Held)), (3, 0));
     }
 }

@@ -62,8 +62,8 @@ fn a_whole_job_is_held_released_and_killed() {
         sandbox.ok("submit sleeper --job j");
     }
     eventually("one runs", || sandbox.ok("job j").out.contains("running 1"));
-    assert_eq!(sandbox.ok("hold --job j").out, "held 4 tasks of job j\n");
-    assert_eq!(sandbox.ok("release --job j").out, "released 4 tasks of job j\n");
+    assert_eq!(sandbox.ok("hold --job j").out, "paused 4 tasks of job j\n");
+    assert_eq!(sandbox.ok("release --job j").out, "resumed 4 tasks of job j\n");
     let said = sandbox.llts("wait --job j --timeout 0.1");
     assert!(said.code == Some(124) && said.err.contains("4 of the 4 tasks of job j have not finished"), "{said:?}");
     let killed = sandbox.ok("kill --job j --output wire").json();

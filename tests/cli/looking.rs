@@ -49,6 +49,12 @@ fn a_forgotten_task_stays_in_the_table_and_is_shown_by_its_history() {
     assert_eq!(listed, format!("ID\tSTATE\tWHAT\n{}\tok\tfilm7\n", short(&id)));
     let shown = sandbox.ok(&format!("show {}", short(&id))).out;
     assert!(shown.contains("forgotten by the service") && shown.contains(&id), "{shown}");
+    sandbox.ok("run -- true");
+    sandbox.ok("run -- true");
+    let last = |line: &str| sandbox.ok(line).out.lines().last().unwrap_or_default().to_owned();
+    assert_eq!(last("list --limit 2"), "2 of 3 tasks; --offset 2 shows the next");
+    assert_eq!(last("list --limit 1 --offset 1"), "2 to 2 of 3 tasks; --offset 2 shows the next");
+    assert_eq!(last("list --limit 1"), "1 of 2 known tasks; --offset 1 shows the next");
 }
 
 #[test]
@@ -56,7 +62,10 @@ fn the_whole_service_is_on_one_screen() {
     let sandbox = Sandbox::new();
     let none = sandbox.llts("status");
     assert_eq!(none.code, Some(3), "{none:?}");
-    assert!(none.out.contains("llts up") && none.out.contains("llts run -- echo hi"), "{none:?}");
+    assert!(none.out.is_empty() && none.err.contains("start one with `llts up`"), "{none:?}");
+    assert!(sandbox.ok("status --alone").out.contains("llts run -- echo hi"), "for `llts` on a terminal");
+    let long = sandbox.llts(&format!("list --limit {}", "a".repeat(70_000)));
+    assert!(long.err.len() < 600 && long.err.contains("[70000 characters]"), "{long:?}");
     sandbox.ok("up 1");
     sandbox.llts("run -- false");
     sandbox.ok("submit --job nightly -- sleep 60");

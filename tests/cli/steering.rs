@@ -129,8 +129,8 @@ fn a_held_task_waits_until_it_is_released() {
     let sandbox = with(1);
     let blocker = submitted(&sandbox, "sleeper");
     let id = submitted(&sandbox, "ok name=held");
-    assert_eq!(sandbox.ok(&format!("hold {id}")).out, format!("held {id}\n"));
-    assert_eq!(sandbox.ok(&format!("hold {id} {blocker}")).out, "held 1 of 2 tasks; 1 was held already\n");
+    assert_eq!(sandbox.ok(&format!("pause {id}")).out, format!("paused {id}\n"));
+    assert_eq!(sandbox.ok(&format!("hold {id} {blocker}")).out, "paused 1 of 2 tasks; 1 was paused already\n");
     sandbox.ok(&format!("release {blocker}"));
     sandbox.ok(&format!("kill {blocker}"));
     sandbox.llts(&format!("wait --timeout 60 {blocker}"));
@@ -140,10 +140,10 @@ fn a_held_task_waits_until_it_is_released() {
     let end = format!("; `llts resume {id}` lets it start");
     assert!(sentence.starts_with("it has been held since 20") && sentence.ends_with(&end), "{said:?}");
     assert!(sandbox.ok("list").out.contains("held since 20"));
-    assert_eq!(sandbox.ok("release all").out, format!("released {id}\n"));
+    assert_eq!(sandbox.ok("release all").out, format!("resumed {id}\n"));
     sandbox.ok(&format!("wait --timeout 60 {id}"));
-    refused(&sandbox, &format!("hold {id}"), 4, &["has finished; there is nothing to hold (-1011)"]);
-    assert_eq!(sandbox.ok(&format!("release {id}")).out, format!("{id} was not held\n"));
+    refused(&sandbox, &format!("pause {id}"), 4, &["has finished; there is nothing to pause (-1011)"]);
+    assert_eq!(sandbox.ok(&format!("resume {id}")).out, format!("{id} was not paused\n"));
 }
 
 #[test]

@@ -15,18 +15,31 @@ use crate::types::Wall;
 /// Rounds per request.
 const PAGE: u64 = 1_000;
 
+/// Rounds that are looked at for the number of the tasks, also where a page needs fewer.
+const COUNTED: u64 = 500;
+
 /// Rounds that are looked at for enough tasks: a task that was run again has several, and a text fits few of them.
 const LOOKED_AT: u64 = 20_000;
 
-/// At most `len_max` such rows, and the number of tasks that were found. `live` are the rows that the service has.
+/// Tasks that only the history has.
+#[derive(Debug, Default)]
+pub(super) struct Forgotten {
+    pub(super) rows: Vec<Row>,
+    /// Number of the tasks that were found.
+    pub(super) count: u64,
+    /// Whether the history may have more of them.
+    pub(super) is_cut: bool,
+}
+
+/// At most `len_max` such rows. `live` are the rows that the service has.
 pub(super) fn rows(
     client: &Client,
     args: &ListArgs,
     live: &[Row],
     now: Wall,
     len_max: u64,
-) -> Result<(Vec<Row>, u64), Failure> {
-    let nothing = Ok((Vec::new(), 0));
+) -> Result<Forgotten, Failure> {
+    let nothing = Ok(Forgotten::default());
     let Some(states) = args.past_states() else { return nothing };
     let (since, until) = args.past.period.bounds(now);
     let since = if args.past.period.is_given() { since } else { now.before(UNASKED) };
@@ -36,9 +49,9 @@ pub(super) fn rows(
     let is_live: std::collections::BTreeSet<&str> = live.iter().map(|row| row.id.as_str()).collect();
     let mut last: BTreeMap<String, RoundRow> = BTreeMap::new();
     let mut found: Vec<String> = Vec::new();
-    let mut offset = 0;
+    let (mut offset, mut is_cut) = (0, true);
     while offset < LOOKED_AT && (found.len() as u64) < len_max {
-        let ask = history::rounds(&filter, args.sort(), args.past.reverse, offset, PAGE.min(len_max * 4).max(100));
+        let ask = history::rounds(&filter, args.sort(), args.past.reverse, offset, PAGE.min(len_max * 4).max(COUNTED));
         let page = match client.ask_patiently(&ask, READING_MAX) {
             Ok(found) => found.listing,
             // A controller without a history has no older tasks, and says so to a reader who asks for them.
@@ -65,12 +78,13 @@ pub(super) fn rows(
             }
         }
         if is_end {
+            is_cut = false;
             break;
         }
     }
     let count = found.len() as u64;
     let rows = found.iter().filter_map(|id| last.get(id)).map(|round| Row::of_round(round, now));
-    Ok((rows.take(usize::try_from(len_max).unwrap_or(usize::MAX)).collect(), count))
+    Ok(Forgotten { rows: rows.take(usize::try_from(len_max).unwrap_or(usize::MAX)).collect(), count, is_cut })
 }
 
 /// Whether the service has the task itself: it did not match, or is on another page.

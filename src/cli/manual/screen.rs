@@ -1,8 +1,9 @@
 //! A page of the manual on a terminal.
 
-use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
+use unicode_width::UnicodeWidthStr as _;
 
 use super::blocks::Block;
+use crate::cli::style::wrapped;
 
 /// Between two columns of a table.
 const GAP: usize = 2;
@@ -86,42 +87,10 @@ fn shares(mut widths: Vec<usize>, room: usize) -> Vec<usize> {
     widths
 }
 
-/// A text as lines of at most this width. A word that is wider is cut.
+/// A text as lines of at most this width, without runs of blanks. A word that is wider is cut.
 fn folded(text: &str, width: usize) -> Vec<String> {
-    let width = width.max(1);
-    let mut lines = vec![String::new()];
-    for word in text.split_whitespace() {
-        let mut word = word.to_owned();
-        while let Some(line) = lines.last_mut() {
-            let gap = usize::from(!line.is_empty());
-            if line.width() + gap + word.width() <= width {
-                if gap > 0 {
-                    line.push(' ');
-                }
-                line.push_str(&word);
-                break;
-            }
-            if line.is_empty() {
-                let rest = word.split_off(cut_at(&word, width));
-                *line = std::mem::replace(&mut word, rest);
-                if word.is_empty() {
-                    break;
-                }
-            }
-            lines.push(String::new());
-        }
-    }
-    lines
-}
-
-/// The place at which a word is cut: behind at least one letter.
-fn cut_at(word: &str, width: usize) -> usize {
-    let mut taken = 0;
-    let fits = |(at, letter): &(usize, char)| {
-        taken += letter.width().unwrap_or_default();
-        *at == 0 || taken <= width
-    };
-    word.char_indices().take_while(fits).last().map_or(0, |(at, letter)| at + letter.len_utf8())
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    wrapped(&text, Some(width.max(1))).into_iter().map(|line| line.trim_end().to_owned()).collect()
 }
 
 #[cfg(test)]

@@ -47,9 +47,10 @@ pub(super) fn of_task(model: &Model, reason_first: bool, look: Look) -> Screen {
     rounds(&model.task, &mut screen);
     if let Some(job) = &model.job {
         let (done, total) = (job.in_phase(Phase::Finished), job.total());
-        let failed: u64 =
-            Outcome::ALL.into_iter().filter(|end| end.is_failure()).map(|end| job.with_outcome(end)).sum();
-        named(&mut screen, "job", &format!("{}: {done} of {total} finished, {failed} failed", job.name()));
+        let killed = job.with_outcome(Outcome::Killed);
+        let killed = if killed == 0 { String::new() } else { format!(", {killed} killed") };
+        let failed = job.failed();
+        named(&mut screen, "job", &format!("{}: {done} of {total} finished, {failed} failed{killed}", job.name()));
     }
     named(&mut screen, "id", model.row.id());
     part(&mut screen, "next", FAINT, &next(model));
@@ -198,8 +199,8 @@ fn next(model: &Model) -> String {
     match model.row.state() {
         ShownState::Finished(Outcome::Succeeded) => format!("llts logs {id}"),
         ShownState::Finished(_) => format!("llts logs {id}   llts retry {id}"),
-        ShownState::Held => format!("llts release {id}   llts kill {id}"),
-        ShownState::Waiting | ShownState::Starting => format!("llts wait {id}   llts hold {id}   llts kill {id}"),
+        ShownState::Held => format!("llts resume {id}   llts kill {id}"),
+        ShownState::Waiting | ShownState::Starting => format!("llts wait {id}   llts pause {id}   llts kill {id}"),
         ShownState::Running | ShownState::Ending => format!("llts logs {id} -f   llts kill {id}"),
     }
 }

@@ -1,20 +1,21 @@
 //! The status screen.
 
+use std::cmp::Reverse;
 use std::time::Duration;
 
 use anstyle::Style;
 
-use super::super::failures::Failures;
-use super::super::job::{Pace, failed};
+use super::super::failures::{Failures, Group};
+use super::super::job::Pace;
 use super::super::rows::beyond;
 use super::super::selection::ids::short;
 use super::super::style::{BAD, FAINT, GOOD, Look, ODD, PLAIN, STRONG, Screen};
-use super::super::table::{Column, Give, Omit, Table};
+use super::super::table::{Column, Give, Omit, Table, grouped};
 use super::super::times;
 use crate::protocol::requests::job::JobAnswer;
 use crate::protocol::requests::rows::RowView;
 use crate::protocol::requests::status::Status;
-use crate::types::{Phase, ShownState, is_longer};
+use crate::types::{Phase, ShownState, Wall, is_longer};
 
 /// Rows of each table where the terminal has room for all.
 const ROWS_MAX: usize = 10;
@@ -22,18 +23,51 @@ const ROWS_MAX: usize = 10;
 /// Characters of the bar of a job.
 const BAR: u64 = 10;
 
-/// The screen; on a terminal with this number of lines its tables are shorter.
+/// The rows of each part of the screen.
+#[derive(Clone, Copy)]
+struct Rows {
+    jobs: usize,
+    running: usize,
+    waiting: usize,
+    failed: usize,
+}
+
+impl Rows {
+    /// One row less of the longest part; of equal ones, the one that matters least gives way. False if there is none to give.
+    fn give_way(&mut self) -> bool {
+        let parts = [&mut self.failed, &mut self.running, &mut self.waiting, &mut self.jobs];
+        let longest = parts.into_iter().max_by_key(|rows| **rows).filter(|rows| **rows > 0);
+        longest.map(|rows| *rows -= 1).is_some()
+    }
+}
+
+/// The screen, on a terminal with this number of lines no taller than that.
 pub(super) fn of(status: &Status, look: Look, lines: Option<usize>) -> Screen {
-    // Three tables share what the heads and the other lines leave.
-    let rows_max = lines.map_or(ROWS_MAX, |lines| (lines.saturating_sub(12) / 3).clamp(2, ROWS_MAX));
+    let failures = failures(status);
+    let mut rows = Rows {
+        jobs: status.jobs.len().min(ROWS_MAX),
+        running: status.running.len().min(ROWS_MAX),
+        waiting: status.waiting.len().min(ROWS_MAX),
+        failed: failures.len().min(ROWS_MAX),
+    };
+    loop {
+        let screen = drawn(status, &failures, rows, look);
+        if lines.is_none_or(|lines| screen.height() <= lines) || !rows.give_way() {
+            return screen;
+        }
+    }
+}
+
+fn drawn(status: &Status, failures: &[Group], rows: Rows, look: Look) -> Screen {
     let mut screen = Screen::new(look);
     head(status, &mut screen);
-    problems(status).iter().for_each(|problem| screen.line([(BAD, "! "), (PLAIN, problem.as_str())]));
-    section(&mut screen, &jobs(status, rows_max), status.jobs.len(), rows_max, "llts jobs");
-    let running = status.states.of(ShownState::Running);
-    section(&mut screen, &running_table(status, rows_max), running, rows_max, "llts list --state running");
-    waiting(status, &mut screen);
-    last_failed(status, rows_max, &mut screen);
+    problems(status).iter().for_each(|problem| screen.behind((BAD, "! ", 2), PLAIN, problem));
+    let more = left_out(rows.jobs, status.jobs.len(), "jobs");
+    section(&mut screen, &jobs(status, rows.jobs), more, "llts jobs");
+    let more = left_out(rows.running, status.states.of(ShownState::Running), "running");
+    section(&mut screen, &running_table(status, rows.running), more, "llts list --state running");
+    waiting(status, rows.waiting, &mut screen);
+    last_failed(status, failures, rows.failed, &mut screen);
     screen
 }
 
@@ -59,7 +93,7 @@ fn head(status: &Status, screen: &mut Screen) {
     if let Some(p50) = status.run_p50 {
         parts.push((PLAIN, format!("  p50 {}", times::short(p50))));
     }
-    screen.line(parts.iter().map(|(style, text)| (*style, text.as_str())));
+    screen.flow(parts);
 }
 
 /// The time in which agents come back to a controller that was started anew.
@@ -85,16 +119,23 @@ fn problems(status: &Status) -> Vec<String> {
 }
 
 /// A table below an empty line, and how to see what it leaves out.
-fn section(screen: &mut Screen, table: &Table, count: usize, rows_max: usize, command: &str) {
-    if table.is_empty() {
+fn section(screen: &mut Screen, table: &Table, left_out: Option<String>, command: &str) {
+    if table.is_empty() && left_out.is_none() {
         return;
     }
     screen.gap();
-    table.draw(screen);
-    if count > rows_max {
-        let rest = format!("{} more: {command}", count - rows_max);
-        screen.line([(FAINT, rest.as_str())]);
+    if !table.is_empty() {
+        table.draw(screen);
     }
+    if let Some(left_out) = left_out {
+        screen.line([(FAINT, format!("{left_out}: {command}").as_str())]);
+    }
+}
+
+/// What a part leaves out that shows some of all.
+fn left_out(shown: usize, all: usize, name: &str) -> Option<String> {
+    let text = if shown == 0 { format!("{all} {name}") } else { format!("and {} more", all.saturating_sub(shown)) };
+    (shown < all).then_some(text)
 }
 
 fn jobs(status: &Status, rows_max: usize) -> Table {
@@ -107,7 +148,7 @@ fn jobs(status: &Status, rows_max: usize) -> Table {
         Column::new("LEFT").number().omitted_if(Omit::Empty),
     ]);
     for job in status.jobs.iter().take(rows_max) {
-        let (done, total, failed) = (job.in_phase(Phase::Finished), job.total(), failed(job));
+        let (done, total, failed) = (job.in_phase(Phase::Finished), job.total(), job.failed());
         let pace = Pace::of(job, status.now);
         let percent = (done * 100).checked_div(total).unwrap_or_default();
         table.styled_row([
@@ -135,6 +176,7 @@ fn running_table(status: &Status, rows_max: usize) -> Table {
         Column::new("FOR").number(),
         Column::new("USUAL").omitted_if(Omit::Empty),
         Column::new("AGENT").gives(Give::Middle(8)).rank(1),
+        Column::new("WHY").gives(Give::End(14)).omitted_if(Omit::Empty),
     ]);
     for task in status.running.iter().take(rows_max) {
         let ran = task.run_at().map(|at| status.now.since(at)).unwrap_or_default();
@@ -145,6 +187,7 @@ fn running_table(status: &Status, rows_max: usize) -> Table {
             (style, times::short(ran)),
             (style, usual),
             (PLAIN, task.agent().to_owned()),
+            (PLAIN, times::near(task.why(), status.now)),
         ]);
     }
     table
@@ -158,7 +201,7 @@ fn usual(task: &RowView, ran: Duration) -> (Style, String) {
     }
 }
 
-fn waiting(status: &Status, screen: &mut Screen) {
+fn waiting(status: &Status, rows_max: usize, screen: &mut Screen) {
     let count: u64 = status.waiting.iter().map(|(_, count)| count).sum();
     if count == 0 {
         return;
@@ -166,39 +209,30 @@ fn waiting(status: &Status, screen: &mut Screen) {
     screen.gap();
     let verb = if count == 1 { "WAITS" } else { "WAIT" };
     let mut line = vec![(STRONG, format!("WHY {count} {verb}"))];
-    for (why, count) in &status.waiting {
+    for (why, count) in status.waiting.iter().take(rows_max) {
         line.push((PLAIN, format!("   {count}: {}", times::near(why, status.now))));
     }
-    screen.lines(wrapped(line, screen.look().width));
-}
-
-/// Parts in as many lines as they need.
-fn wrapped(parts: Vec<(Style, String)>, width: Option<usize>) -> Vec<Vec<(Style, String)>> {
-    use unicode_width::UnicodeWidthStr as _;
-    let width = width.filter(|width| *width > 0).unwrap_or(usize::MAX);
-    let mut lines: Vec<Vec<(Style, String)>> = vec![Vec::new()];
-    let mut used = 0;
-    for (style, text) in parts {
-        if used > 0 && used + text.width() > width {
-            lines.push(Vec::new());
-            used = 0;
-        }
-        used += text.width();
-        if let Some(line) = lines.last_mut() {
-            line.push((style, text));
-        }
+    if let Some(more) = left_out(rows_max, status.waiting.len(), "reasons") {
+        line.push((FAINT, format!("   {more}: llts list --state waiting")));
     }
-    lines
+    screen.flow(line);
 }
 
 /// The last failures, those that are alike as one.
-fn last_failed(status: &Status, rows_max: usize, screen: &mut Screen) {
+fn failures(status: &Status) -> Vec<Group> {
     let mut failures = Failures::default();
     status.failed.iter().for_each(|task| failures.add_row(task));
-    let at = |id: &str| status.failed.iter().find(|task| task.id() == id).and_then(RowView::finished_at);
     let mut groups = failures.sorted();
     // The newest failure first: an old series must not hide it.
-    groups.sort_by_key(|group| std::cmp::Reverse(at(&group.example)));
+    groups.sort_by_key(|group| Reverse(failed_at(status, group)));
+    groups
+}
+
+fn failed_at(status: &Status, group: &Group) -> Option<Wall> {
+    status.failed.iter().find(|task| task.id() == group.example).and_then(RowView::finished_at)
+}
+
+fn last_failed(status: &Status, groups: &[Group], rows_max: usize, screen: &mut Screen) {
     let mut table = Table::of([
         Column::new("FAILED"),
         Column::new("WHEN").rank(1),
@@ -207,18 +241,25 @@ fn last_failed(status: &Status, rows_max: usize, screen: &mut Screen) {
         Column::new("WHAT").gives(Give::Middle(16)),
         Column::new("WHY").gives(Give::End(16)),
     ]);
-    let count = groups.len();
     for group in groups.iter().take(rows_max) {
         table.styled_row([
             (BAD, short(&group.example).to_owned()),
-            (PLAIN, at(&group.example).map(|at| times::ago(status.now, at)).unwrap_or_default()),
+            (PLAIN, failed_at(status, group).map(|at| times::ago(status.now, at)).unwrap_or_default()),
             (PLAIN, group.exit.map(|code| code.to_string()).unwrap_or_default()),
             (PLAIN, if group.count > 1 { group.count.to_string() } else { String::new() }),
             (PLAIN, group.what.clone()),
             (PLAIN, times::near(group.shown(), status.now)),
         ]);
     }
-    section(screen, &table, count, rows_max, "llts list --failed");
+    // Failures are known one by one up to a number, and alike among those.
+    let (known, all) = (status.failed.len(), status.states.failures());
+    let counted = (known < all).then(|| match known {
+        0 => format!("{} failures", grouped(all)),
+        _ => format!("counted in the last {} of {} failures", grouped(known), grouped(all)),
+    });
+    let more = left_out(rows_max, groups.len(), "kinds of failures");
+    let more = more.into_iter().chain(counted).reduce(|more, counted| format!("{more}; {counted}"));
+    section(screen, &table, more, "llts list --failed");
 }
 
 #[cfg(test)]
@@ -226,7 +267,7 @@ mod tests {
     use super::*;
     use crate::protocol::requests::stats::AgentCounts;
     use crate::protocol::words;
-    use crate::types::{Fields, Outcome, StateCounts, Wall};
+    use crate::types::{Fields, Outcome, StateCounts};
 
     const NOW: Wall = Wall::from_micros(1_480_010_800_000_000);
 
@@ -253,7 +294,7 @@ mod tests {
         states.set(ShownState::Running, 2);
         states.set(ShownState::Waiting, 8);
         states.set(ShownState::Held, 1);
-        states.set(ShownState::Finished(Outcome::Failed), 5);
+        states.set(ShownState::Finished(Outcome::Failed), 3);
         let slow =
             task("fMrzp", "convert in=slow.mov", "", 360.0).with(words::STATUS, "RUNNING").with(words::USUAL, 0.1);
         let plain = task("fsVsz", "sleep 900", "", 26.0).with(words::STATUS, "RUNNING");
@@ -297,18 +338,52 @@ mod tests {
         }
     }
 
-    #[test]
-    fn a_full_screen_fits_its_terminal() {
+    /// More of everything than a terminal of 24 lines shows.
+    fn full() -> Status {
         let mut status = busy();
-        for number in 0..20 {
+        for (number, letter) in ('a'..'u').enumerate() {
             status.jobs.push(job(&format!("job-{number}"), 10, 1, 0));
-            status.failed.push(failed_task(&format!("x{number}"), number, 900.0));
             status.running.push(task("RunXx", "sleep 1", "", 1.0).into());
+            status.waiting.push((format!("gate number-{} closed", "x".repeat(number)), 1));
+            let why = format!("error {}", "x".repeat(number));
+            let failed = task(&format!("fail{letter}"), "true", &why, 900.0).with(words::OUTCOME, "FAILED");
+            status.failed.push(failed.into());
         }
         status.states.set(ShownState::Running, 22);
+        status.states.set(ShownState::Finished(Outcome::Failed), 1_234);
+        status
+    }
+
+    #[test]
+    fn a_full_screen_fits_its_terminal_and_says_what_it_leaves_out() {
         let look = Look { width: Some(80), is_terminal: true, is_coloured: false };
-        let text = of(&status, look, Some(24)).text();
-        assert!(text.lines().count() < 30, "{text}");
-        assert!(text.contains("more: llts jobs") && text.contains("more: llts list --state running"), "{text}");
+        for lines in [17, 23, 40, 200] {
+            let text = of(&full(), look, Some(lines)).text();
+            assert!(text.lines().count() <= lines, "{lines}: {text}");
+        }
+        insta::with_settings!({ filters => vec![(r"starts \d{4}-\d\d-\d\d \d\d:\d\d", "starts [DATE TIME]")] }, {
+            insta::assert_snapshot!("status_full_80", of(&full(), look, Some(23)).text());
+        });
+    }
+
+    #[test]
+    fn counts_of_failures_say_of_which_ones_they_are() {
+        let mut status = busy();
+        status.states.set(ShownState::Finished(Outcome::Failed), 3);
+        status.states.set(ShownState::Finished(Outcome::Killed), 1_000);
+        let text = of(&status, Look::default(), None).text();
+        assert!(!text.contains("counted in"), "all are known: {text}");
+        status.states.set(ShownState::Finished(Outcome::TimedOut), 1_231);
+        let text = of(&status, Look::default(), None).text();
+        assert!(text.ends_with("counted in the last 3 of 1,234 failures: llts list --failed\n"), "{text}");
+    }
+
+    #[test]
+    fn a_run_says_how_far_it_is() {
+        let mut status = busy();
+        let told = task("fMrzp", "convert in=slow.mov", "40 %: tile 12 of 30", 360.0).with(words::STATUS, "RUNNING");
+        status.running = vec![told.into()];
+        let look = Look { width: Some(80), is_terminal: true, is_coloured: false };
+        assert!(of(&status, look, None).text().contains("40 %: tile 12 of 30"));
     }
 }

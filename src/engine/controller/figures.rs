@@ -71,8 +71,7 @@ impl Figures {
         let Figure { state, end } = Figure::of(record);
         self.states.add(state);
         let Some(End { at, outcome, ran }) = end else { return };
-        // A kill is what its sender wanted; thousands of them would hide a failure.
-        if outcome.is_failure() && outcome != Outcome::Killed {
+        if outcome.counts_as_failed() {
             self.failed.insert((at, record.id));
             if self.failed.len() > FAILED_MAX {
                 self.failed.pop_first();

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::protocol::{command, words};
-use crate::types::{ExitCode, Fields, OutputBytes, Phase, Wall};
+use crate::types::{ExitCode, Fields, OutputBytes, Phase, Progress, Wall};
 
 /// Defines a view of all fields as they arrived, with a method for each known field: its name, its type, and the function
 /// that reads it. A field that is missing, or has another type, is none, false or empty.
@@ -125,6 +125,13 @@ impl TaskView {
         last.or_else(|| self.reason()).unwrap_or_default().trim()
     }
 
+    /// How far its run is, if it tells that.
+    #[must_use]
+    pub fn progress(&self) -> Option<Progress> {
+        let fraction = self.0.get(words::PROGRESS)?.as_f64()?;
+        Progress::new(fraction, self.0.text(words::PROGRESS_TEXT).unwrap_or_default())
+    }
+
     /// The exit code of its run, if there is one.
     #[must_use]
     pub fn exit_code(&self) -> Option<ExitCode> {
@@ -145,7 +152,7 @@ impl TaskView {
 /// Whether a field of the service is a moment: unix seconds, which are shown to people as a date.
 #[must_use]
 pub fn is_time(name: &str) -> bool {
-    let others = [words::START_AFTER, words::END_BEFORE, words::NOT_BEFORE, words::CLOSED_UNTIL];
+    let others = [words::START_AFTER, words::END_BEFORE, words::NOT_BEFORE, words::CLOSED_UNTIL, words::SINCE];
     name.starts_with("__") && name.ends_with("_TIME__") || others.contains(&name)
 }
 

@@ -131,6 +131,13 @@ impl JobAnswer {
     pub fn with_outcome(&self, outcome: Outcome) -> u64 {
         self.fields().count(words::outcome(outcome)).unwrap_or_default()
     }
+
+    /// Number of its tasks whose outcome counts as failed.
+    #[must_use]
+    pub fn failed(&self) -> u64 {
+        let failures = Outcome::ALL.into_iter().filter(|outcome| outcome.counts_as_failed());
+        failures.map(|outcome| self.with_outcome(outcome)).sum()
+    }
 }
 
 /// Writes the state of a job, its name first.

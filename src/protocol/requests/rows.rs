@@ -131,7 +131,7 @@ pub fn rows(selector: &Selector, wanted: &RowsAsk, offset: u64, limit: u64) -> A
 }
 
 /// The fields of a task that a row has.
-const SHOWN: [&str; 16] = [
+const SHOWN: [&str; 18] = [
     words::TASK_ID,
     words::STATUS,
     words::ROUND,
@@ -148,6 +148,8 @@ const SHOWN: [&str; 16] = [
     words::OUTCOME,
     words::REASON,
     words::EXIT_CODE,
+    words::PROGRESS,
+    words::PROGRESS_TEXT,
 ];
 
 /// Writes the answer.

@@ -8,7 +8,11 @@ impl Controller {
     pub(super) fn hold(&mut self, now: Now, task: TaskId, hold: bool) -> Result<Reply, Refusal> {
         let record = self.known(task)?;
         if record.phase() == Phase::Finished {
-            return Err(Refusal::new(Code::NotAllowed, format!("task {task} has finished; there is nothing to hold")));
+            let what = if hold { "pause" } else { "resume" };
+            return Err(Refusal::new(
+                Code::NotAllowed,
+                format!("task {task} has finished; there is nothing to {what}"),
+            ));
         }
         if record.held.is_some() != hold {
             self.tasks.hold(now, task, hold.then_some(now.wall));

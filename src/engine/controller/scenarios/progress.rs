@@ -1,6 +1,7 @@
 //! What a run tells about how far it is.
 
 use super::*;
+use crate::protocol::brief;
 use crate::types::Progress;
 
 fn tell(world: &mut World, task: TaskId, fraction: f64) {
@@ -20,10 +21,14 @@ fn progress_is_shown_and_pushed_and_ends_with_the_run() {
     tell(&mut world, task, 0.4);
     let shown = world.told(TASK_QUERY, task);
     assert_eq!((text(&shown, words::PROGRESS), text(&shown, words::PROGRESS_TEXT)), ("0.4".into(), "tile".into()));
+    let explained = text(&world.told(TASK_EXPLAIN, task), words::WHY);
+    assert_eq!(explained, "agent a has it (RUNNING); 40 %: tile");
+    assert_eq!(brief::why(&world.record(task), None).as_deref(), Some("40 %: tile"));
     tell(&mut world, task, 0.4);
     assert_eq!(world.pushes.len(), pushed + 1, "the same is no news");
     world.ends("a", task, Round(0), result(1));
     assert_eq!(world.told(TASK_QUERY, task).get(words::PROGRESS), None);
+    assert_ne!(brief::why(&world.record(task), None).as_deref(), Some("40 %: tile"));
 }
 
 /// Progress is not stored, but the numbers of its pushes are.
