@@ -107,7 +107,7 @@ pub(super) fn run(session: &mut Session, args: SuperviseArgs) -> Result<u8, Fail
             out.value(&serde_json::json!(report));
         }
     };
-    supervise(config, &options, &reload, |report| tell(&report)).map_err(|error| {
+    supervise(config, &options, &reload, |report| tell(report)).map_err(|error| {
         let sentence = error.to_string();
         tell(&Report::Failed(sentence.clone()));
         Failure::failed(sentence)
