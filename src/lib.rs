@@ -29,7 +29,7 @@
 //!
 //! # Layers
 //!
-//! An item imports only from layers to its left; `tests/architecture.rs` holds the code to it.
+//! An item imports only from layers to its left; `tests/it/architecture/mod.rs` holds the code to it.
 //!
 //! ```text
 //! types <- { config, protocol } <- engine <- shell <- cli <- main

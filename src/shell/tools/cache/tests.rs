@@ -1,4 +1,4 @@
-//! Copies, sharing, eviction. Bad archives are covered in `tests/tool_archive.rs`.
+//! Copies, sharing, eviction. Bad archives are covered in `tests/it/tool_archive.rs`.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};

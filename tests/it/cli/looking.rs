@@ -1,0 +1,80 @@
+//! The screens for people: short ids, the table of tasks, one task, and the whole service.
+
+use crate::cli::sandbox::{Sandbox, eventually};
+
+fn short(id: &str) -> &str {
+    id.rsplit_once('_').map_or(id, |(_, letters)| letters)
+}
+
+#[test]
+fn the_letters_of_an_id_stand_for_the_task() {
+    let sandbox = Sandbox::new();
+    sandbox.ok("up 1");
+    let first = sandbox.ok("submit --given-id film7 -- false").line().to_owned();
+    let id = sandbox.ok("submit -- sleep 60").line().to_owned();
+    let after = sandbox.ok(&format!("submit --after {} -- true", short(&id))).line().to_owned();
+    sandbox.llts(&format!("wait {}", short(&first)));
+
+    assert_eq!(sandbox.ok(&format!("query {} --output wire", short(&id))).json()["__TASK_ID__"], id);
+    eventually("it runs", || sandbox.ok(&format!("show {}", short(&id))).out.contains("running"));
+    let shown = sandbox.ok(&format!("show {}", short(&after))).out;
+    assert!(shown.contains(&format!("it waits for task {id} to succeed")), "{shown}");
+    let listed = sandbox.ok("list --columns id,state,what,why").out;
+    let row = format!("{}\twaiting\ttrue\tafter {}\n", short(&after), short(&id));
+    assert!(listed.starts_with("ID\tSTATE\tWHAT\tWHY\n") && listed.contains(&row), "{listed}");
+    let failed = sandbox.ok("list --state failed --columns id,what").out;
+    assert_eq!(failed, format!("ID\tWHAT\n{}\tfilm7\n", short(&first)));
+
+    let unknown = sandbox.llts("show abcde");
+    assert_eq!(unknown.code, Some(5), "{unknown:?}");
+    assert!(unknown.err.contains("no task has the short id abcde"), "{unknown:?}");
+    assert_eq!(sandbox.llts("list --state odd").code, Some(2));
+    assert_eq!(sandbox.llts("list --watch").code, Some(2), "a pipe is drawn once");
+
+    sandbox.ok(&format!("kill {}", short(&id)));
+    sandbox.llts(&format!("wait {}", short(&after)));
+    assert!(sandbox.ok(&format!("show {}", short(&id))).out.contains("killed"));
+}
+
+#[test]
+fn a_forgotten_task_stays_in_the_table_and_is_shown_by_its_history() {
+    let sandbox = Sandbox::new();
+    sandbox.ok("up 1");
+    let id = sandbox.ok("submit --given-id film7 -- true").line().to_owned();
+    sandbox.ok(&format!("wait {id}"));
+    eventually("the history has it", || sandbox.ok("list --since 1h --output wire").json()["total"] == 1);
+    sandbox.ok(&format!("forget {id}"));
+    eventually("it is gone", || sandbox.ok("list --output wire").json()["total"] == 0);
+    let listed = sandbox.ok("list --columns id,state,what").out;
+    assert_eq!(listed, format!("ID\tSTATE\tWHAT\n{}\tok\tfilm7\n", short(&id)));
+    let shown = sandbox.ok(&format!("show {}", short(&id))).out;
+    assert!(shown.contains("forgotten by the service") && shown.contains(&id), "{shown}");
+    sandbox.ok("run -- true");
+    sandbox.ok("run -- true");
+    let last = |line: &str| sandbox.ok(line).out.lines().last().unwrap_or_default().to_owned();
+    assert_eq!(last("list --limit 2"), "2 of 3 tasks; --offset 2 shows the next");
+    assert_eq!(last("list --limit 1 --offset 1"), "2 to 2 of 3 tasks; --offset 2 shows the next");
+    assert_eq!(last("list --limit 1"), "1 of 2 known tasks; --offset 1 shows the next");
+}
+
+#[test]
+fn the_whole_service_is_on_one_screen() {
+    let sandbox = Sandbox::new();
+    let none = sandbox.llts("status");
+    assert_eq!(none.code, Some(3), "{none:?}");
+    assert!(none.out.is_empty() && none.err.contains("start one with `llts up`"), "{none:?}");
+    assert!(sandbox.ok("status --alone").out.contains("llts run -- echo hi"), "for `llts` on a terminal");
+    let long = sandbox.llts(&format!("list --limit {}", "a".repeat(70_000)));
+    assert!(long.err.len() < 600 && long.err.contains("[70000 characters]"), "{long:?}");
+    sandbox.ok("up 1");
+    sandbox.llts("run -- false");
+    sandbox.ok("submit --job nightly -- sleep 60");
+    eventually("it runs", || sandbox.ok("status --output wire").json()["tasks"]["running"] == 1);
+    let screen = sandbox.ok("status").out;
+    for part in ["1/1 agents busy", "nightly", "RUNNING", "sleep 60", "FAILED", "false"] {
+        assert!(screen.contains(part), "{part}: {screen}");
+    }
+    assert!(!screen.contains('\u{1b}'), "a pipe has no colours");
+    assert!(sandbox.ok("status --color always").out.contains("\u{1b}[1m"));
+    assert_eq!(sandbox.llts("top").code, Some(2), "a pipe has no live screen");
+}

@@ -1,0 +1,36 @@
+//! The command line and the supervisor, with the real binary, on ports and in folders of their own.
+
+mod bench;
+mod bytes;
+mod commands;
+mod config;
+mod deaths;
+mod first_process;
+mod foreign;
+mod graph;
+mod graph_runs;
+mod history;
+mod jobs;
+mod json;
+mod keys;
+mod lending;
+mod lists;
+mod looking;
+mod manual;
+mod map;
+mod mounts;
+mod plain;
+mod poison;
+mod policies;
+mod private;
+mod readme;
+mod reload;
+mod repeats;
+mod restart;
+pub(crate) mod sandbox;
+mod service;
+mod steering;
+mod step;
+mod store;
+mod takeover;
+mod terminal;

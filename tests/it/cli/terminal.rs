@@ -1,0 +1,140 @@
+//! `llts run --tty`: a command on a terminal of its own, shown on that of the caller.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot be set up fails")]
+
+use std::fs::File;
+use std::io::{Read as _, Write as _};
+use std::os::fd::OwnedFd;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+
+use llts::shell::clock;
+use nix::pty::{Winsize, openpty};
+use rustix::termios::tcsetwinsize;
+
+use crate::cli::sandbox::{Sandbox, signal};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A terminal with `llts run --tty` on it.
+struct Console {
+    outer: File,
+    child: Child,
+    said: Receiver<Vec<u8>>,
+    text: String,
+}
+
+impl Console {
+    fn new(sandbox: &Sandbox, words: &[&str]) -> Self {
+        let size = Winsize { ws_row: 33, ws_col: 111, ws_xpixel: 0, ws_ypixel: 0 };
+        let pair = openpty(Some(&size), None).unwrap();
+        let inner = |fd: &OwnedFd| Stdio::from(fd.try_clone().unwrap());
+        let mut command: Command = sandbox.program("/usr/bin/setsid");
+        command.args(["--ctty", "--wait", env!("CARGO_BIN_EXE_llts"), "run", "--tty"]).args(words).env("TERM", "vt100");
+        command.stdin(inner(&pair.slave)).stdout(inner(&pair.slave)).stderr(inner(&pair.slave));
+        let child = command.spawn().unwrap();
+        drop(command);
+        drop(pair.slave);
+        let outer = File::from(pair.master);
+        let (sender, said) = channel();
+        let mut reader = outer.try_clone().unwrap();
+        std::thread::spawn(move || {
+            let mut bytes = [0; 4096];
+            while let Ok(length @ 1..) = reader.read(&mut bytes) {
+                if sender.send(bytes[..length].to_vec()).is_err() {
+                    return;
+                }
+            }
+        });
+        Self { outer, child, said, text: String::new() }
+    }
+
+    /// Waits until the command has printed this after the last such text.
+    #[track_caller]
+    fn hears(&mut self, expected: &str) {
+        let until = clock::now().mono + PATIENCE;
+        loop {
+            if let Some(at) = self.text.find(expected) {
+                self.text.drain(..at + expected.len());
+                return;
+            }
+            let left = until.since(clock::now().mono);
+            match self.said.recv_timeout(left) {
+                Ok(bytes) => self.text += &String::from_utf8_lossy(&bytes),
+                Err(_) => panic!("{expected:?} is missing: {:?}", self.text),
+            }
+        }
+    }
+
+    fn types(&mut self, text: &str) {
+        self.outer.write_all(text.as_bytes()).unwrap();
+    }
+
+    fn code(mut self) -> Option<i32> {
+        self.child.wait().unwrap().code()
+    }
+}
+
+#[test]
+fn ctrl_c_and_the_size_go_to_the_command_and_it_has_a_terminal() {
+    let sandbox = Sandbox::new();
+    sandbox.ok("up 1");
+    let script = "trap 'echo interrupted' INT; trap 'echo quit' QUIT; echo to the terminal > /dev/tty; \
+                  echo $TERM; stty size; while read line; do echo got $line; done; \
+                  until [ \"$(stty size)\" = '44 99' ]; do sleep 0.05; done; echo resized; exit 7";
+    let mut console = Console::new(&sandbox, &["--", "bash", "-c", script]);
+    console.hears("to the terminal");
+    console.hears("vt100");
+    console.hears("33 111");
+    console.types("\u{3}");
+    console.hears("interrupted");
+    console.types("\u{1c}");
+    console.hears("quit");
+    console.types("word\n");
+    console.hears("got word");
+    console.types("\u{4}");
+    let size = rustix::termios::Winsize { ws_row: 44, ws_col: 99, ws_xpixel: 0, ws_ypixel: 0 };
+    tcsetwinsize(&console.outer, size).unwrap();
+    console.hears("resized");
+    assert_eq!(console.code(), Some(7));
+}
+
+#[test]
+fn an_interactive_shell_has_job_control_and_is_ended_from_elsewhere() {
+    let sandbox = Sandbox::new();
+    sandbox.ok("up 1");
+    let mut console = Console::new(&sandbox, &["--env", "PS1=ready ", "--", "bash", "--norc", "-i"]);
+    console.hears("ready ");
+    console.types("sh -c 'echo st''arted; exec sleep 1000'\n");
+    console.hears("started");
+    console.types("\u{1a}");
+    console.hears("Stopped");
+    console.types("jobs; echo $((40 + 2))\n");
+    console.hears("42");
+    let id = sandbox.ok("list --status RUNNING --output wire").json()["tasks"][0]["__TASK_ID__"].clone();
+    sandbox.ok(&format!("kill {}", id.as_str().unwrap()));
+    assert_eq!(console.code(), Some(137));
+    sandbox.ok("down");
+    sandbox.is_clean();
+}
+
+/// The command is hung up, as when a window is closed.
+#[test]
+fn a_lost_client_hangs_the_command_up() {
+    let sandbox = Sandbox::new();
+    sandbox.ok("up 1");
+    let mut console =
+        Console::new(&sandbox, &["--sh", "trap 'echo hup > hung; exit 5' HUP; echo here; while :; do read x; done"]);
+    console.hears("here");
+    signal(console.child.id().cast_signed(), rustix::process::Signal::KILL);
+    crate::cli::sandbox::eventually("it is told", || sandbox.path("hung").exists());
+}
+
+#[test]
+fn a_standard_input_that_is_no_terminal_is_refused() {
+    let sandbox = Sandbox::new();
+    let said = sandbox.llts("run --tty -- true");
+    assert_eq!(said.code, Some(2), "{said:?}");
+    assert!(said.err.contains("--tty needs a terminal"), "{said:?}");
+}

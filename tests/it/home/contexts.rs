@@ -1,0 +1,31 @@
+//! `llts context`, and which controller is meant.
+
+use crate::home::user::User;
+
+#[test]
+fn a_context_stands_for_a_controller_elsewhere() {
+    let user = User::new();
+    let home = user.path("a").display().to_string();
+    let address = user.ok("elsewhere", &format!("--home {home} up 1 --output wire")).json();
+    let address = address["controller"].as_str().unwrap().to_owned();
+    user.ok("elsewhere", &format!("context add farm {address}"));
+    assert!(user.ok("home", "context list").out.contains(&address));
+    let agents = |said: &str| serde_json::from_str::<serde_json::Value>(said).unwrap()["agents"]["total"].as_u64();
+    assert_eq!(agents(&user.ok("elsewhere", "info --context farm --output wire").out), Some(1));
+    let with = |name: &str| {
+        let mut command = user.command("elsewhere", "info --output wire");
+        User::said(command.env("LLTS_CONTEXT", name).spawn().unwrap())
+    };
+    assert_eq!(agents(&with("farm").out), Some(1));
+    let said = with("fram");
+    assert!(said.code == Some(2) && said.err.contains("no context \"fram\"; the nearest is farm"), "{said:?}");
+    let said = user.llts("elsewhere", "info --context farm --controller tcp://127.0.0.1:1");
+    assert_eq!(said.code, Some(2), "{said:?}");
+    for verb in ["up 1", "down", "controller", "store check"] {
+        let said = user.llts("elsewhere", &format!("{verb} --context farm"));
+        assert!(said.code == Some(2) && said.err.contains("--context farm has no meaning here"), "{verb}: {said:?}");
+    }
+    user.ok("elsewhere", "context rm farm");
+    assert_eq!(user.llts("elsewhere", "info --context farm").code, Some(2));
+    assert_eq!(user.llts("elsewhere", "context add farm nonsense").code, Some(2));
+}

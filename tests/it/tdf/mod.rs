@@ -1,0 +1,125 @@
+//! TDF against a real Redis: every arrow of the document, the hazards of the original, and originals beside us.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use crate::support::folder;
+use crate::support::redis as ground;
+use crate::support::waiting;
+
+mod away;
+mod cli;
+mod crash;
+mod leases;
+mod manager;
+mod mending;
+mod mixture;
+mod original;
+mod pool;
+mod processes;
+mod proxy;
+mod server;
+mod worker;
+
+use std::path::PathBuf;
+
+use ground::Redis;
+use llts::config::{ServerConfig, TdfSection};
+use llts::shell::clock;
+use llts::shell::tdf::server::Server;
+use llts::shell::tdf::{Claim, Claimed, Ending, Namespace, Report, Reported};
+use llts::types::tdf::{Fence, WorkerName};
+use original::Original;
+
+const NAMESPACE: &str = "MyProgram";
+
+/// A Redis, an original's connection to it, and one of ours.
+pub(crate) struct Place {
+    pub(crate) redis: Redis,
+    pub(crate) original: Original,
+    pub(crate) ours: Namespace,
+    tokens: u32,
+}
+
+impl Place {
+    pub(crate) fn new() -> Self {
+        Self::on(Redis::start())
+    }
+
+    pub(crate) fn on(redis: Redis) -> Self {
+        let path = redis.write_config("any.cfg", NAMESPACE, "");
+        let section = TdfSection::load(&path).unwrap();
+        let ours = Namespace::connect(&section.redis, NAMESPACE).unwrap();
+        let original = Original { redis: redis.connect(), namespace: NAMESPACE.to_owned() };
+        Self { redis, original, ours, tokens: 0 }
+    }
+
+    /// A Redis with these options, which the test itself does not talk to.
+    pub(crate) fn on_options(options: &[&str]) -> OnlyRedis {
+        OnlyRedis { redis: Redis::with_options(options) }
+    }
+
+    pub(crate) fn section(&self) -> TdfSection {
+        TdfSection::load(&self.redis.write_config("any.cfg", NAMESPACE, "")).unwrap()
+    }
+
+    pub(crate) fn server_config(&self) -> PathBuf {
+        self.redis.write_config("server.cfg", NAMESPACE, "[server]\nround_duration=0.02\n")
+    }
+
+    /// Lets a server of ours have some rounds, the first of which mends.
+    pub(crate) fn rounds(&self, rounds: u64) {
+        let config = ServerConfig::load(&self.server_config()).unwrap();
+        Server::start(&config, "server", 3, rand::random()).unwrap().run(None, Some(rounds));
+    }
+
+    pub(crate) fn claim(&mut self, worker: &str, count: u32) -> Vec<Claimed> {
+        self.tokens += 1;
+        let token = format!("t{}", self.tokens);
+        self.ours.claim(&Claim { worker: &name(worker), token: &token, count }).unwrap()
+    }
+
+    pub(crate) fn claim_one(&mut self, worker: &str) -> Fence {
+        self.claim(worker, 1).pop().expect("an open task").fence()
+    }
+
+    pub(crate) fn execute(&mut self, fence: &Fence, output: &str, error: &str) -> Reported {
+        let ending = Ending::Executed { output: output.as_bytes(), error: error.as_bytes() };
+        self.ours.report(&Report { fence, ending, log: &[] }).unwrap()
+    }
+
+    /// The sets that a task is in.
+    pub(crate) fn sets(&mut self, id: u64) -> Vec<&'static str> {
+        ground::sets_of(&mut self.original.redis, NAMESPACE, id)
+    }
+
+    pub(crate) fn get(&mut self, id: u64, field: &str) -> Option<String> {
+        self.original.get(id, field)
+    }
+
+    /// The lines of the log, without their moments.
+    pub(crate) fn log(&mut self, id: u64) -> Vec<String> {
+        let log = self.get(id, "log").unwrap();
+        log.lines()
+            .map(|line| {
+                let (moment, message) = line.split_once(" - ").unwrap();
+                assert!(moment.starts_with("20") && moment.len() == 19, "{line}");
+                message.to_owned()
+            })
+            .collect()
+    }
+}
+
+/// A Redis that only the commands of a test talk to.
+pub(crate) struct OnlyRedis {
+    pub(crate) redis: Redis,
+}
+
+impl OnlyRedis {
+    fn run(&self, arguments: &[&str]) -> std::process::Output {
+        cli::command(&self.redis, arguments).output().unwrap()
+    }
+}
+
+pub(crate) fn name(text: &str) -> WorkerName {
+    WorkerName::new(text).unwrap()
+}
