@@ -147,7 +147,7 @@ fn reason(task: &RowView) -> String {
     }
 }
 
-/// What is known about a task, and that it stands out.
+/// The reason, and that the task runs longer than others.
 fn joined(why: String, longer: Option<String>) -> String {
     match longer {
         Some(longer) if why.is_empty() => longer,

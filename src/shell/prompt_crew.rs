@@ -49,7 +49,7 @@ pub fn run(program: &Path, arguments: &[OsString], jobs: u32) -> io::Result<u8> 
         for signal in signals.read() {
             match signal {
                 Signal::SIGCHLD => {}
-                // Nobody has a prompt any more.
+                // No prompt is left, with any worker.
                 ALL_DONE => pass_on(&workers, Signal::SIGTERM),
                 signal => pass_on(&workers, signal),
             }
@@ -92,7 +92,7 @@ pub fn end_with(parent: u32) -> io::Result<()> {
 
 /// Tells the parent of a crew that all prompts are done.
 pub fn tell_all_done(parent: u32) {
-    // A parent that has ended has nobody to tell.
+    // A parent that has ended needs no word of it.
     let _ = kill(Pid::from_raw(parent.cast_signed()), ALL_DONE);
 }
 

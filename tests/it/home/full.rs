@@ -50,7 +50,7 @@ fn a_full_disk_at_the_agent_sends_the_task_elsewhere_and_leaves_no_half_file() {
     machines.write("small", &noise(500_000));
     let task = machines.submit_sh("--in large", "cksum < large");
     let why = || machines.user.ok("a", &format!("explain {task}")).out;
-    eventually("its agent has no room", || why().contains("are drained"));
+    eventually("its agent has no room", || why().contains("are paused"));
     assert!(
         why().contains(&format!("the input large of task {task}: ")) && why().contains("No space left"),
         "{}",
@@ -87,7 +87,7 @@ fn a_full_disk_at_the_agent_sends_a_task_with_a_source_to_another_agent() {
     let submitted = machines.user.ok("a", &format!("submit program --source {url}"));
     let task = submitted.out.trim();
     let why = || machines.user.ok("a", &format!("explain {task}")).out;
-    eventually("its agent has no room", || why().contains("are drained"));
+    eventually("its agent has no room", || why().contains("are paused"));
     assert!(why().contains("No space left"), "{}", why());
     assert_eq!(fs::read_dir(disk.0.join("fetching")).unwrap().count(), 0, "nothing of it is left");
     machines.undrain();
