@@ -1,7 +1,19 @@
 #!/usr/bin/env bash
 # Installs what the tests need and is missing, then runs every test. Arguments go to the test runner.
+# `scripts/test.sh quick` installs nothing, and runs what needs no other program: the units, the scenarios, the rules of the sources
+# and 200 seeds of the simulation.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+
+if [[ ${1:-} == quick ]]; then
+    shift
+    export SIMULATION_SEEDS=${SIMULATION_SEEDS:-200}
+    if cargo nextest --version >/dev/null 2>&1; then
+        exec cargo nextest run --no-fail-fast -E 'kind(lib) | test(/^(architecture|simulation)::/)' "$@"
+    fi
+    cargo test --no-fail-fast --lib "$@"
+    exec cargo test --no-fail-fast --test it -- architecture:: simulation:: "$@"
+fi
 
 # A C++ compiler builds libzmq, the peer of many tests; Python with venv and pip runs the
 # conformance suite. TDF needs a Redis, certificates for it, and rsync as one of its sources; prompts work in worktrees of git.

@@ -2,7 +2,6 @@
 
 use anstyle::{AnsiColor, Style};
 
-use super::table::aligned;
 use crate::types::{Outcome, ShownState, beginning, printable};
 
 /// How a screen is drawn.
@@ -195,6 +194,13 @@ pub(super) fn wrapped(text: &str, room: Option<usize>) -> Vec<String> {
     }
     lines.push(line);
     lines
+}
+
+/// A text as wide as a column.
+pub(super) fn aligned(text: &str, width: usize, is_number: bool) -> String {
+    // `{text:width$}` counts characters, some of which take two columns and some none.
+    let blanks = " ".repeat(width.saturating_sub(text.width()));
+    if is_number { blanks + text } else { text.to_owned() + &blanks }
 }
 
 #[cfg(test)]

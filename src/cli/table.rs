@@ -11,7 +11,7 @@
 use anstyle::Style;
 use unicode_width::UnicodeWidthStr as _;
 
-use super::style::{Look, PLAIN, STRONG, Screen};
+use super::style::{Look, PLAIN, STRONG, Screen, aligned};
 use crate::types::{beginning, middle, printable};
 
 /// The text of an empty cell.
@@ -253,12 +253,6 @@ impl Table {
         let head = if self.has_head { self.columns[at].name.width() } else { 0 };
         cells.max().unwrap_or_default().max(head)
     }
-}
-
-pub(super) fn aligned(text: &str, width: usize, is_number: bool) -> String {
-    // `{text:width$}` counts characters, some of which take two columns and some none.
-    let blanks = " ".repeat(width.saturating_sub(text.width()));
-    if is_number { blanks + text } else { text.to_owned() + &blanks }
 }
 
 fn gapped(cells: impl Iterator<Item = (Style, String)>) -> Vec<(Style, String)> {
