@@ -76,6 +76,7 @@ impl Agents {
             dispensable: None,
             heard: now.mono,
             heard_wall: now.wall,
+            newest_beat: None,
             ip: None,
             host: None,
             version: None,
@@ -145,6 +146,21 @@ impl Agents {
             agent.heard = now.mono;
             agent.heard_wall = now.wall;
         }
+    }
+
+    /// A heartbeat with this number came on this connection.
+    pub(super) fn note_beat(&mut self, id: &AgentId, beat: u32, connection: ConnectionId) {
+        if let Some(agent) = self.agents.get_mut(id)
+            && agent.newest_beat.is_none_or(|(newest, _)| newest < beat)
+        {
+            agent.newest_beat = Some((beat, connection));
+        }
+    }
+
+    /// Whether an agent has a newer connection than this one. Without numbers in its heartbeats nothing tells.
+    pub(super) fn has_newer_connection(&self, id: &AgentId, connection: ConnectionId) -> bool {
+        let newest = self.get(id).and_then(|agent| agent.newest_beat);
+        newest.is_some_and(|(_, newest)| newest != connection)
     }
 
     /// Sets the knowledge about the process behind an id.

@@ -34,7 +34,7 @@ use std::time::Duration;
 
 use super::Controller;
 use super::agent::Slot;
-use super::effect::Timer;
+use super::effect::{ConnectionId, Timer};
 use super::leases::Remains;
 use super::transition::{Again, TaskEvent};
 use super::verdict::{self, Verdict};
@@ -255,6 +255,17 @@ impl Controller {
         let (silent, all) =
             were_here.fold((0, 0), |(silent, all), agent| (silent + usize::from(agent.heard <= due), all + 1));
         (silent >= 2 && silent * 2 > all).then_some((silent, all))
+    }
+
+    /// Whether an APPLY is older than the run of its agent: it was delayed on a connection that the agent has given up since, while a
+    /// newer one told of the run. Agents that number their heartbeats have one connection at a time, and ask on it after a heartbeat.
+    pub(super) fn is_outrun(&self, id: &AgentId, connection: ConnectionId) -> bool {
+        let has_told = |task| self.tasks.get(task).is_some_and(|record| record.phase() > Phase::Dispatched);
+        let has_run = match self.agents.slot_or_free(id) {
+            Slot::Busy(task) => has_told(task),
+            Slot::Free | Slot::Parked(..) | Slot::Stray | Slot::Lost => false,
+        };
+        (has_run || self.tasks.has_out_of_contact(id)) && self.agents.has_newer_connection(id, connection)
     }
 
     /// The agents that were only about to speak have spoken.
