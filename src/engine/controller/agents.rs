@@ -76,6 +76,7 @@ impl Agents {
             dispensable: None,
             heard: now.mono,
             heard_wall: now.wall,
+            silence: None,
             newest_beat: None,
             ip: None,
             host: None,
@@ -140,9 +141,12 @@ impl Agents {
         }
     }
 
-    /// Updates the time of an agent's last message.
-    pub(super) fn note_sign_of_life(&mut self, now: Now, id: &AgentId) {
+    /// Updates the time of an agent's last message. A pause before it that is longer than `pause_max` was a silence.
+    pub(super) fn note_sign_of_life(&mut self, now: Now, id: &AgentId, pause_max: Duration) {
         if let Some(agent) = self.agents.get_mut(id) {
+            if now.mono.since(agent.heard) > pause_max {
+                agent.silence = Some((agent.heard, now.mono));
+            }
             agent.heard = now.mono;
             agent.heard_wall = now.wall;
         }

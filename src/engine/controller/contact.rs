@@ -20,7 +20,7 @@
 //!
 //! | state | event | next state |
 //! |---|---|---|
-//! | - | an agent is lost, and of the agents in contact on its side (this machine, other machines), more than half, and at least two, have not been heard since its next heartbeat was due | in doubt for a part of an interval |
+//! | - | an agent is lost, and of the agents in contact on its side (this machine, other machines), more than half, and at least two, have not been heard since its next heartbeat was due, or not for an interval from then on | in doubt for a part of an interval |
 //! | in doubt | the time has passed, and they still are most | suspected for one loss time; otherwise the tasks go to other agents |
 //! | suspected | another agent is lost | suspected for one loss time from here |
 //! | suspected | the first of the lost agents is back | suspected for one loss time from here, once |
@@ -28,12 +28,13 @@
 //! | over | the first of the lost agents is back | suspected for one loss time, once more: the others come back, too |
 //!
 //! A single agent that is silent is that agent's fault: nothing else tells. While the controller suspects itself, it begins no other
-//! round of the runs that are out of contact.
+//! round of the runs that are out of contact. Agents that were silent with the lost one and are back count as silent: they come back
+//! one after the other, in the order of their heartbeats, and the lost one may be the last.
 
 use std::time::Duration;
 
 use super::Controller;
-use super::agent::Slot;
+use super::agent::{Agent, Slot};
 use super::effect::{ConnectionId, Timer};
 use super::leases::Remains;
 use super::transition::{Again, TaskEvent};
@@ -248,12 +249,15 @@ impl Controller {
         }
     }
 
-    /// The number of agents that are silent since the first one, and of all that were in contact, if the former are most of these.
+    /// The number of agents that fell silent with the first one, and of all that were in contact, if the former are most of these.
     fn are_most(&self, Silence { heard, due, is_elsewhere }: Silence) -> Option<(usize, usize)> {
         let of_side = self.agents.iter().map(|(_, agent)| agent).filter(|agent| agent.host.is_some() == is_elsewhere);
         let were_here = of_side.filter(|agent| agent.slot != Slot::Lost || agent.heard >= heard);
+        let until = due + self.settings.heartbeat_interval;
+        let was_silent =
+            |agent: &Agent| agent.heard <= due || agent.silence.is_some_and(|(from, to)| from <= due && until < to);
         let (silent, all) =
-            were_here.fold((0, 0), |(silent, all), agent| (silent + usize::from(agent.heard <= due), all + 1));
+            were_here.fold((0, 0), |(silent, all), agent| (silent + usize::from(was_silent(agent)), all + 1));
         (silent >= 2 && silent * 2 > all).then_some((silent, all))
     }
 

@@ -330,6 +330,25 @@ fn fewer_than_most_agents_and_a_single_one_are_lost_at_once() {
     }
 }
 
+/// They come back one after the other, in the order of their heartbeats: the last one is lost when the others are back already.
+#[test]
+fn agents_that_are_back_from_a_common_silence_speak_for_the_last_one() {
+    let lost_after = silence_of_cut(INTERVAL * 2, INTERVAL);
+    let mut world = World::with(|settings| settings.lost_after = lost_after);
+    let tasks = world.running_at(&["a", "b", "c"]);
+    world.pass(lost_after - MOMENT);
+    let back = [("b", Some((tasks[1], Round(0)))), ("c", Some((tasks[2], Round(0))))];
+    back.iter().for_each(|(agent, run)| assert_eq!(world.beat(agent, *run), Some(Directive::Run)));
+    world.pass_with(INTERVAL, &back);
+    assert!(world.record(tasks[0]).is_out_of_contact());
+    assert_eq!(world.apply("d"), None, "it is about to be back");
+    assert_eq!(world.beat("a", Some((tasks[0], Round(0)))), Some(Directive::Run));
+    assert_eq!(world.round_and_losses(tasks[0]), (Round(0), 0));
+    // The next silence is that of one agent.
+    world.pass_with(lost_after + INTERVAL, &back);
+    assert_eq!(world.apply("d"), Some((tasks[0], Round(1))));
+}
+
 /// A cut of any length below two loss times costs nothing. A longer one costs nothing, either, unless an agent that the controller
 /// still reaches takes the tasks.
 #[test]
