@@ -26,6 +26,7 @@ const VERSION_WITH_GRAPHS: u64 = 3;
 
 /// The cause of a kill by the end of a step graph.
 const OF_A_GRAPH: &str = "GRAPH";
+const OF_THE_STORE: &str = "STORE";
 
 /// The prefix of the names of policy fields, which distinguishes them from those of the state.
 const POLICY: &str = "policy:";
@@ -188,6 +189,7 @@ fn write_kill(kill: &Kill, writer: &mut ObjectWriter<'_>) {
             writer.text(words::KILL_CAUSE, OF_A_GRAPH);
             writer.text(words::KILL_REASON, why);
         }
+        KillCause::Unstored => writer.text(words::KILL_CAUSE, OF_THE_STORE),
     }
 }
 
@@ -280,6 +282,7 @@ impl State {
         let ancestor = self.0.text(words::KILLED_BY).and_then(|text| text.parse().ok());
         let cause = match (cause, ancestor) {
             _ if said == Some(OF_A_GRAPH) => KillCause::GraphEnds(why()),
+            _ if said == Some(OF_THE_STORE) => KillCause::Unstored,
             (Some(Outcome::Expired), _) => KillCause::Expired,
             (Some(Outcome::TimedOut), _) => KillCause::TimedOut,
             (Some(Outcome::Skipped), _) => KillCause::Skipped(why()),

@@ -110,7 +110,7 @@ impl Model {
             // has ended without a run does no harm.
             let is_ended = record.phase() == Phase::Finished
                 && (record.last_run().is_none() && record.past.is_empty()
-                    || format!("{record:?}").contains("could not take its submit"));
+                    || record.kill.as_ref().is_some_and(|kill| kill.cause == KillCause::Unstored));
             let is_refused = self.refused.contains(&request) && !is_ended;
             assert!(!is_refused, "the refused submit {request} has made {}", record.id);
             if let Some(other) = tasks.insert(request, record.id) {
