@@ -57,6 +57,10 @@ pub(crate) struct Model {
     pub(crate) fenced: BTreeSet<(usize, TaskId, Round)>,
     /// Agents that died while they had the present round of a task.
     pub(crate) deaths: BTreeMap<TaskId, u32>,
+    /// The agents that the controller has heard of.
+    pub(crate) heard: BTreeSet<AgentId>,
+    /// The controller was cut off while it knew a single one of several agents.
+    pub(crate) knows_too_few: bool,
     /// Whether no agent has any trouble, so that no run is ever repeated.
     pub(crate) gentle: bool,
     /// From here on two rounds of a task never overlap.
