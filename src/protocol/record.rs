@@ -26,6 +26,8 @@ const VERSION_WITH_GRAPHS: u64 = 3;
 
 /// The cause of a kill by the end of a step graph.
 const OF_A_GRAPH: &str = "GRAPH";
+
+/// The cause of the end of a task whose submit was refused, because it could not be stored.
 const OF_THE_STORE: &str = "STORE";
 
 /// The prefix of the names of policy fields, which distinguishes them from those of the state.
@@ -503,6 +505,26 @@ mod tests {
 
     fn encode(record: &TaskRecord) -> Row {
         Encoder::default().row(record)
+    }
+
+    #[test]
+    fn every_cause_of_a_kill_reads_back_as_itself() {
+        let old = record(TaskState::Waiting { not_before: None });
+        let why = || Arc::from("why");
+        for cause in [
+            KillCause::Client(None),
+            KillCause::Client(Some(why())),
+            KillCause::ParentEnded(old.id),
+            KillCause::Expired,
+            KillCause::TimedOut,
+            KillCause::Skipped(why()),
+            KillCause::GraphEnds(why()),
+            KillCause::Unstored,
+        ] {
+            let kill = Some(Box::new(Kill { at: Wall::from_micros(1_795_239_917_000_001), cause }));
+            let old = TaskRecord { kill, ..old.clone() };
+            assert_eq!(decode(&encode(&old), &rules()).unwrap().kill, old.kill);
+        }
     }
 
     /// The submitted fields hold the files, so nothing else may change them on the way.
