@@ -169,7 +169,7 @@ fn seeds_that_have_found_a_defect_keep_every_promise() {
     let clocks_that_jump_at_a_gate = [34605];
     let ends_and_retries_in_one_commit = [20557, 23126, 53800, 54097, 61259, 90337, 93999, 98787];
     let late_applies = [10163, 15011, 29811, 31567, 35975, 43336];
-    let agents_back_from_a_common_silence = [80715, 85648, 97843];
+    let agents_back_from_a_common_silence = [22873, 44841, 80715, 85648, 97843];
     let cuts_that_the_checks_took_for_others = [16743, 58007];
     let refused_submits_with_a_key = [9324, 22579];
     let refused_submits_that_stop_a_job = [42720];

@@ -21,6 +21,7 @@
 //! | state | event | next state |
 //! |---|---|---|
 //! | - | an agent is lost, and of the agents in contact on its side (this machine, other machines), more than half, and at least two, have not been heard since its next heartbeat was due, or not for an interval from then on | in doubt for a part of an interval |
+//! | - | a lost agent is back, and of the agents in contact since it fell silent, most are silent, too | suspected for one loss time |
 //! | in doubt | the time has passed, and they still are most | suspected for one loss time; otherwise the tasks go to other agents |
 //! | suspected | another agent is lost | suspected for one loss time from here |
 //! | suspected | the first of the lost agents is back | suspected for one loss time from here, once |
@@ -304,8 +305,30 @@ impl Controller {
                 self.hold_silent_runs(now, true);
             }
             Suspicion::Over => self.suspicion = Suspicion::None,
+            Suspicion::None if self.tasks.are_out_of_contact() && self.is_back_before_most(now, id) => {
+                self.journal.info(format!("agent {id} is the first one back: the tasks of the others wait for them"));
+                self.suspect_until(until, true);
+                self.hold_silent_runs(now, true);
+            }
             Suspicion::None | Suspicion::Doubt(_) | Suspicion::Until(_, true) => {}
         }
+    }
+
+    /// Whether most agents are silent when this lost one is back. Cuts of one direction after the other make agents fall silent at
+    /// different moments, so that none of them seems to be lost with most others.
+    fn is_back_before_most(&self, now: Now, id: &AgentId) -> bool {
+        let Some(agent) = self.agents.get(id) else { return false };
+        let Some((since, _)) = agent.silence else { return false };
+        let late = self.settings.heartbeat_interval + self.settings.heartbeat_interval / JITTER_SHARE;
+        let is_elsewhere = agent.host.is_some();
+        let of_side = self.agents.iter().filter(|(_, agent)| agent.host.is_some() == is_elsewhere);
+        // Agents that were lost before it are no sign of a cut.
+        let were_here = of_side.filter(|(_, agent)| agent.slot != Slot::Lost || agent.heard >= since);
+        let (silent, all) = were_here.fold((0, 0), |(silent, all), (other, agent)| {
+            let is_silent = other == id || now.mono.since(agent.heard) > late;
+            (silent + usize::from(is_silent), all + 1)
+        });
+        silent >= 2 && silent * 2 > all
     }
 
     /// The time of a suspicion has passed.

@@ -349,6 +349,24 @@ fn agents_that_are_back_from_a_common_silence_speak_for_the_last_one() {
     assert_eq!(world.apply("d"), Some((tasks[0], Round(1))));
 }
 
+/// Cuts of one direction after the other make agents fall silent at different moments.
+#[test]
+fn an_agent_that_is_back_while_most_are_silent_speaks_for_them() {
+    for silent in [true, false] {
+        let lost_after = silence_of_cut(INTERVAL * 2, INTERVAL);
+        let mut world = World::with(|settings| settings.lost_after = lost_after);
+        let tasks = world.running_at(&["a", "b"]);
+        let others = [("c", None), ("d", None)];
+        world.pass_with(INTERVAL * 2, &others);
+        world.pass_with(lost_after - INTERVAL * 2, if silent { &[] } else { &others });
+        world.pass(INTERVAL / 2);
+        assert_eq!(world.counts().lost, 2);
+        assert_eq!(world.beat("a", Some((tasks[0], Round(0)))), Some(Directive::Run));
+        let expected = if silent { None } else { Some((tasks[1], Round(1))) };
+        assert_eq!(world.apply("c"), expected, "the others are silent: {silent}");
+    }
+}
+
 /// A cut of any length below two loss times costs nothing. A longer one costs nothing, either, unless an agent that the controller
 /// still reaches takes the tasks.
 #[test]
