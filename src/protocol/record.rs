@@ -27,6 +27,9 @@ const VERSION_WITH_GRAPHS: u64 = 3;
 /// The cause of a kill by the end of a step graph.
 const OF_A_GRAPH: &str = "GRAPH";
 
+/// The cause of the end of a task whose submit was refused, because it could not be stored.
+const OF_THE_STORE: &str = "STORE";
+
 /// The prefix of the names of policy fields, which distinguishes them from those of the state.
 const POLICY: &str = "policy:";
 
@@ -188,6 +191,7 @@ fn write_kill(kill: &Kill, writer: &mut ObjectWriter<'_>) {
             writer.text(words::KILL_CAUSE, OF_A_GRAPH);
             writer.text(words::KILL_REASON, why);
         }
+        KillCause::Unstored => writer.text(words::KILL_CAUSE, OF_THE_STORE),
     }
 }
 
@@ -280,6 +284,7 @@ impl State {
         let ancestor = self.0.text(words::KILLED_BY).and_then(|text| text.parse().ok());
         let cause = match (cause, ancestor) {
             _ if said == Some(OF_A_GRAPH) => KillCause::GraphEnds(why()),
+            _ if said == Some(OF_THE_STORE) => KillCause::Unstored,
             (Some(Outcome::Expired), _) => KillCause::Expired,
             (Some(Outcome::TimedOut), _) => KillCause::TimedOut,
             (Some(Outcome::Skipped), _) => KillCause::Skipped(why()),
@@ -500,6 +505,26 @@ mod tests {
 
     fn encode(record: &TaskRecord) -> Row {
         Encoder::default().row(record)
+    }
+
+    #[test]
+    fn every_cause_of_a_kill_reads_back_as_itself() {
+        let old = record(TaskState::Waiting { not_before: None });
+        let why = || Arc::from("why");
+        for cause in [
+            KillCause::Client(None),
+            KillCause::Client(Some(why())),
+            KillCause::ParentEnded(old.id),
+            KillCause::Expired,
+            KillCause::TimedOut,
+            KillCause::Skipped(why()),
+            KillCause::GraphEnds(why()),
+            KillCause::Unstored,
+        ] {
+            let kill = Some(Box::new(Kill { at: Wall::from_micros(1_795_239_917_000_001), cause }));
+            let old = TaskRecord { kill, ..old.clone() };
+            assert_eq!(decode(&encode(&old), &rules()).unwrap().kill, old.kill);
+        }
     }
 
     /// The submitted fields hold the files, so nothing else may change them on the way.

@@ -291,7 +291,9 @@ fn killed(task: &TaskRecord) -> Option<Value<'_>> {
         return None;
     }
     match task.kill.as_ref()?.cause {
-        KillCause::Client(_) | KillCause::ParentEnded(_) | KillCause::GraphEnds(_) => Some(text("TRUE")),
+        KillCause::Client(_) | KillCause::ParentEnded(_) | KillCause::GraphEnds(_) | KillCause::Unstored => {
+            Some(text("TRUE"))
+        }
         KillCause::Expired | KillCause::TimedOut | KillCause::Skipped(_) => None,
     }
 }

@@ -371,6 +371,8 @@ pub enum KillCause {
     Skipped(Arc<str>),
     /// Its step graph ends, in this sentence.
     GraphEnds(Arc<str>),
+    /// The store could not take its submit, which was refused.
+    Unstored,
 }
 
 impl KillCause {
@@ -384,7 +386,7 @@ impl KillCause {
     #[must_use]
     pub const fn outcome(&self) -> Outcome {
         match self {
-            Self::Client(_) | Self::ParentEnded(_) | Self::GraphEnds(_) => Outcome::Killed,
+            Self::Client(_) | Self::ParentEnded(_) | Self::GraphEnds(_) | Self::Unstored => Outcome::Killed,
             Self::Expired => Outcome::Expired,
             Self::TimedOut => Outcome::TimedOut,
             Self::Skipped(_) => Outcome::Skipped,
@@ -401,6 +403,7 @@ impl fmt::Display for KillCause {
             Self::Expired => f.write_str("the task had reached its end-before time"),
             Self::TimedOut => f.write_str("the run took too long"),
             Self::Skipped(why) | Self::GraphEnds(why) => f.write_str(why),
+            Self::Unstored => f.write_str("the store could not take its submit"),
         }
     }
 }

@@ -74,6 +74,10 @@ pub(super) struct Agent {
     pub(super) dispensable: Option<(Dispensable, u64)>,
     pub(super) heard: Mono,
     pub(super) heard_wall: Wall,
+    /// Its last silence that was longer than a heartbeat is ever late, from the message before it to the one after it.
+    pub(super) silence: Option<(Mono, Mono)>,
+    /// The number of its newest heartbeat, if its heartbeats have numbers, and the connection that brought it.
+    pub(super) newest_beat: Option<(u32, ConnectionId)>,
     pub(super) ip: Option<String>,
     /// The same, if it is on another machine than the controller.
     pub(super) host: Option<HostAddress>,

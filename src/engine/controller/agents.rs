@@ -76,6 +76,8 @@ impl Agents {
             dispensable: None,
             heard: now.mono,
             heard_wall: now.wall,
+            silence: None,
+            newest_beat: None,
             ip: None,
             host: None,
             version: None,
@@ -139,12 +141,30 @@ impl Agents {
         }
     }
 
-    /// Updates the time of an agent's last message.
-    pub(super) fn note_sign_of_life(&mut self, now: Now, id: &AgentId) {
+    /// Updates the time of an agent's last message. A pause before it that is longer than `pause_max` was a silence.
+    pub(super) fn note_sign_of_life(&mut self, now: Now, id: &AgentId, pause_max: Duration) {
         if let Some(agent) = self.agents.get_mut(id) {
+            if now.mono.since(agent.heard) > pause_max {
+                agent.silence = Some((agent.heard, now.mono));
+            }
             agent.heard = now.mono;
             agent.heard_wall = now.wall;
         }
+    }
+
+    /// A heartbeat with this number came on this connection.
+    pub(super) fn note_beat(&mut self, id: &AgentId, beat: u32, connection: ConnectionId) {
+        if let Some(agent) = self.agents.get_mut(id)
+            && agent.newest_beat.is_none_or(|(newest, _)| newest < beat)
+        {
+            agent.newest_beat = Some((beat, connection));
+        }
+    }
+
+    /// Whether an agent has a newer connection than this one. Without numbers in its heartbeats nothing tells.
+    pub(super) fn has_newer_connection(&self, id: &AgentId, connection: ConnectionId) -> bool {
+        let newest = self.get(id).and_then(|agent| agent.newest_beat);
+        newest.is_some_and(|(_, newest)| newest != connection)
     }
 
     /// Sets the knowledge about the process behind an id.

@@ -92,7 +92,7 @@ impl Controller {
                 self.give_up_runs_of(now, id, RoundEnd::Lost);
             }
         }
-        self.agents.note_sign_of_life(now, id);
+        self.agents.note_sign_of_life(now, id, self.settings.heartbeat_interval * 2);
         if self.agents.slot(id) == Some(Slot::Lost) {
             self.journal.info(format!("agent {id} is back"));
             self.incidents.push((IncidentKind::AgentBack, format!("agent {id} is back")));

@@ -20,7 +20,8 @@
 //!
 //! | state | event | next state |
 //! |---|---|---|
-//! | - | an agent is lost, and of the agents in contact on its side (this machine, other machines), more than half, and at least two, have not been heard since its next heartbeat was due | in doubt for a part of an interval |
+//! | - | an agent is lost, and of the agents in contact on its side (this machine, other machines), more than half, and at least two, have not been heard since its next heartbeat was due, or not for an interval from then on | in doubt for a part of an interval |
+//! | - | a lost agent is back, and of the agents in contact since it fell silent, most are silent, too | suspected for one loss time |
 //! | in doubt | the time has passed, and they still are most | suspected for one loss time; otherwise the tasks go to other agents |
 //! | suspected | another agent is lost | suspected for one loss time from here |
 //! | suspected | the first of the lost agents is back | suspected for one loss time from here, once |
@@ -28,13 +29,14 @@
 //! | over | the first of the lost agents is back | suspected for one loss time, once more: the others come back, too |
 //!
 //! A single agent that is silent is that agent's fault: nothing else tells. While the controller suspects itself, it begins no other
-//! round of the runs that are out of contact.
+//! round of the runs that are out of contact. Agents that were silent with the lost one and are back count as silent: they come back
+//! one after the other, in the order of their heartbeats, and the lost one may be the last.
 
 use std::time::Duration;
 
 use super::Controller;
-use super::agent::Slot;
-use super::effect::Timer;
+use super::agent::{Agent, Slot};
+use super::effect::{ConnectionId, Timer};
 use super::leases::Remains;
 use super::transition::{Again, TaskEvent};
 use super::verdict::{self, Verdict};
@@ -248,13 +250,27 @@ impl Controller {
         }
     }
 
-    /// The number of agents that are silent since the first one, and of all that were in contact, if the former are most of these.
+    /// The number of agents that fell silent with the first one, and of all that were in contact, if the former are most of these.
     fn are_most(&self, Silence { heard, due, is_elsewhere }: Silence) -> Option<(usize, usize)> {
         let of_side = self.agents.iter().map(|(_, agent)| agent).filter(|agent| agent.host.is_some() == is_elsewhere);
         let were_here = of_side.filter(|agent| agent.slot != Slot::Lost || agent.heard >= heard);
+        let until = due + self.settings.heartbeat_interval;
+        let was_silent =
+            |agent: &Agent| agent.heard <= due || agent.silence.is_some_and(|(from, to)| from <= due && until < to);
         let (silent, all) =
-            were_here.fold((0, 0), |(silent, all), agent| (silent + usize::from(agent.heard <= due), all + 1));
+            were_here.fold((0, 0), |(silent, all), agent| (silent + usize::from(was_silent(agent)), all + 1));
         (silent >= 2 && silent * 2 > all).then_some((silent, all))
+    }
+
+    /// Whether an APPLY is older than the run of its agent: it was delayed on a connection that the agent has given up since, while a
+    /// newer one told of the run. Agents that number their heartbeats have one connection at a time, and ask on it after a heartbeat.
+    pub(super) fn is_outrun(&self, id: &AgentId, connection: ConnectionId) -> bool {
+        let has_told = |task| self.tasks.get(task).is_some_and(|record| record.phase() > Phase::Dispatched);
+        let has_run = match self.agents.slot_or_free(id) {
+            Slot::Busy(task) => has_told(task),
+            Slot::Free | Slot::Parked(..) | Slot::Stray | Slot::Lost => false,
+        };
+        (has_run || self.tasks.has_out_of_contact(id)) && self.agents.has_newer_connection(id, connection)
     }
 
     /// The agents that were only about to speak have spoken.
@@ -289,8 +305,30 @@ impl Controller {
                 self.hold_silent_runs(now, true);
             }
             Suspicion::Over => self.suspicion = Suspicion::None,
+            Suspicion::None if self.tasks.are_out_of_contact() && self.is_back_before_most(now, id) => {
+                self.journal.info(format!("agent {id} is the first one back: the tasks of the others wait for them"));
+                self.suspect_until(until, true);
+                self.hold_silent_runs(now, true);
+            }
             Suspicion::None | Suspicion::Doubt(_) | Suspicion::Until(_, true) => {}
         }
+    }
+
+    /// Whether most agents are silent when this lost one is back. Cuts of one direction after the other make agents fall silent at
+    /// different moments, so that none of them seems to be lost with most others.
+    fn is_back_before_most(&self, now: Now, id: &AgentId) -> bool {
+        let Some(agent) = self.agents.get(id) else { return false };
+        let Some((since, _)) = agent.silence else { return false };
+        let late = self.settings.heartbeat_interval + self.settings.heartbeat_interval / JITTER_SHARE;
+        let is_elsewhere = agent.host.is_some();
+        let of_side = self.agents.iter().filter(|(_, agent)| agent.host.is_some() == is_elsewhere);
+        // Agents that were lost before it are no sign of a cut.
+        let were_here = of_side.filter(|(_, agent)| agent.slot != Slot::Lost || agent.heard >= since);
+        let (silent, all) = were_here.fold((0, 0), |(silent, all), (other, agent)| {
+            let is_silent = other == id || now.mono.since(agent.heard) > late;
+            (silent + usize::from(is_silent), all + 1)
+        });
+        silent >= 2 && silent * 2 > all
     }
 
     /// The time of a suspicion has passed.

@@ -10,7 +10,7 @@ use std::time::Duration;
 use super::figures::usual;
 use crate::protocol::task;
 use crate::types::{
-    Distribution, JobMemo, JobName, JobStop, JobView, Membership, Mono, Outcome, Phase, PushAddress, TaskId,
+    Distribution, JobMemo, JobName, JobStop, JobView, KillCause, Membership, Mono, Outcome, Phase, PushAddress, TaskId,
     TaskRecord, TaskState, Wall,
 };
 
@@ -24,6 +24,8 @@ pub(super) struct Standing {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct End {
     outcome: Outcome,
+    /// Whether it counts for the limit of failures: a submit that was refused stops no job.
+    is_failure: bool,
     at: Wall,
     ran: Option<Duration>,
 }
@@ -34,7 +36,8 @@ impl Standing {
             TaskState::Finished { at, outcome, run } => {
                 let times = run.as_ref().map(|(run, _)| run.times);
                 let ran = times.and_then(|times| Some(times.end.unwrap_or(*at).since(times.run?)));
-                Some(End { outcome: *outcome, at: *at, ran })
+                let is_refused = record.kill.as_ref().is_some_and(|kill| kill.cause == KillCause::Unstored);
+                Some(End { outcome: *outcome, is_failure: outcome.is_failure() && !is_refused, at: *at, ran })
             }
             _ => None,
         };
@@ -159,7 +162,7 @@ impl Job {
 
     fn count(&mut self, task: TaskId, standing: Standing) {
         self.phases[standing.phase as usize] += 1;
-        let Some(End { outcome, at, ran }) = standing.end else {
+        let Some(End { outcome, is_failure, at, ran }) = standing.end else {
             self.unfinished.insert(task);
             return;
         };
@@ -168,7 +171,7 @@ impl Job {
         ran.into_iter().for_each(|ran| self.run_times.add(ran));
         if outcome.is_failure() {
             self.failed.insert(task);
-            self.fails += u32::from(at >= self.memo.counted_from);
+            self.fails += u32::from(is_failure && at >= self.memo.counted_from);
         } else if outcome == Outcome::Skipped {
             self.skipped.insert(task);
         }
@@ -176,7 +179,7 @@ impl Job {
 
     fn discount(&mut self, task: TaskId, standing: Standing) {
         self.phases[standing.phase as usize] -= 1;
-        let Some(End { outcome, at, ran }) = standing.end else {
+        let Some(End { outcome, is_failure, at, ran }) = standing.end else {
             self.unfinished.remove(&task);
             return;
         };
@@ -184,7 +187,7 @@ impl Job {
         ran.into_iter().for_each(|ran| self.run_times.remove(ran));
         if outcome.is_failure() {
             self.failed.remove(&task);
-            self.fails -= u32::from(at >= self.memo.counted_from);
+            self.fails -= u32::from(is_failure && at >= self.memo.counted_from);
         } else if outcome == Outcome::Skipped {
             self.skipped.remove(&task);
         }

@@ -61,7 +61,9 @@ fn of_lost_run(record: &TaskRecord, end: RoundEnd, losses: u32) -> Verdict {
 
 fn of_kill(record: &TaskRecord, kill: &Kill) -> Verdict {
     match kill.cause {
-        KillCause::Client(_) | KillCause::ParentEnded(_) | KillCause::GraphEnds(_) => Verdict::End(Outcome::Killed),
+        KillCause::Client(_) | KillCause::ParentEnded(_) | KillCause::GraphEnds(_) | KillCause::Unstored => {
+            Verdict::End(Outcome::Killed)
+        }
         KillCause::Expired => Verdict::End(Outcome::Expired),
         KillCause::Skipped(_) => Verdict::End(Outcome::Skipped),
         KillCause::TimedOut if record.counts.timeouts >= record.policy.timeouts_max => Verdict::End(Outcome::TimedOut),

@@ -3,8 +3,10 @@
 use std::collections::BTreeMap;
 
 use super::Controller;
+use super::agent::Slot;
 use super::effect::Effect;
-use crate::types::{KillCause, Now, Phase, Round, TaskId, TaskRecord};
+use super::transition::TaskEvent;
+use crate::types::{KillCause, Now, Phase, Round, TaskId, TaskRecord, TaskState};
 
 /// For each unstored submit with a limit of failures: the limit of its job before.
 pub(super) type Limits = BTreeMap<TaskId, Option<u32>>;
@@ -33,14 +35,32 @@ impl Controller {
     }
 
     fn abandon(&mut self, now: Now, task: TaskId) -> Abandoned {
+        self.take_back_untold(now, task);
         if self.handle_unstored(now, task, false) {
             return Abandoned::Withdrawn;
         }
         if self.tasks.get(task).is_some_and(|record| record.phase() == Phase::Finished) {
             return Abandoned::HasRun;
         }
-        self.kill(now, task, &KillCause::Client(Some("the store could not take its submit".into())));
+        self.kill(now, task, &KillCause::Unstored);
         Abandoned::Killed
+    }
+
+    /// A run whose agent is told after the commit of the submit has not begun, because there is no such commit: the task waits again.
+    /// Whatever would have ended that run, such as its time, must not be all that the submit leaves behind.
+    fn take_back_untold(&mut self, now: Now, task: TaskId) {
+        let Some(TaskState::Dispatched(run)) = self.tasks.get(task).map(|record| &record.state) else { return };
+        if !run.after_commit || self.expiring.contains_key(&task) {
+            return;
+        }
+        let agent = run.agent.clone();
+        if self.agents.slot(&agent) == Some(Slot::Busy(task)) {
+            self.agents.set_slot(&agent, Slot::Free);
+            self.agents.set_given(&agent, None);
+            self.void_list(now, &agent);
+        }
+        self.tasks.update(task, |record| record.kill = None);
+        self.tasks.change(now, task, TaskEvent::Return);
     }
 
     /// A submit could not be stored, and its submitter has not been told that it was accepted. True if the task is removed.

@@ -168,7 +168,12 @@ fn seeds_that_have_found_a_defect_keep_every_promise() {
     let restored_agents_with_two_runs = [27191, 94253];
     let clocks_that_jump_at_a_gate = [34605];
     let ends_and_retries_in_one_commit = [20557, 23126, 53800, 54097, 61259, 90337, 93999, 98787];
-    let kinds: [&[u64]; 7] = [
+    let late_applies = [10163, 15011, 29811, 31567, 35975, 43336];
+    let agents_back_from_a_common_silence = [22873, 44841, 80715, 85648, 97843];
+    let cuts_that_the_checks_took_for_others = [16743, 58007];
+    let refused_submits_with_a_key = [9324, 22579];
+    let refused_submits_that_stop_a_job = [42720];
+    let kinds: [&[u64]; 12] = [
         &assignments_of_void_runs,
         &ends_without_a_confirmation,
         &withdrawn_submits,
@@ -176,6 +181,11 @@ fn seeds_that_have_found_a_defect_keep_every_promise() {
         &restored_agents_with_two_runs,
         &clocks_that_jump_at_a_gate,
         &ends_and_retries_in_one_commit,
+        &late_applies,
+        &agents_back_from_a_common_silence,
+        &cuts_that_the_checks_took_for_others,
+        &refused_submits_with_a_key,
+        &refused_submits_that_stop_a_job,
     ];
     for seed in kinds.into_iter().flatten() {
         run(*seed, false, None);

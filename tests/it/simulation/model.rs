@@ -57,6 +57,10 @@ pub(crate) struct Model {
     pub(crate) fenced: BTreeSet<(usize, TaskId, Round)>,
     /// Agents that died while they had the present round of a task.
     pub(crate) deaths: BTreeMap<TaskId, u32>,
+    /// The agents that the controller has heard of.
+    pub(crate) heard: BTreeSet<AgentId>,
+    /// The controller was cut off while it knew a single one of several agents.
+    pub(crate) knows_too_few: bool,
     /// Whether no agent has any trouble, so that no run is ever repeated.
     pub(crate) gentle: bool,
     /// From here on two rounds of a task never overlap.
@@ -110,7 +114,7 @@ impl Model {
             // has ended without a run does no harm.
             let is_ended = record.phase() == Phase::Finished
                 && (record.last_run().is_none() && record.past.is_empty()
-                    || format!("{record:?}").contains("could not take its submit"));
+                    || record.kill.as_ref().is_some_and(|kill| kill.cause == KillCause::Unstored));
             let is_refused = self.refused.contains(&request) && !is_ended;
             assert!(!is_refused, "the refused submit {request} has made {}", record.id);
             if let Some(other) = tasks.insert(request, record.id) {

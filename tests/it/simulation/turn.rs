@@ -80,6 +80,7 @@ impl World {
         if let Message::Agent(sender, message) = &mut message {
             // As the door of an agent of the owner says.
             sender.may_have_commands = true;
+            self.model.heard.insert(sender.agent.clone());
             stale = self.stale_report(now, sender, message);
             missing = self.missing_in(now, message);
         }

@@ -46,12 +46,14 @@ macro_rules! note {
 pub(crate) use note;
 
 impl World {
+    pub(crate) const BEGINS_AT: Nanos = SECOND;
+
     pub(crate) fn new(seed: u64, shown: bool, defect: Option<Defect>) -> Self {
         let mut dice = Dice::new(seed);
         let plan = Plan::new(&mut dice);
         let hosts = (0..plan.agents).map(|agent| Host::new(agent, &plan)).collect();
         let mut world = Self {
-            now: SECOND,
+            now: Self::BEGINS_AT,
             dice,
             trace: Trace::new(shown),
             model: Model::new(&plan),

@@ -41,11 +41,12 @@ use super::transition::TaskEvent;
 use super::waits::{Query, Subject};
 use crate::protocol::page::Page;
 use crate::protocol::publish::Published;
-use crate::protocol::reply::Reply;
+use crate::protocol::reply::{self, Reply};
+use crate::protocol::requests::heartbeat::Heartbeat;
 use crate::protocol::requests::{FromAgent, Request, Sender};
 use crate::protocol::task::Filter;
 use crate::protocol::{Code, Refusal, words};
-use crate::types::{Now, TaskId, TaskRecord};
+use crate::types::{Now, Session, TaskId, TaskRecord};
 
 impl Controller {
     /// Handles a request of a client.
@@ -130,6 +131,16 @@ impl Controller {
     }
 
     fn hear(&mut self, now: Now, ticket: Ticket, sender: &Sender, message: FromAgent) -> Answer {
+        match &message {
+            // Without a session nothing tells one process from the next one, which begins to count anew.
+            FromAgent::Heartbeat(Heartbeat { beat: Some(beat), .. }) if sender.session != Session::default() => {
+                self.agents.note_beat(&sender.agent, beat.number, ticket.connection);
+            }
+            FromAgent::Apply(_) if self.is_outrun(&sender.agent, ticket.connection) => {
+                return reply::no_task().into();
+            }
+            _ => {}
+        }
         self.rejoin(now, sender, &message);
         self.reunite(now, sender, &message);
         self.readopt(now, sender, &message);

@@ -23,6 +23,37 @@ impl World {
         (record.round, record.counts.losses)
     }
 
+    /// A heartbeat of agent "a" with a number, on this connection.
+    fn beat_on(&mut self, connection: u64, number: u32, run: Option<(TaskId, Round)>) {
+        self.beat_as(1, connection, number, run);
+    }
+
+    fn beat_as(&mut self, session: u64, connection: u64, number: u32, run: Option<(TaskId, Round)>) {
+        let beat = Some(Beat { number, kill_budget: None });
+        let heartbeat = Heartbeat { busy: run.is_some(), run, beat, ..Heartbeat::default() };
+        let _ = self.say_on(session, connection, FromAgent::Heartbeat(heartbeat));
+    }
+
+    fn apply_on(&mut self, connection: u64) -> Option<(TaskId, Round)> {
+        self.apply_as(1, connection)
+    }
+
+    fn apply_as(&mut self, session: u64, connection: u64) -> Option<(TaskId, Round)> {
+        match self.say_on(session, connection, FromAgent::Apply(None)) {
+            Answer::Now(Reply::Assigned(record, _)) => Some((record.id, record.round)),
+            Answer::Now(Reply::Refused(refusal)) if refusal.code == Code::NoTask => None,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn say_on(&mut self, session: u64, connection: u64, message: FromAgent) -> Answer {
+        let ticket = self.ticket_of(connection);
+        let sender = Sender::new(AgentId::new("a").unwrap(), Session(session));
+        let answer = self.controller.handle_agent(self.now, ticket, &sender, message);
+        self.settle();
+        answer
+    }
+
     fn shown(&mut self, task: TaskId) -> Phase {
         self.record(task).shown_phase()
     }
@@ -199,6 +230,46 @@ fn a_gate_is_passed_once_by_a_run_that_goes_on() {
     assert_eq!(world.gate("g").running, 1);
 }
 
+// Connections.
+
+/// The delay of an APPLY shows in nothing but its connection: its agent has another one since, and has told there what it runs.
+#[test]
+fn an_apply_that_is_late_costs_no_run() {
+    let mut world = World::new();
+    world.beat_on(1, 1, None);
+    let task = world.running_at(&["a"])[0];
+    world.beat_on(2, 2, Some((task, Round(0))));
+    // A heartbeat of the connection before may be late, too.
+    world.beat_on(1, 1, None);
+    assert_eq!(world.apply_on(1), None);
+    assert_eq!((world.phase(task), world.round_and_losses(task)), (Phase::Running, (Round(0), 0)));
+    world.pass(LOSS);
+    // It has ended, and the report of that follows the heartbeat.
+    world.beat_on(3, 3, None);
+    assert_eq!(world.apply_on(2), None);
+    assert_eq!(world.shown(task), Phase::Running);
+    assert_eq!(world.report("a", task, Round(0), Phase::Finished), None);
+    assert_eq!((world.outcome(task), world.round_and_losses(task)), (Outcome::Succeeded, (Round(0), 0)));
+}
+
+#[test]
+fn an_agent_that_has_lost_track_of_its_run_gets_another_one() {
+    for (session, number) in [(1, 9), (0, 1)] {
+        let mut world = World::new();
+        world.beat_as(session, 1, 8, None);
+        let task = world.task();
+        let assigned = Some((task, Round(0)));
+        assert_eq!(world.apply_as(session, 1), assigned);
+        world.beat_as(session, 1, 8, assigned);
+        let report = report_of(task, Round(0), Phase::Running, None);
+        let _ = world.say_on(session, 1, FromAgent::Report(Box::new(report)));
+        // Without a session, it may be another process.
+        world.beat_as(session, 2, number, None);
+        assert_eq!(world.apply_as(session, 2), Some((task, Round(1))), "session {session}");
+        assert_eq!(world.round_and_losses(task), (Round(1), 1));
+    }
+}
+
 // Exclusive tasks.
 
 /// The run itself has ended with its lease; what it had brought about before counts.
@@ -256,6 +327,43 @@ fn fewer_than_most_agents_and_a_single_one_are_lost_at_once() {
         // Those that speak at the same moments as the silent one have a quarter of an interval for that.
         world.pass_with(INTERVAL / 4, &contact);
         assert_eq!(world.apply("e"), Some((tasks[0], Round(1))), "{silent:?} of {others:?}");
+    }
+}
+
+/// They come back one after the other, in the order of their heartbeats: the last one is lost when the others are back already.
+#[test]
+fn agents_that_are_back_from_a_common_silence_speak_for_the_last_one() {
+    let lost_after = silence_of_cut(INTERVAL * 2, INTERVAL);
+    let mut world = World::with(|settings| settings.lost_after = lost_after);
+    let tasks = world.running_at(&["a", "b", "c"]);
+    world.pass(lost_after - MOMENT);
+    let back = [("b", Some((tasks[1], Round(0)))), ("c", Some((tasks[2], Round(0))))];
+    back.iter().for_each(|(agent, run)| assert_eq!(world.beat(agent, *run), Some(Directive::Run)));
+    world.pass_with(INTERVAL, &back);
+    assert!(world.record(tasks[0]).is_out_of_contact());
+    assert_eq!(world.apply("d"), None, "it is about to be back");
+    assert_eq!(world.beat("a", Some((tasks[0], Round(0)))), Some(Directive::Run));
+    assert_eq!(world.round_and_losses(tasks[0]), (Round(0), 0));
+    // The next silence is that of one agent.
+    world.pass_with(lost_after + INTERVAL, &back);
+    assert_eq!(world.apply("d"), Some((tasks[0], Round(1))));
+}
+
+/// Cuts of one direction after the other make agents fall silent at different moments.
+#[test]
+fn an_agent_that_is_back_while_most_are_silent_speaks_for_them() {
+    for silent in [true, false] {
+        let lost_after = silence_of_cut(INTERVAL * 2, INTERVAL);
+        let mut world = World::with(|settings| settings.lost_after = lost_after);
+        let tasks = world.running_at(&["a", "b"]);
+        let others = [("c", None), ("d", None)];
+        world.pass_with(INTERVAL * 2, &others);
+        world.pass_with(lost_after - INTERVAL * 2, if silent { &[] } else { &others });
+        world.pass(INTERVAL / 2);
+        assert_eq!(world.counts().lost, 2);
+        assert_eq!(world.beat("a", Some((tasks[0], Round(0)))), Some(Directive::Run));
+        let expected = if silent { None } else { Some((tasks[1], Round(1))) };
+        assert_eq!(world.apply("c"), expected, "the others are silent: {silent}");
     }
 }
 

@@ -1,6 +1,7 @@
 //! Jobs: counts, orders about all tasks, stops, and published states.
 
 use super::*;
+use crate::engine::controller::withdrawal::Abandoned;
 use crate::protocol::requests::job::{JOB_DETAILS, JOB_HOLD, JOB_KILL, JOB_QUERY, JOB_RELEASE, JOB_RETRY};
 use crate::types::JobView;
 
@@ -269,6 +270,26 @@ fn the_limit_of_a_refused_submit_is_that_of_before() {
         world.exits("a", second, 0, 7);
         assert_eq!(world.outcome(waiting), Outcome::Skipped, "the limit of the stored submit holds");
     }
+}
+
+/// An agent has its task, which is ended for that.
+#[test]
+fn the_end_of_a_refused_submit_is_no_failure_of_its_job() {
+    let mut world = World::new();
+    let later = world.moment(60.0);
+    let accepted = world.submitted(&of_job("j").with(words::JOB_MAX_FAILS, 1u32).with(words::START_AFTER, later));
+    world.controller.handle_committed(Some(accepted));
+    let refused = world.submitted(&of_job("j"));
+    world.runs("a", refused, Round(0));
+    let abandoned = world.controller.abandon_unstored(world.now, &[refused], false);
+    assert_eq!(abandoned, Some(Abandoned::Killed));
+    world.settle();
+    assert_eq!(world.ends("a", refused, Round(0), result(-15)), None);
+    assert_eq!(world.outcome(refused), Outcome::Killed);
+    assert!(world.log(refused).contains("the store could not take its submit"));
+    assert_eq!((world.job("j").stopped, world.phase(accepted)), (None, Phase::Waiting));
+    world.restart();
+    assert_eq!((world.job("j").stopped, world.phase(accepted)), (None, Phase::Waiting));
 }
 
 /// The state counts the refused task, and the job that the next submit makes begins with the same number.

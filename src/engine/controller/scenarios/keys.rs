@@ -2,6 +2,7 @@
 #![cfg(test)]
 
 use super::*;
+use crate::engine::controller::withdrawal::Abandoned;
 use crate::protocol::lists::Order;
 use crate::protocol::lists::agents;
 use crate::protocol::requests::heartbeat::{Heartbeat, ToldTools};
@@ -61,6 +62,31 @@ fn a_duplicate_is_found_before_anything_is_refused() {
     assert_eq!(submitted(&world.submit(&fields)), (task, true), "its deadline has passed, and its state says so");
     world.controller.handle_store(Some("full".to_owned()));
     assert_eq!(submitted(&world.submit(&fields)), (task, true));
+}
+
+/// Its agent would have been told after the commit that has failed: no run has begun that must be ended, whatever else has ended it
+/// meanwhile.
+#[test]
+fn a_refused_submit_with_a_key_leaves_nothing_after_its_dispatch() {
+    for wait in [0.0, 3.0] {
+        let mut world = World::new();
+        let ticket = world.park("a");
+        let (task, _) = submitted(&world.submit(&keyed("k").with(words::END_BEFORE, world.moment(2.0))));
+        let told = world.replies.iter().find_map(|(to, reply)| match reply {
+            Reply::Assigned(record, _) if *to == ticket => Some(record.clone()),
+            _ => None,
+        });
+        let told = told.expect("it is handed out");
+        world.pass(seconds(wait));
+        assert_eq!(world.record(task).kill.is_some(), wait > 2.0);
+        let abandoned = world.controller.abandon_unstored(world.now, &[task], false);
+        assert_eq!(abandoned, Some(Abandoned::Withdrawn), "after {wait} s");
+        world.settle();
+        assert!(!world.stored.contains_key(&task) && !world.controller.is_present(&told));
+        let (next, duplicate) = submitted(&world.submit(&keyed("k")));
+        assert!(next != task && !duplicate);
+        assert_eq!(world.apply("a"), Some((next, Round(0))), "the agent is free");
+    }
 }
 
 #[test]
