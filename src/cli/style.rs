@@ -1,6 +1,7 @@
 //! Colours of screens, and the text of a screen. Every part of it that comes from elsewhere is made printable in one place.
 
 use anstyle::{AnsiColor, Style};
+use unicode_width::UnicodeWidthStr as _;
 
 use crate::types::{Outcome, ShownState, beginning, printable};
 
@@ -104,7 +105,6 @@ impl Screen {
 
     /// Adds parts in as many lines as they need, broken between the parts.
     pub(super) fn flow(&mut self, parts: Vec<(Style, String)>) {
-        use unicode_width::UnicodeWidthStr as _;
         let width = self.look.width.filter(|width| *width > 0).unwrap_or(usize::MAX);
         let mut lines: Vec<Vec<(Style, String)>> = vec![Vec::new()];
         let mut used = 0;

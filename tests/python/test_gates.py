@@ -104,7 +104,7 @@ def test_settings_survive_a_controller(start_service):
     session.service.start_agents(1)
     task = session.submit(session.tools.add("drained", "exit 0\n"))
     wait_until(lambda: session.count_agents()["__FREE__"] == 1, "the agent is here")
-    assert "no agent" in session.client.accepted("TASK/EXPLAIN", __TASK_ID__=task.id)["__WHY__"]
+    assert "are paused: " in session.client.accepted("TASK/EXPLAIN", __TASK_ID__=task.id)["__WHY__"]
     session.client.accepted("AGENT/DRAIN", __AGENT_ID__="agent1", __DRAIN__=False)
     task.finish()
 

@@ -72,7 +72,7 @@ def test_drain(start_service):
     assert session.client.accepted("AGENT/DETAILS")["agent1"]["__DRAINED__"] is True
     session.client.accepted("AGENT/DRAIN", __AGENT_ID__="agent2")
     task = session.submit(tool)
-    assert "no agent" in explain(session, task)["__WHY__"]
+    assert "are paused: " in explain(session, task)["__WHY__"]
     session.client.accepted("AGENT/DRAIN", __AGENT_ID__="agent1", __DRAIN__=False)
     assert task.finish()["__AGENT_ID__"] == "agent1"
     assert session.client.code("AGENT/DRAIN") != 0

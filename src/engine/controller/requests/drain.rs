@@ -23,7 +23,9 @@ impl Controller {
         let drain = order != Drain::Undo;
         if drain && self.agents.drained() >= self.settings.agents_max {
             let max = self.settings.agents_max;
-            let message = format!("{max} agents are paused already (AGENTS_MAX); `llts resume --agent` for some of them makes room");
+            let message = format!(
+                "{max} agents are paused already (AGENTS_MAX); `llts resume --agent` for some of them makes room"
+            );
             return Err(Refusal::new(Code::LimitReached, message));
         }
         self.agents.set_drained(agent, drain);
