@@ -138,7 +138,6 @@ impl Screen {
     }
 
     fn drawn(&self, parts: &[(Style, String)]) -> String {
-        use unicode_width::UnicodeWidthStr as _;
         let whole: usize = parts.iter().map(|(_, text)| text.width()).sum();
         let last = parts.iter().rposition(|(_, text)| !text.trim_end().is_empty());
         let mut left = self.look.width.filter(|width| *width > 0 && *width < whole);
