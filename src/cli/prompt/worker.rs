@@ -1,6 +1,8 @@
 //! `llts prompt worker`: run a command for each prompt of a master, until the master has ended, or until Ctrl-C.
 
 use std::ffi::OsString;
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -64,11 +66,11 @@ pub(in crate::cli) struct WorkerArgs {
     /// The process that has started this worker with others, and whose end is its end
     #[arg(long, hide = true, value_name = "PID")]
     crew_of: Option<u32>,
-    /// Pattern of a message that a limit is reached, instead of those of claude, codex and gemini; can be repeated
+    /// Pattern of a message that a limit is reached, instead of the known ones; can be repeated
     #[arg(long, value_name = "REGEX")]
     limited_by: Vec<String>,
     /// The service behind the command: a limit holds up all workers with the same one [default: the command, if it is
-    /// claude, codex or gemini]
+    /// claude, codex, gemini, or one of limits.toml]
     #[arg(long, value_name = "NAME", value_parser = gate)]
     gate: Option<String>,
     /// Connect without the keys of this home: for an original master
@@ -81,6 +83,9 @@ pub(in crate::cli) struct WorkerArgs {
     #[arg(last = true, required = true, value_name = "COMMAND")]
     command: Vec<OsString>,
 }
+
+/// The wording of further services, in a home.
+const LIMITS_FILE: &str = "limits.toml";
 
 /// The longest absence of a master; `None` is without limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,14 +106,14 @@ pub(in crate::cli) fn run(session: &Session, args: WorkerArgs) -> Result<u8, Fai
     args.crew_of.map(prompt_crew::end_with).transpose().map_err(Failure::failed)?;
     let section = &config.prompt_worker;
     let patience = args.patience.map_or(section.patience, |Patience(time)| time);
-    let signs = Signs::new(&args.limited_by).map_err(|problem| Failure::usage(format!("--limited-by: {problem}")))?;
+    let signs = signs(session, &args.limited_by)?;
     let settings = Settings {
         secret: config.prompt.secret.clone(),
         patience,
         join_timeout: section.join_timeout,
         reconnect_interval_max: section.reconnect_interval_max,
         limited_pause: section.limited_pause,
-        gate: args.gate.clone().or_else(|| known_gate(&args.command)),
+        gate: args.gate.clone().or_else(|| known_gate(&signs, &args.command)),
         brake: BrakeSettings { fails: section.brake_fails, quick: section.brake_time, pause_max: section.pause_max },
         ends_when_limited: args.end_when_limited,
         kill_interval: section.kill_interval,
@@ -178,10 +183,22 @@ fn without_jobs(arguments: impl Iterator<Item = OsString>) -> Vec<OsString> {
     kept
 }
 
+/// The patterns of limits: those of the program, with those of the home or in their place.
+fn signs(session: &Session, limited_by: &[String]) -> Result<Signs, Failure> {
+    let file = session.home.folder().join(LIMITS_FILE);
+    let own = match fs::read_to_string(&file) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+        read => Some(read.map_err(|error| Failure::usage(format!("cannot read {}: {error}", file.display())))?),
+    };
+    let signs = Signs::new(own.as_deref());
+    let signs = signs.map_err(|problem| Failure::usage(format!("{}: {}", file.display(), problem.trim_end())))?;
+    signs.limited_by(limited_by).map_err(|problem| Failure::usage(format!("--limited-by: {problem}")))
+}
+
 /// The gate of a command line whose limits belong to an account.
-fn known_gate(command: &[OsString]) -> Option<String> {
+fn known_gate(signs: &Signs, command: &[OsString]) -> Option<String> {
     let name = Path::new(command.first()?).file_name()?.to_str()?;
-    ["claude", "codex", "gemini"].into_iter().find(|known| *known == name).map(str::to_owned)
+    signs.know(name).then(|| name.to_owned())
 }
 
 fn workdir(text: &str) -> Result<Workdir, String> {

@@ -7,9 +7,11 @@
 mod reset;
 
 use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use regex_lite::Regex;
+use serde::Deserialize;
 use serde_json::Value;
 
 use crate::types::{ExitCode, Usd, Wall};
@@ -32,44 +34,8 @@ const TEXT_CHARS_MAX: usize = 200;
 /// The subtype of a result of claude that has ended because of its own number of turns, with a part of an answer.
 const MAX_TURNS: &str = "error_max_turns";
 
-/// A reached limit, as the command lines of the known services word it.
-pub const LIMITS: [&str; 18] = [
-    // claude
-    r"(?i)^(\W|error\b)*claude (ai )?usage limit reached",
-    r"(?i)^(\W|error\b)*(5-hour|session|weekly|daily|hourly|opus|sonnet|usage) limit reached",
-    r"(?i)^(\W|error\b)*you( ha|.{0,2})ve (hit|reached) your\b.{0,40}\blimit",
-    r"(?i)^(\W|error\b)*you( a|.{0,2})re out of extra usage\b",
-    r"(?i)^(\W|api\b|error\b)*rate limit (reached|exceeded)\b",
-    r"(?i)^(\W|error\b)*http(/[0-9.]+)? 429\b",
-    r"(?i)\blimit reached\b.{1,5}\bresets\b",
-    r"\brate_limit_error\b|\boverloaded_error\b",
-    r"(?i)\bapi error:? ?\(?(429|529)\b",
-    // codex
-    r"\busage_limit_reached\b|\brate_limit_exceeded\b",
-    r"(?i)\brate limit reached for\b",
-    r"(?i)^(\W|error\b)*429 too many requests\b",
-    r"(?i)\bstatus:? 429\b",
-    // gemini
-    r"\bRESOURCE_EXHAUSTED\b",
-    r"(?i)\bquota exceeded for\b",
-    r"(?i)\bexhausted your (capacity|daily quota)",
-    r"(?i)\bquota will reset after\b",
-    r"(?i)^(\W|error\b|message\b|429\b)*you exceeded your current quota\b.*\bretry in\b",
-];
-
-/// A state in which no run can succeed before a person has done something.
-pub const TROUBLES: [&str; 10] = [
-    r"(?i)\bplease run /login\b",
-    r"(?i)\binvalid api key\b|\bAPI_KEY_INVALID\b|\bAPI key not valid\b",
-    r"(?i)\btoken (has |is )?expired\b",
-    r"\bauthentication_error\b",
-    r"(?i)\bcredit balance is too low\b|\binsufficient_quota\b",
-    r"(?i)\bquota exceeded\. check your plan and billing\b",
-    r"(?i)\bnot logged in\b",
-    r"(?i)\bplease set an auth method\b",
-    r"(?i)\bno space left on device\b",
-    r"(?i)\bdisk quota exceeded\b",
-];
+/// The wording of the known services.
+const BUILT_IN: &str = include_str!("limits.toml");
 
 /// What an output says besides its answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -99,10 +65,32 @@ pub struct Said<'a> {
 }
 
 /// The patterns of signs.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Signs {
     limits: Vec<Regex>,
     troubles: Vec<Regex>,
+    /// The programs whose wording is known.
+    programs: BTreeSet<String>,
+}
+
+/// The form of `limits.toml`.
+#[derive(Deserialize)]
+struct Wordings {
+    #[serde(default)]
+    limits: Vec<String>,
+    #[serde(default)]
+    troubles: Vec<String>,
+    #[serde(flatten)]
+    programs: BTreeMap<String, Wording>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Wording {
+    #[serde(default)]
+    limits: Vec<String>,
+    #[serde(default)]
+    troubles: Vec<String>,
 }
 
 /// A message of a command: the text for people, and the text in which a reset time may be.
@@ -112,20 +100,43 @@ struct Message {
 }
 
 impl Signs {
-    /// The patterns for the known services, or these patterns of limits instead; an empty one matches nothing.
+    /// The patterns for the known services, with those of the user's own `limits.toml`.
+    ///
+    /// # Errors
+    /// One sentence, when the text does not have the form of ours, or a pattern is no regular expression.
+    pub fn new(own: Option<&str>) -> Result<Self, String> {
+        let mut signs = Self::default();
+        for text in std::iter::once(BUILT_IN).chain(own) {
+            signs.add(toml::from_str(text).map_err(|error| error.to_string())?)?;
+        }
+        Ok(signs)
+    }
+
+    /// The same with these patterns of limits in place of all others, if there are any; an empty one matches nothing.
     ///
     /// # Errors
     /// One sentence, when a pattern is no regular expression.
-    pub fn new(limited_by: &[String]) -> Result<Self, String> {
-        let compile =
-            |pattern: &str| Regex::new(pattern).map_err(|error| format!("{pattern:?} is no pattern: {error}"));
-        let named = limited_by.iter().map(String::as_str).filter(|pattern| !pattern.is_empty());
-        let limits = if limited_by.is_empty() {
-            LIMITS.into_iter().map(compile).collect::<Result<_, _>>()?
-        } else {
-            named.map(compile).collect::<Result<_, _>>()?
-        };
-        Ok(Self { limits, troubles: TROUBLES.into_iter().map(compile).collect::<Result<_, _>>()? })
+    pub fn limited_by(mut self, patterns: &[String]) -> Result<Self, String> {
+        if !patterns.is_empty() {
+            self.limits = compiled(patterns)?;
+        }
+        Ok(self)
+    }
+
+    fn add(&mut self, Wordings { limits, troubles, programs }: Wordings) -> Result<(), String> {
+        let general = Wording { limits, troubles };
+        for Wording { limits, troubles } in std::iter::once(&general).chain(programs.values()) {
+            self.limits.extend(compiled(limits)?);
+            self.troubles.extend(compiled(troubles)?);
+        }
+        self.programs.extend(programs.into_keys());
+        Ok(())
+    }
+
+    /// Whether the wording of this program is known: its limits belong to an account.
+    #[must_use]
+    pub fn know(&self, program: &str) -> bool {
+        self.programs.contains(program)
     }
 
     /// The sign in the ends of the outputs of a command.
@@ -143,6 +154,11 @@ impl Signs {
         }
         find(&self.troubles).map(|message| Sign::Trouble(short(message)))
     }
+}
+
+fn compiled(patterns: &[String]) -> Result<Vec<Regex>, String> {
+    let compile = |pattern: &String| Regex::new(pattern).map_err(|error| format!("{pattern:?} is no pattern: {error}"));
+    patterns.iter().filter(|pattern| !pattern.is_empty()).map(compile).collect()
 }
 
 /// The messages of the command, the most likely first.

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
-use std::process::Child;
+use std::process::{Child, Command};
 
 use crate::home::user::{Said, User, eventually, names};
 
@@ -69,10 +69,18 @@ fn invite(user: &User, options: &str) -> (Child, String, String) {
 
 /// `llts` in the home `b` as a user has it, whose configuration says the ports.
 fn in_b(user: &User, line: &str) -> Said {
+    User::said(command_in_b(user, line).spawn().expect("started"))
+}
+
+/// The same, where the controller has gone for good and is not waited for.
+fn alone_in_b(user: &User, line: &str) -> Said {
+    User::said(command_in_b(user, line).env("LLTS_ZMQ_RECV_TIMEOUT", "300").spawn().expect("started"))
+}
+
+fn command_in_b(user: &User, line: &str) -> Command {
     let mut command = user.command("b", line);
-    User::said(
-        command.env_remove("LLTS_CONTROLLER_REP_PORT").env_remove("LLTS_CONTROLLER_PUB_PORT").spawn().expect("started"),
-    )
+    command.env_remove("LLTS_CONTROLLER_REP_PORT").env_remove("LLTS_CONTROLLER_PUB_PORT");
+    command
 }
 
 #[test]
@@ -114,9 +122,9 @@ fn a_machine_joins_once_and_its_agents_serve() {
         let said = in_b(&farm.user, line);
         assert!(said.code == Some(2) && said.err.contains("belongs to the controller at tcp://127.0.0.1:"), "{said:?}");
     }
-    let said = in_b(&farm.user, "list");
+    let said = alone_in_b(&farm.user, "list");
     assert!(said.code == Some(3) && said.err.contains("this home belongs to that controller"), "{said:?}");
-    let said = in_b(&farm.user, "run -- true");
+    let said = alone_in_b(&farm.user, "run -- true");
     assert!(
         said.code == Some(3) && !said.err.contains("started the service"),
         "another service is not meant: {said:?}"
