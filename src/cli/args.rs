@@ -271,33 +271,14 @@ impl Command {
         }
     }
 
-    /// Whether it looks at a running service or stops it, or what it does. A damaged configuration does not keep it from that.
-    pub(super) const fn looks_or_stops(&self) -> bool {
-        matches!(
-            self,
-            Self::Query(_)
-                | Self::Explain(_)
-                | Self::List(_)
-                | Self::Show(_)
-                | Self::Status(_)
-                | Self::Top(_)
-                | Self::Events(_)
-                | Self::Pause(_)
-                | Self::Stats
-                | Self::Agents
-                | Self::Info
-                | Self::History(_)
-                | Self::Incidents(_)
-                | Self::Logs(_)
-                | Self::Jobs(_)
-                | Self::Job(_)
-                | Self::Wait(_)
-                | Self::Kill(_)
-                | Self::Hold(_)
-                | Self::Drain(_)
-                | Self::Down(_)
-                | Self::Doctor
-        )
+    /// Whether a damaged configuration keeps nothing of it from being done: it stops a service or looks at one, or asks the one that
+    /// runs for something. What may start a service, or makes a task, uses more of the configuration than the place of the socket.
+    pub(super) fn does_without_configuration(&self) -> bool {
+        match self {
+            Self::Down(_) | Self::Doctor => true,
+            Self::Run(_) | Self::Map(_) | Self::Submit(_) | Self::Graph(_) | Self::Step(_) | Self::Agent(_) => false,
+            command => command.place() == Place::Controller,
+        }
     }
 
     /// Whether it is a part of a service, which has the home as its current folder.

@@ -19,6 +19,7 @@ use super::selection::Selection;
 use super::states;
 use super::style::{self, FAINT, Look, PLAIN, Screen};
 use super::table::grouped;
+use super::waiting;
 use super::watch;
 use super::when;
 use crate::client::Client;
@@ -83,6 +84,8 @@ struct Page {
     reach: Reach,
     offset: u64,
     now: Wall,
+    /// The command that was typed, without an offset.
+    typed: String,
 }
 
 /// How far the history was read for the tasks that match.
@@ -119,7 +122,7 @@ pub(super) fn run(session: &mut Session, args: &ListArgs) -> Result<u8, Failure>
         return Ok(0);
     }
     if args.columns.is_empty() && !args.wide {
-        session.out.table(&rows::plain_table(&page.rows));
+        session.out.table(&rows::plain_table(&page.rows, !args.no_trunc));
         if let Some(next) = page.next() {
             session.out.line(format_args!("{}; --offset {next} shows the next", page.shown()));
         }
@@ -186,7 +189,16 @@ fn page(client: &Client, args: &ListArgs, limit: u64) -> Result<Page, Failure> {
     let size = |count: u64| usize::try_from(count).unwrap_or(usize::MAX);
     let rows = rows.into_iter().skip(size(args.offset)).take(size(limit)).collect();
     let (states, known, now) = (found.states, found.total, found.now);
-    Ok(Page { rows, states, known, forgotten, reach, offset: args.offset, now })
+    Ok(Page {
+        rows,
+        states,
+        known,
+        forgotten,
+        reach,
+        offset: args.offset,
+        now,
+        typed: waiting::typed_without("--offset"),
+    })
 }
 
 /// The table with its last lines.
@@ -249,7 +261,7 @@ fn summary(page: &Page) -> Vec<(anstyle::Style, String)> {
         parts.push(count);
     }
     if let Some(next) = page.next() {
-        parts.push((FAINT, format!("   llts list --offset {next}")));
+        parts.push((FAINT, format!("   {} --offset {next}", page.typed)));
     } else if let Some(row) = page.rows.first() {
         parts.push((FAINT, format!("   llts show {}", super::selection::ids::short(&row.id))));
     }
@@ -307,7 +319,16 @@ mod tests {
         states.set(ShownState::Finished(Outcome::Failed), failed);
         states.set(ShownState::Finished(Outcome::Killed), killed);
         states.set(ShownState::Finished(Outcome::Succeeded), known - failed - killed);
-        Page { rows, states, known: known as u64, forgotten, reach, offset, now: Wall::default() }
+        Page {
+            rows,
+            states,
+            known: known as u64,
+            forgotten,
+            reach,
+            offset,
+            now: Wall::default(),
+            typed: "llts list".to_owned(),
+        }
     }
 
     fn footer(page: &Page, width: usize) -> String {

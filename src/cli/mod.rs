@@ -352,7 +352,7 @@ fn load(global: &Global, home: &Home, command: &Command) -> Result<(Config, Sour
     Config::load(file, base).or_else(|damage| {
         // A file that was named and is not there is a mistake in the command.
         let is_absent = matches!(&damage, ConfigError::Read { source, .. } if source.kind() == ErrorKind::NotFound);
-        if is_absent || !command.looks_or_stops() {
+        if is_absent || !command.does_without_configuration() {
             return Err(damage);
         }
         let Ok(sound) = Config::load_what_is_sound(file, base) else { return Err(damage) };

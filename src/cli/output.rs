@@ -24,7 +24,7 @@ use crate::types::{Fields, Readable, Scalar, os_bytes, printable, printable_json
 pub(super) enum Format {
     /// Tables and sentences.
     Human,
-    /// The form of [`schema`].
+    /// One JSON form for all commands, with a schema.
     Json,
     /// The objects of the wire as they are.
     Wire,
@@ -309,6 +309,8 @@ impl Target {
 impl Sink {
     /// A tag is in the form of [`crate::types::os_text`].
     pub(super) fn new(target: Target, tag: Option<String>) -> Self {
+        // On a terminal, a value is shown as the output behind it is.
+        let tag = tag.map(|tag| if target.is_terminal() { printable(&tag) } else { tag });
         let tag = tag.map(|tag| os_bytes(&tag).unwrap_or_else(|| tag.into()));
         let readable = target.is_terminal().then(Readable::default);
         Self { target, readable, tag, is_open: false, is_unused: true, failure: None, copy: None, lines: None }

@@ -266,14 +266,15 @@ pub(super) fn table(rows: &[Row], columns: &Columns, now: Wall) -> Table {
 }
 
 /// The table of rows for programs: whole ids, the words of the wire, and always the same columns.
-pub(super) fn plain_table(rows: &[Row]) -> Table {
+pub(super) fn plain_table(rows: &[Row], is_cut: bool) -> Table {
     let head = ["TASK", "TOOL", "STATUS", "OUTCOME", "EXIT", "ROUND", "RAN", "SUBMITTED", "AGENT", "REASON"];
     let mut table = Table::new(&head);
     for row in rows {
         let exit = row.exit.map(|code| code.to_string()).unwrap_or_default();
         let ran = row.ran.map(times::duration).unwrap_or_default();
         let submitted = row.submitted_at.map(times::local).unwrap_or_default();
-        let (round, what) = (row.round.to_string(), crate::types::middle(&row.what, 40));
+        let what = if is_cut { crate::types::middle(&row.what, 40) } else { row.what.clone() };
+        let round = row.round.to_string();
         table.row([
             &row.id,
             &what,
@@ -350,7 +351,7 @@ mod tests {
 
     #[test]
     fn a_program_finds_the_same_columns_whatever_is_in_them() {
-        let table = plain_table(&rows()[..1]).show(Look::default());
+        let table = plain_table(&rows()[..1], true).show(Look::default());
         let mut lines = table.lines();
         let head: Vec<_> = lines.next().unwrap().split_whitespace().collect();
         assert_eq!(head[..4], ["TASK", "TOOL", "STATUS", "OUTCOME"]);

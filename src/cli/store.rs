@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::Session;
 use super::change::confirm;
-use super::exit::Failure;
+use super::exit::{BROKEN_PIPE, Failure};
 use super::output::{Output, note};
 use super::up::refuse_joined;
 use crate::protocol::task;
@@ -48,6 +48,10 @@ pub(super) fn run(session: &mut Session, args: &StoreArgs) -> Result<u8, Failure
         StoreCommand::Export => {
             store::inspect(&state_dir, |record| session.out.json_line(&task::to_json(&record)))
                 .map_err(Failure::failed)?;
+            // What was written of it is no export.
+            if session.out.is_broken() {
+                return Ok(BROKEN_PIPE);
+            }
         }
         StoreCommand::Repair { yes } => repair(&mut session.out, &state_dir, yes)?,
     }

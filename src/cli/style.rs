@@ -108,9 +108,12 @@ impl Screen {
         let width = self.look.width.filter(|width| *width > 0).unwrap_or(usize::MAX);
         let mut lines: Vec<Vec<(Style, String)>> = vec![Vec::new()];
         let mut used = 0;
-        for (style, text) in parts {
-            // No line begins with a comma.
-            if used > 0 && used + text.trim_end().width() > width && !text.starts_with([',', ':']) {
+        let mut parts = parts.into_iter().peekable();
+        while let Some((style, text)) = parts.next() {
+            // No line begins with a comma, so that of the next part needs room behind this one.
+            let is_mark = |text: &str| text.starts_with([',', ':']);
+            let mark = usize::from(parts.peek().is_some_and(|(_, next)| is_mark(next)));
+            if used > 0 && used + text.trim_end().width() + mark > width && !is_mark(&text) {
                 lines.push(Vec::new());
                 used = 0;
             }
@@ -216,6 +219,18 @@ mod tests {
     fn what_comes_from_elsewhere_is_text() {
         assert_eq!(screen(None, false), "failed  a\u{fffd}]0;x\u{fffd}b\n");
         assert_eq!(screen(None, true), "\u{1b}[31mfailed\u{1b}[0m  a\u{fffd}]0;x\u{fffd}b\n");
+    }
+
+    #[test]
+    fn parts_flow_into_lines_that_fit_with_their_commas() {
+        let parts = |texts: &[&str]| texts.iter().map(|text| (PLAIN, (*text).to_owned())).collect::<Vec<_>>();
+        for width in 6..14 {
+            let mut screen = Screen::new(Look::plain(Some(width)));
+            screen.flow(parts(&["12 ok", ", ", "3 bad", ", ", "244 k"]));
+            let text = screen.text();
+            assert!(text.lines().all(|line| line.width() <= width) && !text.contains('…'), "{width}: {text}");
+            assert_eq!(text.replace(['\n', ' '], ""), "12ok,3bad,244k", "{width}");
+        }
     }
 
     #[test]

@@ -23,7 +23,7 @@ pub(super) const PREFIX: &str = "LLTS_";
 pub const TOOL_VARIABLE_PREFIX: &str = "LLTS_RUN_";
 
 /// Further exceptions: variables that name the place of the configuration.
-const NO_KEYS: [&str; 2] = ["LLTS_HOME", "LLTS_CONTEXT"];
+const NO_KEYS: [&str; 3] = ["LLTS_HOME", "LLTS_CONTEXT", "LLTS_PROGRESS_FILE"];
 
 /// A value that has not been interpreted yet.
 #[derive(Clone, Debug, PartialEq)]

@@ -98,6 +98,15 @@ fn home(session: &Session) -> Vec<Finding> {
 
 fn service(session: &Session) -> Vec<Finding> {
     let state_dir = &session.config.paths.state_dir;
+    if let Some(controller) = session.config.joined_controller() {
+        return vec![match supervisor::holder(state_dir) {
+            Some(_) => Finding::good(format!("agents of the controller at {controller} run")),
+            None => Finding::note(
+                "not running",
+                format!("`llts up --agents-only N` starts agents of the controller at {controller}"),
+            ),
+        }];
+    }
     let Some(holder) = supervisor::holder(state_dir) else {
         return vec![Finding::note("not running", "`llts up` starts it; `llts run` and `llts map` do, too")];
     };
@@ -125,6 +134,9 @@ fn service(session: &Session) -> Vec<Finding> {
 }
 
 fn ports(session: &Session) -> Vec<Finding> {
+    if session.config.joined_controller().is_some() {
+        return Vec::new();
+    }
     let controller = &session.config.controller;
     let ours = Service::read(&session.config.paths.state_dir)
         .filter(|_| supervisor::holder(&session.config.paths.state_dir).is_some());

@@ -82,6 +82,7 @@ pub(super) fn show(out: &mut Output, page: &str) {
 /// `llts man DIR`: a manual page for each command and for each page of the manual.
 pub(super) fn write(out: &mut Output, args: &ManArgs) -> Result<u8, Failure> {
     let cannot = |error: std::io::Error| Failure::failed(format!("cannot write to {}: {error}", args.folder.display()));
+    std::fs::create_dir_all(&args.folder).map_err(cannot)?;
     clap_mangen::generate_to(Arguments::command(), &args.folder).map_err(cannot)?;
     for topic in topics() {
         let Some(text) = text(&topic) else { continue };
@@ -133,7 +134,8 @@ mod tests {
         assert!(read("llts-map.1").contains("keep\\-order"));
         assert!(read("llts.1").contains("llts"));
         assert!(read("llts-shell.7").starts_with(".TH"));
-        let missing = ManArgs { folder: folder.path().join("missing") };
-        assert!(write(&mut out, &missing).unwrap_err().sentence.starts_with("cannot write to"));
+        assert_eq!(write(&mut out, &ManArgs { folder: folder.path().join("made") }), Ok(0));
+        let below_a_file = ManArgs { folder: folder.path().join("llts.1/x") };
+        assert!(write(&mut out, &below_a_file).unwrap_err().sentence.starts_with("cannot write to"));
     }
 }

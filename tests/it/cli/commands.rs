@@ -297,6 +297,15 @@ fn a_reader_that_has_seen_enough_is_no_failure() {
     assert_eq!((said.code, said.err.as_str()), (Some(0), ""));
 }
 
+/// A task that calls this program is told of nothing that its agent has set.
+#[test]
+fn a_command_in_a_task_warns_of_nothing() {
+    let sandbox = Sandbox::new();
+    sandbox.ok("up 2");
+    let said = sandbox.ok(&format!("run --fail-on-stderr -- {} run -- echo ok", env!("CARGO_BIN_EXE_llts")));
+    assert_eq!((said.out.as_str(), said.err.as_str()), ("ok\n", ""));
+}
+
 #[test]
 fn a_tool_is_made_checked_packed_and_run() {
     let sandbox = Sandbox::new();

@@ -166,7 +166,8 @@ fn a_damaged_configuration_keeps_no_one_from_looking_and_stopping() {
     let user = User::new();
     user.ok("elsewhere", "up 1");
     fs::write(user.usual().join("config.toml"), "LOG_LEVEL = info\n").unwrap();
-    for line in ["info", "list", "stats", "agents", "incidents", "jobs"] {
+    for line in ["info", "list", "stats", "agents", "incidents", "jobs", "pause --service", "resume --service", "gate"]
+    {
         let said = user.ok("elsewhere", line);
         assert!(said.err.contains("config.toml:1: LOG_LEVEL = info: a text needs quotes"), "{line}: {said:?}");
     }

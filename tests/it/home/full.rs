@@ -165,6 +165,10 @@ fn a_home_on_a_full_disk_refuses_at_once_and_can_be_stopped() {
     assert!(again.code == Some(4) && again.err.contains("-1008"), "{again:?}");
     let health = user.ok("a", "info").out;
     assert!(health.contains("the store cannot be written since"), "{health}");
+    assert!(user.ok("a", "pause --service").out.contains("the service is paused"));
+    assert_eq!(user.ok("a", "resume --service").out, "tasks start again\n");
+    assert!(user.ok("a", "pause --agent agent-1").out.contains("gets no more tasks"));
+    user.ok("a", "resume --agent agent-1");
     let killed = user.ok("a", &format!("kill {running}"));
     assert!(killed.err.contains("forgets this kill"), "{killed:?}");
     eventually("its run has ended", || !user.processes().iter().any(|(_, line)| line.contains("sleep 600")));

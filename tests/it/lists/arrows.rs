@@ -27,7 +27,8 @@ fn a_task_that_succeeds_comes_through_all_states() {
 
     let server = sandbox.server();
     eventually("an open list", || sandbox.names("open") == [created.to_string()]);
-    assert_eq!(sandbox.names(&format!("open/{created}")), [format!("{id}.task")]);
+    // The folder of a list is made before its tasks are moved into it.
+    eventually("its task", || sandbox.names(&format!("open/{created}")) == [format!("{id}.task")]);
     assert_eq!(sandbox.text(&format!("open/{created}/{id}.task")), new);
 
     let _worker = sandbox.worker("worker_123", &server);

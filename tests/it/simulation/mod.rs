@@ -257,7 +257,7 @@ checks_find! {
     the_checks_find_runs_without_end: EndlessRuns from 76, "which is void or over";
     the_checks_find_agents_that_do_not_tell: UntoldTools from 1_053, "has for long";
     the_checks_find_exclusive_rounds_that_overlap: NoGuards from 1_315, "the exclusive";
-    the_checks_find_leases_that_are_forgotten: ForgottenLeases from 64, "the exclusive";
+    the_checks_find_leases_that_are_forgotten: ForgottenLeases from 347, "the exclusive";
     the_checks_find_lists_that_are_forgotten: ForgottenLists from 3_832, "beyond gate";
 }
 

@@ -3,7 +3,7 @@
 //! | answer | while the store is in trouble |
 //! |---|---|
 //! | to a submit that is not stored | a refusal, at once; the task is withdrawn, or its run is ended |
-//! | to a kill | at once, with a warning: its run ends whatever the store does |
+//! | to a kill, a hold, a drain or a setting of a gate, and to their ends | at once, with a warning: it is in force whatever the store does |
 //! | with the counts of tasks, or the state of the service | with a warning |
 //! | every other promise | when the store recovers |
 
@@ -14,16 +14,34 @@ use crate::engine::controller::departure::Route;
 use crate::engine::controller::effect::{Claim, Record};
 use crate::engine::controller::withdrawal::Abandoned;
 use crate::protocol::reply::Reply;
+use crate::protocol::requests::drain::AGENT_DRAIN;
+use crate::protocol::requests::gate::GATE_SET;
 use crate::protocol::requests::graph::GRAPH_KILL;
-use crate::protocol::requests::job::JOB_KILL;
+use crate::protocol::requests::hold::{TASK_HOLD, TASK_RELEASE};
+use crate::protocol::requests::job::{JOB_HOLD, JOB_KILL, JOB_RELEASE};
 use crate::protocol::requests::kill::TASK_KILL;
 use crate::protocol::requests::stats::TASK_STATISTIC;
 use crate::protocol::requests::status::SERVICE_STATUS;
 use crate::protocol::{Code, Refusal};
 use crate::types::{Now, TaskId, Wall};
 
-/// The requests that end tasks.
-const KILLS: [&str; 3] = [TASK_KILL.word, JOB_KILL.word, GRAPH_KILL.word];
+/// The orders that are in force at once, and what they are called.
+const AT_ONCE: [(&str, &str); 9] = [
+    (TASK_KILL.word, "kill"),
+    (JOB_KILL.word, "kill"),
+    (GRAPH_KILL.word, "kill"),
+    (TASK_HOLD.word, "pause"),
+    (TASK_RELEASE.word, "release"),
+    (JOB_HOLD.word, "pause"),
+    (JOB_RELEASE.word, "release"),
+    (AGENT_DRAIN.word, "change of an agent"),
+    (GATE_SET.word, "change of a gate"),
+];
+
+/// What an order is called that is in force at once.
+fn at_once(kind: &str) -> Option<&'static str> {
+    AT_ONCE.iter().find(|(word, _)| *word == kind).map(|(_, name)| *name)
+}
 
 impl<R: Clone> Sequencer<R> {
     /// Since when the store cannot be written, if that is so.
@@ -121,7 +139,7 @@ impl<R: Clone> Sequencer<R> {
     /// What the answer to a request claims; `own` is the claim of the reply itself.
     pub(super) fn claim(route: &Route<R>, reply: &Reply, own: Claim) -> Claim {
         match reply {
-            Reply::Done | Reply::Concerned { .. } if KILLS.contains(&route.kind) => Claim::View,
+            Reply::Done | Reply::Concerned { .. } if at_once(route.kind).is_some() => Claim::View,
             _ => own,
         }
     }
@@ -131,10 +149,10 @@ impl<R: Clone> Sequencer<R> {
         let Some((since, why)) = &self.trouble else { return reply };
         let seconds = since.unix_seconds();
         match reply {
-            Reply::Done | Reply::Concerned { .. } if KILLS.contains(&route.kind) => Reply::Warned(
+            Reply::Done | Reply::Concerned { .. } if let Some(order) = at_once(route.kind) => Reply::Warned(
                 Box::new(reply),
                 format!(
-                    "the store cannot be written ({why}): a controller that crashes before it can forgets this kill"
+                    "the store cannot be written ({why}): a controller that crashes before it can forgets this {order}"
                 ),
             ),
             Reply::Statistic(..) | Reply::Status(_)
