@@ -154,7 +154,7 @@ fn table(facts: &Map<String, Value>) -> Table {
     }
     table.row(["version", &versions(facts.get("service_version").and_then(Value::as_str), &text("version"))]);
     if facts.contains_key("health") {
-        table.row(["health", &times::readable(&text("health").replace("unix time ", ""))]);
+        table.row(["health", &times::readable(&text("health"))]);
     }
     let controller = match facts["controller"].as_str() {
         Some(endpoint) => [Some(endpoint), facts.get("tcp").and_then(Value::as_str)]

@@ -48,7 +48,7 @@ pub(super) fn run(session: &mut Session, args: &StoreArgs) -> Result<u8, Failure
         StoreCommand::Export => {
             store::inspect(&state_dir, |record| session.out.json_line(&task::to_json(&record)))
                 .map_err(Failure::failed)?;
-            // What was written of it is no export.
+            // A part of it is no export.
             if session.out.is_broken() {
                 return Ok(BROKEN_PIPE);
             }

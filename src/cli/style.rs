@@ -141,8 +141,10 @@ impl Screen {
     }
 
     fn drawn(&self, parts: &[(Style, String)]) -> String {
-        let whole: usize = parts.iter().map(|(_, text)| text.width()).sum();
         let last = parts.iter().rposition(|(_, text)| !text.trim_end().is_empty());
+        // Blanks at its end are not drawn.
+        let before = parts.iter().take(last.unwrap_or_default()).map(|(_, text)| text.width()).sum::<usize>();
+        let whole = before + last.map_or(0, |last| parts[last].1.trim_end().width());
         let mut left = self.look.width.filter(|width| *width > 0 && *width < whole);
         let mut line = String::new();
         for (number, (style, text)) in parts.iter().enumerate() {

@@ -36,7 +36,7 @@ pub(super) fn rfc3339(wall: Wall) -> String {
 
 /// A text of the controller with local times in place of unix seconds: `2026-01-31 12:00:00.250`.
 pub(super) fn readable(text: &str) -> String {
-    with_moments(text, |wall| formatted(wall, "%Y-%m-%d %H:%M:%S%.3f"))
+    with_moments(&text.replace("unix time ", ""), |wall| formatted(wall, "%Y-%m-%d %H:%M:%S%.3f"))
 }
 
 /// A text of the controller with moments for programs in place of unix seconds.

@@ -10,6 +10,7 @@ use rustix::process::{Resource, getrlimit};
 
 use super::super::Session;
 use super::super::connect::{self, Configured};
+use super::super::times;
 use super::Finding;
 use crate::client::Client;
 use crate::config::Config;
@@ -125,7 +126,7 @@ fn service(session: &Session) -> Vec<Finding> {
     vec![match asked {
         Err(error) => Finding::bad(error.to_string(), "see controller.log in LOG_DIR"),
         Ok(stats) => match stats.warning() {
-            Some(warning) => Finding::bad(warning.to_owned(), "make room on the disk of STATE_DIR"),
+            Some(warning) => Finding::bad(times::readable(warning), "make room on the disk of STATE_DIR"),
             None => {
                 Finding::good(format!("{process} runs with {} agents, version {}", service.agents, service.version))
             }
