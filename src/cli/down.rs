@@ -53,12 +53,17 @@ pub(super) fn run(session: &mut Session, args: &DownArgs) -> Result<u8, Failure>
     if args.undo {
         return pause::resume_service(session);
     }
+    let mut waited = None;
     if !args.now && (args.wait || io::stdin().is_terminal()) && holder(&session.config.paths.state_dir).is_some() {
-        prepare(session, args.wait)?;
+        waited = prepare(session, args.wait)?;
     }
-    let stopped = stop(&session.config);
-    // They do not belong to this service, and a failure to end them is not one of this command.
-    let abandoned = end_abandoned(&session.config);
+    // The remains do not belong to this service, and a failure to end them is not one of this command.
+    let end = || (stop(&session.config), end_abandoned(&session.config));
+    let (stopped, abandoned) = match &waited {
+        // Only the wait has ended in its own way: a signal ends what follows.
+        Some(signals) => signals.let_end(end).map_err(Failure::failed)?,
+        None => end(),
+    };
     for Abandoned { folder, ended } in &abandoned {
         let sentence = of_abandoned(folder, ended.as_ref());
         match ended {
@@ -70,11 +75,11 @@ pub(super) fn run(session: &mut Session, args: &DownArgs) -> Result<u8, Failure>
     Ok(if abandoned.iter().all(|one| one.ended.is_ok()) { 0 } else { FAILED })
 }
 
-/// Waits for the running tasks, or asks if there are any.
-fn prepare(session: &Session, wait: bool) -> Result<(), Failure> {
+/// Waits for the running tasks, or asks if there are any. Returns the signals that a wait has taken over.
+fn prepare(session: &Session, wait: bool) -> Result<Option<Signals>, Failure> {
     let Some(client) = client(session)? else {
         // A controller that does not listen starts nothing either.
-        return Ok(());
+        return Ok(None);
     };
     if !wait {
         let counts = client.ask(&stats::tasks())?;
@@ -86,7 +91,7 @@ fn prepare(session: &Session, wait: bool) -> Result<(), Failure> {
                 "{state}. Stop now? The running ones start over at the next `llts up`; --wait lets them finish."
             ))?;
         }
-        return Ok(());
+        return Ok(None);
     }
     let mut signals = Signals::install(&STOP).map_err(Failure::failed)?;
     let is_terminal = io::stderr().is_terminal();
@@ -94,17 +99,16 @@ fn prepare(session: &Session, wait: bool) -> Result<(), Failure> {
     loop {
         let counts = client.ask(&down::pause(PAUSE))?;
         let running = running(&counts);
+        if running == 0 {
+            status_line::clear();
+            return Ok(Some(signals));
+        }
         let tasks = if running == 1 { "task" } else { "tasks" };
         let line = format!("waiting for {running} running {tasks}; no other task starts");
         if is_terminal {
             status_line::show(&format!("{line} (Ctrl-C leaves; the service goes on)"));
-        } else if running > 0 && !std::mem::replace(&mut was_said, true) {
+        } else if !std::mem::replace(&mut was_said, true) {
             note(&line);
-        }
-        if running == 0 {
-            status_line::clear();
-            // What follows is ended by a signal as ever.
-            return signals.let_end(|| ()).map_err(Failure::failed);
         }
         if signals.wait(LOOK_INTERVAL) {
             status_line::clear();

@@ -108,16 +108,23 @@ pub(super) fn left(what_goes_on: &str) -> Failure {
 
 /// This command, as it was typed, but for one of its options and the value of that.
 pub(super) fn typed_without(option: &str) -> String {
-    let words: Vec<String> = std::env::args_os().skip(1).map(|word| os_text(&word)).collect();
+    let words: Vec<String> = words().collect();
     let is_value = |at: usize| at > 0 && words[at - 1] == option;
     let is_option = |word: &str| word.strip_prefix(option).is_some_and(|rest| rest.is_empty() || rest.starts_with('='));
     let kept = words.iter().enumerate().filter(|(at, word)| !is_option(word) && !is_value(*at));
-    let kept = kept.map(|(_, word)| quoted(word).into_owned());
-    std::iter::once("llts".to_owned()).chain(kept).collect::<Vec<_>>().join(" ")
+    line_of(kept.map(|(_, word)| word.clone()))
 }
 
 /// This command, as it was typed.
 fn typed() -> String {
-    let words = std::env::args_os().skip(1).map(|word| quoted(&os_text(&word)).into_owned());
+    line_of(words())
+}
+
+fn words() -> impl Iterator<Item = String> {
+    std::env::args_os().skip(1).map(|word| os_text(&word))
+}
+
+fn line_of(words: impl Iterator<Item = String>) -> String {
+    let words = words.map(|word| quoted(&word).into_owned());
     std::iter::once("llts".to_owned()).chain(words).collect::<Vec<_>>().join(" ")
 }

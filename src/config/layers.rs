@@ -22,7 +22,7 @@ pub(super) const PREFIX: &str = "LLTS_";
 /// keys.
 pub const TOOL_VARIABLE_PREFIX: &str = "LLTS_RUN_";
 
-/// Further exceptions: variables that name the place of the configuration.
+/// Further exceptions: variables that name the place of the configuration, and the file in which a task tells its progress.
 const NO_KEYS: [&str; 3] = ["LLTS_HOME", "LLTS_CONTEXT", "LLTS_PROGRESS_FILE"];
 
 /// A value that has not been interpreted yet.

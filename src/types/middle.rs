@@ -34,7 +34,7 @@ pub fn beginning(text: &str, columns: usize) -> String {
 const WORD_MAX: usize = 400;
 const SENTENCE_MAX: usize = 2_000;
 
-/// A sentence that may quote a value of any length: what is too long loses its middle, and says how long it is.
+/// A sentence with the middle of each long word cut out, and the length of the word in its place: it may quote a value of any length.
 #[must_use]
 pub fn shortened(sentence: &str) -> Cow<'_, str> {
     if sentence.len() <= WORD_MAX {

@@ -11,8 +11,8 @@
 //! | the records of the turns since the last commit | when the store is free and the first message that depends on them is due |
 //!
 //! In a turn, agents come first, because they are idle until they get their tasks; then the disk; then the addresses of pushes. When
-//! the store gets into trouble, submits that it has not stored are refused, and kills act at once ([`trouble`]); every other promise
-//! waits until the store recovers.
+//! the store gets into trouble, submits that it has not stored are refused, and kills, pauses and gates act at once ([`trouble`]); every
+//! other promise waits until the store recovers.
 
 mod trouble;
 

@@ -25,22 +25,17 @@ use crate::protocol::requests::status::SERVICE_STATUS;
 use crate::protocol::{Code, Refusal};
 use crate::types::{Now, TaskId, Wall};
 
-/// The orders that are in force at once, and what they are called.
-const AT_ONCE: [(&str, &str); 9] = [
-    (TASK_KILL.word, "kill"),
-    (JOB_KILL.word, "kill"),
-    (GRAPH_KILL.word, "kill"),
-    (TASK_HOLD.word, "pause"),
-    (TASK_RELEASE.word, "release"),
-    (JOB_HOLD.word, "pause"),
-    (JOB_RELEASE.word, "release"),
-    (AGENT_DRAIN.word, "change of an agent"),
-    (GATE_SET.word, "change of a gate"),
-];
+/// The requests that end tasks.
+const KILLS: [&str; 3] = [TASK_KILL.word, JOB_KILL.word, GRAPH_KILL.word];
+
+/// The other orders that are in force whatever the store does.
+const CHANGES: [&str; 6] =
+    [TASK_HOLD.word, TASK_RELEASE.word, JOB_HOLD.word, JOB_RELEASE.word, AGENT_DRAIN.word, GATE_SET.word];
 
 /// What an order is called that is in force at once.
 fn at_once(kind: &str) -> Option<&'static str> {
-    AT_ONCE.iter().find(|(word, _)| *word == kind).map(|(_, name)| *name)
+    let change = || CHANGES.contains(&kind).then_some("change");
+    if KILLS.contains(&kind) { Some("kill") } else { change() }
 }
 
 impl<R: Clone> Sequencer<R> {
