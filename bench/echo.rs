@@ -7,12 +7,12 @@ use std::time::Duration;
 use super::BenchError;
 use super::load::limits;
 use super::part::Part;
-use llts::engine::endpoint::ConnectionLimits;
-use llts::engine::zmtp::Security;
-use llts::shell::clock;
-use llts::shell::endpoint::{PortSettings, Ports};
-use llts::shell::signals::Signals;
-use llts::types::Loopback;
+use base::Loopback;
+use proc::clock;
+use proc::signals::Signals;
+use zmtp::endpoint::ConnectionLimits;
+use zmtp::engine::Security;
+use zmtp::sockets::{PortSettings, Ports};
 
 const HERE: &str = "tcp://127.0.0.1:0";
 

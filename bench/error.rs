@@ -2,13 +2,13 @@
 
 use std::io;
 
-use llts::config::TdfConfigError;
-use llts::protocol::client::ReplyError;
-use llts::shell::ephemeral::EphemeralError;
-use llts::shell::port::SocketError;
-use llts::shell::store::{CommitError, StoreError};
-use llts::shell::tdf::{OpenError, RedisError};
-use llts::shell::tools::PackError;
+use api::config::TdfConfigError;
+use api::tools::PackError;
+use api::wire::client::ReplyError;
+use controller::store::{CommitError, StoreError};
+use llts::service::ephemeral::EphemeralError;
+use tdf::shell::{OpenError, RedisError};
+use zmtp::port::SocketError;
 
 /// Why a case could not be measured.
 #[derive(Debug, thiserror::Error)]

@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use super::BenchError;
 use super::part::wait_end;
-use llts::shell::clock;
-use llts::shell::signals::{Signals, with_clean_mask};
-use llts::shell::tools::RUN_SCRIPT;
-use llts::types::Now;
+use api::tools::RUN_SCRIPT;
+use base::Now;
+use proc::clock;
+use proc::signals::{Signals, with_clean_mask};
 
 /// Starts the run.sh of this folder, without any service, and waits for its end; returns the times of start and end.
 pub(crate) fn run(folder: &Path, signals: &mut Signals) -> Result<(Now, Now), BenchError> {

@@ -7,10 +7,9 @@ use super::load::{Heard, Load, task};
 use super::place::STAMP;
 use super::service::Service;
 use super::{Bench, BenchError, floor};
-use llts::protocol::requests::submit::Submission;
-use llts::protocol::words;
-use llts::shell::signals::Signals;
-use llts::types::{Phase, Wall};
+use api::wire::requests::submit::Submission;
+use base::{Phase, Wall, words};
+use proc::signals::Signals;
 
 /// Times of one task, in seconds.
 #[derive(Clone, Copy, Debug)]

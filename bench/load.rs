@@ -7,14 +7,15 @@ use std::os::fd::{AsFd as _, BorrowedFd};
 use std::time::Duration;
 
 use super::BenchError;
-use llts::engine::endpoint::ConnectionLimits;
-use llts::engine::zmtp::{Event, Kind, Limits, Security, Settings};
-use llts::protocol::client::{self, TaskView};
-use llts::protocol::json::{self, FieldLimits};
-use llts::shell::clock;
-use llts::shell::endpoint::{Address, Arrival, Endpoint, PeerId, What};
-use llts::shell::signals::Signals;
-use llts::types::Now;
+use api::wire::client;
+use api::wire::client::TaskView;
+use base::json::FieldLimits;
+use base::{Now, json};
+use proc::clock;
+use proc::signals::Signals;
+use zmtp::endpoint::ConnectionLimits;
+use zmtp::engine::{Event, Kind, Limits, Security, Settings};
+use zmtp::sockets::{Address, Arrival, Endpoint, PeerId, What};
 
 /// Longer than any wait of a case.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);

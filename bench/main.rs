@@ -8,7 +8,7 @@
 //! | module | content |
 //! |---|---|
 //! | [`case`] | a file for each case: its measurement, its rival, and its goal |
-//! | [`load`] | the load generator: one thread, one connection, one wait |
+//! | [`mod@load`] | the load generator: one thread, one connection, one wait |
 //! | [`requester`] | REQ sockets of libzmq, as in users' programs |
 //! | [`service`] | an ephemeral service and its processes |
 //! | [`namespace`] | a Redis with a namespace of TDF, and its components |
@@ -49,10 +49,10 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
+use api::config::Config;
 use clap::Parser as _;
-use llts::config::Config;
-use llts::shell::clock;
-use llts::shell::signals::{STOP, Signals};
+use proc::clock;
+use proc::signals::{STOP, Signals};
 
 use arguments::{Arguments, Measurement, Part};
 use case::Case;

@@ -10,11 +10,11 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::service::llts_program;
 use super::{Bench, BenchError};
-use llts::config::{ManagerConfig, TdfTaskDefaults};
-use llts::shell::clock;
-use llts::shell::signals::with_clean_mask;
-use llts::shell::tdf::{Namespace, Order};
-use llts::types::tdf::TaskId;
+use api::config::{ManagerConfig, TdfTaskDefaults};
+use base::tdf::TaskId;
+use proc::clock;
+use proc::signals::with_clean_mask;
+use tdf::shell::{Namespace, Order};
 
 /// The name of the namespace.
 pub(crate) const NAMESPACE: &str = "bench";

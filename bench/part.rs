@@ -10,7 +10,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use super::BenchError;
-use llts::shell::signals::{Signals, with_clean_mask};
+use proc::signals::{Signals, with_clean_mask};
 
 /// This program, started again as a rival or as simulated agents. It ends when its standard input does.
 #[derive(Debug)]

@@ -1,17 +1,17 @@
 //! The folder of a measurement, with its tools, and a description of the machine.
 
-use std::fs;
-use std::io;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt as _, SeedableRng as _};
 
 use super::BenchError;
-use llts::config::Config;
-use llts::shell::removal;
-use llts::shell::tools::{self, Limits, RUN_SCRIPT};
+use api::config::Config;
+use api::tools;
+use api::tools::{Limits, RUN_SCRIPT};
+use proc::files::removal;
 
 /// Ends at once, with success.
 pub(crate) const NOTHING: (&str, &str) = ("nothing", "#!/bin/sh\nexit 0\n");

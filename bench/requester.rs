@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use super::BenchError;
 use super::load::PATIENCE;
-use llts::shell::clock;
-use llts::shell::signals::Signals;
-use llts::types::Mono;
+use base::Mono;
+use proc::clock;
+use proc::signals::Signals;
 
 /// Several REQ sockets.
 pub(crate) struct Requesters {

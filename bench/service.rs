@@ -1,13 +1,12 @@
 //! An ephemeral service under measurement, and its processes.
 
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use super::load::Load;
-use super::meter;
-use super::{Bench, BenchError};
-use llts::shell::ephemeral::{EphemeralPlan, EphemeralService, Way};
-use llts::shell::signals::Signals;
+use super::{Bench, BenchError, meter};
+use llts::service::ephemeral::{EphemeralPlan, EphemeralService, Way};
+use proc::signals::Signals;
 
 /// A controller and agents, each a process. Dropping it stops the service in the background; [`Service::end`] waits for the
 /// end.
@@ -97,10 +96,10 @@ impl Service {
     }
 }
 
-/// `llts`, beside the folder in which cargo puts examples such as this program.
+/// `llts`, which cargo builds beside this program.
 pub(crate) fn llts_program() -> Result<PathBuf, BenchError> {
     let own = std::env::current_exe().map_err(BenchError::io("find this program"))?;
-    let program = own.parent().and_then(Path::parent).unwrap_or(&own).join("llts");
+    let program = own.with_file_name("llts");
     if program.is_file() {
         return Ok(program);
     }

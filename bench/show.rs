@@ -4,8 +4,8 @@ use std::fs;
 use std::io::Write as _;
 use std::path::Path;
 
+use base::Wall;
 use jiff::Timestamp;
-use llts::types::Wall;
 use serde_json::{Value, json};
 
 use crate::{BenchError, Machine, Measured, Row, Spread, Unit};

@@ -13,18 +13,18 @@ use super::echo::announce;
 use super::load::limits;
 use super::part::Part;
 use super::service::Service;
-use llts::config::Config;
-use llts::engine::endpoint::ConnectionLimits;
-use llts::engine::slot::{Effect, Exited, Settings as SlotSettings, Slot};
-use llts::engine::zmtp::{Event, Kind, Security, Settings};
-use llts::protocol::requests::Sender;
-use llts::protocol::requests::kill::TASK_KILL;
-use llts::protocol::{agent, publish};
-use llts::shell::clock;
-use llts::shell::endpoint::{Address, Arrival, Endpoint, PeerId, What};
-use llts::shell::signals::Signals;
-use llts::shell::transport;
-use llts::types::{AgentId, ExitCode, Labels, Mono, Now, Session};
+use ::agent::slot::{Effect, Exited, Settings as SlotSettings, Slot};
+use api::client::transport;
+use api::config::Config;
+use api::wire::requests::Sender;
+use api::wire::requests::kill::TASK_KILL;
+use api::wire::{agent, publish};
+use base::{AgentId, ExitCode, Labels, Mono, Now, Session};
+use proc::clock;
+use proc::signals::Signals;
+use zmtp::endpoint::ConnectionLimits;
+use zmtp::engine::{Event, Kind, Security, Settings};
+use zmtp::sockets::{Address, Arrival, Endpoint, PeerId, What};
 
 /// The topics that an agent subscribes to.
 fn prefixes() -> [String; 1] {
@@ -163,7 +163,7 @@ pub(crate) fn serve_one(config: &Config) -> Result<(), BenchError> {
 /// # Errors
 /// When a connection cannot be made.
 pub(crate) fn serve_many(config: &Config, count: usize) -> Result<(), BenchError> {
-    llts::shell::limits::raise_descriptor_limit().map_err(BenchError::io("raise the limit of descriptors"))?;
+    proc::limits::raise_descriptor_limit().map_err(BenchError::io("raise the limit of descriptors"))?;
     SimulatedAgents::connect(config, count)?.serve().map(|never| match never {})
 }
 

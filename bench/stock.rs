@@ -4,12 +4,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::BenchError;
-use llts::config::Durability;
-use llts::engine::controller::Record;
-use llts::protocol::requests::submit::Submission;
-use llts::protocol::{json, words};
-use llts::shell::store::Store;
-use llts::types::{Fields, Policy, TaskId, TaskRecord, ToolName, Wall};
+use api::config::Durability;
+use api::wire::requests::submit::Submission;
+use base::{Fields, Policy, TaskId, TaskRecord, ToolName, Wall, json, words};
+use controller::engine::Record;
+use controller::store::Store;
 
 /// The number of rows per commit.
 const BATCH: u64 = 10_000;

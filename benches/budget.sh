@@ -8,7 +8,7 @@ cd "$(dirname "$0")/.."
 
 seconds=${1:-10}
 llts=${LLTS:-$PWD/target/dist/llts}
-program=${LLTS_BENCH:-$PWD/target/dist/examples/llts-bench}
+program=${LLTS_BENCH:-$PWD/target/dist/llts-bench}
 folder=$(mktemp -d)
 # Tasks one after the other, until we end it.
 TMPDIR=$folder "$program" start --rounds 1000 >"$folder/out" 2>&1 &

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::row::{Measured, Unit};
 use crate::simulated_agents::{self, CONNECTIONS_PER_AGENT, HEARTBEAT_INTERVAL};
 use crate::{Bench, BenchError, meter};
-use llts::shell::limits::raise_descriptor_limit;
+use proc::limits::raise_descriptor_limit;
 
 const CORES_MAX: f64 = 0.15;
 

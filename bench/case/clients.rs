@@ -5,7 +5,7 @@ use crate::requester::Requesters;
 use crate::row::{Measured, Unit};
 use crate::samples::{percentile, rate};
 use crate::{Bench, BenchError, meter};
-use llts::shell::clock;
+use proc::clock;
 
 use super::query::Question;
 

@@ -8,12 +8,11 @@ use crate::place::NOTHING;
 use crate::row::{Measured, Unit};
 use crate::samples::percentile;
 use crate::{Bench, BenchError, floor};
-use llts::protocol::client;
-use llts::protocol::requests::submit::Submission;
-use llts::protocol::words;
-use llts::shell::removal;
-use llts::shell::signals::Signals;
-use llts::types::Phase;
+use api::wire::client;
+use api::wire::requests::submit::Submission;
+use base::{Phase, words};
+use proc::files::removal;
+use proc::signals::Signals;
 
 const TOOL: (&str, &str) = ("large", NOTHING.1);
 const RATIO_MAX: f64 = 1.1;

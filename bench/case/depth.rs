@@ -9,14 +9,14 @@ use crate::row::{Measured, Unit};
 use crate::samples::percentile;
 use crate::service::Service;
 use crate::{Bench, BenchError, stock};
-use llts::protocol::agent::{self, ToAgent};
-use llts::protocol::client;
-use llts::protocol::requests::heartbeat::Heartbeat;
-use llts::protocol::requests::report::Report;
-use llts::protocol::requests::submit::Submission;
-use llts::protocol::requests::{FromAgent, Sender};
-use llts::shell::signals::Signals;
-use llts::types::{AgentId, ExitCode, Phase, PhaseTimes, RunResult, Session};
+use api::wire::agent::ToAgent;
+use api::wire::requests::heartbeat::Heartbeat;
+use api::wire::requests::report::Report;
+use api::wire::requests::submit::Submission;
+use api::wire::requests::{FromAgent, Sender};
+use api::wire::{agent, client};
+use base::{AgentId, ExitCode, Phase, PhaseTimes, RunResult, Session};
+use proc::signals::Signals;
 
 const RATIO_MAX: f64 = 1.3;
 

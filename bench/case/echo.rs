@@ -7,7 +7,7 @@ use crate::row::{Measured, Unit};
 use crate::samples::rate;
 use crate::stock::parameters;
 use crate::{Bench, BenchError};
-use llts::protocol::requests::submit::Submission;
+use api::wire::requests::submit::Submission;
 
 /// The approximate length of the answer to a submit.
 const ANSWER_BYTES: usize = 90;

@@ -13,8 +13,8 @@ use crate::place::FAMILY;
 use crate::row::{Measured, Unit};
 use crate::samples::percentile;
 use crate::{Bench, BenchError};
-use llts::protocol::requests::submit::Submission;
-use llts::protocol::{client, requests};
+use api::wire::requests::submit::Submission;
+use api::wire::{client, requests};
 
 const FINISHED_WITHIN: f64 = 20e-3;
 

@@ -4,7 +4,7 @@ use crate::place::NOTHING;
 use crate::row::{Measured, Unit};
 use crate::stock::parameters;
 use crate::{Bench, BenchError, meter};
-use llts::protocol::requests::submit::Submission;
+use api::wire::requests::submit::Submission;
 
 const BYTES_MAX: f64 = 700.0;
 

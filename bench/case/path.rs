@@ -6,9 +6,9 @@ use crate::place::NOTHING;
 use crate::row::{Measured, Unit};
 use crate::samples::{each, percentile};
 use crate::{Bench, BenchError, meter, simulated_agents};
-use llts::protocol::client;
-use llts::protocol::requests::submit::Submission;
-use llts::shell::signals::Signals;
+use api::wire::client;
+use api::wire::requests::submit::Submission;
+use proc::signals::Signals;
 
 const NAMES: [&str; 4] = [
     "submit to FINISHED, messages only, p50",

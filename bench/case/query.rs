@@ -9,11 +9,12 @@ use crate::samples::rate;
 use crate::service::Service;
 use crate::stock::parameters;
 use crate::{Bench, BenchError};
-use llts::protocol::client::{self, Selector, TaskView};
-use llts::protocol::requests::query::query;
-use llts::protocol::requests::submit::Submission;
-use llts::shell::clock;
-use llts::shell::signals::Signals;
+use api::wire::client;
+use api::wire::client::{Selector, TaskView};
+use api::wire::requests::query::query;
+use api::wire::requests::submit::Submission;
+use proc::clock;
+use proc::signals::Signals;
 
 pub(crate) fn run(bench: &mut Bench<'_>) -> Result<Vec<Measured>, BenchError> {
     let requests = bench.pick(5000, 20);

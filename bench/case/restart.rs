@@ -11,9 +11,9 @@ use crate::requester::Requesters;
 use crate::row::{Measured, Unit};
 use crate::service::Service;
 use crate::{Bench, BenchError};
-use llts::protocol::{client, requests};
-use llts::shell::clock;
-use llts::shell::signals::Signals;
+use api::wire::{client, requests};
+use proc::clock;
+use proc::signals::Signals;
 
 const ANSWERS_WITHIN: f64 = 5.0;
 

@@ -15,8 +15,8 @@ use crate::samples::{Spread, rate};
 use crate::service::Service;
 use crate::stock::parameters;
 use crate::{Bench, BenchError, floor};
-use llts::protocol::requests::submit::Submission;
-use llts::shell::clock;
+use api::wire::requests::submit::Submission;
+use proc::clock;
 
 const IN_FLIGHT: usize = 64;
 

@@ -12,9 +12,9 @@ use crate::namespace::{Ground, NAMESPACE, PROGRAM};
 use crate::row::{Measured, Unit};
 use crate::samples::rate;
 use crate::{Bench, BenchError, floor};
-use llts::shell::clock;
-use llts::shell::tdf::{Claim, Claimed, Ending, Report};
-use llts::types::tdf::WorkerName;
+use base::tdf::WorkerName;
+use proc::clock;
+use tdf::shell::{Claim, Claimed, Ending, Report};
 
 const WORKERS: usize = 4;
 
@@ -76,7 +76,7 @@ fn claims(bench: &mut Bench<'_>) -> Result<Measured, BenchError> {
             let report = Report { fence: &fence, ending: Ending::Executed { output: b"", error: b"" }, log: &[] };
             let token = format!("{round}-{done}");
             let claim = Claim { worker: &worker, token: &token, count: 1 };
-            claimed = namespace.report_and_claim(&report, &claim)?.1;
+            claimed = namespace.report_all(&[report], Some(&claim))?.1;
         }
         rates.push(rate(done, clock::now().mono.since(before)));
         let few = tasks / 10;

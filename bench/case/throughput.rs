@@ -8,10 +8,10 @@ use crate::place::NOTHING;
 use crate::row::{Measured, Unit};
 use crate::samples::rate;
 use crate::{Bench, BenchError, floor};
-use llts::protocol::client;
-use llts::protocol::requests::submit::Submission;
-use llts::shell::clock;
-use llts::shell::signals::Signals;
+use api::wire::client;
+use api::wire::requests::submit::Submission;
+use proc::clock;
+use proc::signals::Signals;
 
 const IN_FLIGHT: usize = 200;
 const RATIO_MIN: f64 = 0.9;

@@ -1,7 +1,7 @@
-//! Any bytes against the engine of ZMTP, guided by coverage; the checks are those of `tests/zmtp_fuzz`.
+//! Any bytes against the engine of ZMTP, guided by coverage; the checks are those of `tests/it/zmtp_fuzz`.
 #![no_main]
 
-#[path = "../../tests/zmtp_fuzz/drive.rs"]
+#[path = "../../tests/it/zmtp_fuzz/drive.rs"]
 #[allow(dead_code, reason = "the recorded conversations of the test use more of it")]
 mod drive;
 

@@ -5,6 +5,7 @@ mod cli;
 mod crash;
 mod endpoint;
 mod home;
+mod kit;
 mod lists;
 mod outputs;
 mod process_tree;

@@ -1,4 +1,4 @@
-//! HAZARDS rows P1 to P5, P9 and A8 against real processes: a run is started, ended and leaves nothing behind.
+//! Real processes: a run is started, ended and leaves nothing behind (docs/design/hazards.md, P1, P2, P3, P4, P5, P9, A8).
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -8,14 +8,14 @@ use std::path::Path;
 use std::time::Duration;
 
 use crate::scenario::{COOKIE, PATIENCE, alone, alone_without_rights, run, this_binary};
-use llts::shell::clock;
-use llts::shell::process::{
+use base::{ExitCode, Round, Session, TaskId, Wall};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use proc::clock;
+use proc::process::{
     Brand, ChildExit, Cookie, Environment, Pid, ProcessId, RunRecord, RunRecords, RunningChild, Signal, SpawnError,
     SpawnPlan, SweepReport, TaskRun, Tree, any_left, become_subreaper, end_below, limit_processes, reap_orphans, spawn,
     stragglers, sweep_by_cookie,
 };
-use llts::types::{ExitCode, Round, Session, TaskId, Wall};
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use rustix::process::{PidfdFlags, pidfd_open};
 
 /// A folder with a run.sh, and what it writes to its standard output.
@@ -182,7 +182,7 @@ fn a_run_that_leaves_nothing_is_known_to_be_over_without_a_scan() {
     });
 }
 
-/// P1: what the ladder must end, with SIGTERM where that is heard.
+/// What the ladder must end, with SIGTERM where that is heard (docs/design/hazards.md, P1).
 #[test]
 fn nobody_gets_away_from_sigterm() {
     alone(|| {
@@ -205,7 +205,7 @@ fn nobody_gets_away_from_sigterm() {
     });
 }
 
-/// Design, section 2.3: a run whose lease has expired must not begin, whatever has delayed its agent just before.
+/// A run whose lease has expired must not begin, whatever has delayed its agent just before.
 #[test]
 fn a_run_that_comes_too_late_is_not_started() {
     alone(|| {
@@ -237,7 +237,7 @@ fn everything_below_a_process_is_ended_from_outside() {
     });
 }
 
-/// P1: SIGTERM is ignored; SIGKILL is not.
+/// SIGTERM is ignored; SIGKILL is not (docs/design/hazards.md, P1).
 #[test]
 fn a_process_that_ignores_sigterm_is_killed() {
     alone(|| {
@@ -249,7 +249,7 @@ fn a_process_that_ignores_sigterm_is_killed() {
     });
 }
 
-/// P1: a stopped process can act on SIGTERM, because SIGCONT follows it.
+/// A stopped process can act on SIGTERM, because SIGCONT follows it (docs/design/hazards.md, P1).
 #[test]
 fn a_stopped_process_hears_sigterm() {
     alone(|| {
@@ -268,7 +268,7 @@ fn wait_until_stopped(pid: Pid) {
     rustix::process::waitid(rustix::process::WaitId::Pid(pid), options).expect("it is our child");
 }
 
-/// P1: the tree doubles while it is killed.
+/// The tree doubles while it is killed (docs/design/hazards.md, P1).
 #[test]
 fn a_fork_bomb_is_outrun() {
     alone(|| {
@@ -288,7 +288,7 @@ fn a_fork_bomb_is_outrun() {
     });
 }
 
-/// P1: each process starts one in a session of its own and ends, so that there is never more than one to catch.
+/// Each process starts one in a session of its own and ends, so that there is never more than one to catch (docs/design/hazards.md, P1).
 #[test]
 fn a_process_that_moves_on_for_ever_is_caught() {
     alone(|| {
@@ -302,7 +302,7 @@ fn a_process_that_moves_on_for_ever_is_caught() {
     });
 }
 
-/// P2: a daemon that holds stdout open does not hold up the end of the run.
+/// A daemon that holds stdout open does not hold up the end of the run (docs/design/hazards.md, P2).
 #[test]
 fn the_end_of_a_run_is_the_end_of_run_sh_and_not_of_its_output() {
     alone(|| {
@@ -315,7 +315,7 @@ fn the_end_of_a_run_is_the_end_of_run_sh_and_not_of_its_output() {
     });
 }
 
-/// P3: codes and signals as documented.
+/// Codes and signals as documented (docs/design/hazards.md, P3).
 #[test]
 fn exit_codes_are_told_as_documented() {
     alone(|| {
@@ -339,7 +339,7 @@ fn exit_codes_are_told_as_documented() {
     });
 }
 
-/// P4: everything that runs.
+/// Everything that runs (docs/design/hazards.md, P4).
 #[test]
 fn a_program_that_a_shell_would_run_is_run() {
     alone(|| {
@@ -361,7 +361,7 @@ fn a_program_that_a_shell_would_run_is_run() {
     });
 }
 
-/// P4: everything that does not, with a sentence that says why.
+/// Everything that does not, with a sentence that says why (docs/design/hazards.md, P4).
 #[test]
 fn a_program_that_cannot_run_is_explained() {
     type Make = fn(&Path);
@@ -407,7 +407,7 @@ fn a_program_that_cannot_run_is_explained() {
     });
 }
 
-/// P5: a run.sh that is still open for writing is reported as such, and the same plan works a moment later.
+/// A run.sh that is still open for writing is reported as such, and the same plan works a moment later (docs/design/hazards.md, P5).
 #[test]
 fn a_busy_program_can_be_tried_again() {
     alone(|| {
@@ -421,7 +421,7 @@ fn a_busy_program_can_be_tried_again() {
     });
 }
 
-/// P9: a run has three descriptors, the environment of its plan, no arguments, and a group of its own.
+/// A run has three descriptors, the environment of its plan, no arguments, and a group of its own (docs/design/hazards.md, P9).
 #[test]
 fn a_run_gets_what_its_plan_says_and_nothing_else() {
     alone(|| {
@@ -444,7 +444,8 @@ fn a_run_gets_what_its_plan_says_and_nothing_else() {
     });
 }
 
-/// P9: an agent that reads its signals from a descriptor has them blocked, and Rust ignores SIGPIPE: no tool may inherit that.
+/// An agent that reads its signals from a descriptor has them blocked, and Rust ignores SIGPIPE: no tool may inherit that
+/// (docs/design/hazards.md, P9).
 #[test]
 fn a_run_starts_with_default_signals() {
     alone(|| {
@@ -595,7 +596,8 @@ fn record_of_dead_agent(round: u32) -> RunRecord {
     }
 }
 
-/// A8: the next agent ends what a dead one has left, wherever init has put it, and not the next round of the same task.
+/// The next agent ends what a dead one has left, wherever init has put it, and not the next round of the same task
+/// (docs/design/hazards.md, A8).
 #[test]
 fn the_run_of_a_dead_agent_is_swept() {
     alone(|| {
@@ -634,7 +636,8 @@ fn the_run_of_a_dead_agent_is_swept() {
     });
 }
 
-/// A8: run.sh is gone as well. Its group is ours if a marked process is in it; if none is, its number may be another's.
+/// run.sh is gone as well (docs/design/hazards.md, A8). Its group is ours if a marked process is in it; if none is, its
+/// number may be another's.
 #[test]
 fn a_group_without_its_leader_is_swept_only_if_it_is_proven_to_be_ours() {
     alone(|| {
@@ -674,7 +677,8 @@ fn a_sweep_spares_itself_and_its_ancestors() {
     });
 }
 
-/// A8: a process that has neither our environment nor our group and session, and whose parents are gone, as a daemon has.
+/// A process that has neither our environment nor our group and session, and whose parents are gone, as a daemon has
+/// (docs/design/hazards.md, A8).
 #[test]
 fn what_has_cleared_its_environment_is_known_by_the_brand_of_its_agent() {
     alone(|| {

@@ -1,26 +1,24 @@
 //! Pushing while the process has no descriptors left. Alone in its process, because the limit holds for all of it.
 
 use std::fs;
-use std::sync::{Arc, mpsc};
+use std::sync::Arc;
 use std::time::Duration;
 
-use llts::engine::zmtp::KeyPair;
-use llts::shell::clock;
-use llts::shell::push::{PushConfig, Pusher};
-use llts::types::{AddressPolicy, PushAddress};
+use base::{AddressPolicy, PushAddress};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use proc::clock;
+use testkit::{Receiver, eventually};
+use zmtp::engine::KeyPair;
+use zmtp::push_io::{PushConfig, Pusher};
 
 use crate::scenario::alone;
 
 #[test]
 fn frames_wait_until_descriptors_come_back() {
     alone(|| {
-        let context = zmq::Context::new();
-        let receiver = context.socket(zmq::DEALER).unwrap();
-        receiver.bind("tcp://127.0.0.1:*").unwrap();
+        let receiver = Receiver::bind();
         let policy = AddressPolicy { allow: vec!["127.0.0.0/8".parse().unwrap()], own: vec![] };
-        let endpoint = receiver.get_last_endpoint().unwrap().unwrap();
-        let address = Arc::new(PushAddress::parse(&endpoint, &policy).unwrap());
+        let address = Arc::new(PushAddress::parse(&receiver.address, &policy).unwrap());
         let config = PushConfig {
             sockets_max: 10,
             queue_max: 100,
@@ -37,7 +35,7 @@ fn frames_wait_until_descriptors_come_back() {
         // A socket needs one.
         setrlimit(Resource::RLIMIT_NOFILE, used(), hard).unwrap();
         pusher.push(clock::now().mono, &address, b"lost".to_vec());
-        wait_until(|| {
+        eventually("a frame is lost", || {
             pusher.turn(clock::now().mono, true);
             pusher.counts().dropped_unreachable > 0
         });
@@ -46,22 +44,10 @@ fn frames_wait_until_descriptors_come_back() {
         assert_eq!((counts.sent, counts.dropped_unreachable), (0, 1));
 
         pusher.push(clock::now().mono, &address, b"kept".to_vec());
-        wait_until(|| {
+        eventually("a frame is sent", || {
             pusher.turn(clock::now().mono, true);
             pusher.counts().sent > 0
         });
-        receiver.set_rcvtimeo(60_000).unwrap();
-        assert_eq!(receiver.recv_bytes(0).unwrap(), b"kept");
+        assert_eq!(receiver.socket.recv_bytes(0).unwrap(), b"kept");
     });
-}
-
-/// Checks repeatedly, for at most a minute.
-fn wait_until(mut holds: impl FnMut() -> bool) {
-    let (_keep, never) = mpsc::channel::<()>();
-    for _ in 0..30_000 {
-        if holds() {
-            return;
-        }
-        let _ = never.recv_timeout(Duration::from_millis(2));
-    }
 }

@@ -9,7 +9,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use llts::types::{LinePart, Place};
+use base::{LinePart, Place};
 
 const SHELLS: [&str; 2] = ["sh", "bash"];
 

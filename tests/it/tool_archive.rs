@@ -1,5 +1,5 @@
-//! Unpacking tool archives: HAZARDS rows X1 to X7, P8 and F1, each through [`ToolCache::place`], as an
-//! agent calls it. Hostile archives are made by hand, block by block.
+//! Unpacking tool archives (docs/design/hazards.md, X1, X2, X3, X4, X5, X6, X7, P8, F1), each through
+//! [`ToolCache::place`], as an agent calls it. Hostile archives are made by hand, block by block.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should fail")]
 
@@ -11,10 +11,10 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use api::tools::{ArchiveError, Limits, Placed, ToolCache, ToolError};
+use base::{ExitCode, ToolName};
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use llts::shell::tools::{ArchiveError, Limits, Placed, ToolCache, ToolError};
-use llts::types::{ExitCode, ToolName};
 use proptest::prelude::*;
 use tar::{EntryType, Header};
 
@@ -577,8 +577,8 @@ fn p8_an_archive_written_over_in_place_is_noticed() {
     }
 }
 
-/// HAZARDS row F1, the second wall: the name is checked elsewhere, and a link in the tools folder may not lead out of
-/// it.
+/// The second wall: the name is checked elsewhere, and a link in the tools folder may not lead out of it
+/// (docs/design/hazards.md, F1).
 #[test]
 fn f1_only_archives_in_the_tools_folder_are_opened() {
     let host = Host::new();

@@ -1,4 +1,4 @@
-//! HAZARDS rows P6 and P7: what a tool leaves in its folder is read without being followed, and removed whatever it is.
+//! Anything that a tool leaves in its folder is read without being followed, and removed (docs/design/hazards.md, P6, P7).
 
 use std::ffi::OsStr;
 use std::fs::{self, Permissions};
@@ -9,8 +9,8 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use crate::scenario::{alone, alone_without_rights, run, this_binary};
-use llts::shell::workspace::{Removed, Remover, TailLimit, TaskDir, TrashRemainder, Workspace};
-use llts::types::{TaskId, Wall};
+use agent::workspace::{Removed, Remover, TailLimit, TaskDir, TrashRemainder, Workspace};
+use base::{TaskId, Wall};
 use rustix::fs::{CWD, Mode, mkdirat, mkfifoat};
 
 const BUDGET: u32 = 256;
@@ -116,7 +116,7 @@ fn the_folder_of_another_run_is_left_alone() {
     assert_eq!(site.names().0, [""; 0]);
 }
 
-/// P7: folders without rights, as a user whom they stop.
+/// Folders without rights, as a user whom they stop (docs/design/hazards.md, P7).
 #[test]
 fn folders_without_rights_are_removed() {
     alone_without_rights(|| {
@@ -142,7 +142,7 @@ fn folders_without_rights_are_removed() {
     });
 }
 
-/// P7: deeper than any path, any stack and any limit of descriptors.
+/// Deeper than any path, any stack and any limit of descriptors (docs/design/hazards.md, P7).
 #[test]
 fn a_folder_of_any_depth_is_removed() {
     const DEPTH: u32 = 2_200;
@@ -239,7 +239,7 @@ fn a_folder_that_is_gone_already_is_removed() {
     site.remove(task);
 }
 
-/// P7: the caller's share of the work is bounded; the rest is done in the background.
+/// The caller's share of the work is bounded; the rest is done in the background (docs/design/hazards.md, P7).
 #[test]
 fn a_large_folder_is_removed_within_the_budget_and_then_in_the_background() {
     let site = Site::new();
@@ -286,7 +286,7 @@ fn no_remainder_is_lost() {
     assert!(site.is_empty());
 }
 
-/// P7: an immutable file stays, and nothing else does. Only root can make one.
+/// An immutable file stays, and nothing else does (docs/design/hazards.md, P7). Only root can make one.
 #[test]
 fn an_immutable_file_stops_nothing() {
     if !rustix::process::geteuid().is_root() {
@@ -353,7 +353,7 @@ fn a_mount_point_is_not_entered() {
     });
 }
 
-/// P6: every thing that report.log can be.
+/// Every thing that report.log can be (docs/design/hazards.md, P6).
 #[test]
 fn only_a_regular_file_of_its_own_is_read() {
     let site = Site::new();
@@ -400,7 +400,7 @@ fn only_a_regular_file_of_its_own_is_read() {
     site.remove(task);
 }
 
-/// P6: 10 GiB, of which nothing but the end is read.
+/// 10 GiB, of which nothing but the end is read (docs/design/hazards.md, P6).
 #[test]
 fn the_end_of_a_huge_file_is_read() {
     let site = Site::new();

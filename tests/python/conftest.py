@@ -1,6 +1,8 @@
 """Conformance tests of llts from outside, by its documents: the real program, port 0, temporary folders, plain ZeroMQ.
 
 Nothing here looks into the program, and nothing sleeps: tests wait for pushes, replies and output, with a bound.
+
+A number such as 2.3 at the beginning of a docstring is a section of docs/sources/controller.md; A10 is a row of docs/design/hazards.md.
 """
 
 import contextlib

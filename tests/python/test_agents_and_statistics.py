@@ -1,4 +1,4 @@
-"""Sections 2.4 and 2.5: AGENT/QUERY and TASK/STATISTIC, row by row; and AGENT/DETAILS."""
+"""AGENT/QUERY and TASK/STATISTIC (docs/sources/controller.md, 2.4, 2.5), row by row; and AGENT/DETAILS."""
 
 from harness.simple_agent import SimpleAgent
 from harness.waiting import wait_until
@@ -87,7 +87,7 @@ def test_statistics_follow_a_task(lone):
 
 
 def test_id_in_use(start_service):
-    """HAZARDS A10: a second agent of the same name is refused or renamed; the first is not disturbed."""
+    """A10: a second agent of the same name is refused or renamed; the first is not disturbed."""
     llts = start_service(agents=1)
     first = llts.service.agents[0]
     task = llts.submit(llts.tools.add("first", "exec sleep 600\n"))

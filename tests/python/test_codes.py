@@ -1,4 +1,4 @@
-"""Section 2.7, first table: every __CODE__. What the input looks like in detail is in test_wire_input.py."""
+"""Every __CODE__ (docs/sources/controller.md, 2.7). What the input looks like in detail is in test_wire_input.py."""
 
 import pytest
 

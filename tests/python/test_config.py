@@ -1,4 +1,4 @@
-"""Section 4.3: keys of the configuration that can be seen from outside."""
+"""Keys of the configuration that can be seen from outside (docs/sources/controller.md, 4.3)."""
 
 import os
 import re

@@ -165,7 +165,7 @@ def test_what_is_missing_is_named(tmp_path, wrong, text):
 
 
 def test_another_machine_is_let_in_with_keys_only(tmp_path):
-    """DESIGN 2.7: an address that others reach needs CURVE, or ALLOW_INSECURE."""
+    """An address that others reach needs CURVE, or ALLOW_INSECURE."""
     config = {**Keys(str(tmp_path)).config, "CONTROLLER_IP": "0.0.0.0"}
     service = Service(str(tmp_path), **config)
     service.stop()

@@ -1,4 +1,4 @@
-"""Section 2.6, TASK/DETAILS: one key per task."""
+"""TASK/DETAILS (docs/sources/controller.md, 2.6): one key per task."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Section 2.7, second table: every __EXIT_CODE__ (-128 is in test_kill.py); HAZARDS P3, P4, X1, X2, X6."""
+"""Every __EXIT_CODE__ (docs/sources/controller.md, 2.7; docs/design/hazards.md, P3, P4, X1, X2, X6); -128 is in test_kill.py."""
 
 import tarfile
 
@@ -37,7 +37,7 @@ def test_no_archive(llts):
 
 
 def test_archive_comes_later(llts):
-    """HAZARDS P8: a tool that is installed or replaced is used by the next task."""
+    """P8: a tool that is installed or replaced is used by the next task."""
     assert llts.run("comes-later")["__EXIT_CODE__"] == -129
     for text in ("first", "second"):
         assert llts.run_script("comes-later", f"echo {text} > report.log\n")["__REPORT_LOG__"] == f"{text}\n"
@@ -51,7 +51,7 @@ def good_archive(llts):
 
 @pytest.mark.parametrize("fault", ["empty", "text", "truncated", "flipped", "plain tar"])
 def test_broken_archive(llts, fault):
-    """2.7 code -130, HAZARDS X6: an archive that does not unpack."""
+    """2.7 code -130, X6: an archive that does not unpack."""
     whole = good_archive(llts)
     middle = len(whole) // 2
     data = {
@@ -70,7 +70,7 @@ def test_broken_archive(llts, fault):
     "fault", ["dot dot", "absolute", "through a link", "link out", "hard link out", "fifo", "device"]
 )
 def test_hostile_archive(llts, tmp_path, fault):
-    """2.7 code -130, HAZARDS X1, X2: what would write outside, or is no file, is refused as a whole."""
+    """2.7 code -130, X1, X2: what would write outside, or is no file, is refused as a whole."""
     outside = tmp_path / "outside"
     outside.mkdir()
     target, evil = str(outside), b"evil"
@@ -94,35 +94,35 @@ def test_hostile_archive(llts, tmp_path, fault):
 
 
 def test_no_run_sh(llts):
-    """2.7 code -131, 3.1: a tool must contain run.sh. HAZARDS P4."""
+    """2.7 code -131, 3.1: a tool must contain run.sh. P4."""
     llts.tools.add_members("no-run-sh", [folder_member("no-run-sh"), file_member("no-run-sh/other", b"x")])
     assert llts.run("no-run-sh")["__EXIT_CODE__"] == -131
 
 
 def test_run_sh_is_a_folder(llts):
-    """HAZARDS P4: run.sh is not a file: -131."""
+    """P4: run.sh is not a file: -131."""
     llts.tools.add_members("folder-run-sh", [folder_member("folder-run-sh"), folder_member("folder-run-sh/run.sh")])
     assert llts.run("folder-run-sh")["__EXIT_CODE__"] == -131
 
 
 def test_run_sh_without_execute_permission(llts):
-    """HAZARDS P4: run.sh is made executable."""
+    """P4: run.sh is made executable."""
     assert llts.run_script("mode-644", "exit 12\n", mode=0o644)["__EXIT_CODE__"] == 12
 
 
 def test_run_sh_without_first_line(llts):
-    """HAZARDS P4: a script without #! is given to /bin/sh."""
+    """P4: a script without #! is given to /bin/sh."""
     assert llts.run_script("no-shebang", b"exit 13\n")["__EXIT_CODE__"] == 13
 
 
 def test_empty_run_sh(llts):
-    """HAZARDS P4: an empty script does nothing, with success."""
+    """P4: an empty script does nothing, with success."""
     assert llts.run_script("empty", b"")["__EXIT_CODE__"] == 0
 
 
 @pytest.mark.parametrize("first_line", [b"#!/bin/sh\r\n", b"#!/no/such/interpreter\n"])
 def test_bad_interpreter(llts, first_line):
-    """HAZARDS P4: run.sh cannot be started: an error of the preparation, -131, and no hang."""
+    """P4: run.sh cannot be started: an error of the preparation, -131, and no hang."""
     assert llts.run_script("bad-interpreter", first_line + b"exit 0\n")["__EXIT_CODE__"] == -131
 
 

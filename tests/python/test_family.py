@@ -1,4 +1,4 @@
-"""Section 2.1, __FATHER_ID__: the children of a task end with it (HAZARDS A12)."""
+"""__FATHER_ID__ (docs/sources/controller.md, 2.1): the children of a task end with it (docs/design/hazards.md, A12)."""
 
 import os
 
@@ -130,7 +130,7 @@ def test_children_that_are_being_submitted(llts):
 
 
 def test_unknown_father(llts):
-    """Facts 1.4: an unknown father is a warning; the field is dropped, the task runs."""
+    """5.2: an unknown father is a warning; the field is dropped, the task runs."""
     tool = llts.tools.add("orphan", "cat ../task.info > report.log\n")
     task = llts.submit(tool, __FATHER_ID__="TASK_1.000000_AAAAA")
     assert task.reply["__WARNING__"]
@@ -140,7 +140,7 @@ def test_unknown_father(llts):
 
 
 def test_grandchildren_end(llts):
-    """Facts 1.6: a child that is ended ends its own children."""
+    """5.4: a child that is ended ends its own children."""
     tool = llts.tools.add("line", SLEEP)
     father = llts.submit(tool)
     child = llts.submit(tool, __FATHER_ID__=father.id)

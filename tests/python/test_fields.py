@@ -1,4 +1,4 @@
-"""HAZARDS F1 to F3: values of a submit that leave the controller: the operation, the parameters, the address."""
+"""Values of a submit that leave the controller: operation, parameters, address (docs/design/hazards.md, F1, F2, F3)."""
 
 import pytest
 

@@ -91,7 +91,7 @@ def test_a_run_closes_its_gate_for_all(gated):
 
 
 def test_settings_survive_a_controller(start_service):
-    """DESIGN 2.1: what GATE/SET confirmed is on disk; so is AGENT/DRAIN."""
+    """What GATE/SET confirmed is on disk; so is AGENT/DRAIN."""
     session = start_service(agents=0)
     gate(session, "kept", __MAX_RUNNING__=3, __MAX_STARTS__=5, __INTERVAL__=1.5)
     assert session.client.code("AGENT/DRAIN", __AGENT_ID__="agent1") == -1007, "no agent has the name"
@@ -123,7 +123,7 @@ def test_settings_survive_a_controller(start_service):
     ],
 )
 def test_bad_settings_are_refused(lone, fields, named):
-    """DESIGN 6: -1007 with the name; nothing is changed."""
+    """-1007 with the name; nothing is changed."""
     reply = lone.client.ask("GATE/SET", fields)
     assert reply["__CODE__"] == -1007, reply
     assert named in reply["__ERROR_MSG__"]

@@ -1,4 +1,4 @@
-"""Section 2.2, TASK/KILL, in every state that a task can be in (HAZARDS A13)."""
+"""TASK/KILL (docs/sources/controller.md, 2.2) in every state that a task can be in (docs/design/hazards.md, A13)."""
 
 import os
 
@@ -46,7 +46,7 @@ def test_kill_running_that_ignores_sigterm(llts):
 
 
 def test_kill_running_that_is_stopped(llts):
-    """HAZARDS P1: a stopped process is ended, too."""
+    """P1: a stopped process is ended, too."""
     task = running(llts, "kill-stopped", "READY\nkill -STOP $$\n")
     task.kill()
     assert task.finish()["__EXIT_CODE__"] in (-15, -9)

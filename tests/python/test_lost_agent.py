@@ -1,4 +1,4 @@
-"""DESIGN 5 and 10.7: the task of a lost agent waits again with the next round; what the old round says is refused."""
+"""The task of a lost agent waits again with the next round; what the old round says is refused (docs/sources/controller.md, 6)."""
 
 from harness.simple_agent import SimpleAgent
 from harness.waiting import wait_until
@@ -57,7 +57,7 @@ def test_task_that_may_not_run_twice(start_service):
 
 
 def test_killed_agent(start_service):
-    """HAZARDS A1: SIGKILL of a real agent. Its task runs again on another one; AGENT/QUERY shows the loss."""
+    """A1: SIGKILL of a real agent. Its task runs again on another one; AGENT/QUERY shows the loss."""
     llts = start_service(agents=2, AGENT_HEARTBEAT_INTERVAL=1000)
     script = '[ "$__ROUND__" = 0 ] || exit 8\nexec sleep 600\n'
     task = llts.submit(llts.tools.add("survivor", script))

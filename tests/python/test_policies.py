@@ -1,4 +1,4 @@
-"""DESIGN 5: what a submitter demands of the life of a task."""
+"""What a submitter demands of the life of a task (docs/tools.md)."""
 
 import os
 import time
@@ -44,14 +44,14 @@ BAD_VALUES = [
 
 @pytest.mark.parametrize(("field", "value"), BAD_VALUES)
 def test_bad_value_is_refused_by_name(llts, field, value):
-    """DESIGN 6: -1007, and a sentence that names the field. (__PUSH_ACK__ without an address has no receiver to confirm.)"""
+    """-1007, and a sentence that names the field. (__PUSH_ACK__ without an address has no receiver to confirm.)"""
     reply = llts.client.ask("TASK/SUBMIT", {"__OPERATION__": "any", field: value})
     assert reply["__CODE__"] == -1007, reply
     assert field in reply["__ERROR_MSG__"]
 
 
 def test_a_start_after_the_end_is_refused(llts):
-    """DESIGN 5: such a task could never start."""
+    """Such a task could never start."""
     now = time.time()
     fields = {"__OPERATION__": "any", "__START_AFTER__": now + 60, "__END_BEFORE__": now + 30}
     reply = llts.client.ask("TASK/SUBMIT", fields)
@@ -60,7 +60,7 @@ def test_a_start_after_the_end_is_refused(llts):
 
 
 def test_retries_until_the_budget_is_exceeded(llts):
-    """DESIGN 5 __MAX_FAILS__: two failures are allowed, the third one is the end; each round is shown."""
+    """__MAX_FAILS__: two failures are allowed, the third one is the end; each round is shown."""
     tool = llts.tools.add("fails", 'echo "round $__ROUND__" > report.log\necho noise >&2\nexit $((10 + __ROUND__))\n')
     task = llts.submit(tool, __MAX_FAILS__=2)
     end = task.finish()
@@ -78,14 +78,14 @@ def test_retries_until_the_budget_is_exceeded(llts):
 
 
 def test_a_later_round_can_succeed(llts):
-    """DESIGN 5: the round tells the tool."""
+    """The round tells the tool."""
     tool = llts.tools.add("later", "[ $__ROUND__ -ge 1 ]\n")
     end = llts.run(tool, __MAX_FAILS__=1, __RETRY_DELAY__=0.2)
     assert (end["__OUTCOME__"], end["__ROUND__"], end["__FAILS__"]) == ("SUCCEEDED", 1, 1)
 
 
 def test_the_next_round_waits_for_its_delay(llts):
-    """DESIGN 5 __RETRY_DELAY__: at least so long, at most a quarter more; by the clock of the service itself."""
+    """__RETRY_DELAY__: at least so long, at most a quarter more; by the clock of the service itself."""
     tool = llts.tools.add("delayed", "[ $__ROUND__ -ge 2 ]\n")
     task = llts.submit(tool, __MAX_FAILS__=2, __RETRY_DELAY__=0.3)
     task.finish()
@@ -96,7 +96,7 @@ def test_the_next_round_waits_for_its_delay(llts):
 
 
 def test_output_on_stderr_is_failure(llts):
-    """DESIGN 5 __FAIL_ON_STDERR__, as TDF and TDF2 want it."""
+    """__FAIL_ON_STDERR__, as TDF and TDF2 want it."""
     tool = llts.tools.add("noisy", "echo warning >&2\n")
     assert llts.run(tool, __FAIL_ON_STDERR__=False)["__OUTCOME__"] == "SUCCEEDED"
     end = llts.run(tool, __FAIL_ON_STDERR__=True)
@@ -105,7 +105,7 @@ def test_output_on_stderr_is_failure(llts):
 
 
 def test_timeout_ends_the_process_tree(llts):
-    """DESIGN 5 __TIMEOUT__: the whole tree is gone, also what ignores SIGTERM and calls setsid, before the next round."""
+    """__TIMEOUT__: the whole tree is gone, also what ignores SIGTERM and calls setsid, before the next round."""
     script = (
         f"[ $__ROUND__ = 0 ] || {{ pgrep -f 'sleep 98{os.getpid()}' > report.log; exit 0; }}\n"
         "trap '' TERM\n"
@@ -122,7 +122,7 @@ def test_timeout_ends_the_process_tree(llts):
 
 
 def test_timeout_without_a_budget_is_the_end(llts):
-    """DESIGN 5: TIMED_OUT, and why."""
+    """TIMED_OUT, and why."""
     end = llts.run(llts.tools.add("timeout", "exec sleep 600\n"), __TIMEOUT__=0.3)
     assert (end["__OUTCOME__"], end["__EXIT_CODE__"]) == ("TIMED_OUT", -15)
     assert "__TIMEOUT__" in end["__REASON__"]
@@ -130,14 +130,14 @@ def test_timeout_without_a_budget_is_the_end(llts):
 
 
 def test_end_before_ends_a_run(llts):
-    """DESIGN 5 __END_BEFORE__: the whole life, whatever budgets are left."""
+    """__END_BEFORE__: the whole life, whatever budgets are left."""
     tool = llts.tools.add("expires", "exec sleep 600\n")
     end = llts.run(tool, __END_BEFORE__=time.time() + 1, __MAX_FAILS__=9, __MAX_TIMEOUTS__=9)
     assert (end["__OUTCOME__"], end["__ROUND__"]) == ("EXPIRED", 0)
 
 
 def test_end_before_ends_the_waiting(lone):
-    """DESIGN 5: also while no agent runs it."""
+    """Also while no agent runs it."""
     task = lone.submit("any", __END_BEFORE__=time.time() + 0.5)
     end = task.finish()
     assert end["__OUTCOME__"] == "EXPIRED"
@@ -145,7 +145,7 @@ def test_end_before_ends_the_waiting(lone):
 
 
 def test_start_after_is_enforced(llts):
-    """DESIGN 10.4: not before, by the clock of the service."""
+    """__START_AFTER__: not before, by the clock of the service."""
     start = time.time() + 0.7
     task = llts.submit(llts.tools.add("starts-later", "exit 0\n"), __START_AFTER__=start)
     assert task.query()["__NOT_BEFORE__"] == pytest.approx(start, abs=1e-3)
@@ -154,7 +154,7 @@ def test_start_after_is_enforced(llts):
 
 
 def test_priorities(start_service):
-    """DESIGN 5 __PRIORITY__: higher first, FIFO inside one."""
+    """__PRIORITY__: higher first, FIFO inside one."""
     session = start_service(agents=0)
     tool = session.tools.add("priorities", "exit 0\n")
     tasks = [session.submit(tool, __PRIORITY__=priority) for priority in (-100, 0, 100, 0, 100)]
@@ -166,7 +166,7 @@ def test_priorities(start_service):
 
 
 def test_defer_spends_no_budget(llts):
-    """DESIGN 5: exit 75 waits as long as ../defer.info says, and is no failure."""
+    """Exit 75 waits as long as ../defer.info says, and is no failure."""
     script = 'if [ $__ROUND__ -lt 2 ]; then echo "retry_after=0.3" > ../defer.info; exit 75; fi\n'
     task = llts.submit(llts.tools.add("defers", script))
     end = task.finish()
@@ -188,7 +188,7 @@ def test_defer_without_a_word_waits_for_the_default(start_service):
 
 
 def test_too_many_defers_fail(llts):
-    """DESIGN 5 __MAX_DEFERS__."""
+    """__MAX_DEFERS__."""
     tool = llts.tools.add("defers-for-ever", "echo retry_after=0 > ../defer.info\nexit 75\n")
     end = llts.run(tool, __MAX_DEFERS__=2)
     assert (end["__OUTCOME__"], end["__ROUND__"], end["__EXIT_CODE__"]) == ("FAILED", 2, 75)
@@ -196,7 +196,7 @@ def test_too_many_defers_fail(llts):
 
 
 def test_exit_75_after_a_kill_is_a_kill(llts):
-    """DESIGN 5: who is killed does not come back."""
+    """A killed task does not come back."""
     ready = os.path.join(llts.service.folder, "kill-75.ready")
     script = f"trap 'exit 75' TERM\ntouch '{ready}'\nwhile :; do sleep 0.05; done\n"
     task = llts.submit(llts.tools.add("kill-75", script), __MAX_FAILS__=5)
@@ -206,7 +206,7 @@ def test_exit_75_after_a_kill_is_a_kill(llts):
 
 
 def test_rounds_and_pauses_survive_a_controller(start_service):
-    """DESIGN 2.1: kill -9 of the controller between two rounds."""
+    """kill -9 of the controller between two rounds."""
     session = start_service(agents=1)
     tool = session.tools.add("survives", "[ $__ROUND__ -ge 1 ]\n")
     task = session.submit(tool, __MAX_FAILS__=1, __RETRY_DELAY__=2)

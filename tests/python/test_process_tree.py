@@ -1,4 +1,4 @@
-"""HAZARDS P1 and P2: when a task is FINISHED, every process that it started is gone."""
+"""When a task is FINISHED, every process that it started is gone (docs/design/hazards.md, P1, P2)."""
 
 import random
 

@@ -1,4 +1,4 @@
-"""Section 2.1, __ADDRESS__: each change of state is sent to the DEALER that the submitter bound."""
+"""__ADDRESS__ (docs/sources/controller.md, 2.1): each change of state is sent to the DEALER that the submitter bound."""
 
 import zmq
 
@@ -23,7 +23,7 @@ def test_states_come_in_order(llts):
 
 
 def test_push_holds_the_whole_task(llts):
-    """DESIGN 6: the push is the whole flat task, with __TYPE__ TASK/STATUS."""
+    """The push is the whole flat task, with __TYPE__ TASK/STATUS."""
     tool = llts.tools.add("whole", "echo done > report.log\n")
     task = llts.submit(tool, __GIVEN_ID__="given whole", param1="value1", count=5)
     for status in LIFE:
@@ -97,7 +97,7 @@ def test_each_task_has_its_own_address(llts):
 
 
 def test_waiting_task_that_is_killed_is_pushed(lone):
-    """DESIGN 6: FINISHED is also pushed for a task killed while WAITING; it is its first push."""
+    """FINISHED is also pushed for a task killed while WAITING; it is its first push."""
     task = lone.submit("never")
     task.kill()
     end = task.finish()
@@ -107,7 +107,7 @@ def test_waiting_task_that_is_killed_is_pushed(lone):
 
 
 def test_receiver_that_binds_late(llts):
-    """HAZARDS F5: a task does not wait for its receiver, and a receiver that binds late gets everything in order."""
+    """F5: a task does not wait for its receiver, and a receiver that binds late gets everything in order."""
     address = unused_address()
     task = llts.submit_quietly(llts.tools.add("late", "exit 0\n"), __ADDRESS__=address)
     task.result()
@@ -118,7 +118,7 @@ def test_receiver_that_binds_late(llts):
 
 
 def test_dead_addresses_delay_nobody(llts):
-    """HAZARDS F4 (light): tasks with dead addresses run, and pushes to a living one come through."""
+    """F4 (light): tasks with dead addresses run, and pushes to a living one come through."""
     tool = llts.tools.add("dead", "exit 0\n")
     dead = [llts.submit_quietly(tool, __ADDRESS__=unused_address()) for _ in range(10)]
     alive = llts.submit(tool)
@@ -129,7 +129,7 @@ def test_dead_addresses_delay_nobody(llts):
 
 
 def test_receiver_that_talks_back(llts):
-    """HAZARDS F6: what a receiver sends back is read and thrown away."""
+    """F6: what a receiver sends back is read and thrown away."""
     task = llts.submit(llts.tools.add("garbage", "exit 0\n"))
     task.until("PREPARING")
     for _ in range(50):

@@ -1,4 +1,4 @@
-"""DESIGN 6, __PUSH_ACK__: FINISHED is pushed again until the receiver confirms it."""
+"""__PUSH_ACK__: FINISHED is pushed again until the receiver confirms it."""
 
 import json
 
@@ -23,7 +23,7 @@ def until_finished(session, task_id):
 
 
 def confirm(session, push, **changed):
-    """The answer of design, section 6."""
+    """The answer that confirms a push."""
     answer = {"__TYPE__": "TASK/STATUS/ACK", "__TASK_ID__": push["__TASK_ID__"], "__SEQ__": push["__SEQ__"]}
     session.receiver.socket.send(json.dumps({**answer, **changed}).encode())
 
@@ -83,7 +83,7 @@ def test_a_receiver_that_never_confirms_is_given_up(start_service):
 
 
 def test_a_new_controller_goes_on(start_service):
-    """DESIGN 2.1: kill -9 of the controller does not end the pushes, and a confirmation is kept."""
+    """kill -9 of the controller does not end the pushes, and a confirmation is kept."""
     session = start_service(agents=1, **QUICK)
     task = session.submit(session.tools.add("restart", "exit 0\n"), __PUSH_ACK__=True)
     first = until_finished(session, task.id)

@@ -1,4 +1,4 @@
-"""Section 2.3, TASK/QUERY: what finds a task, what the reply holds in each state, and a query that waits."""
+"""TASK/QUERY (docs/sources/controller.md, 2.3): what finds a task, what the reply holds in each state, and a query that waits."""
 
 import pytest
 

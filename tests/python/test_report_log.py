@@ -1,4 +1,4 @@
-"""Sections 2.3 and 3.3: report.log, of which the last 10,000 bytes come back (HAZARDS P6)."""
+"""report.log, of which the last 10,000 bytes come back (docs/sources/controller.md, 2.3, 3.3; docs/design/hazards.md, P6)."""
 
 import pytest
 
@@ -46,20 +46,20 @@ def test_long_report(llts):
 
 
 def test_huge_report(llts):
-    """HAZARDS P6: only the end of a report of 2 GiB is read, without the line that was cut."""
+    """P6: only the end of a report of 2 GiB is read, without the line that was cut."""
     script = "truncate -s 2G report.log\nprintf '\\nthe end\\n' >> report.log\n"
     assert tail_of(llts, "huge", script) == "the end\n"
 
 
 def test_cut_inside_a_character(llts):
-    """HAZARDS P6: a cut through a character of UTF-8 is no error, and the rest is whole."""
+    """P6: a cut through a character of UTF-8 is no error, and the rest is whole."""
     script = "printf 'x' > report.log\nyes ü | tr -d '\\n' | head -c 20000 >> report.log\n"
     report = tail_of(llts, "characters", script)
     assert report.endswith("ü" * 4000) and len(report.encode()) <= LIMIT + 2
 
 
 def test_invalid_bytes(llts):
-    """HAZARDS P6: what is not UTF-8 is replaced; what is, stays."""
+    """P6: what is not UTF-8 is replaced; what is, stays."""
     report = tail_of(llts, "invalid", "printf 'before \\377\\376 after\\n' > report.log\n")
     assert report.startswith("before ") and report.endswith(" after\n")
 
@@ -87,7 +87,7 @@ def test_report_of_a_failed_task(llts):
     ids=["link", "link to a device", "fifo", "folder", "folder replaced"],
 )
 def test_report_that_is_no_file(llts, tmp_path, make):
-    """HAZARDS P6: never blocks, never another file's content; the field is empty."""
+    """P6: never blocks, never another file's content; the field is empty."""
     secret = tmp_path / "report.log"
     secret.write_text("secret")
     script = make.format(secret=secret, folder=tmp_path) + "\n"

@@ -21,7 +21,7 @@ def test_request_sent_while_the_controller_is_away(lone):
 
 
 def test_client_in_the_middle_of_a_request(lone):
-    """HAZARDS 2.8: with REQ_RELAXED and REQ_CORRELATE a client asks again on the same socket."""
+    """With REQ_RELAXED and REQ_CORRELATE a client asks again on the same socket."""
     task = lone.submit_quietly("restart")
     client = zmq.Context.instance().socket(zmq.REQ)
     client.linger, client.req_relaxed, client.req_correlate = 0, True, True
@@ -38,14 +38,14 @@ def test_client_in_the_middle_of_a_request(lone):
 
 
 def test_agents_come_back(start_service):
-    """HAZARDS A6 (light): free agents find the restarted controller by themselves and take tasks."""
+    """A6 (light): free agents find the restarted controller by themselves and take tasks."""
     llts = start_service(agents=1, AGENT_HEARTBEAT_INTERVAL=1000, AGENT_RECONNECT_INTERVAL_MAX=200)
     restart(llts.service)
     assert llts.run_script("back", "exit 3\n")["__EXIT_CODE__"] == 3
 
 
 def test_no_state_goes_back(start_service, tmp_path):
-    """DESIGN 5: a phase goes back only with a new round, and no __SEQ__ stands for two states, whatever dies."""
+    """A phase goes back only with a new round, and no __SEQ__ stands for two states, whatever dies."""
     llts = start_service(agents=1, AGENT_HEARTBEAT_INTERVAL=1000, AGENT_RECONNECT_INTERVAL_MAX=200)
     llts.receiver.may_skip = True
     go = tmp_path / "go"

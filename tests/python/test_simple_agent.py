@@ -1,4 +1,4 @@
-"""Facts 1.2 to 1.5: an agent that knows only the document, with a REQ and a SUB socket, against the real controller."""
+"""An agent that knows only the original (docs/sources/controller.md, 5), with a REQ and a SUB socket, against the real controller."""
 
 import pytest
 import zmq
@@ -36,7 +36,7 @@ def informed(agent):
 
 @pytest.mark.parametrize("free, busy", [("FREE", "BUSY"), (0, 1), ("0", "1")], ids=["words", "numbers", "digits"])
 def test_heartbeat(lone, agent, free, busy):
-    """1.2 AGENT/HEARTBEAT: an agent is known by its heartbeat; __AGENT_STATUS__ in either spelling."""
+    """5.1 AGENT/HEARTBEAT: an agent is known by its heartbeat; __AGENT_STATUS__ in either spelling."""
     assert agent.heartbeat(free)["__CODE__"] == 0
     assert counts(lone) == (1, 1, 0, 0)
     assert agent.heartbeat(busy)["__CODE__"] == 0
@@ -44,14 +44,14 @@ def test_heartbeat(lone, agent, free, busy):
 
 
 def test_exit(lone, agent):
-    """1.2 AGENT/EXIT: the agent leaves the pool."""
+    """5.1 AGENT/EXIT: the agent leaves the pool."""
     agent.heartbeat()
     agent.leave()
     assert counts(lone) == (0, 0, 0, 0)
 
 
 def test_whole_life_of_a_task(lone, agent):
-    """1.2, 1.4, 1.5: heartbeat, apply in vain, INFORM, apply, the four phases, apply again, exit."""
+    """5.1, 5.2, 5.3: heartbeat, apply in vain, INFORM, apply, the four phases, apply again, exit."""
     agent.heartbeat()
     assert agent.apply()["__CODE__"] == -1010
     task = lone.submit("simple", param1="value1", number=5, __GIVEN_ID__="given")
@@ -76,7 +76,7 @@ def test_whole_life_of_a_task(lone, agent):
 
 
 def test_tasks_come_in_order(lone, agent):
-    """1.4: first in, first out."""
+    """5.2: first in, first out."""
     submitted = [lone.submit_quietly("simple").id for _ in range(5)]
     agent.heartbeat()
     taken = []
@@ -89,7 +89,7 @@ def test_tasks_come_in_order(lone, agent):
 
 
 def test_one_task_goes_to_one_agent(lone, agent):
-    """1.2: the loser of an APPLY gets -1010."""
+    """5.1: the loser of an APPLY gets -1010."""
     other = SimpleAgent(lone.service, "AGENT_1480000000.120000_other")
     agent.heartbeat()
     other.heartbeat()
@@ -100,7 +100,7 @@ def test_one_task_goes_to_one_agent(lone, agent):
 
 
 def test_parked_apply(lone, agent):
-    """DESIGN 6: an APPLY with __WAIT__ is answered as soon as a task is there."""
+    """An APPLY with __WAIT__ is answered as soon as a task is there."""
     agent.heartbeat()
     agent.client.send("TASK/INTERNAL/APPLY", __AGENT_ID__=agent.id, __WAIT__=LIMIT_MS)
     task = lone.submit_quietly("simple")
@@ -109,7 +109,7 @@ def test_parked_apply(lone, agent):
 
 
 def test_parked_apply_runs_out(lone, agent):
-    """DESIGN 6: when the time has passed, the reply is -1010; a task that comes later is not lost."""
+    """When the time has passed, the reply is -1010; a task that comes later is not lost."""
     agent.heartbeat()
     assert agent.apply(__WAIT__=50)["__CODE__"] == -1010
     task = lone.submit_quietly("simple")
@@ -117,7 +117,7 @@ def test_parked_apply_runs_out(lone, agent):
 
 
 def test_states_never_go_back(lone, agent):
-    """1.5, HAZARDS A4: a report that goes back is refused and changes nothing; the same state again is accepted."""
+    """5.3, A4: a report that goes back is refused and changes nothing; the same state again is accepted."""
     task = lone.submit("simple")
     agent.heartbeat()
     order = agent.take()
@@ -141,7 +141,7 @@ def test_unknown_state(lone, agent, status):
 
 
 def test_report_of_a_stranger(lone, agent):
-    """HAZARDS 2.3: only the agent that has the task may report on it."""
+    """A2: only the agent that has the task may report on it."""
     task = lone.submit_quietly("simple")
     stranger = SimpleAgent(lone.service, "AGENT_1480000000.120000_stran")
     agent.heartbeat()
@@ -154,7 +154,7 @@ def test_report_of_a_stranger(lone, agent):
 
 
 def test_kill_is_broadcast(lone):
-    """1.2, 1.6: PUB says TASK/KILL with the id; a SUB can subscribe to just that (DESIGN 6: __TYPE__ comes first)."""
+    """5.1, 5.4: PUB says TASK/KILL with the id; a SUB can subscribe to just that (__TYPE__ comes first)."""
     agent = SimpleAgent(lone.service, "AGENT_1480000000.120000_kills")
     kills = zmq.Context.instance().socket(zmq.SUB)
     kills.linger = 0
@@ -183,7 +183,7 @@ def test_kill_is_broadcast(lone):
 
 
 def test_tools_of_a_simple_agent(lone, agent):
-    """Row 2.7 -129: an agent may tell its tools with each heartbeat; it gets no others, and gives back what it does not find."""
+    """2.7, -129: an agent may tell its tools with each heartbeat; it gets no others, and gives back what it does not find."""
     other = SimpleAgent(lone.service, "other")
     try:
         tell = {"__AGENT_ID__": agent.id, "__AGENT_STATUS__": "FREE"}
@@ -208,7 +208,7 @@ def test_tools_of_a_simple_agent(lone, agent):
 
 
 def test_a_busy_agent_keeps_its_task_over_a_restart(lone, agent):
-    """1.2, DESIGN 2.2: a heartbeat that says no more than "busy" means the task that the agent was given."""
+    """5.1: a heartbeat that says no more than "busy" means the task that the agent was given."""
     lone.receiver.may_skip = True
     task = lone.submit("simple")
     other = SimpleAgent(lone.service, "AGENT_1480000000.120000_other")
@@ -234,10 +234,10 @@ def test_an_exclusive_task_is_not_for_agents_that_hold_no_lease(lone, agent):
     exclusive = lone.submit("simple", __EXCLUSIVE__=True)
     assert agent.apply()["__CODE__"] == -1010
     why = lone.client.accepted("TASK/EXPLAIN", __TASK_ID__=exclusive.id)["__WHY__"]
-    assert "no agent here can hold a lease" in why and "upgrade" in why
+    assert "it is exclusive" in why and "__WIRE_VERSION__" in why
     plain = lone.submit("simple")
     order = agent.take()
     assert order["__TASK_ID__"] == plain.id
     agent.finish(order)
-    agent.heartbeat(__BEAT__=1)
+    agent.heartbeat(__BEAT__=1, __WIRE_VERSION__=1)
     assert agent.take()["__TASK_ID__"] == exclusive.id

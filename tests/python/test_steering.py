@@ -113,7 +113,7 @@ def test_reason_names_the_father(llts):
 
 
 def test_the_same_submit_is_the_same_task(start_service):
-    """HAZARDS F7: the same key and fields return the same task, in any order, after its end, and after kill -9."""
+    """F7: the same key and fields return the same task, in any order, after its end, and after kill -9."""
     session = start_service(agents=1)
     fields = {"__OPERATION__": session.tools.add("keyed", "exit 0\n"), "__SUBMIT_KEY__": "key ü", "a": 1, "b": "x"}
     first = session.client.accepted("TASK/SUBMIT", fields)

@@ -1,4 +1,4 @@
-"""Section 2.1, TASK/SUBMIT: the request's fields, the reply, and what is refused."""
+"""TASK/SUBMIT (docs/sources/controller.md, 2.1): the request's fields, the reply, and what is refused."""
 
 import re
 
@@ -39,7 +39,7 @@ def test_given_id_finds_the_task(llts):
 
 
 def test_same_given_id_twice(lone):
-    """HAZARDS F7 (light): a repeated request either is the same task, or the query finds the newer one and says so."""
+    """F7 (light): a repeated request either is the same task, or the query finds the newer one and says so."""
     request = {"__OPERATION__": "given", "__GIVEN_ID__": "twice", "color": "red"}
     first = lone.client.accepted("TASK/SUBMIT", request)["__TASK_ID__"]
     second = lone.client.accepted("TASK/SUBMIT", request)["__TASK_ID__"]
@@ -74,7 +74,7 @@ def test_refused_submit_makes_no_task(lone):
 
 
 def test_submitter_cannot_forge_our_fields(llts):
-    """HAZARDS W12: what the service sets is never believed from a submit."""
+    """W12: what the service sets is never believed from a submit."""
     forged = {
         "__TASK_ID__": "TASK_1.000000_AAAAA",
         "__CODE__": 5,
@@ -98,7 +98,7 @@ def test_submitter_cannot_forge_our_fields(llts):
 
 @pytest.mark.parametrize("field", ["__OPERATION__", "__ADDRESS__", "__GIVEN_ID__", "__FATHER_ID__", "param"])
 def test_nested_values_are_refused(llts, field):
-    """2: messages are flat. HAZARDS W4: an object or array as a value is -1007 (or the field's own code)."""
+    """2: messages are flat. W4: an object or array as a value is -1007 (or the field's own code)."""
     for nested in ({"a": "b"}, ["a"]):
         request = {"__OPERATION__": "reply", field: nested}
         expected = (-1006, -1007) if field == "__OPERATION__" else (-1007,)
@@ -106,7 +106,7 @@ def test_nested_values_are_refused(llts, field):
 
 
 def test_waiting_tasks_have_a_limit(start_service):
-    """Code -1008, HAZARDS F9: beyond WAITING_TASKS_MAX a submit is refused; everything else is still answered."""
+    """Code -1008, F9: beyond WAITING_TASKS_MAX a submit is refused; everything else is still answered."""
     llts = start_service(WAITING_TASKS_MAX=3)
     tasks = [llts.submit_quietly("full") for _ in range(3)]
     assert llts.client.code("TASK/SUBMIT", __OPERATION__="full") == -1008

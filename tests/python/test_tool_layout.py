@@ -1,4 +1,4 @@
-"""Sections 3.1, 3.2 and 3.4: what a running tool finds around it."""
+"""What a running tool finds around it (docs/sources/controller.md, 3.1, 3.2, 3.4)."""
 
 import json
 import os
@@ -30,7 +30,7 @@ def test_what_a_tool_is_started_with(llts):
 
 
 def test_files_around(llts):
-    """3.2, 3.4: controller.info, task.info and the folder of the tool; task.json and the outputs are ours (DESIGN 7)."""
+    """3.2, 3.4: controller.info, task.info and the folder of the tool; task.json and the outputs are ours."""
     found = report(llts, "around", "ls -A .. > report.log\n").split()
     assert sorted(set(found) - {"task.json", "stdout", "stderr"}) == ["around", "controller.info", "task.info"]
 
@@ -45,7 +45,7 @@ def test_everything_of_the_tool_is_there(llts):
 
 
 def test_files_without_a_folder(llts):
-    """HAZARDS X7: an archive with run.sh at its top looks the same to the tool as one with the folder <tool>/."""
+    """X7: an archive with run.sh at its top looks the same to the tool as one with the folder <tool>/."""
     script = 'set -e\nbasename "$PWD" > report.log\ncat other_file >> report.log\n[ -f ../task.info ]\n'
     for flat in (False, True):
         assert report(llts, "flat-or-not", script, files={"other_file": "x\n"}, flat=flat) == "flat-or-not\nx\n"
@@ -68,7 +68,7 @@ def test_task_info(llts):
 
 
 def test_task_json(llts):
-    """DESIGN 7: task.json holds the exact values."""
+    """task.json holds the exact values."""
     fields = {"text": "two\nlines \x1b \u2028", "number": 5, "yes": True, "fraction": 0.25}
     task = json.loads(report(llts, "json", "cat ../task.json > report.log\n", fields))
     assert {key: task[key] for key in fields} == fields
@@ -107,7 +107,7 @@ def test_environment(llts):
 
 
 def test_tool_gets_no_sockets(llts):
-    """HAZARDS P9: of the agent's descriptors a tool gets 0, 1 and 2 only."""
+    """P9: of the agent's descriptors a tool gets 0, 1 and 2 only."""
     found = report(llts, "descriptors", "ls -l /proc/$$/fd > report.log\n")
     assert "socket:" not in found and "anon_inode" not in found
 

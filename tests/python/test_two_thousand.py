@@ -1,4 +1,4 @@
-"""Many tasks at once. SOAK_TASKS sets how many, on the document's 30 agents (4.1); without it 300 tasks on 8 agents."""
+"""Many tasks at once. SOAK_TASKS sets how many, on the 30 agents of the original (docs/sources/controller.md, 4.1); without it 300 tasks on 8 agents."""
 
 import os
 import threading

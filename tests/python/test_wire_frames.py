@@ -1,4 +1,4 @@
-"""HAZARDS W5, W8, W9: frames, envelopes, and peers that are no REQ clients."""
+"""Frames, envelopes, and peers that are no REQ clients (docs/design/hazards.md, W5, W8, W9)."""
 
 import os
 import socket
@@ -31,7 +31,7 @@ def reply_frames(dealer):
 
 
 def test_dealer_with_the_delimiter(dealer):
-    """DESIGN 6: works like a REQ; several requests may be on their way, and the replies keep their order."""
+    """Works like a REQ; several requests may be on their way, and the replies keep their order."""
     for message in (QUERY, STATISTIC, QUERY):
         dealer.send_multipart([b"", message])
     for kind in ("AGENT/QUERY", "TASK/STATISTIC", "AGENT/QUERY"):

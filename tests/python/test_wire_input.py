@@ -1,4 +1,4 @@
-"""HAZARDS W1 to W4: what a REQ client can send in its one frame. Each gets a coded reply; the socket stays usable."""
+"""What a REQ client can send in its one frame (docs/design/hazards.md, W1, W2, W3, W4). Each gets a coded reply; the socket stays usable."""
 
 import json
 

@@ -6,7 +6,7 @@ use crate::namespace::{Ground, NAMESPACE, PROGRAM};
 use crate::row::{Measured, Unit};
 use crate::samples::percentile;
 use crate::{Bench, BenchError};
-use llts::shell::clock;
+use proc::clock;
 
 const OURS_MAX: f64 = 0.010;
 const FOREIGN_MAX: f64 = 0.250;

@@ -5,8 +5,8 @@ use crate::namespace::{Ground, NAMESPACE, PROGRAM};
 use crate::row::{Measured, Unit};
 use crate::samples::rate;
 use crate::{Bench, BenchError};
-use llts::protocol::requests::submit::Submission;
-use llts::shell::clock;
+use api::wire::requests::submit::Submission;
+use proc::clock;
 
 const RATIO_MIN: f64 = 0.8;
 

@@ -6,10 +6,10 @@ use crate::namespace::Ground;
 use crate::row::{Measured, Unit};
 use crate::samples::percentile;
 use crate::{Bench, BenchError, meter};
-use llts::config::ServerConfig;
-use llts::shell::clock;
-use llts::shell::tdf::{Claim, Server, ServerError};
-use llts::types::tdf::WorkerName;
+use api::config::ServerConfig;
+use base::tdf::WorkerName;
+use proc::clock;
+use tdf::shell::{Claim, Server, ServerError};
 
 const CLAIM_MAX: f64 = 0.002;
 const ROUND_MAX: f64 = 1.0;

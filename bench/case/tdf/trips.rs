@@ -56,9 +56,8 @@ const TAKE: &str = "take";
 
 /// Round trips of the worker, and of all. The first claim of a worker belongs to no task: each later one leaves with a report.
 fn count(shown: &[String]) -> (usize, usize) {
-    let names: BTreeMap<String, &str> = llts::shell::tdf::scripts()
-        .map(|(name, text)| (redis::Script::new(text).get_hash().to_owned(), name))
-        .collect();
+    let names: BTreeMap<String, &str> =
+        tdf::shell::scripts().map(|(name, text)| (redis::Script::new(text).get_hash().to_owned(), name)).collect();
     // By connection: whether its last command was a report, behind which a claim leaves with it.
     let mut reported: BTreeMap<&str, bool> = BTreeMap::new();
     let (mut worker, mut all) = (0, 0);

@@ -7,18 +7,41 @@ use crate::architecture::source::Source;
 /// (`too-many-lines-threshold` in clippy.toml).
 const LINES_MAX: usize = 500;
 
-/// What each layer may import besides itself.
-const LAYERS: [(&str, &[&str]); 8] = [
-    ("types", &[]),
-    ("config", &["types"]),
-    ("protocol", &["types"]),
-    ("engine", &["types", "config", "protocol"]),
-    ("shell", &["types", "config", "protocol", "engine"]),
-    // At the level of the shell: it uses the shell's clock and sockets, but no engine decides for a client.
-    ("client", &["types", "config", "protocol", "shell"]),
-    ("cli", &["types", "config", "protocol", "engine", "shell", "client"]),
-    ("main", &["types", "config", "protocol", "engine", "shell", "client", "cli"]),
+/// Where only decisions are: no clock, no file, no socket, no thread, no log.
+const ENGINES: [&str; 16] = [
+    "src/agent/slot",
+    "src/base/journal",
+    "src/base/timers",
+    "src/controller/engine",
+    "src/controller/graph",
+    "src/controller/history/rules",
+    "src/controller/hosted/rules",
+    "src/lists/engine",
+    "src/llts/map",
+    "src/llts/service/plan",
+    "src/proc/ladder",
+    "src/prompts/master/engine",
+    "src/prompts/worker/engine",
+    "src/tdf/engine",
+    "src/zmtp/endpoint",
+    "src/zmtp/engine",
 ];
+
+/// Where words of the wire may stand.
+const WIRE: [&str; 8] = [
+    "src/api/wire",
+    "src/base/json",
+    "src/base/words",
+    "src/controller/hosted/wire",
+    "src/lists/wire",
+    "src/prompts/wire",
+    "src/tdf/wire",
+    "src/zmtp/envelope",
+];
+
+/// Where moments may be compared besides the engines: values, texts and what a user sees.
+const TIMELESS: [&str; 7] =
+    ["src/api/client", "src/api/config", "src/base", "src/llts/cli", "src/main", "src/term", "src/zmtp/push"];
 
 /// What an engine must not touch, and what to do instead.
 const BANNED_IN_ENGINE: [(&[&str], &str); 12] = [
@@ -55,16 +78,10 @@ const EMPTY_ALONE: [&str; 3] = ["operators", "names", "check"];
 pub(crate) fn violations(source: &Source) -> Vec<String> {
     let mut found = Vec::new();
     check_file(source, &mut found);
-    let modules = modules(&source.path);
-    let layer = modules.first().map_or("lib", String::as_str);
+    let is_engine = is_in(&source.path, &ENGINES) || is_in(&source.path, &["src/zmtp/push"]);
     for (line, path) in &source.paths {
         let place = format!("{}:{line}", source.path);
-        let absolute = absolute(path, &modules);
-        if let Some(target) = absolute.first().and_then(|module| LAYERS.iter().find(|(name, _)| name == module)) {
-            check_import(&place, layer, target.0, &mut found);
-            check_engine_import(&place, &modules, &absolute, &mut found);
-        }
-        if layer == "engine" {
+        if is_engine {
             check_engine(&place, path, &mut found);
             if path.len() > 1 && path[0] == "log" {
                 found.push(format!("{place}: log is banned in engine; note the line in the journal of the engine"));
@@ -72,28 +89,29 @@ pub(crate) fn violations(source: &Source) -> Vec<String> {
         }
         // A single word is a local name.
         if path.len() > 1 && path[0] == "zmq" {
-            found.push(format!("{place}: the crate zmq is for tests; use the ports and links of shell::transport"));
+            found.push(format!("{place}: the crate zmq is for tests; use api::client::transport"));
         }
         if path.last().is_some_and(|name| name == "remove_dir_all") {
-            found.push(format!("{place}: remove_dir_all goes into what is mounted; use shell::removal instead"));
+            found.push(format!("{place}: remove_dir_all goes into what is mounted; use proc::files::removal instead"));
         }
     }
-    if layer == "shell" && !moments::ALLOWED.iter().any(|(file, _)| *file == source.path) {
+    let is_free = is_engine || is_in(&source.path, &TIMELESS) || is_in(&source.path, &WIRE) || is_cli(&source.path);
+    if !is_free && !moments::ALLOWED.iter().any(|(file, _)| *file == source.path) {
         for line in moments::comparisons(source) {
             found.push(format!(
-                "{}:{line}: the shell compares moments; let an engine say what is due, or say why in \
+                "{}:{line}: this file compares moments; let an engine say what is due, or say why in \
                  tests/it/architecture/moments.rs",
                 source.path
             ));
         }
     }
-    if layer != "protocol" {
+    if !is_in(&source.path, &WIRE) {
         for (line, text) in &source.strings {
             let words = wire_words(text).into_iter();
             found.extend(words.map(|word| {
                 let place = format!("{}:{line}", source.path);
                 format!(
-                    "{place}: the wire word {word} stands outside protocol; use the constant of src/protocol instead"
+                    "{place}: the wire word {word} stands outside the wire; use its constant (src/base/words.rs) instead"
                 )
             }));
         }
@@ -118,54 +136,17 @@ fn check_file(source: &Source, found: &mut Vec<String>) {
     if !source.first_line.starts_with("//!") {
         found.push(format!("{path}:1: the file does not say what it is; begin it with //!"));
     }
-    let layer = modules(path).first().cloned();
-    if let Some(layer) = layer.filter(|layer| !LAYERS.iter().any(|(name, _)| name == layer)) {
-        found.push(format!("{path}:1: {layer} is no layer; move the file into one of those of DESIGN section 3"));
-    }
 }
 
-/// The modules of a file: `src/engine/slot/mod.rs` is `engine::slot`; the root has none.
-pub(crate) fn modules(path: &str) -> Vec<String> {
-    let inside = path.trim_start_matches("src/").trim_end_matches(".rs");
-    let mut modules: Vec<String> = inside.split('/').map(str::to_owned).collect();
-    modules.pop_if(|last| last == "mod" || (inside == "lib" && last == "lib"));
-    modules
+/// Whether a file is one of these modules, or a part of one.
+fn is_in(path: &str, modules: &[&str]) -> bool {
+    let is_of = |module: &&str| path.strip_prefix(module).is_some_and(|rest| rest == ".rs" || rest.starts_with('/'));
+    modules.iter().any(is_of)
 }
 
-/// A path from the root of the crate; empty if it leads elsewhere.
-pub(crate) fn absolute(path: &[String], modules: &[String]) -> Vec<String> {
-    let supers = path.iter().take_while(|word| *word == "super").count();
-    match path[0].as_str() {
-        "crate" | "llts" => path[1..].to_vec(),
-        "super" => [&modules[..modules.len().saturating_sub(supers)], &path[supers..]].concat(),
-        _ => Vec::new(),
-    }
-}
-
-fn check_import(place: &str, from: &str, to: &str, found: &mut Vec<String>) {
-    let allowed = LAYERS.iter().find(|(name, _)| *name == from).map(|(_, allowed)| *allowed);
-    if from != to && allowed.is_some_and(|allowed| !allowed.contains(&to)) {
-        found.push(format!(
-            "{place}: {from} must not import {to}; move what both need into a layer to the left, or pass it in as a value"
-        ));
-    }
-}
-
-/// Engines share `timers`, `gate`, `journal`, `run` and `graph`, and otherwise never import one another.
-fn check_engine_import(place: &str, modules: &[String], absolute: &[String], found: &mut Vec<String>) {
-    let ([engine, own, ..], [target, other, ..]) = (modules, absolute) else { return };
-    // Types of engine/mod.rs are everybody's; what begins with a small letter there is a module.
-    let is_module = other.starts_with(char::is_lowercase);
-    if engine == "engine"
-        && target == "engine"
-        && is_module
-        && own != other
-        && !["timers", "gate", "journal", "run", "graph", "hosted"].contains(&other.as_str())
-    {
-        found.push(format!(
-            "{place}: engine::{own} must not import engine::{other}; share it in types or engine::timers"
-        ));
-    }
+/// Whether a file is the command line of a column.
+fn is_cli(path: &str) -> bool {
+    path.split('/').any(|part| part.trim_end_matches(".rs") == "cli")
 }
 
 fn check_engine(place: &str, path: &[String], found: &mut Vec<String>) {

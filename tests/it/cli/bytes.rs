@@ -18,10 +18,7 @@ fn bytes(sandbox: &Sandbox, line: &str) -> Vec<u8> {
 }
 
 fn up() -> Sandbox {
-    let sandbox = Sandbox::new();
-    sandbox.tool("told", r#"printf '%s|' "$PARAM_x"; sed -n 's/^x=//p' ../task.info"#);
-    sandbox.ok("up 1");
-    sandbox
+    Sandbox::serving(1, &[("told", r#"printf '%s|' "$PARAM_x"; sed -n 's/^x=//p' ../task.info"#)])
 }
 
 #[test]

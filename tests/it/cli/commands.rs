@@ -1,6 +1,6 @@
 //! The command line against the real service: what it prints, and how it exits.
 
-use crate::cli::sandbox::{Sandbox, eventually, signal};
+use crate::cli::sandbox::{Sandbox, Start as _, eventually, signal};
 use rustix::process::Signal;
 
 const HELLO: &str = "echo \"hello $PARAM_name\" >> report.log; echo out; echo complaint >&2; exit ${PARAM_code:-0}";
@@ -74,10 +74,7 @@ fn run_of_a_missing_tool_is_refused_with_a_sentence() {
 
 #[test]
 fn run_of_a_mistyped_tool_names_the_place_and_the_nearest_one() {
-    let sandbox = Sandbox::new();
-    sandbox.tool("helloworld", HELLO);
-    sandbox.tool("other", HELLO);
-    sandbox.ok("up 1");
+    let sandbox = Sandbox::serving(1, &[("helloworld", HELLO), ("other", HELLO)]);
     for command in ["run helloword", "submit helloword"] {
         let said = sandbox.llts(command);
         assert_eq!((said.code, said.out.as_str()), (Some(4), ""), "{said:?}");
@@ -96,8 +93,7 @@ fn a_run_that_is_killed_leaves_nothing_behind() {
     sandbox.tool("sleeper", "touch $PLACE/started; setsid sleep 1000 & sleep 1000");
     let mut run = sandbox.start("run --no-service sleeper");
     eventually("the tool runs", || sandbox.path("started").exists());
-    run.kill().unwrap();
-    run.wait().unwrap();
+    run.kill();
     eventually("all of it has ended", || sandbox.processes().is_empty());
     sandbox.is_clean();
 }
@@ -112,8 +108,7 @@ fn a_run_that_is_killed_with_its_supervisor_leaves_nothing_behind() {
     let processes = sandbox.processes();
     let supervisor = processes.iter().find(|(_, line)| line.contains(" supervise ")).expect("a supervisor").0;
     signal(supervisor, Signal::KILL);
-    run.kill().unwrap();
-    run.wait().unwrap();
+    run.kill();
     eventually("all of it has ended", || sandbox.processes().is_empty());
     sandbox.is_clean();
 }
@@ -126,10 +121,10 @@ fn ctrl_c_ends_the_task_and_waits_for_its_end() {
         "trap 'echo bye >> report.log; exit 3' TERM; touch $PLACE/started; while :; do sleep 0.05; done",
     );
     // It has as long as it needs.
-    let run = sandbox.spawn(sandbox.command("run --no-service polite").env("LLTS_AGENT_KILL_INTERVAL", "60000"));
+    let run = sandbox.command("run --no-service polite").env("LLTS_AGENT_KILL_INTERVAL", "60000").start();
     eventually("the tool runs", || sandbox.path("started").exists());
-    signal(run.id().cast_signed(), Signal::INT);
-    let said = sandbox.said(run);
+    run.signal(Signal::INT);
+    let said = run.said();
     assert_eq!((said.code, said.out.as_str()), (Some(130), "bye\n"), "{said:?}");
     sandbox.is_clean();
 }
@@ -147,7 +142,7 @@ fn a_program_below_a_shell_has_the_kill_interval_to_write_its_last_line() {
         let mut command = sandbox.command("");
         // It has as long as it needs.
         command.args(line).args(["--timeout", "0.5"]).env("LLTS_AGENT_KILL_INTERVAL", "60000");
-        let said = sandbox.said(sandbox.spawn(&mut command));
+        let said = command.said();
         assert_eq!((said.code, said.out.as_str()), (Some(124), "first\nlast\n"), "{said:?}");
         sandbox.is_clean();
     }
@@ -159,10 +154,10 @@ fn a_second_ctrl_c_leaves_at_once() {
     sandbox.tool("deaf", "trap 'touch $PLACE/asked' TERM; touch $PLACE/started; while :; do sleep 0.05; done");
     let run = sandbox.start("run --no-service deaf");
     eventually("the tool runs", || sandbox.path("started").exists());
-    signal(run.id().cast_signed(), Signal::INT);
+    run.signal(Signal::INT);
     eventually("the tool was asked to end", || sandbox.path("asked").exists());
-    signal(run.id().cast_signed(), Signal::INT);
-    let said = sandbox.said(run);
+    run.signal(Signal::INT);
+    let said = run.said();
     // SIGKILL may have been quicker than the second Ctrl-C.
     assert!([Some(130), Some(137)].contains(&said.code), "{said:?}");
     eventually("all of it has ended", || sandbox.processes().is_empty());
@@ -173,16 +168,12 @@ fn a_second_ctrl_c_leaves_at_once() {
 fn a_signal_to_the_tool_is_told_as_a_shell_does() {
     let sandbox = Sandbox::new();
     sandbox.tool("suicide", "kill -9 $$");
-    let said = sandbox.llts("run --no-service suicide");
-    assert_eq!(said.code, Some(137));
-    assert!(said.err.contains("signal 9"), "{said:?}");
+    sandbox.llts("run --no-service suicide").failed(137, "signal 9");
 }
 
 #[test]
 fn a_task_is_submitted_found_waited_for_and_listed() {
-    let sandbox = Sandbox::new();
-    sandbox.tool("hello", HELLO);
-    sandbox.ok("up 2");
+    let sandbox = Sandbox::serving(2, &[("hello", HELLO)]);
     let id = sandbox.ok("submit hello name=a n:=5 --given-id mine").line().to_owned();
     assert!(id.starts_with("TASK_"), "{id}");
     let said = sandbox.ok(&format!("wait {id}"));
@@ -211,19 +202,15 @@ fn a_task_is_submitted_found_waited_for_and_listed() {
 
 #[test]
 fn a_kill_ends_a_task_and_a_wait_ends_in_time() {
-    let sandbox = Sandbox::new();
-    sandbox.tool("sleeper", SLEEPER);
-    sandbox.ok("up 1");
+    let sandbox = Sandbox::serving(1, &[("sleeper", SLEEPER)]);
     let id = sandbox.ok("submit sleeper").line().to_owned();
     let waiting = sandbox.ok("submit sleeper").line().to_owned();
     let is_running = || sandbox.ok(&format!("query {id} --output wire")).json()["__STATUS__"] == "RUNNING";
     eventually("the tool runs, and its controller knows", is_running);
-    let said = sandbox.llts(&format!("wait {id} --timeout 0.05"));
-    assert_eq!(said.code, Some(124), "{said:?}");
+    let said = sandbox.llts(&format!("wait {id} --timeout 0.05")).ended(124);
     assert!(said.err.contains("is still RUNNING") && said.out.contains("RUNNING"), "{said:?}");
     sandbox.ok(&format!("kill {waiting} {id}"));
-    let said = sandbox.llts(&format!("wait {id} {waiting}"));
-    assert_eq!(said.code, Some(143), "{said:?}");
+    let said = sandbox.llts(&format!("wait {id} {waiting}")).ended(143);
     assert!(said.out.contains("KILLED  -15\n"), "{said:?}");
     assert!(said.err.contains(&format!("{waiting}: KILLED")), "{said:?}");
 }
@@ -271,17 +258,12 @@ fn a_controller_that_was_named_is_not_replaced_by_a_hosted_one() {
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let endpoint = format!("tcp://{}", silent.local_addr().unwrap());
     let mut run = sandbox.command(&format!("run hello --controller {endpoint}"));
-    let said = sandbox.said(sandbox.spawn(run.env("LLTS_ZMQ_RECV_TIMEOUT", "500")));
-    assert_eq!(said.code, Some(3), "{said:?}");
-    assert!(said.err.contains(&endpoint), "{said:?}");
+    run.env("LLTS_ZMQ_RECV_TIMEOUT", "500").said().failed(3, &endpoint);
 }
 
 #[test]
 fn a_tool_talks_to_its_own_controller() {
-    let sandbox = Sandbox::new();
-    sandbox.tool("hello", HELLO);
-    sandbox.tool("father", "exec \"$PARAM_llts\" run hello name=child");
-    sandbox.ok("up 2");
+    let sandbox = Sandbox::serving(2, &[("hello", HELLO), ("father", "exec \"$PARAM_llts\" run hello name=child")]);
     let said = sandbox.ok(&format!("run father llts={}", env!("CARGO_BIN_EXE_llts")));
     assert!(said.out == "out\n" && said.err.contains("hello child\n"), "{said:?}");
     assert_eq!(sandbox.ok("list --output wire").json()["total"].as_u64(), Some(2));
@@ -289,19 +271,17 @@ fn a_tool_talks_to_its_own_controller() {
 
 #[test]
 fn a_reader_that_has_seen_enough_is_no_failure() {
-    let sandbox = Sandbox::new();
-    sandbox.ok("up 1");
+    let sandbox = Sandbox::up(1);
     let mut list = sandbox.start("agents");
     drop(list.stdout.take());
-    let said = sandbox.said(list);
+    let said = list.said();
     assert_eq!((said.code, said.err.as_str()), (Some(0), ""));
 }
 
 /// A task that calls this program is told of nothing that its agent has set.
 #[test]
 fn a_command_in_a_task_warns_of_nothing() {
-    let sandbox = Sandbox::new();
-    sandbox.ok("up 2");
+    let sandbox = Sandbox::up(2);
     let said = sandbox.ok(&format!("run --fail-on-stderr -- {} run -- echo ok", env!("CARGO_BIN_EXE_llts")));
     assert_eq!((said.out.as_str(), said.err.as_str()), ("ok\n", ""));
 }
@@ -321,6 +301,5 @@ fn a_tool_is_made_checked_packed_and_run() {
     assert_eq!(packed["changed"].as_bool(), Some(false));
     assert!(sandbox.ok("tool check testTools/mine.tar.gz").out.starts_with("mine: "));
     assert!(sandbox.ok("run --no-service mine").out.starts_with("hello, world"));
-    let said = sandbox.llts("tool check tools");
-    assert_eq!(said.code, Some(1), "{said:?}");
+    sandbox.llts("tool check tools").ended(1);
 }

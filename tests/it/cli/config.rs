@@ -3,7 +3,7 @@
 use std::fs;
 use std::time::Duration;
 
-use crate::cli::sandbox::{Sandbox, eventually};
+use crate::cli::sandbox::{Sandbox, Start as _, eventually};
 
 #[test]
 fn what_is_configured_is_shown_with_where_it_was_said() {
@@ -17,15 +17,14 @@ fn what_is_configured_is_shown_with_where_it_was_said() {
         assert!(shown.lines().any(|found| found == line), "{line} is not in\n{shown}");
     }
     assert!(
-        sandbox.ok("config --defaults").out == llts::config::DEFAULTS,
+        sandbox.ok("config --defaults").out == api::config::DEFAULTS,
         "the defaults are printed as they were built in"
     );
     let differences = sandbox.ok("config --diff").out;
     assert_eq!(differences.lines().count(), 7, "{differences}");
     let words = |line: &str| differences.lines().any(|found| found.split_whitespace().eq(line.split(' ')));
     assert!(words("KEY VALUE DEFAULT FROM") && words("AGENT_KILL_INTERVAL 1000 3000 config.toml:5"), "{differences}");
-    let output = sandbox.command("config --diff --output wire").env("LLTS_PROMPT_PORT", "7").output().unwrap();
-    let value: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let value = sandbox.command("config --diff --output wire").env("LLTS_PROMPT_PORT", "7").said().json();
     assert_eq!(value["file"], "config.toml");
     let keys = value["keys"].as_array().unwrap();
     let port = keys.iter().find(|key| key["key"] == "prompt.PORT").unwrap();
@@ -59,16 +58,14 @@ fn place_default(sandbox: &Sandbox, key: &str) -> serde_json::Value {
 #[test]
 fn a_foreign_variable_is_told_once_and_stops_nothing() {
     let sandbox = Sandbox::new();
-    let up = sandbox.spawn(sandbox.command("up 1").env("LLTS_CONTROLER_IP", "x"));
-    let said = sandbox.said(up);
-    assert_eq!(said.code, Some(0), "{said:?}");
+    let said = sandbox.command("up 1").env("LLTS_CONTROLER_IP", "x").said().ok();
     let sentence = "llts: the environment variable LLTS_CONTROLER_IP is not a key and is ignored; the nearest is LLTS_CONTROLLER_IP";
     assert_eq!(said.err.lines().filter(|line| *line == sentence).count(), 1, "{said:?}");
     for log in crate::cli::sandbox::names(&sandbox.path("log")) {
         let text = fs::read_to_string(sandbox.path("log").join(&log)).unwrap();
         assert!(!text.contains("LLTS_CONTROLER_IP"), "{log}: {text}");
     }
-    let said = sandbox.said(sandbox.spawn(sandbox.command("stats --output wire").env("LLTS_X", "1")));
+    let said = sandbox.command("stats --output wire").env("LLTS_X", "1").said();
     assert!(said.code == Some(0) && said.json().is_object(), "{said:?}");
 }
 
@@ -84,17 +81,19 @@ fn a_controller_may_be_named_by_its_host() {
         assert_eq!(said.code, Some(0), "{line}: {said:?}");
     }
     // Another program may name it in the same way.
-    let client = llts::client::Client::connect(&format!("tcp://localhost:{port}"), Duration::from_secs(15)).unwrap();
-    assert_eq!(client.ask(&llts::protocol::requests::stats::agents()).unwrap().total, 1);
+    let client = api::client::Client::connect(&format!("tcp://localhost:{port}"), Duration::from_secs(15)).unwrap();
+    assert_eq!(client.ask(&api::wire::requests::stats::agents()).unwrap().total, 1);
     let said = elsewhere.llts("stats --controller tcp://no..name:1");
-    assert!(said.code == Some(2) && said.err.contains("\"tcp://no..name:1\" has a bad host"), "{said:?}");
+    assert!(
+        said.code == Some(2) && said.err.contains("'tcp://no..name:1'") && said.err.contains("it has a bad host"),
+        "{said:?}"
+    );
     let said = elsewhere.llts("stats --controller localhost");
     assert!(
         said.code == Some(2) && said.err.contains("write tcp://IP:PORT, tcp://NAME:PORT or ipc://PATH"),
         "{said:?}"
     );
-    sandbox.ok("down");
-    sandbox.is_clean();
+    sandbox.ends_clean();
 }
 
 /// A service of this machine is never mistaken for the one that was named, nor the other way round.
@@ -112,22 +111,22 @@ fn a_controller_that_is_named_is_obeyed_or_refused() {
     }
     assert_eq!(sandbox.ok("agents --output wire").json()["total"], 1, "the service here goes on");
     // The variable is for those who talk to a controller: a tool has it.
-    let named = |line: &str| sandbox.said(sandbox.spawn(sandbox.command(line).env("CONTROLLER_ADDRESS", &controller)));
+    let named = |line: &str| sandbox.command(line).env("CONTROLLER_ADDRESS", &controller).said();
     assert_eq!(named("config").code, Some(0));
     assert_eq!(named("stats").code, Some(0));
     // An empty flag, or an address that cannot be one, is refused before anything is asked; an empty variable names none.
     for named in ["", "tcp://127.0.0.1:99999", "tcp://127.0.0.1"] {
         let mut command = sandbox.command("stats");
         command.args(["--controller", named]);
-        let by_flag = sandbox.said(sandbox.spawn(&mut command));
+        let by_flag = command.said();
         assert_eq!((by_flag.code, by_flag.out.as_str()), (Some(2), ""), "{named:?}: {by_flag:?}");
-        let by_variable = sandbox.said(sandbox.spawn(sandbox.command("stats").env("CONTROLLER_ADDRESS", named)));
+        let by_variable = sandbox.command("stats").env("CONTROLLER_ADDRESS", named).said();
         assert_eq!(by_variable.code, Some(if named.is_empty() { 0 } else { 2 }), "{named:?}: {by_variable:?}");
         assert!(named.is_empty() || by_variable.err.contains("CONTROLLER_ADDRESS"), "{by_variable:?}");
     }
     let elsewhere = Sandbox::new();
-    let far = elsewhere.command(&format!("agent --name far --controller {controller}")).spawn().unwrap();
-    let by_variable = elsewhere.command("agent --name farther").env("CONTROLLER_ADDRESS", &controller).spawn().unwrap();
+    let far = elsewhere.command(&format!("agent --name far --controller {controller}")).start();
+    let by_variable = elsewhere.command("agent --name farther").env("CONTROLLER_ADDRESS", &controller).start();
     eventually("both agents are here", || {
         let agents = sandbox.agents();
         ["far", "farther"].iter().all(|name| agents.iter().any(|agent| agent["__AGENT_ID__"] == *name))
@@ -136,11 +135,9 @@ fn a_controller_that_is_named_is_obeyed_or_refused() {
         rustix::process::kill_process(rustix::process::Pid::from_child(&agent), rustix::process::Signal::TERM).unwrap();
         assert!(agent.wait().unwrap().success());
     }
-    let said = elsewhere.llts("agent --controller inproc://x");
-    assert!(said.code == Some(2) && said.err.contains("write tcp://IP:PORT"), "{said:?}");
+    elsewhere.llts("agent --controller inproc://x").failed(2, "write tcp://IP:PORT");
     // A service that a tool starts is one of its own.
-    let up = elsewhere.spawn(elsewhere.command("up 1").env("CONTROLLER_ADDRESS", &controller));
-    assert_eq!(elsewhere.said(up).code, Some(0));
+    assert_eq!(elsewhere.command("up 1").env("CONTROLLER_ADDRESS", &controller).said().code, Some(0));
     assert_eq!((sandbox.agents().len(), elsewhere.agents().len()), (1, 1));
     assert_eq!(named("down").code, Some(0));
     sandbox.is_clean();

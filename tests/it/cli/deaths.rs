@@ -1,4 +1,4 @@
-//! Promise 4 when parts of a service are killed, in any order: `llts down` says that it has stopped when nothing of it lives.
+//! Parts of a service are killed, in any order (README.md, promise 4): `llts down` says that it has stopped when nothing of it lives.
 
 use std::fs;
 use std::path::PathBuf;
@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::cli::sandbox::{Said, Sandbox, eventually, names, signal};
+use crate::cli::sandbox::{Program, Said, Sandbox, Start as _, eventually, names, signal};
 
 /// Leaves a process in its own group, one in a session of its own, and one that nothing of its environment gives away either.
 const CLINGING: &str = "\
@@ -30,8 +30,7 @@ struct Clinging {
 impl Clinging {
     fn new(setting: &str) -> Self {
         let sandbox = Sandbox::new();
-        let config = fs::read_to_string(sandbox.path("config.toml")).expect("written");
-        fs::write(sandbox.path("config.toml"), format!("{config}{setting}\n")).expect("written");
+        sandbox.append("config.toml", setting);
         sandbox.tool("clinging", CLINGING);
         Self { sandbox, cgroups: None }
     }
@@ -142,7 +141,7 @@ fn down_ends_what_a_supervisor_leaves_that_is_killed_meanwhile() {
     let log = clinging.sandbox.path("log/supervisor.log");
     eventually("it is stopping", || fs::read_to_string(&log).is_ok_and(|text| text.contains("SIGTERM: stopping")));
     signal(supervisor, Signal::KILL);
-    let said = clinging.sandbox.said(down);
+    let said = down.said();
     ended(&said);
     assert!(said.out.contains(&format!("(process {supervisor})")), "{said:?}");
     clinging.is_gone("the supervisor was killed during `down`");
@@ -161,7 +160,7 @@ fn down_wakes_a_supervisor_that_was_stopped() {
 fn two_may_say_down_at_once() {
     let clinging = Clinging::up(WAYS[0]);
     clinging.kill(&[SUPERVISOR, CONTROLLER]);
-    let both = [clinging.sandbox.start("down"), clinging.sandbox.start("down")].map(|down| clinging.sandbox.said(down));
+    let both = [clinging.sandbox.start("down"), clinging.sandbox.start("down")].map(|down| down.said());
     assert!(both.iter().all(|said| said.code == Some(0)), "{both:?}");
     assert_eq!(both.iter().filter(|said| said.out.contains("ended")).count(), 1, "{both:?}");
     clinging.is_gone("both have said so");
@@ -170,21 +169,20 @@ fn two_may_say_down_at_once() {
 #[test]
 fn down_of_another_user_does_not_say_that_nothing_runs() {
     use std::os::unix::process::CommandExt as _;
-    let sandbox = Sandbox::new();
-    sandbox.ok("up 1");
+    let sandbox = Sandbox::up(1);
     let mut down = sandbox.command("down");
     if rustix::process::geteuid().is_root() {
         // It must be able to read the configuration.
         let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
         fs::set_permissions(sandbox.path(""), open).unwrap();
         down.uid(65534).gid(65534);
-        let said = sandbox.said(sandbox.spawn(&mut down));
+        let said = down.said();
         assert!(said.code == Some(1) && said.err.contains("service") && said.out.is_empty(), "{said:?}");
     }
     sandbox.ok("agents");
 }
 
-/// Promise 4: what even supervisors and guards miss is ended by the next start.
+/// What even supervisors and guards miss is ended by the next start (README.md, promise 4).
 #[test]
 fn the_next_start_ends_what_was_left_when_all_were_killed() {
     for way in WAYS {
@@ -218,8 +216,8 @@ fn what_a_hosted_service_leaves_is_ended_by_its_guard_when_all_else_was_killed()
 
 /// A hosted run and those that keep it: itself, its guard, and its supervisor.
 struct Hosted {
+    run: Program,
     clinging: Clinging,
-    run: std::process::Child,
     guard: i32,
     supervisor: i32,
 }
@@ -235,14 +233,13 @@ impl Hosted {
         let processes = clinging.sandbox.processes();
         let found = |word: &str| processes.iter().find(|(_, line)| line.contains(word)).expect("a part of it").0;
         let (guard, supervisor) = (found(" guard "), found(" supervise "));
-        Self { clinging, run, guard, supervisor }
+        Self { run, clinging, guard, supervisor }
     }
 
     /// The guard first: it would end the rest.
     fn kill_all_keepers(&mut self) {
         [self.guard, self.supervisor].into_iter().for_each(|pid| signal(pid, Signal::KILL));
-        self.run.kill().expect("it runs");
-        self.run.wait().expect("its end");
+        self.run.kill();
         let is_keeper = |line: &str| [" guard ", " supervise ", " run "].into_iter().any(|word| line.contains(word));
         let sandbox = &self.clinging.sandbox;
         eventually("they are gone", || !sandbox.processes().iter().any(|(_, line)| is_keeper(line)));
@@ -268,15 +265,6 @@ impl Hosted {
     fn is_gone(&self, when: &str) {
         self.clinging.is_gone(when);
         assert_eq!(self.folders(), [""; 0], "{when}");
-    }
-}
-
-impl Drop for Hosted {
-    /// Where the test has failed, no other process ends them.
-    fn drop(&mut self) {
-        for (pid, _) in self.clinging.sandbox.processes() {
-            let _ = kill_process(Pid::from_raw(pid).expect("a pid"), Signal::KILL);
-        }
     }
 }
 
@@ -309,7 +297,7 @@ fn down_fails_when_a_hosted_service_cannot_be_ended_and_says_why() {
     fs::rename(&work, &away).unwrap();
     std::os::unix::fs::symlink(&away, &work).unwrap();
     let said = hosted.clinging.sandbox.llts("down --output wire");
-    assert!(said.code == Some(1) && said.err.contains(&format!("cannot use {}: ", work.display())), "{said:?}");
+    said.failed(1, &format!("cannot use {}: ", work.display()));
     assert_eq!(said.json()["abandoned"][0]["ended"], serde_json::Value::Null, "{said:?}");
     hosted.stands();
     fs::remove_file(&work).unwrap();
@@ -333,8 +321,7 @@ fn a_hosted_run_with_a_keeper_is_left_alone() {
     // The supervisor alone, which cannot act yet.
     signal(hosted.supervisor, Signal::STOP);
     signal(hosted.guard, Signal::KILL);
-    hosted.run.kill().unwrap();
-    hosted.run.wait().unwrap();
+    hosted.run.kill();
     commands(&hosted);
     signal(hosted.supervisor, Signal::CONT);
     eventually("the supervisor has ended it", || hosted.folders().is_empty());
@@ -344,8 +331,7 @@ fn a_hosted_run_with_a_keeper_is_left_alone() {
     signal(hosted.guard, Signal::KILL);
     signal(hosted.supervisor, Signal::KILL);
     commands(&hosted);
-    hosted.run.kill().unwrap();
-    hosted.run.wait().unwrap();
+    hosted.run.kill();
     hosted.clinging.sandbox.ok("down");
     hosted.is_gone("the command was killed last");
 }
@@ -361,7 +347,7 @@ fn a_hosted_run_that_has_lost_its_other_keepers_ends_its_service_itself() {
     let keepers = processes.iter().filter(|(_, line)| line.contains(" guard ") || line.contains(" supervise "));
     keepers.for_each(|(pid, _)| signal(*pid, Signal::KILL));
     fs::write(sandbox.path("go"), "").unwrap();
-    let said = sandbox.said(run);
+    let said = run.said();
     assert!(said.code == Some(0) && said.out == "done\n" && said.err.contains("an ephemeral service"), "{said:?}");
     sandbox.is_clean();
 }

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::cli::sandbox::{Said, Sandbox};
+use crate::cli::sandbox::{Said, Sandbox, Start as _};
 
 const GRAPH: &str = r#"
 name = "words & <more>"
@@ -60,9 +60,7 @@ fn a_flaw_is_told_with_its_step_and_its_code() {
         assert_eq!(err.lines().count(), 1, "{err}");
     }
     fs::write(sandbox.path("graph.toml"), "GRAPH_STEPS_MAX = 4").unwrap();
-    let said = sandbox.llts("graph check missing.toml");
-    assert_eq!(said.code, Some(1));
-    assert!(said.err.contains("cannot read missing.toml: "), "{}", said.err);
+    sandbox.llts("graph check missing.toml").failed(1, "cannot read missing.toml: ");
 }
 
 /// The limits are those of the configuration of the home.
@@ -79,11 +77,8 @@ fn a_graph_is_held_to_the_configured_limits() {
         ),
     ] {
         let (name, value) = key.split_once('=').unwrap();
-        let mut command = sandbox.command("graph check graph.toml");
-        let output = command.env(format!("LLTS_{name}"), value).output().unwrap();
-        let err = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(output.status.code(), Some(1), "{err}");
-        assert_eq!(err, format!("llts: graph.toml: {sentence} (-1008)\n"));
+        let said = sandbox.command("graph check graph.toml").env(format!("LLTS_{name}"), value).said().ended(1);
+        assert_eq!(said.err, format!("llts: graph.toml: {sentence} (-1008)\n"));
     }
 }
 

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use rustix::process::Signal;
 
-use crate::cli::sandbox::{Said, Sandbox, eventually, signal};
+use crate::cli::sandbox::{Said, Sandbox, Start as _, eventually};
 
 const SAMPLES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/graphs");
 
@@ -16,8 +16,7 @@ fn service() -> Sandbox {
     let sandbox = Sandbox::new();
     let programs = Path::new(env!("CARGO_BIN_EXE_llts")).parent().expect("its folder").display();
     let path = format!("{programs}:{}", std::env::var("PATH").unwrap_or_default());
-    let said = sandbox.said(sandbox.spawn(sandbox.command("up 3").env("PATH", path)));
-    assert_eq!(said.code, Some(0), "{said:?}");
+    sandbox.command("up 3").env("PATH", path).said().ok();
     sandbox
 }
 
@@ -116,8 +115,7 @@ fn a_failed_graph_names_the_step_and_the_task() {
     let failing = "[steps.good]\ncommand = ['true']\n[steps.bad]\ncommand = ['sh', '-c', 'exit 7']\ninputs = { in = ['good.out'] }\n\
                    [steps.never]\ncommand = ['true']\ninputs = { in = ['bad.out'] }\n";
     write(&sandbox, failing);
-    let said = sandbox.llts("graph run graph.toml");
-    assert_eq!(said.code, Some(1), "{said:?}");
+    let said = sandbox.llts("graph run graph.toml").ended(1);
     let reason = said.out.lines().find(|line| line.starts_with("reason")).unwrap_or_else(|| panic!("{said:?}"));
     assert!(reason.contains("step bad") && reason.contains("TASK_"), "{reason}");
     assert!(said.out.contains("status     FAILED\n"), "{said:?}");
@@ -140,12 +138,10 @@ fn a_flaw_is_told_with_the_file_before_anything_runs() {
         let names = "step second: no agent has the tool heloworld; did you mean helloworld?";
         assert!(said.code == Some(4) && said.err.contains(names) && said.err.contains("(-1006)"), "{said:?}");
     }
-    let said = sandbox.llts("graph show GRAPH_1795406876.598401_yCkLT");
-    assert!(said.code == Some(5) && said.err.contains("GRAPH_1795406876.598401_yCkLT"), "{said:?}");
+    sandbox.llts("graph show GRAPH_1795406876.598401_yCkLT").failed(5, "GRAPH_1795406876.598401_yCkLT");
     let said = sandbox.llts("graph svg GRAPH_1795406876.598401_yCkLT");
     assert!(said.code == Some(5), "{said:?}");
-    let said = sandbox.llts("graph svg no-such-file");
-    assert!(said.code == Some(1) && said.err.contains("cannot read no-such-file: "), "{said:?}");
+    sandbox.llts("graph svg no-such-file").failed(1, "cannot read no-such-file: ");
 }
 
 /// In JSON, each end of a line takes two bytes.
@@ -181,7 +177,7 @@ fn the_wait_for_the_job_of_a_graph_ends_as_the_graph_does() {
     let id = sandbox.ok("graph submit graph.toml").line().to_owned();
     let waiting = sandbox.start(&format!("wait --job {id}"));
     sandbox.ok(&format!("step complete {id} a"));
-    let said = sandbox.said(waiting);
+    let said = waiting.said();
     assert!(said.code == Some(0) && said.out.contains("SUCCEEDED"), "{said:?}");
     assert_eq!(sandbox.ok(&format!("graph kill {id}")).out, format!("{id} had ended\n"));
     write(&sandbox, "[steps.none]\ncommand = ['true']\ntasks = 0\n");
@@ -200,8 +196,8 @@ fn ctrl_c_ends_the_graph_and_sigterm_does_too() {
         let runs =
             || sandbox.llts("list --status RUNNING --output wire").json()["tasks"].as_array().map_or(0, Vec::len);
         eventually("its task runs", || runs() == 1);
-        signal(i32::try_from(run.id()).unwrap(), number);
-        let said = sandbox.said(run);
+        run.signal(number);
+        let said = run.said();
         assert_eq!(said.code, Some(code), "{said:?}");
         assert!(said.out.contains("status     KILLED\n") && said.out.contains(by), "{said:?}");
         assert!(said.err.contains("press Ctrl-C again"), "{said:?}");
@@ -217,7 +213,7 @@ fn a_graph_that_another_user_kills_exits_with_1() {
     assert!(again.line() == id && again.err.contains("submitted before with this key"), "{again:?}");
     let run = sandbox.start("graph run graph.toml --submit-key once");
     assert_eq!(sandbox.ok(&format!("graph kill {id}")).out, format!("{id} killed\n"));
-    let said = sandbox.said(run);
+    let said = run.said();
     assert!(said.code == Some(1) && said.out.contains("llts graph kill"), "{said:?}");
     let said = sandbox.llts(&format!("wait {id}"));
     assert!(said.code == Some(1) && said.err.is_empty(), "a graph is waited for as a task is: {said:?}");

@@ -2,7 +2,7 @@
 
 use std::io::{BufRead as _, BufReader};
 
-use crate::cli::sandbox::{Sandbox, eventually, signal};
+use crate::cli::sandbox::{Sandbox, eventually};
 
 /// A service with two tasks that have succeeded and one that has failed, of a job, with its sentence.
 fn after_three_tasks() -> Sandbox {
@@ -93,13 +93,10 @@ fn a_time_that_ends_before_it_begins_has_no_rounds() {
 #[test]
 fn a_service_without_a_history_says_so() {
     let sandbox = Sandbox::new();
-    let config = std::fs::read_to_string(sandbox.path("config.toml")).unwrap();
-    std::fs::write(sandbox.path("config.toml"), format!("HISTORY_KEEP_DAYS = 0\n{config}")).unwrap();
+    sandbox.configure("HISTORY_KEEP_DAYS = 0\n");
     sandbox.ok("up 1");
     for line in ["list --since 1h", "history", "incidents"] {
-        let said = sandbox.llts(line);
-        assert_eq!(said.code, Some(4), "{said:?}");
-        assert!(said.err.contains("HISTORY_KEEP_DAYS"), "{said:?}");
+        sandbox.llts(line).failed(4, "HISTORY_KEEP_DAYS");
     }
     assert!(!sandbox.path("state/history").exists());
 }
@@ -121,9 +118,7 @@ fn a_stop_and_a_start_are_incidents() {
 /// Only the running task ends; the one behind it starts after the next start, in its first round.
 #[test]
 fn a_service_that_is_stopped_with_wait_lets_running_tasks_end() {
-    let sandbox = Sandbox::new();
-    sandbox.tool("gate", "touch $PLACE/began; while [ ! -e $PLACE/go ]; do sleep 0.05; done");
-    sandbox.ok("up 1");
+    let sandbox = Sandbox::serving(1, &[("gate", "touch $PLACE/began; while [ ! -e $PLACE/go ]; do sleep 0.05; done")]);
     let submit = || sandbox.ok(&format!("submit gate PLACE={}", sandbox.path("").display())).line().to_owned();
     let (first, second) = (submit(), submit());
     eventually("the first runs", || sandbox.path("began").exists());
@@ -131,14 +126,14 @@ fn a_service_that_is_stopped_with_wait_lets_running_tasks_end() {
     let mut line = String::new();
     BufReader::new(down.stderr.take().expect("a pipe")).read_line(&mut line).unwrap();
     assert_eq!(line, "llts: waiting for 1 running task; no other task starts\n");
-    signal(down.id().cast_signed(), rustix::process::Signal::INT);
-    assert_eq!(sandbox.said(down).code, Some(130));
+    down.signal(rustix::process::Signal::INT);
+    assert_eq!(down.said().code, Some(130));
     let stats = sandbox.ok("info --output wire").json();
     assert!(stats["paused_until"].is_null(), "who leaves ends the pause: {stats}");
     let mut down = sandbox.start("down --wait");
     BufReader::new(down.stderr.take().expect("a pipe")).read_line(&mut line).unwrap();
     std::fs::write(sandbox.path("go"), "").unwrap();
-    assert_eq!(sandbox.said(down).code, Some(0));
+    assert_eq!(down.said().code, Some(0));
     sandbox.ok("up 1");
     sandbox.ok(&format!("wait {first} {second}"));
     for task in [first, second] {

@@ -48,8 +48,7 @@ fn a_job_is_shown_waited_for_and_retried_as_one() {
     std::fs::write(sandbox.path("mended"), "").unwrap();
     assert_eq!(sandbox.ok("retry --job j --failed").out, "retried 4 tasks of job j\n");
     assert_eq!(sandbox.llts("wait --job j --timeout 60").code, Some(0));
-    let said = sandbox.llts("job nonesuch");
-    assert!(said.code == Some(5) && said.err.contains("no job nonesuch"), "{said:?}");
+    sandbox.llts("job nonesuch").failed(5, "no job nonesuch");
     assert_eq!(sandbox.llts("submit exits --job a/b").code, Some(4));
     assert_eq!(sandbox.llts("submit exits --job-max-fails 1").code, Some(2), "without a job");
 }
@@ -64,8 +63,7 @@ fn a_whole_job_is_held_released_and_killed() {
     eventually("one runs", || sandbox.ok("job j").out.contains("running 1"));
     assert_eq!(sandbox.ok("hold --job j").out, "paused 4 tasks of job j\n");
     assert_eq!(sandbox.ok("release --job j").out, "resumed 4 tasks of job j\n");
-    let said = sandbox.llts("wait --job j --timeout 0.1");
-    assert!(said.code == Some(124) && said.err.contains("4 of the 4 tasks of job j have not finished"), "{said:?}");
+    sandbox.llts("wait --job j --timeout 0.1").failed(124, "4 of the 4 tasks of job j have not finished");
     let killed = sandbox.ok("kill --job j --output wire").json();
     assert_eq!(killed, serde_json::json!({ "job": "j", "result": "killed", "count": 4, "warning": null }));
     assert_eq!(sandbox.llts("wait --job j --timeout 60").code, Some(143));

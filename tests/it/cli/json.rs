@@ -7,7 +7,7 @@ use std::process::Stdio;
 use regex_lite::Regex;
 use serde_json::{Value, json};
 
-use crate::cli::sandbox::{Said, Sandbox, eventually};
+use crate::cli::sandbox::{Said, Sandbox, Start as _, eventually};
 
 /// A schema, as far as ours uses the language of schemas.
 struct Schema {
@@ -23,6 +23,13 @@ impl Schema {
     /// Why a value does not fit.
     fn refusal(&self, value: &Value) -> Option<String> {
         self.check(&self.root, value, "").err()
+    }
+
+    /// Asserts that a value is one of this definition.
+    #[track_caller]
+    fn assert_is(&self, definition: &str, value: &Value) {
+        let schema = self.root.pointer(&format!("/$defs/{definition}")).expect("a definition");
+        assert_eq!(self.check(schema, value, definition), Ok(()));
     }
 
     fn check(&self, schema: &Value, value: &Value, at: &str) -> Result<(), String> {
@@ -137,6 +144,14 @@ fn the_schema_refuses_other_forms() {
         json!({ "llts": 1, "incidents": [{ "incident": "STARTED", "time": 1_480_000_000.25, "reason": "" }] }),
         json!({ "llts": 1, "tools": [{ "tool": "x", "since": 1_480_000_000.25 }] }),
         json!({ "llts": 1, "waiting": [{ "why": "held" }] }),
+        json!({ "llts": 1, "files": "518 run.sh" }),
+        json!({ "llts": 1, "files": [{ "name": "a" }] }),
+        json!({ "llts": 1, "steps": [{ "step": "a", "state": "DONE" }] }),
+        json!({ "llts": 1, "steps": [{ "step": "a", "state": "RUNNING", "times": { "running": 1_480_000_000.25 } }] }),
+        json!({ "llts": 1, "results": [{ "name": "a" }] }),
+        json!({ "llts": 1, "keys": [{ "key": "AGENT_TAGS" }] }),
+        json!({ "llts": 1, "config": 7 }),
+        json!({ "llts": 1, "summary": { "job": "j", "succeeded": "2", "succeeded_before": 0, "failed": 0, "skipped": 0, "not_run": 0 } }),
     ] {
         assert!(schema.refusal(&wrong).is_some(), "{wrong}");
     }
@@ -191,16 +206,62 @@ fn every_command_prints_the_documented_form() {
 }
 
 #[test]
+fn single_objects_and_rows_have_a_definition() {
+    let (schema, sandbox) = (Schema::read(), Sandbox::new());
+    sandbox.tool("packed", "echo 1 > out.txt");
+    sandbox.ok("up 1");
+    fs::write(
+        sandbox.path("g.toml"),
+        "name = 'g'\n[steps.a]\ncommand = ['true']\noutputs = ['o']\n[steps.b]\ncommand = ['sleep', '600']\ninputs = { i = ['a.o'] }\n",
+    )
+    .unwrap();
+    sandbox.ok("run --job files --out out.txt packed");
+    let graph = sandbox.ok(&format!("graph submit {}", sandbox.path("g.toml").display())).line().to_owned();
+    eventually("a step runs", || sandbox.ok(&format!("graph show {graph}")).out.contains("RUNNING"));
+    let keys = sandbox.path("new.key").display().to_string();
+    for (line, rows, definition) in [
+        ("info", "", "info"),
+        ("config", "/keys", "setting"),
+        (&format!("keys new {keys}"), "/keys", "key_pair"),
+        ("get --job files", "/files", "file"),
+        ("tool show packed", "", "tool"),
+        ("tool show packed", "/files", "tool_file"),
+        ("tool samples", "/tools", "sample"),
+        ("gate set api --max-running 1 --max-starts 3 --interval 10", "", "gate"),
+        ("gate close api --for 10m", "", "gate"),
+        (&format!("graph show {graph}"), "", "graph"),
+        (&format!("graph show {graph}"), "/steps", "step"),
+        (&format!("explain {graph}"), "/tasks", "graph"),
+        (&format!("explain {graph}"), "/tasks/0/steps", "step"),
+        ("pause last", "/results", "change"),
+        (&format!("graph kill {graph}"), "/results", "graph_change"),
+    ] {
+        let value = &values(&schema, &sandbox.llts(&format!("--output json {line}")))[0];
+        match value.pointer(rows).expect(line) {
+            Value::Array(rows) if !rows.is_empty() => rows.iter().for_each(|row| schema.assert_is(definition, row)),
+            Value::Object(_) if rows.is_empty() => schema.assert_is(definition, value),
+            other => panic!("{line}: {other}"),
+        }
+    }
+}
+
+#[test]
 fn streams_are_json_lines() {
     let (schema, sandbox) = (Schema::read(), Sandbox::new());
     sandbox.ok("up 1");
     let mut map = sandbox.command("map -k --job m --output json -- echo");
-    let mut map = sandbox.spawn(map.stdin(Stdio::piped()));
+    let mut map = map.stdin(Stdio::piped()).start();
     map.stdin.take().unwrap().write_all(b"a\nb\n").unwrap();
-    let lines = values(&schema, &sandbox.said(map));
+    let lines = values(&schema, &map.said());
     assert_eq!(lines.len(), 3, "{lines:?}");
     assert_eq!((&lines[0]["values"], &lines[1]["task"]["stdout"]), (&json!("a"), &json!("b\n")));
     assert_eq!(lines[2]["summary"]["succeeded"], 2);
+    let planned = |line: &str| values(&schema, &sandbox.ok(&format!("map --dry-run --output json {line}")));
+    let commands = planned("-- cp {} to/{} ::: a b");
+    assert_eq!((&commands[1]["number"], &commands[1]["values"]), (&json!(2), &json!("b")));
+    assert_eq!(commands[1]["task"]["command"], json!(["cp", "b", "to/b"]));
+    let tools = planned("--tool convert in={} WAITING=1 ::: a.mov");
+    assert_eq!(tools[0]["task"], json!({ "tool": "convert", "parameters": { "in": "a.mov", "WAITING": "1" } }));
     let logs = values(&schema, &sandbox.ok("logs --job m --output json"));
     let texts: Vec<_> = logs.iter().map(|line| (&line["stream"], &line["text"])).collect();
     assert_eq!(texts, [(&json!("stdout"), &json!("a\n")), (&json!("stdout"), &json!("b\n"))]);
@@ -229,7 +290,7 @@ fn events_tell_changes_of_the_chosen_tasks() {
     sandbox.ok("up 1");
     let mut command = sandbox.command("events --job seen --state running,succeeded --output json");
     let file = fs::File::create(sandbox.path("events")).unwrap();
-    let mut child = command.stdout(file).stderr(Stdio::null()).spawn().unwrap();
+    let mut child = command.stdout(file).stderr(Stdio::null()).start();
     // A broadcast before the connection of its reader is lost: so tasks follow until one is told.
     let mut told = String::new();
     eventually("an end is told", || {
@@ -238,8 +299,7 @@ fn events_tell_changes_of_the_chosen_tasks() {
         told = fs::read_to_string(sandbox.path("events")).unwrap();
         told.contains("SUCCEEDED")
     });
-    child.kill().unwrap();
-    child.wait().unwrap();
+    child.kill();
     for line in told.lines().filter(|line| line.ends_with('}')) {
         let value: Value = serde_json::from_str(line).unwrap();
         assert_eq!(schema.refusal(&value), None);
@@ -270,7 +330,6 @@ fn a_task_tells_its_progress() {
     fs::write(folder.join("end"), "").unwrap();
     sandbox.ok(&format!("wait {id}"));
     assert_eq!(sandbox.ok(&format!("query {id} --output wire")).json().get("__PROGRESS__"), None);
-    let said = sandbox.llts("progress 0.5");
-    assert!(said.code == Some(2) && said.err.contains("belongs to no task"), "{said:?}");
+    sandbox.llts("progress 0.5").failed(2, "belongs to no task");
     assert!(sandbox.llts("progress 40%").err.contains("write 0.4 for 40 %"));
 }

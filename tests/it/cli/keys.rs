@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 
-use crate::cli::sandbox::Sandbox;
+use crate::cli::sandbox::{Sandbox, Start as _};
 
 #[test]
 fn a_pair_is_made_once_and_its_secret_is_for_its_owner() {
@@ -19,14 +19,11 @@ fn a_pair_is_made_once_and_its_secret_is_for_its_owner() {
     }
     assert_eq!(lines.len(), 2);
     let before = (read("one.key"), read("one.key.pub"));
-    let said = sandbox.llts("keys new one.key");
-    assert!(said.code == Some(1) && said.err.contains("one.key.pub exists already"), "{said:?}");
+    sandbox.llts("keys new one.key").failed(1, "one.key.pub exists already");
     fs::remove_file(sandbox.path("one.key.pub")).unwrap();
-    let said = sandbox.llts("keys new one.key");
-    assert!(said.code == Some(1) && said.err.contains("one.key exists already"), "{said:?}");
+    sandbox.llts("keys new one.key").failed(1, "one.key exists already");
     assert!(read("one.key") == before.0 && !sandbox.path("one.key.pub").exists());
-    let said = sandbox.llts("keys new nowhere/x.key");
-    assert!(said.code == Some(1) && said.err.contains("cannot write the key file nowhere/x.key"), "{said:?}");
+    sandbox.llts("keys new nowhere/x.key").failed(1, "cannot write the key file nowhere/x.key");
     let made = sandbox.ok("keys new three.key --output wire").json();
     assert_eq!(made[0]["public_key"], read("three.key.pub").trim_end());
 }
@@ -45,7 +42,7 @@ fn a_key_file_that_is_missing_or_open_to_others_is_a_mistake_of_the_configuratio
     let refused = |config: &str, commands: &[&str], expected: &str| {
         fs::write(sandbox.path("config.toml"), format!("{plain}{config}")).unwrap();
         for line in commands {
-            let said = sandbox.llts(line);
+            let said = sandbox.llts(*line);
             assert!(said.code == Some(2) && said.err.contains(expected) && said.out.is_empty(), "{line}: {said:?}");
         }
     };
@@ -86,9 +83,7 @@ fn a_service_with_keys_serves_its_tools_and_no_stranger() {
     assert_eq!(said.out, "I am a child\n", "{said:?}");
     fs::write(sandbox.path("plain.toml"), plain).unwrap();
     let mut stranger = sandbox.command("stats --config plain.toml");
-    let output = stranger.env("LLTS_ZMQ_RECV_TIMEOUT", "20000").output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.code() == Some(4) && said.contains("CURVE_SECRET_KEY_FILE"), "{output:?}");
+    stranger.env("LLTS_ZMQ_RECV_TIMEOUT", "20000").said().failed(4, "CURVE_SECRET_KEY_FILE");
     // The key of a receiver comes from a file, and goes with an address only.
     sandbox.ok("keys new receiver.key");
     let address = "--address tcp://127.0.0.1:9 --address-key-file";
@@ -96,10 +91,8 @@ fn a_service_with_keys_serves_its_tools_and_no_stranger() {
     let task = sandbox.ok("query last --output wire").json();
     let key = fs::read_to_string(sandbox.path("receiver.key.pub")).unwrap();
     assert_eq!(task.as_array().map_or(&task, |tasks| &tasks[0])["__ADDRESS_KEY__"], key.trim_end(), "{task}");
-    let said = sandbox.llts(&format!("submit child {address} config.toml"));
-    assert!(said.code == Some(2) && said.err.contains("config.toml does not hold a CURVE key"), "{said:?}");
-    let said = sandbox.llts("submit child --address-key-file receiver.key.pub");
-    assert!(said.code == Some(2) && said.err.contains("--address"), "{said:?}");
+    sandbox.llts(&format!("submit child {address} config.toml")).failed(2, "config.toml does not hold a CURVE key");
+    sandbox.llts("submit child --address-key-file receiver.key.pub").failed(2, "--address");
     // A key that is put into the folder opens without a restart, and one that is taken away does not any more.
     sandbox.ok("keys new guest.key");
     let guest = fs::read_to_string(sandbox.path("config.toml")).unwrap().replace("agent.key", "guest.key");
@@ -109,8 +102,7 @@ fn a_service_with_keys_serves_its_tools_and_no_stranger() {
             fs::copy(sandbox.path("guest.key.pub"), sandbox.path("authorised/guest")).unwrap();
         }
         let mut guest = sandbox.command("stats --config guest.toml");
-        let output = guest.env("LLTS_ZMQ_RECV_TIMEOUT", "20000").output().unwrap();
-        assert_eq!(output.status.code(), Some(if is_there { 0 } else { 4 }), "{output:?}");
+        guest.env("LLTS_ZMQ_RECV_TIMEOUT", "20000").said().ended(if is_there { 0 } else { 4 });
         let _ = fs::remove_file(sandbox.path("authorised/guest"));
     }
     // Neither is an agent; and the log says whom the controller has turned away.
@@ -119,11 +111,9 @@ fn a_service_with_keys_serves_its_tools_and_no_stranger() {
     let port = |name: &str| service[name].as_str().unwrap().rsplit(':').next().unwrap().to_owned();
     let mut agent = sandbox.command("agent --config guest.toml --name guest");
     agent.env("LLTS_CONTROLLER_REP_PORT", port("controller")).env("LLTS_CONTROLLER_PUB_PORT", port("publisher"));
-    let output = agent.output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let said = agent.said();
     let key = fs::read_to_string(sandbox.path("guest.key.pub")).unwrap();
-    assert!(output.status.code() == Some(4) && said.contains(key.trim_end()), "{output:?}");
-    assert!(said.contains("CURVE_AUTHORISED_KEYS_DIR"), "{said}");
+    [key.trim_end(), "CURVE_AUTHORISED_KEYS_DIR"].iter().for_each(|part| said.failed(4, part));
     let log = fs::read_to_string(sandbox.path("log/controller.log")).unwrap();
     let line = log.lines().find(|line| line.contains(key.trim_end()) && line.contains("is refused")).expect("a line");
     assert!(line.contains("WARN") && line.contains("this machine's socket"), "{line}");

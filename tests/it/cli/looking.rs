@@ -8,8 +8,7 @@ fn short(id: &str) -> &str {
 
 #[test]
 fn the_letters_of_an_id_stand_for_the_task() {
-    let sandbox = Sandbox::new();
-    sandbox.ok("up 1");
+    let sandbox = Sandbox::up(1);
     let first = sandbox.ok("submit --given-id film7 -- false").line().to_owned();
     let id = sandbox.ok("submit -- sleep 60").line().to_owned();
     let after = sandbox.ok(&format!("submit --after {} -- true", short(&id))).line().to_owned();
@@ -25,9 +24,7 @@ fn the_letters_of_an_id_stand_for_the_task() {
     let failed = sandbox.ok("list --state failed --columns id,what").out;
     assert_eq!(failed, format!("ID\tWHAT\n{}\tfilm7\n", short(&first)));
 
-    let unknown = sandbox.llts("show abcde");
-    assert_eq!(unknown.code, Some(5), "{unknown:?}");
-    assert!(unknown.err.contains("no task has the short id abcde"), "{unknown:?}");
+    sandbox.llts("show abcde").failed(5, "no task has the short id abcde");
     assert_eq!(sandbox.llts("list --state odd").code, Some(2));
     assert_eq!(sandbox.llts("list --watch").code, Some(2), "a pipe is drawn once");
 
@@ -38,8 +35,7 @@ fn the_letters_of_an_id_stand_for_the_task() {
 
 #[test]
 fn a_forgotten_task_stays_in_the_table_and_is_shown_by_its_history() {
-    let sandbox = Sandbox::new();
-    sandbox.ok("up 1");
+    let sandbox = Sandbox::up(1);
     let id = sandbox.ok("submit --given-id film7 -- true").line().to_owned();
     sandbox.ok(&format!("wait {id}"));
     eventually("the history has it", || sandbox.ok("list --since 1h --output wire").json()["total"] == 1);
@@ -51,6 +47,14 @@ fn a_forgotten_task_stays_in_the_table_and_is_shown_by_its_history() {
     assert!(shown.contains("forgotten by the service") && shown.contains(&id), "{shown}");
     sandbox.ok("run -- true");
     sandbox.ok("run -- true");
+    let forgotten = |line: &str| {
+        let listed = sandbox.ok(&format!("list --output json {line}")).json();
+        (listed["total"].clone(), listed["tasks"].as_array().unwrap().last().unwrap()["given_id"] == "film7")
+    };
+    assert_eq!(forgotten(""), (3.into(), true));
+    assert_eq!(forgotten("--limit 1 --offset 2"), (3.into(), true));
+    assert_eq!(forgotten("--state ok --limit 2"), (3.into(), false));
+    assert_eq!(forgotten("--limit 1"), (2.into(), false), "the history is not read for the first page");
     let last = |line: &str| sandbox.ok(line).out.lines().last().unwrap_or_default().to_owned();
     assert_eq!(last("list --limit 2"), "2 of 3 tasks; --offset 2 shows the next");
     assert_eq!(last("list --limit 1 --offset 1"), "2 to 2 of 3 tasks; --offset 2 shows the next");
@@ -60,8 +64,7 @@ fn a_forgotten_task_stays_in_the_table_and_is_shown_by_its_history() {
 #[test]
 fn the_whole_service_is_on_one_screen() {
     let sandbox = Sandbox::new();
-    let none = sandbox.llts("status");
-    assert_eq!(none.code, Some(3), "{none:?}");
+    let none = sandbox.llts("status").ended(3);
     assert!(none.out.is_empty() && none.err.contains("start one with `llts up`"), "{none:?}");
     assert!(sandbox.ok("status --alone").out.contains("llts run -- echo hi"), "for `llts` on a terminal");
     let long = sandbox.llts(&format!("list --limit {}", "a".repeat(70_000)));

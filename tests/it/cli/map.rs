@@ -3,16 +3,15 @@
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::fs::symlink;
-use std::process::{Child, Stdio};
+use std::process::Stdio;
 
 use rustix::process::Signal;
 
-use crate::cli::sandbox::{Said, Sandbox, eventually, names, signal};
+use crate::cli::sandbox::{Program, Said, Sandbox, Start as _, eventually, names, signal};
 
 /// Starts `llts map` with these words; its input is still open.
-fn start(sandbox: &Sandbox, words: &[&str]) -> Child {
-    let mut command = sandbox.command("map");
-    sandbox.spawn(command.args(words).stdin(Stdio::piped()))
+fn start(sandbox: &Sandbox, words: &[&str]) -> Program {
+    sandbox.command("map").args(words).stdin(Stdio::piped()).start()
 }
 
 /// Runs `llts map` with these words and this input.
@@ -22,7 +21,7 @@ fn map(sandbox: &Sandbox, words: &[&str], input: impl AsRef<[u8]>) -> Said {
     // A map that refuses its arguments reads nothing.
     let _ = stdin.write_all(input.as_ref());
     drop(stdin);
-    sandbox.said(child)
+    child.said()
 }
 
 fn lines(numbers: std::ops::RangeInclusive<u32>) -> String {
@@ -35,24 +34,13 @@ fn noted(sandbox: &Sandbox) -> Vec<String> {
     text.lines().map(str::to_owned).collect()
 }
 
-fn up(agents: u8) -> Sandbox {
-    let sandbox = Sandbox::new();
-    sandbox.ok(&format!("up {agents}"));
-    sandbox
-}
-
-fn kill(child: &Child, with: Signal) {
-    signal(child.id().cast_signed(), with);
-}
-
 /// What users of GNU parallel and xargs write.
 #[test]
 fn what_others_write_is_done_or_refused() {
-    let sandbox = up(1);
-    let said = map(&sandbox, &["-a", ".", "--", "echo"], "");
-    assert!(said.code == Some(255) && said.err.contains("cannot read the input: Is a directory"), "{said:?}");
-    let said = map(&sandbox, &["-C", ",", "--", "sh", "-c", "echo $# \"$1|$2|$3\"", "_", "{1}", "{2}", "end"], "a\n");
-    assert_eq!((said.code, said.out.as_str()), (Some(0), "3 a||end\n"), "{said:?}");
+    let sandbox = Sandbox::up(1);
+    map(&sandbox, &["-a", ".", "--", "echo"], "").failed(255, "cannot read the input: Is a directory");
+    map(&sandbox, &["-C", ",", "--", "sh", "-c", "echo $# \"$1|$2|$3\"", "_", "{1}", "{2}", "end"], "a\n")
+        .prints("3 a||end\n");
     for words in [&["--", "echo", ":::", "a", ":::+", "1"][..], &["--", "echo", "::::", "f"], &["--sh", "echo {-1}"]] {
         let said = map(&sandbox, words, "a\n");
         assert!(said.code == Some(255) && said.out.is_empty() && said.err.contains("GNU parallel"), "{said:?}");
@@ -61,7 +49,7 @@ fn what_others_write_is_done_or_refused() {
 
 #[test]
 fn each_line_is_a_task_whose_output_is_whole_and_in_order_on_request() {
-    let sandbox = up(3);
+    let sandbox = Sandbox::up(3);
     // The first is the slowest, and every output is longer than what a result contains.
     let script = "[ $1 = 1 ] && sleep 0.3; seq -f \"$1 %.0f\" 3000; echo \"bad $1\" >&2";
     let said = map(&sandbox, &["-k", "--", "sh", "-c", script, "_", "{}"], "1\n2\n3");
@@ -78,7 +66,7 @@ fn each_line_is_a_task_whose_output_is_whole_and_in_order_on_request() {
 
 #[test]
 fn a_thousand_tasks_come_back_each_once() {
-    let sandbox = up(2);
+    let sandbox = Sandbox::up(2);
     let said = map(&sandbox, &["-k", "--", "sh", "-c", "echo $(( $1 * 2 ))", "_"], lines(1..=1000));
     let wanted: String = (1..=1000).map(|number| format!("{}\n", number * 2)).collect();
     assert_eq!((said.code, said.out, said.err.as_str()), (Some(0), wanted, ""));
@@ -86,7 +74,7 @@ fn a_thousand_tasks_come_back_each_once() {
 
 #[test]
 fn values_come_from_the_command_line_a_file_or_columns() {
-    let sandbox = up(1);
+    let sandbox = Sandbox::up(1);
     let out = |words: &[&str], input: &str| {
         let said = map(&sandbox, words, input);
         assert_eq!((said.code, said.err.as_str()), (Some(0), ""), "{words:?}: {said:?}");
@@ -109,8 +97,8 @@ fn values_come_from_the_command_line_a_file_or_columns() {
 #[test]
 fn a_dry_run_prints_commands_and_needs_no_service() {
     let sandbox = Sandbox::new();
-    let said = map(&sandbox, &["--dry-run", "--", "cp", "{}", "to/{/}"], "a b/c's\nx\n");
-    assert_eq!((said.code, said.out.as_str()), (Some(0), "cp 'a b/c'\\''s' 'to/c'\\''s'\ncp x to/x\n"), "{said:?}");
+    map(&sandbox, &["--dry-run", "--", "cp", "{}", "to/{/}"], "a b/c's\nx\n")
+        .prints("cp 'a b/c'\\''s' 'to/c'\\''s'\ncp x to/x\n");
     let said = map(&sandbox, &["--dry-run", "--tool", "convert", "in={}", "out={.}.mp4"], "a.mov\n");
     assert_eq!(said.out, "llts submit convert in=a.mov out=a.mp4\n");
     assert_eq!(sandbox.processes(), []);
@@ -124,26 +112,22 @@ fn a_map_hosts_a_service_and_leaves_nothing_behind() {
     assert!(said.err.contains("no service runs here: 2 agents start for this command"), "{said:?}");
     // It promises nothing that is gone with it.
     let failed = map(&sandbox, &["--no-service", "--job", "j", "--", "false"], "a\n");
-    assert!(failed.code == Some(1) && failed.err.contains("1 of 1 failed (exit 1: 1)."), "{failed:?}");
+    failed.failed(1, "1 of 1 failed (exit 1: 1).");
     assert!(!failed.err.contains("Look:") && !failed.err.contains("Resume:"), "{failed:?}");
     sandbox.is_clean();
 }
 
 #[test]
 fn the_parameters_of_a_tool_take_the_line() {
-    let sandbox = Sandbox::new();
-    sandbox.tool("convert", "echo \"$PARAM_in to $PARAM_out\" >> report.log");
-    sandbox.ok("up 1");
-    let said = map(&sandbox, &["--tool", "convert", "in={}", "out={.}.mp4"], "a b.mov\n");
-    assert_eq!((said.code, said.out.as_str()), (Some(0), "a b.mov to a b.mp4\n"), "{said:?}");
+    let sandbox = Sandbox::serving(1, &[("convert", "echo \"$PARAM_in to $PARAM_out\" >> report.log")]);
+    map(&sandbox, &["--tool", "convert", "in={}", "out={.}.mp4"], "a b.mov\n").prints("a b.mov to a b.mp4\n");
 }
 
 #[test]
 fn a_map_exits_with_the_number_of_failed_tasks_and_says_how_to_go_on() {
-    let sandbox = up(2);
+    let sandbox = Sandbox::up(2);
     let script = "[ $1 = 3 ] && echo three is wrong >&2; exit $1";
-    let said = map(&sandbox, &["--job", "j", "--", "sh", "-c", script, "_"], "0\n1\n3\n1\n0\n");
-    assert_eq!(said.code, Some(3), "{said:?}");
+    let said = map(&sandbox, &["--job", "j", "--", "sh", "-c", script, "_"], "0\n1\n3\n1\n0\n").ended(3);
     for part in [
         "llts: line 3  exit 3  3  three is wrong\n",
         "llts: 3 of 5 failed (exit 1: 2, exit 3: 1).\nllts: Look: llts logs --job j --failed   Again: llts retry --job j --failed\n",
@@ -172,6 +156,7 @@ fn what_is_not_understood_is_refused_with_255() {
         (&["-0", "--", "true", ":::", "a"], "omit --arg-file"),
         (&["-a", "no-such-file", "--", "true"], "cannot read no-such-file"),
         (&["-I", "", "--", "true"], "stands for no text"),
+        (&["-C", "", "--", "true"], "separates no columns"),
     ] {
         let said = map(&sandbox, words, "a\n");
         assert!(said.code == Some(255) && said.err.contains(sentence), "{words:?}: {said:?}");
@@ -179,13 +164,12 @@ fn what_is_not_understood_is_refused_with_255() {
     assert_eq!(sandbox.llts("map --help").code, Some(0));
     // A service that is started anew may be back within this time.
     let mut away = sandbox.command("map --controller tcp://127.0.0.1:1 -- true");
-    let said = sandbox.said(sandbox.spawn(away.env("LLTS_ZMQ_RECV_TIMEOUT", "300")));
-    assert_eq!(said.code, Some(255), "{said:?}");
+    away.env("LLTS_ZMQ_RECV_TIMEOUT", "300").said().ended(255);
 }
 
 #[test]
 fn a_line_that_is_no_argument_fails_alone() {
-    let sandbox = up(1);
+    let sandbox = Sandbox::up(1);
     let mut input = b"a\nb\0c\ny\n".to_vec();
     input.extend(vec![b'x'; 2_000_000]);
     input.extend(b"\nz\n");
@@ -207,7 +191,7 @@ fn a_line_that_is_no_argument_fails_alone() {
 
 #[test]
 fn the_same_job_again_runs_only_what_has_not_succeeded() {
-    let sandbox = up(2);
+    let sandbox = Sandbox::up(2);
     let script = "echo $1 >> noted; echo out $1; [ $1 = 2 ] && [ ! -e mended ] && exit 1; exit 0";
     let words = ["-k", "--job", "j", "--", "sh", "-c", script, "_", "{}"];
     // Equal lines are different tasks.
@@ -223,13 +207,13 @@ fn the_same_job_again_runs_only_what_has_not_succeeded() {
     assert_eq!((said.code, said.out.as_str(), noted(&sandbox).len()), (Some(0), "", 6), "{said:?}");
     // Another template is other work; other options of the same work are not.
     assert_eq!(map(&sandbox, &["--job", "j", "--", "echo"], "1\n").out, "1\n");
-    let said = map(&sandbox, &["--job", "j", "--timeout", "9", "--", "sh", "-c", script, "_", "{}"], "1\n");
-    assert!(said.code == Some(255) && said.err.contains("was mapped with other options"), "{said:?}");
+    map(&sandbox, &["--job", "j", "--timeout", "9", "--", "sh", "-c", script, "_", "{}"], "1\n")
+        .failed(255, "was mapped with other options");
 }
 
 #[test]
 fn a_trickling_input_is_run_as_it_comes() {
-    let sandbox = up(1);
+    let sandbox = Sandbox::up(1);
     let mut child = start(&sandbox, &["--", "echo"]);
     let mut stdin = child.stdin.take().unwrap();
     let mut stdout = BufReader::new(child.stdout.take().unwrap());
@@ -245,38 +229,33 @@ fn a_trickling_input_is_run_as_it_comes() {
 
 #[test]
 fn no_more_tasks_run_at_once_than_wanted() {
-    let sandbox = up(3);
+    let sandbox = Sandbox::up(3);
     let script = "mkdir lock || { echo two; exit 1; }; sleep 0.02; rmdir lock";
-    let said = map(&sandbox, &["-j1", "--job", "j", "--", "sh", "-c", script], lines(1..=20));
-    assert_eq!((said.code, said.out.as_str()), (Some(0), ""), "{said:?}");
+    map(&sandbox, &["-j1", "--job", "j", "--", "sh", "-c", script], lines(1..=20)).prints("");
     assert!(!sandbox.ok("gate list").out.contains("max running"), "the limit ends with the map");
 }
 
 #[test]
 fn failures_are_run_again_timed_out_and_stop_the_job_as_wanted() {
-    let sandbox = up(1);
+    let sandbox = Sandbox::up(1);
     let script = "echo $1 >> noted; [ $(wc -l < noted) -ge 3 ]";
     assert_eq!(map(&sandbox, &["--retries", "2", "--", "sh", "-c", script, "_"], "1\n").code, Some(0));
     assert_eq!(noted(&sandbox).len(), 3, "the first run and two more");
-    let said = map(&sandbox, &["--timeout", "0.1", "--", "sleep"], "1000\n");
-    assert!(said.code == Some(1) && said.err.contains("TIMED_OUT: 1"), "{said:?}");
-    let said = map(&sandbox, &["--max-fails", "2", "--job", "j", "--", "false"], lines(1..=50));
-    assert_eq!(said.code, Some(2), "{said:?}");
-    assert!(said.err.contains("The job was stopped, 48 tasks not run"), "{said:?}");
+    map(&sandbox, &["--timeout", "0.1", "--", "sleep"], "1000\n").failed(1, "TIMED_OUT: 1");
+    map(&sandbox, &["--max-fails", "2", "--job", "j", "--", "false"], lines(1..=50))
+        .failed(2, "The job was stopped, 48 tasks not run");
     // Given again, the job goes on, and its failures count anew.
-    let said = map(&sandbox, &["--max-fails", "2", "--job", "j", "--", "false"], lines(1..=50));
-    assert_eq!(said.code, Some(2), "{said:?}");
+    map(&sandbox, &["--max-fails", "2", "--job", "j", "--", "false"], lines(1..=50)).ended(2);
 }
 
 #[test]
 fn results_are_files_and_a_full_disk_costs_no_output() {
-    let sandbox = up(1);
+    let sandbox = Sandbox::up(1);
     fs::create_dir_all(sandbox.path("res/2")).unwrap();
     symlink("/dev/full", sandbox.path("res/2/stdout")).unwrap();
     let script = "seq $1; echo bad >&2; exit $2";
     let words = ["-k", "--results", "res", "-C", " ", "--", "sh", "-c", script, "_"];
-    let said = map(&sandbox, &words, "3000 0\n2 0\n1 4\n");
-    assert_eq!(said.code, Some(1), "{said:?}");
+    let said = map(&sandbox, &words, "3000 0\n2 0\n1 4\n").ended(1);
     let file = |name: &str| fs::read_to_string(sandbox.path("res").join(name)).unwrap_or_default();
     let all: String = (1..=3000).map(|number| format!("{number}\n")).collect();
     assert!(file("1/stdout") == all && said.out == all + "1\n2\n1\n", "{said:?}");
@@ -294,7 +273,7 @@ fn results_are_files_and_a_full_disk_costs_no_output() {
 }
 
 /// One task runs, and the others wait behind it.
-fn interrupted(sandbox: &Sandbox) -> Child {
+fn interrupted(sandbox: &Sandbox) -> Program {
     let script = "echo $1 >> noted; while [ ! -e go ]; do sleep 0.01; done; echo done $1";
     let mut child = start(sandbox, &["--job", "j", "--", "sh", "-c", script, "_"]);
     let written = child.stdin.take().map(|mut stdin| stdin.write_all(lines(1..=20).as_bytes()));
@@ -305,12 +284,12 @@ fn interrupted(sandbox: &Sandbox) -> Child {
 
 #[test]
 fn ctrl_c_starts_nothing_more_and_waits() {
-    let sandbox = up(1);
+    let sandbox = Sandbox::up(1);
     let child = interrupted(&sandbox);
-    kill(&child, Signal::INT);
+    child.signal(Signal::INT);
     eventually("the others are held", || sandbox.ok("list --job j").out.contains("held"));
     fs::write(sandbox.path("go"), "").unwrap();
-    let said = sandbox.said(child);
+    let said = child.said();
     assert_eq!((said.code, said.out.as_str(), noted(&sandbox).len()), (Some(130), "done 1\n", 1), "{said:?}");
     assert!(said.err.contains("Stopped, 19 tasks not run. Run the same command again to continue."), "{said:?}");
     assert_eq!(sandbox.ok("list --job j --output wire").json()["total"], 20);
@@ -318,18 +297,18 @@ fn ctrl_c_starts_nothing_more_and_waits() {
     // The same command goes on.
     let mut again = interrupted(&sandbox);
     again.stdin.take();
-    let said = sandbox.said(again);
+    let said = again.said();
     assert_eq!((said.code, said.out.lines().count(), noted(&sandbox).len()), (Some(0), 19, 20), "{said:?}");
 }
 
 #[test]
 fn a_second_ctrl_c_ends_the_running_tasks() {
-    let sandbox = up(1);
+    let sandbox = Sandbox::up(1);
     let child = interrupted(&sandbox);
-    kill(&child, Signal::INT);
+    child.signal(Signal::INT);
     eventually("the others are held", || sandbox.ok("list --job j").out.contains("held"));
-    kill(&child, Signal::INT);
-    let said = sandbox.said(child);
+    child.signal(Signal::INT);
+    let said = child.said();
     assert_eq!((said.code, said.out.as_str()), (Some(130), ""), "{said:?}");
     assert!(said.err.contains("Stopped, 20 tasks not run"), "{said:?}");
     assert_eq!(sandbox.llts("wait --job j --timeout 60").code, Some(143), "nothing of it runs");
@@ -337,17 +316,17 @@ fn a_second_ctrl_c_ends_the_running_tasks() {
 
 #[test]
 fn a_closed_terminal_leaves_the_service_to_go_on() {
-    let sandbox = up(1);
+    let sandbox = Sandbox::up(1);
     let script = "while [ ! -e go ]; do sleep 0.01; done; echo $1 >> noted";
     let mut child = start(&sandbox, &["--job", "j", "--", "sh", "-c", script, "_"]);
     let mut stdin = child.stdin.take().unwrap();
     stdin.write_all(b"1\n2\n").unwrap();
     eventually("the tasks are there", || sandbox.llts("job j").out.contains("of 2 tasks"));
-    kill(&child, Signal::HUP);
+    child.signal(Signal::HUP);
     // What is still in the pipe is submitted as well.
     stdin.write_all(b"3\n").unwrap();
     drop(stdin);
-    let said = sandbox.said(child);
+    let said = child.said();
     assert_eq!((said.code, said.out.as_str()), (Some(129), ""), "{said:?}");
     fs::write(sandbox.path("go"), "").unwrap();
     assert_eq!(sandbox.llts("wait --job j --timeout 60").code, Some(0));
@@ -357,7 +336,7 @@ fn a_closed_terminal_leaves_the_service_to_go_on() {
 /// Neither an output nor a task.
 #[test]
 fn a_killed_controller_loses_and_doubles_nothing() {
-    let sandbox = up(2);
+    let sandbox = Sandbox::up(2);
     let mut child = start(&sandbox, &["-k", "--job", "j", "--", "sh", "-c", "echo $1 >> noted; echo $1", "_"]);
     let mut stdin = child.stdin.take().unwrap();
     stdin.write_all(lines(1..=300).as_bytes()).unwrap();
@@ -367,7 +346,7 @@ fn a_killed_controller_loses_and_doubles_nothing() {
     eventually("others have run", || noted(&sandbox).len() > 350);
     signal(sandbox.process(" controller"), Signal::KILL);
     drop(stdin);
-    let said = sandbox.said(child);
+    let said = child.said();
     assert_eq!((said.code, said.out, said.err.as_str()), (Some(0), lines(1..=600), ""));
     // A run whose end was not stored may be repeated, but no line has become two tasks.
     assert_eq!(sandbox.ok("list --job j --limit 1 --output wire").json()["total"], 600);
@@ -375,7 +354,7 @@ fn a_killed_controller_loses_and_doubles_nothing() {
 
 #[test]
 fn a_closed_reader_ends_the_map() {
-    let sandbox = up(1);
+    let sandbox = Sandbox::up(1);
     let script = "case $1 in 1) ;; 2) while [ ! -e go ]; do sleep 0.01; done ;; *) exec sleep 1000 ;; esac; echo $1";
     let mut child = start(&sandbox, &["--job", "j", "--", "sh", "-c", script, "_"]);
     child.stdin.take().unwrap().write_all(b"1\n2\n3\n").unwrap();
@@ -383,14 +362,14 @@ fn a_closed_reader_ends_the_map() {
     stdout.read_exact(&mut [0; 2]).unwrap();
     drop(stdout);
     fs::write(sandbox.path("go"), "").unwrap();
-    let said = sandbox.said(child);
+    let said = child.said();
     assert_eq!((said.code, said.err.as_str()), (Some(141), ""), "{said:?}");
     assert_eq!(sandbox.llts("wait --job j --timeout 60").code, Some(143), "the third does not run on");
 }
 
 #[test]
 fn the_progress_is_shown_where_it_is_wanted() {
-    let sandbox = up(1);
+    let sandbox = Sandbox::up(1);
     let said = map(&sandbox, &["--", "sleep"], "1.5\n");
     assert_eq!((said.code, said.err.as_str()), (Some(0), ""));
     let said = map(&sandbox, &["--progress", "--", "sleep"], "1.5\n");
@@ -399,19 +378,18 @@ fn the_progress_is_shown_where_it_is_wanted() {
 
 #[test]
 fn values_may_begin_with_a_dash() {
-    let sandbox = up(1);
+    let sandbox = Sandbox::up(1);
     for words in [
         &["-k", "--sh", "echo _{}", ":::", "a", "-n", "--job"][..],
         &["-k", "--", "echo", "_{}", ":::", "a", "-n", "--job"],
     ] {
-        let said = map(&sandbox, words, "");
-        assert_eq!((said.code, said.out.as_str()), (Some(0), "_a\n_-n\n_--job\n"), "{said:?}");
+        map(&sandbox, words, "").prints("_a\n_-n\n_--job\n");
     }
 }
 
 #[test]
 fn tasks_that_an_earlier_map_has_left_unfinished_are_printed() {
-    let sandbox = up(1);
+    let sandbox = Sandbox::up(1);
     let script = "while [ $1 != 1 ] && [ ! -e go ]; do sleep 0.01; done; echo out $1";
     let words = ["-k", "--job", "j", "--", "sh", "-c", script, "_"];
     let mut child = start(&sandbox, &words);
@@ -420,13 +398,13 @@ fn tasks_that_an_earlier_map_has_left_unfinished_are_printed() {
         sandbox.llts("job j").out.contains("of 3 tasks")
             && sandbox.llts("list --outcome SUCCEEDED").out.contains("SUCCEEDED")
     });
-    kill(&child, Signal::KILL);
+    child.signal(Signal::KILL);
     child.wait().unwrap();
     let mut child = start(&sandbox, &words);
     child.stdin.take().unwrap().write_all(b"1\n2\n3\n4\n").unwrap();
     eventually("the second map has submitted", || sandbox.llts("job j").out.contains("of 4 tasks"));
     fs::write(sandbox.path("go"), "").unwrap();
-    let said = sandbox.said(child);
+    let said = child.said();
     assert_eq!((said.code, said.out.as_str()), (Some(0), "out 2\nout 3\nout 4\n"), "{said:?}");
     assert_eq!(said.err, "llts: 1 task had succeeded before and were not run again\n");
 }
@@ -434,12 +412,11 @@ fn tasks_that_an_earlier_map_has_left_unfinished_are_printed() {
 /// A value in a line for sh means itself, also in quotes; where no quoting helps, nothing runs.
 #[test]
 fn a_value_never_runs_as_code() {
-    let sandbox = Sandbox::new();
-    sandbox.ok("up 1");
+    let sandbox = Sandbox::up(1);
     let run = |words: &[&str]| {
         let mut command = sandbox.command("map");
         command.args(words);
-        sandbox.said(sandbox.spawn(&mut command))
+        command.said()
     };
     let hostile = "a`touch harm`$(touch harm)'\"b";
     for line in ["echo \"{}\"", "echo '{}'", "echo {}", "echo \"$(echo \"{}\")\""] {

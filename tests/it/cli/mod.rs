@@ -1,6 +1,5 @@
 //! The command line and the supervisor, with the real binary, on ports and in folders of their own.
 
-mod bench;
 mod bytes;
 mod commands;
 mod config;

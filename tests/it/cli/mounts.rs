@@ -2,12 +2,11 @@
 
 use std::fs;
 use std::os::unix::process::CommandExt as _;
-use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use rustix::process::Signal;
 
-use crate::cli::sandbox::{Said, Sandbox, eventually, names, signal};
+use crate::cli::sandbox::{Said, Sandbox, Start as _, eventually, names, signal};
 
 /// Binds the folder with the data in several places that its removers go through, and one in its whole folder.
 const MOUNTY: &str = "\
@@ -45,23 +44,13 @@ impl Mounts {
 
     /// `llts` in a namespace that all its children share.
     fn command(&self, line: &str) -> Command {
-        let llts = self.sandbox.command(line);
-        let mut command = Command::new("unshare");
-        command.args(["-m", "--propagation", "private"]).arg(llts.get_program()).args(llts.get_args());
-        command.current_dir(self.sandbox.path(".")).stdin(Stdio::null()).env("PLACE", self.folder());
-        command.env("TMPDIR", self.sandbox.path("tmp")).process_group(0);
+        let mut command = self.sandbox.command(line).under(&["unshare", "-m", "--propagation", "private"]);
+        command.process_group(0);
         command
     }
 
-    /// As the place names it.
-    fn folder(&self) -> PathBuf {
-        let command = self.sandbox.command("");
-        let mark = command.get_envs().find_map(|(name, value)| value.filter(|_| name == "PLACE"));
-        PathBuf::from(mark.expect("the mark of the place"))
-    }
-
     fn llts(&self, line: &str) -> Said {
-        self.sandbox.said(self.sandbox.spawn(&mut self.command(line)))
+        self.command(line).said()
     }
 
     #[track_caller]
@@ -76,8 +65,7 @@ impl Mounts {
 #[test]
 fn a_hosted_run_leaves_what_its_tool_has_mounted() {
     let Some(mounts) = Mounts::new() else { return };
-    let said = mounts.llts("run --no-service mounty");
-    assert_eq!((said.code, said.out.as_str()), (Some(0), "a\nfile\n"), "{said:?}");
+    mounts.llts("run --no-service mounty").prints("a\nfile\n");
     mounts.precious_is_untouched();
     mounts.sandbox.is_clean();
 }
@@ -85,13 +73,12 @@ fn a_hosted_run_leaves_what_its_tool_has_mounted() {
 #[test]
 fn the_guard_of_a_hosted_run_leaves_what_its_tool_has_mounted() {
     let Some(mounts) = Mounts::new() else { return };
-    let mut run = mounts.sandbox.spawn(mounts.command("run --no-service mounty").args(["then=sleep 1000"]));
+    let mut run = mounts.command("run --no-service mounty").args(["then=sleep 1000"]).start();
     eventually("the tool has mounted", || mounts.sandbox.path("mounted").exists());
     let processes = mounts.sandbox.processes();
     let supervisor = processes.iter().find(|(_, line)| line.contains(" supervise ")).expect("a supervisor").0;
     signal(supervisor, Signal::KILL);
-    run.kill().unwrap();
-    run.wait().unwrap();
+    run.kill();
     eventually("all of it has ended", || mounts.sandbox.processes().is_empty());
     mounts.precious_is_untouched();
     mounts.sandbox.is_clean();
@@ -101,8 +88,7 @@ fn the_guard_of_a_hosted_run_leaves_what_its_tool_has_mounted() {
 fn a_service_leaves_what_its_tools_have_mounted() {
     let Some(mounts) = Mounts::new() else { return };
     let sandbox = &mounts.sandbox;
-    let said = mounts.llts("up 1");
-    assert_eq!(said.code, Some(0), "{said:?}");
+    mounts.llts("up 1").ok();
     for _ in 0..2 {
         assert_eq!(sandbox.ok("run mounty").out, "a\nfile\n");
         mounts.precious_is_untouched();

@@ -3,27 +3,26 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 
-use crate::cli::sandbox::{Said, Sandbox};
+use crate::cli::sandbox::{Said, Sandbox, Start as _};
 
 /// Runs `llts` with these words, as they are.
 fn llts(sandbox: &Sandbox, words: &[&str]) -> Said {
     let mut command = sandbox.command("");
     command.args(words).env("GREETING", "hello there").env("OTHER", "unsent");
-    sandbox.said(sandbox.spawn(&mut command))
+    command.said()
 }
 
 /// Runs a line of sh in which $LLTS is the program.
 pub(crate) fn shell(sandbox: &Sandbox, line: &str) -> Said {
     let mut command = sandbox.program("/bin/sh");
     command.args(["-c", line]).env("LLTS", env!("CARGO_BIN_EXE_llts"));
-    sandbox.said(sandbox.spawn(&mut command))
+    command.said()
 }
 
 /// As SIGPIPE ends a program of the shell, without a word; the command leaves no process.
 #[test]
 fn a_closed_reader_ends_the_command() {
-    let sandbox = Sandbox::new();
-    sandbox.ok("up 1");
+    let sandbox = Sandbox::up(1);
     for command in ["yes", "sh -c 'while echo y; do sleep 0.01; done'"] {
         let said = shell(&sandbox, &format!("{{ $LLTS run -- {command}; echo $? > code; }} | head -1"));
         assert_eq!((said.out.as_str(), said.err.as_str()), ("y\n", ""), "{command}");
@@ -34,8 +33,7 @@ fn a_closed_reader_ends_the_command() {
 
 #[test]
 fn an_output_that_cannot_be_written_is_no_success() {
-    let sandbox = Sandbox::new();
-    sandbox.ok("up 1");
+    let sandbox = Sandbox::up(1);
     for command in ["seq 3", "sh -c 'seq 3; sleep 0.2; seq 3'"] {
         let said = shell(&sandbox, &format!("$LLTS run -- {command} > /dev/full"));
         assert_eq!(said.code, Some(1), "{command}: {said:?}");
@@ -45,30 +43,27 @@ fn an_output_that_cannot_be_written_is_no_success() {
 
 #[test]
 fn a_command_runs_where_it_was_called_and_exits_as_itself() {
-    let sandbox = Sandbox::new();
-    sandbox.ok("up 1");
-    let said = llts(&sandbox, &["run", "--", "sh", "-c", "pwd; echo \"$1\"; echo oh >&2; exit 3", "sh", "a  b"]);
-    assert_eq!(said.code, Some(3), "{said:?}");
+    let sandbox = Sandbox::up(1);
+    let said =
+        llts(&sandbox, &["run", "--", "sh", "-c", "pwd; echo \"$1\"; echo oh >&2; exit 3", "sh", "a  b"]).ended(3);
     assert_eq!(said.out, format!("{}\na  b\n", sandbox.path("").canonicalize().unwrap().display()));
     assert!(said.err.starts_with("oh\n"), "{said:?}");
 
-    let said = llts(&sandbox, &["run", "--cwd", "tools", "--env", "GREETING", "--env", "A=b=c", "--sh", "pwd; env"]);
-    assert_eq!(said.code, Some(0), "{said:?}");
+    let said =
+        llts(&sandbox, &["run", "--cwd", "tools", "--env", "GREETING", "--env", "A=b=c", "--sh", "pwd; env"]).ok();
     let lines: Vec<_> = said.out.lines().collect();
     assert!(lines[0].ends_with("/tools"), "{said:?}");
     assert!(lines.contains(&"GREETING=hello there") && lines.contains(&"A=b=c"), "{said:?}");
     assert!(!said.out.contains("unsent"), "{said:?}");
     assert!(llts(&sandbox, &["run", "--env-all", "--sh", "echo $OTHER"]).out.contains("unsent"));
-    let said = llts(&sandbox, &["run", "--env", "UNSET_HERE", "--", "true"]);
-    assert!(said.code == Some(0) && said.err.contains("--env UNSET_HERE: this environment has no such"), "{said:?}");
+    llts(&sandbox, &["run", "--env", "UNSET_HERE", "--", "true"])
+        .failed(0, "--env UNSET_HERE: this environment has no such");
 
     // The umask is that of the caller, not that of the service.
     assert_eq!(shell(&sandbox, "umask 057; $LLTS run -- touch made").code, Some(0));
     assert_eq!(fs::metadata(sandbox.path("made")).unwrap().permissions().mode() & 0o777, 0o620);
 
-    let said = llts(&sandbox, &["run", "--", "no-such-program"]);
-    assert_eq!(said.code, Some(127), "{said:?}");
-    assert!(said.err.contains("no-such-program"), "{said:?}");
+    llts(&sandbox, &["run", "--", "no-such-program"]).failed(127, "no-such-program");
     let id = llts(&sandbox, &["submit", "--given-id", "mine", "--", "true"]);
     assert!(id.out.starts_with("TASK_"), "{id:?}");
     assert_eq!(llts(&sandbox, &["wait", "--given-id", "mine"]).code, Some(0));
@@ -77,19 +72,14 @@ fn a_command_runs_where_it_was_called_and_exits_as_itself() {
 
 #[test]
 fn a_command_reads_the_standard_input_of_its_caller() {
-    let sandbox = Sandbox::new();
-    sandbox.ok("up 1");
+    let sandbox = Sandbox::up(1);
     // Any bytes, and more than a message takes.
-    let said = shell(&sandbox, "head -c 300000 /dev/urandom >in; $LLTS run -- cat <in >out; cmp in out");
-    assert_eq!(said.code, Some(0), "{said:?}");
+    shell(&sandbox, "head -c 300000 /dev/urandom >in; $LLTS run -- cat <in >out; cmp in out").ok();
     // As they come: the writer has not ended.
-    let said = shell(&sandbox, "mkfifo way; $LLTS run -- head -1 <way & exec 3>way; echo first >&3; wait $!");
-    assert_eq!((said.code, said.out.as_str()), (Some(0), "first\n"), "{said:?}");
+    shell(&sandbox, "mkfifo way; $LLTS run -- head -1 <way & exec 3>way; echo first >&3; wait $!").prints("first\n");
     // What a command leaves is there for the next one.
-    let said = shell(&sandbox, "printf '1\\n2\\n3\\n' | while read line; do $LLTS run -- head -c 2; done");
-    assert_eq!((said.code, said.out.as_str()), (Some(0), "2\n"), "{said:?}");
-    let said = shell(&sandbox, "$LLTS run -- cat </dev/null; $LLTS run -- cat <&-");
-    assert_eq!((said.code, said.out.as_str()), (Some(0), ""), "{said:?}");
+    shell(&sandbox, "printf '1\\n2\\n3\\n' | while read line; do $LLTS run -- head -c 2; done").prints("2\n");
+    shell(&sandbox, "$LLTS run -- cat </dev/null; $LLTS run -- cat <&-").prints("");
     // Without a service, one is there for the time of the run.
     sandbox.ok("down");
     let said = shell(&sandbox, "printf '\\377' | $LLTS run -- wc -c");
@@ -98,8 +88,7 @@ fn a_command_reads_the_standard_input_of_its_caller() {
 
 #[test]
 fn a_command_gets_the_terminal_of_its_caller_on_request() {
-    let sandbox = Sandbox::new();
-    sandbox.ok("up 1");
+    let sandbox = Sandbox::up(1);
     let on_terminal = |options: &str| {
         let test = "test -t 0 && test -t 1 && test -t 2 && echo seen && exit 4";
         shell(&sandbox, &format!("script -qec \"$LLTS run {options} --sh '{test}'\" /dev/null"))
@@ -109,8 +98,7 @@ fn a_command_gets_the_terminal_of_its_caller_on_request() {
     assert!(said.code == Some(4) && said.out.contains("seen\r\n"), "{said:?}");
     let said = on_terminal("");
     assert_eq!(said.code, Some(1), "a terminal is not given unasked: {said:?}");
-    let said = llts(&sandbox, &["run", "--tty", "tool"]);
-    assert_eq!(said.code, Some(2), "{said:?}");
+    llts(&sandbox, &["run", "--tty", "tool"]).ended(2);
 }
 
 #[test]
@@ -143,8 +131,7 @@ fn a_program_that_moves_is_found_where_it_is() {
     fs::write(&program, script.replace("FIRST", &first.to_string_lossy())).unwrap();
     fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
     let path = format!("{}:{}:{}", first.display(), second.display(), std::env::var("PATH").unwrap());
-    let up = sandbox.said(sandbox.spawn(sandbox.command("up 1").env("PATH", path)));
-    assert_eq!(up.code, Some(0), "{up:?}");
+    sandbox.command("up 1").env("PATH", path).said().ok();
     let said = shell(&sandbox, "seq 3 | $LLTS map --keep-order -- wanderer");
     assert_eq!((said.code, said.out.as_str()), (Some(1), "second\nfirst\n"), "{said:?}");
     assert!(said.err.contains("there is no program \"wanderer\" in any folder of PATH"), "{said:?}");
@@ -153,8 +140,7 @@ fn a_program_that_moves_is_found_where_it_is() {
 /// An activated venv is the commonest reason for --env-all.
 #[test]
 fn a_program_is_found_in_the_path_of_its_task() {
-    let sandbox = Sandbox::new();
-    sandbox.ok("up 1");
+    let sandbox = Sandbox::up(1);
     let program = sandbox.path("tools/uname");
     fs::write(&program, "#!/bin/sh\necho venv\n").unwrap();
     fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
@@ -165,8 +151,7 @@ fn a_program_is_found_in_the_path_of_its_task() {
         let said = llts(&sandbox, &["run", "--env", path, "--", "uname"]);
         assert_eq!((said.code, said.out.as_str()), (Some(0), expected), "{path}: {said:?}");
     }
-    let said = llts(&sandbox, &["run", "--env", "PATH=/nonexistent", "--", "uname"]);
-    assert_eq!(said.code, Some(127), "{said:?}");
+    llts(&sandbox, &["run", "--env", "PATH=/nonexistent", "--", "uname"]).ended(127);
 }
 
 #[test]
@@ -175,8 +160,7 @@ fn a_service_keeps_no_descriptor_of_its_caller() {
     let line = "( exec 9>lock; flock -n 9; $LLTS up 1 >up.out ); flock -n lock echo free; \
                 { $LLTS run -- true; } 3>&1 | cat; ls /proc/$$/fd >/dev/null; \
                 for pid in $(cat /proc/[0-9]*/task/*/children 2>/dev/null); do ls -l /proc/$pid/fd 2>/dev/null | grep -F $PWD/lock; done; :";
-    let said = shell(&sandbox, line);
-    assert_eq!((said.code, said.out.as_str()), (Some(0), "free\n"), "{said:?}");
+    shell(&sandbox, line).prints("free\n");
 }
 
 #[test]
@@ -213,34 +197,29 @@ fn the_end_signal_is_chosen_by_the_submitter_or_by_the_tool() {
         ended(if signal.is_empty() { &["run", "--timeout", "1", "patient"] } else { &words })
     };
     assert_eq!([script(""), script("TERM")], ["int\n", "term\n"]);
-    let said = llts(&sandbox, &["submit", "--end-signal", "STOP", "--", "true"]);
-    assert!(said.code == Some(2) && said.err.contains("TERM, INT, HUP, QUIT, USR1 or USR2"), "{said:?}");
+    llts(&sandbox, &["submit", "--end-signal", "STOP", "--", "true"]).failed(2, "TERM, INT, HUP, QUIT, USR1 or USR2");
 }
 
 #[test]
 fn merged_outputs_keep_their_order() {
-    let sandbox = Sandbox::new();
-    sandbox.ok("up 1");
+    let sandbox = Sandbox::up(1);
     let script = "for i in 1 2 3; do echo out $i; echo err $i >&2; done";
     let said = llts(&sandbox, &["run", "--merge", "--sh", script]);
     let expected = "out 1\nerr 1\nout 2\nerr 2\nout 3\nerr 3\n";
     assert_eq!((said.code, said.out.as_str(), said.err.as_str()), (Some(0), expected, ""), "{said:?}");
-    let said = llts(&sandbox, &["submit", "--merge", "--fail-on-stderr", "--", "true"]);
-    assert!(said.code == Some(4) && said.err.contains("exclude one another"), "{said:?}");
+    llts(&sandbox, &["submit", "--merge", "--fail-on-stderr", "--", "true"]).failed(4, "exclude one another");
 }
 
 #[test]
 fn submit_sends_the_standard_input_along_or_says_that_it_does_not() {
-    let sandbox = Sandbox::new();
-    sandbox.ok("up 1");
+    let sandbox = Sandbox::up(1);
     let said = shell(&sandbox, "id=$(printf hello | $LLTS submit --stdin -- cat); $LLTS wait $id; $LLTS logs $id");
     assert_eq!((said.code, said.out.contains("hello")), (Some(0), true), "{said:?}");
     let said = shell(&sandbox, "echo text > file; $LLTS submit -- cat < file");
     assert!(said.err.contains("does not get the standard input"), "{said:?}");
     let said = shell(&sandbox, "$LLTS submit -- cat < /dev/null");
     assert_eq!(said.err, "", "{said:?}");
-    let said = shell(&sandbox, "head -c 70000 /dev/zero | $LLTS submit --stdin -- cat");
-    assert!(said.code == Some(2) && said.err.contains("more than 65536 bytes"), "{said:?}");
+    shell(&sandbox, "head -c 70000 /dev/zero | $LLTS submit --stdin -- cat").failed(2, "more than 65536 bytes");
 }
 
 #[test]
@@ -257,25 +236,21 @@ fn an_unpacked_tool_keeps_its_modes_and_a_renamed_folder_goes() {
     }
     let is_gone = || !sandbox.path("work/moved").exists();
     crate::cli::sandbox::eventually("the renamed folder is removed", is_gone);
-    sandbox.ok("down");
-    sandbox.is_clean();
+    sandbox.ends_clean();
 }
 
 /// The home of the user has keys, and the service of the task has none.
 #[test]
 fn a_command_in_a_task_uses_what_its_agent_has_given() {
-    let sandbox = Sandbox::new();
-    sandbox.ok("up 1");
+    let sandbox = Sandbox::up(1);
     let keyed = sandbox.path("user/llts");
-    let said = llts(&sandbox, &["init", keyed.to_str().unwrap(), "--listen", "127.0.0.1"]);
-    assert_eq!(said.code, Some(0), "{said:?}");
+    llts(&sandbox, &["init", keyed.to_str().unwrap(), "--listen", "127.0.0.1"]).ok();
     let program = env!("CARGO_BIN_EXE_llts");
     let line = format!(
         "cd /; {program} submit -- true && {program} list >/dev/null && {program} tool list >/dev/null && echo done"
     );
     let user = format!("XDG_STATE_HOME={}", sandbox.path("user").display());
-    let said = llts(&sandbox, &["run", "--env", &user, "--sh", &line]);
-    assert_eq!(said.code, Some(0), "{said:?}");
+    let said = llts(&sandbox, &["run", "--env", &user, "--sh", &line]).ok();
     assert!(said.out.ends_with("done\n"), "{said:?}");
     // Of another controller than that of the task, the home counts.
     let line = format!("cd /; {program} --controller tcp://127.0.0.1:9 --home {} list", keyed.display());
@@ -284,11 +259,9 @@ fn a_command_in_a_task_uses_what_its_agent_has_given() {
 
 #[test]
 fn ctrl_c_ends_run_with_the_code_of_an_interrupt() {
-    let sandbox = Sandbox::new();
-    sandbox.ok("up 1");
-    let child = sandbox.spawn(sandbox.command("run").args(["--sh", ": > here; exec sleep 100"]));
+    let sandbox = Sandbox::up(1);
+    let child = sandbox.command("run").args(["--sh", ": > here; exec sleep 100"]).start();
     crate::cli::sandbox::eventually("it runs", || sandbox.path("here").exists());
-    crate::cli::sandbox::signal(child.id().cast_signed(), rustix::process::Signal::INT);
-    let said = sandbox.said(child);
-    assert_eq!(said.code, Some(130), "{said:?}");
+    child.signal(rustix::process::Signal::INT);
+    child.said().ended(130);
 }

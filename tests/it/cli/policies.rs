@@ -1,5 +1,7 @@
 //! The policy flags of `submit` and `run` against the real service: what a task demands, and what people are told of it.
 
+use testkit::Receiver;
+
 use crate::cli::sandbox::{Said, Sandbox, eventually, names};
 
 const OK: &str = "echo \"$PARAM_name\" >> $PLACE/order; echo fine > report.log";
@@ -17,15 +19,6 @@ trap '' TERM
 echo $$ >> $PLACE/pids
 setsid sh -c 'trap \"\" TERM; echo $$ >> $PLACE/pids; touch $PLACE/escaped.$__ROUND__; while :; do sleep 0.05; done' &
 while :; do sleep 0.05; done";
-
-fn with(agents: u8, tools: &[(&str, &str)]) -> Sandbox {
-    let sandbox = Sandbox::new();
-    for (name, script) in tools {
-        sandbox.tool(name, script);
-    }
-    sandbox.ok(&format!("up {agents}"));
-    sandbox
-}
 
 /// The lines of `llts explain` before its log.
 #[track_caller]
@@ -57,7 +50,7 @@ fn says(said: &Said, parts: &[&str]) {
 
 #[test]
 fn a_task_that_fails_is_run_again_and_its_rounds_are_shown() {
-    let sandbox = with(1, &[("flaky", FLAKY)]);
+    let sandbox = Sandbox::serving(1, &[("flaky", FLAKY)]);
     let said = sandbox.ok("run flaky --max-fails 2 --retry-delay 0.05");
     assert_eq!((said.out.as_str(), said.err.as_str()), ("round 2\n", "not 0\nnot 1\nnot 2\n"), "each round is shown");
     let task = task(&sandbox, "last");
@@ -76,7 +69,7 @@ fn a_task_that_fails_is_run_again_and_its_rounds_are_shown() {
 
 #[test]
 fn a_task_that_waits_for_its_next_round_says_until_when() {
-    let sandbox = with(1, &[("flaky", FLAKY)]);
+    let sandbox = Sandbox::serving(1, &[("flaky", FLAKY)]);
     let id = submitted(&sandbox, "flaky --max-fails 2 --retry-delay 10m");
     eventually("its first round has ended", || task(&sandbox, &id)["__ROUND__"] == 1);
     let sentence = why(&sandbox, &id);
@@ -89,7 +82,7 @@ fn a_task_that_waits_for_its_next_round_says_until_when() {
 
 #[test]
 fn stderr_is_a_failure_where_the_submitter_says_so() {
-    let sandbox = with(1, &[("warns", "echo careful >&2")]);
+    let sandbox = Sandbox::serving(1, &[("warns", "echo careful >&2")]);
     sandbox.ok("run warns");
     sandbox.ok("run warns --fail-on-stderr=false --exclusive");
     assert_eq!(sandbox.ok("query last --output wire").json()["__EXCLUSIVE__"], true);
@@ -99,12 +92,11 @@ fn stderr_is_a_failure_where_the_submitter_says_so() {
     assert_eq!(sandbox.llts("wait last").code, Some(1));
 }
 
-/// Promise 4, between rounds: what the run before has started is gone before the next one starts.
+/// Everything that the run before has started is gone before the next one starts (README.md, promise 4).
 #[test]
 fn a_run_that_takes_too_long_is_gone_before_the_next_one() {
-    let sandbox = with(2, &[("stubborn", STUBBORN)]);
-    let said = sandbox.llts("run stubborn --timeout 4 --max-timeouts 1");
-    assert_eq!(said.code, Some(124), "{said:?}");
+    let sandbox = Sandbox::serving(2, &[("stubborn", STUBBORN)]);
+    let said = sandbox.llts("run stubborn --timeout 4 --max-timeouts 1").ended(124);
     says(&said, &["2 runs took longer than 4 s (__TIMEOUT__); __MAX_TIMEOUTS__ is 1"]);
     assert!(sandbox.path("escaped.1").exists(), "the second round was one too: {:?}", names(&sandbox.path(".")));
     assert!(!sandbox.path("overlap").exists(), "a process of round 0 was alive in round 1");
@@ -112,15 +104,14 @@ fn a_run_that_takes_too_long_is_gone_before_the_next_one() {
     assert_eq!((task["__OUTCOME__"].as_str(), task["__TIMEOUTS__"].as_u64()), (Some("TIMED_OUT"), Some(2)));
     assert_eq!(task["0:__ROUND_END__"], "TIMED_OUT");
     says(&sandbox.ok("explain last"), &["WAITING: the run took too long; round 1 follows", "FINISHED: TIMED_OUT"]);
-    sandbox.ok("down");
-    sandbox.is_clean();
+    sandbox.ends_clean();
 }
 
 #[test]
 fn a_run_that_defers_spends_no_budget_and_closes_its_gate() {
     const DEFERS: &str = "\
 if [ $__ROUND__ = 0 ]; then printf 'retry_after=600\\ngate=api\\n' > ../defer.info; exit 75; fi; echo done > report.log";
-    let sandbox = with(1, &[("defers", DEFERS), ("ok", OK)]);
+    let sandbox = Sandbox::serving(1, &[("defers", DEFERS), ("ok", OK)]);
     let id = submitted(&sandbox, "defers --gate api");
     eventually("its first round has ended", || task(&sandbox, &id)["__ROUND__"] == 1);
     let record = task(&sandbox, &id);
@@ -134,13 +125,12 @@ if [ $__ROUND__ = 0 ]; then printf 'retry_after=600\\ngate=api\\n' > ../defer.in
     sandbox.ok("gate open api");
     assert_eq!(sandbox.ok(&format!("wait --timeout 60 {other}")).out, format!("{other}  SUCCEEDED  0\n"));
 
-    let said = sandbox.llts("run defers --max-defers 0");
-    assert_eq!(said.code, Some(75), "{said:?}");
+    sandbox.llts("run defers --max-defers 0").ended(75);
 }
 
 #[test]
 fn a_gate_limits_how_many_run_and_how_many_start() {
-    let sandbox = with(3, &[("patient", PATIENT), ("ok", OK)]);
+    let sandbox = Sandbox::serving(3, &[("patient", PATIENT), ("ok", OK)]);
     assert_eq!(sandbox.ok("gate").out.lines().count(), 1, "there is none yet");
     says(&sandbox.ok("gate set db --max-running 1"), &["db    OPEN    0 of 1   -       0        -"]);
     let first = submitted(&sandbox, "patient --gate db");
@@ -167,7 +157,7 @@ fn a_gate_limits_how_many_run_and_how_many_start() {
 
 #[test]
 fn a_gate_is_closed_until_a_moment_or_until_it_is_opened() {
-    let sandbox = with(1, &[("ok", OK)]);
+    let sandbox = Sandbox::serving(1, &[("ok", OK)]);
     says(&sandbox.ok("gate close api"), &["CLOSED", "opened by hand"]);
     let id = submitted(&sandbox, "ok --gate api");
     assert_eq!(why(&sandbox, &id), "its gate api is closed; `llts resume --gate api` opens it");
@@ -208,23 +198,21 @@ fn a_task_runs_only_where_its_tags_are() {
 
 #[test]
 fn a_task_starts_and_ends_in_its_time() {
-    let sandbox = with(1, &[("patient", PATIENT), ("ok", OK)]);
+    let sandbox = Sandbox::serving(1, &[("patient", PATIENT), ("ok", OK)]);
     let id = submitted(&sandbox, "ok --start-after +10m");
     let sentence = why(&sandbox, &id);
     assert!(sentence.ends_with(": its submitter set that time (__START_AFTER__)"), "{sentence}");
     sandbox.ok("run ok --start-after +0.2");
-    let said = sandbox.llts("run patient --end-before +4");
-    assert_eq!(said.code, Some(124), "{said:?}");
+    let said = sandbox.llts("run patient --end-before +4").ended(124);
     says(&said, &["EXPIRED: the task had reached its end-before time"]);
     assert_eq!(task(&sandbox, "last")["__OUTCOME__"], "EXPIRED");
-    let said = sandbox.llts("retry last");
-    assert_eq!(said.code, Some(4), "{said:?}");
+    let said = sandbox.llts("retry last").ended(4);
     says(&said, &["submit it again with a later one (-1011)"]);
 }
 
 #[test]
 fn higher_priority_goes_first() {
-    let sandbox = with(1, &[("patient", PATIENT), ("ok", OK)]);
+    let sandbox = Sandbox::serving(1, &[("patient", PATIENT), ("ok", OK)]);
     let blocker = submitted(&sandbox, "patient");
     eventually("the agent is busy", || is_running(&sandbox, &blocker));
     let ids = ["ok name=low --priority -5", "ok name=first", "ok name=second", "ok name=high --priority 100"]
@@ -238,15 +226,14 @@ fn higher_priority_goes_first() {
 
 #[test]
 fn the_same_key_is_the_same_task() {
-    let sandbox = with(1, &[("ok", OK)]);
+    let sandbox = Sandbox::serving(1, &[("ok", OK)]);
     let id = submitted(&sandbox, "ok name=a --submit-key k");
     let said = sandbox.ok("submit ok name=a --submit-key k");
     assert_eq!(said.line(), id);
     says(&said, &["submitted before with this key"]);
     let again = sandbox.ok("submit ok name=a --submit-key k --output wire").json();
     assert_eq!((again["task"].as_str(), again["duplicate"].as_bool()), (Some(id.as_str()), Some(true)));
-    let said = sandbox.llts("submit ok name=b --submit-key k");
-    assert_eq!(said.code, Some(4), "{said:?}");
+    let said = sandbox.llts("submit ok name=b --submit-key k").ended(4);
     says(&said, &[&id, "(-1007)"]);
     assert_eq!(sandbox.ok("run ok name=a --submit-key k").out, "fine\n", "it is waited for all the same");
     assert_eq!(std::fs::read_to_string(sandbox.path("order")).unwrap(), "a\n");
@@ -254,14 +241,11 @@ fn the_same_key_is_the_same_task() {
 
 #[test]
 fn the_end_is_pushed_until_it_is_confirmed() {
-    let sandbox = with(1, &[("ok", OK)]);
-    let states = zmq::Context::new().socket(zmq::DEALER).unwrap();
-    states.bind("tcp://127.0.0.1:*").unwrap();
-    states.set_rcvtimeo(60_000).unwrap();
-    let address = states.get_last_endpoint().unwrap().unwrap();
-    let id = submitted(&sandbox, &format!("ok --push-ack --address {address}"));
+    let sandbox = Sandbox::serving(1, &[("ok", OK)]);
+    let states = Receiver::bind();
+    let id = submitted(&sandbox, &format!("ok --push-ack --address {}", states.address));
     let finished = || loop {
-        let state: serde_json::Value = serde_json::from_slice(&states.recv_bytes(0).unwrap()).unwrap();
+        let state = states.next();
         if state["__STATUS__"] == "FINISHED" {
             return state;
         }
@@ -270,13 +254,13 @@ fn the_end_is_pushed_until_it_is_confirmed() {
     assert_eq!(first["__SEQ__"], again["__SEQ__"]);
     let confirmation =
         serde_json::json!({ "__TYPE__": "TASK/STATUS/ACK", "__TASK_ID__": id, "__SEQ__": again["__SEQ__"] });
-    states.send(confirmation.to_string().as_bytes(), 0).unwrap();
+    states.socket.send(confirmation.to_string().as_bytes(), 0).unwrap();
     eventually("it is confirmed", || task(&sandbox, &id)["__ACK_TIME__"].is_number());
 }
 
 #[test]
 fn a_policy_that_cannot_be_is_refused() {
-    let sandbox = with(1, &[("ok", OK)]);
+    let sandbox = Sandbox::serving(1, &[("ok", OK)]);
     for (line, code, part) in [
         ("submit ok --priority 101", 2, "-100..=100"),
         ("submit ok --timeout soon", 2, "10m"),

@@ -5,9 +5,8 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::Path;
 use std::process::Command;
-use std::time::Duration;
 
-use crate::cli::sandbox::{Sandbox, eventually, names};
+use crate::cli::sandbox::{Sandbox, Start as _, eventually, names};
 
 const CLOSED: &str = "CONTROLLER_REP_PORT = \"off\"\nCONTROLLER_PUB_PORT = \"off\"\nLOG_DIR = \"log\"\n";
 
@@ -65,15 +64,13 @@ fn a_service_without_tcp_ports_works_by_its_sockets() {
         let id = sandbox.ok("submit patient").line().to_owned();
         eventually("the tool runs", || sandbox.path("started").exists());
         sandbox.ok(&format!("kill {id}"));
-        let said = sandbox.llts(&format!("wait {id}"));
-        assert_eq!(said.code, Some(143), "{said:?}");
-        let by_hand = sandbox.command("agent --name by-hand").spawn().unwrap();
+        sandbox.llts(&format!("wait {id}")).ended(143);
+        let by_hand = sandbox.command("agent --name by-hand").start();
         eventually("an agent by hand", || sandbox.agents().len() == 3);
         rustix::process::kill_process(rustix::process::Pid::from_child(&by_hand), rustix::process::Signal::TERM)
             .unwrap();
-        sandbox.said(by_hand);
-        sandbox.ok("down");
-        sandbox.is_clean();
+        by_hand.said();
+        sandbox.ends_clean();
         assert!(!sandbox.path("state/controller.sock").exists() && !sandbox.path("state/controller.sock.pub").exists());
     }
 }
@@ -89,7 +86,7 @@ fn a_hosted_run_opens_no_port_and_its_tool_finds_it() {
     eventually("the tool runs", || sandbox.path("started").exists());
     assert_eq!(open_ports(&sandbox), [""; 0]);
     fs::write(sandbox.path("go"), "").unwrap();
-    let said = sandbox.said(run);
+    let said = run.said();
     let task = said.json();
     assert_eq!(task["__REPORT_LOG__"], "I am a child\n", "{said:?}");
     assert!(task["__STDOUT__"].as_str().unwrap().starts_with("ipc:///"), "{said:?}");
@@ -97,8 +94,7 @@ fn a_hosted_run_opens_no_port_and_its_tool_finds_it() {
     // A path that is too long for a socket is no reason not to run.
     let long = sandbox.path(&"x".repeat(80));
     fs::create_dir(&long).unwrap();
-    let said = sandbox.said(sandbox.spawn(sandbox.command("run --no-service child").env("TMPDIR", &long)));
-    assert_eq!((said.code, said.out.as_str()), (Some(0), "I am a child\n"), "{said:?}");
+    sandbox.command("run --no-service child").env("TMPDIR", &long).said().prints("I am a child\n");
     assert_eq!(names(&long), [""; 0]);
 }
 
@@ -107,8 +103,7 @@ fn root_is_warned_of_a_port_that_every_user_reaches() {
     let closed = Sandbox::new();
     assert!(!closed.ok("up 1").err.contains("root with an open TCP port"), "only its user is served");
     let sandbox = Sandbox::new();
-    let said = sandbox.said(sandbox.spawn(sandbox.command("up 1").env("LLTS_LOOPBACK", "open")));
-    assert_eq!(said.code, Some(0), "{said:?}");
+    let said = sandbox.command("up 1").env("LLTS_LOOPBACK", "open").said().ok();
     let warned = said.err.lines().filter(|line| line.contains("root with an open TCP port")).collect::<Vec<_>>();
     assert_eq!(warned.len(), usize::from(is_root()), "{said:?}");
     for line in warned {
@@ -141,12 +136,10 @@ fn folders_that_others_may_write_are_refused_until_the_command_is_said() {
             "{said:?}"
         );
         if key == "STATE_DIR" {
-            let said = sandbox.llts("controller");
-            assert!(said.code == Some(1) && said.err.contains(key), "{said:?}");
+            sandbox.llts("controller").failed(1, key);
         }
         if key != "TOOL_SOURCES_DIR" {
-            let said = sandbox.llts("agent");
-            assert!(said.code == Some(1) && said.err.contains(key), "{said:?}");
+            sandbox.llts("agent").failed(1, key);
         }
         let command = said.err.split("run `").nth(1).and_then(|rest| rest.split("`, or").next()).unwrap();
         assert!(Command::new("sh").args(["-c", command]).status().unwrap().success(), "{command}");
@@ -177,10 +170,8 @@ fn root_uses_the_clone_of_a_user_and_no_other_folder_of_his() {
     let foreign = elsewhere.path().join("state");
     fs::create_dir(&foreign).unwrap();
     let stranger = Sandbox::new();
-    let up = stranger.spawn(stranger.command("up 1").env("LLTS_STATE_DIR", &foreign));
-    let said = stranger.said(up);
-    assert_eq!(said.code, Some(1), "{said:?}");
-    assert!(said.err.contains(" belongs to user "), "{said:?}");
+    let said = stranger.command("up 1").env("LLTS_STATE_DIR", &foreign).said();
+    said.failed(1, " belongs to user ");
     assert!(said.err.contains(&format!("run `chown 0 {}`", elsewhere.path().display())), "{said:?}");
 }
 
@@ -189,13 +180,7 @@ fn root_uses_the_clone_of_a_user_and_no_other_folder_of_his() {
 fn files_of_a_service_are_private_and_those_of_its_tools_as_the_starter_has_it() {
     let sandbox = Sandbox::new();
     sandbox.tool("mask", "umask > report.log; : > $PLACE/made");
-    let up = sandbox.command("up 1");
-    let mut shell = Command::new("sh");
-    shell.args(["-c", "umask 002; exec \"$0\" \"$@\""]).arg(up.get_program()).args(up.get_args());
-    shell.current_dir(sandbox.path("")).env_clear();
-    shell.envs(std::env::vars_os().filter(|(name, _)| !name.to_string_lossy().starts_with("LLTS_")));
-    shell.envs(up.get_envs().filter_map(|(name, value)| Some((name, value?))));
-    assert_eq!(sandbox.said(sandbox.spawn(&mut shell)).code, Some(0));
+    sandbox.command("up 1").under(&["sh", "-c", "umask 002; exec \"$0\" \"$@\""]).said().ok();
     let task = sandbox.ok("run mask --output wire").json();
     assert_eq!(task["__REPORT_LOG__"].as_str().map(str::trim_end), Some("0002"), "{task}");
     assert_eq!(mode(&sandbox.path("made")), 0o664);
@@ -218,16 +203,8 @@ fn a_file_that_is_no_socket_is_never_replaced_by_one() {
     // The third one has a socket for broadcasts beside it, whose place is taken.
     for path in ["precious.txt", precious.to_str().unwrap(), beside.to_str().unwrap()] {
         let taken = if path.ends_with("beside") { format!("{path}.pub") } else { path.to_owned() };
-        let mut controller = sandbox.spawn(sandbox.command("controller").env("LLTS_CONTROLLER_IPC_FILE", path));
-        // One that starts would run for ever.
-        let until = llts::shell::clock::now().mono + Duration::from_secs(30);
-        while controller.try_wait().unwrap().is_none() && llts::shell::clock::now().mono < until {
-            std::thread::park_timeout(Duration::from_millis(10));
-        }
-        let _ = controller.kill();
-        let said = sandbox.said(controller);
-        assert_eq!(said.code, Some(1), "{said:?}");
-        assert!(said.err.contains(&format!("cannot bind ipc://{taken}: the file there is not a socket")), "{said:?}");
+        let said = sandbox.command("controller").env("LLTS_CONTROLLER_IPC_FILE", path).said();
+        said.failed(1, &format!("cannot bind ipc://{taken}: the file there is not a socket"));
         assert_eq!(fs::read_to_string(&precious).unwrap(), "precious");
     }
 }
@@ -237,10 +214,7 @@ fn a_file_that_is_no_socket_is_never_replaced_by_one() {
 fn packed_tools_are_for_their_owner_to_write() {
     let sandbox = Sandbox::new();
     sandbox.tool("packed", "true");
-    let up = sandbox.command("up 1");
-    let mut shell = sandbox.program("sh");
-    shell.args(["-c", "umask 000; exec \"$0\" \"$@\""]).arg(up.get_program()).args(up.get_args());
-    let said = sandbox.said(sandbox.spawn(&mut shell));
+    let said = sandbox.command("up 1").under(&["sh", "-c", "umask 000; exec \"$0\" \"$@\""]).said();
     assert_eq!(said.code, Some(0), "its own new folder is not refused: {said:?}");
     let modes = ["testTools", "testTools/packed.tar.gz"].map(|path| mode(&sandbox.path(path)));
     assert_eq!(modes, [0o755, 0o644]);

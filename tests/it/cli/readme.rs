@@ -1,5 +1,6 @@
-//! The README and the manual below docs/. Each command in them is one that this program has, and names a tool that is there. Each
-//! link leads to a page and a heading. The contents list every page. The page of the configuration has every key and its default.
+//! The README, the manual below docs/, and the pages for contributors. Each command in them is one that this program has, and
+//! names a tool that is there. Each link leads to a page and a heading. The contents list every page. The page of the configuration
+//! has every key and its default.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,9 +16,12 @@ fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// The README and every page below docs/, in the order of their paths.
+/// The pages beside those below docs/.
+const PAGES: [&str; 4] = ["README.md", "CONTRIBUTING.md", "benches/README.md", "fuzz/README.md"];
+
+/// [`PAGES`] and every page below docs/, in the order of their paths.
 fn pages() -> Vec<Page> {
-    let mut paths = vec![root().join("README.md")];
+    let mut paths = PAGES.map(|page| root().join(page)).to_vec();
     let mut folders = vec![root().join("docs")];
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(&folder).expect("a folder of the manual") {
@@ -141,6 +145,25 @@ fn each_link_of_the_manual_leads_somewhere() {
     }
 }
 
+/// Files are moved and renamed, and a page says nothing of it.
+#[test]
+fn each_path_of_the_repository_that_a_page_names_is_there() {
+    const FOLDERS: [&str; 7] = ["src/", "tests/", "bench/", "benches/", "fuzz/", "scripts/", "examples/"];
+    let mut count = 0;
+    for Page { path, text } in pages() {
+        let is_path = |text: &&str| {
+            let is_part = |letter: char| letter.is_ascii_alphanumeric() || "_./-".contains(letter);
+            FOLDERS.iter().any(|folder| text.starts_with(folder)) && text.chars().all(is_part)
+        };
+        let code = text.split("```").step_by(2).flat_map(|block| block.split('`').skip(1).step_by(2));
+        for named in code.filter(is_path) {
+            assert!(root().join(named).exists(), "{}: there is no {named}", path.display());
+            count += 1;
+        }
+    }
+    assert!(count > 50, "only {count} paths were found");
+}
+
 #[test]
 fn the_contents_list_every_page() {
     let contents = fs::read_to_string(root().join("docs/SUMMARY.md")).expect("the contents");
@@ -157,7 +180,7 @@ fn the_contents_list_every_page() {
 
 #[test]
 fn the_manual_has_every_key_of_the_configuration_with_its_default() {
-    let defaults = fs::read_to_string(root().join("src/config/defaults.toml")).expect("the defaults");
+    let defaults = fs::read_to_string(root().join("src/api/config/defaults.toml")).expect("the defaults");
     let page =
         fs::read_to_string(root().join("docs/reference/configuration.md")).expect("the page of the configuration");
     // The keys without a section stand under several headings; a section stands under its name.

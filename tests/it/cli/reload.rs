@@ -8,8 +8,7 @@ use crate::cli::sandbox::{Sandbox, eventually, signal};
 
 #[test]
 fn a_service_takes_up_what_it_can_at_sighup_and_goes_on() {
-    let sandbox = Sandbox::new();
-    sandbox.ok("up 1");
+    let sandbox = Sandbox::up(1);
     let running = sandbox.ok("submit -- sleep 600").line().to_owned();
     eventually("it runs", || sandbox.ok(&format!("query {running}")).out.contains("RUNNING"));
     let parts = ["--agents 1", " controller", "agent --name agent-1"];
@@ -48,6 +47,5 @@ fn a_service_without_agents_is_a_controller() {
     assert!(sandbox.ok(&format!("query {task}")).out.contains("WAITING"));
     sandbox.ok("restart");
     assert_eq!(sandbox.agents().len(), 0);
-    sandbox.ok("down");
-    sandbox.is_clean();
+    sandbox.ends_clean();
 }

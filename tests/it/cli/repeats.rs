@@ -37,7 +37,7 @@ fn a_submit_is_repeated_with_its_own_key_when_the_connection_is_lost() {
     let answer = json!({ "__TYPE__": "TASK/SUBMIT", "__CODE__": 0, "__TASK_ID__": "TASK_1480000000.120000_AZazA", "__DUPLICATE__": true });
     frames.push(answer.to_string().into_bytes());
     second.send_multipart(frames, 0).expect("sent");
-    let said = sandbox.said(client);
+    let said = client.said();
     assert_eq!((said.code, said.out.as_str()), (Some(0), "TASK_1480000000.120000_AZazA\n"), "{said:?}");
     assert_eq!(said.err, "", "a repetition is nothing to tell of");
 }

@@ -13,7 +13,9 @@ use std::time::Duration;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::cli::sandbox::{Sandbox, eventually, signal};
+use testkit::Client;
+
+use crate::cli::sandbox::{Sandbox, Start as _, eventually, signal};
 use crate::cli::takeover::failures;
 
 /// Waits until it may end.
@@ -63,16 +65,13 @@ fn versions(sandbox: &Sandbox) -> BTreeSet<String> {
 pub(crate) fn restart(sandbox: &Sandbox, program: &Path, options: &[&str]) -> String {
     let mut command = sandbox.program(program.to_str().expect("text"));
     command.arg("restart").args(options);
-    let said = sandbox.said(sandbox.spawn(&mut command));
-    assert_eq!(said.code, Some(0), "{said:?}");
+    let said = command.said().ok();
     said.out
 }
 
 #[test]
 fn every_process_is_of_the_new_program_and_a_task_runs_on() {
-    let sandbox = Sandbox::new();
-    sandbox.tool("patient", PATIENT);
-    sandbox.ok("up 2");
+    let sandbox = Sandbox::serving(2, &[("patient", PATIENT)]);
     let (supervisor, controller) = (sandbox.process("--agents 2"), sandbox.process(" controller"));
     let task = sandbox.ok("submit patient").line().to_owned();
     eventually("it runs", || sandbox.path("runs").exists());
@@ -95,15 +94,14 @@ fn every_process_is_of_the_new_program_and_a_task_runs_on() {
     eventually("one is left", || service(&sandbox)["renewal"]["agents_left"] == 1);
     eventually("the two versions serve together", || versions(&sandbox) == [THIS, OTHER].map(str::to_owned).into());
     fs::write(sandbox.path("end"), "").expect("written");
-    assert_eq!(sandbox.said(waiting).code, Some(7), "the wait has got its end");
+    assert_eq!(waiting.said().code, Some(7), "the wait has got its end");
     eventually("the last agent is new", || service(&sandbox)["renewal"]["agents_left"] == 0);
     assert_eq!(sandbox.processes().iter().filter(|one| is_next(one)).count(), 2);
     assert_eq!(fs::read_to_string(sandbox.path("ended")).expect("written"), "run\n", "it ran once");
     eventually("the new version is alone", || versions(&sandbox) == [OTHER.to_owned()].into());
     restart(&sandbox, Path::new(env!("CARGO_BIN_EXE_llts")), &["--wait"]);
     assert!(!sandbox.processes().iter().any(is_next), "the way back");
-    sandbox.ok("down");
-    sandbox.is_clean();
+    sandbox.ends_clean();
 }
 
 /// Clients that submit while the service is restarted, and the tasks that they submit together.
@@ -120,22 +118,12 @@ impl Drop for Stop<'_> {
 }
 
 /// A REQ client that submits and asks without a pause, until it may end. A request without an answer would hang it.
-fn client(endpoint: &str, number: usize, ends: &AtomicBool) -> Vec<String> {
-    let socket = zmq::Context::new().socket(zmq::REQ).expect("a socket");
-    socket.set_rcvtimeo(60_000).expect("an option");
-    socket.set_linger(0).expect("an option");
-    socket.connect(endpoint).expect("an address");
-    let ask = |request: Value| -> Value {
-        socket.send(request.to_string().as_bytes(), 0).expect("sent");
-        let answer = socket.recv_bytes(0).unwrap_or_else(|error| panic!("client {number}: {request}: {error}"));
-        serde_json::from_slice(&answer).expect("JSON")
-    };
+fn client(endpoint: &str, ends: &AtomicBool) -> Vec<String> {
+    let client = Client::new(endpoint);
     let mut tasks = Vec::new();
     while !ends.load(Ordering::Relaxed) || tasks.len() < TASKS_MIN / CLIENTS {
-        let answer = ask(json!({ "__TYPE__": "TASK/SUBMIT", "__OPERATION__": "note" }));
-        assert_eq!(answer["__CODE__"], 0, "{answer}");
-        let task = answer["__TASK_ID__"].as_str().expect("an id").to_owned();
-        let found = ask(json!({ "__TYPE__": "TASK/QUERY", "__TASK_ID__": task }));
+        let task = client.submit("note", json!({}));
+        let found = client.query(&task);
         assert_eq!(found["__CODE__"], 0, "{found}");
         tasks.push(task);
     }
@@ -144,18 +132,16 @@ fn client(endpoint: &str, number: usize, ends: &AtomicBool) -> Vec<String> {
 
 #[test]
 fn clients_in_the_middle_of_requests_get_their_answers_and_each_task_runs_once() {
-    let sandbox = Sandbox::new();
-    sandbox.tool("note", "echo \"$__TASK_ID__\" >> $PLACE/notes");
-    sandbox.ok("up 2");
+    let sandbox = Sandbox::serving(2, &[("note", "echo \"$__TASK_ID__\" >> $PLACE/notes")]);
     let endpoint = service(&sandbox)["controller"].as_str().expect("an address").to_owned();
     let (this, next) = (Path::new(env!("CARGO_BIN_EXE_llts")), another_version(&sandbox));
     let ends = AtomicBool::new(false);
     let tasks: Vec<String> = std::thread::scope(|scope| {
         let clients: Vec<_> = (0..CLIENTS)
-            .map(|number| {
+            .map(|_| {
                 scope.spawn({
                     let (endpoint, ends) = (&endpoint, &ends);
-                    move || client(endpoint, number, ends)
+                    move || client(endpoint, ends)
                 })
             })
             .collect();
@@ -181,21 +167,19 @@ fn clients_in_the_middle_of_requests_get_their_answers_and_each_task_runs_once()
 
 #[test]
 fn an_interrupted_restart_says_so_and_the_next_one_is_not_lost() {
-    let sandbox = Sandbox::new();
-    sandbox.ok("up 1");
+    let sandbox = Sandbox::up(1);
     let next = another_version(&sandbox);
-    let first = sandbox.spawn(sandbox.program(next.to_str().expect("text")).arg("restart"));
+    let first = sandbox.program(next.to_str().expect("text")).arg("restart").start();
     let is_next = |(pid, line): &(i32, String)| line.contains("controller") && program(*pid) == next;
     eventually("the controller is tried", || sandbox.processes().iter().any(is_next));
-    signal(i32::try_from(first.id()).expect("a pid"), Signal::INT);
-    let said = sandbox.said(first);
+    first.signal(Signal::INT);
+    let said = first.said();
     assert_eq!((said.code, said.out.as_str()), (Some(130), ""), "{said:?}");
     assert!(said.err.contains("it goes on"), "{said:?}");
     let said = restart(&sandbox, Path::new(env!("CARGO_BIN_EXE_llts")), &[]);
     assert!(said.contains(&format!("restarted as version {THIS} ")), "{said}");
     eventually("the agent is of the last request", || versions(&sandbox) == [THIS.to_owned()].into());
-    sandbox.ok("down");
-    sandbox.is_clean();
+    sandbox.ends_clean();
 }
 
 /// Both sides of NULL: the greeting and the READY of a DEALER.
@@ -206,8 +190,7 @@ const OPENING: &[u8] = b"\
 
 #[test]
 fn a_client_in_the_middle_of_its_handshake_gets_its_answer() {
-    let sandbox = Sandbox::new();
-    sandbox.ok("up 1");
+    let sandbox = Sandbox::up(1);
     let endpoint = service(&sandbox)["controller"].as_str().expect("an address").to_owned();
     let mut stream = TcpStream::connect(endpoint.trim_start_matches("tcp://")).expect("a controller");
     stream.set_read_timeout(Some(Duration::from_secs(60))).expect("an option");
@@ -215,7 +198,7 @@ fn a_client_in_the_middle_of_its_handshake_gets_its_answer() {
     stream.write_all(&OPENING[..10]).expect("written");
     stream.read_exact(&mut [0; 64]).expect("a greeting");
     let next = another_version(&sandbox);
-    let restarting = sandbox.spawn(sandbox.program(next.to_str().expect("text")).arg("restart"));
+    let restarting = sandbox.program(next.to_str().expect("text")).arg("restart").start();
     // The handshake has a limit, and a restart ends when the new program has lived for a while.
     let is_next = |(pid, line): &(i32, String)| line.contains("controller") && program(*pid) == next;
     eventually("the controller is the new program", || sandbox.processes().iter().any(is_next));
@@ -232,8 +215,7 @@ fn a_client_in_the_middle_of_its_handshake_gets_its_answer() {
         heard.extend(&bytes[..count]);
     }
     assert!(String::from_utf8_lossy(&heard).contains("\"__CODE__\":0"), "{:?}", String::from_utf8_lossy(&heard));
-    let said = sandbox.said(restarting);
-    assert_eq!(said.code, Some(0), "{said:?}");
+    restarting.said().ok();
 }
 
 /// A client of the HTTP door that keeps its connection as long as the door does.
@@ -303,9 +285,7 @@ impl HttpClient {
 fn a_client_of_http_gets_its_answer_or_nothing_was_done() {
     let sandbox = Sandbox::new();
     sandbox.tool("note", "echo \"$PARAM_name\" >> $PLACE/notes");
-    let config = fs::read_to_string(sandbox.path("config.toml")).expect("text");
-    let config = format!("{config}[http]\nENABLED = true\nPORT = 0\n");
-    fs::write(sandbox.path("config.toml"), config).expect("written");
+    sandbox.append("config.toml", "[http]\nENABLED = true\nPORT = 0");
     sandbox.ok("up 2");
     let http = service(&sandbox)["http"].clone();
     let address = http.as_str().and_then(|http| http.strip_prefix("http://")).expect("an address").to_owned();
@@ -345,8 +325,7 @@ fn a_client_of_http_gets_its_answer_or_nothing_was_done() {
 #[test]
 fn a_program_that_cannot_take_over_changes_nothing() {
     let sandbox = Sandbox::new();
-    let said = sandbox.llts("restart");
-    assert_eq!(said.code, Some(1), "{said:?}");
+    let said = sandbox.llts("restart").ended(1);
     assert!(said.err.contains("no service runs") && said.err.contains("llts up"), "{said:?}");
     sandbox.ok("up 1");
     let supervisor = sandbox.process("--agents 1");
@@ -402,8 +381,7 @@ fn a_program_that_fails_as_the_controller_is_given_up_and_a_task_runs_on() {
     sandbox.tool("patient", PATIENT);
     // The file of the running program is replaced, as an installation does it.
     let installed = another_version(&sandbox);
-    let mut up = sandbox.program(installed.to_str().expect("text"));
-    assert_eq!(sandbox.said(sandbox.spawn(up.args(["up", "1"]))).code, Some(0));
+    assert_eq!(sandbox.program(installed.to_str().expect("text")).args(["up", "1"]).said().code, Some(0));
     let supervisor = sandbox.process("--agents 1");
     let task = sandbox.ok("submit patient").line().to_owned();
     eventually("it runs", || sandbox.path("runs").exists());
@@ -427,14 +405,12 @@ fn a_program_that_fails_as_the_controller_is_given_up_and_a_task_runs_on() {
     // A good one follows as ever.
     restart(&sandbox, Path::new(env!("CARGO_BIN_EXE_llts")), &["--wait"]);
     eventually("its agent is new", || versions(&sandbox) == [THIS.to_owned()].into());
-    sandbox.ok("down");
-    sandbox.is_clean();
+    sandbox.ends_clean();
 }
 
 #[test]
 fn a_program_that_fails_as_the_supervisor_is_followed_by_the_one_before_it() {
-    let sandbox = Sandbox::new();
-    sandbox.ok("up 1");
+    let sandbox = Sandbox::up(1);
     let supervisor = sandbox.process("--agents 1");
     let task = sandbox.ok("submit --start-after +1h -- echo kept").line().to_owned();
     // The path that a program whose file was removed has for itself.
@@ -442,36 +418,27 @@ fn a_program_that_fails_as_the_supervisor_is_followed_by_the_one_before_it() {
     let file = fs::File::open(&next).expect("its own file");
     fs::remove_file(&next).expect("its own file");
     broken(&sandbox, "llts-next (deleted)", "*supervise*--handover*) echo 'llts: no such luck' >&2; exit 3;;");
-    let mut command = sandbox.program(&format!("/proc/self/fd/{}", file.as_raw_fd()));
-    let said = sandbox.said(sandbox.spawn(command.arg("restart")));
-    assert_eq!(said.code, Some(1), "{said:?}");
+    let said = sandbox.program(format!("/proc/self/fd/{}", file.as_raw_fd())).arg("restart").said().ended(1);
     let why = "the supervisor of the new program has ended: no such luck";
     assert!(said.err.contains(why) && said.err.contains("started again with the earlier program"), "{said:?}");
     eventually("the history tells of it", || failures(&sandbox).iter().any(|text| text.contains(why)));
     assert_ne!(service(&sandbox)["pid"], supervisor);
     assert_eq!(sandbox.ok("run -- echo on").out, "on\n");
     assert!(sandbox.ok(&format!("query {task}")).out.contains("WAITING"));
-    sandbox.ok("down");
-    sandbox.is_clean();
+    sandbox.ends_clean();
 }
 
 /// It would be silent for ever, and its operator would look for it in `llts agents`.
 #[test]
 fn an_agent_that_cannot_be_spoken_to_is_refused_in_the_history() {
-    let sandbox = Sandbox::new();
-    sandbox.ok("up 1");
+    let sandbox = Sandbox::up(1);
     let endpoint = service(&sandbox)["controller"].as_str().expect("an address").to_owned();
-    let socket = zmq::Context::new().socket(zmq::REQ).expect("a socket");
-    socket.set_rcvtimeo(60_000).expect("an option");
-    socket.set_linger(0).expect("an option");
-    socket.connect(&endpoint).expect("an address");
     let heartbeat = json!({
-        "__TYPE__": "AGENT/HEARTBEAT", "__AGENT_ID__": "stranger", "__STATUS__": "FREE",
+        "__AGENT_ID__": "stranger", "__STATUS__": "FREE",
         "__WIRE_VERSION__": 99, "__PROGRAM_VERSION__": OTHER,
     });
     for _ in 0..3 {
-        socket.send(heartbeat.to_string().as_bytes(), 0).expect("sent");
-        let answer: Value = serde_json::from_slice(&socket.recv_bytes(0).expect("an answer")).expect("JSON");
+        let answer = Client::new(&endpoint).ask("AGENT/HEARTBEAT", heartbeat.clone());
         let said = answer["__ERROR_MSG__"].as_str().unwrap_or_default();
         assert!(said.contains("version 99") && said.contains("restart the controller"), "{answer}");
     }

@@ -1,16 +1,13 @@
-//! A folder to run `llts` in: a configuration with free ports, tools, and a way to see every process that was started there.
+//! A home to run `llts` in: a configuration with free ports, and tools.
 
 use std::fs;
-use std::io::Write as _;
-use std::os::unix::fs::PermissionsExt as _;
-use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::ops::Deref;
 
-use crate::support::folder;
-use crate::support::waiting;
+use testkit::Place;
 
-pub(crate) use folder::{names, signal};
-pub(crate) use waiting::eventually;
+use crate::support::LLTS;
+
+pub(crate) use testkit::{Program, Said, Start, eventually, found, kill, names, signal};
 
 /// A client, a run or an agent may be delayed for seconds on a busy machine. A run that only SIGKILL ends takes a second more.
 const CONFIG: &str = "\
@@ -22,122 +19,64 @@ AGENT_KILL_INTERVAL = 1000
 LOG_DIR = \"log\"
 ";
 
-/// The folder. Dropping it stops the service in it.
-pub(crate) struct Sandbox {
-    folder: tempfile::TempDir,
-}
+/// The home. Dropping it stops the service in it.
+pub(crate) struct Sandbox(Place);
 
-/// The output of a command.
-#[derive(Debug)]
-pub(crate) struct Said {
-    pub(crate) code: Option<i32>,
-    pub(crate) out: String,
-    pub(crate) err: String,
-}
+impl Deref for Sandbox {
+    type Target = Place;
 
-impl Said {
-    /// The one JSON value on stdout.
-    #[track_caller]
-    pub(crate) fn json(&self) -> serde_json::Value {
-        serde_json::from_str(&self.out).unwrap_or_else(|error| panic!("{error}: {self:?}"))
-    }
-
-    /// The first line on stdout.
-    #[track_caller]
-    pub(crate) fn line(&self) -> &str {
-        self.out.lines().next().unwrap_or_else(|| panic!("{self:?}"))
+    fn deref(&self) -> &Place {
+        &self.0
     }
 }
 
 impl Sandbox {
     pub(crate) fn new() -> Self {
-        let folder = tempfile::Builder::new().prefix("llts-place-").tempdir().expect("a folder");
-        for name in ["log", "tools", "tmp"] {
-            fs::create_dir(folder.path().join(name)).expect("a folder");
-        }
-        fs::write(folder.path().join("config.toml"), CONFIG).expect("written");
-        Self { folder }
+        Self::with(CONFIG)
     }
 
-    pub(crate) fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
+    /// One whose service has so many agents.
+    pub(crate) fn up(agents: u32) -> Self {
+        Self::serving(agents, &[])
+    }
+
+    /// The same, with tools as (name, run.sh).
+    pub(crate) fn serving(agents: u32, tools: &[(&str, &str)]) -> Self {
+        let sandbox = Self::new();
+        tools.iter().for_each(|(name, script)| sandbox.tool(name, script));
+        sandbox.ok(&format!("up {agents}"));
+        sandbox
+    }
+
+    /// One with another configuration.
+    pub(crate) fn with(config: &str) -> Self {
+        let mut place = Place::home(LLTS, config);
+        let tmp = place.path("tmp");
+        fs::create_dir(&tmp).expect("a folder");
+        place.set("TMPDIR", tmp);
+        Self(place)
     }
 
     /// Writes the configuration with these further lines.
     pub(crate) fn configure(&self, lines: &str) {
-        fs::write(self.path("config.toml"), format!("{CONFIG}{lines}")).expect("written");
+        self.write("config.toml", format!("{CONFIG}{lines}"));
     }
 
     /// Makes the source of a tool.
     pub(crate) fn tool(&self, name: &str, script: &str) {
-        let folder = self.path("tools").join(name);
-        fs::create_dir(&folder).expect("a new folder");
-        let run = folder.join("run.sh");
-        fs::write(&run, format!("#!/bin/sh\n{script}\n")).expect("written");
-        fs::set_permissions(&run, fs::Permissions::from_mode(0o755)).expect("its own file");
-    }
-
-    /// `llts` with these arguments, in this folder.
-    pub(crate) fn command(&self, line: &str) -> Command {
-        let mut command = self.program(env!("CARGO_BIN_EXE_llts"));
-        command.args(line.split_whitespace());
-        command
-    }
-
-    /// A program of ours, in this folder.
-    pub(crate) fn program(&self, path: &str) -> Command {
-        let mut command = folder::program(path, self.folder.path());
-        command.env("TMPDIR", self.path("tmp"));
-        command
-    }
-
-    /// Runs `llts` to its end.
-    pub(crate) fn llts(&self, line: &str) -> Said {
-        self.said(self.start(line))
-    }
-
-    /// Runs `llts` to its end, which must be a good one.
-    #[track_caller]
-    pub(crate) fn ok(&self, line: &str) -> Said {
-        let said = self.llts(line);
-        assert_eq!(said.code, Some(0), "{line}: {said:?}");
-        said
-    }
-
-    /// Starts `llts`.
-    pub(crate) fn start(&self, line: &str) -> Child {
-        self.spawn(&mut self.command(line))
-    }
-
-    /// Starts what [`Sandbox::command`] has made; [`Sandbox::said`] hears it.
-    pub(crate) fn spawn(&self, command: &mut Command) -> Child {
-        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("started")
-    }
-
-    /// Waits for the end of what was started.
-    pub(crate) fn said(&self, child: Child) -> Said {
-        let output = child.wait_with_output().expect("its output");
-        let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("text");
-        Said { code: output.status.code(), out: text(output.stdout), err: text(output.stderr) }
-    }
-
-    /// All living processes that were started here, directly or not: pid and command line.
-    pub(crate) fn processes(&self) -> Vec<(i32, String)> {
-        folder::processes(self.folder.path())
-    }
-
-    /// The process whose command line ends so.
-    #[track_caller]
-    pub(crate) fn process(&self, end: &str) -> i32 {
-        let processes = self.processes();
-        let found = processes.iter().find(|(_, line)| line.trim_end().ends_with(end));
-        found.unwrap_or_else(|| panic!("no {end}: {processes:?}")).0
+        self.script(&format!("tools/{name}/run.sh"), script);
     }
 
     /// The agents of the service, as JSON.
     pub(crate) fn agents(&self) -> Vec<serde_json::Value> {
-        let said = self.llts("agents --output wire");
-        said.json()["agents"].as_array().cloned().unwrap_or_default()
+        self.llts("agents --output wire").json()["agents"].as_array().cloned().unwrap_or_default()
+    }
+
+    /// Stops the service, of which nothing is left.
+    #[track_caller]
+    pub(crate) fn ends_clean(&self) {
+        self.ok("down");
+        self.is_clean();
     }
 
     /// Whether nothing that was started here is left: neither a process nor a folder.
@@ -154,16 +93,6 @@ impl Sandbox {
         // An agent that ends in peace takes its own along; one that was killed leaves it to the next one.
         for of_an_agent in names(&self.path("work/.spare")) {
             assert_eq!(names(&self.path("work/.spare").join(of_an_agent)), [""; 0]);
-        }
-    }
-}
-
-impl Drop for Sandbox {
-    fn drop(&mut self) {
-        let said = self.llts("down");
-        if std::thread::panicking() {
-            let log = fs::read_to_string(self.path("log/supervisor.log")).unwrap_or_default();
-            let _ = writeln!(std::io::stderr(), "down: {said:?}\nsupervisor.log:\n{log}");
         }
     }
 }

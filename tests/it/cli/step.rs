@@ -1,11 +1,10 @@
 //! `llts step` outside of a task of a step, where it says what is missing.
 
-use crate::cli::sandbox::Sandbox;
+use crate::cli::sandbox::{Sandbox, Start as _};
 
 /// What `llts` says with these variables in its environment: its exit code, and its sentence.
 fn said(sandbox: &Sandbox, words: &[&str], variables: &[(&str, &str)]) -> (Option<i32>, String) {
-    let mut command = sandbox.command("step");
-    let said = sandbox.said(sandbox.spawn(command.args(words).envs(variables.iter().copied())));
+    let said = sandbox.command("step").args(words).envs(variables.iter().copied()).said();
     (said.code, said.err)
 }
 

@@ -19,9 +19,7 @@ fn kill_everything(sandbox: &Sandbox) {
 
 #[test]
 fn a_damaged_log_is_refused_until_it_is_repaired() {
-    let sandbox = Sandbox::new();
-    sandbox.tool("later", "true");
-    sandbox.ok("up 1");
+    let sandbox = Sandbox::serving(1, &[("later", "true")]);
     for _ in 0..TASKS {
         sandbox.ok("submit later --start-after +1h");
     }
@@ -39,8 +37,7 @@ fn a_damaged_log_is_refused_until_it_is_repaired() {
         assert_eq!((said.code, said.out.as_str()), (Some(1), ""), "{line}: {said:?}");
         assert!(said.err.contains("tasks.sqlite-wal") && said.err.contains("llts store repair"), "{line}: {said:?}");
     }
-    let said = sandbox.llts("store repair");
-    assert!(said.code == Some(2) && said.err.contains("--yes"), "{said:?}");
+    sandbox.llts("store repair").failed(2, "--yes");
     assert_eq!(fs::read(&log).unwrap(), bytes, "without a yes nothing is done");
 
     let said = sandbox.ok("store repair --yes --output wire").json();
@@ -60,7 +57,6 @@ fn a_damaged_log_is_refused_until_it_is_repaired() {
     );
     sandbox.ok("up 1");
     assert_eq!(sandbox.ok("list --output wire").json()["total"].as_u64(), Some(tasks));
-    let said = sandbox.llts("store repair --yes");
-    assert!(said.code == Some(1) && said.err.contains("already runs here"), "{said:?}");
+    sandbox.llts("store repair --yes").failed(1, "already runs here");
     sandbox.ok("down");
 }

@@ -26,9 +26,7 @@ pub(crate) fn failures(sandbox: &Sandbox) -> Vec<String> {
 
 #[test]
 fn a_supervisor_that_cannot_serve_becomes_the_one_before_it_and_a_task_runs_on() {
-    let sandbox = Sandbox::new();
-    sandbox.tool("patient", PATIENT);
-    sandbox.ok("up 1");
+    let sandbox = Sandbox::serving(1, &[("patient", PATIENT)]);
     let task = sandbox.ok("submit patient").line().to_owned();
     eventually("it runs", || sandbox.path("runs").exists());
     let processes = || [service(&sandbox)["pid"].clone(), json!(sandbox.process("agent --name agent-1"))];
@@ -50,16 +48,13 @@ fn a_supervisor_that_cannot_serve_becomes_the_one_before_it_and_a_task_runs_on()
     assert_eq!(sandbox.llts(&format!("wait {task}")).code, Some(7));
     assert_eq!(fs::read_to_string(sandbox.path("ended")).expect("written"), "run\n", "it ran once");
     restart(&sandbox, Path::new(env!("CARGO_BIN_EXE_llts")), &["--wait"]);
-    sandbox.ok("down");
-    sandbox.is_clean();
+    sandbox.ends_clean();
 }
 
 /// The file is that of the next start: neither a restart that fails nor the death of a process brings it into force.
 #[test]
 fn a_changed_configuration_takes_effect_with_a_restart_that_succeeds_and_not_before() {
-    let sandbox = Sandbox::new();
-    sandbox.tool("patient", PATIENT);
-    sandbox.ok("up 1");
+    let sandbox = Sandbox::serving(1, &[("patient", PATIENT)]);
     let task = sandbox.ok("submit --exclusive patient").line().to_owned();
     eventually("it runs", || sandbox.path("runs").exists());
     let agent = sandbox.process("agent --name agent-1");
@@ -93,15 +88,13 @@ fn a_changed_configuration_takes_effect_with_a_restart_that_succeeds_and_not_bef
     sandbox.configure(&door);
     sandbox.ok("restart --wait");
     assert_eq!(service(&sandbox)["http"], format!("http://127.0.0.1:{port}"));
-    sandbox.ok("down");
-    sandbox.is_clean();
+    sandbox.ends_clean();
 }
 
 /// The controller and the supervisor of the new configuration work.
 #[test]
 fn agents_that_do_not_start_after_a_restart_are_an_incident() {
-    let sandbox = Sandbox::new();
-    sandbox.ok("up 1");
+    let sandbox = Sandbox::up(1);
     sandbox.configure("AGENT_LOG_FILE = \"/proc/none/agent.log\"\n");
     sandbox.ok("restart");
     let tells = |text: &String| text.contains("agent-1 failed: ") && text.contains("/proc/none");
@@ -109,15 +102,13 @@ fn agents_that_do_not_start_after_a_restart_are_an_incident() {
     sandbox.configure("");
     sandbox.ok("restart");
     sandbox.ok("run -- true");
-    sandbox.ok("down");
-    sandbox.is_clean();
+    sandbox.ends_clean();
 }
 
 /// A process that the supervisor has just started has its descriptors until its exec, which takes as long as it gets no core.
 #[test]
 fn a_log_that_a_forked_process_still_has_does_not_stop_a_restart() {
-    let sandbox = Sandbox::new();
-    sandbox.ok("up 1");
+    let sandbox = Sandbox::up(1);
     let before = service(&sandbox)["pid"].clone();
     let program = broken(&sandbox, "slow", &holding_log(&sandbox, 0.3));
     let request = json!({ "id": "1", "program": program });
@@ -133,9 +124,7 @@ fn a_log_that_a_forked_process_still_has_does_not_stop_a_restart() {
 #[test]
 fn restarts_on_a_busy_machine_keep_the_run_of_a_task() {
     let restarts = std::env::var("LLTS_TEST_RESTARTS").map_or(3, |number| number.parse().expect("a number"));
-    let sandbox = Sandbox::new();
-    sandbox.tool("patient", PATIENT);
-    sandbox.ok("up 2");
+    let sandbox = Sandbox::serving(2, &[("patient", PATIENT)]);
     let task = sandbox.ok("submit patient").line().to_owned();
     eventually("it runs", || sandbox.path("runs").exists());
     let ends = AtomicBool::new(false);
@@ -157,6 +146,5 @@ fn restarts_on_a_busy_machine_keep_the_run_of_a_task() {
     assert_eq!((&state["__STATUS__"], &state["__ROUND__"]), (&json!("RUNNING"), &json!(0)), "{state}");
     fs::write(sandbox.path("end"), "").expect("written");
     assert_eq!(sandbox.llts(&format!("wait {task}")).code, Some(7));
-    sandbox.ok("down");
-    sandbox.is_clean();
+    sandbox.ends_clean();
 }

@@ -5,22 +5,20 @@
 use std::fs::File;
 use std::io::{Read as _, Write as _};
 use std::os::fd::OwnedFd;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
-use std::time::Duration;
 
-use llts::shell::clock;
 use nix::pty::{Winsize, openpty};
+use proc::clock;
 use rustix::termios::tcsetwinsize;
+use testkit::PATIENCE;
 
-use crate::cli::sandbox::{Sandbox, signal};
-
-const PATIENCE: Duration = Duration::from_secs(60);
+use crate::cli::sandbox::{Program, Sandbox, Start as _};
 
 /// A terminal with `llts run --tty` on it.
 struct Console {
     outer: File,
-    child: Child,
+    child: Program,
     said: Receiver<Vec<u8>>,
     text: String,
 }
@@ -33,7 +31,7 @@ impl Console {
         let mut command: Command = sandbox.program("/usr/bin/setsid");
         command.args(["--ctty", "--wait", env!("CARGO_BIN_EXE_llts"), "run", "--tty"]).args(words).env("TERM", "vt100");
         command.stdin(inner(&pair.slave)).stdout(inner(&pair.slave)).stderr(inner(&pair.slave));
-        let child = command.spawn().unwrap();
+        let child = command.start();
         drop(command);
         drop(pair.slave);
         let outer = File::from(pair.master);
@@ -78,8 +76,7 @@ impl Console {
 
 #[test]
 fn ctrl_c_and_the_size_go_to_the_command_and_it_has_a_terminal() {
-    let sandbox = Sandbox::new();
-    sandbox.ok("up 1");
+    let sandbox = Sandbox::up(1);
     let script = "trap 'echo interrupted' INT; trap 'echo quit' QUIT; echo to the terminal > /dev/tty; \
                   echo $TERM; stty size; while read line; do echo got $line; done; \
                   until [ \"$(stty size)\" = '44 99' ]; do sleep 0.05; done; echo resized; exit 7";
@@ -102,8 +99,7 @@ fn ctrl_c_and_the_size_go_to_the_command_and_it_has_a_terminal() {
 
 #[test]
 fn an_interactive_shell_has_job_control_and_is_ended_from_elsewhere() {
-    let sandbox = Sandbox::new();
-    sandbox.ok("up 1");
+    let sandbox = Sandbox::up(1);
     let mut console = Console::new(&sandbox, &["--env", "PS1=ready ", "--", "bash", "--norc", "-i"]);
     console.hears("ready ");
     console.types("sh -c 'echo st''arted; exec sleep 1000'\n");
@@ -115,26 +111,22 @@ fn an_interactive_shell_has_job_control_and_is_ended_from_elsewhere() {
     let id = sandbox.ok("list --status RUNNING --output wire").json()["tasks"][0]["__TASK_ID__"].clone();
     sandbox.ok(&format!("kill {}", id.as_str().unwrap()));
     assert_eq!(console.code(), Some(137));
-    sandbox.ok("down");
-    sandbox.is_clean();
+    sandbox.ends_clean();
 }
 
 /// The command is hung up, as when a window is closed.
 #[test]
 fn a_lost_client_hangs_the_command_up() {
-    let sandbox = Sandbox::new();
-    sandbox.ok("up 1");
+    let sandbox = Sandbox::up(1);
     let mut console =
         Console::new(&sandbox, &["--sh", "trap 'echo hup > hung; exit 5' HUP; echo here; while :; do read x; done"]);
     console.hears("here");
-    signal(console.child.id().cast_signed(), rustix::process::Signal::KILL);
+    console.child.signal(rustix::process::Signal::KILL);
     crate::cli::sandbox::eventually("it is told", || sandbox.path("hung").exists());
 }
 
 #[test]
 fn a_standard_input_that_is_no_terminal_is_refused() {
     let sandbox = Sandbox::new();
-    let said = sandbox.llts("run --tty -- true");
-    assert_eq!(said.code, Some(2), "{said:?}");
-    assert!(said.err.contains("--tty needs a terminal"), "{said:?}");
+    sandbox.llts("run --tty -- true").failed(2, "--tty needs a terminal");
 }

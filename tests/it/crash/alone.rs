@@ -1,14 +1,15 @@
 //! An agent without a supervisor: what it leaves when it is killed is ended by its guard, or else by the next agent.
 
 use std::fs;
-use std::process::{Child, Command};
+use std::process::Command;
 
-use llts::shell::process::{RunRecord, RunRecords};
+use proc::process::{RunRecord, RunRecords};
 use rustix::process::Signal;
+use serde_json::json;
+use testkit::Client;
 
-use crate::crash::client::Client;
-use crate::crash::sandbox::{eventually, names, signal};
-use crate::crash::service::{Service, kill};
+use crate::crash::sandbox::{Program, Start as _, eventually, kill, names, signal};
+use crate::crash::service::Service;
 
 /// The first run leaves a process that no group holds, that init has for a parent, and that never ends, and one that nothing of
 /// its environment gives away either; the next ends well.
@@ -21,9 +22,9 @@ while :; do sleep 0.1; done";
 
 /// A controller, an agent, and the stubborn tool in its first run.
 struct Alone {
+    _controller: Program,
+    agent: Program,
     service: Service,
-    controller: Child,
-    agent: Child,
     client: Client,
     task: String,
     tree: Vec<i32>,
@@ -37,27 +38,24 @@ const BY_MARKS: &str = "AGENT_CGROUP = \"off\"";
 
 impl Alone {
     fn with_a_run(way: &str) -> Self {
-        let service = Service::new();
-        let config = fs::read_to_string(service.sandbox.path("config.toml")).expect("written");
-        fs::write(service.sandbox.path("config.toml"), format!("{way}\n{config}")).expect("written");
+        let service = Service::with(way);
         service.sandbox.tool("stubborn", STUBBORN);
         service.sandbox.ok("tool pack tools/stubborn");
-        let controller = service.sandbox.start("controller");
+        let _controller = service.sandbox.start("controller");
         let agent = service.sandbox.start("agent --name alone");
-        let mut client = service.client();
-        let task = client.submit("stubborn");
+        let client = service.client();
+        let task = client.submit("stubborn", json!({}));
         let pid = |name: &str| fs::read_to_string(service.sandbox.path(name)).ok()?.strip_suffix('\n')?.parse().ok();
         eventually("the tool runs", || pid("escaped").is_some() && pid("cleared").is_some_and(sleeps));
         let cleared = pid("cleared").expect("it was waited for");
         eventually("its agent says so", || client.status(&task) == "RUNNING");
         let tree: Vec<i32> = service.tool_processes().iter().map(|(pid, _)| *pid).collect();
         assert!(tree.len() >= 2 && names(&service.sandbox.path("work")).contains(&task), "{tree:?}");
-        Self { service, controller, agent, client, task, tree, cleared }
+        Self { _controller, agent, service, client, task, tree, cleared }
     }
 
     fn kill_agent(&mut self) {
-        self.agent.kill().expect("it is ours");
-        self.agent.wait().expect("it was killed");
+        self.agent.kill();
     }
 
     /// Waits until nothing of the first run is left, however it may be known.
@@ -75,7 +73,7 @@ impl Alone {
     /// Another agent of the name runs the task again, and nothing is left of the first run.
     fn runs_again(mut self, losses: Option<u64>) {
         let Self { service, client, task, tree, cleared, .. } = &mut self;
-        let mut next = service.sandbox.start("agent --name alone");
+        let _next = service.sandbox.start("agent --name alone");
         eventually("the task is finished", || client.status(task) == "FINISHED");
         let left = service.tool_processes();
         assert!(tree.iter().all(|pid| left.iter().all(|(other, _)| pid != other)), "{tree:?}: {left:?}");
@@ -85,10 +83,6 @@ impl Alone {
         assert!(!sleeps(*cleared), "{cleared} has cleared its environment, and is left");
         service.is_swept();
         assert_eq!(self.records(), []);
-        for child in [&mut next, &mut self.controller] {
-            kill(child.id().cast_signed());
-            child.wait().expect("it was killed");
-        }
     }
 }
 
@@ -131,15 +125,14 @@ fn the_guard_of_a_killed_agent_ends_its_tree() {
     for way in [BY_CGROUP, BY_MARKS] {
         let mut alone = Alone::with_a_run(way);
         // It runs as the same user and in the same folder, but is of no task.
-        let mut bystander = Command::new("sleep").arg("600").spawn().unwrap();
+        let mut bystander = Command::new("sleep").arg("600").start();
         guard(&alone.service);
         alone.kill_agent();
         alone.is_swept();
         eventually("the record is gone", || alone.records().is_empty());
         eventually("the guard has ended", || guards(&alone.service).is_empty());
         assert!(bystander.try_wait().unwrap().is_none(), "an unrelated process was ended");
-        bystander.kill().unwrap();
-        bystander.wait().unwrap();
+        bystander.kill();
         alone.runs_again(Some(1));
     }
 }
@@ -159,15 +152,14 @@ fn a_guard_is_not_of_the_group_of_its_agent() {
     });
     let children = format!("/proc/{0}/task/{0}/children", agent.id());
     eventually("the agent has no child", || fs::read_to_string(&children).is_ok_and(|list| list.is_empty()));
-    agent.kill().unwrap();
-    agent.wait().unwrap();
+    agent.kill();
     eventually("the guard has ended", || guards(&service).is_empty());
 }
 
 #[test]
 fn an_agent_that_is_asked_to_end_takes_its_guard_with_it() {
     let mut alone = Alone::with_a_run(BY_CGROUP);
-    signal(alone.agent.id().cast_signed(), Signal::TERM);
+    alone.agent.signal(Signal::TERM);
     alone.agent.wait().unwrap();
     assert_eq!(guards(&alone.service), [0; 0]);
     alone.runs_again(None);
@@ -180,9 +172,9 @@ fn a_guard_that_is_killed_is_replaced() {
     let victim = guard(&alone.service);
     kill(victim);
     let task = alone.task.clone();
-    alone.client.ask(&serde_json::json!({"__TYPE__": "TASK/KILL", "__TASK_ID__": task}));
+    alone.client.try_ask("TASK/KILL", json!({"__TASK_ID__": task}));
     eventually("it has another one", || guards(&alone.service).iter().any(|guard| *guard != victim));
-    assert!(alone.agent.try_wait().unwrap().is_none());
+    assert!(alone.agent.is_running());
     alone.is_swept();
     let successor = guard(&alone.service);
     let own = |pid: i32| fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
@@ -191,7 +183,7 @@ fn a_guard_that_is_killed_is_replaced() {
     for name in ["escaped", "cleared"] {
         fs::remove_file(alone.service.sandbox.path(name)).unwrap();
     }
-    let task = alone.client.submit("stubborn");
+    let task = alone.client.submit("stubborn", json!({}));
     eventually("the tool runs again", || names(&alone.service.sandbox.path("")).contains(&"escaped".to_owned()));
     alone.kill_agent();
     alone.is_swept();

@@ -1,14 +1,12 @@
 //! A disk that is full, and a store that is damaged.
 
 use std::fs;
-use std::process::{Child, Command, Stdio};
 
-use rustix::process::Signal;
 use serde_json::json;
+use testkit::{Client, id_of};
 
-use crate::crash::client::{Client, UNFINISHED, id_of};
-use crate::crash::sandbox::{eventually, signal};
-use crate::crash::service::Service;
+use crate::crash::sandbox::{Program, Start as _, eventually};
+use crate::crash::service::{Service, UNFINISHED};
 
 /// Bytes of a file that the controller may write: room for the log of some hundred submits.
 const FILE_BYTES_MAX: usize = 2 << 20;
@@ -16,38 +14,23 @@ const FILE_BYTES_MAX: usize = 2 << 20;
 /// No submit needs less of the log than a quarter of a page.
 const SUBMITS_MAX: usize = FILE_BYTES_MAX / 1024;
 
-fn stop(mut controller: Child) {
-    signal(controller.id().cast_signed(), Signal::TERM);
-    controller.wait().expect("its end");
-}
-
 /// `llts controller` under a limit of the size of files. The default of SIGXFSZ would end it before it sees an error.
-fn start_limited(service: &Service) -> Child {
+fn start_limited(service: &Service) -> Program {
     let blocks = FILE_BYTES_MAX / 512;
-    let ours = service.sandbox.command("controller");
-    let script = format!("trap '' XFSZ; ulimit -f {blocks}; exec \"$0\" controller");
-    let mut command = Command::new("sh");
-    command.arg("-c").arg(script).arg(ours.get_program()).current_dir(service.sandbox.path("."));
-    for (name, value) in ours.get_envs() {
-        match value {
-            Some(value) => command.env(name, value),
-            None => command.env_remove(name),
-        };
-    }
+    let script = format!("trap '' XFSZ; ulimit -f {blocks}; exec \"$0\" \"$@\"");
     // The limit holds for logs as well.
-    command.env("LLTS_LOG_LEVEL", "off").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    command.spawn().expect("started")
+    service.sandbox.command("controller").under(&["sh", "-c", &script]).env("LLTS_LOG_LEVEL", "off").start()
 }
 
 #[test]
 fn a_full_disk_refuses_submits_and_loses_nothing() {
     let service = Service::new();
     let mut limited = start_limited(&service);
-    let mut client = service.client();
-    let submit = |client: &mut Client| client.answer(&json!({"__TYPE__": "TASK/SUBMIT", "__OPERATION__": "nothing"}));
+    let client = service.client();
+    let submit = |client: &Client| client.ask("TASK/SUBMIT", json!({"__OPERATION__": "nothing"}));
     let mut accepted = Vec::new();
     let refused = loop {
-        let answer = submit(&mut client);
+        let answer = submit(&client);
         match id_of(&answer) {
             Some(id) => accepted.push(id),
             None => break answer,
@@ -60,31 +43,30 @@ fn a_full_disk_refuses_submits_and_loses_nothing() {
         answer["__CODE__"] == -1008 && sentence.contains("stored") && answer.get("__TASK_ID__").is_none()
     };
     assert!(is_refusal(&refused), "{refused}");
-    let again = submit(&mut client);
+    let again = submit(&client);
     assert_eq!(again["__CODE__"], -1008, "{again}");
     for id in &accepted {
         assert_eq!(client.status(id), "WAITING");
     }
     assert_eq!(client.count(&["WAITING"]), accepted.len() as u64, "what was refused does not exist");
 
-    limited.kill().unwrap();
-    limited.wait().unwrap();
+    limited.kill();
     let controller = service.sandbox.start("controller");
     assert_eq!(client.count(&UNFINISHED), accepted.len() as u64);
     for id in &accepted {
         assert_eq!(client.status(id), "WAITING");
     }
-    accepted.push(id_of(&submit(&mut client)).unwrap());
-    stop(controller);
+    accepted.push(id_of(&submit(&client)).unwrap());
+    controller.stop();
 }
 
 #[test]
 fn a_damaged_store_is_refused_and_left_as_it_is() {
     let service = Service::new();
     let controller = service.sandbox.start("controller");
-    let mut client = service.client();
-    let accepted: Vec<String> = (0..100).map(|_| client.submit("nothing")).collect();
-    stop(controller);
+    let client = service.client();
+    let accepted: Vec<String> = (0..100).map(|_| client.submit("nothing", json!({}))).collect();
+    controller.stop();
     let store = service.sandbox.path("state/tasks.sqlite");
     let whole = fs::read(&store).unwrap();
     // Not just any byte: the page in the middle may have unused space.
@@ -110,5 +92,5 @@ fn a_damaged_store_is_refused_and_left_as_it_is() {
     fs::write(&store, &whole).unwrap();
     let controller = service.sandbox.start("controller");
     eventually("all tasks are there again", || client.count(&["WAITING"]) == accepted.len() as u64);
-    stop(controller);
+    controller.stop();
 }

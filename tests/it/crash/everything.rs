@@ -1,11 +1,10 @@
 //! All of a service killed at once: the supervisor, the controller and the agents.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use crate::crash::client::UNFINISHED;
 use crate::crash::runs::Runs;
-use crate::crash::sandbox::eventually;
-use crate::crash::service::{Service, kill};
+use crate::crash::sandbox::{eventually, kill};
+use crate::crash::service::{Service, UNFINISHED};
 
 const TOOL: &str = "\
 printf 'start %s %s\\n' \"$__TASK_ID__\" \"$__ROUND__\" >> \"$PLACE/runs\"
@@ -18,8 +17,8 @@ fn a_service_that_was_killed_as_a_whole_finishes_what_it_had_accepted() {
     let service = Service::new();
     service.sandbox.tool("append", TOOL);
     service.sandbox.ok("up 4");
-    let mut client = service.client();
-    let accepted: Vec<String> = (0..40).map(|_| client.submit("append")).collect();
+    let client = service.client();
+    let accepted: Vec<String> = (0..40).map(|_| client.submit("append", json!({}))).collect();
     eventually("some tasks are over, and some are not", || client.count(&["FINISHED"]) >= 4);
     assert!(client.count(&UNFINISHED) > 0, "the tool is too quick for this test");
     // An agent that is just starting run.sh shows twice, until its child has become run.sh.
@@ -32,8 +31,7 @@ fn a_service_that_was_killed_as_a_whole_finishes_what_it_had_accepted() {
     eventually("every task is finished", || client.count(&UNFINISHED) == 0);
     let tasks: Vec<Value> = accepted.iter().map(|id| client.query(id)).collect();
     service.is_swept();
-    service.sandbox.ok("down");
-    service.sandbox.is_clean();
+    service.sandbox.ends_clean();
     let runs = Runs::read(&service.sandbox.path("runs"));
     for task in tasks {
         let round = task["__ROUND__"].as_u64().unwrap();

@@ -1,14 +1,12 @@
 //! The history of a controller that is killed again and again: each ended round is there once.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
 
 use serde_json::{Value, json};
 
-use crate::crash::client::{UNFINISHED, id_of};
 use crate::crash::killer::kill_and_see_another;
 use crate::crash::sandbox::eventually;
-use crate::crash::service::Service;
+use crate::crash::service::{Service, UNFINISHED};
 
 const TASKS: usize = 2_000;
 const KILLS: usize = 10;
@@ -31,18 +29,13 @@ fn first_known(task: &Value) -> u64 {
 }
 
 fn each_round_is_there_once(config: &str, are_kept: bool) {
-    let service = Service::new();
-    let before = fs::read_to_string(service.sandbox.path("config.toml")).expect("written");
-    fs::write(service.sandbox.path("config.toml"), format!("{config}\n{before}")).expect("written");
+    let service = Service::with(config);
     service.sandbox.tool("third", TOOL);
     service.sandbox.ok("up 4");
-    let mut client = service.client();
+    let client = service.client();
     let mut accepted = BTreeSet::new();
     for number in 0..TASKS {
-        let answer = client.answer(&json!({
-            "__TYPE__": "TASK/SUBMIT", "__OPERATION__": "third", "__MAX_FAILS__": 1, "n": number.to_string(),
-        }));
-        accepted.insert(id_of(&answer).unwrap_or_else(|| panic!("{answer}")));
+        accepted.insert(client.submit("third", json!({"__MAX_FAILS__": 1, "n": number.to_string()})));
     }
     for _ in 0..KILLS {
         kill_and_see_another(&service, " controller");
@@ -89,8 +82,7 @@ fn each_round_is_there_once(config: &str, are_kept: bool) {
     assert_eq!(counts[&Some("SUCCEEDED")], Some(TASKS as u64), "{summary}");
     let crashes = service.sandbox.ok("incidents --kind crashed --output wire").json();
     assert_eq!(crashes["total"], KILLS, "{crashes}");
-    service.sandbox.ok("down");
-    service.sandbox.is_clean();
+    service.sandbox.ends_clean();
 }
 
 #[test]

@@ -9,21 +9,21 @@ use rand::{RngExt, SeedableRng};
 use serde_json::json;
 
 use crate::crash::load::Progress;
-use crate::crash::sandbox::eventually;
-use crate::crash::service::{Service, kill};
+use crate::crash::sandbox::{eventually, found, kill};
+use crate::crash::service::Service;
 
 pub(crate) const AGENTS: u32 = 4;
 
 /// Kills the controller so many times; each time it must be back, and answer.
 pub(crate) fn kill_controllers(service: &Service, progress: &Progress, times: usize, seed: u64) {
     let mut random = StdRng::seed_from_u64(seed);
-    let mut client = service.client();
+    let client = service.client();
     for _ in 0..times {
         // Lets a handful of submits begin, so that some are on their way when it dies.
         progress.kills.fetch_add(1, Ordering::Relaxed);
         pause(&mut random, 150);
         let victim = kill_and_see_another(service, " controller");
-        let is_back = || client.ask(&json!({"__TYPE__": "TASK/STATISTIC"})).is_some_and(|reply| reply["__CODE__"] == 0);
+        let is_back = || client.try_ask("TASK/STATISTIC", json!({})).is_some_and(|reply| reply["__CODE__"] == 0);
         eventually(&format!("another controller than {victim} answers"), is_back);
         pause(&mut random, 400);
     }
@@ -46,14 +46,11 @@ pub(crate) fn kill_agents(service: &Service, progress: &Progress, times: usize, 
 
 /// Kills a process, and waits until there is another one in its place.
 pub(crate) fn kill_and_see_another(service: &Service, end: &str) -> i32 {
-    let mut victim = None;
-    eventually(&format!("there is a process {end}"), || {
-        victim = service.pid(end);
-        victim.is_some()
-    });
-    let victim = victim.expect("it was waited for");
+    let victim = found(&format!("there is a process {end}"), || service.sandbox.pid(end));
     kill(victim);
-    eventually(&format!("another process {end} than {victim}"), || service.pid(end).is_some_and(|pid| pid != victim));
+    eventually(&format!("another process {end} than {victim}"), || {
+        service.sandbox.pid(end).is_some_and(|pid| pid != victim)
+    });
     victim
 }
 

@@ -3,16 +3,15 @@
 use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, TcpListener, TcpStream};
-use std::process::Child;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use rustix::process::Signal;
 use serde_json::{Value, json};
+use testkit::Client;
 
-use crate::crash::client::{Client, id_of};
-use crate::crash::sandbox::{eventually, names, signal};
-use crate::crash::service::{Service, kill};
+use crate::crash::sandbox::{Program, Start as _, eventually, names, signal};
+use crate::crash::service::Service;
 
 /// The first round has effects without end, also of a process that has detached, and ignores SIGTERM; the next ones end well.
 const WRITER: &str = "\
@@ -25,9 +24,9 @@ while :; do effect; sleep 0.02; done";
 
 /// A service with the writer.
 struct Trial {
+    children: Vec<Program>,
     service: Service,
     client: Client,
-    children: Vec<Child>,
 }
 
 impl Trial {
@@ -45,13 +44,8 @@ impl Trial {
     }
 
     /// Submits the writer and waits until its agent has said that it runs.
-    fn runs(&mut self, fields: &Value) -> String {
-        let mut submit = json!({"__TYPE__": "TASK/SUBMIT", "__OPERATION__": "writer"});
-        for (name, value) in fields.as_object().expect("an object") {
-            submit[name] = value.clone();
-        }
-        let answer = self.client.answer(&submit);
-        let task = id_of(&answer).unwrap_or_else(|| panic!("{answer}"));
+    fn runs(&mut self, fields: Value) -> String {
+        let task = self.client.submit("writer", fields);
         let effects = self.service.sandbox.path("effects/0");
         eventually("the tool runs", || fs::read_to_string(&effects).is_ok_and(|text| text.lines().count() > 3));
         eventually("its agent says so", || self.client.status(&task) == "RUNNING");
@@ -61,7 +55,7 @@ impl Trial {
     /// The process of the agent that has this task.
     fn agent_of(&mut self, task: &str) -> i32 {
         let name = self.client.query(task)["__AGENT_ID__"].as_str().expect("it has one").to_owned();
-        self.service.pid(&format!("agent --name {name}")).expect("it runs")
+        self.service.sandbox.pid(&format!("agent --name {name}")).expect("it runs")
     }
 
     fn finished(&mut self, task: &str) -> Value {
@@ -89,19 +83,11 @@ impl Trial {
 
     /// Every agent waits for a task again.
     fn has_free_agents(&mut self, count: u64) {
-        let question = json!({"__TYPE__": "AGENT/QUERY"});
         eventually("all agents are free", || {
-            self.client.ask(&question).is_some_and(|answer| answer["__FREE__"] == count && answer["__BUSY__"] == 0)
+            self.client
+                .try_ask("AGENT/QUERY", json!({}))
+                .is_some_and(|answer| answer["__FREE__"] == count && answer["__BUSY__"] == 0)
         });
-    }
-}
-
-impl Drop for Trial {
-    fn drop(&mut self) {
-        for child in &mut self.children {
-            kill(child.id().cast_signed());
-            let _ = child.wait();
-        }
     }
 }
 
@@ -111,7 +97,7 @@ fn the_guard_of_a_stopped_agent_ends_its_exclusive_run() {
     for line in ["controller", "agent --name one", "agent --name two"] {
         trial.start(line);
     }
-    let task = trial.runs(&json!({"__EXCLUSIVE__": true}));
+    let task = trial.runs(json!({"__EXCLUSIVE__": true}));
     let agent = trial.agent_of(&task);
     signal(agent, Signal::STOP);
     let end = trial.finished(&task);
@@ -127,7 +113,7 @@ fn the_guard_of_a_stopped_agent_ends_its_exclusive_run() {
 fn a_supervisor_ends_a_stopped_agent_with_its_exclusive_run() {
     let mut trial = Trial::new();
     trial.service.sandbox.ok("up 2");
-    let task = trial.runs(&json!({"__EXCLUSIVE__": true}));
+    let task = trial.runs(json!({"__EXCLUSIVE__": true}));
     let agent = trial.agent_of(&task);
     signal(agent, Signal::STOP);
     assert_eq!(trial.finished(&task)["__OUTCOME__"], "SUCCEEDED");
@@ -143,10 +129,10 @@ fn a_kill_is_finished_when_the_run_is_over_or_says_that_nobody_knows() {
         trial.start(line);
     }
     for exclusive in [false, true] {
-        let task = trial.runs(&json!({"__EXCLUSIVE__": exclusive}));
+        let task = trial.runs(json!({"__EXCLUSIVE__": exclusive}));
         let agent = trial.agent_of(&task);
         signal(agent, Signal::STOP);
-        trial.client.answer(&json!({"__TYPE__": "TASK/KILL", "__TASK_ID__": task}));
+        trial.client.ask("TASK/KILL", json!({"__TASK_ID__": task}));
         let end = trial.finished(&task);
         let is_over = trial.service.tool_processes().is_empty();
         let unconfirmed = end["__UNCONFIRMED__"] == json!(true);
@@ -166,9 +152,9 @@ fn an_agent_that_is_cut_off_ends_its_exclusive_run() {
     let link = CuttableLink::to(port);
     let mut command = trial.service.sandbox.command("agent --name far");
     command.env("LLTS_CONTROLLER_REP_PORT", link.port.to_string()).env("LLTS_CONTROLLER_IPC_FILE", "");
-    trial.children.push(trial.service.sandbox.spawn(&mut command));
+    trial.children.push(command.start());
     trial.has_free_agents(1);
-    let task = trial.runs(&json!({"__EXCLUSIVE__": true}));
+    let task = trial.runs(json!({"__EXCLUSIVE__": true}));
     trial.start("agent --name near");
     link.cut();
     let end = trial.finished(&task);

@@ -8,8 +8,8 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use serde_json::json;
 
-use crate::crash::client::{Client, id_of};
 use crate::crash::sandbox::eventually;
+use testkit::{Client, id_of};
 
 /// A run tells the file outside of its folder when it starts and when it ends; a stray child outlives run.sh and ignores
 /// SIGTERM. One `printf` is one write, which O_APPEND keeps whole.
@@ -53,12 +53,11 @@ impl Progress {
 /// tried again: its task may exist or not, but not twice.
 pub(crate) fn submit(endpoint: &str, progress: &Progress, push_to: &str, seed: u64) -> BTreeMap<usize, String> {
     let mut random = StdRng::seed_from_u64(seed);
-    let mut client = Client::new(endpoint);
+    let client = Client::that_persists(endpoint);
     let mut accepted = BTreeMap::new();
     while let Some(number) = progress.next() {
         std::thread::park_timeout(Duration::from_millis(random.random_range(0..150)));
         let mut request = json!({
-            "__TYPE__": "TASK/SUBMIT",
             "__OPERATION__": "append",
             "__ADDRESS__": push_to,
             "number": number,
@@ -67,7 +66,7 @@ pub(crate) fn submit(endpoint: &str, progress: &Progress, push_to: &str, seed: u
         if number % STRAY_EVERY == 0 {
             request["stray"] = "1".into();
         }
-        if let Some(answer) = client.ask(&request) {
+        if let Some(answer) = client.try_ask("TASK/SUBMIT", request) {
             let id = id_of(&answer).unwrap_or_else(|| panic!("nothing is full here: {answer}"));
             accepted.insert(number, id);
         }

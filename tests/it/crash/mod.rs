@@ -7,7 +7,6 @@
 //! | `CRASH_KILLS` | kills of the controller; agents are killed twice as often | 20 |
 
 mod alone;
-mod client;
 mod dir_pool;
 mod disk;
 mod everything;

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::thread::scope;
 
+use testkit::Receiver;
+
 use crate::crash::killer::{AGENTS, kill_agents, kill_controllers};
 use crate::crash::load::{Progress, TOOL, submit};
 use crate::crash::runs::Runs;
@@ -32,13 +34,9 @@ fn whoever_is_killed_what_was_accepted_is_done() {
     let service = Service::new();
     service.sandbox.tool("append", TOOL);
     service.sandbox.ok(&format!("up {AGENTS}"));
-    let pushes = zmq::Context::new().socket(zmq::DEALER).unwrap();
-    pushes.set_rcvhwm(0).unwrap();
-    pushes.bind("tcp://127.0.0.1:*").unwrap();
-    let push_to = pushes.get_last_endpoint().unwrap().unwrap();
-
+    let pushes = Receiver::bind();
     let progress = Progress::new(3 * kills, tasks);
-    let (service, progress, push_to) = (&service, &progress, push_to.as_str());
+    let (service, progress, push_to) = (&service, &progress, pushes.address.as_str());
     let accepted: BTreeMap<usize, String> = scope(|threads| {
         threads.spawn(|| kill_controllers(service, progress, kills, seed));
         threads.spawn(|| kill_agents(service, progress, 2 * kills, seed ^ 1));
@@ -49,11 +47,10 @@ fn whoever_is_killed_what_was_accepted_is_done() {
     });
     writeln!(std::io::stderr(), "{} of {tasks} submits were accepted", accepted.len()).unwrap();
 
-    let mut client = service.client();
-    check_answers(service, &mut client, &accepted);
-    check_pushes(&pushes, &mut client);
-    service.sandbox.ok("down");
-    service.sandbox.is_clean();
+    let client = service.client();
+    check_answers(service, &client, &accepted);
+    check_pushes(&pushes.socket, &client);
+    service.sandbox.ends_clean();
     check_store(&service.sandbox.path("state/tasks.sqlite"), &Runs::read(&service.sandbox.path("runs")), &accepted);
     assert!(2 * accepted.len() > tasks, "too few submits were accepted for the test to mean something");
 }

@@ -6,14 +6,14 @@ use std::path::Path;
 use rusqlite::{Connection, OpenFlags};
 use serde_json::{Value, json};
 
-use crate::crash::client::{Client, UNFINISHED};
 use crate::crash::killer::AGENTS;
 use crate::crash::runs::Runs;
 use crate::crash::sandbox::eventually;
-use crate::crash::service::Service;
+use crate::crash::service::{Service, UNFINISHED};
+use testkit::Client;
 
 /// Waits until nothing is left to do, then asks for each task that was accepted.
-pub(crate) fn check_answers(service: &Service, client: &mut Client, accepted: &BTreeMap<usize, String>) {
+pub(crate) fn check_answers(service: &Service, client: &Client, accepted: &BTreeMap<usize, String>) {
     eventually("every task is finished", || client.count(&UNFINISHED) == 0);
     for (number, id) in accepted {
         let task = client.query(id);
@@ -21,7 +21,7 @@ pub(crate) fn check_answers(service: &Service, client: &mut Client, accepted: &B
         check_success(&task);
     }
     let is_free = || {
-        let agents = client.answer(&json!({"__TYPE__": "AGENT/QUERY"}));
+        let agents = client.ask("AGENT/QUERY", json!({}));
         ["__TOTAL__", "__FREE__"].iter().all(|count| agents[*count] == AGENTS) && agents["__BUSY__"] == 0
     };
     eventually("all agents are free", is_free);
@@ -81,7 +81,7 @@ fn read(store: &Path) -> BTreeMap<String, Stored> {
 }
 
 /// The pushes about the end of a task never contradict each other, and match the store.
-pub(crate) fn check_pushes(pushes: &zmq::Socket, client: &mut Client) {
+pub(crate) fn check_pushes(pushes: &zmq::Socket, client: &Client) {
     while let Ok(frame) = pushes.recv_bytes(zmq::DONTWAIT) {
         let pushed: Value = serde_json::from_slice(&frame).expect("a push in JSON");
         if pushed["__STATUS__"] == "FINISHED" {

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use llts::engine::zmtp::{ClientKeys, KeyPair, Security, ServerKeys};
-use llts::shell::clock;
-use llts::shell::endpoint::{LinkSettings, Outcome, PortSettings, Requester};
-use llts::shell::port::Denial;
+use proc::clock;
+use zmtp::engine::{ClientKeys, KeyPair, Security, ServerKeys};
+use zmtp::port::Denial;
+use zmtp::sockets::{LinkSettings, Outcome, PortSettings, Requester};
 
 use crate::endpoint::echo::{Echo, PATIENCE, settings};
 

@@ -1,6 +1,7 @@
 //! The ports with clients of libzmq.
 
-use crate::endpoint::echo::{Echo, PATIENCE_MILLIS, WATCHABLE, settings, wait_until};
+use crate::endpoint::echo::{Echo, PATIENCE_MILLIS, WATCHABLE, settings};
+use testkit::eventually;
 
 pub(crate) fn socket(context: &zmq::Context, kind: zmq::SocketType, endpoint: &str) -> zmq::Socket {
     let socket = context.socket(kind).unwrap();
@@ -82,7 +83,7 @@ fn clients_come_back_after_a_restart() {
         echo = echo.restarted();
         let text = format!("after {round}");
         // Messages sent while the old connection breaks may go out on it, and are lost.
-        wait_until("an answer", || {
+        eventually("an answer", || {
             client.send(&text, 0).unwrap();
             client.recv_string(0).is_ok_and(|answer| answer.unwrap() == text)
         });
@@ -109,7 +110,7 @@ fn subscribers_get_what_they_ask_for() {
         // A subscription takes its time: what is heard first shows that it is there.
         let probe = format!("{prefix}?");
         subscriber.set_rcvtimeo(5).unwrap();
-        wait_until("the subscription", || {
+        eventually("the subscription", || {
             echo.publish(probe.as_bytes());
             subscriber.recv_bytes(0).is_ok()
         });
@@ -136,13 +137,13 @@ fn it_is_known_whether_anybody_watches() {
     let subscriber = socket(&context, zmq::SUB, &echo.broadcasts);
     subscriber.set_subscribe(b"other").unwrap();
     subscriber.set_subscribe(WATCHABLE.as_bytes()).unwrap();
-    wait_until("it is watched", || echo.is_watched());
+    eventually("it is watched", || echo.is_watched());
     subscriber.set_unsubscribe(WATCHABLE.as_bytes()).unwrap();
-    wait_until("it is not watched any more", || !echo.is_watched());
+    eventually("it is not watched any more", || !echo.is_watched());
     subscriber.set_subscribe(b"").unwrap();
-    wait_until("it is watched again", || echo.is_watched());
+    eventually("it is watched again", || echo.is_watched());
     drop(subscriber);
-    wait_until("the subscriber has gone", || !echo.is_watched());
+    eventually("the subscriber has gone", || !echo.is_watched());
 }
 
 #[test]
@@ -170,7 +171,7 @@ fn a_unix_socket_may_stand_beside() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("local");
     let mut settings = settings();
-    settings.local = Some(llts::shell::endpoint::Address::Ipc(path.clone()));
+    settings.local = Some(zmtp::sockets::Address::Ipc(path.clone()));
     let echo = Echo::start(&settings);
     let mode = std::os::unix::fs::PermissionsExt::mode(&path.metadata().unwrap().permissions());
     assert_eq!(mode & 0o777, 0o600);
@@ -196,11 +197,7 @@ fn a_unix_socket_is_as_good() {
     }
     assert!(!folder.path().join("requests").exists(), "the file has gone with the port");
     let _echo = Echo::start_at(&endpoint("requests"), &endpoint("broadcasts"), &settings());
-    let again = llts::shell::endpoint::Ports::bind(
-        &endpoint("requests"),
-        &endpoint("others"),
-        WATCHABLE.to_owned(),
-        &settings(),
-    );
+    let again =
+        zmtp::sockets::Ports::bind(&endpoint("requests"), &endpoint("others"), WATCHABLE.to_owned(), &settings());
     assert!(again.unwrap_err().to_string().starts_with("cannot bind ipc://"));
 }

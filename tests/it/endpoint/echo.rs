@@ -8,14 +8,14 @@ use std::sync::mpsc::{self, Sender};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use llts::config::Config;
-use llts::shell::clock;
-use llts::shell::endpoint::{PortSettings, Ports};
-use llts::shell::transport;
+use api::client::transport;
+use api::config::Config;
 use nix::sys::eventfd::{EfdFlags, EventFd};
+use proc::clock;
+use zmtp::sockets::{PortSettings, Ports};
 
-use crate::endpoint::loopback::own_ip;
 use crate::endpoint::ports;
+use testkit::own_ip;
 
 /// Longer than any condition takes on a loaded machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
@@ -74,7 +74,7 @@ impl Echo {
     pub(crate) fn bound(ports: [u16; 2]) -> Self {
         let config = configured(own_ip(), ports);
         Self::serving(move || {
-            transport::bind(&config, WATCHABLE.to_owned(), 1024, llts::shell::port::SuspendedPorts::default()).unwrap()
+            transport::bind(&config, WATCHABLE.to_owned(), 1024, zmtp::port::SuspendedPorts::default()).unwrap()
         })
     }
 
@@ -157,14 +157,5 @@ impl Drop for Echo {
         self.wake.write(1).unwrap();
         let ended = self.thread.take().unwrap().join();
         assert!(ended.is_ok() || std::thread::panicking());
-    }
-}
-
-/// Asks until it is so.
-pub(crate) fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
-    let end = clock::now().mono + PATIENCE;
-    while !condition() {
-        assert!(clock::now().mono < end, "it does not come about: {what}");
-        std::thread::yield_now();
     }
 }

@@ -1,47 +1,41 @@
-//! Floods against the real controller (HAZARDS rows W6 and W7): what it holds, which descriptors it keeps, and that those who
+//! Floods against the real controller (docs/design/hazards.md, W6, W7): what it holds, which descriptors it keeps, and that those who
 //! were there before are answered all the while.
 
-use std::io::{BufRead as _, BufReader, Write as _};
+use std::io::Write as _;
 use std::net::TcpStream;
-use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use testkit::{Place, Program, Start as _};
 
 use crate::endpoint::conformance::socket;
-use crate::endpoint::echo::wait_until;
 use crate::endpoint::raw::{Raw, message, opening};
+use crate::support::LLTS;
+use testkit::eventually;
 
 const RSS_GROWTH_BYTES_MAX: u64 = 64 << 20;
 const SPARE_DESCRIPTORS: u64 = 64;
 
 /// A controller in a folder of its own. Ends when it is dropped.
 struct Controller {
-    child: Child,
+    program: Program,
     endpoint: String,
-    _folder: tempfile::TempDir,
+    _place: Place,
 }
 
 impl Controller {
     /// With so many descriptors.
     fn start(descriptors: u64, keys: &[(&str, &str)]) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let mut command = Command::new("sh");
-        command.args(["-c", "ulimit -n $1; exec \"$2\" controller", "sh", &descriptors.to_string()]);
-        command.arg(env!("CARGO_BIN_EXE_llts")).current_dir(folder.path()).stdin(Stdio::null()).stdout(Stdio::piped());
-        for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("LLTS_")) {
-            command.env_remove(name);
+        let mut place = Place::new(LLTS);
+        let home = place.root().to_owned();
+        place.set("LLTS_HOME", home);
+        for (key, value) in [&[("CONTROLLER_REP_PORT", "0"), ("CONTROLLER_PUB_PORT", "0")], keys].concat() {
+            place.set(format!("LLTS_{key}"), value);
         }
-        command.env("LLTS_HOME", folder.path());
-        command.env("LLTS_CONTROLLER_REP_PORT", "0").env("LLTS_CONTROLLER_PUB_PORT", "0");
-        command.envs(keys.iter().map(|(key, value)| (format!("LLTS_{key}"), *value)));
-        let mut child = command.spawn().unwrap();
-        let mut line = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        let endpoint = line.split(' ').nth(4).unwrap_or_else(|| panic!("{line:?}")).to_owned();
-        Self { child, endpoint, _folder: folder }
+        let wrapper = ["sh", "-c", "ulimit -n $1; shift; exec \"$@\"", "sh", &descriptors.to_string()];
+        let program = place.command("controller").under(&wrapper).start().ready("ready");
+        let endpoint = program.word(4).to_owned();
+        Self { program, endpoint, _place: place }
     }
 
     fn address(&self) -> &str {
@@ -50,20 +44,13 @@ impl Controller {
 
     /// A line of /proc/PID/status, in bytes.
     fn memory(&self, name: &str) -> u64 {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.program.id())).unwrap();
         let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
         line.trim_matches(|c: char| !c.is_ascii_digit()).parse::<u64>().unwrap() << 10
     }
 
     fn descriptors(&self) -> u64 {
-        std::fs::read_dir(format!("/proc/{}/fd", self.child.id())).unwrap().count() as u64
-    }
-}
-
-impl Drop for Controller {
-    fn drop(&mut self) {
-        let _ = kill(Pid::from_raw(i32::try_from(self.child.id()).unwrap()), Signal::SIGTERM);
-        let _ = self.child.wait();
+        std::fs::read_dir(format!("/proc/{}/fd", self.program.id())).unwrap().count() as u64
     }
 }
 
@@ -89,7 +76,7 @@ impl Witness {
     }
 }
 
-/// Row W6.
+/// docs/design/hazards.md, W6.
 #[test]
 fn floods_take_little_memory() {
     let controller = Controller::start(4096, &[("HANDSHAKE_TIMEOUT", "1000")]);
@@ -159,7 +146,7 @@ fn slow_bytes(address: &str) {
     }
 }
 
-/// Row W7. The limit belongs to the whole process; a higher one harms no other test.
+/// The limit belongs to the whole process; a higher one harms no other test (docs/design/hazards.md, W7).
 #[test]
 fn idle_connections_leave_descriptors_and_answers() {
     let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
@@ -203,7 +190,7 @@ fn idle_connections_leave_descriptors_and_answers() {
         }
     }
     // But for those that are kept for others.
-    wait_until("all places are taken", || controller.descriptors() >= places - places / 16);
+    eventually("all places are taken", || controller.descriptors() >= places - places / 16);
     full("clients have all places");
     drop(held);
     Witness::of(&controller);

@@ -7,12 +7,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use llts::config::CurveServerFiles;
-use llts::engine::zmtp::{ClientKeys, Connection, KeyPair, Kind, Security, Settings};
-use llts::shell::clock;
-use llts::shell::curve_keys::KeyFolder;
-use llts::shell::endpoint::{Link, LinkSettings, PortSettings, Ports};
-use llts::shell::port::Denial;
+use base::CurveServerFiles;
+use proc::clock;
+use zmtp::curve_keys::KeyFolder;
+use zmtp::engine::{ClientKeys, Connection, KeyPair, Kind, Security, Settings};
+use zmtp::port::Denial;
+use zmtp::sockets::{Link, LinkSettings, PortSettings, Ports};
 
 use crate::endpoint::echo::{PATIENCE, WATCHABLE, settings};
 

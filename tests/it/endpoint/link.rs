@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use llts::shell::clock;
-use llts::shell::endpoint::Link;
-use llts::shell::transport;
+use api::client::transport;
+use proc::clock;
+use zmtp::sockets::Link;
 
 use crate::endpoint::echo::{Echo, PATIENCE, PATIENCE_MILLIS, configured};
-use crate::endpoint::loopback::own_ip;
+use testkit::own_ip;
 
 /// As an agent connects to a controller with these ports at the address of this process.
 fn connect(ports: [u16; 2]) -> Link {

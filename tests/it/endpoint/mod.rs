@@ -8,7 +8,6 @@ mod echo;
 mod floods;
 mod keys;
 mod link;
-use crate::support::loopback;
 mod peers;
 mod places;
 use crate::support::ports;

@@ -17,10 +17,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::Arc;
 
-use llts::engine::zmtp::{KeyPair, Security, ServerKeys};
-use llts::shell::endpoint::PortSettings;
+use zmtp::engine::{KeyPair, Security, ServerKeys};
+use zmtp::sockets::PortSettings;
 
-use crate::endpoint::echo::{Echo, PATIENCE_MILLIS, settings, wait_until};
+use crate::endpoint::echo::{Echo, PATIENCE_MILLIS, settings};
+use testkit::eventually;
 
 /// Seconds for what is fetched, and for a whole conversation. `timeout` of coreutils ends what takes longer.
 const FETCH_SECONDS: &str = "100";
@@ -211,13 +212,13 @@ fn a_subscriber_hears_what_it_asks_for(peer: &mut Peer, settings: &PortSettings,
     for prefix in [b"watch".as_slice(), b"w"] {
         peer.say(&["unsubscribe", "sub", &encode(prefix)]);
     }
-    wait_until("it has unsubscribed", || !echo.is_watched());
+    eventually("it has unsubscribed", || !echo.is_watched());
     peer.close("sub");
 }
 
 /// JeroMQ asks on a new connection, also after a first one that failed, only when its owner looks for messages.
 fn wait_for_subscription(peer: &mut Peer, echo: &Echo) {
-    wait_until("the subscription", || {
+    eventually("the subscription", || {
         assert_eq!(peer.say(&["receive", "sub", "5"]), "nothing");
         echo.is_watched()
     });
@@ -279,7 +280,7 @@ fn known_keys_talk_and_others_do_not(peer: &mut Peer) {
 /// and skips the answers to its earlier requests.
 fn ask_until_answered(peer: &mut Peer, name: &str, body: &[u8]) {
     let wanted = format!("got {} {}", encode(b""), encode(body));
-    wait_until("an answer", || {
+    eventually("an answer", || {
         peer.send(name, &[b"", body]);
         let answers = std::iter::repeat_with(|| peer.say(&["receive", name, &SILENCE_MILLIS.to_string()]));
         answers.take_while(|answer| answer != "nothing").any(|answer| answer == wanted)

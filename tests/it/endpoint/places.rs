@@ -1,10 +1,10 @@
-//! The rules of admission when there are more connections than places (HAZARDS row W7).
+//! The rules of admission when there are more connections than places (docs/design/hazards.md, W7).
 
 use std::io::Write;
 use std::time::Duration;
 
-use llts::engine::endpoint::ConnectionLimits;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use zmtp::endpoint::ConnectionLimits;
 
 use crate::endpoint::conformance::{ask, socket};
 use crate::endpoint::echo::{AGENT, Echo, WAIT, settings};
@@ -42,7 +42,7 @@ fn one_address_does_not_take_all_places() {
     assert!(refused.is_closed());
     held.pop();
     // The place is free when the close has been seen.
-    crate::endpoint::echo::wait_until("the place is free", || {
+    testkit::eventually("the place is free", || {
         let mut raw = Raw::connect(echo.address());
         raw.0.write_all(&opening("DEALER")).is_ok() && !raw.is_closed_within(Duration::from_millis(50))
     });
@@ -104,7 +104,7 @@ fn a_crowd_does_not_keep_the_operator_out() {
     let path = folder.path().join("controller.sock");
     let mut settings = settings();
     settings.places = ConnectionLimits { connections_max: 64, per_address_max: 1000, ..settings.places };
-    settings.local = Some(llts::shell::endpoint::Address::Ipc(path.clone()));
+    settings.local = Some(zmtp::sockets::Address::Ipc(path.clone()));
     let echo = Echo::start(&settings);
     let mut crowd: Vec<Raw> = (0..60).map(|_| Raw::waiting(echo.address())).collect();
     for _ in 0..3 {

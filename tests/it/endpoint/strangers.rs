@@ -1,4 +1,4 @@
-//! Messages of strangers (HAZARDS rows W5, W6, W8, W9): the connection is closed or the message skipped, and all other
+//! Messages of strangers (docs/design/hazards.md, W5, W6, W8, W9): the connection is closed or the message skipped, and all other
 //! peers are served.
 
 use std::io::Write;
@@ -31,7 +31,7 @@ impl Witness {
     }
 }
 
-/// Row W5. A message without an envelope reaches the owner unchanged, and no connection is closed.
+/// A message without an envelope reaches the owner unchanged, and no connection is closed (docs/design/hazards.md, W5).
 #[test]
 fn odd_envelopes_arrive_as_they_are() {
     let echo = Echo::start(&settings());
@@ -105,7 +105,7 @@ fn a_client_may_close_its_half_and_read_on() {
     assert!(raw.is_closed());
 }
 
-/// Row W6.
+/// docs/design/hazards.md, W6.
 #[test]
 fn what_does_not_end_is_cut() {
     let echo = Echo::start(&settings());
@@ -124,7 +124,7 @@ fn what_does_not_end_is_cut() {
     witness.is_served();
 }
 
-/// Row W6.
+/// docs/design/hazards.md, W6.
 #[test]
 fn one_byte_now_and_then_is_no_handshake() {
     let mut settings = settings();
@@ -141,7 +141,7 @@ fn one_byte_now_and_then_is_no_handshake() {
     assert!(sent < bytes.len() - 1, "{sent} bytes were taken in many seconds");
 }
 
-/// Row W6.
+/// docs/design/hazards.md, W6.
 #[test]
 fn random_bytes_do_no_harm() {
     let echo = Echo::start(&settings());
@@ -156,7 +156,7 @@ fn random_bytes_do_no_harm() {
     witness.is_served();
 }
 
-/// Row W8.
+/// docs/design/hazards.md, W8.
 #[test]
 fn other_protocols_are_closed() {
     let echo = Echo::start(&settings());
@@ -183,7 +183,7 @@ fn other_protocols_are_closed() {
     witness.is_served();
 }
 
-/// Row W9.
+/// docs/design/hazards.md, W9.
 #[test]
 fn who_reads_no_answers_is_not_listened_to_then_cut() {
     let mut settings = settings();
@@ -224,11 +224,11 @@ fn a_slow_subscriber_loses_broadcasts_and_nobody_else_does() {
     let context = zmq::Context::new();
     let mut slow = Raw::connect(echo.broadcasts.strip_prefix("tcp://").unwrap());
     slow.0.write_all(&[opening("SUB"), message(&[b"\x01watch"])].concat()).unwrap();
-    crate::endpoint::echo::wait_until("it has subscribed", || echo.is_watched());
+    testkit::eventually("it has subscribed", || echo.is_watched());
     let subscriber = socket(&context, zmq::SUB, &echo.broadcasts);
     subscriber.set_subscribe(b"").unwrap();
     subscriber.set_rcvtimeo(5).unwrap();
-    crate::endpoint::echo::wait_until("the subscription", || {
+    testkit::eventually("the subscription", || {
         echo.publish(b"probe");
         subscriber.recv_bytes(0).is_ok()
     });

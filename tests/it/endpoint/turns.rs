@@ -2,13 +2,14 @@
 
 use std::io::Write as _;
 
-use llts::engine::zmtp::{Event, Kind, Settings};
-use llts::shell::clock;
-use llts::shell::endpoint::{Address, Endpoint, What};
+use proc::clock;
+use zmtp::engine::{Event, Kind, Settings};
+use zmtp::sockets::{Address, Endpoint, What};
 
 use crate::endpoint::conformance::socket;
-use crate::endpoint::echo::{Echo, PATIENCE, settings, wait_until};
+use crate::endpoint::echo::{Echo, PATIENCE, settings};
 use crate::endpoint::raw::{Raw, opening};
+use testkit::eventually;
 
 /// Far more than there are in a turn, and few enough to be on their way before the first one.
 const FLOOD: usize = 20_000;
@@ -53,7 +54,7 @@ fn watchers_are_counted() {
         socket
     };
     let others = subscriber(&["other", "wat?", "x"]);
-    let watches = |count: bool| wait_until("what is watched is known", || echo.is_watched() == count);
+    let watches = |count: bool| eventually("what is watched is known", || echo.is_watched() == count);
     watches(false);
     // A longer and a shorter beginning count as well, each peer once.
     let (first, second) = (subscriber(&["watch it", "watch me"]), subscriber(&[""]));
@@ -64,7 +65,7 @@ fn watchers_are_counted() {
     // Publications arrive in order, after the subscriptions.
     first.set_subscribe(b"done").unwrap();
     first.set_rcvtimeo(10).unwrap();
-    wait_until("the subscriptions have changed", || {
+    eventually("the subscriptions have changed", || {
         echo.publish(b"done");
         first.recv_bytes(0).is_ok()
     });

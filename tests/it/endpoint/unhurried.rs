@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use llts::shell::clock;
-use llts::shell::endpoint::Ports;
+use proc::clock;
+use zmtp::sockets::Ports;
 
 use crate::endpoint::conformance::socket;
 use crate::endpoint::echo::{PATIENCE, PATIENCE_MILLIS, WATCHABLE, settings};
-use crate::endpoint::loopback::own_ip;
+use testkit::own_ip;
 
 fn request(ports: &mut Ports) -> Vec<Vec<u8>> {
     let end = clock::now().mono + PATIENCE;

@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, chown};
 
-use crate::home::user::User;
+use crate::home::user::{Start as _, User};
 
 /// The sentence with which `llts` refuses a home.
 #[track_caller]
@@ -22,6 +22,62 @@ fn a_file_is_no_home() {
         let why = refused(&user, line, 2);
         assert!(why.contains("is not a folder, so it is no home") && why.contains("--home"), "{line}: {why}");
     }
+}
+
+#[test]
+fn doctor_goes_on_beside_a_home_that_cannot_be_one() {
+    let user = User::new();
+    fs::write(user.path("elsewhere/file"), "").unwrap();
+    let said = user.llts("elsewhere", "--home file doctor").ended(1);
+    assert!(said.out.contains("is not a folder, so it is no home") && said.out.contains("open files"), "{said:?}");
+    if !rustix::process::geteuid().is_root() {
+        fs::set_permissions(user.path("elsewhere/below"), fs::Permissions::from_mode(0o500)).unwrap();
+        let said = user.llts("elsewhere", "--home below/new doctor");
+        assert!(said.code == Some(1) && said.out.contains("cannot be made"), "{said:?}");
+        fs::set_permissions(user.path("elsewhere/below"), fs::Permissions::from_mode(0o700)).unwrap();
+    }
+}
+
+#[test]
+fn info_names_no_file_of_a_configuration_that_is_not_there() {
+    let user = User::new();
+    let said = user.command("elsewhere", "info").env("LLTS_IDLE_STOP", "bogus").said();
+    said.failed(0, "variable LLTS_IDLE_STOP: IDLE_STOP is \"bogus\"");
+    let line = said.out.lines().find(|line| line.starts_with("config ")).unwrap_or_default();
+    assert!(line.contains("none (") && !line.contains("config.toml"), "{said:?}");
+}
+
+#[test]
+fn hints_repeat_the_options_that_name_the_home() {
+    let user = User::new();
+    let why = refused(&user, "--home below/new list", 3);
+    assert!(why.ends_with("start one with `llts --home below/new up`\n"), "{why}");
+}
+
+#[test]
+fn escape_sequences_in_wrong_arguments_are_text() {
+    let user = User::new();
+    for words in [["list", "--limit", "\u{1b}[31m5"], ["list", "\u{1b}[31mx", "--\u{1b}[31m"]] {
+        let said = user.command("elsewhere", "").args(words).said();
+        assert!(said.code == Some(2) && !said.err.contains('\u{1b}') && said.err.contains("\u{fffd}[31m"), "{said:?}");
+    }
+}
+
+#[test]
+fn a_damaged_archive_in_the_tools_folder_is_named() {
+    let user = User::new();
+    user.ok("elsewhere", "--home ../a up 1");
+    let archive = user.path("a/testTools/broken.tar.gz");
+    fs::write(&archive, "no archive").unwrap();
+    let named = format!("{} cannot be run: ", archive.canonicalize().unwrap().display());
+    let listed = user.ok("elsewhere", "--home ../a tool list");
+    assert!(
+        listed.err.contains(&named) && listed.err.contains("pack it again with `llts --home ../a tool pack"),
+        "{listed:?}"
+    );
+    assert!(listed.out.contains("helloworld") && !listed.err.contains("helloworld"), "{listed:?}");
+    let told = user.llts("elsewhere", "--home ../a doctor");
+    assert!(told.code == Some(1) && told.out.contains(&named) && told.out.contains("-> pack it again"), "{told:?}");
 }
 
 #[test]
@@ -75,7 +131,7 @@ fn a_port_that_is_taken_is_told_with_the_home_that_has_it() {
     let said = said.json();
     let port = said["controller"].as_str().unwrap().rsplit(':').next().unwrap();
     let mut second = user.command("elsewhere", &format!("--home {} up 1", user.path("b").display()));
-    let said = User::said(second.env("LLTS_CONTROLLER_REP_PORT", port).spawn().unwrap());
+    let said = second.env("LLTS_CONTROLLER_REP_PORT", port).said();
     let has_it = format!("the service in the home {} (process ", user.path("a").display());
     assert!(said.code == Some(1) && said.err.contains("Address already in use"), "{said:?}");
     assert!(said.err.contains(&has_it), "{said:?}");

@@ -4,7 +4,7 @@ use std::fs;
 
 use rustix::process::Signal;
 
-use crate::home::user::{User, eventually, signal};
+use crate::home::user::{Start as _, User, eventually, signal};
 
 #[test]
 fn agents_alone_serve_a_controller_elsewhere_and_come_back() {
@@ -14,8 +14,7 @@ fn agents_alone_serve_a_controller_elsewhere_and_come_back() {
     let endpoint = up["controller"].as_str().unwrap();
     let publisher = up["publisher"].as_str().unwrap().rsplit(':').next().unwrap().to_owned();
     let mut command = user.command("elsewhere", &format!("--home {b} up --agents-only 2 --controller {endpoint}"));
-    let said = User::said(command.env("LLTS_CONTROLLER_PUB_PORT", publisher).spawn().unwrap());
-    assert_eq!(said.code, Some(0), "{said:?}");
+    let said = command.env("LLTS_CONTROLLER_PUB_PORT", publisher).said().ok();
     assert!(said.out.starts_with(&format!("controller  {endpoint}\n")), "{said:?}");
     let agents = user.ok("a", "info --output wire").json()["agents"].clone();
     assert_eq!((agents["total"].as_u64(), agents["free"].as_u64()), (Some(3), Some(3)), "{agents}");
@@ -26,8 +25,8 @@ fn agents_alone_serve_a_controller_elsewhere_and_come_back() {
     let first = second().expect("the second agent");
     signal(first, Signal::KILL);
     eventually("it is started again", || second().is_some_and(|pid| pid != first));
-    let said = user.llts("elsewhere", &format!("--home {b} up --agents-only 1 --controller {endpoint}"));
-    assert!(said.code == Some(1) && said.err.contains(&format!("in the home {b}, 2 agents run already")), "{said:?}");
+    user.llts("elsewhere", &format!("--home {b} up --agents-only 1 --controller {endpoint}"))
+        .failed(1, &format!("in the home {b}, 2 agents run already"));
     assert!(user.ok("b", "down").out.starts_with("stopped the service"));
     assert_eq!(user.ok("a", "run helloworld name=x").out, "hello, x\n");
     user.ok("a", "down");
@@ -44,8 +43,7 @@ fn agents_and_clients_try_several_addresses_and_names_in_turn() {
     let port = up["controller"].as_str().unwrap().rsplit(':').next().unwrap().to_owned();
     let several = format!("tcp://127.0.0.3:{port},localhost:{port}");
     let mut command = user.command("elsewhere", &format!("--home {b} up --agents-only 1 --controller {several}"));
-    let said = User::said(command.env("LLTS_CONTROLLER_PUB_PORT", "off").spawn().unwrap());
-    assert_eq!(said.code, Some(0), "{said:?}");
+    command.env("LLTS_CONTROLLER_PUB_PORT", "off").said().ok();
     let said = user.ok("elsewhere", &format!("--controller {several} run -- echo x"));
     assert_eq!(said.out, "x\n", "{said:?}");
     user.ok("elsewhere", &format!("context add farm {several}"));
@@ -53,18 +51,10 @@ fn agents_and_clients_try_several_addresses_and_names_in_turn() {
     // The same from a configuration, after another start of the controller.
     user.ok("a", "down");
     let mut command = user.command("elsewhere", &format!("--home {a} up 0"));
-    let said = User::said(
-        command
-            .env("LLTS_CONTROLLER_REP_PORT", &port)
-            .env("LLTS_CONTROLLER_IP", "127.0.0.3,127.0.0.1")
-            .spawn()
-            .unwrap(),
-    );
-    assert_eq!(said.code, Some(0), "{said:?}");
+    command.env("LLTS_CONTROLLER_REP_PORT", &port).env("LLTS_CONTROLLER_IP", "127.0.0.3,127.0.0.1").said().ok();
     let mut command = user.command("elsewhere", &format!("--home {} run -- echo z", user.path("c").display()));
     command.env("LLTS_CONTROLLER_IP", "127.0.0.9,127.0.0.3").env("LLTS_CONTROLLER_REP_PORT", &port);
-    let said = User::said(command.env("LLTS_CONTROLLER_IPC_FILE", "").spawn().unwrap());
-    assert_eq!((said.code, said.out.as_str()), (Some(0), "z\n"), "{said:?}");
+    command.env("LLTS_CONTROLLER_IPC_FILE", "").said().prints("z\n");
     user.ok("a", "down");
     user.ok("b", "down");
     assert_eq!(user.processes(), []);
@@ -80,8 +70,7 @@ fn a_controller_is_named_where_one_is_meant_and_nowhere_else() {
     );
     assert_eq!(user.llts("elsewhere", "up 2 --agents-only 2 --controller tcp://127.0.0.1:9").code, Some(2));
     for wrong in ["tcp://localhost", "tcp://localhost:9,other:8", "tcp://a_b:9,"] {
-        let said = user.llts("elsewhere", &format!("up --agents-only 2 --controller {wrong}"));
-        assert!(said.code == Some(2) && said.err.contains(wrong), "{said:?}");
+        user.llts("elsewhere", &format!("up --agents-only 2 --controller {wrong}")).failed(2, wrong);
     }
     assert!(!user.usual().exists(), "nothing was made");
 }

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use sha2::{Digest as _, Sha256};
 
 use crate::home::travel::Machines;
-use crate::home::user::{Said, User, eventually};
+use crate::home::user::{Said, Start as _, User, eventually};
 
 /// Bytes that make a transfer long enough to be interrupted.
 pub(crate) const LARGE: usize = 12 << 20;
@@ -27,14 +27,12 @@ pub(crate) fn digest(bytes: &[u8]) -> String {
 
 impl Machines {
     pub(crate) fn try_submit(&self, options: &str, script: &str) -> Said {
-        let mut command = self.user.command("a", &format!("submit --max-losses 5 {options}"));
-        User::said(command.args(["--sh", script]).spawn().expect("started"))
+        self.user.command("a", &format!("submit --max-losses 5 {options}")).args(["--sh", script]).said()
     }
 
     /// Submits a line for sh.
     pub(crate) fn submit_sh(&self, options: &str, script: &str) -> String {
-        let said = self.try_submit(options, script);
-        assert_eq!(said.code, Some(0), "{said:?}");
+        let said = self.try_submit(options, script).ok();
         said.out.trim().to_owned()
     }
 
@@ -93,22 +91,18 @@ fn a_file_with_other_content_is_not_overwritten() {
     let task = machines.submit_sh("--out *.txt", "echo new > a.txt");
     machines.ended(&task);
     machines.write("a.txt", b"mine\n");
-    let said = machines.user.llts("a", &format!("get {task}"));
-    assert!(said.code == Some(1) && said.err.contains("a.txt is there with other content; use --force"), "{said:?}");
+    machines.user.llts("a", &format!("get {task}")).failed(1, "a.txt is there with other content; use --force");
     assert_eq!(fs::read(machines.in_a("a.txt")).unwrap(), b"mine\n");
     assert_eq!(machines.user.ok("a", &format!("get {task} --force")).out, "a.txt 4 bytes\n");
     assert_eq!(fs::read(machines.in_a("a.txt")).unwrap(), b"new\n");
     assert_eq!(machines.user.ok("a", &format!("get {task}")).out, "a.txt 4 bytes (was there already)\n");
     let other = machines.submit_sh("--out *.txt", "echo other > a.txt");
     machines.ended(&other);
-    let said = machines.user.llts("a", &format!("get {task} {other} -o both"));
-    assert!(said.code == Some(1) && said.err.contains("use --by '{id}/'"), "{said:?}");
+    machines.user.llts("a", &format!("get {task} {other} -o both")).failed(1, "use --by '{id}/'");
     machines.user.ok("a", &format!("get {task} {other} -o both --by {{id}}/"));
     assert_eq!(fs::read(machines.in_a("both").join(&other).join("a.txt")).unwrap(), b"other\n");
-    let said = machines.user.llts("a", &format!("get {task} --by ../"));
-    assert!(said.code == Some(2) && said.err.contains("\"../a.txt\""), "{said:?}");
-    let said = machines.user.llts("a", &format!("get {task} --by {{name}}/"));
-    assert!(said.code == Some(2) && said.err.contains("{name} is unknown"), "{said:?}");
+    machines.user.llts("a", &format!("get {task} --by ../")).failed(2, "\"../a.txt\"");
+    machines.user.llts("a", &format!("get {task} --by {{name}}/")).failed(2, "{name} is unknown");
 }
 
 #[test]
@@ -136,8 +130,7 @@ fn wrong_names_are_refused_with_a_sentence_and_no_match_is_no_error() {
     assert_eq!(machines.user.ok("a", &format!("get {task}")).out, "");
     let task = machines.submit_sh("", "true");
     machines.ended(&task);
-    let said = machines.user.llts("a", &format!("get {task}"));
-    assert!(said.code == Some(1) && said.err.contains("submitted without --out"), "{said:?}");
+    machines.user.llts("a", &format!("get {task}")).failed(1, "submitted without --out");
 }
 
 /// The controller holds the version that the task would have.
@@ -157,8 +150,7 @@ fn an_input_with_the_name_of_a_file_of_the_tool_is_refused_at_the_submit() {
             format!("__IN__: the name {name:?}: the tool has a file of this name; use another one: --in NAME=PATH");
         assert!(said.err.contains(&sentence) && said.err.contains("(-1007)"), "{said:?}");
     }
-    let said = machines.user.llts("a", "run t --in lib/new=x");
-    assert_eq!((said.code, said.out.as_str()), (Some(0), "hello\n"), "{said:?}");
+    machines.user.llts("a", "run t --in lib/new=x").prints("hello\n");
 }
 
 #[test]
@@ -203,9 +195,7 @@ fn a_large_file_is_copied_on_one_machine() {
     user.ok("elsewhere", &format!("--home {} up 1", user.path("a").display()));
     let bytes = noise(100 << 20);
     fs::write(user.path("a/data"), &bytes).unwrap();
-    let mut command = user.command("a", "run --in data --out copy");
-    let said = User::said(command.args(["--sh", "cp data copy; echo end >> copy"]).spawn().unwrap());
-    assert_eq!(said.code, Some(0), "{said:?}");
+    user.command("a", "run --in data --out copy").args(["--sh", "cp data copy; echo end >> copy"]).said().ok();
     let copy = fs::read(user.path("a/copy")).unwrap();
     assert!(copy.len() == bytes.len() + 4 && copy.starts_with(&bytes));
     assert!(!user.path("a/state/fetched").join(digest(&bytes)).exists(), "the agent reads the store itself");

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 
-use crate::home::user::{User, eventually, names, signal};
+use crate::home::user::{Program, Start as _, User, eventually, names};
 
 /// What an installed binary does in an empty home folder.
 #[test]
@@ -37,8 +37,7 @@ fn an_installed_binary_runs_its_sample_from_every_folder_and_leaves_nothing_else
     assert!(shown.contains(&expected), "{shown}");
     fs::write(&file, text).unwrap();
 
-    let said = user.llts("elsewhere", "up 1");
-    assert_eq!(said.code, Some(1));
+    let said = user.llts("elsewhere", "up 1").ended(1);
     let expected = format!(
         "in the home {}, 2 agents run already (process {pid}); `llts up --remove 1` ends 1 of them",
         home.display()
@@ -64,7 +63,7 @@ fn a_service_of_a_manager_makes_its_home_and_tells_the_manager_alone() {
     let manager = UnixDatagram::bind(user.path("manager")).unwrap();
     manager.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
     let mut service = user.command("elsewhere", "supervise --agents 1");
-    let service = service.env("NOTIFY_SOCKET", user.path("manager")).spawn().unwrap();
+    let service = service.env("NOTIFY_SOCKET", user.path("manager")).start();
     let mut bytes = [0; 4096];
     let mut told = String::new();
     while !told.contains("READY=1") {
@@ -72,9 +71,8 @@ fn a_service_of_a_manager_makes_its_home_and_tells_the_manager_alone() {
         told += &String::from_utf8_lossy(&bytes[..length]);
     }
     assert_eq!(user.ok("elsewhere", "run helloworld name=x").out, "hello, x\n");
-    signal(service.id().cast_signed(), Signal::TERM);
-    let said = User::said(service);
-    assert_eq!((said.code, said.out.as_str()), (Some(0), ""), "{said:?}");
+    service.signal(Signal::TERM);
+    service.said().prints("");
 }
 
 /// The first command of a user: what it has done is there afterwards, and the service ends by itself.
@@ -109,8 +107,8 @@ fn a_first_run_starts_a_service_that_stays_and_up_keeps_it() {
 #[test]
 fn commands_at_the_same_moment_start_one_service() {
     let user = User::new();
-    let runs: Vec<_> = (0..3).map(|_| user.command("elsewhere", "run -- echo x").spawn().expect("started")).collect();
-    let said: Vec<_> = runs.into_iter().map(User::said).collect();
+    let runs: Vec<_> = (0..3).map(|_| user.command("elsewhere", "run -- echo x").start()).collect();
+    let said: Vec<_> = runs.into_iter().map(Program::said).collect();
     assert!(said.iter().all(|said| said.code == Some(0) && said.out == "x\n"), "{said:?}");
     assert_eq!(said.iter().filter(|said| said.err.contains("started the service")).count(), 1, "{said:?}");
 }
@@ -120,15 +118,14 @@ fn commands_at_the_same_moment_start_one_service() {
 fn a_service_without_work_ends_and_loses_nothing() {
     let user = User::new();
     let home = user.usual();
-    let run =
-        |line: &str| User::said(user.command("elsewhere", line).env("LLTS_IDLE_STOP", "200").spawn().expect("started"));
+    let run = |line: &str| user.command("elsewhere", line).env("LLTS_IDLE_STOP", "1000").said();
     for round in 0..3 {
         let said = run("run -- echo x");
         assert!(said.code == Some(0) && said.out == "x\n", "{round}: {said:?}");
         eventually("it ends", || user.processes().is_empty());
         assert!(!home.join("state/service.json").exists());
     }
-    let later = run("run --start-after +1 -- echo later");
+    let later = run("run --start-after +1.5 -- echo later");
     assert!(later.code == Some(0) && later.out == "later\n", "{later:?}");
     eventually("it ends", || user.processes().is_empty());
     assert_eq!(user.ok("elsewhere", "up 1").code, Some(0));
@@ -145,10 +142,10 @@ fn a_service_takes_free_ports_where_the_usual_ones_are_in_use_and_keeps_them() {
     let with_usual_ports = |line: &str| {
         let mut command = user.command("elsewhere", line);
         command.env_remove("LLTS_CONTROLLER_REP_PORT").env_remove("LLTS_CONTROLLER_PUB_PORT");
-        User::said(command.spawn().expect("started"))
+        command.said()
     };
     let said = with_usual_ports("up 1");
-    assert!(said.code == Some(0) && said.err.contains("the port 15555 or 15556 is in use"), "{said:?}");
+    said.failed(0, "the port 15555 or 15556 is in use");
     assert!(!said.err.contains("down` stops it"), "no advice that would stop another service: {said:?}");
     let ports = || {
         let info: serde_json::Value = serde_json::from_str(&with_usual_ports("info --output json").out).expect("JSON");
@@ -206,8 +203,7 @@ fn a_marked_folder_is_the_home_of_all_below_it() {
     assert!(names(&user.path("a/log")).contains(&"controller.log".to_owned()));
     let said = user.ok("elsewhere", &format!("--home {} list --output wire", user.path("a").display()));
     assert_eq!(said.json()["total"].as_u64(), Some(1));
-    let mut by_variable = user.command("elsewhere", "info --output wire");
-    let info = User::said(by_variable.env("LLTS_HOME", user.path("a")).spawn().unwrap()).json();
+    let info = user.command("elsewhere", "info --output wire").env("LLTS_HOME", user.path("a")).said().json();
     assert_eq!((info["running"].as_bool(), &info["home_is"]), (Some(true), &"named by LLTS_HOME".into()), "{info}");
     assert!(!user.usual().exists(), "the home of the user is not touched");
     user.ok("a/x", "down");

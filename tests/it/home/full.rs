@@ -40,6 +40,30 @@ impl Drop for Small {
 }
 
 #[test]
+fn more_agents_are_refused_on_a_full_disk_with_its_path_and_its_room() {
+    let user = User::new();
+    let Some(disk) = Small::of(&user.path("full"), "6m") else {
+        return println!("skipped: this user may not mount a tmpfs");
+    };
+    user.ok("full", "--home h up 1");
+    // All of it, then all but a block.
+    for left in [0, 4096] {
+        let spare = disk.0.join("spare");
+        fs::write(&spare, vec![0; left]).expect("room");
+        let mut fill = fs::File::create(disk.0.join("fill")).expect("made");
+        while fill.write_all(&[0; 4096]).is_ok() {}
+        fs::remove_file(&spare).expect("removed");
+        let said = user.llts("full", "--home h up --add 1").ended(1);
+        for part in [disk.0.to_str().expect("text"), "bytes free", "the service goes on as before"] {
+            assert!(said.err.contains(part), "{part}: {said:?}");
+        }
+        fs::remove_file(disk.0.join("fill")).expect("removed");
+    }
+    assert_eq!(user.ok("full", "--home h up --add 1 --output json").json()["agents"], 2);
+    user.ok("full", "--home h down");
+}
+
+#[test]
 fn a_full_disk_at_the_agent_sends_the_task_elsewhere_and_leaves_no_half_file() {
     let machines = Machines::new();
     let Some(disk) = Small::at(&machines.user.path("b/state/fetched")) else {
@@ -162,7 +186,7 @@ fn a_home_on_a_full_disk_refuses_at_once_and_can_be_stopped() {
         (0..1000).map(|_| user.llts("a", "submit -- true")).find(|said| said.code != Some(0)).expect("a refusal");
     assert!(refused.code == Some(4) && refused.err.contains("-1008") && refused.err.contains("stored"), "{refused:?}");
     let again = user.llts("a", "submit -- true");
-    assert!(again.code == Some(4) && again.err.contains("-1008"), "{again:?}");
+    again.failed(4, "-1008");
     let health = user.ok("a", "info").out;
     assert!(health.contains("the store cannot be written since"), "{health}");
     assert!(user.ok("a", "pause --service").out.contains("the service is paused"));

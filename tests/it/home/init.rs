@@ -24,8 +24,7 @@ fn nothing_is_overwritten() {
     user.ok("elsewhere", "init");
     let config = user.usual().join("config.toml");
     fs::write(&config, "LOG_LEVEL = \"debug\"\n").unwrap();
-    let said = user.llts("elsewhere", "init --listen 10.0.0.1");
-    assert!(said.code == Some(1) && said.err.contains("is there already, so nothing was changed"), "{said:?}");
+    user.llts("elsewhere", "init --listen 10.0.0.1").failed(1, "is there already, so nothing was changed");
     assert_eq!(fs::read_to_string(config).unwrap(), "LOG_LEVEL = \"debug\"\n");
     assert!(!user.usual().join("keys").exists());
 }

@@ -3,29 +3,24 @@
 use std::fs;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
-use std::process::{Child, ExitStatus};
+use std::process::ExitStatus;
 
 use rustix::process::Signal;
 
 use crate::home::files::noise;
 use crate::home::travel::Machines;
-use crate::home::user::{User, eventually, signal};
+use crate::home::user::{Program, Start as _, User, eventually, found, signal};
 
 /// The bytes that a process has read: more than its start reads are those of an input.
-fn read_by(child: &Child) -> u64 {
+fn read_by(child: &Program) -> u64 {
     let io = fs::read_to_string(format!("/proc/{}/io", child.id())).unwrap_or_default();
     let line = io.lines().find_map(|line| line.strip_prefix("rchar: "));
     line.and_then(|bytes| bytes.parse().ok()).unwrap_or_default()
 }
 
-fn end(mut child: Child, with: Signal) -> ExitStatus {
-    signal(child.id().cast_signed(), with);
-    let mut status = None;
-    eventually("it ends", || {
-        status = child.try_wait().expect("its end");
-        status.is_some()
-    });
-    status.expect("its end")
+fn end(mut child: Program, with: Signal) -> ExitStatus {
+    child.signal(with);
+    found("it ends", || child.try_wait().expect("its end"))
 }
 
 /// A hole costs no room, and to read it takes long.
@@ -39,7 +34,7 @@ fn a_signal_ends_run_and_submit_while_they_read_an_input() {
     user.ok("elsewhere", &format!("--home {} up 1", user.path("a").display()));
     endless(&user.path("a/large"));
     for (line, with) in [("run --in large --sh true", Signal::INT), ("submit --in large --sh true", Signal::TERM)] {
-        let child = user.command("a", line).spawn().unwrap();
+        let child = user.command("a", line).start();
         eventually("it reads", || read_by(&child) > 8 << 20);
         assert_eq!(end(child, with).signal(), Some(with.as_raw()), "{line}");
     }
@@ -54,7 +49,7 @@ fn a_signal_ends_run_and_submit_while_they_send_an_input() {
     let controller = machines.process(" controller").expect("the controller");
     signal(controller, Signal::STOP);
     for (line, with) in [("run --in data --sh true", Signal::TERM), ("submit --in data --sh true", Signal::INT)] {
-        let child = machines.user.command("a", line).spawn().unwrap();
+        let child = machines.user.command("a", line).start();
         eventually("it has read the input", || read_by(&child) > 1 << 20);
         assert_eq!(end(child, with).signal(), Some(with.as_raw()), "{line}");
     }
@@ -62,13 +57,12 @@ fn a_signal_ends_run_and_submit_while_they_send_an_input() {
     assert_eq!(machines.user.ok("a", "list --output wire").json()["tasks"].as_array().map(Vec::len), Some(0));
     // Ctrl-C still ends a task that is there, and waits for it.
     machines.agents(1);
-    let mut command = machines.user.command("a", "run --in data");
-    let child = command.args(["--sh", "echo here; sleep 100"]).spawn().unwrap();
+    let child = machines.user.command("a", "run --in data").args(["--sh", "echo here; sleep 100"]).start();
     let has_started =
         || !machines.user.ok("a", "list --status RUNNING --output wire").json()["tasks"].as_array().unwrap().is_empty();
     eventually("it runs", has_started);
-    signal(child.id().cast_signed(), Signal::INT);
-    let said = User::said(child);
+    child.signal(Signal::INT);
+    let said = child.said();
     assert!(said.code.is_some_and(|code| code != 0) && said.err.contains("ending "), "{said:?}");
 }
 
@@ -82,6 +76,5 @@ fn a_file_that_is_made_as_it_is_read_is_refused() {
         "{said:?}"
     );
     // It has 2^38 bytes and no size.
-    let said = user.llts("a", "run --in /proc/self/pagemap --sh true");
-    assert!(said.code == Some(1) && said.err.contains("send a copy of it"), "{said:?}");
+    user.llts("a", "run --in /proc/self/pagemap --sh true").failed(1, "send a copy of it");
 }

@@ -1,15 +1,14 @@
 //! `llts keys invite` and `llts join`: a key is let in once, by a token that says who is who.
 
 use std::fs;
-use std::io::{BufRead as _, BufReader};
-use std::process::{Child, Command};
+use std::process::Command;
 
-use crate::home::user::{Said, User, eventually, names};
+use crate::home::user::{Program, Said, Start as _, User, eventually, names};
 
 /// A controller with keys in the home `a`, and a token of it.
 struct Farm {
     user: User,
-    desk: Child,
+    desk: Program,
     address: String,
     token: String,
 }
@@ -29,13 +28,13 @@ impl Farm {
     }
 
     fn join(&self, home: &str, token: &str) -> Said {
-        User::said(self.joining(home, token))
+        self.joining(home, token).said()
     }
 
-    fn joining(&self, home: &str, token: &str) -> Child {
+    fn joining(&self, home: &str, token: &str) -> Program {
         let home = self.user.path(home);
         let mut command = self.user.command("elsewhere", &format!("--home {} join {}", home.display(), self.address));
-        command.arg(format!("--token={token}")).args(["--name", "lab-7"]).spawn().expect("started")
+        command.arg(format!("--token={token}")).args(["--name", "lab-7"]).start()
     }
 
     /// Invites once more.
@@ -57,11 +56,10 @@ impl Farm {
     }
 }
 
-fn invite(user: &User, options: &str) -> (Child, String, String) {
+fn invite(user: &User, options: &str) -> (Program, String, String) {
     let line = format!("keys invite --listen 127.0.0.1 {options} --output wire");
-    let mut desk = user.command("a", &line).spawn().expect("started");
-    let mut said = String::new();
-    BufReader::new(desk.stdout.as_mut().expect("a pipe")).read_line(&mut said).expect("a line");
+    let mut desk = user.command("a", &line).start();
+    let said = desk.next_line();
     let said: serde_json::Value = serde_json::from_str(&said).unwrap_or_else(|error| panic!("{error}: {said}"));
     let text = |name: &str| said[name].as_str().expect("a text").to_owned();
     (desk, text("address"), text("token"))
@@ -69,12 +67,12 @@ fn invite(user: &User, options: &str) -> (Child, String, String) {
 
 /// `llts` in the home `b` as a user has it, whose configuration says the ports.
 fn in_b(user: &User, line: &str) -> Said {
-    User::said(command_in_b(user, line).spawn().expect("started"))
+    command_in_b(user, line).said()
 }
 
 /// The same, where the controller has gone for good and is not waited for.
 fn alone_in_b(user: &User, line: &str) -> Said {
-    User::said(command_in_b(user, line).env("LLTS_ZMQ_RECV_TIMEOUT", "300").spawn().expect("started"))
+    command_in_b(user, line).env("LLTS_ZMQ_RECV_TIMEOUT", "300").said()
 }
 
 fn command_in_b(user: &User, line: &str) -> Command {
@@ -86,8 +84,7 @@ fn command_in_b(user: &User, line: &str) -> Command {
 #[test]
 fn a_machine_joins_once_and_its_agents_serve() {
     let farm = Farm::new("10m");
-    let said = farm.join("b", &farm.token);
-    assert_eq!(said.code, Some(0), "{said:?}");
+    let said = farm.join("b", &farm.token).ok();
     assert!(said.out.contains("up --agents-only N"), "{said:?}");
     assert_eq!(farm.authorised(), ["lab-7", "this-machine"]);
     let read = |path: &str| fs::read_to_string(farm.user.path(path)).unwrap();
@@ -101,8 +98,7 @@ fn a_machine_joins_once_and_its_agents_serve() {
         "{again:?}"
     );
     assert!(!farm.user.path("c").exists(), "nothing was made");
-    let said = in_b(&farm.user, "up --agents-only 2");
-    assert_eq!(said.code, Some(0), "{said:?}");
+    let said = in_b(&farm.user, "up --agents-only 2").ok();
     assert!(!said.err.contains("open TCP port"), "agents open none: {said:?}");
     let info = in_b(&farm.user, "list --output wire");
     assert_eq!(info.json()["total"].as_u64(), Some(0), "{info:?}");
@@ -110,20 +106,16 @@ fn a_machine_joins_once_and_its_agents_serve() {
     assert_eq!(agents["total"].as_u64(), Some(3), "{agents}");
     assert_eq!(in_b(&farm.user, "down").code, Some(0));
     // The home of the agents has a configuration: it belongs to this controller.
-    let again = farm.join("b", &farm.token);
-    assert!(again.code == Some(1) && again.err.contains("config.toml is there already"), "{again:?}");
-    let desk = User::said(farm.desk);
-    assert_eq!(desk.code, Some(0), "{desk:?}");
+    farm.join("b", &farm.token).failed(1, "config.toml is there already");
+    farm.desk.said().ok();
     farm.user.ok("a", "down");
     // It says whose it is wherever it cannot serve.
     let info = in_b(&farm.user, "info").out;
     assert!(info.contains("this home belongs to the controller at tcp://127.0.0.1:"), "{info}");
     for line in ["up 2", "store check"] {
-        let said = in_b(&farm.user, line);
-        assert!(said.code == Some(2) && said.err.contains("belongs to the controller at tcp://127.0.0.1:"), "{said:?}");
+        in_b(&farm.user, line).failed(2, "belongs to the controller at tcp://127.0.0.1:");
     }
-    let said = alone_in_b(&farm.user, "list");
-    assert!(said.code == Some(3) && said.err.contains("this home belongs to that controller"), "{said:?}");
+    alone_in_b(&farm.user, "list").failed(3, "this home belongs to that controller");
     let said = alone_in_b(&farm.user, "run -- true");
     assert!(
         said.code == Some(3) && !said.err.contains("started the service"),
@@ -146,7 +138,7 @@ fn a_wrong_token_is_refused_and_lets_nothing_in() {
     let wrong = [others, format!("{}{}", key.trim_end(), &farm.token[40..])];
     for token in &wrong {
         let said = farm.join("b", token);
-        assert!(said.code == Some(4) && said.err.contains("does not take this token"), "{said:?}");
+        said.failed(4, "does not take this token");
         assert!(!said.err.contains(&token[40..]), "the secret is shown: {said:?}");
         assert!(!farm.user.path("b").exists(), "it is no home");
     }
@@ -167,9 +159,8 @@ fn a_wrong_token_is_refused_and_lets_nothing_in() {
     assert_eq!(farm.authorised(), ["this-machine"]);
     assert_eq!(farm.join("b", &farm.token).code, Some(0));
     assert_eq!(farm.authorised(), ["lab-7", "this-machine"]);
-    other.kill().unwrap();
-    other.wait().unwrap();
-    User::said(farm.desk);
+    other.kill();
+    farm.desk.said();
 }
 
 #[test]
@@ -179,19 +170,17 @@ fn a_key_waits_until_it_is_accepted_or_refused() {
     eventually("it waits", || farm.waiting().len() == 1);
     let (name, key) = farm.waiting().remove(0);
     assert_eq!((name.as_str(), farm.authorised()), ("lab-7", vec!["this-machine".to_owned()]));
-    let unknown = farm.user.llts("a", "keys accept lab-8");
-    assert!(unknown.code == Some(1) && unknown.err.contains("no machine called lab-8 waits"), "{unknown:?}");
+    farm.user.llts("a", "keys accept lab-8").failed(1, "no machine called lab-8 waits");
     farm.user.ok("a", "keys refuse lab-7");
-    let refused = User::said(joining);
-    assert!(refused.code == Some(4) && refused.err.contains("does not let this machine in"), "{refused:?}");
+    let refused = joining.said();
+    refused.failed(4, "does not let this machine in");
     assert!(refused.err.contains(&key), "a person can compare the keys: {refused:?}");
     assert_eq!(farm.authorised(), ["this-machine"]);
 
     farm.invite_again("--valid 10m");
     let mut leaving = farm.joining("c", &farm.token);
     eventually("it waits", || farm.waiting().len() == 1);
-    leaving.kill().unwrap();
-    leaving.wait().unwrap();
+    leaving.kill();
     eventually("it has left", || farm.waiting().is_empty());
     assert_eq!(farm.user.llts("a", "keys accept lab-7").code, Some(1));
 
@@ -200,7 +189,7 @@ fn a_key_waits_until_it_is_accepted_or_refused() {
     eventually("it waits", || farm.waiting().len() == 1);
     let said = farm.user.ok("a", "keys accept lab-7");
     assert!(said.out.contains("is let in"), "{said:?}");
-    let joined = User::said(joining);
+    let joined = joining.said();
     assert!(joined.code == Some(0) && joined.out.contains("has joined"), "{joined:?}");
     assert_eq!((farm.waiting(), farm.authorised()), (Vec::new(), vec!["lab-7".to_owned(), "this-machine".to_owned()]));
     assert_eq!(in_b(&farm.user, "list").code, Some(0));
@@ -210,22 +199,18 @@ fn a_key_waits_until_it_is_accepted_or_refused() {
 fn an_invitation_ends() {
     let farm = Farm::new("0.2");
     let (address, token) = (farm.address.clone(), farm.token.clone());
-    let desk = User::said(farm.desk);
-    assert!(desk.code == Some(124) && desk.err.contains("no machine has come"), "{desk:?}");
-    let said = farm
-        .user
-        .llts("elsewhere", &format!("--home {} join {address} --token={token}", farm.user.path("b").display()));
-    assert!(said.code == Some(3) && said.err.contains("or has expired"), "{said:?}");
+    farm.desk.said().failed(124, "no machine has come");
+    farm.user
+        .llts("elsewhere", &format!("--home {} join {address} --token={token}", farm.user.path("b").display()))
+        .failed(3, "or has expired");
 }
 
 #[test]
 fn only_a_controller_with_keys_invites() {
     let user = User::new();
-    let said = user.llts("elsewhere", "keys invite --yes");
-    assert!(said.code == Some(2) && said.err.contains("no keys of a controller"), "{said:?}");
+    user.llts("elsewhere", "keys invite --yes").failed(2, "no keys of a controller");
     user.ok("elsewhere", "init ../a --listen 0.0.0.0");
-    let said = user.llts("a", "keys invite --yes --listen 127.0.0.1");
-    assert!(said.code == Some(1) && said.err.contains("has no TCP port yet"), "{said:?}");
+    user.llts("a", "keys invite --yes --listen 127.0.0.1").failed(1, "has no TCP port yet");
     assert_eq!(user.llts("a", "keys invite --yes --valid 2d").code, Some(2));
 }
 
@@ -237,7 +222,7 @@ fn a_home_without_keys_gets_them_as_it_is_told() {
     assert!(user.path("a/keys/server.key").exists());
     user.ok("elsewhere", "init ../b");
     let said = user.llts("b", "keys invite --yes");
-    assert!(said.code == Some(2) && said.err.contains("llts keys new keys/server.key keys/own.key"), "{said:?}");
+    said.failed(2, "llts keys new keys/server.key keys/own.key");
     fs::create_dir_all(user.path("b/keys/authorised")).expect("a folder");
     user.ok("b", "keys new keys/server.key keys/own.key");
     fs::copy(user.path("b/keys/own.key.pub"), user.path("b/keys/authorised/this-machine")).expect("copied");
@@ -249,8 +234,7 @@ fn a_home_without_keys_gets_them_as_it_is_told() {
     fs::write(&config, lines).expect("written");
     user.ok("b", "up 1");
     assert_eq!(user.ok("b", "run helloworld name=x").out, "hello, x\n");
-    let said = user.llts("b", "keys invite --valid 1ms");
-    assert!(said.code == Some(124) && said.err.contains("no machine has come"), "{said:?}");
+    user.llts("b", "keys invite --valid 1ms").failed(124, "no machine has come");
     user.ok("b", "down");
 }
 
@@ -266,13 +250,12 @@ fn an_invitation_says_whether_commands_are_taken() {
     };
     assert_eq!(rights(&farm.user), [false, false]);
     let (second, address, token) = invite(&farm.user, "--may commands --valid 10m");
-    assert_eq!(User::said(std::mem::replace(&mut farm.desk, second)).code, Some(0));
+    assert_eq!(std::mem::replace(&mut farm.desk, second).said().code, Some(0));
     for (options, sentence) in [
         ("", "not send commands or push tools, which --may commands allows"),
         ("--may commands", "it may send commands"),
     ] {
-        let said = farm.user.llts("a", &format!("keys invite --listen 127.0.0.1 --valid 0.1 {options}"));
-        assert!(said.code == Some(124) && said.err.contains(sentence), "{said:?}");
+        farm.user.llts("a", &format!("keys invite --listen 127.0.0.1 --valid 0.1 {options}")).failed(124, sentence);
     }
     let said = farm.user.ok("a", "keys accept lab-7 --may commands");
     assert!(said.out.contains("may send commands and push tools"), "{said:?}");
@@ -282,11 +265,12 @@ fn an_invitation_says_whether_commands_are_taken() {
     (farm.address, farm.token) = (address, token);
     let joining = farm.joining("b", &farm.token);
     eventually("it waits", || farm.waiting().len() == 1);
-    farm.user.ok("a", "keys accept lab-7");
-    let joined = User::said(joining);
+    let accepted = farm.user.ok("a", "keys accept lab-7 --output json").json();
+    assert_eq!((&accepted["keys"][0]["name"], &accepted["keys"][0]["let_in"]), (&"lab-7".into(), &true.into()));
+    let joined = joining.said();
     assert!(joined.out.contains("takes commands and pushes of tools from this machine"), "{joined:?}");
     assert_eq!(rights(&farm.user), [true, true, false], "lab-6, lab-7, this-machine");
-    assert_eq!(User::said(farm.desk).code, Some(0));
+    assert_eq!(farm.desk.said().code, Some(0));
     let file = fs::read_to_string(farm.user.path("a/keys/authorised/lab-7")).unwrap();
     assert!(file.ends_with("\nmay commands\n"), "{file}");
 }
@@ -301,13 +285,12 @@ fn a_second_machine_of_the_same_name_does_not_throw_the_first_one_out() {
     let (desk, address, token) = invite(&farm.user, "--valid 10m");
     let first_desk = std::mem::replace(&mut farm.desk, desk);
     (farm.address, farm.token) = (address, token);
-    let second = farm.join("c", &farm.token);
-    assert!(second.code == Some(4) && second.err.contains("waits under the name lab-7"), "{second:?}");
+    farm.join("c", &farm.token).failed(4, "waits under the name lab-7");
     assert_eq!(farm.waiting(), waiting, "the first one waits on");
-    assert_eq!(User::said(farm.desk).code, Some(1));
+    assert_eq!(farm.desk.said().code, Some(1));
     farm.user.ok("a", "keys accept lab-7");
-    assert_eq!(User::said(first).code, Some(0));
-    assert_eq!(User::said(first_desk).code, Some(0));
+    assert_eq!(first.said().code, Some(0));
+    assert_eq!(first_desk.said().code, Some(0));
 }
 
 /// The loser of a race for a token is told, and so is the user who invites.
@@ -316,11 +299,10 @@ fn a_token_that_another_machine_has_used_is_told_to_both_sides() {
     let farm = Farm::with("--valid 10m");
     let first = farm.joining("b", &farm.token);
     eventually("it waits", || farm.waiting().len() == 1);
-    let late = farm.join("c", &farm.token);
-    assert!(late.code == Some(4) && late.err.contains("another machine has used this token before, lab-7"), "{late:?}");
+    farm.join("c", &farm.token).failed(4, "another machine has used this token before, lab-7");
     farm.user.ok("a", "keys accept lab-7");
-    assert_eq!(User::said(first).code, Some(0));
-    let desk = User::said(farm.desk);
+    assert_eq!(first.said().code, Some(0));
+    let desk = farm.desk.said();
     assert!(desk.err.contains("another machine came with the same token and was refused"), "{desk:?}");
 }
 
@@ -331,14 +313,12 @@ fn a_machine_whose_invitation_is_gone_does_not_wait() {
     let joining = farm.joining("b", &farm.token);
     eventually("it waits", || farm.waiting().len() == 1);
     let killed = farm.waiting();
-    farm.desk.kill().unwrap();
-    farm.desk.wait().unwrap();
-    let said = User::said(joining);
-    assert!(said.code == Some(4) && said.err.contains("ended the connection without an answer"), "{said:?}");
+    farm.desk.kill();
+    joining.said().failed(4, "ended the connection without an answer");
     farm.invite_again("--valid 10m");
     let again = farm.joining("b", &farm.token);
     eventually("it waits in the place of the killed one", || farm.waiting().len() == 1 && farm.waiting() != killed);
     farm.user.ok("a", "keys accept lab-7");
-    assert_eq!(User::said(again).code, Some(0));
-    User::said(farm.desk);
+    assert_eq!(again.said().code, Some(0));
+    farm.desk.said();
 }

@@ -4,6 +4,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 
 use crate::home::travel::Machines;
+use crate::home::user::Start as _;
 
 /// The task has succeeded, whatever its files are called; the user learns which ones are not there.
 #[test]
@@ -41,8 +42,7 @@ fn an_executable_output_stays_executable() {
     assert!(mode("script") & 0o100 != 0);
     // Also where no store is on this machine.
     fs::remove_dir_all(machines.in_a("back")).unwrap();
-    let far = machines.user.llts("elsewhere", &format!("get {task} -o back --controller {}", machines.controller));
-    assert_eq!(far.code, Some(0), "{far:?}");
+    machines.user.llts("elsewhere", &format!("get {task} -o back --controller {}", machines.controller)).ok();
     let mode = fs::metadata(machines.user.path("elsewhere/back/script")).unwrap().permissions().mode();
     assert!(mode & 0o100 != 0, "{mode:o}");
 }
@@ -96,8 +96,7 @@ fn a_pattern_that_brings_nothing_is_named() {
         assert_eq!(said.code, Some(i32::from(command == "get")), "because of the link: {said:?}");
     }
     let mut command = machines.user.command("a", "run --out *.mp4");
-    let said = crate::home::user::User::said(command.args(["--sh", "true"]).spawn().unwrap());
-    assert!(said.code == Some(0) && said.err.contains("no file that matches --out '*.mp4'"), "{said:?}");
+    command.args(["--sh", "true"]).said().failed(0, "no file that matches --out '*.mp4'");
     let said = machines.user.ok("a", &format!("query {task} --output wire")).json();
     assert_eq!(said["__OUT_IDLE__"], sentence);
 }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::process::geteuid;
 
-use crate::home::user::{Said, User, eventually};
+use crate::home::user::{Said, Start as _, User, eventually};
 
 /// A service without ports in this home: a task, a task that talks to it, a look from elsewhere, a restart, and its end.
 fn serves(user: &User, home: &Path) {
@@ -17,7 +17,7 @@ fn serves(user: &User, home: &Path) {
     let llts = |arguments: &[&OsStr]| -> Said {
         let mut command = user.command("elsewhere", "");
         command.env_remove("LLTS_CONTROLLER_REP_PORT").env_remove("LLTS_CONTROLLER_PUB_PORT");
-        User::said(command.env("LLTS_HOME", home).args(arguments).spawn().expect("started"))
+        command.env("LLTS_HOME", home).args(arguments).said()
     };
     let ok = |line: &str| -> Said {
         let words: Vec<&OsStr> = line.split(' ').map(OsStr::new).collect();
@@ -50,8 +50,10 @@ fn a_home_with_a_long_path_serves_without_ports() {
     // SQLite takes no such path.
     let deeper = deep.join("d".repeat(200));
     fs::create_dir_all(&deeper).expect("made");
-    let said = User::said(user.command("elsewhere", "up 1").env("LLTS_HOME", &deeper).spawn().expect("started"));
-    assert!(said.code == Some(1) && said.err.contains("name another folder with --home or STATE_DIR"), "{said:?}");
+    user.command("elsewhere", "up 1")
+        .env("LLTS_HOME", &deeper)
+        .said()
+        .failed(1, "name another folder with --home or STATE_DIR");
 }
 
 #[test]
@@ -71,15 +73,13 @@ fn a_hosted_run_has_its_folder_wherever_tmpdir_says() {
         fs::create_dir(folder).expect("made");
         let mut command = user.command("elsewhere", "run --no-service --sh");
         let inner = format!("echo $CONTROLLER_ADDRESS; {} run -- echo inner", env!("CARGO_BIN_EXE_llts"));
-        let said = User::said(command.arg(inner).env("TMPDIR", folder).spawn().expect("started"));
+        let said = command.arg(inner).env("TMPDIR", folder).said();
         assert_eq!(said.code, Some(0), "{folder:?}: {said:?}");
         // No port is opened.
         assert!(said.out.starts_with("ipc://") && said.out.ends_with("\ninner\n"), "{folder:?}: {said:?}");
         assert_eq!(fs::read_dir(folder).expect("read").count(), 0, "{folder:?}");
     }
-    let said =
-        User::said(user.command("elsewhere", "run --no-service -- echo x").env("TMPDIR", "").spawn().expect("started"));
-    assert_eq!((said.code, said.out.as_str()), (Some(0), "x\n"), "{said:?}");
+    user.command("elsewhere", "run --no-service -- echo x").env("TMPDIR", "").said().prints("x\n");
     assert_eq!(user.processes(), []);
 }
 
@@ -92,9 +92,7 @@ fn a_temporary_folder_that_cannot_be_used_is_named_with_its_variable() {
         places.push("/proc".into());
     }
     for place in places {
-        let said = User::said(
-            user.command("elsewhere", "run --no-service -- echo x").env("TMPDIR", &place).spawn().expect("started"),
-        );
+        let said = user.command("elsewhere", "run --no-service -- echo x").env("TMPDIR", &place).said();
         let named = said.err.contains(&format!("cannot make {}/llts-run-", place.display()));
         assert!(said.code == Some(1) && named && said.err.contains("the variable TMPDIR is"), "{said:?}");
     }

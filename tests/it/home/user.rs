@@ -3,45 +3,41 @@
 use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 
-use crate::support::folder;
-use crate::support::waiting;
+use testkit::Place;
 
-pub(crate) use folder::{names, signal};
-pub(crate) use waiting::eventually;
+use crate::support::LLTS;
 
-/// The user. Dropping it stops the services that [`User::service`] has counted.
+pub(crate) use testkit::{Program, Said, Start, eventually, found, names, signal};
+
+/// The user. Dropping it stops the services of their homes.
 pub(crate) struct User {
-    ground: tempfile::TempDir,
-}
-
-/// What a command said.
-#[derive(Debug)]
-pub(crate) struct Said {
-    pub(crate) code: Option<i32>,
-    pub(crate) out: String,
-    pub(crate) err: String,
-}
-
-impl Said {
-    #[track_caller]
-    pub(crate) fn json(&self) -> serde_json::Value {
-        serde_json::from_str(&self.out).unwrap_or_else(|error| panic!("{error}: {self:?}"))
-    }
+    ground: Place,
 }
 
 impl User {
     pub(crate) fn new() -> Self {
-        let ground = tempfile::Builder::new().prefix("llts-user-").tempdir().expect("a folder");
+        let mut ground = Place::new(LLTS);
         for name in ["home", "tmp", "elsewhere/below"] {
-            fs::create_dir_all(ground.path().join(name)).expect("a folder");
+            fs::create_dir_all(ground.path(name)).expect("a folder");
+        }
+        let folders = [
+            ("HOME", "home"),
+            ("XDG_STATE_HOME", "home/.local/state"),
+            ("XDG_CONFIG_HOME", "home/.config"),
+            ("TMPDIR", "tmp"),
+        ];
+        folders.into_iter().for_each(|(key, folder)| ground.set(key, ground.path(folder)));
+        for (key, value) in [("CONTROLLER_REP_PORT", "0"), ("CONTROLLER_PUB_PORT", "0"), ("ZMQ_RECV_TIMEOUT", "15000")]
+        {
+            ground.set(format!("LLTS_{key}"), value);
         }
         Self { ground }
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
-        self.ground.path().join(name)
+        self.ground.path(name)
     }
 
     /// The home of the services of this user.
@@ -51,17 +47,13 @@ impl User {
 
     /// `llts` with these arguments in this folder, which is relative to the ground. Ports are free ones.
     pub(crate) fn command(&self, folder: &str, line: &str) -> Command {
-        let mut command = folder::program(env!("CARGO_BIN_EXE_llts"), self.ground.path());
-        command.current_dir(self.path(folder)).args(line.split_whitespace());
-        command.env("HOME", self.path("home")).env("XDG_STATE_HOME", self.path("home/.local/state"));
-        command.env("XDG_CONFIG_HOME", self.path("home/.config")).env("TMPDIR", self.path("tmp"));
-        command.env("LLTS_CONTROLLER_REP_PORT", "0").env("LLTS_CONTROLLER_PUB_PORT", "0");
-        command.env("LLTS_ZMQ_RECV_TIMEOUT", "15000").stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut command = self.ground.command(line);
+        command.current_dir(self.path(folder));
         command
     }
 
     pub(crate) fn llts(&self, folder: &str, line: &str) -> Said {
-        Self::said(self.command(folder, line).spawn().expect("started"))
+        self.command(folder, line).said()
     }
 
     #[track_caller]
@@ -71,15 +63,9 @@ impl User {
         said
     }
 
-    pub(crate) fn said(child: Child) -> Said {
-        let output = child.wait_with_output().expect("its output");
-        let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("text");
-        Said { code: output.status.code(), out: text(output.stdout), err: text(output.stderr) }
-    }
-
     /// All living processes that were started here.
     pub(crate) fn processes(&self) -> Vec<(i32, String)> {
-        folder::processes(self.ground.path())
+        self.ground.processes()
     }
 
     /// Every path below a folder of the ground, without what it leads to.
@@ -105,11 +91,10 @@ impl Drop for User {
         for home in
             ["home/.local/state/llts", "a", "b", "c"].map(|name| self.path(name)).iter().filter(|home| home.is_dir())
         {
-            let line = format!("--home {} down", home.display());
-            let said = self.llts("home", &line);
+            let down = self.command("home", &format!("--home {} down", home.display())).output();
             if std::thread::panicking() {
                 let log = fs::read_to_string(home.join("supervisor.log")).unwrap_or_default();
-                let _ = writeln!(std::io::stderr(), "down: {said:?}\n{log}");
+                let _ = writeln!(std::io::stderr(), "down: {down:?}\n{log}");
             }
         }
     }

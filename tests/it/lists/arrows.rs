@@ -2,8 +2,7 @@
 
 use rustix::process::Signal;
 
-use crate::lists::sandbox::Sandbox;
-use crate::lists::waiting::eventually;
+use crate::lists::sandbox::{Sandbox, eventually};
 
 /// new -> open -> running -> closed -> completed -> completed_archive, with the names and lines of the document at each step.
 #[test]
@@ -44,7 +43,7 @@ fn a_task_that_succeeds_comes_through_all_states() {
     assert_eq!(sandbox.text(&format!("completed_archive/{id}.out")), "A\nB\n");
     let own = work.join("w-worker_123");
     assert!(own.is_dir(), "the folder of the worker");
-    eventually("no output stays with the worker", || crate::lists::folder::names(&own).is_empty());
+    eventually("no output stays with the worker", || crate::lists::sandbox::names(&own).is_empty());
     let ran = sandbox.text(&format!("completed_archive/{id}.task"));
     let rest: Vec<&str> = ran.strip_prefix(&new).expect("the seven lines").lines().collect();
     assert_eq!(rest[0], "worker_123");
@@ -112,7 +111,7 @@ fn a_task_whose_time_has_passed_is_not_repeated_and_not_started() {
     assert_eq!((lines.len(), lines[8]), (10, lines[9]));
     assert!(!sandbox.root().join("runs").exists());
     let cmd = "echo bad >&2; while [ $(date +%s) -le $(cat until) ]; do sleep 0.05; done";
-    let until = llts::shell::clock::now().wall.micros() / 1_000_000 + 2;
+    let until = proc::clock::now().wall.micros() / 1_000_000 + 2;
     std::fs::write(sandbox.root().join("until"), until.to_string()).unwrap();
     let id = sandbox.add(&[cmd, "--until", &until.to_string(), "--max-fails", "9"]);
     assert_eq!(sandbox.ended(&id), "failed_time");

@@ -4,28 +4,26 @@ use std::fs;
 
 use serde_json::json;
 
-use crate::lists::sandbox::Sandbox;
-use crate::lists::waiting::eventually;
+use crate::lists::sandbox::{Sandbox, Start as _, eventually};
 
 #[test]
 fn a_file_of_commands_is_worked_off_and_its_results_are_printed_in_order() {
     let sandbox = Sandbox::new();
     fs::create_dir_all(sandbox.path("new")).unwrap();
     let lines: String = (1..=40).map(|number| format!("echo $(({number} * 2))\n")).collect();
-    let ids = sandbox.llts_with(&["add", "--each-line", "-"], format!("\n{lines}\r\n  \n").as_bytes()).ok();
+    let ids = sandbox.llts_with(&["add", "--each-line", "-"], format!("\n{lines}\r\n  \n").as_bytes()).ok().out;
     let ids: Vec<&str> = ids.lines().collect();
     assert!(ids.len() == 40 && ids.is_sorted(), "{ids:?}");
     let server = sandbox.server();
     let _workers = ["a", "b"].map(|name| sandbox.worker(name, &server));
-    let watched = sandbox.llts(&["watch", "--until-done"]);
-    assert_eq!(watched.code, Some(0), "{watched:?}");
+    let watched = sandbox.llts(&["watch", "--until-done"]).ok();
     let last = watched.out.lines().last().unwrap_or_default();
     assert_eq!(last, "0 waiting, 0 in lists, 40 completed, 0 repeated, 0 failed by time, 0 failed by count, 0 invalid");
     let expected: String = (1..=40).map(|number| format!("{}\n", number * 2)).collect();
-    assert_eq!(sandbox.llts(&["results"]).ok(), expected);
+    assert_eq!(sandbox.llts(&["results"]).ok().out, expected);
     let json = sandbox.json(&["results"]);
     assert_eq!((&json["tasks"][0]["id"], &json["tasks"][39]["stdout"]), (&json!(ids[0]), &json!("80\n")));
-    assert_eq!(sandbox.llts(&["results", "--failed"]).ok(), "");
+    assert_eq!(sandbox.llts(&["results", "--failed"]).ok().out, "");
 }
 
 #[test]
@@ -47,12 +45,8 @@ fn what_cannot_be_a_command_is_refused_and_nothing_is_added() {
     assert_eq!(sandbox.names("new"), [""; 0]);
     let longest = "x".repeat(131_071);
     sandbox.llts_with(&["add", "--each-line", "-"], longest.as_bytes()).ok();
-    let elsewhere = sandbox.command(&["add", "true", "--dir", "elsewhere"]).output().unwrap();
-    let said = String::from_utf8_lossy(&elsewhere.stderr).into_owned();
-    assert!(elsewhere.status.code() == Some(2) && said.contains("llts spool server elsewhere"), "{said}");
-    let unnamed = sandbox.command(&["status"]).output().unwrap();
-    let said = String::from_utf8_lossy(&unnamed.stderr).into_owned();
-    assert!(unnamed.status.code() == Some(2) && said.contains("--dir DIR"), "{said}");
+    sandbox.command(&["add", "true", "--dir", "elsewhere"]).said().failed(2, "llts spool server elsewhere");
+    sandbox.command(&["status"]).said().failed(2, "--dir DIR");
 }
 
 #[test]
@@ -77,10 +71,10 @@ fn status_counts_tasks_and_lists() {
     let server = sandbox.server();
     eventually("a list", || sandbox.json(&["status"])["lists"]["open"] == 1);
     let status = sandbox.json(&["status"]);
-    assert_eq!((&status["tasks"]["open"], &status["server"]), (&json!(2), &json!(server.child.id())), "{status}");
-    let text = sandbox.llts(&["status"]).ok();
+    assert_eq!((&status["tasks"]["open"], &status["server"]), (&json!(2), &json!(server.id())), "{status}");
+    let text = sandbox.llts(&["status"]).ok().out;
     assert!(text.lines().any(|line| line.split_whitespace().eq(["open", "2", "1"])), "{text}");
-    assert!(text.contains(&format!("the server is process {}", server.child.id())), "{text}");
+    assert!(text.contains(&format!("the server is process {}", server.id())), "{text}");
 }
 
 #[test]
@@ -104,19 +98,19 @@ fn show_tells_every_attempt_of_a_task_and_retry_gives_it_one_more() {
     let nanos = id.strip_suffix("_0").unwrap();
     let form = |fails: u32| format!("{nanos}_{fails}");
     assert_eq!(sandbox.ended(&form(1)), "failed_count");
-    let failed = sandbox.llts(&["results", "--failed"]).ok();
+    let failed = sandbox.llts(&["results", "--failed"]).ok().out;
     assert_eq!(failed, format!("{} failed_count by w: [ -e good ] && echo fine || echo bad >&2\nbad\n", form(1)));
     sandbox.llts(&["retry", &id]).refused(1, "it is in failed_archive");
     sandbox.llts(&["retry", "1_0"]).refused(5, "there is no such task");
     fs::write(sandbox.root().join("good"), "").unwrap();
-    assert_eq!(sandbox.llts(&["retry", "--failed"]).ok(), format!("{}\n", form(2)));
+    assert_eq!(sandbox.llts(&["retry", "--failed"]).ok().out, format!("{}\n", form(2)));
     assert_eq!(sandbox.ended(&form(2)), "completed_archive");
     assert_eq!(sandbox.ended(&form(1)), "failed_archive");
     let tasks = sandbox.json(&["show", nanos])["tasks"].clone();
     let states: Vec<&str> = tasks.as_array().unwrap().iter().map(|task| task["state"].as_str().unwrap()).collect();
     assert_eq!(states, ["failed_archive", "failed_archive", "completed_archive"]);
     assert_eq!((&tasks[0]["fails"], &tasks[2]["worker"], &tasks[2]["err"]), (&json!(0), &json!("w"), &json!(null)));
-    let text = sandbox.llts(&["show", &form(2)]).ok();
+    let text = sandbox.llts(&["show", &form(2)]).ok().out;
     assert!(text.lines().any(|line| line.split_whitespace().eq(["state", "completed_archive"])), "{text}");
     sandbox.llts(&["show", "1_0"]).refused(5, "there is no task 1_0");
     assert_eq!(sandbox.llts(&["show", "x"]).code, Some(2));
@@ -148,10 +142,10 @@ fn retry_gives_a_task_whose_time_has_passed_as_much_time_as_before() {
     let text = format!("{id}\n1448978609\n1448985809\n0\n5\n0\necho fine\n");
     fs::write(sandbox.path(&format!("new/{id}.task")), text).unwrap();
     assert_eq!(sandbox.ended(id), "failed_time");
-    let again = sandbox.llts(&["retry", id]).ok();
+    let again = sandbox.llts(&["retry", id]).ok().out;
     assert_eq!(sandbox.ended(again.trim()), "completed_archive");
     let task = sandbox.json(&["show", again.trim()])["tasks"][0].clone();
-    let now = llts::shell::clock::now().wall.micros() / 1_000_000;
+    let now = proc::clock::now().wall.micros() / 1_000_000;
     let until = task["until"].as_u64().unwrap();
     assert!((now + 7000..=now + 7200).contains(&until), "{task}");
 }

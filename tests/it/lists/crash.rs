@@ -7,12 +7,11 @@ use std::fs;
 use std::io::Write as _;
 use std::time::Duration;
 
-use llts::shell::clock;
+use proc::clock;
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt as _, SeedableRng as _};
 
-use crate::lists::sandbox::{ENDS, Program, Sandbox};
-use crate::lists::waiting::PATIENCE;
+use crate::lists::sandbox::{ENDS, PATIENCE, Program, Sandbox, port};
 
 /// Tasks of the short form.
 const TASKS: u64 = 200;
@@ -26,20 +25,19 @@ const WORKERS: [&str; 3] = ["w_1", "w_2", "v"];
 struct Parts<'a> {
     sandbox: &'a Sandbox,
     port: String,
-    server: Option<Program>,
+    server: Program,
     workers: Vec<Program>,
 }
 
 impl Parts<'_> {
     fn restart_server(&mut self) {
-        self.server.take().into_iter().for_each(Program::kill);
-        let command = self.sandbox.command(&["server", "tasks", "--port", &self.port]);
-        self.server = Some(self.sandbox.server_with(command));
+        self.server.kill();
+        self.server = self.sandbox.server_at(&self.port);
     }
 
     fn restart_worker(&mut self, at: usize) {
-        let worker = self.sandbox.worker_at(WORKERS[at], &format!("127.0.0.1:{}", self.port));
-        std::mem::replace(&mut self.workers[at], worker).kill();
+        self.workers[at].kill();
+        self.workers[at] = self.sandbox.worker_at(WORKERS[at], &format!("127.0.0.1:{}", self.port));
     }
 }
 
@@ -69,13 +67,13 @@ fn every_task_ends_once_whatever_is_killed() {
             format!("echo run >>runs; sleep 0.01; echo {number}{complaint}\n")
         })
         .collect();
-    let ids = sandbox.llts_with(&["add", "--each-line", "-", "--max-fails", "2"], lines.as_bytes()).ok();
+    let ids = sandbox.llts_with(&["add", "--each-line", "-", "--max-fails", "2"], lines.as_bytes()).ok().out;
     let ids: Vec<&str> = ids.lines().collect();
     let began = clock::now().mono;
     let server = sandbox.server();
-    let port = server.address.rsplit_once(':').unwrap().1.to_owned();
+    let port = port(&server);
     let workers = WORKERS.iter().map(|name| sandbox.worker(name, &server)).collect();
-    let mut parts = Parts { sandbox: &sandbox, port, server: Some(server), workers };
+    let mut parts = Parts { sandbox: &sandbox, port, server, workers };
     let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
     let mut killed = [0, 0];
     let until = began + PATIENCE * u32::try_from(1 + tasks / 200).unwrap();
@@ -95,7 +93,7 @@ fn every_task_ends_once_whatever_is_killed() {
         }
     }
     // The last moves behind an end may be under way.
-    parts.server.take().into_iter().for_each(|server| drop(server.stop()));
+    parts.server.stop();
     parts.workers.drain(..).for_each(|worker| drop(worker.stop()));
     let ends = ends(&sandbox);
     assert_eq!(ends.len() as u64, tasks);

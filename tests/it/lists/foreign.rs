@@ -6,8 +6,7 @@ use std::process::Command;
 
 use serde_json::json;
 
-use crate::lists::sandbox::Sandbox;
-use crate::lists::waiting::eventually;
+use crate::lists::sandbox::{Sandbox, eventually};
 
 fn content(id: &str, max_fails: u32, cmd: &str) -> String {
     let fails = id.rsplit_once('_').unwrap().1;
@@ -72,7 +71,7 @@ fn the_repeat_of_a_task_runs_although_another_task_has_its_id() {
     // The same for a retry: 11_2 exists.
     put("11_2", 3, "echo other");
     assert_eq!(sandbox.ended("11_2"), "completed_archive");
-    assert_eq!(sandbox.llts(&["retry", "11_1"]).ok(), "12_2\n");
+    assert_eq!(sandbox.llts(&["retry", "11_1"]).ok().out, "12_2\n");
     assert_eq!(sandbox.ended("12_2"), "failed_count");
     assert_eq!(sandbox.json(&["status"])["tasks"]["new"], 0);
 }
@@ -120,9 +119,7 @@ fn a_folder_that_is_moved_away_ends_the_server_with_a_sentence() {
         sandbox.add(&["true"]);
         eventually("a list", || sandbox.names("open").len() == 1);
         fs::rename(sandbox.path(moved), sandbox.root().join("elsewhere")).unwrap();
-        let said = server.said();
-        assert_eq!(said.code, Some(1), "{said:?}");
-        assert!(said.err.contains("tasks/new has vanished"), "{said:?}");
+        server.said().failed(1, "tasks/new has vanished");
     }
 }
 

@@ -1,12 +1,10 @@
 //! What must be survived: half-written files, colliding names, stopped and restarted processes, a full disk.
 
 use std::fs;
-use std::process::Stdio;
 
 use rustix::process::Signal;
 
-use crate::lists::sandbox::{ENDS, Sandbox};
-use crate::lists::waiting::eventually;
+use crate::lists::sandbox::{ENDS, Sandbox, Start as _, eventually, port, server_with};
 
 fn content(id: &str, cmd: &str) -> String {
     let fails = id.rsplit_once('_').unwrap().1;
@@ -63,11 +61,9 @@ fn files_that_a_person_puts_there_are_picked_up_and_half_written_ones_are_not() 
 fn a_second_server_on_one_folder_is_refused() {
     let sandbox = Sandbox::new();
     let server = sandbox.server();
-    let second = sandbox.command(&["server", "tasks", "--port", "0"]).output().unwrap();
-    let said = String::from_utf8_lossy(&second.stderr).into_owned();
-    assert_eq!(second.status.code(), Some(1), "{said}");
-    assert!(said.contains(&sandbox.path("").canonicalize().unwrap().display().to_string()), "{said}");
-    assert!(said.contains(&format!("process {}", server.child.id())), "{said}");
+    let said = sandbox.command(&["server", "tasks", "--port", "0"]).said();
+    said.failed(1, &sandbox.path("").canonicalize().unwrap().display().to_string());
+    said.failed(1, &format!("process {}", server.id()));
 }
 
 #[test]
@@ -102,12 +98,11 @@ fn a_worker_that_is_asked_to_stop_delivers_what_has_ended_and_gives_the_rest_bac
     let sandbox = Sandbox::new();
     let server = sandbox.server();
     let lines = b"echo one\necho began >>began; sleep 600\n";
-    let ids = sandbox.llts_with(&["add", "--each-line", "-", "--expected-duration", "1h"], lines).ok();
+    let ids = sandbox.llts_with(&["add", "--each-line", "-", "--expected-duration", "1h"], lines).ok().out;
     let (first, second) = ids.trim().split_once('\n').expect("two ids");
     let worker = sandbox.worker("w", &server);
     eventually("the second command", || sandbox.root().join("began").exists());
-    let said = worker.stop();
-    assert_eq!(said.code, Some(0), "{said:?}");
+    worker.stop().ok();
     assert_eq!(sandbox.ended(first), "completed_archive");
     eventually("the rest is open", || sandbox.names("open").len() == 1);
     let list = sandbox.names("open").remove(0);
@@ -119,11 +114,11 @@ fn a_worker_that_is_asked_to_stop_delivers_what_has_ended_and_gives_the_rest_bac
 #[test]
 fn a_server_that_is_killed_under_a_list_costs_no_run() {
     let sandbox = Sandbox::new();
-    let server = sandbox.server();
-    let address = server.address.clone();
+    let mut server = sandbox.server();
+    let port = port(&server);
     let cmd = |number| format!("echo {number} >>runs; while [ ! -e go{number} ]; do sleep 0.01; done; echo {number}\n");
     let lines: String = (1..=3).map(cmd).collect();
-    let ids = sandbox.llts_with(&["add", "--each-line", "-"], lines.as_bytes()).ok();
+    let ids = sandbox.llts_with(&["add", "--each-line", "-"], lines.as_bytes()).ok().out;
     let ids: Vec<&str> = ids.lines().collect();
     let worker = sandbox.worker("w", &server);
     let runs = || fs::read_to_string(sandbox.root().join("runs")).unwrap_or_default();
@@ -131,8 +126,7 @@ fn a_server_that_is_killed_under_a_list_costs_no_run() {
     server.kill();
     fs::write(sandbox.root().join("go1"), "").unwrap();
     eventually("the second command", || runs() == "1\n2\n");
-    let port = address.rsplit_once(':').unwrap().1;
-    let server = sandbox.server_with(sandbox.command(&["server", "tasks", "--port", port]));
+    let server = sandbox.server_at(&port);
     fs::write(sandbox.root().join("go2"), "").unwrap();
     fs::write(sandbox.root().join("go3"), "").unwrap();
     for (id, number) in ids.iter().zip(1..) {
@@ -176,9 +170,8 @@ fn a_name_is_for_one_worker() {
     let first = sandbox.worker("w", &server);
     let id = sandbox.add(&["true"]);
     sandbox.ended(&id);
-    let said = sandbox.worker("w", &server).said();
-    assert_eq!(said.code, Some(1), "{said:?}");
-    let holder = format!(" (process {}); use another name", first.child.id());
+    let said = sandbox.worker("w", &server).said().ended(1);
+    let holder = format!(" (process {}); use another name", first.id());
     assert!(said.err.contains("a worker w already runs in /") && said.err.contains(&holder), "{said:?}");
 }
 
@@ -186,35 +179,21 @@ fn a_name_is_for_one_worker() {
 fn a_worker_without_a_server_or_with_a_wrong_secret_says_so() {
     let mut sandbox = Sandbox::new();
     sandbox.set("PATIENCE", "0");
-    let said = sandbox.worker_at("w", "127.0.0.1:1").said();
-    assert_eq!(said.code, Some(3), "{said:?}");
-    assert!(said.err.contains("no server of task lists answers at 127.0.0.1:1"), "{said:?}");
+    sandbox.worker_at("w", "127.0.0.1:1").said().failed(3, "no server of task lists answers at 127.0.0.1:1");
     sandbox.set("SECRET", "correct horse battery");
     sandbox.set("REFUSAL_PAUSE", "10");
     let server = sandbox.server();
     sandbox.set("SECRET", "guess");
-    let said = sandbox.worker("w", &server).said();
-    assert_eq!(said.code, Some(4), "{said:?}");
-    assert!(said.err.contains("the secret is missing or wrong"), "{said:?}");
+    sandbox.worker("w", &server).said().failed(4, "the secret is missing or wrong");
 }
 
 /// The limit of the size of files stands for the end of the disk: no larger result can be stored.
 #[test]
 fn a_full_disk_loses_nothing_and_the_list_stays_running() {
     let sandbox = Sandbox::new();
-    let ours = sandbox.command(&["server", "tasks", "--port", "0"]);
-    let script = "trap '' XFSZ; ulimit -f 64; exec \"$0\" lists server tasks --port 0";
-    let mut command = std::process::Command::new("sh");
-    command.arg("-c").arg(script).arg(ours.get_program()).current_dir(sandbox.root());
-    for (name, value) in ours.get_envs() {
-        match value {
-            Some(value) => command.env(name, value),
-            None => command.env_remove(name),
-        };
-    }
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let server = sandbox.server_with(command);
-    let port = server.address.rsplit_once(':').unwrap().1.to_owned();
+    let script = "trap '' XFSZ; ulimit -f 64; exec \"$0\" \"$@\"";
+    let mut server = server_with(sandbox.command(&["server", "tasks", "--port", "0"]).under(&["sh", "-c", script]));
+    let port = port(&server);
     let worker = sandbox.worker("w", &server);
     let id = sandbox.add(&["echo run >>runs; head -c 100000 /dev/zero"]);
     eventually("a list that has run", || {
@@ -224,7 +203,7 @@ fn a_full_disk_loses_nothing_and_the_list_stays_running() {
     let list = sandbox.names("running").remove(0);
     assert_eq!(sandbox.text(&format!("running/{list}/{id}.task")).lines().count(), 7, "no result is there");
     server.kill();
-    let _server = sandbox.server_with(sandbox.command(&["server", "tasks", "--port", &port]));
+    let _server = sandbox.server_at(&port);
     assert_eq!(sandbox.ended(&id), "completed_archive");
     assert_eq!(fs::metadata(sandbox.path(&format!("completed_archive/{id}.out"))).unwrap().len(), 100_000);
     assert_eq!(fs::read_to_string(sandbox.root().join("runs")).unwrap(), "run\n", "it has run once");
@@ -248,9 +227,7 @@ fn a_folder_that_vanishes_ends_the_server_with_a_sentence() {
     let sandbox = Sandbox::new();
     let server = sandbox.server();
     fs::remove_dir_all(sandbox.path("")).unwrap();
-    let said = server.said();
-    assert_eq!(said.code, Some(1), "{said:?}");
-    assert!(said.err.contains("tasks/new has vanished"), "{said:?}");
+    server.said().failed(1, "tasks/new has vanished");
 }
 
 /// A server was killed between the steps of its moves: each state that this can leave.

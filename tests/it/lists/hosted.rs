@@ -1,13 +1,12 @@
 //! A controller that serves a folder with its own agents: `[lists] DIR`.
 
 use std::fs;
-use std::io::Write as _;
-use std::process::Stdio;
 
 use rustix::process::Signal;
 
-use crate::lists::sandbox::{ENDS, Program, Sandbox};
-use crate::lists::waiting::eventually;
+use testkit::Place;
+
+use crate::lists::sandbox::{ENDS, Sandbox, Start as _, eventually, found, signal};
 
 const CONFIG: &str = "\
 CONTROLLER_REP_PORT = 0
@@ -17,82 +16,38 @@ AGENT_KILL_INTERVAL = 300
 LOG_DIR = \"log\"
 ";
 
-/// A service with this folder. Dropping it stops it.
-struct Service<'a> {
-    sandbox: &'a Sandbox,
-}
-
-fn sandbox() -> Sandbox {
-    let mut sandbox = Sandbox::new();
-    sandbox.set("DIR", "tasks");
-    sandbox.set("PORT", "0");
-    for name in ["log", "tools"] {
-        fs::create_dir(sandbox.root().join(name)).unwrap();
-    }
-    fs::write(sandbox.root().join("config.toml"), CONFIG).unwrap();
+/// A home with so many agents, whose service runs.
+fn up(agents: u32, keys: &[(&str, &str)]) -> Sandbox {
+    let mut sandbox = Sandbox::home(CONFIG);
+    keys.iter().for_each(|(key, value)| sandbox.set(key, value));
+    sandbox.ok(&format!("up {agents}"));
     sandbox
 }
 
-impl<'a> Service<'a> {
-    fn up(sandbox: &'a Sandbox, agents: &str) -> Self {
-        let said = plain(sandbox, &["up", agents]);
-        assert_eq!(said.0, Some(0), "{said:?}");
-        Self { sandbox }
-    }
-
-    /// The process of the controller.
-    fn controller(&self) -> i32 {
-        let found = crate::lists::folder::processes(self.sandbox.root());
-        let is_controller = |line: &str| line.split(' ').any(|word| word == "controller") && line.contains("llts");
-        found.iter().find(|(_, line)| is_controller(line)).map(|(pid, _)| *pid).unwrap_or_else(|| panic!("{found:?}"))
-    }
-
-    /// Where the folder is served.
-    fn address(&self) -> String {
-        let log = || fs::read_to_string(self.sandbox.root().join("log/controller.log")).unwrap_or_default();
-        let mut address = String::new();
-        eventually("the address of the lists", || {
-            let log = log();
-            let Some((_, rest)) = log.rsplit_once("server of task lists ready: ") else { return false };
-            address = rest.split(' ').next().unwrap_or_default().to_owned();
-            true
-        });
-        address
-    }
+/// The process of the controller.
+fn controller(sandbox: &Sandbox) -> i32 {
+    sandbox.process(" controller")
 }
 
-impl Drop for Service<'_> {
-    fn drop(&mut self) {
-        let said = plain(self.sandbox, &["down"]);
-        if std::thread::panicking() {
-            let log = fs::read_to_string(self.sandbox.root().join("log/controller.log"));
-            let _ = writeln!(std::io::stderr(), "{said:?}\n{}", log.unwrap_or_default());
-        }
-    }
+/// Where the folder is served.
+fn address(sandbox: &Sandbox) -> String {
+    found("the address of the lists", || {
+        let log = fs::read_to_string(sandbox.root().join("log/controller.log")).ok()?;
+        let (_, rest) = log.rsplit_once("server of task lists ready: ")?;
+        rest.split(' ').next().map(str::to_owned)
+    })
 }
 
 /// Whether a task of the lists is in this phase.
 fn has(sandbox: &Sandbox, status: &str) -> bool {
-    plain(sandbox, &["list", "--job", "lists", "--status", status]).1.contains("TASK_")
-}
-
-/// `llts` with these arguments: exit code, stdout, stderr.
-fn plain(sandbox: &Sandbox, words: &[&str]) -> (Option<i32>, String, String) {
-    let mut command = crate::lists::folder::program(env!("CARGO_BIN_EXE_llts"), sandbox.root());
-    for (name, value) in &sandbox.variables {
-        command.env(format!("LLTS_LISTS_{name}"), value);
-    }
-    let output = command.args(words).stdin(Stdio::null()).output().expect("its end");
-    let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
-    (output.status.code(), text(output.stdout), text(output.stderr))
+    sandbox.plain(&format!("list --job lists --status {status}")).out.contains("TASK_")
 }
 
 #[test]
 fn a_controller_works_its_folder_off() {
-    let sandbox = sandbox();
-    let _service = Service::up(&sandbox, "2");
+    let sandbox = up(2, &[]);
     let lines: String = (1..=40).map(|number| format!("echo {number}; test $LLTS_TASK_ID\n")).collect();
-    let ids = sandbox.llts_with(&["add", "--each-line", "-"], lines.as_bytes()).ok();
+    let ids = sandbox.llts_with(&["add", "--each-line", "-"], lines.as_bytes()).ok().out;
     let ids: Vec<&str> = ids.lines().collect();
     let bad = sandbox.add(&["echo out; echo bad >&2; exit 0", "--max-fails", "2"]);
     let quiet = sandbox.add(&["exit 75"]);
@@ -116,7 +71,7 @@ fn a_controller_works_its_folder_off() {
         let text = |ending| sandbox.text(&format!("{state}/{id}.{ending}"));
         assert_eq!([text("out"), text("err")], ["out\n", "bad\n"]);
     }
-    let (_, listed, _) = plain(&sandbox, &["list", "--job", "lists", "--output", "wire"]);
+    let listed = sandbox.ok("list --job lists --output wire").out;
     assert!(listed.contains(ids[0]), "they are tasks of the controller: {listed}");
     for state in ["new", "open", "running", "closed", "completed", "failed"] {
         eventually(&format!("nothing in {state}"), || sandbox.names(state).is_empty());
@@ -125,15 +80,13 @@ fn a_controller_works_its_folder_off() {
 
 #[test]
 fn an_outside_worker_gets_what_our_agents_cannot_start() {
-    let mut sandbox = sandbox();
-    sandbox.set("LIST_TASKS_MAX", "1");
-    let service = Service::up(&sandbox, "1");
+    let sandbox = up(1, &[("LIST_TASKS_MAX", "1")]);
     // The agent is busy with the first list, so the second one stays open until a worker comes.
     let first = sandbox.add(&["until test -e go; do sleep 0.05; done; echo first"]);
     eventually("a list of ours", || sandbox.names("running").iter().any(|name| name.contains("_controller_")));
     let second = sandbox.add(&["echo second"]);
     eventually("an open list", || sandbox.names("open").len() == 1);
-    let _worker = sandbox.worker_at("outside", &service.address());
+    let _worker = sandbox.worker_at("outside", &address(&sandbox));
     assert_eq!(sandbox.ended(&second), "completed_archive");
     let task = sandbox.text(&format!("completed_archive/{second}.task"));
     assert_eq!(task.lines().nth(7), Some("outside"));
@@ -143,19 +96,18 @@ fn an_outside_worker_gets_what_our_agents_cannot_start() {
 
 #[test]
 fn a_list_that_waits_goes_to_an_idle_worker() {
-    let sandbox = sandbox();
-    let service = Service::up(&sandbox, "1");
+    let sandbox = up(1, &[]);
     let lines = "until test -e go; do sleep 0.05; done; echo 1\necho 2\necho 3\n";
-    let ids = sandbox.llts_with(&["add", "--each-line", "-"], lines.as_bytes()).ok();
+    let ids = sandbox.llts_with(&["add", "--each-line", "-"], lines.as_bytes()).ok().out;
     let ids: Vec<&str> = ids.lines().collect();
     eventually("a list of ours", || sandbox.names("running").iter().any(|name| name.contains("_controller_")));
     eventually("its first task", || has(&sandbox, "RUNNING"));
     // The next task of the list waits behind this one.
     let blocker = "until test -e end; do sleep 0.05; done";
-    assert_eq!(plain(&sandbox, &["submit", "--priority", "50", "--sh", blocker]).0, Some(0));
+    sandbox.ok(&["submit", "--priority", "50", "--sh", blocker]);
     fs::write(sandbox.root().join("go"), "").unwrap();
     eventually("the wait of the second task", || has(&sandbox, "WAITING"));
-    let _worker = sandbox.worker_at("outside", &service.address());
+    let _worker = sandbox.worker_at("outside", &address(&sandbox));
     sandbox.until("completed_archive", 3);
     for (id, (worker, out)) in ids.iter().zip([("controller", "1\n"), ("outside", "2\n"), ("outside", "3\n")]) {
         let task = sandbox.text(&format!("completed_archive/{id}.task"));
@@ -167,8 +119,7 @@ fn a_list_that_waits_goes_to_an_idle_worker() {
 
 #[test]
 fn a_task_that_a_user_kills_or_that_is_late_has_failed_with_a_sentence() {
-    let sandbox = sandbox();
-    let _service = Service::up(&sandbox, "1");
+    let sandbox = up(1, &[]);
     let killed = sandbox.add(&["echo begun; exec sleep 1000"]);
     eventually("the command", || has(&sandbox, "RUNNING"));
     let late = sandbox.add(&["echo never >never", "--until", "+2s"]);
@@ -180,9 +131,9 @@ fn a_task_that_a_user_kills_or_that_is_late_has_failed_with_a_sentence() {
                 fs::read_to_string(list.path().join(format!("{late}.task"))).ok()?.lines().nth(2)?.parse().ok()
             })
             .unwrap_or(u64::MAX);
-        llts::shell::clock::now().wall.micros() / 1_000_000 > until
+        proc::clock::now().wall.micros() / 1_000_000 > until
     });
-    assert_eq!(plain(&sandbox, &["kill", "--job", "lists", "--yes"]).0, Some(0));
+    sandbox.ok("kill --job lists --yes");
     assert_eq!(sandbox.ended(&killed), "failed_count");
     let err = sandbox.text(&format!("failed_count/{killed}.err"));
     assert!(err.starts_with("ended by signal 15\nkilled by a client"), "{err}");
@@ -194,14 +145,13 @@ fn a_task_that_a_user_kills_or_that_is_late_has_failed_with_a_sentence() {
 
 #[test]
 fn a_task_whose_time_passes_while_it_waits_is_not_started() {
-    let sandbox = sandbox();
-    let _service = Service::up(&sandbox, "1");
+    let sandbox = up(1, &[]);
     let lines = "until test -e go; do sleep 0.05; done\necho never >never\n";
-    let ids = sandbox.llts_with(&["add", "--each-line", "-", "--until", "+4s"], lines.as_bytes()).ok();
+    let ids = sandbox.llts_with(&["add", "--each-line", "-", "--until", "+4s"], lines.as_bytes()).ok().out;
     let ids: Vec<&str> = ids.lines().collect();
     eventually("its first task", || has(&sandbox, "RUNNING"));
     let blocker = "until test -e end; do sleep 0.05; done";
-    assert_eq!(plain(&sandbox, &["submit", "--priority", "50", "--sh", blocker]).0, Some(0));
+    sandbox.ok(&["submit", "--priority", "50", "--sh", blocker]);
     fs::write(sandbox.root().join("go"), "").unwrap();
     assert_eq!(sandbox.ended(ids[0]), "completed_archive");
     assert_eq!(sandbox.ended(ids[1]), "failed_count");
@@ -212,24 +162,21 @@ fn a_task_whose_time_passes_while_it_waits_is_not_started() {
 
 #[test]
 fn a_killed_controller_finds_its_tasks_again() {
-    let mut sandbox = sandbox();
-    sandbox.set("LIST_TASKS_MAX", "20");
-    let service = Service::up(&sandbox, "2");
+    let sandbox = up(2, &[("LIST_TASKS_MAX", "20")]);
     let lines: String = (1..=120)
         .map(|number| {
             let complaint = if number % 7 == 0 { "; echo bad >&2" } else { "" };
             format!("echo {number} >>runs; sleep 0.01; echo {number}{complaint}\n")
         })
         .collect();
-    let ids = sandbox.llts_with(&["add", "--each-line", "-", "--max-fails", "1"], lines.as_bytes()).ok();
+    let ids = sandbox.llts_with(&["add", "--each-line", "-", "--max-fails", "1"], lines.as_bytes()).ok().out;
     let done = || ENDS.iter().map(|state| sandbox.tasks(state).len()).sum::<usize>();
     for count in [15, 40, 70, 95] {
         eventually("some ends", || done() >= count);
-        let controller = service.controller();
-        crate::lists::folder::signal(controller, Signal::KILL);
+        let killed = controller(&sandbox);
+        signal(killed, Signal::KILL);
         eventually("another controller", || {
-            let all = crate::lists::folder::processes(sandbox.root());
-            all.iter().all(|(pid, _)| *pid != controller) && plain(&sandbox, &["stats"]).0 == Some(0)
+            sandbox.processes().iter().all(|(pid, _)| *pid != killed) && sandbox.plain("stats").code == Some(0)
         });
     }
     eventually("all ends", || done() == 120);
@@ -250,24 +197,20 @@ fn a_killed_controller_finds_its_tasks_again() {
 
 #[test]
 fn a_folder_that_cannot_be_used_keeps_the_controller_from_starting() {
-    let mut sandbox = sandbox();
-    let server: Program = sandbox.server();
-    let (code, out, err) = plain(&sandbox, &["controller"]);
-    assert_eq!((code, out.as_str()), (Some(1), ""), "{err}");
-    assert!(err.contains("another server of task lists already has ") && err.contains("(process "), "{err}");
+    let mut sandbox = Sandbox::home(CONFIG);
+    let server = sandbox.server();
+    let said = sandbox.plain("controller");
+    assert_eq!(said.out, "");
+    said.failed(1, "another server of task lists already has ");
+    said.failed(1, "(process ");
     server.stop();
-    {
-        let _service = Service::up(&sandbox, "1");
-        sandbox.llts(&["server", "tasks", "--port", "0"]).refused(1, "another server of task lists already has ");
-    }
+    sandbox.ok("up 1");
+    sandbox.llts(&["server", "tasks", "--port", "0"]).refused(1, "another server of task lists already has ");
+    sandbox.ok("down");
     fs::write(sandbox.root().join("file"), "").unwrap();
     sandbox.set("DIR", "file");
-    let (code, _, err) = plain(&sandbox, &["controller"]);
-    assert!(code == Some(1) && err.contains("cannot use file"), "{err}");
+    sandbox.plain("controller").failed(1, "cannot use file");
     sandbox.set("DIR", "tasks");
-    let mut command = crate::lists::folder::program(env!("CARGO_BIN_EXE_llts"), sandbox.root());
-    command.env("LLTS_LISTS_DIR", "tasks").env("LLTS_ALLOW_COMMANDS", "no");
-    let output = command.arg("controller").output().unwrap();
-    let err = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(output.status.code() == Some(1) && err.contains("ALLOW_COMMANDS = \"no\" takes none"), "{err}");
+    let mut command = Place::command(&sandbox, "controller");
+    command.env("LLTS_ALLOW_COMMANDS", "no").said().failed(1, "ALLOW_COMMANDS = \"no\" takes none");
 }

@@ -1,9 +1,6 @@
-//! Task lists on disk with the real binary: every arrow of the document, hazards, commands, and processes killed at random.
+//! Task lists on disk with the real binary: every arrow of docs/sources/task-lists.md, hazards, commands, and processes killed at random.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
-use crate::support::folder;
-use crate::support::waiting;
 
 mod arrows;
 mod cli;

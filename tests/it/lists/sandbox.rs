@@ -1,87 +1,70 @@
 //! A folder with tasks, and servers and workers of the real binary on it.
 
 use std::fs;
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::io::Write as _;
+use std::ops::Deref;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
 
-use llts::shell::clock;
-use rustix::process::Signal;
 use serde_json::Value;
+use testkit::Place;
 
-use crate::lists::folder::{self, signal};
-use crate::lists::waiting::{PATIENCE, eventually};
+use crate::support::LLTS;
+
+pub(crate) use testkit::{PATIENCE, Program, Said, Start, eventually, found, names, signal};
 
 pub(crate) const ENDS: [&str; 4] = ["completed_archive", "failed_archive", "failed_time", "failed_count"];
 
-pub(crate) struct Sandbox {
-    folder: tempfile::TempDir,
-    /// Configuration, as variables.
-    pub(crate) variables: Vec<(String, String)>,
-}
+pub(crate) struct Sandbox(Place);
 
-/// A `llts` that runs. Dropping it ends it.
-pub(crate) struct Program {
-    pub(crate) child: Child,
-    /// What stands behind "ready: " in the line of a server.
-    pub(crate) address: String,
-}
+impl Deref for Sandbox {
+    type Target = Place;
 
-/// What a command has said.
-#[derive(Debug)]
-pub(crate) struct Said {
-    pub(crate) code: Option<i32>,
-    pub(crate) out: String,
-    pub(crate) err: String,
-}
-
-impl Said {
-    #[track_caller]
-    pub(crate) fn ok(self) -> String {
-        assert_eq!(self.code, Some(0), "{self:?}");
-        self.out
-    }
-
-    /// A refusal with this exit code and this part of the sentence.
-    #[track_caller]
-    pub(crate) fn refused(self, code: i32, part: &str) {
-        assert_eq!(self.code, Some(code), "{self:?}");
-        assert!(self.err.starts_with("llts: ") && self.err.contains(part), "{self:?}");
+    fn deref(&self) -> &Place {
+        &self.0
     }
 }
 
 impl Sandbox {
     /// With the patience of a test: a worker is lost after two seconds.
     pub(crate) fn new() -> Self {
-        let folder = tempfile::Builder::new().prefix("llts-lists-").tempdir().expect("a folder");
-        let mut sandbox = Self { folder, variables: Vec::new() };
-        sandbox.set("LOST_AFTER", "2000");
-        sandbox.set("KILL_INTERVAL", "300");
-        sandbox.set("STRAGGLER_GRACE", "100");
-        sandbox.set("LIST_AGE_MAX", "50");
+        Self::of(Place::new(LLTS))
+    }
+
+    /// The same in a home, whose controller serves the folder.
+    pub(crate) fn home(config: &str) -> Self {
+        let mut sandbox = Self::of(Place::home(LLTS, config));
+        sandbox.set("DIR", "tasks");
+        sandbox.set("PORT", "0");
         sandbox
     }
 
-    pub(crate) fn set(&mut self, key: &str, value: &str) {
-        self.variables.retain(|(name, _)| name != key);
-        self.variables.push((key.to_owned(), value.to_owned()));
+    fn of(place: Place) -> Self {
+        let mut sandbox = Self(place);
+        for (key, value) in
+            [("LOST_AFTER", "2000"), ("KILL_INTERVAL", "300"), ("STRAGGLER_GRACE", "100"), ("LIST_AGE_MAX", "50")]
+        {
+            sandbox.set(key, value);
+        }
+        sandbox
     }
 
-    pub(crate) fn root(&self) -> &Path {
-        self.folder.path()
+    /// Configures it with a key of `[lists]`.
+    pub(crate) fn set(&mut self, key: &str, value: &str) {
+        self.0.set(format!("LLTS_LISTS_{key}"), value);
     }
 
     /// A path below the folder with the tasks.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join("tasks").join(name)
+        self.root().join("tasks").join(name)
     }
 
     pub(crate) fn text(&self, name: &str) -> String {
-        fs::read_to_string(self.path(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
+        self.0.text(&format!("tasks/{name}"))
     }
 
     pub(crate) fn names(&self, state: &str) -> Vec<String> {
-        folder::names(&self.path(state))
+        names(&self.path(state))
     }
 
     /// The ids of the tasks in a state without lists.
@@ -89,13 +72,13 @@ impl Sandbox {
         self.names(state).iter().filter_map(|name| name.strip_suffix(".task").map(str::to_owned)).collect()
     }
 
+    /// A command that is not about lists.
+    pub(crate) fn plain(&self, line: &str) -> Said {
+        self.0.llts(line)
+    }
+
     pub(crate) fn command(&self, words: &[&str]) -> Command {
-        let mut command = folder::program(env!("CARGO_BIN_EXE_llts"), self.root());
-        for (name, value) in &self.variables {
-            command.env(format!("LLTS_LISTS_{name}"), value);
-        }
-        command.arg("lists").args(words).stdout(Stdio::piped()).stderr(Stdio::piped());
-        command
+        self.0.command(&[&["lists"], words].concat())
     }
 
     /// A command on the folder.
@@ -105,50 +88,36 @@ impl Sandbox {
 
     pub(crate) fn llts_with(&self, words: &[&str], stdin: &[u8]) -> Said {
         let mut command = self.command(&[words, &["--dir", "tasks"]].concat());
-        let mut child = command.stdin(Stdio::piped()).spawn().expect("started");
+        let mut program = command.stdin(Stdio::piped()).start();
         // A command that refuses its first line reads no more.
-        let _ = child.stdin.take().expect("a pipe").write_all(stdin);
-        let output = child.wait_with_output().expect("its end");
-        let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
-        Said { code: output.status.code(), out: text(output.stdout), err: text(output.stderr) }
+        let _ = program.stdin.take().expect("a pipe").write_all(stdin);
+        program.said()
     }
 
     pub(crate) fn json(&self, words: &[&str]) -> Value {
-        let said = self.llts(&[words, &["--output", "wire"]].concat()).ok();
-        serde_json::from_str(&said).unwrap_or_else(|error| panic!("{said}: {error}"))
+        self.llts(&[words, &["--output", "wire"]].concat()).ok().json()
     }
 
     /// Adds a task and returns its id.
     pub(crate) fn add(&self, words: &[&str]) -> String {
         fs::create_dir_all(self.path("new")).expect("a folder");
-        self.llts(&[&["add"], words].concat()).ok().trim().to_owned()
+        self.llts(&[&["add"], words].concat()).ok().line().to_owned()
     }
 
     pub(crate) fn server(&self) -> Program {
-        self.server_with(self.command(&["server", "tasks", "--port", "0"]))
+        self.server_at("0")
     }
 
-    pub(crate) fn server_with(&self, mut command: Command) -> Program {
-        let mut child = command.spawn().expect("started");
-        let mut line = String::new();
-        let stdout = child.stdout.take().expect("a pipe");
-        BufReader::new(stdout).read_line(&mut line).expect("a line");
-        let Some(ready) = line.strip_prefix("llts spool server ready: ") else {
-            let mut said = String::new();
-            let _ = child.stderr.take().map(|mut pipe| pipe.read_to_string(&mut said));
-            panic!("{line:?}: {said}");
-        };
-        let address = ready.split(' ').next().expect("an address").to_owned();
-        Program { child, address }
+    pub(crate) fn server_at(&self, port: &str) -> Program {
+        server_with(self.command(&["server", "tasks", "--port", port]))
     }
 
     pub(crate) fn worker(&self, name: &str, server: &Program) -> Program {
-        self.worker_at(name, &server.address)
+        self.worker_at(name, address(server))
     }
 
     pub(crate) fn worker_at(&self, name: &str, address: &str) -> Program {
-        let child = self.command(&["worker", name, "--server", address]).spawn().expect("started");
-        Program { child, address: String::new() }
+        self.command(&["worker", name, "--server", address]).start()
     }
 
     /// Waits until so many tasks are in a state without lists.
@@ -157,73 +126,27 @@ impl Sandbox {
         eventually(&format!("{count} tasks in {state}"), || self.tasks(state).len() == count);
     }
 
-    /// The state of a task, and the text of the file with this ending there.
+    /// The state of a task that has ended, or will.
     #[track_caller]
     pub(crate) fn ended(&self, id: &str) -> &'static str {
-        let mut found = ENDS;
-        let mut state = "";
-        eventually(&format!("the end of {id}"), || {
-            found = ENDS;
-            let places: Vec<&str> =
-                found.into_iter().filter(|state| self.path(&format!("{state}/{id}.task")).exists()).collect();
-            state = places.first().copied().unwrap_or_default();
-            places.len() == 1
-        });
-        state
-    }
-
-    /// Living processes that were started here, without `llts` itself.
-    pub(crate) fn commands(&self) -> Vec<(i32, String)> {
-        let mut found = folder::processes(self.root());
-        found.retain(|(_, line)| !line.contains("llts lists") && !line.contains("llts guard"));
-        found
+        found(&format!("the end of {id}"), || {
+            let mut places = ENDS.into_iter().filter(|state| self.path(&format!("{state}/{id}.task")).exists());
+            places.next().filter(|_| places.next().is_none())
+        })
     }
 }
 
-impl Program {
-    pub(crate) fn signal(&self, with: Signal) {
-        signal(self.child.id().cast_signed(), with);
-    }
-
-    pub(crate) fn kill(mut self) {
-        self.child.kill().expect("a child");
-        self.child.wait().expect("its end");
-    }
-
-    /// Waits for its end.
-    #[track_caller]
-    pub(crate) fn said(mut self) -> Said {
-        eventually("the end of the program", || self.child.try_wait().expect("a child").is_some());
-        let (mut out, mut err) = (String::new(), String::new());
-        let _ = self.child.stdout.take().map(|mut pipe| pipe.read_to_string(&mut out));
-        let _ = self.child.stderr.take().map(|mut pipe| pipe.read_to_string(&mut err));
-        Said { code: self.child.wait().expect("its end").code(), out, err }
-    }
-
-    /// Asks it to stop, and waits for its end.
-    #[track_caller]
-    pub(crate) fn stop(self) -> Said {
-        self.signal(Signal::TERM);
-        self.said()
-    }
+/// A server that serves.
+pub(crate) fn server_with(mut command: Command) -> Program {
+    command.start().ready("llts spool server ready: ")
 }
 
-impl Drop for Program {
-    fn drop(&mut self) {
-        if self.child.try_wait().is_ok_and(|ended| ended.is_none()) {
-            // It ends what it has started.
-            self.signal(Signal::TERM);
-            let until = clock::now().mono + PATIENCE;
-            while self.child.try_wait().is_ok_and(|ended| ended.is_none()) && clock::now().mono < until {
-                std::thread::park_timeout(std::time::Duration::from_millis(5));
-            }
-            let _ = self.child.kill();
-            let _ = self.child.wait();
-        }
-        if std::thread::panicking() {
-            let mut log = String::new();
-            let _ = self.child.stderr.take().map(|mut pipe| pipe.read_to_string(&mut log));
-            let _ = writeln!(std::io::stderr(), "it said:\n{log}");
-        }
-    }
+/// Where a server listens.
+pub(crate) fn address(server: &Program) -> &str {
+    server.word(4)
+}
+
+/// The port of that.
+pub(crate) fn port(server: &Program) -> String {
+    address(server).rsplit_once(':').expect("a port").1.to_owned()
 }

@@ -4,24 +4,14 @@ use std::fs;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Command, Stdio};
 
-use crate::outputs::sandbox::{Said, Sandbox, eventually};
+use crate::outputs::sandbox::{Said, Sandbox, Start as _, eventually};
 
 /// `llts up` in a namespace in which the work folder is a small disk.
 fn up_on_a_small_disk(sandbox: &Sandbox) -> Said {
-    let llts = sandbox.command("up 1");
     fs::create_dir(sandbox.path("work")).expect("a new folder");
-    let script =
-        format!("mount -t tmpfs -o size=3m,mode=700 none work && exec {} up 1", llts.get_program().to_string_lossy());
-    let mut command = Command::new("unshare");
-    command.args(["-m", "--propagation", "private", "sh", "-c", &script]);
-    command.current_dir(sandbox.path(".")).stdin(Stdio::null()).process_group(0);
-    for (name, value) in llts.get_envs() {
-        match value {
-            Some(value) => command.env(name, value),
-            None => command.env_remove(name),
-        };
-    }
-    sandbox.said(sandbox.spawn(&mut command))
+    let script = "mount -t tmpfs -o size=3m,mode=700 none work && exec \"$0\" \"$@\"";
+    let wrapper = ["unshare", "-m", "--propagation", "private", "sh", "-c", script];
+    sandbox.command("up 1").under(&wrapper).process_group(0).said()
 }
 
 #[test]
@@ -36,15 +26,13 @@ fn a_full_disk_hurts_no_run_and_is_named() {
     sandbox.tool("noise", "head -c 2000000 /dev/urandom");
     sandbox.tool("plain", "echo x");
     sandbox.tool("full", "cat /dev/zero > zeros; seq 20000; exit 0");
-    let up = up_on_a_small_disk(&sandbox);
-    assert_eq!(up.code, Some(0), "{up:?}");
+    up_on_a_small_disk(&sandbox).ok();
     let id = sandbox.ok("submit noise").line().to_owned();
     sandbox.ok(&format!("wait {id}"));
     let mut command = sandbox.command(&format!("logs {id} --stdout"));
     eventually("the reader is told", || {
-        let logs = command.output().unwrap();
-        let says = String::from_utf8_lossy(&logs.stderr).into_owned();
-        logs.status.code() == Some(1) && says.contains("could not keep it") && says.contains("No space left")
+        let logs = command.said();
+        logs.code == Some(1) && logs.err.contains("could not keep it") && logs.err.contains("No space left")
     });
     assert_eq!(sandbox.ok("run plain").out, "x\n", "the disk has room again");
     let said = sandbox.ok("run full");

@@ -46,7 +46,7 @@ while [ ! -e $PLACE/end ]; do sleep 0.05; done; echo end"
     let from =
         (0..LINE.len()).find(|offset| are_printed(followed, *offset)).expect("bytes of the task, not of the hole");
     drop(reader.stdout.take());
-    let said = sandbox.said(reader);
+    let said = reader.said();
     let missing = said.err.split(' ').find_map(|word| word.parse::<usize>().ok()).expect("how many are missing");
     assert!(said.err.contains(&format!("from byte {KEPT} on are missing")), "{said:?}");
     assert!(said.err.contains("OUTPUT_KEEP_BYTES") && (KEPT + missing) % LINE.len() == from, "{said:?}");

@@ -19,22 +19,17 @@ fn are_compressed(sandbox: &Sandbox) -> bool {
 
 #[test]
 fn a_short_output_takes_no_room_at_the_agent() {
-    let sandbox = Sandbox::new();
-    sandbox.tool("plain", "seq 1000; echo x >&2; echo y > report.log");
-    sandbox.ok("up 1");
+    let sandbox = Sandbox::serving(1, &[("plain", "seq 1000; echo x >&2; echo y > report.log")]);
     assert!(sandbox.ok("run plain").out.len() == numbers(1000).len());
     assert!(!sandbox.path("work/.outputs").exists());
 }
 
 #[test]
 fn outputs_outlive_their_service() {
-    let sandbox = Sandbox::new();
-    sandbox.tool("long", "seq 20000");
-    sandbox.ok("up 2");
+    let sandbox = Sandbox::serving(2, &[("long", "seq 20000")]);
     let id = finished(&sandbox, "long");
     sandbox.ok("down");
-    let said = sandbox.llts(&format!("logs {id}"));
-    assert_eq!(said.code, Some(3), "{said:?}");
+    sandbox.llts(&format!("logs {id}")).ended(3);
     sandbox.ok("up 2");
     let logs = output(&sandbox, &format!("logs {id}"));
     assert!(logs.status.success() && logs.stdout == numbers(20_000), "{}", errors(&logs));
@@ -44,9 +39,7 @@ fn outputs_outlive_their_service() {
 /// A spare folder is reused by the next task; the outputs of the last one are not in it any more.
 #[test]
 fn a_reused_folder_loses_no_output() {
-    let sandbox = Sandbox::new();
-    sandbox.tool("long", "seq $PARAM_n; seq $PARAM_n > report.log");
-    sandbox.ok("up 1");
+    let sandbox = Sandbox::serving(1, &[("long", "seq $PARAM_n; seq $PARAM_n > report.log")]);
     let tasks: Vec<_> = (0..5).map(|n| (20_000 + n, finished(&sandbox, &format!("long n={}", 20_000 + n)))).collect();
     for (n, id) in tasks {
         for which in ["--stdout", "--report"] {
@@ -109,9 +102,7 @@ fn an_agent_that_keeps_nothing_says_so() {
 
 #[test]
 fn of_an_agent_that_is_gone_the_end_is_left() {
-    let sandbox = Sandbox::new();
-    sandbox.tool("long", "seq 5000");
-    sandbox.ok("up 1");
+    let sandbox = Sandbox::serving(1, &[("long", "seq 5000")]);
     let id = finished(&sandbox, "long");
     for part in ["--agents 1", "agent --name agent-1"] {
         signal(sandbox.process(part), Signal::KILL);
@@ -128,15 +119,13 @@ fn of_an_agent_that_is_gone_the_end_is_left() {
 /// An agent that was started by hand without a name never comes again.
 #[test]
 fn outputs_of_a_nameless_agent_go_with_it() {
-    let sandbox = Sandbox::new();
-    sandbox.tool("long", "seq 5000");
-    sandbox.ok("up 1");
+    let sandbox = Sandbox::serving(1, &[("long", "seq 5000")]);
     let agent = sandbox.start("agent --controller ipc://state/controller.sock");
     eventually("it is there", || sandbox.agents().len() == 2);
     sandbox.ok("drain agent-1");
     assert!(output(&sandbox, "run long").stdout == numbers(5000));
     assert_eq!(names(&sandbox.path("work/.outputs")).len(), 1);
-    signal(i32::try_from(agent.id()).unwrap(), Signal::TERM);
-    assert_eq!(sandbox.said(agent).code, Some(0));
+    agent.signal(Signal::TERM);
+    assert_eq!(agent.said().code, Some(0));
     assert_eq!(names(&sandbox.path("work/.outputs")), [""; 0]);
 }

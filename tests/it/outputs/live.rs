@@ -2,9 +2,8 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read as _};
-use std::process::Child;
 
-use crate::outputs::sandbox::{Sandbox, eventually};
+use crate::outputs::sandbox::{Program, Sandbox, eventually};
 use crate::outputs::{numbers, output};
 
 /// Prints a line, and the next one when it is told to.
@@ -15,7 +14,7 @@ touch $PLACE/begun
 while [ ! -e $PLACE/go ]; do sleep 0.02; done
 printf ended";
 
-fn lines(child: &mut Child) -> (impl BufRead + use<>, impl BufRead + use<>) {
+fn lines(child: &mut Program) -> (impl BufRead + use<>, impl BufRead + use<>) {
     (
         BufReader::new(child.stdout.take().expect("it is piped")),
         BufReader::new(child.stderr.take().expect("it is piped")),
@@ -30,9 +29,7 @@ fn line(reader: &mut impl BufRead) -> String {
 
 #[test]
 fn run_shows_what_a_task_prints_while_it_runs() {
-    let sandbox = Sandbox::new();
-    sandbox.tool("steps", STEPS);
-    sandbox.ok("up 1");
+    let sandbox = Sandbox::serving(1, &[("steps", STEPS)]);
     let mut run = sandbox.start("run steps");
     let (mut out, mut err) = lines(&mut run);
     assert_eq!(line(&mut out), "begun\n");
@@ -44,10 +41,8 @@ fn run_shows_what_a_task_prints_while_it_runs() {
 
 #[test]
 fn logs_follow_a_task_from_before_its_start_to_its_end() {
-    let sandbox = Sandbox::new();
-    sandbox.tool("steps", STEPS);
-    sandbox.tool("sleeper", "while [ ! -e $PLACE/free ]; do sleep 0.02; done");
-    sandbox.ok("up 1");
+    let sandbox =
+        Sandbox::serving(1, &[("steps", STEPS), ("sleeper", "while [ ! -e $PLACE/free ]; do sleep 0.02; done")]);
     sandbox.ok("submit sleeper");
     let id = sandbox.ok("submit steps").line().to_owned();
     let mut logs = sandbox.start(&format!("logs {id} -f"));
@@ -86,10 +81,7 @@ while [ ! -e $PLACE/on ]; do sleep 0.02; done; echo two >> report.log",
 /// Neither the task, nor another client, nor the memory of anything waits for a reader that does not read.
 #[test]
 fn a_slow_reader_slows_nobody() {
-    let sandbox = Sandbox::new();
-    sandbox.tool("long", "seq 2000000; touch $PLACE/written");
-    sandbox.tool("plain", "echo x");
-    sandbox.ok("up 2");
+    let sandbox = Sandbox::serving(2, &[("long", "seq 2000000; touch $PLACE/written"), ("plain", "echo x")]);
     let id = sandbox.ok("submit long").line().to_owned();
     let mut logs = sandbox.start(&format!("logs {id} -f --stdout"));
     eventually("the task has written all", || sandbox.path("written").exists());
@@ -110,9 +102,7 @@ fn a_slow_reader_slows_nobody() {
 /// The reader of a reader closes its end: that is no failure.
 #[test]
 fn a_closed_pipe_ends_a_reader() {
-    let sandbox = Sandbox::new();
-    sandbox.tool("endless", "yes");
-    sandbox.ok("up 1");
+    let sandbox = Sandbox::serving(1, &[("endless", "yes")]);
     let id = sandbox.ok("submit endless").line().to_owned();
     let mut logs = sandbox.start(&format!("logs {id} -f --stdout"));
     let (mut out, _) = lines(&mut logs);
@@ -127,10 +117,10 @@ fn a_closed_pipe_ends_a_reader() {
 fn a_write_wakes_a_parked_reader() {
     use std::time::Duration;
 
-    use llts::client::Client;
-    use llts::protocol::client::Selector;
-    use llts::protocol::requests::logs::output as part;
-    use llts::types::Stream;
+    use api::client::Client;
+    use api::wire::client::Selector;
+    use api::wire::requests::logs::output as part;
+    use base::Stream;
 
     const HOUR: Duration = Duration::from_secs(3600);
 

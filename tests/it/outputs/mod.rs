@@ -20,15 +20,13 @@ fn numbers(last: u32) -> Vec<u8> {
 
 /// Runs `llts` to its end, and returns its bytes.
 fn output(sandbox: &Sandbox, line: &str) -> Output {
-    sandbox.spawn(&mut sandbox.command(line)).wait_with_output().expect("its output")
+    sandbox.command(line).output().expect("its output")
 }
 
 /// A sandbox with more in its configuration.
 fn configured(more: &str) -> Sandbox {
     let sandbox = Sandbox::new();
-    let path = sandbox.path("config.toml");
-    let config = std::fs::read_to_string(&path).expect("written");
-    std::fs::write(&path, format!("{config}{more}\n")).expect("written");
+    sandbox.append("config.toml", more);
     sandbox
 }
 

@@ -1,6 +1,6 @@
 //! Every byte of every output, from `run` and from `logs`.
 
-use crate::outputs::sandbox::Sandbox;
+use crate::outputs::sandbox::{Sandbox, Start as _};
 use crate::outputs::{errors, finished, numbers, output};
 
 /// Outputs that are longer than the end that comes with the result, that are no text, and that end without a newline.
@@ -40,9 +40,7 @@ fn the_result_has_the_true_lengths() {
 
 #[test]
 fn some_lines_of_some_tasks() {
-    let sandbox = Sandbox::new();
-    sandbox.tool("long", "seq $PARAM_n; printf 'end of %s' $PARAM_n");
-    sandbox.ok("up 2");
+    let sandbox = Sandbox::serving(2, &[("long", "seq $PARAM_n; printf 'end of %s' $PARAM_n")]);
     let ids = ["30000", "3"].map(|n| finished(&sandbox, &format!("long n={n}")));
     let tail = output(&sandbox, &format!("logs {} {} --tail 3", ids[0], ids[1]));
     assert_eq!(String::from_utf8(tail.stdout).unwrap(), "29999\n30000\nend of 300002\n3\nend of 3");
@@ -58,9 +56,7 @@ fn some_lines_of_some_tasks() {
 /// The output of each round is its own. Of a round that another one follows the result keeps less, and the agent all.
 #[test]
 fn every_round_has_its_outputs() {
-    let sandbox = Sandbox::new();
-    sandbox.tool("twice", "echo round $__ROUND__; seq 1000; exit $((1 - __ROUND__))");
-    sandbox.ok("up 1");
+    let sandbox = Sandbox::serving(1, &[("twice", "echo round $__ROUND__; seq 1000; exit $((1 - __ROUND__))")]);
     let id = finished(&sandbox, "twice --max-fails 1 --retry-delay 0");
     let of = |round: u32| [format!("round {round}\n").into_bytes(), numbers(1000)].concat();
     for round in [0, 1] {
@@ -74,9 +70,7 @@ fn every_round_has_its_outputs() {
 
 #[test]
 fn bad_requests_are_answered_with_a_sentence() {
-    let sandbox = Sandbox::new();
-    sandbox.tool("plain", "echo x");
-    sandbox.ok("up 1");
+    let sandbox = Sandbox::serving(1, &[("plain", "echo x")]);
     let id = finished(&sandbox, "plain");
     for (line, code, says) in [
         ("logs TASK_1480000000.120000_AZazA".to_owned(), 5, "it was never submitted here"),
@@ -103,19 +97,18 @@ fn outputs_come_from_an_agent_elsewhere_to_a_reader_elsewhere() {
     here.ok("drain agent-1");
     let publisher = up["publisher"].as_str().unwrap().rsplit(':').next().unwrap().to_owned();
     let mut command = there.command(&format!("agent --name far --controller {controller}"));
-    let agent = there.spawn(command.env("LLTS_CONTROLLER_PUB_PORT", publisher));
+    let agent = command.env("LLTS_CONTROLLER_PUB_PORT", publisher).start();
     crate::outputs::sandbox::eventually("the agent is here", || here.agents().len() == 2);
     assert!(output(&here, "run long").stdout == numbers(5000));
     let logs = output(&there, &format!("logs last --controller {controller}"));
     assert!(logs.status.success() && logs.stdout == numbers(5000), "{}", errors(&logs));
-    crate::outputs::sandbox::signal(i32::try_from(agent.id()).unwrap(), rustix::process::Signal::TERM);
-    there.said(agent);
+    agent.signal(rustix::process::Signal::TERM);
+    agent.said();
 }
 
 #[test]
 fn the_outputs_of_a_job_come_in_the_order_of_its_submits() {
-    let sandbox = Sandbox::new();
-    sandbox.ok("up 1");
+    let sandbox = Sandbox::up(1);
     for number in 1..=3 {
         sandbox.ok(&format!("submit --job numbers -- echo {number}"));
     }

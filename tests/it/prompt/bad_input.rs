@@ -5,12 +5,12 @@ use std::time::Duration;
 use serde_json::json;
 
 use crate::prompt::peer::Peer;
-use crate::prompt::sandbox::{Running, Sandbox, eventually};
+use crate::prompt::sandbox::{Master as _, Program, Sandbox, Start as _, eventually, started};
 
 /// A master with a good worker that has a prompt.
 struct Scene {
     sandbox: Sandbox,
-    master: Running,
+    master: Program,
     good: Peer,
     done: usize,
 }
@@ -185,7 +185,7 @@ fn guesses_of_a_secret_keep_no_worker_of_their_address_out() {
 }
 
 /// A right secret is taken beside more guesses than there are sandboxs for; none of those is answered.
-fn a_worker_gets_in_beside_guessers(master: &Running) {
+fn a_worker_gets_in_beside_guessers(master: &Program) {
     let join = |secret: &str| {
         let mut peer = master.connect();
         // One that was dropped meanwhile cannot be written to.
@@ -204,25 +204,16 @@ fn a_worker_gets_in_beside_guessers(master: &Running) {
 #[test]
 fn guesses_keep_no_worker_out_of_a_master_that_may_open_few_files() {
     let sandbox = Sandbox::new(&["a"]);
-    let llts = sandbox
-        .command(&["prompt", "master", "0"], &[("SECRET", "a long and secret word"), ("REFUSAL_PAUSE", "3600000")]);
-    let mut command = std::process::Command::new("sh");
-    command.args(["-c", "ulimit -n 100 && exec \"$0\" \"$@\""]).arg(llts.get_program()).args(llts.get_args());
-    command.current_dir(sandbox.root()).stdin(std::process::Stdio::null()).stdout(std::process::Stdio::piped());
-    for (name, value) in llts.get_envs() {
-        match value {
-            Some(value) => command.env(name, value),
-            None => command.env_remove(name),
-        };
-    }
-    let master = Running::start(command);
+    let keys = [("SECRET", "a long and secret word"), ("REFUSAL_PAUSE", "3600000")];
+    let llts = sandbox.command(&["prompt", "master", "0"], &keys);
+    let master = started(&mut llts.under(&["sh", "-c", "ulimit -n 100 && exec \"$0\" \"$@\""]));
     a_worker_gets_in_beside_guessers(&master);
 }
 
 #[test]
 fn a_crowd_of_strangers_is_bounded_and_passes() {
     let mut scene = Scene::new(&[("WORKERS_MAX", "10"), ("JOIN_TIMEOUT", "3000")]);
-    let strangers: Vec<Peer> = (0..200).filter_map(|_| Peer::try_connect(scene.master.port).ok()).collect();
+    let strangers: Vec<Peer> = (0..200).filter_map(|_| Peer::try_connect(scene.master.port()).ok()).collect();
     scene.is_well();
     for mut stranger in strangers {
         stranger.until_closed();

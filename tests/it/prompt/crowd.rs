@@ -9,11 +9,11 @@ use std::net::TcpStream;
 use std::os::fd::AsFd as _;
 use std::time::Duration;
 
-use llts::shell::clock;
-use llts::types::Mono;
+use base::Mono;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use proc::clock;
 
-use crate::prompt::sandbox::{Sandbox, eventually};
+use crate::prompt::sandbox::{Master as _, Sandbox, eventually};
 
 const WORKERS: usize = 1000;
 const PROMPTS: usize = 10_000;
@@ -69,7 +69,7 @@ fn resident_kib(pid: u32) -> String {
 #[test]
 #[ignore = "a measurement"]
 fn measure_a_thousand_workers() {
-    llts::shell::limits::raise_descriptor_limit().unwrap();
+    proc::limits::raise_descriptor_limit().unwrap();
     let sandbox = Sandbox::new(&[]);
     for number in 0..PROMPTS {
         sandbox.write(&format!("task_{number:05}.txt"), "Summarise this document, please.\n".repeat(60).as_bytes());
@@ -79,7 +79,7 @@ fn measure_a_thousand_workers() {
     println!("start with {PROMPTS} files: {:?}", clock::now().mono.since(started));
     let mut workers: Vec<Worker> = (0..WORKERS)
         .map(|number| {
-            let mut stream = TcpStream::connect(("127.0.0.1", master.port)).unwrap();
+            let mut stream = TcpStream::connect(("127.0.0.1", master.port())).unwrap();
             stream.set_nodelay(true).unwrap();
             stream
                 .write_all(format!("{{\"type\":\"JOIN\",\"msg\":\"{number}\",\"splits\":true}}\n").as_bytes())
@@ -119,5 +119,5 @@ fn measure_a_thousand_workers() {
     waits.sort_unstable();
     let at = |part: usize| waits[(waits.len() * part / 1000).min(waits.len() - 1)];
     println!("{} hand-outs, one at a time: median {:?}, p99 {:?}, max {:?}", waits.len(), at(500), at(990), at(1000));
-    println!("{PROMPTS} prompts in {:?}; master: {}", clock::now().mono.since(started), resident_kib(master.pid()));
+    println!("{PROMPTS} prompts in {:?}; master: {}", clock::now().mono.since(started), resident_kib(master.id()));
 }

@@ -2,10 +2,10 @@
 
 use std::fs;
 
-use nix::sys::signal::Signal;
+use rustix::process::Signal;
 use serde_json::json;
 
-use crate::prompt::sandbox::{Running, Sandbox, eventually};
+use crate::prompt::sandbox::{Master as _, Said, Sandbox, Start as _, eventually, started};
 
 #[test]
 fn a_master_ends_when_all_is_worked_off_and_tells_what_was() {
@@ -19,7 +19,7 @@ fn a_master_ends_when_all_is_worked_off_and_tells_what_was() {
     }
     assert_eq!(peer.until_closed().unwrap()["type"], "COMPLETED");
     drop(peer);
-    let (code, text) = master.end();
+    let Said { code, out: text, .. } = master.said();
     assert_eq!(code, Some(1), "one has failed");
     assert!(text.contains("3 prompts: 2 succeeded, 1 failed, 0 left"), "{text}");
 }
@@ -27,7 +27,7 @@ fn a_master_ends_when_all_is_worked_off_and_tells_what_was() {
 #[test]
 fn a_master_that_was_restarted_has_not_forgotten_what_has_failed() {
     let sandbox = Sandbox::new(&["a", "b", "c"]);
-    let master = sandbox.master(&[]);
+    let mut master = sandbox.master(&[]);
     let mut peer = master.join("1");
     peer.take();
     peer.failed();
@@ -39,10 +39,10 @@ fn a_master_that_was_restarted_has_not_forgotten_what_has_failed() {
     peer.take();
     peer.failed();
     peer.take();
-    master.signal(Signal::SIGINT);
+    master.signal(Signal::INT);
     peer.until_closed();
     drop(peer);
-    let (code, text) = master.end();
+    let Said { code, out: text, .. } = master.said();
     assert_eq!(code, Some(1), "{text}");
     let last = |counts: &str, code| {
         let master = sandbox.master(&[("KEEP_ALIVE", "false")]);
@@ -51,7 +51,7 @@ fn a_master_that_was_restarted_has_not_forgotten_what_has_failed() {
         peer.done();
         peer.until_closed();
         drop(peer);
-        let (exit, text) = master.end();
+        let Said { code: exit, out: text, .. } = master.said();
         assert!(exit == Some(code) && text.ends_with(&format!(" prompts: {counts}, 0 left\n")), "{text}");
     };
     last("1 succeeded, 2 failed", 1);
@@ -71,7 +71,7 @@ fn a_master_whose_prompts_are_all_done_has_succeeded() {
     peer.done();
     peer.until_closed();
     drop(peer);
-    assert_eq!(master.end().0, Some(0));
+    assert_eq!(master.said().code, Some(0));
 }
 
 #[test]
@@ -80,7 +80,7 @@ fn the_log_names_every_prompt_with_its_worker_and_its_fate() {
     let mut command = sandbox.command(&["prompt", "master", "0"], &[("KEEP_ALIVE", "false"), ("SECRET", "open")]);
     let log = sandbox.path("log");
     command.env("LLTS_LOG_LEVEL", "info").stderr(fs::File::create(&log).unwrap());
-    let master = Running::start(command);
+    let master = started(&mut command);
     let mut stranger = master.connect();
     stranger.done();
     stranger.until_closed();
@@ -102,7 +102,7 @@ fn the_log_names_every_prompt_with_its_worker_and_its_fate() {
     peer.done();
     peer.until_closed();
     drop(peer);
-    assert_eq!(master.end().0, Some(1));
+    assert_eq!(master.said().code, Some(1));
     let text = fs::read_to_string(&log).unwrap();
     let tells = |words: &[&str]| {
         assert!(text.lines().any(|line| words.iter().all(|word| line.contains(word))), "{words:?} of:\n{text}");
@@ -119,7 +119,7 @@ fn the_log_names_every_prompt_with_its_worker_and_its_fate() {
 
 #[test]
 fn a_signal_gives_prompts_back_and_closes_connections() {
-    for signal in [Signal::SIGINT, Signal::SIGTERM] {
+    for signal in [Signal::INT, Signal::TERM] {
         let sandbox = Sandbox::new(&["a", "b", "c"]);
         let master = sandbox.master(&[]);
         let (mut working, mut idle) = (master.join("1"), master.join("2"));
@@ -129,7 +129,7 @@ fn a_signal_gives_prompts_back_and_closes_connections() {
         working.until_closed();
         idle.until_closed();
         drop((working, idle));
-        let (code, text) = master.end();
+        let Said { code, out: text, .. } = master.said();
         assert_eq!((code, sandbox.counts()), (Some(0), [3, 0, 0, 0]));
         assert!(text.contains("3 left"), "{text}");
     }
@@ -140,8 +140,8 @@ fn a_peer_that_never_closes_does_not_keep_a_master() {
     let sandbox = Sandbox::new(&[]);
     let master = sandbox.master(&[("SHUTDOWN_TIMEOUT", "200")]);
     let peer = master.join("1");
-    master.signal(Signal::SIGINT);
-    assert_eq!(master.end().0, Some(0));
+    master.signal(Signal::INT);
+    assert_eq!(master.said().code, Some(0));
     drop(peer);
 }
 
@@ -151,11 +151,11 @@ fn a_second_signal_ends_a_master_at_once() {
     let mut master = sandbox.master(&[("SHUTDOWN_TIMEOUT", "3600000")]);
     let mut peer = master.join("1");
     peer.take();
-    master.signal(Signal::SIGINT);
+    master.signal(Signal::INT);
     peer.until_closed();
     assert!(master.is_running(), "it waits for its peer to close");
-    master.signal(Signal::SIGINT);
-    let (code, text) = master.end();
+    master.signal(Signal::INT);
+    let Said { code, out: text, .. } = master.said();
     assert_eq!((code, sandbox.counts()), (Some(130), [1, 0, 0, 0]));
     assert!(text.contains("1 left"), "{text}");
 }
@@ -164,31 +164,28 @@ fn a_second_signal_ends_a_master_at_once() {
 fn a_root_has_one_master_and_a_port_one_listener() {
     let sandbox = Sandbox::new(&[]);
     let master = sandbox.master(&[]);
-    let (code, error) = sandbox.refused(&["prompt", "master", "0"], &[]);
     let pid = format!("process {}", master.pid());
-    assert!(code == Some(1) && error.contains("already has") && error.contains(&pid), "{error}");
+    sandbox.refuses(&["prompt", "master", "0"], &[], 1, &["already has", &pid]);
     let other = Sandbox::new(&[]);
-    let (code, error) = other.refused(&["prompt", "master", &master.port.to_string()], &[]);
-    assert!(code == Some(1) && error.contains(&format!("127.0.0.1:{}", master.port)), "{error}");
-    let (code, error) = sandbox.refused(&["prompt", "master", "0", "--root-dir", "missing"], &[]);
-    assert!(code == Some(1) && error.contains("missing"), "{error}");
+    let port = master.port().to_string();
+    other.refuses(&["prompt", "master", &port], &[], 1, &[&format!("127.0.0.1:{port}")]);
+    sandbox.refuses(&["prompt", "master", "0", "--root-dir", "missing"], &[], 1, &["missing"]);
 }
 
 #[test]
 fn the_root_is_the_folder_that_is_named_or_the_present_one() {
     let (sandbox, elsewhere) = (Sandbox::new(&["a"]), Sandbox::new(&[]));
     let root = sandbox.root();
-    let named = elsewhere.command(&["prompt", "master", "0", "--root-dir", root.to_str().unwrap()], &[]);
-    let master = Running::start(named);
-    assert!(master.ready.trim_end().ends_with(root.canonicalize().unwrap().to_str().unwrap()), "{}", master.ready);
+    let mut named = elsewhere.command(&["prompt", "master", "0", "--root-dir", root.to_str().unwrap()], &[]);
+    let master = started(&mut named);
+    assert!(master.line.ends_with(root.canonicalize().unwrap().to_str().unwrap()), "{}", master.line);
     assert_eq!(master.join("1").take(), "do a");
 }
 
 #[test]
 fn other_machines_are_let_in_only_with_a_secret_or_an_explicit_word() {
     let sandbox = Sandbox::new(&["a"]);
-    let (code, error) = sandbox.refused(&["prompt", "master", "0"], &[("BIND", "0.0.0.0")]);
-    assert!(code == Some(2) && error.contains("prompt.SECRET"), "{error}");
+    sandbox.refuses(&["prompt", "master", "0"], &[("BIND", "0.0.0.0")], 2, &["prompt.SECRET"]);
     let keys = [("BIND", "0.0.0.0"), ("SECRET", "open sesame"), ("REFUSAL_PAUSE", "10")];
     let master = sandbox.master(&keys);
     for join in [json!({ "type": "JOIN", "msg": "1" }), json!({ "type": "JOIN", "msg": "1", "secret": "guess" })] {
@@ -209,8 +206,7 @@ fn totals_are_one_json_value_for_programs() {
     let mut command = sandbox.command(&["prompt", "master", "0", "--output", "wire"], &[("KEEP_ALIVE", "false")]);
     command.env("LLTS_PROMPT_TIMER_INTERVAL", "50").env("LLTS_PROMPT_PORT", "0");
     std::fs::remove_file(sandbox.path("pending/a")).unwrap();
-    let output = command.output().unwrap();
-    let value: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let value = command.said().json();
     assert_eq!((&value["all"], &value["left"]), (&json!(0), &json!(0)));
     assert!(value["running_seconds"].as_f64().unwrap() > 0.0);
 }
@@ -228,17 +224,17 @@ fn a_controller_hosts_a_master_that_stays_until_it_stops() {
     ];
     let mut command = sandbox.command(&["controller"], &keys);
     command.env("LLTS_CONTROLLER_REP_PORT", "0").env("LLTS_CONTROLLER_PUB_PORT", "0");
-    let master = Running::start(command);
+    let master = started(&mut command);
     let mut peer = master.join("1");
     peer.take();
     peer.done();
     eventually("it is done", || sandbox.counts() == [0, 0, 1, 0]);
     sandbox.write("b", b"later");
     assert_eq!(peer.take(), "later");
-    master.signal(Signal::SIGTERM);
+    master.signal(Signal::TERM);
     peer.until_closed();
     // Its worker stays connected, which does not keep the controller.
-    assert_eq!(master.end().0, Some(0));
+    assert_eq!(master.said().code, Some(0));
     assert_eq!(sandbox.counts(), [1, 0, 1, 0]);
     drop(peer);
 }

@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::{FileTypeExt as _, symlink};
 
-use crate::prompt::sandbox::{Sandbox, eventually};
+use crate::prompt::sandbox::{Master as _, Sandbox, eventually};
 
 #[test]
 fn what_is_no_prompt_goes_to_failed_with_a_reason_and_holds_nobody_up() {
@@ -55,7 +55,7 @@ fn hidden_and_temporary_files_stay_where_they_are() {
     let sandbox = Sandbox::new(&names);
     let master = sandbox.master(&[("KEEP_ALIVE", "false"), ("TIMER_INTERVAL", "50")]);
     let _peer = master.join("1");
-    assert_eq!(master.end().0, Some(0), "they are no work");
+    assert_eq!(master.said().code, Some(0), "they are no work");
     assert_eq!(sandbox.names("pending"), names);
 }
 

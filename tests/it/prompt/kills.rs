@@ -8,7 +8,7 @@ use rand::{RngExt as _, SeedableRng as _};
 use serde_json::{Value, json};
 
 use crate::prompt::peer::Peer;
-use crate::prompt::sandbox::{Sandbox, eventually};
+use crate::prompt::sandbox::{Master as _, Said, Sandbox, eventually};
 
 const PROMPTS: usize = 400;
 const WORKERS: usize = 8;
@@ -69,8 +69,8 @@ fn no_kill_loses_a_prompt_or_leaves_it_in_two_folders() {
     for round in 0..=KILLS {
         let last = round == KILLS;
         let keys: &[(&str, &str)] = if last { &[("KEEP_ALIVE", "false"), ("TIMER_INTERVAL", "100")] } else { &[] };
-        let master = sandbox.master(keys);
-        shared.port.store(master.port, Ordering::Relaxed);
+        let mut master = sandbox.master(keys);
+        shared.port.store(master.port(), Ordering::Relaxed);
         if workers.is_empty() {
             workers = (0..WORKERS)
                 .map(|number| {
@@ -80,7 +80,7 @@ fn no_kill_loses_a_prompt_or_leaves_it_in_two_folders() {
                 .collect();
         }
         if last {
-            let (code, text) = master.end();
+            let Said { code, out: text, .. } = master.said();
             // Whichever of the masters it was that saw them fail.
             assert_eq!(code, Some(1), "{text}");
         } else {

@@ -1,8 +1,8 @@
-//! The document's conversation, file by file.
+//! The conversation of docs/sources/prompts.md, file by file.
 
 use serde_json::json;
 
-use crate::prompt::sandbox::{Sandbox, eventually};
+use crate::prompt::sandbox::{Master as _, Sandbox, eventually};
 
 #[test]
 fn prompts_are_handed_out_one_at_a_time_and_end_in_their_folders() {
@@ -121,7 +121,7 @@ fn front_matter_says_order_time_and_repetition() {
 fn failures_are_counted_on_by_the_next_master() {
     let sandbox = Sandbox::new(&[]);
     sandbox.write("a", b"---\nmax_fails: 1\n---\na");
-    let master = sandbox.master(&[]);
+    let mut master = sandbox.master(&[]);
     let mut peer = master.join("1");
     peer.take();
     peer.failed();

@@ -4,14 +4,14 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use crate::prompt_worker::master::{Master, loopback};
-use crate::prompt_worker::sandbox::{Program, Said, Sandbox, eventually, names};
+use crate::prompt_worker::master::Master;
+use crate::prompt_worker::sandbox::{Program, Sandbox, eventually, names};
 
 /// A port on an address of our own.
 pub(crate) const PORT: &str = "34567";
 
 pub(crate) fn host() -> String {
-    loopback::own_ip().to_string()
+    testkit::own_ip().to_string()
 }
 
 pub(crate) fn master(sandbox: &Sandbox, options: &[&str]) -> Program {
@@ -27,12 +27,6 @@ pub(crate) fn prompts(sandbox: &Sandbox, names: &[&str]) {
     for name in names {
         fs::write(sandbox.path(".tasks/pending").join(name), format!("do {name}")).expect("a file of ours");
     }
-}
-
-#[track_caller]
-pub(crate) fn json_of(said: &Said) -> Value {
-    assert_eq!(said.code, Some(0), "{said:?}");
-    serde_json::from_str(&said.out).unwrap_or_else(|error| panic!("{error}: {said:?}"))
 }
 
 #[test]
@@ -67,13 +61,12 @@ fn failed_prompts_are_told_listed_and_tried_again() {
     let script = "cat; grep -q b $PROMPT_FILE || test -e repaired || { echo broken >&2; exit 3; }";
     let told = ["--on-fail", "echo $PROMPT_PROMPT >>failures", "--on-end", "echo $PROMPT_FAILED of $PROMPT_ALL >>ends"];
     let first = master(&sandbox, &told);
-    let said = worker(&sandbox, &["--jobs", "2"], script).said();
-    assert_eq!(said.code, Some(1), "{said:?}");
+    worker(&sandbox, &["--jobs", "2"], script).said().ended(1);
     assert_eq!(first.said().code, Some(1));
     assert_eq!((sandbox.text("failures"), sandbox.text("ends")), ("a.txt\n".to_owned(), "1 of 2\n".to_owned()));
     let summary: Value = serde_json::from_str(&sandbox.text(".tasks/summary.json")).unwrap();
     assert_eq!((&summary["succeeded"], &summary["failed"]), (&json!(1), &json!(1)));
-    let failed = json_of(&sandbox.start(&["failed", "--output", "wire"]).said());
+    let failed = sandbox.start(&["failed", "--output", "wire"]).said().ok().json();
     assert_eq!(failed.as_array().map(Vec::len), Some(1), "{failed}");
     let (name, code, line) = (&failed[0]["name"], &failed[0]["exit_code"], &failed[0]["last_line"]);
     assert_eq!((name, code, line), (&json!("a.txt"), &json!(3), &json!("broken")));

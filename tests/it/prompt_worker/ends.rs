@@ -20,7 +20,7 @@ fn is_running(sandbox: &Sandbox) {
 
 /// Kills a worker and its guard, which can do nothing about it.
 fn kill_both(sandbox: &Sandbox, worker: &Program) {
-    let guard = worker.guard(sandbox);
+    let guard = sandbox.guard_of(worker);
     signal(guard, Signal::STOP);
     worker.signal(Signal::KILL);
     signal(guard, Signal::KILL);
@@ -104,7 +104,7 @@ fn a_worker_whose_guard_is_killed_stops() {
     let mut peer = master.join();
     peer.request("a.txt", "x");
     is_running(&sandbox);
-    signal(worker.guard(&sandbox), Signal::KILL);
+    signal(sandbox.guard_of(&worker), Signal::KILL);
     peer.hears("LEAVE");
     sandbox.is_clean();
 }
@@ -217,26 +217,24 @@ fn a_limited_worker_may_end() {
     peer.request("a.txt", "x");
     peer.hears("USAGE_LIMITED");
     drop(peer);
-    let said = worker.said();
-    assert_eq!(said.code, Some(75));
-    assert!(said.err.contains("limited for 60 s"), "{said:?}");
+    worker.said().failed(75, "limited for 60 s");
 }
 
 #[test]
 fn what_is_wrong_is_said_before_any_prompt_is_taken() {
     let sandbox = Sandbox::new();
-    let said = sandbox.start(&["worker", "--", "no-such-program", "x"]).said();
-    assert_eq!(said.code, Some(2));
-    assert!(said.err.contains("there is no program \"no-such-program\" in any folder of PATH"), "{said:?}");
+    sandbox
+        .start(&["worker", "--", "no-such-program", "x"])
+        .said()
+        .failed(2, "there is no program \"no-such-program\" in any folder of PATH");
     let help = sandbox.start(&["worker", "--help"]).said().out;
     assert!(help.contains("2 if there is no such command or folder"), "{help}");
-    let said = sandbox.start(&["worker", "--root-dir", "nowhere", "--", "cat"]).said();
-    assert_eq!(said.code, Some(2));
-    assert!(said.err.contains("root folder nowhere"), "{said:?}");
+    sandbox.start(&["worker", "--root-dir", "nowhere", "--", "cat"]).said().failed(2, "root folder nowhere");
     let nobody = Master::gone();
-    let said = sandbox.start_at("worker", nobody, &["--patience", "0", "--", "cat"]).said();
-    assert_eq!(said.code, Some(3));
-    assert!(said.err.contains(&format!("no prompt master answers at {nobody}")), "{said:?}");
+    sandbox
+        .start_at("worker", nobody, &["--patience", "0", "--", "cat"])
+        .said()
+        .failed(3, &format!("no prompt master answers at {nobody}"));
 }
 
 #[test]
@@ -246,9 +244,7 @@ fn a_refusal_is_told_and_a_command_that_vanishes_costs_no_prompt() {
     let mut peer = master.accept();
     peer.hears("JOIN");
     peer.say(&json!({ "type": "REFUSED", "msg": "wrong secret" }));
-    let said = worker.said();
-    assert_eq!(said.code, Some(4));
-    assert!(said.err.contains("wrong secret"), "{said:?}");
+    worker.said().failed(4, "wrong secret");
 
     fs::write(sandbox.path("tool"), "#!/bin/sh\n").unwrap();
     fs::set_permissions(sandbox.path("tool"), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
@@ -258,8 +254,6 @@ fn a_refusal_is_told_and_a_command_that_vanishes_costs_no_prompt() {
     peer.request("a.txt", "x");
     peer.hears("LEAVE");
     drop(peer);
-    let said = worker.said();
-    assert_eq!(said.code, Some(1));
-    assert!(said.err.contains("given back"), "{said:?}");
+    worker.said().failed(1, "given back");
     sandbox.is_clean();
 }

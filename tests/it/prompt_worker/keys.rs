@@ -7,13 +7,13 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, Mutex};
 
-use crate::prompt_worker::master::loopback;
-use crate::prompt_worker::sandbox::{Program, Sandbox, eventually};
+use crate::prompt_worker::sandbox::{Program, Sandbox, Start as _, eventually};
+use crate::support::LLTS;
 
 const PORT: u16 = 34567;
 
 fn at(port: u16) -> SocketAddr {
-    (loopback::own_ip(), port).into()
+    (testkit::own_ip(), port).into()
 }
 
 /// Copies bytes between a worker and the master, and keeps those that it has seen.
@@ -81,20 +81,19 @@ fn joined(sandbox: &Sandbox, name: &str, server_key: &Path) -> (PathBuf, PathBuf
 }
 
 fn llts(words: &[&str]) {
-    let done = Command::new(env!("CARGO_BIN_EXE_llts")).args(words).output().expect("run");
-    assert!(done.status.success(), "{words:?}: {done:?}");
+    Command::new(LLTS).args(words).said().ok();
 }
 
 fn master(sandbox: &Sandbox, farm: &Path) -> Program {
     fs::create_dir_all(sandbox.path(".tasks/pending")).expect("a folder of ours");
     let home = farm.to_str().expect("text");
-    let bind = loopback::own_ip().to_string();
+    let bind = testkit::own_ip().to_string();
     sandbox.start_with(&[("LLTS_HOME", home), ("LLTS_PROMPT_BIND", &bind)], &["master", &PORT.to_string()])
 }
 
 /// `llts prompt VERB` of a home, without the secret.
 fn at_home(sandbox: &Sandbox, home: &Path, verb: &str, port: u16, rest: &[&str]) -> Program {
-    let (host, port) = (loopback::own_ip().to_string(), port.to_string());
+    let (host, port) = (testkit::own_ip().to_string(), port.to_string());
     let environment = [("LLTS_HOME", home.to_str().expect("text")), ("LLTS_PROMPT_SECRET", "")];
     sandbox.start_with(&environment, &[&[verb, &host, &port], rest].concat())
 }
@@ -134,8 +133,7 @@ fn a_wrong_key_is_refused_with_a_sentence_at_both_ends() {
     let master = master(&sandbox, &farm);
     eventually("the master", || TcpStream::connect(at(PORT)).is_ok());
     let refused = |home: &Path| {
-        let said = at_home(&sandbox, home, "worker", PORT, &["--", "cat"]).said();
-        assert_eq!(said.code, Some(4), "{said:?}");
+        let said = at_home(&sandbox, home, "worker", PORT, &["--", "cat"]).said().ended(4);
         said.err
     };
     let said = refused(&stranger);
@@ -157,7 +155,7 @@ fn a_worker_whose_key_is_removed_says_so_once_and_goes_on_when_it_is_put_back() 
     let master = master(&sandbox, &farm);
     eventually("the master", || TcpStream::connect(at(PORT)).is_ok());
     let mut worker = at_home(&sandbox, &home, "worker", PORT, &["--root-dir", "other", "--", "cat"]);
-    let mut log = BufReader::new(worker.0.stderr.take().expect("a pipe"));
+    let mut log = BufReader::new(worker.stderr.take().expect("a pipe"));
     let status = || at_home(&sandbox, &farm, "status", PORT, &["--output", "wire"]).said().out;
     eventually("the worker", || status().contains("\"state\":\"idle\""));
     fs::remove_file(&authorised).expect("a key");
@@ -169,7 +167,7 @@ fn a_worker_whose_key_is_removed_says_so_once_and_goes_on_when_it_is_put_back() 
     fs::write(sandbox.path(".tasks/pending/a.txt"), "question").expect("a file of ours");
     fs::copy(&key, &authorised).expect("a key");
     log.read_to_string(&mut said).expect("text");
-    assert_eq!(worker.0.wait().expect("a child").code(), Some(0), "{said}");
+    assert_eq!(worker.said().code, Some(0), "{said}");
     assert_eq!(said.matches(word).count(), 1, "{said}");
     assert_eq!((master.said().code, sandbox.text(".tasks/done/a.txt.out")), (Some(0), "question".to_owned()));
 }
@@ -181,7 +179,7 @@ fn a_worker_without_a_key_still_joins_on_this_machine() {
     let master = master(&sandbox, &farm);
     fs::write(sandbox.path(".tasks/pending/a.txt"), "question").expect("a file of ours");
     eventually("the master", || TcpStream::connect(at(PORT)).is_ok());
-    let (host, port) = (loopback::own_ip().to_string(), PORT.to_string());
+    let (host, port) = (testkit::own_ip().to_string(), PORT.to_string());
     let worker = sandbox.start(&["worker", &host, &port, "--", "cat"]);
     assert_eq!(worker.said().code, Some(0));
     assert_eq!((master.said().code, sandbox.text(".tasks/done/a.txt.out")), (Some(0), "question".to_owned()));
@@ -194,7 +192,7 @@ fn a_home_with_keys_reaches_a_master_without_any_on_this_machine() {
     let (home, _) = joined(&sandbox, "other", &farm.join("keys/server.key.pub"));
     fs::create_dir_all(sandbox.path(".tasks/pending")).expect("a folder of ours");
     fs::write(sandbox.path(".tasks/pending/a.txt"), "question").expect("a file of ours");
-    let bind = loopback::own_ip().to_string();
+    let bind = testkit::own_ip().to_string();
     let master = sandbox.start_with(&[("LLTS_PROMPT_BIND", &bind), ("LLTS_PROMPT_SECRET", "")], &["master", "34567"]);
     let worker = at_home(&sandbox, &home, "worker", PORT, &["--", "cat"]);
     assert_eq!((worker.said().code, master.said().code), (Some(0), Some(0)));

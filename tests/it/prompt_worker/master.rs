@@ -5,9 +5,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 
 use serde_json::{Value, json};
 
-use crate::prompt_worker::sandbox::{PATIENCE, eventually};
-
-pub(crate) use crate::support::loopback;
+use crate::prompt_worker::sandbox::{PATIENCE, found};
 
 pub(crate) struct Master(TcpListener);
 
@@ -16,7 +14,7 @@ pub(crate) struct Peer(BufReader<TcpStream>);
 
 impl Master {
     pub(crate) fn new() -> Self {
-        Self::at((loopback::own_ip(), 0).into())
+        Self::at((testkit::own_ip(), 0).into())
     }
 
     pub(crate) fn at(address: SocketAddr) -> Self {
@@ -37,12 +35,7 @@ impl Master {
     /// The next connection.
     #[track_caller]
     pub(crate) fn accept(&self) -> Peer {
-        let mut accepted = None;
-        eventually("a connection", || {
-            accepted = self.0.accept().ok();
-            accepted.is_some()
-        });
-        let (stream, _) = accepted.expect("a connection");
+        let (stream, _) = found("a connection", || self.0.accept().ok());
         stream.set_nonblocking(false).expect("a socket of ours");
         stream.set_read_timeout(Some(PATIENCE)).expect("a socket of ours");
         stream.set_nodelay(true).expect("a socket of ours");

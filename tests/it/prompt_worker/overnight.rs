@@ -11,14 +11,15 @@ use std::fs;
 use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use llts::shell::clock;
+use proc::clock;
 use rustix::process::Signal;
+use testkit::{Place, pass, within};
 
-use crate::prompt_worker::master::loopback;
-use crate::prompt_worker::sandbox::{folder, names, signal};
+use crate::prompt_worker::sandbox::{Program, Start as _, names};
+use crate::support::LLTS;
 
 /// Says its limit after `LIMIT` answers, until `RESET` seconds have passed; the answers of all workers count.
 const CLAUDE: &str = r#"#!/bin/sh
@@ -82,10 +83,10 @@ impl Scale {
 }
 
 /// A process that holds a network namespace open. Dropping it ends it.
-struct Machine(Child);
+struct Machine(Program);
 
 struct Night {
-    folder: tempfile::TempDir,
+    place: Place,
     scale: Scale,
     /// The one with the master, and the other one; `None` where no namespaces may be made.
     machines: Option<[Machine; 2]>,
@@ -93,29 +94,9 @@ struct Night {
     host: String,
 }
 
-/// A program of ours. Dropping it ends it.
-struct Running(Child);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        if self.0.try_wait().is_ok_and(|ended| ended.is_none()) {
-            signal(i32::try_from(self.0.id()).expect("a pid"), Signal::TERM);
-        }
-        let _ = self.0.wait();
-    }
-}
-
-impl Drop for Machine {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 impl Machine {
     fn new() -> Option<Self> {
-        let child = Command::new("unshare").args(["-n", "sleep", "100000"]).stderr(Stdio::null()).spawn().ok()?;
-        let machine = Self(child);
+        let machine = Self(Command::new("unshare").args(["-n", "sleep", "100000"]).stderr(Stdio::null()).start());
         let own = fs::read_link("/proc/self/ns/net").ok()?;
         let theirs = || fs::read_link(format!("/proc/{}/ns/net", machine.0.id()));
         let until = clock::now().mono + Duration::from_secs(10);
@@ -150,9 +131,23 @@ fn machines() -> Option<[Machine; 2]> {
 
 impl Night {
     fn new(scale: Scale, machines: Option<[Machine; 2]>) -> Self {
-        let folder = tempfile::Builder::new().prefix("llts-overnight-").tempdir().expect("a folder");
-        let host = if machines.is_some() { MASTER.to_owned() } else { loopback::own_ip().to_string() };
-        let night = Self { folder, scale, machines, host };
+        let mut place = Place::new(LLTS);
+        let host = if machines.is_some() { MASTER.to_owned() } else { testkit::own_ip().to_string() };
+        for (key, value) in
+            [("LEASE", scale.lease), ("BIND", &*host), ("TIMER_INTERVAL", "300"), ("REQUEST_TIMEOUT", "1500")]
+        {
+            place.set(format!("LLTS_PROMPT_{key}"), value);
+        }
+        for (key, file) in KEYS {
+            place.set(format!("LLTS_CURVE_{key}"), place.path(file));
+        }
+        place.set("LLTS_PROMPT_WORKER_LIMITED_PAUSE", "500");
+        place.set("LLTS_PROMPT_WORKER_PAUSE_MAX", "1000");
+        place.set("ACCOUNT", place.path("account"));
+        place.set("LIMIT", scale.limit.to_string());
+        place.set("RESET", scale.reset.to_string());
+        place.set("TIME", scale.time);
+        let night = Self { place, scale, machines, host };
         for name in ["master/.tasks/pending", "account", "authorised", "two", "three"] {
             fs::create_dir_all(night.path(name)).expect("a folder of ours");
         }
@@ -173,49 +168,33 @@ impl Night {
     }
 
     fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
+        self.place.path(name)
     }
 
     /// A program of ours on a machine.
-    fn start(&self, machine: usize, wrapper: &[&str], words: &[&str]) -> Running {
-        let llts = env!("CARGO_BIN_EXE_llts");
-        let words = [wrapper, &[llts, "prompt"], words].concat();
-        let mut command = match &self.machines {
-            Some(machines) => machines[machine].command(&words),
-            None => command_of(&words),
-        };
-        for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("LLTS_")) {
-            command.env_remove(name);
+    fn start(&self, machine: usize, wrapper: &[&str], words: &[&str]) -> Program {
+        let machine = self.machines.as_ref().map(|machines| machines[machine].0.pid().to_string());
+        let mut command = self.place.command(&[&["prompt"], words].concat());
+        if !wrapper.is_empty() {
+            command = command.under(wrapper);
+        }
+        if let Some(machine) = machine {
+            command = command.under(&["nsenter", "-t", &machine, "-n"]);
         }
         let log = fs::File::options().append(true).create(true).open(self.path("log")).expect("a file of ours");
-        command
-            .current_dir(self.folder.path())
-            .env("XDG_STATE_HOME", self.path("user"))
-            .env("ACCOUNT", self.path("account"))
-            .env(folder::MARK, self.folder.path());
-        command.env("LIMIT", self.scale.limit.to_string()).env("RESET", self.scale.reset.to_string());
-        command.env("TIME", self.scale.time).env("LLTS_PROMPT_LEASE", self.scale.lease);
-        for (key, value) in [("BIND", &*self.host), ("TIMER_INTERVAL", "300"), ("REQUEST_TIMEOUT", "1500")] {
-            command.env(format!("LLTS_PROMPT_{key}"), value);
-        }
-        for (key, file) in KEYS {
-            command.env(format!("LLTS_CURVE_{key}"), self.path(file));
-        }
-        command.env("LLTS_PROMPT_WORKER_LIMITED_PAUSE", "500").env("LLTS_PROMPT_WORKER_PAUSE_MAX", "1000");
-        command.stdin(Stdio::null()).stdout(log.try_clone().expect("a file of ours")).stderr(log);
-        Running(command.spawn().expect("started"))
+        command.stdout(log.try_clone().expect("a file of ours")).stderr(log).start()
     }
 
-    fn master(&self) -> Running {
+    fn master(&self) -> Program {
         self.start(0, &[], &["master", PORT, "--root-dir", "master"])
     }
 
-    fn worker(&self, machine: usize, wrapper: &[&str], root: &str) -> Running {
+    fn worker(&self, machine: usize, wrapper: &[&str], root: &str) -> Program {
         self.start(machine, wrapper, &["worker", &self.host, PORT, "--root-dir", root, "--", "./claude", "-p"])
     }
 
     /// The worker on the disk that becomes full.
-    fn worker_on_small_disk(&self) -> Running {
+    fn worker_on_small_disk(&self) -> Program {
         if self.machines.is_none() {
             return self.worker(1, &[], "two");
         }
@@ -224,16 +203,16 @@ impl Night {
     }
 
     /// Two workers of one process, at the master's root.
-    fn crew(&self) -> Running {
+    fn crew(&self) -> Program {
         let words = ["worker", &self.host, PORT, "--jobs", "2", "--root-dir", "master", "--", "./claude", "-p"];
         self.start(0, &[], &words)
     }
 
-    /// Kills a process of ours with this in its command line.
+    /// Kills one of these processes, with these words in its command line.
     #[track_caller]
-    fn kill_process(&self, what: &str, words: &str) {
+    fn kill_one(&self, what: &str, of: fn(&Place) -> Vec<(i32, String)>, words: &str) {
         self.eventually(what, || {
-            let found = folder::processes(self.folder.path()).into_iter().find(|(_, line)| line.contains(words));
+            let found = of(&self.place).into_iter().find(|(_, line)| line.contains(words));
             let pid = found.as_ref().and_then(|(pid, _)| rustix::process::Pid::from_raw(*pid));
             // It may have ended by itself.
             pid.is_some_and(|pid| rustix::process::kill_process(pid, Signal::KILL).is_ok())
@@ -245,12 +224,8 @@ impl Night {
     }
 
     #[track_caller]
-    fn eventually(&self, what: &str, mut is: impl FnMut() -> bool) {
-        let until = clock::now().mono + self.scale.patience;
-        while !is() {
-            assert!(clock::now().mono < until, "{what} does not happen; the log is:\n{}", self.log());
-            std::thread::park_timeout(Duration::from_millis(20));
-        }
+    fn eventually(&self, what: &str, is: impl FnMut() -> bool) {
+        within(self.scale.patience, || format!("{what}; the log is:\n{}", self.log()), is);
     }
 
     /// This many more prompts are done, or all of them.
@@ -265,12 +240,6 @@ impl Night {
     }
 }
 
-fn command_of(words: &[&str]) -> Command {
-    let mut command = Command::new(words[0]);
-    command.args(&words[1..]);
-    command
-}
-
 fn name_of(number: usize) -> String {
     format!("task_{number:04}.txt")
 }
@@ -279,15 +248,10 @@ fn is_prompt(name: &str) -> bool {
     Path::new(name).extension().is_some_and(|ending| ending == "txt")
 }
 
-fn kill(mut running: Running) {
-    running.0.kill().expect("a child");
-    running.0.wait().expect("a child");
-}
-
 /// Fills the disk of a worker until it says so, and makes room again.
-fn fill_disk(night: &Night, worker: &Running) {
+fn fill_disk(night: &Night, worker: &Program) {
     // A process sees its own mounts below this path.
-    let filler = PathBuf::from(format!("/proc/{}/root{}", worker.0.id(), night.path("two/filler").display()));
+    let filler = PathBuf::from(format!("/proc/{}/root{}", worker.id(), night.path("two/filler").display()));
     // Whichever of its files meets the full disk first.
     let complaints = |log: &str| log.matches("disk has").count() + log.matches("No space left").count();
     let before = complaints(&night.log());
@@ -314,29 +278,26 @@ fn a_night_on_two_machines_answers_every_prompt() {
         fill_disk(&night, &two);
         night.goes_on(step);
         assert!(first.run("ip link set cable down"));
-        let until = clock::now().mono + night.scale.cut;
-        while clock::now().mono < until {
-            std::thread::park_timeout(Duration::from_millis(50));
-        }
+        pass(night.scale.cut);
         assert!(first.run("ip link set cable up"));
         night.goes_on(step);
     }
-    night.kill_process("a command", "./claude -p");
+    night.kill_one("a command", Place::commands, "claude -p");
     // Its worker stops, and is started again.
-    night.kill_process("a guard", &format!("guard --pid {} ", one.0.id()));
-    night.eventually("the end of a worker without a guard", || one.0.try_wait().expect("a child").is_some());
+    night.kill_one("a guard", Place::processes, &format!("guard --pid {} ", one.id()));
+    night.eventually("the end of a worker without a guard", || !one.is_running());
     let one = night.crew();
     night.goes_on(step);
-    kill(master);
+    master.kill();
     master = night.master();
     night.goes_on(step);
-    let workers = [one, two, three].map(kill).len();
+    let workers = [one, two, three].map(|mut worker| worker.kill()).len();
     let again = [night.crew(), night.worker_on_small_disk(), night.worker(1, &[], "three")];
-    night.eventually("the end of the master", || master.0.try_wait().expect("a child").is_some());
-    assert_eq!(master.0.wait().expect("a child").code(), Some(0), "{}", night.log());
+    night.eventually("the end of the master", || !master.is_running());
+    assert_eq!(master.said().code, Some(0), "{}", night.log());
     for mut worker in again {
-        night.eventually("the end of a worker", || worker.0.try_wait().expect("a child").is_some());
-        assert_eq!(worker.0.wait().expect("a child").code(), Some(0), "{}", night.log());
+        night.eventually("the end of a worker", || !worker.is_running());
+        assert_eq!(worker.said().code, Some(0), "{}", night.log());
     }
     assert_eq!([night.count("pending"), night.count("working"), night.count("failed")], [0; 3]);
     for number in 0..all {

@@ -1,14 +1,14 @@
 //! `llts prompt tail`: the output of a prompt, from another machine, while it runs and afterwards.
 
 use std::fs;
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::TcpStream;
 
 use rustix::process::Signal;
 use serde_json::json;
 
 use crate::prompt_worker::after::{PORT, host, master, prompts, worker};
-use crate::prompt_worker::sandbox::{Program, Said, Sandbox, eventually};
+use crate::prompt_worker::sandbox::{Program, Said, Sandbox, eventually, found};
 
 /// A script that says `one`, and `two` when the file `go` appears.
 const TWO_LINES: &str = "echo one; while [ ! -e go ]; do sleep 0.02; done; echo two";
@@ -17,26 +17,10 @@ fn tail(sandbox: &Sandbox, name: &str, options: &[&str]) -> Program {
     sandbox.start(&[&["tail", name, &host(), PORT], options].concat())
 }
 
-/// The whole answer, read while it is written: a pipe does not hold it.
-fn answer(sandbox: &Sandbox, name: &str, options: &[&str]) -> Said {
-    let mut program = tail(sandbox, name, options);
-    let (mut out, mut err) = (String::new(), String::new());
-    program.0.stdout.take().expect("a pipe").read_to_string(&mut out).expect("text");
-    program.0.stderr.take().expect("a pipe").read_to_string(&mut err).expect("text");
-    Said { code: program.0.wait().expect("a child").code(), out, err }
-}
-
 /// The answer once the prompt is not only waiting or unknown.
 #[track_caller]
 fn tail_of_known(sandbox: &Sandbox, name: &str) -> Said {
-    let mut said = None;
-    eventually("an output", || {
-        let tried = answer(sandbox, name, &[]);
-        let is_there = tried.code == Some(0);
-        said = Some(tried);
-        is_there
-    });
-    said.expect("an answer")
+    found("an output", || Some(tail(sandbox, name, &[]).said()).filter(|said| said.code == Some(0)))
 }
 
 fn is_working(sandbox: &Sandbox, name: &str) -> bool {
@@ -51,18 +35,13 @@ fn a_running_prompt_is_followed_until_its_end_from_any_folder() {
     let _worker = worker(&workers, &[], TWO_LINES);
     eventually("a command", || !workers.commands().is_empty());
     let mut following = tail(&elsewhere, "a.txt", &[]);
-    let mut out = BufReader::new(following.0.stdout.take().expect("a pipe"));
-    let mut line = String::new();
-    out.read_line(&mut line).expect("a line");
-    assert_eq!(line, "one\n", "it is seen before the command has ended");
+    assert_eq!(following.next_line(), "one\n", "it is seen before the command has ended");
     // One that is interrupted changes nothing.
     let other = tail(&elsewhere, "a.txt", &[]);
     other.signal(Signal::INT);
     assert_eq!(other.said().code, None);
     fs::write(workers.path("go"), "").unwrap();
-    let mut rest = String::new();
-    out.read_to_string(&mut rest).expect("text");
-    assert_eq!((rest.as_str(), following.0.wait().unwrap().code()), ("two\n", Some(0)));
+    assert_eq!(following.said().ok().out, "two\n");
     assert_eq!(fs::read_to_string(sandbox.path(".tasks/done/a.txt.out")).unwrap(), "one\ntwo\n");
 }
 
@@ -77,7 +56,7 @@ fn a_long_output_arrives_whole_while_it_is_written_and_afterwards() {
     let live = tail_of_known(&sandbox, "a.txt");
     eventually("the end", || sandbox.path(".tasks/done/a.txt").exists());
     let whole = sandbox.text(".tasks/done/a.txt.out");
-    let stored = answer(&sandbox, "a.txt", &[]);
+    let stored = tail(&sandbox, "a.txt", &[]).said();
     assert!(
         live.out == whole && stored.out == whole && whole.len() > 500_000,
         "{} {}",
@@ -141,21 +120,15 @@ fn a_prompt_is_followed_over_a_restart_of_its_master() {
     eventually("a command", || !workers.commands().is_empty());
     let mut following = tail(&sandbox, "a.txt", &[]);
     let impatient = tail(&sandbox, "a.txt", &["--patience", "0"]);
-    let mut out = BufReader::new(following.0.stdout.take().expect("a pipe"));
-    let mut line = String::new();
-    out.read_line(&mut line).expect("a line");
-    first.0.kill().unwrap();
-    first.0.wait().unwrap();
-    let said = impatient.said();
-    assert!(said.code == Some(3) && said.err.contains("no prompt master answers"), "{said:?}");
+    let first_line = following.next_line();
+    first.kill();
+    impatient.said().failed(3, "no prompt master answers");
     // It would end with the prompt, perhaps before it is asked.
     let _second = master(&sandbox, &["--keep-alive"]);
     eventually("a master", || TcpStream::connect((host(), 34567)).is_ok());
     fs::write(workers.path("go"), "").unwrap();
-    out.read_to_string(&mut line).expect("text");
-    let mut err = String::new();
-    following.0.stderr.take().expect("a pipe").read_to_string(&mut err).expect("text");
-    assert_eq!((following.0.wait().unwrap().code(), line.as_str()), (Some(0), "one\ntwo\n"), "{err}");
+    let Said { out, err, .. } = following.said().ok();
+    assert_eq!(first_line + &out, "one\ntwo\n", "{err}");
     assert!(err.contains("trying again") && err.contains("the prompt master is there again"), "{err}");
 }
 
@@ -168,17 +141,12 @@ fn a_prompt_whose_worker_is_killed_is_followed_in_its_next_run() {
     let mut lost = worker(&workers, &[], "echo lost; sleep 1000");
     eventually("a command", || !workers.commands().is_empty());
     let mut following = tail(&sandbox, "a.txt", &[]);
-    let mut out = BufReader::new(following.0.stdout.take().expect("a pipe"));
-    let mut line = String::new();
-    out.read_line(&mut line).expect("a line");
-    lost.0.kill().unwrap();
-    lost.0.wait().unwrap();
+    let first_line = following.next_line();
+    lost.kill();
     let _next = worker(&others, &[], TWO_LINES);
     eventually("another run", || !others.commands().is_empty());
     fs::write(others.path("go"), "").unwrap();
-    out.read_to_string(&mut line).expect("text");
-    let mut err = String::new();
-    following.0.stderr.take().expect("a pipe").read_to_string(&mut err).expect("text");
-    assert_eq!((following.0.wait().unwrap().code(), line.as_str()), (Some(0), "lost\none\ntwo\n"), "{err}");
+    let Said { out, err, .. } = following.said().ok();
+    assert_eq!(first_line + &out, "lost\none\ntwo\n", "{err}");
     assert!(err.contains("without a result") && err.contains("waiting for the output of the next run"), "{err}");
 }

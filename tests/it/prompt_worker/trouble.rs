@@ -8,33 +8,11 @@ use std::sync::mpsc::{Receiver, channel};
 
 use serde_json::{Value, json};
 
-use crate::prompt_worker::master::loopback;
-use crate::prompt_worker::sandbox::{PATIENCE, Program, Sandbox, eventually, namespace};
-
-/// A port on an address of our own.
-const PORT: &str = "34567";
+use crate::prompt_worker::after::{PORT, host, master, prompts, worker};
+use crate::prompt_worker::sandbox::{PATIENCE, Sandbox, Start as _, eventually, namespace};
 
 /// Answers when the file `go` is there.
 const WAITS: &str = "echo run >>../started; while ! test -e ../go; do sleep 0.05; done; yes \"$(cat)\" | head -c 30000";
-
-fn host() -> String {
-    loopback::own_ip().to_string()
-}
-
-fn master(sandbox: &Sandbox, options: &[&str]) -> Program {
-    sandbox.start_with(&[("LLTS_PROMPT_BIND", &host())], &[&["master", PORT], options].concat())
-}
-
-fn worker(sandbox: &Sandbox, options: &[&str], script: &str) -> Program {
-    sandbox.start(&[&["worker", &host(), PORT], options, &["--", "sh", "-c", script]].concat())
-}
-
-fn prompts(sandbox: &Sandbox, names: &[&str]) {
-    fs::create_dir_all(sandbox.path(".tasks/pending")).expect("a folder of ours");
-    for name in names {
-        fs::write(sandbox.path(".tasks/pending").join(name), format!("do {name}")).expect("a file of ours");
-    }
-}
 
 /// The answer to `status` or an order; null without a master.
 fn order(sandbox: &Sandbox, verb: &str) -> Value {
@@ -52,10 +30,13 @@ fn a_full_disk_at_the_master_leaves_answers_with_their_workers_until_there_is_ro
                  for n in 1 2 3; do echo prompt $n >small/.tasks/pending/$n.txt; done && exec \"$@\"";
     let wrapper = [&way[..], &["sh", "-c", mount, "sh"]].concat();
     let environment = [("LLTS_PROMPT_BIND", &*host()), ("LLTS_PROMPT_TIMER_INTERVAL", "300")];
-    let master = sandbox.start_in(&wrapper, &environment, &["master", PORT, "--root-dir", "small", "--keep-alive"]);
-    let small = |name: &str| {
-        PathBuf::from(format!("/proc/{}/root{}", master.0.id(), sandbox.path("small").join(name).display()))
-    };
+    let master = sandbox
+        .command(&["master", PORT, "--root-dir", "small", "--keep-alive"])
+        .under(&wrapper)
+        .envs(environment)
+        .start();
+    let small =
+        |name: &str| PathBuf::from(format!("/proc/{}/root{}", master.id(), sandbox.path("small").join(name).display()));
     let _worker = worker(&sandbox, &["--root-dir", "other"], WAITS);
     eventually("the run", || sandbox.path("started").exists());
     let mut filler = fs::File::create(small("filler")).expect("a file on the small disk");
@@ -87,7 +68,7 @@ fn workers_end_with_the_killed_process_that_has_started_them_and_give_their_prom
     let _master = master(&sandbox, &["--keep-alive"]);
     let mut workers = worker(&sandbox, &["--jobs", "2"], "touch on-$PROMPT_NAME; sleep 1000");
     eventually("two runs", || sandbox.path("on-a.txt").exists() && sandbox.path("on-b.txt").exists());
-    workers.0.kill().expect("a child");
+    workers.kill();
     let is_back = |status: &Value| status["pending"] == 2 && status["workers"] == json!([]);
     eventually("the prompts", || is_back(&order(&sandbox, "status")));
     eventually("the end of the commands", || sandbox.commands().is_empty());
@@ -137,8 +118,7 @@ fn a_prompt_whose_commands_are_killed_is_given_up_also_if_its_master_is_killed_e
         let is_back = |status: &Value| status["paused"].is_string() && status["working"] == 0;
         if round < 2 {
             eventually("the loss", || is_back(&order(&sandbox, "status")));
-            master.0.kill().expect("a child");
-            master.0.wait().expect("a child");
+            master.kill();
         } else {
             assert_eq!(master.said().code, Some(1));
         }
@@ -171,7 +151,7 @@ fn a_drained_master_ends_with_its_runs_and_the_next_one_sums_up_both() {
 
 /// An HTTP server that takes anything: its address, and the bodies.
 fn receiver() -> (String, Receiver<Value>) {
-    let listener = TcpListener::bind((loopback::own_ip(), 0)).expect("a free port");
+    let listener = TcpListener::bind((testkit::own_ip(), 0)).expect("a free port");
     let address = format!("http://{}/hook", listener.local_addr().expect("bound"));
     let (sender, bodies) = channel();
     std::thread::spawn(move || {
@@ -222,8 +202,7 @@ fn commands_that_hang_do_not_keep_the_master_from_ending() {
     let words = ["master", PORT, "--on-fail", &fail, "--on-end", &end];
     let master = sandbox.start_with(&environment, &words);
     assert_eq!(worker(&sandbox, &[], "false").said().code, Some(1));
-    let said = master.said();
-    assert_eq!(said.code, Some(1), "{said:?}");
+    let said = master.said().ended(1);
     assert!(sandbox.text("on-fail").starts_with("failed a.txt\n") && sandbox.text("on-end") == "end\n", "{said:?}");
     assert!(
         said.err.contains("sleep 1000; echo never >>on-end\" has not ended within 0.5 s and was killed"),

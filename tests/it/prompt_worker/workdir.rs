@@ -8,7 +8,7 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::prompt_worker::master::Master;
-use crate::prompt_worker::sandbox::{Sandbox, eventually, names, signal};
+use crate::prompt_worker::sandbox::{Sandbox, Start as _, eventually, names, signal};
 
 /// Runs git in the sandbox; its output.
 #[track_caller]
@@ -112,7 +112,7 @@ fn a_killed_worker_leaves_no_worktree_after_the_next_start() {
     let mut peer = master.join();
     peer.request("a.txt", "x");
     eventually("a worktree", || worktrees(&sandbox) == 2 && !sandbox.commands().is_empty());
-    let guard = worker.guard(&sandbox);
+    let guard = sandbox.guard_of(&worker);
     signal(guard, Signal::KILL);
     worker.signal(Signal::KILL);
     drop(worker);
@@ -128,8 +128,7 @@ fn a_folder_without_a_usable_repository_is_refused_in_one_sentence() {
     let refused = |sandbox: &Sandbox, environment: &[(&str, &str)]| {
         let [host, port] = [address.ip().to_string(), address.port().to_string()];
         let words = ["worker", &host, &port, "--patience", "0", "--workdir", "git-worktree", "--", "sh", "-c", "true"];
-        let said = sandbox.start_with(environment, &words).said();
-        assert_eq!(said.code, Some(2), "{said:?}");
+        let said = sandbox.start_with(environment, &words).said().ended(2);
         said.err
     };
     let said = refused(&sandbox, &[]);
@@ -164,13 +163,9 @@ fn a_full_disk_gives_the_prompt_back_and_leaves_no_copy() {
     let (sandbox, master) = (Sandbox::new(), Master::new());
     fs::create_dir(sandbox.path(".tasks")).unwrap();
     fs::write(sandbox.path("large"), vec![7; 2 << 20]).unwrap();
-    let mount = "mount -t tmpfs -o size=1m none .tasks && exec \"$@\"";
+    let wrapper = [&unshare[..], &["sh", "-c", "mount -t tmpfs -o size=1m none .tasks && exec \"$@\"", "sh"]].concat();
     let [host, port] = [master.address().ip().to_string(), master.address().port().to_string()];
-    let llts = env!("CARGO_BIN_EXE_llts");
-    let words = ["sh", "-c", mount, "sh", llts, "prompt", "worker", &host, &port, "--workdir", "copy", "--", "cat"];
-    let mut command = Command::new(unshare[0]);
-    command.args(&unshare[1..]).args(words).current_dir(sandbox.path(""));
-    let mut worker = command.env("LLTS_HOME", sandbox.path("")).spawn().expect("started");
+    let worker = sandbox.command(&["worker", &host, &port, "--workdir", "copy", "--", "cat"]).under(&wrapper).start();
     let mut peer = master.join();
     peer.request("a.txt", "x");
     let limited = peer.hears("USAGE_LIMITED");
@@ -183,6 +178,5 @@ fn a_full_disk_gives_the_prompt_back_and_leaves_no_copy() {
         realms.flat_map(|realm| names(&realm.path())).collect::<Vec<_>>()
     };
     assert_eq!(left(), [""; 0]);
-    signal(i32::try_from(worker.id()).unwrap(), Signal::TERM);
-    worker.wait().unwrap();
+    worker.stop();
 }

@@ -5,16 +5,16 @@ use std::net::TcpListener;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use llts::engine::zmtp::{KeyPair, PublicKey, Security, ServerKeys};
-use llts::shell::clock;
-use llts::shell::endpoint::{PortSettings, Ports};
-use llts::shell::push::PushConfig;
-use llts::types::{AddressPolicy, PushAddress};
+use base::{AddressPolicy, PushAddress};
+use proc::clock;
+use zmtp::engine::{KeyPair, PublicKey, Security, ServerKeys};
+use zmtp::push_io::PushConfig;
+use zmtp::sockets::{PortSettings, Ports};
 
 use crate::push::driver::Driven;
-use crate::push::loopback::own_ip;
 use crate::push::ports;
 use crate::push::suite::{PATIENCE, config, keys, start, wait_for};
+use testkit::own_ip;
 
 /// How long an address that cannot be reached is tried.
 const SHORT: Duration = Duration::from_millis(500);

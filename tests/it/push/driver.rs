@@ -5,13 +5,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 
-use llts::engine::zmtp::KeyPair;
-use llts::shell::clock;
-use llts::shell::push::{PushConfig, PushCounts, Pusher, Received};
-use llts::types::PushAddress;
+use base::PushAddress;
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::eventfd::EventFd;
 use nix::sys::time::TimeSpec;
+use proc::clock;
+use zmtp::engine::KeyPair;
+use zmtp::push_io::{PushConfig, PushCounts, Pusher, Received};
 
 /// A pusher whose loop turns.
 pub(crate) struct Driven {

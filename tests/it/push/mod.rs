@@ -4,6 +4,5 @@
 
 mod curve;
 mod driver;
-use crate::support::loopback;
 use crate::support::ports;
 mod suite;

@@ -3,16 +3,15 @@
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::sync::{Arc, mpsc};
+use std::sync::Arc;
 use std::time::Duration;
 
-use llts::engine::zmtp::KeyPair;
-use llts::shell::clock;
-use llts::shell::push::{PushConfig, PushCounts};
-use llts::types::{AddressPolicy, PushAddress};
+use base::{AddressPolicy, PushAddress};
+use zmtp::engine::KeyPair;
+use zmtp::push_io::{PushConfig, PushCounts};
 
 use crate::push::driver::Driven;
-use crate::push::loopback::own_ip;
+use testkit::{eventually, own_ip, pass};
 
 /// Longer than any condition takes on a loaded machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
@@ -71,7 +70,7 @@ impl Receiver {
         socket.set_rcvtimeo(i32::try_from(PATIENCE.as_millis()).unwrap()).unwrap();
         socket.set_sndtimeo(i32::try_from(PATIENCE.as_millis()).unwrap()).unwrap();
         // The port may be held for a moment by a context that is being taken down.
-        wait_until(|| socket.bind(endpoint).is_ok());
+        eventually("the port is free", || socket.bind(endpoint).is_ok());
         let endpoint = socket.get_last_endpoint().unwrap().unwrap();
         Self { socket, address: address(&endpoint), _context: context.clone() }
     }
@@ -112,25 +111,9 @@ impl DeadPort {
     }
 }
 
-/// Looks at a condition that no event announces.
-#[track_caller]
-fn wait_until(condition: impl Fn() -> bool) {
-    let start = clock::now().mono;
-    while !condition() {
-        assert!(clock::now().mono.since(start) < PATIENCE, "the condition did not come true in time");
-        pause();
-    }
-}
-
-/// Before the next look.
-fn pause() {
-    let (_keep, never) = mpsc::channel::<()>();
-    let _ = never.recv_timeout(Duration::from_millis(2));
-}
-
 #[track_caller]
 pub(crate) fn wait_for(pusher: &Driven, condition: impl Fn(PushCounts) -> bool) {
-    wait_until(|| condition(pusher.counts()));
+    eventually("the counts are as they should", || condition(pusher.counts()));
 }
 
 fn push(pusher: &mut Driven, address: &Arc<PushAddress>, frames: impl Iterator<Item = usize>) {
@@ -179,7 +162,7 @@ fn the_living_of_many_addresses_get_everything() {
     assert_eq!((counts.sent, counts.dropped_unreachable, counts.open_sockets), (300, 300, 0), "{counts:?}");
 }
 
-// F5: the queue of a receiver that never reads is bounded; the others do not notice.
+// The queue of a receiver that never reads is bounded; the others do not notice (docs/design/hazards.md, F5).
 #[test]
 fn a_receiver_that_does_not_read_loses_the_oldest_and_costs_nobody_else() {
     let (lazy, busy) = (Receiver::bind(), Receiver::bind());
@@ -275,7 +258,7 @@ fn the_end_of_a_receiver_that_read_nothing_is_noticed() {
         pusher.flush();
         let before = std::mem::replace(&mut sent, pusher.counts().sent);
         quiet_looks = if sent == before { quiet_looks + 1 } else { 0 };
-        pause();
+        pass(Duration::from_millis(2));
     }
     drop(lazy);
     wait_for(&pusher, |counts| counts.open_sockets == 0);
@@ -283,7 +266,7 @@ fn the_end_of_a_receiver_that_read_nothing_is_noticed() {
     assert_eq!(pusher.stop().dropped_unreachable, 50);
 }
 
-// F5, measured with a linger of 0: of 200 frames none arrived.
+// Measured with a linger of 0: of 200 frames none arrived (docs/design/hazards.md, F5).
 #[test]
 fn stopping_delivers_what_waits() {
     let receivers = [Receiver::bind(), Receiver::bind()];
@@ -300,7 +283,7 @@ fn stopping_delivers_what_waits() {
     assert_eq!((counts.sent, dropped(counts), counts.open_sockets), (400, 0, 0), "{counts:?}");
 }
 
-// F6: without room for acknowledgements all that comes back is thrown away.
+// Without room for acknowledgements all that comes back is thrown away (docs/design/hazards.md, F6).
 #[test]
 fn an_echo_of_garbage_is_thrown_away_and_costs_nobody_else() {
     let (chatty, quiet) = (Receiver::bind(), Receiver::bind());

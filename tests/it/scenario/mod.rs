@@ -10,8 +10,8 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use llts::shell::process::{Cookie, Ended, sweep_by_cookie};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use proc::process::{Cookie, Ended, sweep_by_cookie};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 /// Longer than any scenario takes on a loaded machine; a hanging one fails instead of stopping the run.

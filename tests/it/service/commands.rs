@@ -1,14 +1,14 @@
-//! Plain commands in place of tools (design, section 5; decided: commands, jobs and map, rows 2, 3, 15 to 18).
+//! Plain commands in place of tools.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::process::Command;
 
-use nix::sys::signal::Signal;
+use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::service::sandbox::{Client, Sandbox};
+use crate::service::sandbox::{Client, Sandbox, Start as _};
 
 /// Runs a task to its end.
 fn run(client: &Client, fields: Value) -> Value {
@@ -172,14 +172,13 @@ fn a_killed_command_leaves_no_process_and_an_accepted_one_survives_the_controlle
 
 /// `llts submit`, by TCP, as whatever user.
 fn submit(sandbox: &Sandbox, words: &[&str], user: Option<u32>) -> (Option<i32>, String) {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_llts"));
-    command.args(["submit", "--controller", sandbox.endpoint()]).args(words).current_dir("/");
-    command.env("LLTS_HOME", sandbox.path(""));
+    let mut command = sandbox.command(&[&["submit", "--controller", sandbox.endpoint()], words].concat());
+    command.current_dir("/");
     if let Some(user) = user {
         command.uid(user).gid(user);
     }
-    let output = command.output().unwrap();
-    (output.status.code(), String::from_utf8(output.stderr).unwrap())
+    let said = command.said();
+    (said.code, said.err)
 }
 
 #[test]
@@ -261,16 +260,14 @@ for wire in opened:
     );
     let mut attacker = Command::new("python3");
     attacker.args(["-c", &code]).stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::piped());
-    let mut attacker = attacker.current_dir("/").spawn().unwrap();
-    let mut said = String::new();
-    std::io::BufRead::read_line(&mut std::io::BufReader::new(attacker.stdout.take().unwrap()), &mut said).unwrap();
-    assert_eq!(said, "opened\n");
+    let mut attacker = attacker.current_dir("/").start();
+    assert_eq!(attacker.next_line(), "opened\n");
     let client = sandbox.client();
     assert_eq!(client.code("TASK/STATISTIC", json!({})), 0, "those that are open are accepted");
-    sandbox.signal(0, Signal::SIGSTOP);
+    sandbox.signal(0, Signal::STOP);
     drop(attacker.stdin.take());
     assert!(attacker.wait().unwrap().success());
-    sandbox.signal(0, Signal::SIGCONT);
+    sandbox.signal(0, Signal::CONT);
     let counts = client.ask("TASK/DETAILS", json!({}));
     assert_eq!(counts["__TOTAL__"], 0, "{counts}");
     assert!(!made.exists());

@@ -44,12 +44,12 @@ fn changes(receiver: &Receiver, graph: &str) -> Vec<Value> {
 #[test]
 fn a_graph_runs_and_tells_of_each_step() {
     let sandbox = Sandbox::start(2, &[QUICK]);
-    let (client, (receiver, address)) = (sandbox.client(), sandbox.receiver());
+    let (client, receiver) = (sandbox.client(), Receiver::bind());
     let document = json!({ "name": "two", "steps": {
         "a": { "operation": "quick", "tasks": 2 },
         "b": { "operation": "quick", "inputs": { "in": ["a.out"] } },
     } });
-    let graph = submit(&client, &document, &json!({ "__ADDRESS__": address, "__GIVEN_ID__": "mine" }));
+    let graph = submit(&client, &document, &json!({ "__ADDRESS__": receiver.address, "__GIVEN_ID__": "mine" }));
     let found = changes(&receiver, &graph);
     let of_b: Vec<&str> =
         found.iter().filter(|push| push["__STEP__"] == "b").map(|push| push["__STATE__"].as_str().unwrap()).collect();
@@ -184,7 +184,7 @@ fn a_graph_is_killed_as_its_job_is() {
 #[test]
 fn a_long_document_is_taken_and_every_change_of_it_is_pushed() {
     let sandbox = Sandbox::start(0, &[]);
-    let (client, (receiver, address)) = (sandbox.client(), sandbox.receiver());
+    let (client, receiver) = (sandbox.client(), Receiver::bind());
     const STEPS: usize = 4_000;
     let step = |number: usize| {
         let step =
@@ -192,7 +192,7 @@ fn a_long_document_is_taken_and_every_change_of_it_is_pushed() {
         (format!("s{number}"), step)
     };
     let steps: serde_json::Map<String, Value> = (0..STEPS).map(step).collect();
-    let graph = submit(&client, &json!({ "steps": steps }), &json!({ "__ADDRESS__": address }));
+    let graph = submit(&client, &json!({ "steps": steps }), &json!({ "__ADDRESS__": receiver.address }));
     let found = changes(&receiver, &graph);
     assert_eq!(found.len(), 4 * STEPS + 1);
     let page = client.ask("GRAPH/DETAILS", json!({ "__GRAPH_ID__": graph, "__LIMIT__": 10 }));

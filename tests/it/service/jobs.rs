@@ -28,12 +28,12 @@ fn status(receiver: &Receiver, seq: &mut u64, is_wanted: impl Fn(&Value) -> bool
 #[test]
 fn a_chain_and_its_job_survive_a_killed_controller() {
     let mut sandbox = Sandbox::start(2, &[PATIENT, QUICK]);
-    let (client, (receiver, address)) = (sandbox.client(), sandbox.receiver());
+    let (client, receiver) = (sandbox.client(), Receiver::bind());
     let until = sandbox.path("until");
     let first = json!({ "__OPERATION__": "patient", "until": until });
     let next = json!({ "__AFTER__": "job:chain" });
     let many = json!({
-        "__TYPE__": "TASK/SUBMIT_MANY", "__OPERATION__": "quick", "__JOB__": "chain", "__ADDRESS__": address,
+        "__TYPE__": "TASK/SUBMIT_MANY", "__OPERATION__": "quick", "__JOB__": "chain", "__ADDRESS__": receiver.address,
         "__JOB_PUSH__": true, "__TASKS__": [first, next, next, { "__AFTER__": "failed:job:chain" }],
     });
     let answer = client.raw(many.to_string().as_bytes());

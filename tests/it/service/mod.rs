@@ -15,17 +15,17 @@ mod tools;
 
 use serde_json::{Value, json};
 
-use sandbox::Sandbox;
+use sandbox::{Receiver, Sandbox};
 
 const HELLO: (&str, &str) = ("hello", "echo \"hello, $PARAM_name\" > report.log");
 const PATIENT: (&str, &str) = ("patient", "until [ -e \"$PARAM_until\" ]; do sleep 0.05; done");
 
-/// Document, sections 2.1 and 2.3.
+/// docs/sources/controller.md, 2.1, 2.3.
 #[test]
 fn a_task_is_submitted_pushed_and_queried() {
     let sandbox = Sandbox::start(1, &[HELLO]);
-    let (client, (receiver, address)) = (sandbox.client(), sandbox.receiver());
-    let fields = json!({ "__ADDRESS__": address, "__GIVEN_ID__": "mine", "name": "Rust" });
+    let (client, receiver) = (sandbox.client(), Receiver::bind());
+    let fields = json!({ "__ADDRESS__": receiver.address, "__GIVEN_ID__": "mine", "name": "Rust" });
     let id = client.submit("hello", fields);
     let phases = ["PREPARING", "RUNNING", "ENDED", "FINISHED"];
     for (seq, phase) in (1..).zip(phases) {
@@ -44,12 +44,12 @@ fn a_task_is_submitted_pushed_and_queried() {
     assert_eq!(client.code("TASK/QUERY", json!({ "__GIVEN_ID__": "mine", "name": "Python" })), -1004);
 }
 
-/// Document, section 2.2.
+/// docs/sources/controller.md, 2.2.
 #[test]
 fn a_task_is_killed_while_it_waits_and_while_it_runs() {
     let sandbox = Sandbox::start(1, &[PATIENT]);
-    let (client, (receiver, address)) = (sandbox.client(), sandbox.receiver());
-    let never = json!({ "until": "/nonexistent", "__ADDRESS__": address });
+    let (client, receiver) = (sandbox.client(), Receiver::bind());
+    let never = json!({ "until": "/nonexistent", "__ADDRESS__": receiver.address });
     let running = client.submit("patient", never.clone());
     client.until("TASK/QUERY", &json!({ "__TASK_ID__": running }), |task| task["__STATUS__"] == "RUNNING");
     let waiting = client.submit("patient", never);
@@ -69,7 +69,7 @@ fn a_task_is_killed_while_it_waits_and_while_it_runs() {
     assert_eq!(client.code("TASK/KILL", json!({ "__GIVEN_ID__": "x" })), -1004);
 }
 
-/// Document, sections 2.4 to 2.6.
+/// docs/sources/controller.md, 2.4, 2.5, 2.6.
 #[test]
 fn agents_and_tasks_are_counted_and_listed() {
     let sandbox = Sandbox::start(2, &[PATIENT]);
@@ -95,7 +95,7 @@ fn agents_and_tasks_are_counted_and_listed() {
     assert_eq!(numbers, [&json!(0), &json!(0), &json!(0), &json!(0), &json!(0), &json!(3)]);
 }
 
-/// Document, section 2.7: `__CODE__`.
+/// `__CODE__` (docs/sources/controller.md, 2.7).
 #[test]
 fn every_code_comes_with_a_sentence() {
     let sandbox = Sandbox::start(0, &[]);
@@ -117,7 +117,7 @@ fn every_code_comes_with_a_sentence() {
     }
 }
 
-/// Document, section 2.7: `__EXIT_CODE__`; for -129 see `tools.rs`.
+/// `__EXIT_CODE__`; for -129 see `tools.rs` (docs/sources/controller.md, 2.7).
 #[test]
 fn every_exit_code_is_told() {
     let sandbox = Sandbox::start(1, &[("seven", "exit 7"), ("signal", "kill -9 $$"), ("broken", "exit 0")]);
@@ -129,7 +129,7 @@ fn every_exit_code_is_told() {
     }
 }
 
-/// Design, section 6: an error of one client does not affect another one.
+/// An error of one client does not affect another one.
 #[test]
 fn a_client_that_asks_nonsense_goes_on() {
     let sandbox = Sandbox::start(1, &[HELLO]);

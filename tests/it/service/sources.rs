@@ -1,4 +1,4 @@
-//! Programs that the agents fetch: `__SOURCE__`, `__SOURCE_SHA256__` and `__INPUT__` (design, section 5; HAZARDS rows X8, X10, X11).
+//! Programs that the agents fetch: `__SOURCE__`, `__SOURCE_SHA256__` and `__INPUT__` (docs/design/hazards.md, X8, X10, X11).
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -243,17 +243,17 @@ fn a_task_that_fetches_is_killed_at_once() {
     assert_eq!(client.end(&next)["__STDOUT__"], "installed\n");
 }
 
-/// An agent in another language, or of an older version, does not know how to fetch.
+/// Such as an agent in another language.
 #[test]
-fn an_agent_that_does_not_fetch_gets_no_such_task() {
+fn a_simple_agent_gets_no_program_to_fetch() {
     let sandbox = start(0, "0");
     let client = sandbox.client();
-    let agent = json!({ "__AGENT_ID__": "old", "__AGENT_STATUS__": 0, "__TOOLS__": "p", "__COMMANDS__": true });
+    let agent = json!({ "__AGENT_ID__": "simple", "__AGENT_STATUS__": 0, "__TOOLS__": "p" });
     assert_eq!(client.code("AGENT/HEARTBEAT", agent), 0);
     let reply = submit(&client, "http://127.0.0.1:1/run.sh", &json!({}));
     let task = reply["__TASK_ID__"].as_str().unwrap();
-    assert_ne!(client.code("TASK/INTERNAL/APPLY", json!({ "__AGENT_ID__": "old" })), 0);
+    assert_ne!(client.code("TASK/INTERNAL/APPLY", json!({ "__AGENT_ID__": "simple" })), 0);
     let why = client.ask("TASK/EXPLAIN", json!({ "__TASK_ID__": task }));
     let sentence = why["__WHY__"].as_str().unwrap();
-    assert!(sentence.contains("no agent here fetches programs") & sentence.contains("__FETCHES__"), "{sentence}");
+    assert!(sentence.contains("fetched by its agent") & sentence.contains("__WIRE_VERSION__"), "{sentence}");
 }

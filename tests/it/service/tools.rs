@@ -5,7 +5,7 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use nix::sys::signal::Signal;
+use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::service::sandbox::{Client, Sandbox, pack_tool};
@@ -77,7 +77,7 @@ fn a_tool_that_comes_later_is_noticed_at_once() {
     has(&client, "other", "");
 }
 
-/// Document, section 2.7. An agent that does not answer does not hold the end up.
+/// An agent that does not answer does not hold the end up (docs/sources/controller.md, 2.7).
 #[test]
 fn a_task_of_a_tool_that_no_agent_has_ends_at_once() {
     let (mut sandbox, other) = with_a_folder("other");
@@ -85,13 +85,13 @@ fn a_task_of_a_tool_that_no_agent_has_ends_at_once() {
     sandbox.agent("quick", &of(&sandbox.path("testTools")));
     sandbox.agent("slow", &of(&other));
     has(&client, "slow", "");
-    sandbox.signal(2, Signal::SIGSTOP);
+    sandbox.signal(2, Signal::STOP);
     let end = client.end(&client.submit("nowhere", json!({})));
     assert_eq!((&end["__EXIT_CODE__"], &end["__AGENT_ID__"]), (&json!(-129), &json!("quick")), "{end}");
     let refused = client.ask("TASK/SUBMIT", json!({ "__OPERATION__": "hell", "__REQUIRE_TOOL__": true }));
     assert_eq!(refused["__CODE__"], -1006, "{refused}");
     assert!(refused["__ERROR_MSG__"].as_str().unwrap().contains("did you mean hello?"), "{refused}");
-    sandbox.signal(2, Signal::SIGCONT);
+    sandbox.signal(2, Signal::CONT);
 }
 
 #[test]
@@ -165,7 +165,8 @@ fn a_task_for_which_an_agent_has_no_room_is_run_by_another_one() {
     assert_eq!(run(&client, "large", 10), vec![(json!("SUCCEEDED"), json!("roomy")); 10]);
 }
 
-/// Document, section 2.7: -129. A submit of a tool that no agent has is refused, so it is the end of tasks whose archive vanishes.
+/// -129 (docs/sources/controller.md, 2.7). A submit of a tool that no agent has is refused, so it is the end of tasks
+/// whose archive vanishes.
 #[test]
 fn a_task_whose_archive_vanishes_before_its_start_ends_with_its_own_code() {
     let (mut sandbox, links) = with_a_folder("links");

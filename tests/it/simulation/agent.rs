@@ -2,13 +2,13 @@
 //!
 //! The order is that of `shell/agent.rs`. The effects of the engine on the system are carried out by [`crate::tool`].
 
-use llts::engine::slot::Effect;
-use llts::protocol::agent::ToAgent;
-use llts::protocol::requests::heartbeat::{Directive, Heard};
-use llts::protocol::requests::serve::{Part, Served, Wanted};
-use llts::protocol::requests::{FromAgent, Sender};
-use llts::protocol::{agent, publish};
-use llts::types::{Now, Session};
+use ::agent::slot::Effect;
+use api::wire::agent::ToAgent;
+use api::wire::requests::heartbeat::{Directive, Heard};
+use api::wire::requests::serve::{Part, Served, Wanted};
+use api::wire::requests::{FromAgent, Sender};
+use api::wire::{agent, publish};
+use base::{Now, Session};
 
 use crate::simulation::event::Defect;
 use crate::simulation::host::{End, Input};
@@ -49,7 +49,7 @@ impl World {
                 if deaf && matches!(answer, ToAgent::Heard(Heard { wanted: Some((.., Directive::Kill)), .. })) {
                     return;
                 }
-                let knows_leases = !self.hosts[agent].old && self.defect != Some(Defect::ForgottenLeases);
+                let knows_leases = !self.hosts[agent].simple && self.defect != Some(Defect::ForgottenLeases);
                 if let (false, ToAgent::Job(job)) = (knows_leases, &mut answer) {
                     job.lease = None;
                 }
@@ -92,8 +92,9 @@ impl World {
                 let host = &self.hosts[agent];
                 if let FromAgent::Heartbeat(heartbeat) = &mut message {
                     heartbeat.run = heartbeat.run.filter(|_| !host.plain);
-                    heartbeat.beat = heartbeat.beat.filter(|_| !host.old);
-                    heartbeat.lists &= !host.old && !host.plain;
+                    if host.simple {
+                        (heartbeat.beat, heartbeat.version) = (None, None);
+                    }
                 }
                 if self.defect == Some(Defect::HastyAgents)
                     && let FromAgent::Report(report) = &mut message

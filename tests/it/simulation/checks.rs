@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use llts::protocol::json::{self, FieldLimits};
-use llts::types::{Fields, Phase, Round, Scalar, TaskState};
+use base::json::FieldLimits;
+use base::{Fields, Phase, Round, Scalar, TaskState, json};
 
 use crate::simulation::dice::SECOND;
 use crate::simulation::event::Defect;
@@ -34,7 +34,7 @@ pub(crate) fn run(seed: u64, shown: bool, defect: Option<Defect>) -> Summary {
     let mut outcomes = BTreeMap::new();
     for record in world.server.disk.values() {
         if let TaskState::Finished { outcome, .. } = record.state {
-            *outcomes.entry(llts::protocol::words::outcome(outcome)).or_default() += 1;
+            *outcomes.entry(base::words::outcome(outcome)).or_default() += 1;
         }
         for met in crate::simulation::tools::met(record) {
             *outcomes.entry(met).or_default() += 1;
@@ -132,7 +132,7 @@ impl World {
         let statistic = self.question(r#"{"__TYPE__":"TASK/STATISTIC"}"#);
         let tasks = i64::try_from(self.server.disk.len()).expect("few");
         for phase in Phase::ALL {
-            let word = llts::protocol::words::phase(phase);
+            let word = base::words::phase(phase);
             let expected = if phase == Phase::Finished { tasks } else { 0 };
             assert_eq!(number(&statistic, word), expected, "{word}: {statistic:?}");
         }

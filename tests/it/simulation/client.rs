@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use llts::protocol::json::{self, FieldLimits};
-use llts::types::{Phase, Scalar, TaskId, TaskRecord, TaskState};
+use base::json::FieldLimits;
+use base::{Phase, Scalar, TaskId, TaskRecord, TaskState, json};
 
 use crate::simulation::controller::ReplyTo;
 use crate::simulation::dice::{Nanos, SECOND};

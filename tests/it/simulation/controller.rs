@@ -6,15 +6,16 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use llts::engine::controller::{
-    ConnectionId, Controller, Record, Sequencer, Settings, Stored, StoredTools, ToolSettings, silence_of_cut,
-};
-use llts::protocol::graph::{self, GraphRow, StoredGraph};
-use llts::protocol::json::FieldLimits;
-use llts::protocol::rules::{Rules, SubmitLimits};
-use llts::types::{
+use api::wire::graph;
+use api::wire::graph::{GraphRow, StoredGraph};
+use api::wire::rules::{Rules, SubmitLimits};
+use base::json::FieldLimits;
+use base::{
     AddressPolicy, AgentId, Counts, GateSettings, GraphId, JobMemo, JobName, Label, Now, Policy, Round, TaskId,
     TaskRecord, TaskState,
+};
+use controller::engine::{
+    ConnectionId, Controller, Record, Sequencer, Settings, Stored, StoredTools, ToolSettings, silence_of_cut,
 };
 
 use crate::simulation::dice::{MILLI, Nanos, SECOND};
@@ -162,8 +163,8 @@ pub(crate) fn rules() -> Rules {
         apply_wait_max: HOUR,
         defaults,
         submits: SubmitLimits::DEFAULT,
-        graphs: llts::types::GraphLimits::DEFAULT,
-        sources: llts::types::AllowedSources::default(),
+        graphs: base::GraphLimits::DEFAULT,
+        sources: base::AllowedSources::default(),
     }
 }
 

@@ -3,7 +3,7 @@
 //! A cut delays messages in one direction or both, as TCP does, and lets no new connection come about. What a connection holds that
 //! outlives the cut arrives then; agents without an answer give theirs up before.
 
-use llts::types::{PastRound, RoundEnd, TaskRecord};
+use base::{PastRound, RoundEnd, TaskRecord};
 
 use crate::simulation::dice::{Dice, MILLI, Nanos};
 use crate::simulation::plan::{Fault, HEARTBEAT, Plan};
@@ -103,16 +103,16 @@ impl World {
         let counts = |record: &&TaskRecord| {
             let policy = &record.policy;
             // Without numbers in its heartbeats, nothing tells an APPLY that is late from a new one.
-            let is_of_old = |past: &PastRound| {
+            let is_of_simple = |past: &PastRound| {
                 let agent = past.assignment.as_ref().map(|run| &run.agent);
                 past.end == RoundEnd::Lost
-                    && (0..self.hosts.len()).any(|host| self.plan.old[host] && agent == Some(&self.hosts[host].name))
+                    && (0..self.hosts.len()).any(|host| self.plan.simple[host] && agent == Some(&self.hosts[host].name))
             };
             !policy.needs.exclusive
                 && policy.losses_max > 0
                 && policy.timeout.is_none()
                 && record.kill.is_none()
-                && !record.past.iter().any(is_of_old)
+                && !record.past.iter().any(is_of_simple)
         };
         if self.plan.only_cuts_the_controller() && !self.model.knows_too_few {
             for record in self.server.disk.values().filter(counts) {

@@ -1,6 +1,6 @@
 //! The events of a simulation, and the defects that a test may put into one.
 
-use llts::types::TaskId;
+use base::TaskId;
 
 use crate::simulation::client::Order;
 use crate::simulation::plan::Fault;

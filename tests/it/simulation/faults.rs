@@ -68,7 +68,7 @@ impl World {
         for agent in 0..self.hosts.len() {
             self.hosts[agent].crash_in = None;
             // An upgrade: what only such agents are left for must not wait for ever.
-            self.hosts[agent].old = false;
+            (self.hosts[agent].simple, self.hosts[agent].plain) = (false, false);
             self.hosts[agent].isolated_until = 0;
             if self.hosts[agent].paused {
                 self.agent_resumes(agent);

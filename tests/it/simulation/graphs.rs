@@ -3,11 +3,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use llts::protocol::graph::{state, status};
-use llts::protocol::json::{self, FieldLimits};
-use llts::types::{
+use api::wire::graph::{state, status};
+use base::json::FieldLimits;
+use base::{
     GraphChange, GraphId, GraphStatus, KillCause, Outcome, Phase, Round, Scalar, StepContext, StepRole, StepState,
-    TaskId, TaskRecord, TaskState,
+    TaskId, TaskRecord, TaskState, json,
 };
 
 use crate::simulation::client::Order;
@@ -351,7 +351,7 @@ fn check_slots(tasks: &[TaskRecord]) {
 }
 
 impl GraphModel {
-    /// Promise 1.
+    /// README.md, promise 1.
     pub(crate) fn controller_started(&self, is_stored: impl Fn(GraphId) -> bool) {
         for graph in self.accepted.values() {
             assert!(is_stored(*graph), "the accepted graph {graph} is lost");

@@ -4,8 +4,8 @@
 
 use std::time::Duration;
 
-use llts::engine::slot::{Ending, Hold, Settings, Slot};
-use llts::types::{AgentId, Labels, Now, Session};
+use agent::slot::{Ending, Hold, Settings, Slot};
+use base::{AgentId, Labels, Now, Session};
 
 use crate::simulation::dice::{MILLI, Nanos, SECOND};
 use crate::simulation::event::{Defect, Event};
@@ -39,10 +39,10 @@ pub(crate) struct Host {
     /// Whether it has the tag that special tasks require.
     special: bool,
     pub(crate) shelf: Shelf,
-    /// Whether its heartbeats say that it is busy, and not with what: a simple agent.
+    /// Whether its heartbeats say that it is busy, and not with what. Only simple agents do that.
     pub(crate) plain: bool,
-    /// Whether it knows nothing of leases: an agent of an earlier version.
-    pub(crate) old: bool,
+    /// Whether it is a simple agent, which knows nothing of leases.
+    pub(crate) simple: bool,
     /// Names that it used before and never will again.
     pub(crate) abandoned: usize,
 }
@@ -90,7 +90,7 @@ impl Host {
             special: plan.special[index],
             shelf: Shelf::new(&plan.tools.had[index], plan.tools.telling[index]),
             plain: plan.plain[index],
-            old: plan.old[index],
+            simple: plan.simple[index],
             abandoned: 0,
         }
     }

@@ -3,11 +3,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use llts::engine::controller::Record;
-use llts::protocol::json::{self, FieldLimits};
-use llts::types::{
-    AgentId, ExitCode, Fields, KillCause, Outcome, Phase, Round, RoundEnd, Scalar, TaskId, TaskRecord, TaskState,
+use base::json::FieldLimits;
+use base::{
+    AgentId, ExitCode, Fields, KillCause, Outcome, Phase, Round, RoundEnd, Scalar, TaskId, TaskRecord, TaskState, json,
 };
+use controller::engine::Record;
 
 use crate::simulation::controller::Told;
 use crate::simulation::dice::Nanos;
@@ -75,7 +75,7 @@ impl Model {
         Self { gentle: plan.is_gentle(), prompt: plan.is_prompt(), rules, ..Self::default() }
     }
 
-    /// Promise 1.
+    /// README.md, promise 1.
     pub(crate) fn controller_started(&mut self, disk: &Disk) {
         self.rules.controller_started(disk);
         for task in &self.accepted {
@@ -215,7 +215,7 @@ impl Model {
         let task: TaskId = text("__TASK_ID__").parse().expect("a push names its task");
         let seq = status.get("__SEQ__").and_then(Scalar::as_i64).expect("a push has a number");
         let round = status.get("__ROUND__").and_then(Scalar::as_i64).expect("a push names its round");
-        let phase = llts::protocol::words::phase_of(text("__STATUS__")).expect("a push names the phase");
+        let phase = base::words::phase_of(text("__STATUS__")).expect("a push names the phase");
         let before = self.pushes.insert(task, (seq, round, phase));
         if let Some((last_seq, last_round, last_phase)) = before {
             assert!(last_seq < seq, "push {seq} of task {task} comes after {before:?}");
@@ -278,7 +278,7 @@ impl Model {
             );
         }
         let TaskState::Finished { outcome, .. } = &record.state else { panic!("{record:?} has not finished") };
-        let outcome = llts::protocol::words::outcome(*outcome);
+        let outcome = base::words::outcome(*outcome);
         if let Some((round, pushed)) = self.finished_pushes.get(&record.id)
             && *round == i64::from(record.round.0)
         {
@@ -321,7 +321,7 @@ fn check_kill(record: &TaskRecord, round: Round) {
         let by_itself = *outcome == Outcome::Succeeded && record.result().is_some_and(|result| result.by_itself);
         let timed_out = kill.cause == KillCause::TimedOut;
         assert!(
-            timed_out || by_itself || llts::protocol::words::outcome(*outcome) == expected,
+            timed_out || by_itself || base::words::outcome(*outcome) == expected,
             "task {}: {outcome:?}",
             record.id
         );

@@ -3,8 +3,9 @@
 //! A socket connects again by itself, and tells so, or keeps meanwhile what is sent, as libzmq does. What is on its way on a connection
 //! that breaks is lost, or, of what an agent has sent, arrives late: a new connection may overtake the old one's last bytes.
 
-use llts::protocol::publish::{self, Published};
-use llts::protocol::requests::kill::TASK_KILL;
+use api::wire::publish;
+use api::wire::publish::Published;
+use api::wire::requests::kill::TASK_KILL;
 
 use crate::simulation::dice::{MICRO, MILLI, Nanos, SECOND};
 use crate::simulation::event::Event;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use llts::types::lease;
+use base::lease;
 
 use crate::simulation::cuts::{self, Directions};
 use crate::simulation::dice::{Dice, MILLI, Nanos, SECOND};
@@ -43,8 +43,8 @@ pub(crate) struct Plan {
     pub(crate) ambush: bool,
     /// Which agents are simple ones: their heartbeats say that they are busy, and not with what.
     pub(crate) plain: Vec<bool>,
-    /// Which agents cannot hold a lease, as those of earlier versions.
-    pub(crate) old: Vec<bool>,
+    /// Which agents are simple ones, which cannot hold a lease. The plain ones are.
+    pub(crate) simple: Vec<bool>,
     /// Whether agents are told of their connections and send nothing without one, as by our own transport; those of libzmq are not
     /// told, and keep what they send.
     pub(crate) told: bool,
@@ -114,7 +114,7 @@ pub(crate) struct TaskPlan {
     pub(crate) duration: Nanos,
     pub(crate) exit_code: i32,
     pub(crate) ignores_term: bool,
-    /// Whether its end is that of its agent too (HAZARDS row A9).
+    /// Whether its end is that of its agent too (docs/design/hazards.md, A9).
     pub(crate) poison: bool,
     /// The processes that run.sh leaves behind; whether each ignores SIGTERM.
     pub(crate) stragglers: Vec<bool>,
@@ -197,8 +197,8 @@ impl Plan {
             task.relations = relations;
         }
         let deeds: Vec<_> = deeds.into_iter().chain(orders).collect();
-        let plain = (0..agents).map(|_| dice.chance(250)).collect();
-        let old = (0..agents).map(|_| dice.chance(150)).collect();
+        let plain: Vec<_> = (0..agents).map(|_| dice.chance(250)).collect();
+        let simple = plain.iter().map(|plain| dice.chance(150) || *plain).collect();
         let told = dice.chance(700);
         lists::plan(lengths, &mut tasks, calm);
         let graphs = graphs::plan(lengths, &mut tasks, calm);
@@ -211,7 +211,7 @@ impl Plan {
             deeds,
             special,
             plain,
-            old,
+            simple,
             tools,
             ambush,
             told,

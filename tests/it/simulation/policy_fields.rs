@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use llts::types::{Now, Wall};
+use base::{Now, Wall};
 
 use crate::simulation::dice::{Dice, MILLI, Nanos, SECOND};
 use crate::simulation::relations::JobDeed;

@@ -1,10 +1,11 @@
 //! Looking into the controller: questions that change nothing, and what an old round must not do.
 
-use llts::engine::controller::{Answer, ConnectionId, Ticket};
-use llts::protocol::page::PageBytes;
-use llts::protocol::reply::{self, Reply};
-use llts::protocol::requests::{self, FromAgent, Message, Sender};
-use llts::types::{KillCause, Now, Phase, Session, TaskId, TaskRecord};
+use api::wire::page::PageBytes;
+use api::wire::reply::Reply;
+use api::wire::requests::{FromAgent, Message, Sender};
+use api::wire::{reply, requests};
+use base::{KillCause, Now, Phase, Session, TaskId, TaskRecord};
+use controller::engine::{Answer, ConnectionId, Ticket};
 
 use crate::simulation::controller::rules;
 use crate::simulation::event::Defect;

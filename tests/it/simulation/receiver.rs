@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use llts::types::{Acknowledgement, Phase, PushAddress, TaskId, TaskRecord, TaskState};
+use base::{Acknowledgement, Phase, PushAddress, TaskId, TaskRecord, TaskState};
 
 use crate::simulation::controller::rules;
 use crate::simulation::event::{Defect, Event};

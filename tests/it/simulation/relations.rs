@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
-use llts::types::{JobStatus, Outcome, Phase, Prior, Round, TaskId, TaskRecord, TaskState, Term, Wanted};
+use base::{JobStatus, Outcome, Phase, Prior, Round, TaskId, TaskRecord, TaskState, Term, Wanted};
 
 use crate::simulation::dice::{Dice, Nanos, SECOND};
 use crate::simulation::model::Disk;

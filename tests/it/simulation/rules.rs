@@ -7,11 +7,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use llts::engine::controller::Record;
-use llts::types::{
+use base::{
     AgentId, GateSettings, Label, Labels, Mono, Now, Offer, Pace, Phase, Round, RoundEnd, TaskId, TaskRecord,
     TaskState, Wall,
 };
+use controller::engine::Record;
 
 use crate::simulation::model::Disk;
 use crate::simulation::relations::Relations;
@@ -174,7 +174,7 @@ impl Rules {
             let needs = &other.policy.needs;
             // The other tools of an agent become known to a new controller only with the next heartbeat.
             let offer =
-                Offer { tags: policy.needs.tags.clone(), leases: policy.needs.exclusive, files: policy.needs.files };
+                Offer { tags: policy.needs.tags.clone(), is_full: policy.needs.exclusive || policy.needs.files };
             let suits = *needs == policy.needs || needs.gates.is_empty() && offer.meets(needs);
             let earlier = (-i32::from(other.policy.priority), other.id) < (-i32::from(policy.priority), id);
             suits
@@ -246,9 +246,9 @@ fn check_budgets(record: &TaskRecord) {
     let ended = |end| past.iter().filter(|past| past.end == end).count();
     let outcome = if let TaskState::Finished { outcome, .. } = record.state { Some(outcome) } else { None };
     let last = |wanted| usize::from(outcome == Some(wanted));
-    let fails = ended(RoundEnd::Failed) + last(llts::types::Outcome::Failed);
+    let fails = ended(RoundEnd::Failed) + last(base::Outcome::Failed);
     assert_eq!(counts.fails as usize, fails, "the failures of {id}: {record:?}");
-    let timeouts = ended(RoundEnd::TimedOut) + last(llts::types::Outcome::TimedOut);
+    let timeouts = ended(RoundEnd::TimedOut) + last(base::Outcome::TimedOut);
     assert_eq!(counts.timeouts as usize, timeouts, "the time-outs of {id}: {record:?}");
     assert_eq!(counts.defers as usize, ended(RoundEnd::Deferred), "the defers of {id}: {record:?}");
 }

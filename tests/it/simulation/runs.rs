@@ -1,11 +1,11 @@
-//! The runs that really take place, compared with the orders to agents: promise 3, one task, one run at a time.
+//! The runs that really take place, compared with the orders to agents: one task, one run at a time (README.md, promise 3).
 
 use std::time::Duration;
 
-use llts::protocol::agent::ToAgent;
-use llts::protocol::requests::FromAgent;
-use llts::protocol::requests::heartbeat::{Directive, Heard};
-use llts::types::{AgentId, ExitCode, Phase, Round, RoundEnd, TaskId, TaskRecord};
+use api::wire::agent::ToAgent;
+use api::wire::requests::FromAgent;
+use api::wire::requests::heartbeat::{Directive, Heard};
+use base::{AgentId, ExitCode, Phase, Round, RoundEnd, TaskId, TaskRecord};
 
 use crate::simulation::dice::{MILLI, Nanos};
 use crate::simulation::model::{Disk, Model, has_result_of};
@@ -76,7 +76,7 @@ impl Model {
         }
     }
 
-    /// Promise 3: an agent that knows that a run is void ends it.
+    /// An agent that knows that a run is void ends it (README.md, promise 3).
     pub(crate) fn check_fences(&self, now: Nanos) {
         for run in self.active.iter().filter_map(|number| self.runs.get(number)) {
             let Run { task, round, name, .. } = run;
@@ -132,7 +132,7 @@ impl Model {
         for other in self.active.iter().filter_map(|other| self.runs.get(other)) {
             let overlap = other.task == task && self.calm_since.is_some();
             assert!(!overlap, "{task} runs in round {} and {round} at once, though all is calm", other.round);
-            // Promise 3, whatever goes wrong.
+            // README.md, promise 3, whatever goes wrong.
             let overlap = other.task == task && exclusive;
             assert!(!overlap, "the exclusive {task} runs in round {} and {round} at once", other.round);
         }

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use llts::engine::slot::{Exited, Failure, Signal, SpawnFailure};
-use llts::protocol::requests::apply::Job;
-use llts::types::{Defer, ExitCode, Labels, Now, Scalar};
+use agent::slot::{Exited, Failure, Signal, SpawnFailure};
+use api::wire::requests::apply::Job;
+use base::{Defer, ExitCode, Labels, Now, Scalar};
 
 use crate::simulation::dice::{MICRO, MILLI, Nanos};
 use crate::simulation::event::Event;
@@ -131,7 +131,10 @@ impl World {
         let is_stored = self.server.disk.contains_key(&task);
         assert!(is_stored || !is_keyed, "{task} has a key and runs before it is stored");
         let is_exclusive = self.server.disk.get(&task).is_some_and(|record| record.policy.needs.exclusive);
-        assert!(!is_exclusive || !self.hosts[agent].old, "the exclusive {task} runs at agent {agent} without a lease");
+        assert!(
+            !is_exclusive || !self.hosts[agent].simple,
+            "the exclusive {task} runs at agent {agent} without a lease"
+        );
         note!(self, "agent {agent} runs round {round} of {task} as run {number}");
         let name = self.hosts[agent].name.clone();
         let now = self.now;

@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use llts::engine::controller::Record;
-use llts::protocol::json::{self, FieldLimits};
-use llts::protocol::requests::FromAgent;
-use llts::types::{ExitCode, Now, Phase, RoundEnd, Scalar, TaskId, TaskRecord, ToolName, ToolSet};
+use api::wire::requests::FromAgent;
+use base::json::FieldLimits;
+use base::{ExitCode, Now, Phase, RoundEnd, Scalar, TaskId, TaskRecord, ToolName, ToolSet, json};
+use controller::engine::Record;
 
 use crate::simulation::dice::{Dice, Nanos, SECOND};
 use crate::simulation::event::{Defect, Event};
@@ -187,7 +187,7 @@ impl World {
 }
 
 /// The part of AGENT/DETAILS about one agent.
-fn row(text: &str, agent: &str) -> Option<llts::types::Fields> {
+fn row(text: &str, agent: &str) -> Option<base::Fields> {
     let start = text.find(&format!("\"{agent}\":{{"))? + agent.len() + 3;
     let end = start + text[start..].find('}')? + 1;
     json::parse(&text.as_bytes()[start..end], &FieldLimits::TRUSTED).ok()

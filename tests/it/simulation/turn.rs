@@ -3,13 +3,13 @@
 //! Each departure is an operation, and the process can be killed before any of them. A commit takes its time, in which turns go
 //! on, and the disk may be slow, full or broken.
 
-use llts::engine::controller::{Departure, Record, Route};
-use llts::protocol::page::PageBytes;
-use llts::protocol::publish;
-use llts::protocol::reply::{self, Reply};
-use llts::protocol::requests::{self, Message};
-use llts::protocol::rounds::of_record::ended_rounds;
-use llts::types::{Now, TaskRecord};
+use api::wire::page::PageBytes;
+use api::wire::reply::Reply;
+use api::wire::requests::Message;
+use api::wire::rounds::of_record::ended_rounds;
+use api::wire::{publish, reply, requests};
+use base::{Now, TaskRecord};
+use controller::engine::{Departure, Record, Route};
 
 use crate::simulation::controller::{Commit, Killed, Outcome, ReplyTo, rules};
 use crate::simulation::dice::{MICRO, MILLI, Nanos, SECOND};
@@ -35,7 +35,7 @@ impl World {
         match self.life().outcome.take() {
             None => {}
             Some(Outcome::Stored) => {
-                let recovered = self.life().sequencer.handle_stored();
+                let recovered = self.life().sequencer.handle_stored(now);
                 if recovered {
                     self.life().in_trouble = false;
                     note!(self, "the store can be written again");
@@ -174,7 +174,8 @@ impl World {
         let delay = self.commit_time();
         self.after(delay, Event::Committed { life: number });
         if self.defect == Some(Defect::LyingStore) {
-            self.life().sequencer.handle_stored();
+            let now = self.controller_now();
+            self.life().sequencer.handle_stored(now);
         }
     }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use llts::types::{Mono, Now, Wall};
+use base::{Mono, Now, Wall};
 
 use crate::simulation::client::{Clients, Order};
 use crate::simulation::controller::Server;

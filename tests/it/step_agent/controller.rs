@@ -1,17 +1,18 @@
 //! A controller that hands out what a test wants, and answers an agent as the real one does.
 
 use std::path::Path;
-use std::process::Child;
 use std::time::Duration;
 
-use llts::config::Config;
-use llts::protocol::envelope::{self, Received, ReplyTo};
-use llts::shell::clock;
-use llts::shell::endpoint::Ports;
-use llts::shell::transport;
+use api::client::transport;
+use api::config::Config;
+use proc::clock;
 use serde_json::{Value, json};
+use zmtp::envelope;
+use zmtp::envelope::{Received, ReplyTo};
+use zmtp::sockets::Ports;
 
-use crate::step_agent::sandbox::{Sandbox, signal};
+use crate::step_agent::sandbox::{Program, Sandbox, Start as _};
+use crate::support::LLTS;
 
 pub(crate) const GRAPH: &str = "GRAPH_1480000000.120000_AZazA";
 /// The folder of its outputs.
@@ -23,7 +24,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub(crate) struct Controller {
     pub(crate) sandbox: Sandbox,
     ports: Ports,
-    agent: Option<Child>,
+    agent: Option<Program>,
     /// The APPLY that waits for a task.
     parked: Option<ReplyTo>,
     /// The task that was handed out and not reported. An agent that asks again has not got it: on a loaded machine a connection
@@ -32,6 +33,9 @@ pub(crate) struct Controller {
     /// The task that is told to finish, in the answers to heartbeats.
     wanted: Option<String>,
     tool: String,
+    /// The end of the ids of its tasks. An agent ends what its predecessor has left by task and round, on the whole machine: the
+    /// same task in a test that runs beside this one would be ended, too.
+    tail: String,
 }
 
 impl Controller {
@@ -42,39 +46,35 @@ impl Controller {
         sandbox.ok(&format!("tool pack tools/{tool}"));
         let file = "CONTROLLER_IP = \"127.0.0.1\"\nCONTROLLER_IPC_FILE = \"\"\nCONTROLLER_REP_PORT = 0\nCONTROLLER_PUB_PORT = 0\n";
         let config = Config::from_parts(Some((Path::new("test.toml"), file)), []).expect("valid");
-        let ports = transport::bind(&config, "watch".to_owned(), 1000, llts::shell::port::SuspendedPorts::default())
+        let ports = transport::bind(&config, "watch".to_owned(), 1000, zmtp::port::SuspendedPorts::default())
             .expect("free ports");
+        let tail = (0..5).map(|_| char::from(rand::random_range(b'a'..=b'z'))).collect();
+        let tool = tool.to_owned();
         let mut controller =
-            Self { sandbox, ports, agent: None, parked: None, handed_out: None, wanted: None, tool: tool.to_owned() };
+            Self { sandbox, ports, agent: None, parked: None, handed_out: None, wanted: None, tool, tail };
         controller.start_agent();
         controller
     }
 
     /// Starts an agent, after the last one has ended.
     pub(crate) fn start_agent(&mut self) {
-        if let Some(mut agent) = self.agent.take() {
-            agent.wait().expect("our own child");
-        }
+        self.agent.take().into_iter().for_each(|agent| drop(agent.said()));
         let port = |endpoint: &str| endpoint.rsplit_once(':').expect("a port").1.to_owned();
-        let config = self.sandbox.path("config.toml");
-        std::fs::write(
-            config,
-            format!(
-                "CONTROLLER_REP_PORT = {}\nCONTROLLER_PUB_PORT = {}\nCONTROLLER_IPC_FILE = \"\"\nAGENT_HEARTBEAT_INTERVAL = 200\n\
-                 AGENT_KILL_INTERVAL = 100\nLOG_DIR = \"log\"\nZMQ_RECV_TIMEOUT = 15000\n",
-                port(self.ports.requests()),
-                port(self.ports.broadcasts())
-            ),
-        )
-        .expect("written");
+        let config = format!(
+            "CONTROLLER_REP_PORT = {}\nCONTROLLER_PUB_PORT = {}\nCONTROLLER_IPC_FILE = \"\"\nAGENT_HEARTBEAT_INTERVAL = 200\n\
+             AGENT_KILL_INTERVAL = 100\nLOG_DIR = \"log\"\nZMQ_RECV_TIMEOUT = 15000\n",
+            port(self.ports.requests()),
+            port(self.ports.broadcasts())
+        );
+        self.sandbox.write("config.toml", config);
         let mut command = self.sandbox.command("agent --name one");
-        command.env("LLTS", env!("CARGO_BIN_EXE_llts")).env("PLACE", self.sandbox.path("."));
+        command.env("LLTS", LLTS);
         (self.parked, self.handed_out) = (None, None);
-        self.agent = Some(command.spawn().expect("started"));
+        self.agent = Some(command.start());
     }
 
     pub(crate) fn agent_pid(&self) -> i32 {
-        self.agent.as_ref().expect("started").id().cast_signed()
+        self.agent.as_ref().expect("started").pid()
     }
 
     /// Hands out a task of a step, and returns its id.
@@ -91,7 +91,7 @@ impl Controller {
     }
 
     fn hand_out(&mut self, number: u32, round: u32, mut job: Value) -> String {
-        let task = format!("TASK_1480000000.{number:06}_AZazA");
+        let task = format!("TASK_1480000000.{number:06}_{}", self.tail);
         self.until("an APPLY is parked", |_, parked| parked.then_some(()));
         job["__CODE__"] = json!(0);
         job["__OPERATION__"] = json!(self.tool);
@@ -197,8 +197,7 @@ impl Controller {
 impl Drop for Controller {
     fn drop(&mut self) {
         if let Some(mut agent) = self.agent.take() {
-            signal(agent.id().cast_signed(), rustix::process::Signal::KILL);
-            let _ = agent.wait();
+            agent.kill();
         }
     }
 }

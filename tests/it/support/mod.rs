@@ -1,7 +1,6 @@
-//! What the tests of several parts share.
+//! What the tests of several parts share, beside the kit.
 
-pub(crate) mod folder;
-pub(crate) mod loopback;
 pub(crate) mod ports;
-pub(crate) mod redis;
-pub(crate) mod waiting;
+
+/// The program under test.
+pub(crate) const LLTS: &str = env!("CARGO_BIN_EXE_llts");

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use llts::engine::endpoint::ConnectionLimits;
-use llts::engine::zmtp::{Limits, Security};
-use llts::shell::endpoint::PortSettings;
-use llts::types::Loopback;
+use base::Loopback;
+use zmtp::endpoint::ConnectionLimits;
+use zmtp::engine::{Limits, Security};
+use zmtp::sockets::PortSettings;
 
 /// Generous limits: a test narrows the one that it is about. A peer slower than `patience` is disconnected.
 pub(crate) fn settings(patience: Duration) -> PortSettings {

@@ -1,28 +1,24 @@
 //! The commands of `llts tdf`, as processes.
 
-use std::io::{BufRead as _, BufReader, Read as _};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Stdio};
 
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
 use redis::Commands as _;
+use rustix::process::{Pid, Signal, test_kill_process};
 use serde_json::Value;
+use testkit::{Program, Said, Start as _, eventually};
+
+use crate::support::LLTS;
 
 use super::ground::{Redis, own_ip};
 use super::original::Order;
-use super::waiting::eventually;
 use super::{NAMESPACE, Place};
 
 const MANAGER: &str = "[manager]\nround_duration=0.05\n[task_defaults]\n";
 
 /// A command of `llts tdf` in the folder of a Redis.
 pub(crate) fn command(redis: &Redis, arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_llts"));
-    for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("LLTS_")) {
-        command.env_remove(name);
-    }
-    command.arg("tdf").args(arguments).current_dir(redis.folder()).stdin(Stdio::null());
-    command.env("LLTS_HOME", redis.folder());
+    let mut command = redis.place().program(LLTS);
+    command.arg("tdf").args(arguments).env("LLTS_HOME", redis.folder());
     command
 }
 
@@ -31,14 +27,12 @@ impl Place {
         command(&self.redis, arguments)
     }
 
-    pub(crate) fn run(&self, arguments: &[&str]) -> Output {
-        self.command(arguments).output().unwrap()
+    pub(crate) fn run(&self, arguments: &[&str]) -> Said {
+        self.command(arguments).said()
     }
 
     fn json(&self, arguments: &[&str]) -> Value {
-        let output = self.run(&[arguments, &["--output", "wire"]].concat());
-        assert!(output.status.success(), "{output:?}");
-        serde_json::from_slice(&output.stdout).unwrap()
+        self.run(&[arguments, &["--output", "wire"]].concat()).ok().json()
     }
 
     pub(crate) fn configs(&self) {
@@ -46,65 +40,23 @@ impl Place {
         self.redis.write_config("server.cfg", NAMESPACE, "[server]\nround_duration=0.05\n");
     }
 
-    pub(crate) fn start(&self, arguments: &[&str]) -> Service {
-        let mut child = self.command(arguments).stderr(Stdio::piped()).spawn().unwrap();
-        let mut stderr = BufReader::new(child.stderr.take().unwrap());
-        let mut line = String::new();
-        while !line.contains(" ready: ") {
-            line.clear();
-            assert!(stderr.read_line(&mut line).unwrap() > 0, "it does not start");
-        }
-        let rest = std::thread::spawn(move || {
-            let mut rest = String::new();
-            let _ = stderr.read_to_string(&mut rest);
-            rest
-        });
-        Service { child, rest: Some(rest) }
+    /// Starts a component, which says on stderr that it is ready.
+    pub(crate) fn start(&self, arguments: &[&str]) -> Program {
+        self.command(arguments).stdout(Stdio::inherit()).start().ready(" ready: ")
     }
-}
-
-/// A component that runs, and what it says on stderr.
-pub(crate) struct Service {
-    child: Child,
-    rest: Option<std::thread::JoinHandle<String>>,
-}
-
-impl Service {
-    fn signal(&self, signal: Signal) {
-        kill(Pid::from_raw(i32::try_from(self.child.id()).unwrap()), signal).unwrap();
-    }
-
-    /// Ends it politely, and gives what it has said.
-    pub(crate) fn stop(mut self) -> String {
-        self.signal(Signal::SIGTERM);
-        assert_eq!(self.child.wait().unwrap().code(), Some(0));
-        self.rest.take().unwrap().join().unwrap()
-    }
-}
-
-impl Drop for Service {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-fn stderr(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
 #[test]
 fn a_wrong_count_of_arguments_is_told_with_their_names() {
     let place = Place::new();
     for (arguments, given) in [(&["server"][..], 0), (&["server", "a"], 1), (&["server", "a", "b", "c"], 3)] {
-        let output = place.run(arguments);
-        assert_eq!(output.status.code(), Some(1));
-        let said = stderr(&output);
-        assert!(said.contains(&format!("expecting 2 arguments ({given} given)")), "{said}");
-        assert!(said.contains("NAME: ") && said.contains("CFG: "), "{said}");
+        let said = place.run(arguments);
+        for part in [&*format!("expecting 2 arguments ({given} given)"), "NAME: ", "CFG: "] {
+            said.failed(1, part);
+        }
     }
-    assert!(stderr(&place.run(&["open", "a"])).contains("expecting 3 or 4 arguments (1 given)"));
-    assert!(stderr(&place.run(&["stats"])).contains("expecting 1 argument (0 given)"));
+    assert!(place.run(&["open", "a"]).err.contains("expecting 3 or 4 arguments (1 given)"));
+    assert!(place.run(&["stats"]).err.contains("expecting 1 argument (0 given)"));
 }
 
 #[test]
@@ -115,12 +67,10 @@ fn a_bad_configuration_writes_nothing() {
         ("", "the section [server] is missing"),
     ] {
         let path = place.redis.write_config("server.cfg", NAMESPACE, text);
-        let output = place.run(&["server", "s", path.to_str().unwrap()]);
-        assert_eq!(output.status.code(), Some(1));
-        assert!(stderr(&output).contains(expected) && stderr(&output).contains("server.cfg"), "{output:?}");
+        let said = place.run(&["server", "s", path.to_str().unwrap()]);
+        [expected, "server.cfg"].iter().for_each(|part| said.failed(1, part));
     }
-    let missing = place.run(&["server", "s", "nowhere.cfg"]);
-    assert_eq!((missing.status.code(), stderr(&missing).contains("nowhere.cfg")), (Some(1), true));
+    place.run(&["server", "s", "nowhere.cfg"]).failed(1, "nowhere.cfg");
     let keys: Vec<String> = place.original.redis.keys("*").unwrap();
     assert!(keys.is_empty(), "{keys:?}");
 }
@@ -129,18 +79,8 @@ fn a_bad_configuration_writes_nothing() {
 fn tasks_are_opened_shown_listed_and_counted() {
     let place = Place::new();
     place.configs();
-    let output = place.run(&[
-        "open",
-        "manager.cfg",
-        "sum",
-        "http://h/sum.tar.gz",
-        "1 2",
-        "--timeout",
-        "1m",
-        "--max-fails",
-        "-1",
-    ]);
-    assert_eq!((output.status.code(), String::from_utf8_lossy(&output.stdout).trim()), (Some(0), "1"), "{output:?}");
+    let open = ["open", "manager.cfg", "sum", "http://h/sum.tar.gz", "1 2", "--timeout", "1m", "--max-fails", "-1"];
+    assert_eq!(place.run(&open).ok().out.trim(), "1");
     std::fs::write(place.redis.folder().join("lines"), "a\r\nb b\n\n").unwrap();
     let opened = place.json(&["open", "manager.cfg", "p", "s", "--each-line", "lines", "--start-after", "+1h"]);
     assert_eq!(opened["ids"], serde_json::json!([2, 3, 4]));
@@ -158,9 +98,9 @@ fn tasks_are_opened_shown_listed_and_counted() {
         &["stats", "manager.cfg"],
         &["workers", "manager.cfg"],
     ] {
-        assert!(place.run(arguments).status.success(), "{arguments:?}");
+        place.run(arguments).ok();
     }
-    assert_eq!(place.run(&["show", "manager.cfg", "9"]).status.code(), Some(5));
+    place.run(&["show", "manager.cfg", "9"]).ended(5);
     for (arguments, expected) in [
         (&["list", "manager.cfg", "opened"][..], "no state"),
         (&["show", "manager.cfg", "x"], "no id of a task"),
@@ -169,9 +109,7 @@ fn tasks_are_opened_shown_listed_and_counted() {
         (&["open", "manager.cfg", "p", "s", "in", "--each-line", "lines"], "--each-line"),
         (&["open", "manager.cfg", "p", "s", "--each-line", "gone"], "gone"),
     ] {
-        let output = place.run(arguments);
-        assert_eq!(output.status.code(), Some(1), "{arguments:?} {output:?}");
-        assert!(stderr(&output).contains(expected), "{output:?}");
+        place.run(arguments).failed(1, expected);
     }
     assert_eq!(place.json(&["stats", "server.cfg"])["opened"], 4);
 }
@@ -201,8 +139,8 @@ fn a_server_and_a_manager_bring_a_task_from_its_report_to_the_archive() {
     let fence = place.claim_one("w");
     place.execute(&fence, "out", "bad");
     eventually("a task without a command is archived", || place.sets(failed) == ["archived"]);
-    manager.stop();
-    server.stop();
+    manager.stop().ok();
+    server.stop().ok();
 }
 
 #[test]
@@ -212,16 +150,16 @@ fn another_server_stands_by_until_the_first_one_is_gone() {
     let first = place.start(&["server", "one", "server.cfg"]);
     let at_work = |place: &Place| place.json(&["stats", "manager.cfg"])["server"].clone();
     eventually("the first one is at work", || at_work(&place) == "one");
-    let second = place.start(&["server", "two", "server.cfg"]);
-    first.stop();
+    let mut second = place.start(&["server", "two", "server.cfg"]);
+    first.stop().ok();
     eventually("the second one is at work", || at_work(&place) == "two");
     // Killed without a word: its lease ends.
     let third = place.start(&["server", "three", "server.cfg"]);
-    drop(second);
+    second.kill();
     eventually("the third one is at work", || at_work(&place) == "three");
     let id = place.original.open(&Order { end_before: "1", ..Order::default() });
     eventually("it has rounds", || place.sets(id) == ["expired"]);
-    third.stop();
+    third.stop().ok();
 }
 
 #[test]
@@ -232,14 +170,13 @@ fn a_redis_that_is_away_is_told_once_and_waited_for() {
     let manager = place.start(&["manage", "manager.cfg"]);
     eventually("it is at work", || place.json(&["stats", "manager.cfg"])["server"] == "one");
     place.redis.kill();
-    let away = place.run(&["stats", "manager.cfg"]);
-    assert_eq!(away.status.code(), Some(3), "{away:?}");
-    assert_eq!(place.run(&["server", "two", "server.cfg"]).status.code(), Some(3));
+    place.run(&["stats", "manager.cfg"]).ended(3);
+    place.run(&["server", "two", "server.cfg"]).ended(3);
     place.redis.start_again();
     place.original.redis = place.redis.connect();
     let id = place.original.open(&Order { end_before: "1", ..Order::default() });
     eventually("everything goes on", || place.sets(id) == ["archived"]);
-    for said in [server.stop(), manager.stop()] {
+    for said in [server.stop().ok().err, manager.stop().ok().err] {
         assert_eq!(said.matches("is away").count(), 1, "{said}");
     }
 }
@@ -253,13 +190,11 @@ fn a_password_and_a_database_are_used() {
         std::fs::write(place.redis.folder().join("x.cfg"), text).unwrap();
         place.run(&["open", "x.cfg", "p", "s"])
     };
-    assert!(with("a:b#c%d e", 0).status.success());
-    let other = with("a:b#c%d e", 3);
-    assert_eq!(String::from_utf8_lossy(&other.stdout).trim(), "1", "{other:?}");
+    with("a:b#c%d e", 0).ok();
+    assert_eq!(with("a:b#c%d e", 3).out.trim(), "1");
     for (password, db) in [("wrong", 0), ("None", 0), ("a:b#c%d e", 99)] {
-        let refused = with(password, db);
-        assert_eq!(refused.status.code(), Some(4), "{password} {db}: {refused:?}");
-        assert!(!stderr(&refused).contains("a:b#c"), "the password is not shown");
+        let refused = with(password, db).ended(4);
+        assert!(!refused.err.contains("a:b#c"), "the password is not shown");
     }
 }
 
@@ -286,20 +221,18 @@ fn an_encrypted_connection_is_made_to_whom_the_configuration_trusts() {
         std::fs::write(path, text.replace("host=", &format!("{authority}\nhost={host}"))).unwrap();
         place.run(&["open", "x.cfg", "p", "s"])
     };
-    let trusted = with("rediss://", &format!("tls_ca={ca}"));
-    assert_eq!(String::from_utf8_lossy(&trusted.stdout).trim(), "1", "{trusted:?}");
-    let stranger = with("rediss://", "");
-    assert_eq!((stranger.status.code(), stderr(&stranger).contains("is not trusted")), (Some(4), true), "{stranger:?}");
-    assert_eq!(with("", "").status.code(), Some(3));
+    assert_eq!(with("rediss://", &format!("tls_ca={ca}")).ok().out.trim(), "1");
+    with("rediss://", "").failed(4, "is not trusted");
+    with("", "").ended(3);
 }
 
 /// A shell that is killed leaves what it has started, unless the whole group is meant.
 #[test]
 fn the_processes_of_a_callback_end_with_the_manager() {
     for (with, command) in [
-        (Signal::SIGTERM, "sleep 600 & echo $! >pid; wait"),
-        (Signal::SIGTERM, "sh -c 'trap : TERM; echo $$ >pid; while :; do sleep 0.1; done'; true"),
-        (Signal::SIGKILL, "sleep 600 & echo $! >pid; wait"),
+        (Signal::TERM, "sleep 600 & echo $! >pid; wait"),
+        (Signal::TERM, "sh -c 'trap : TERM; echo $$ >pid; while :; do sleep 0.1; done'; true"),
+        (Signal::KILL, "sleep 600 & echo $! >pid; wait"),
     ] {
         let mut place = Place::new();
         place.configs();
@@ -308,11 +241,11 @@ fn the_processes_of_a_callback_end_with_the_manager() {
         assert!(place.original.r#move(id, "open", "succeeded", 0, &[("0:output", ""), ("0:error", "")]));
         let pid = || std::fs::read_to_string(place.redis.folder().join("pid")).ok()?.trim().parse::<i32>().ok();
         eventually("the callback runs", || pid().is_some());
-        let process = Pid::from_raw(pid().unwrap());
+        let process = Pid::from_raw(pid().unwrap()).unwrap();
         manager.signal(with);
-        manager.child.wait().unwrap();
-        eventually("its processes are gone", || kill(process, None).is_err());
-        let said = manager.rest.take().unwrap().join().unwrap();
+        manager.wait().unwrap();
+        eventually("its processes are gone", || test_kill_process(process).is_err());
+        let said = manager.said().err;
         assert!(!said.contains("has failed"), "{said}");
         assert_eq!(place.sets(id), ["succeeded"]);
     }
@@ -327,8 +260,8 @@ fn an_input_is_any_bytes_and_a_bad_option_is_named() {
     assert!(open.arg(std::ffi::OsStr::from_bytes(b"a\xffb")).status().unwrap().success());
     let input: Vec<u8> = place.original.redis.hget("MyProgram:task:1", "input").unwrap();
     assert_eq!(input, b"a\xffb");
-    let said = stderr(&place.run(&["open", "manager.cfg", "p", "s", "--end-before", "nan"]));
+    let said = place.run(&["open", "manager.cfg", "p", "s", "--end-before", "nan"]).err;
     assert!(said.contains("--end-before \"nan\": "), "{said}");
-    let said = stderr(&place.run(&["server"]));
+    let said = place.run(&["server"]).err;
     assert!(said.find("expecting 2 arguments").unwrap() < said.find("NAME: ").unwrap(), "{said}");
 }

@@ -5,7 +5,6 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::Write as _;
-use std::process::Stdio;
 use std::time::Duration;
 
 use rand::rngs::Xoshiro256PlusPlus;
@@ -15,8 +14,8 @@ use rustix::process::Signal;
 
 use crate::tdf::clock;
 use crate::tdf::ground::{self, Redis};
-use crate::tdf::processes::place::{NAMESPACE, Place, Worker};
-use crate::tdf::waiting::{PATIENCE, eventually};
+use crate::tdf::processes::place::{NAMESPACE, Place};
+use testkit::{PATIENCE, Program, Start as _, eventually, pass};
 
 /// Tasks of the short form.
 const TASKS: u64 = 300;
@@ -28,7 +27,7 @@ const FAILS_EACH: u64 = 7;
 const FREEZE: Duration = Duration::from_secs(9);
 
 /// The components, each of which is started again when it is killed.
-struct Parts(Vec<(Vec<String>, Option<Worker>)>);
+struct Parts(Vec<(Vec<String>, Program)>);
 
 impl Parts {
     /// Opens tasks with the inputs from 1 on, and starts workers and servers, and a manager that notes what it is called for.
@@ -43,27 +42,30 @@ impl Parts {
         let lines: String = (1..=tasks).map(|number| format!("{number}\n")).collect();
         fs::write(place.path("lines"), lines).expect("a file");
         let open = ["open", "manager.cfg", "p", "http://127.0.0.1:1/run.sh", "--each-line", "lines"];
-        let opened = place.command(&open).output().expect("started");
-        assert!(opened.status.success(), "{opened:?}");
-        let mut parts = Self(Vec::new());
-        let mut add = |words: &[&str]| parts.0.push((words.iter().map(|&word| word.to_owned()).collect(), None));
+        place.command(&open).said().ok();
+        let mut parts = Vec::new();
+        let mut add = |words: &[&str]| {
+            let words: Vec<String> = words.iter().map(|&word| word.to_owned()).collect();
+            parts.push((words.clone(), run(place, &words)));
+        };
         (1..=workers).for_each(|number| add(&["worker", &format!("w{number}"), &worker]));
         (1..=servers).for_each(|number| add(&["server", &format!("s{number}"), "server.cfg"]));
         add(&["manage", "manager.cfg", "--on-succeeded", "cat >>called", "--on-failed", "cat >>called"]);
-        (0..parts.0.len()).for_each(|at| parts.restart(place, at));
-        parts
+        Self(parts)
     }
 
-    /// Kills a component if it runs, and starts it.
+    /// Kills a component, and starts it again.
     fn restart(&mut self, place: &Place, at: usize) {
         let (words, process) = &mut self.0[at];
-        process.take().into_iter().for_each(Worker::kill);
-        let words: Vec<&str> = words.iter().map(String::as_str).collect();
-        let mut command = place.command(&words);
-        // Losses are part of this, however many a task has of them.
-        command.env("LLTS_TDF_MAX_LOSSES", "1000").stdout(Stdio::null()).stderr(Stdio::piped());
-        *process = Some(Worker(command.spawn().expect("started")));
+        process.kill();
+        *process = run(place, words);
     }
+}
+
+/// Starts a component. Losses are part of this, however many a task has of them.
+fn run(place: &Place, words: &[String]) -> Program {
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    place.command(&words).env("LLTS_TDF_MAX_LOSSES", "1000").start()
 }
 
 /// Number of kills without a verdict after which killing pauses, so that the components make progress. A busy machine starts them
@@ -213,10 +215,7 @@ fn a_redis_that_is_frozen_and_then_restarted_costs_no_run() {
     let _parts = Parts::start(&place, TASKS, 2, 1);
     eventually("the first tasks", || count(&mut redis, "archived") >= 4);
     place.redis.signal(Signal::STOP);
-    let until = clock::now().mono + FREEZE;
-    while clock::now().mono < until {
-        std::thread::park_timeout(FREEZE);
-    }
+    pass(FREEZE);
     place.redis.signal(Signal::CONT);
     eventually("tasks after the frost", || count(&mut redis, "archived") >= 8);
     place.redis.kill();
@@ -237,7 +236,7 @@ fn a_killed_server_is_replaced_before_its_lease_ends() {
     let holder =
         |redis: &mut Connection| -> Option<String> { redis::cmd("GET").arg(&key).query(redis).expect("Redis") };
     eventually("a server at work", || holder(&mut redis).is_some());
-    parts.0[1].1.take().into_iter().for_each(Worker::kill);
+    parts.0[1].1.kill();
     // The one that was killed may have been about to give it up.
     let dead = holder(&mut redis).expect("its lease goes on");
     let () = redis::cmd("SET").arg(&key).arg(&dead).arg("EX").arg(3600).query(&mut redis).expect("Redis");

@@ -4,16 +4,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use llts::shell::tdf::Namespace;
-use llts::types::tdf::Fence;
+use base::tdf::Fence;
 use redis::Commands as _;
 use rustix::process::Signal;
+use tdf::shell::Namespace;
 
 use super::ground::{self, Redis};
 use super::original::{Order, now};
 use super::proxy::Proxy;
-use super::waiting::eventually;
-use super::{NAMESPACE, Place, clock, name};
+use super::{NAMESPACE, Place, name};
+use testkit::{eventually, pass};
 
 /// An outage longer than the rest of a lease, and longer than the pauses of a Redis that answers.
 const OUTAGE: Duration = Duration::from_secs(5);
@@ -37,13 +37,6 @@ impl Place {
 
 fn seconds() -> f64 {
     now().parse().unwrap()
-}
-
-fn pass(time: Duration) {
-    let until = clock::now().mono + time;
-    while clock::now().mono < until {
-        std::thread::park_timeout(time);
-    }
 }
 
 #[test]
@@ -70,7 +63,7 @@ fn the_worker_of_an_expired_lease_is_lost_and_counts_nothing() {
     }
     assert_eq!(place.get(id, "0:error").unwrap(), "worker w lost; that is one loss more than the 3 that are allowed\n");
     place.original.assert_readable(id);
-    server.stop();
+    server.stop().ok();
 }
 
 /// Leases end while Redis is away, and a server may be the first to reach it again.
@@ -129,5 +122,5 @@ fn a_worker_that_renews_its_lease_late_keeps_its_run() {
     eventually("a renewal", || is_late.load(Ordering::SeqCst));
     place.has_a_round();
     assert_eq!(place.sets(id), ["running"]);
-    server.stop();
+    server.stop().ok();
 }

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use llts::config::ManagerConfig;
-use llts::protocol::tdf::Task;
-use llts::shell::tdf::{CallbackError, Callbacks, Manager, Order as Wanted};
+use api::config::ManagerConfig;
 use redis::Commands as _;
+use tdf::shell::{CallbackError, Callbacks, Manager, Order as Wanted};
+use tdf::wire::Task;
 
 use super::Place;
 use super::original::Order;
@@ -144,7 +144,7 @@ fn a_manager_hears_of_tasks_that_end() {
                 .unwrap()
                 .counts
                 .iter()
-                .any(|(state, count)| *state == llts::types::tdf::State::Archived && *count == 1)
+                .any(|(state, count)| *state == base::tdf::State::Archived && *count == 1)
         }
     }
     let mut once = Once(Notes::default());

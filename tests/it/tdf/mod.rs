@@ -1,10 +1,8 @@
-//! TDF against a real Redis: every arrow of the document, the hazards of the original, and originals beside us.
+//! TDF against a real Redis: every arrow of docs/sources/tdf.md, the hazards of the original, and originals beside us.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-use crate::support::folder;
-use crate::support::redis as ground;
-use crate::support::waiting;
+use testkit as ground;
 
 mod away;
 mod cli;
@@ -22,13 +20,13 @@ mod worker;
 
 use std::path::PathBuf;
 
+use api::config::{ServerConfig, TdfSection};
+use base::tdf::{Fence, WorkerName};
 use ground::Redis;
-use llts::config::{ServerConfig, TdfSection};
-use llts::shell::clock;
-use llts::shell::tdf::server::Server;
-use llts::shell::tdf::{Claim, Claimed, Ending, Namespace, Report, Reported};
-use llts::types::tdf::{Fence, WorkerName};
 use original::Original;
+use proc::clock;
+use tdf::shell::server::Server;
+use tdf::shell::{Claim, Claimed, Ending, Namespace, Report, Reported};
 
 const NAMESPACE: &str = "MyProgram";
 
@@ -115,8 +113,8 @@ pub(crate) struct OnlyRedis {
 }
 
 impl OnlyRedis {
-    fn run(&self, arguments: &[&str]) -> std::process::Output {
-        cli::command(&self.redis, arguments).output().unwrap()
+    fn run(&self, arguments: &[&str]) -> testkit::Said {
+        testkit::Start::said(&mut cli::command(&self.redis, arguments))
     }
 }
 

@@ -3,18 +3,15 @@
 //! `TDF_POOL_TASKS=1000` is the long form of the run in which a controller is killed.
 
 use std::fs;
-use std::io::Write as _;
-use std::net::SocketAddr;
-use std::path::PathBuf;
-use std::process::{Child, Command, Output, Stdio};
+use std::ops::Deref;
 
 use rustix::process::Signal;
+use testkit::{Said, Start as _, eventually, names, signal};
 
-use crate::tdf::folder;
+use crate::support::LLTS;
 use crate::tdf::ground::Redis;
 use crate::tdf::original::Order;
 use crate::tdf::processes::place::{NAMESPACE, Place};
-use crate::tdf::waiting::eventually;
 
 /// Tasks of the short form.
 const TASKS: u64 = 250;
@@ -30,64 +27,41 @@ NAMESPACE = \"ns\"
 ROUND_DURATION = 50
 ";
 
-/// A home beside a namespace. Dropping it stops its service.
-struct Home {
-    redis: SocketAddr,
-    folder: PathBuf,
+/// A home beside a namespace.
+struct Home(testkit::Place);
+
+impl Deref for Home {
+    type Target = testkit::Place;
+
+    fn deref(&self) -> &testkit::Place {
+        &self.0
+    }
 }
 
 impl Home {
     /// One whose results are kept in the place.
-    fn new(place: &Place, name: &str) -> Self {
-        let folder = place.path(name);
-        for name in ["log", "tools"] {
-            fs::create_dir_all(folder.join(name)).unwrap();
-        }
-        std::os::unix::fs::symlink(place.path("."), folder.join("tdf")).unwrap();
-        fs::write(folder.join("config.toml"), CONFIG).unwrap();
-        Self { redis: place.redis.address(), folder }
+    fn new(place: &Place) -> Self {
+        let mut home = testkit::Place::home(LLTS, CONFIG);
+        std::os::unix::fs::symlink(place.root(), home.path("tdf")).unwrap();
+        home.set("LLTS_TDF_REDIS_URL", format!("redis://{}", place.redis.address()));
+        home.set("LLTS_TDF_WORKER_OUTPUT_BYTES_MAX", "4096");
+        Self(home)
     }
 
-    fn command(&self, words: &[&str]) -> Command {
-        let mut command = folder::program(env!("CARGO_BIN_EXE_llts"), &self.folder);
-        command.env("LLTS_TDF_REDIS_URL", format!("redis://{}", self.redis));
-        command.env("LLTS_TDF_WORKER_OUTPUT_BYTES_MAX", "4096");
-        command.args(words);
-        command
-    }
-
-    fn llts(&self, words: &[&str]) -> Output {
-        self.command(words).output().unwrap()
-    }
-
-    fn up(&self) {
-        let said = self.llts(&["up", "2"]);
-        assert!(said.status.success(), "{said:?}");
-    }
-
-    fn controller(&self) -> i32 {
-        let all = folder::processes(&self.folder);
-        let is_controller = |line: &str| line.split(' ').any(|word| word == "controller") && line.contains("llts");
-        all.iter().find(|(_, line)| is_controller(line)).map(|(pid, _)| *pid).unwrap_or_else(|| panic!("{all:?}"))
+    /// One with two agents.
+    fn up(place: &Place) -> Self {
+        let home = Self::new(place);
+        home.ok("up 2");
+        home
     }
 
     fn log(&self) -> String {
-        fs::read_to_string(self.folder.join("log/controller.log")).unwrap_or_default()
+        fs::read_to_string(self.path("log/controller.log")).unwrap_or_default()
     }
 
     /// Tasks of the namespace in this phase.
     fn has(&self, status: &str) -> bool {
-        let said = self.llts(&["list", "--job", "tdf", "--status", status]);
-        String::from_utf8_lossy(&said.stdout).contains("TASK_")
-    }
-}
-
-impl Drop for Home {
-    fn drop(&mut self) {
-        let said = self.llts(&["down"]);
-        if std::thread::panicking() {
-            let _ = writeln!(std::io::stderr(), "{said:?}\n{}", self.log());
-        }
+        self.llts(&format!("list --job tdf --status {status}")).out.contains("TASK_")
     }
 }
 
@@ -109,8 +83,7 @@ fn count(place: &Place, set: &str) -> u64 {
 fn a_task_ends_as_it_does_with_a_worker() {
     let place = Place::new();
     place.program("p", "eval \"$1\"");
-    let home = Home::new(&place, "a");
-    home.up();
+    let home = Home::up(&place);
     let good = open_input(&place, "'echo out; exit 3'");
     let bad = open_input(&place, "'echo out; echo bad >&2'");
     let long = open_input(&place, "'head -c 10000 /dev/zero | tr \"\\0\" x'");
@@ -141,35 +114,24 @@ fn a_task_ends_as_it_does_with_a_worker() {
     let log = place.field(good, "log");
     assert!(log.contains(" - executing task: cd ./p/; ./run.sh 'echo out; exit 3'\n"), "{log}");
     assert!(place.field(good, "0:worker").starts_with("controller-"));
-    let listed = home.llts(&["list", "--job", "tdf", "--output", "wire"]);
-    assert!(String::from_utf8_lossy(&listed.stdout).contains(&format!("\"{good}\"")), "tasks of the controller");
+    let listed = home.llts("list --job tdf --output wire").out;
+    assert!(listed.contains(&format!("\"{good}\"")), "tasks of the controller");
 }
 
 #[test]
 fn no_more_is_claimed_than_can_start() {
     let place = Place::new();
     place.program("p", &format!("until test -e {}; do sleep 0.02; done", place.path("go").display()));
-    let home = Home::new(&place, "a");
-    home.up();
+    let home = Home::up(&place);
     for _ in 0..6 {
         open_input(&place, "");
     }
     eventually("two runs", || count(&place, "running") == 2);
-    eventually("two commands", || home.llts(&["list", "--job", "tdf", "--status", "RUNNING"]).stdout.len() > 100);
+    eventually("two commands", || home.llts("list --job tdf --status RUNNING").out.len() > 100);
     assert_eq!((count(&place, "running"), count(&place, "open")), (2, 4));
     assert!(!home.has("WAITING"));
     fs::write(place.path("go"), "").unwrap();
     eventually("all ends", || count(&place, "succeeded") == 6);
-}
-
-/// A part of a service that is started alone.
-struct Part(Child);
-
-impl Drop for Part {
-    fn drop(&mut self) {
-        folder::signal(self.0.id().cast_signed(), Signal::TERM);
-        let _ = self.0.wait();
-    }
 }
 
 /// Neither its next heartbeat nor the pool's own look at the agents comes within the patience of a test.
@@ -177,12 +139,8 @@ impl Drop for Part {
 fn an_agent_that_joins_gets_a_waiting_task_at_once() {
     let place = Place::new();
     place.program("p", "echo out");
-    let home = Home::new(&place, "a");
-    let start = |word: &str| {
-        let mut command = home.command(&[word]);
-        command.env("LLTS_AGENT_HEARTBEAT_INTERVAL", "3600000");
-        Part(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
-    };
+    let home = Home::new(&place);
+    let start = |word: &str| home.command(word).env("LLTS_AGENT_HEARTBEAT_INTERVAL", "3600000").start();
     let _controller = start("controller");
     eventually("the worker", || place.redis.ask::<u64>(&format!("HLEN {NAMESPACE}:llts:workers")) == 1);
     let id = open_input(&place, "");
@@ -199,31 +157,21 @@ fn two_controllers_run_each_task_once_while_one_is_killed() {
     let manager = "[manager]\nround_duration=0.05\n[task_defaults]\n";
     place.redis.write_config("manager.cfg", NAMESPACE, manager);
     let config = place.redis.folder().join("manager.cfg");
-    let mut manager = place.command(&["manage", config.to_str().unwrap()]).spawn().unwrap();
-    let (one, other) = (Home::new(&place, "a"), Home::new(&place, "b"));
-    one.up();
-    other.up();
+    let mut manager = place.command(&["manage", config.to_str().unwrap()]).start();
+    let (one, other) = (Home::up(&place), Home::up(&place));
     let tasks = std::env::var("TDF_POOL_TASKS").map_or(TASKS, |tasks| tasks.parse().unwrap());
     let lines: String = (1..=tasks).map(|number| format!("{number}\n")).collect();
     fs::write(place.path("lines"), lines).unwrap();
-    let opened = place.command(&[
-        "open",
-        config.to_str().unwrap(),
-        "p",
-        &source(&place),
-        "--each-line",
-        place.path("lines").to_str().unwrap(),
-    ]);
-    assert!({ opened }.output().unwrap().status.success());
+    let open = ["open", config.to_str().unwrap(), "p", &source(&place), "--each-line", "lines"];
+    place.command(&open).said().ok();
     for done in [tasks / 5, tasks * 2 / 5, tasks * 3 / 5] {
         eventually("some ends", || count(&place, "archived") >= done);
-        folder::signal(one.controller(), Signal::KILL);
+        signal(one.process(" controller"), Signal::KILL);
         let before = one.log().matches("controller ready").count();
         eventually("another controller", || one.log().matches("controller ready").count() > before);
     }
     eventually("all are archived", || count(&place, "archived") == tasks);
-    manager.kill().unwrap();
-    manager.wait().unwrap();
+    manager.kill();
     let mut workers = std::collections::BTreeSet::new();
     for id in 1..=tasks {
         assert_eq!(place.field(id, "0:output"), format!("{id}\n"));
@@ -235,10 +183,7 @@ fn two_controllers_run_each_task_once_while_one_is_killed() {
     let mut runs: Vec<u64> = runs.lines().map(|line| line.parse().unwrap()).collect();
     runs.sort_unstable();
     assert_eq!(runs, (1..=tasks).collect::<Vec<_>>(), "each program ran once");
-    let server = ["a", "b"].iter().filter(|name| {
-        fs::read_to_string(place.path(name).join("log/controller.log")).unwrap().contains("at work on ns")
-    });
-    assert!(server.count() >= 1);
+    assert!([one, other].iter().any(|home| home.log().contains("at work on ns")));
 }
 
 #[test]
@@ -248,8 +193,7 @@ fn a_redis_that_is_away_at_the_start_or_in_the_middle_loses_nothing() {
     let mut place = Place::with(redis);
     let [runs, go] = ["runs", "go"].map(|name| place.path(name).display().to_string());
     place.program("p", &format!("echo begun >>{runs}; until test -e {go}; do sleep 0.02; done; echo out"));
-    let home = Home::new(&place, "a");
-    home.up();
+    let home = Home::up(&place);
     eventually("a word about it", || home.log().contains("the work in progress goes on"));
     place.redis.start_again();
     let id = open_input(&place, "");
@@ -259,9 +203,9 @@ fn a_redis_that_is_away_at_the_start_or_in_the_middle_loses_nothing() {
     fs::write(place.path("go"), "").unwrap();
     eventually("a word about it", || home.log().matches("the work in progress goes on").count() == 2);
     let results = place.path(".llts@tdf/results");
-    let kept = || fs::read_dir(&results).unwrap().flatten().any(|worker| !folder::names(&worker.path()).is_empty());
+    let kept = || fs::read_dir(&results).unwrap().flatten().any(|worker| !names(&worker.path()).is_empty());
     eventually("a result on the disk", kept);
-    folder::signal(home.controller(), Signal::KILL);
+    signal(home.process(" controller"), Signal::KILL);
     place.redis.start_again();
     place.until(id, "succeeded");
     assert_eq!(place.field(id, "0:output"), "out\n");
@@ -274,13 +218,12 @@ fn a_redis_that_is_away_at_the_start_or_in_the_middle_loses_nothing() {
 #[test]
 fn bad_values_keep_the_controller_from_starting() {
     let place = Place::new();
-    let home = Home::new(&place, "a");
+    let home = Home::new(&place);
     let refused = |changes: &[(&str, &str)], words: &[&str]| {
-        let mut command = folder::program(env!("CARGO_BIN_EXE_llts"), &home.folder);
-        command.envs(changes.iter().copied());
-        let said = command.arg("controller").output().unwrap();
-        let err = String::from_utf8_lossy(&said.stderr).into_owned();
-        assert!(!said.status.success(), "{changes:?}");
+        let mut command = home.command("controller");
+        command.env_remove("LLTS_TDF_REDIS_URL").envs(changes.iter().copied());
+        let Said { code, err, .. } = command.said();
+        assert_ne!(code, Some(0), "{changes:?}");
         words.iter().for_each(|word| assert!(err.contains(word), "{changes:?}: {err}"));
         assert!(!err.contains("hunter2"), "{err}");
     };
@@ -296,6 +239,6 @@ fn bad_values_keep_the_controller_from_starting() {
     refused(&[(url, "redis://localhost"), ("LLTS_TDF_ROUND_DURATION", "1")], &["tdf.ROUND_DURATION", "10"]);
     refused(&[(url, "redis://localhost"), ("LLTS_ALLOW_COMMANDS", "no")], &["ALLOW_COMMANDS = \"no\" takes none"]);
     refused(&[(url, "rediss://localhost"), ("LLTS_TDF_REDIS_CA_FILE", "none.pem")], &["none.pem"]);
-    fs::write(home.folder.join("file"), "").unwrap();
+    fs::write(home.path("file"), "").unwrap();
     refused(&[(url, "redis://localhost"), ("LLTS_TDF_DIR", "file")], &["file of tdf.DIR"]);
 }

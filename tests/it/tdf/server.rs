@@ -2,11 +2,11 @@
 
 use redis::Commands as _;
 
-use llts::shell::tdf::{Ending, Report, Reported};
+use tdf::shell::{Ending, Report, Reported};
 
 use super::original::Order;
-use super::waiting::eventually;
 use super::{Place, clock};
+use testkit::eventually;
 
 #[test]
 fn an_executed_task_succeeds_or_fails_by_its_stderr() {
@@ -212,7 +212,7 @@ fn open_tasks_that_wait_hide_no_other() {
     place.configs();
     let server = place.start(&["server", "one", "server.cfg"]);
     eventually("it expires", || place.sets(ending) == ["expired"]);
-    server.stop();
+    server.stop().ok();
     let open: usize = place.original.redis.zcard("MyProgram:open").unwrap();
     assert_eq!(open, 500 + 3 + poisoned.len());
 }

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use llts::protocol::tdf::Budget;
-use llts::shell::tdf::{Claim, Ending, LogLine, Namespace, RedisError, Report, Reported, WorkerKind};
-use llts::types::tdf::State;
+use base::tdf::State;
 use redis::Commands as _;
+use tdf::shell::{Claim, Ending, LogLine, Namespace, RedisError, Report, Reported, WorkerKind};
+use tdf::wire::Budget;
 
 use super::original::{Order, now};
 use super::{NAMESPACE, Place, clock, name};
@@ -52,7 +52,7 @@ fn the_day_in_a_log_is_the_day_of_redis() {
     let fence = place.claim_one("w");
     let log = place.get(id, "log").unwrap();
     let started = fence.started.parse().unwrap();
-    assert_eq!(log, llts::protocol::tdf::log::line(started, "moving task 1: open -> running"));
+    assert_eq!(log, tdf::wire::log::line(started, "moving task 1: open -> running"));
 }
 
 #[test]
@@ -285,6 +285,6 @@ fn a_report_and_the_next_claim_are_one_round_trip() {
     let report = Report { fence: &fence, ending: Ending::Executed { output: b"", error: b"" }, log: &[] };
     let worker = name("w");
     let claim = Claim { worker: &worker, token: "next", count: 1 };
-    let (reported, claimed) = place.ours.report_and_claim(&report, &claim).unwrap();
-    assert_eq!((reported, claimed[0].task.0), (Reported::Moved, ids[1]));
+    let (reported, claimed) = place.ours.report_all(&[report], Some(&claim)).unwrap();
+    assert_eq!((reported, claimed[0].task.0), (vec![Reported::Moved], ids[1]));
 }

@@ -10,14 +10,14 @@
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use base::Mono;
 use crypto_box::aead::AeadInPlace as _;
 use crypto_box::{PublicKey, SalsaBox, SecretKey};
-use llts::engine::zmtp::{
-    ClientKeys, Connection, DisconnectReason, Event, KeyPair, Kind, Limits, Security, ServerKeys, Settings, Timer,
-};
-use llts::types::Mono;
 use rand::rngs::StdRng;
 use rand::{Rng as _, RngExt as _, SeedableRng as _};
+use zmtp::engine::{
+    ClientKeys, Connection, DisconnectReason, Event, KeyPair, Kind, Limits, Security, ServerKeys, Settings, Timer,
+};
 
 /// The messages of the peer follow on a valid handshake.
 pub(crate) const HANDSHAKE_DONE: u8 = 1;

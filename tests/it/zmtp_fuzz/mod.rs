@@ -2,7 +2,7 @@
 //! Whatever comes, nothing panics, what is held stays within the limits, and the connection is either over or as it must be.
 //!
 //! `FUZZ_SEED=17` runs one seed and prints what comes of it; `FUZZ_SEEDS=10000000` runs so many: with `cargo test`, for nextest ends
-//! a test after five minutes. `FUZZ_CORPUS=DIR` writes the valid conversations there, for the fuzzer that is guided by coverage (`fuzz/`).
+//! a test after a quarter of an hour. `FUZZ_CORPUS=DIR` writes the valid conversations there, for the fuzzer that is guided by coverage (`fuzz/`).
 
 mod drive;
 mod mutate;
@@ -12,8 +12,8 @@ use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use drive::{Outcome, Role, drive};
-use llts::engine::zmtp::{DisconnectReason, Event};
 use mutate::{conversations, input};
+use zmtp::engine::{DisconnectReason, Event};
 
 /// Seeds in a normal run.
 const SEEDS: u64 = 2_000;
@@ -33,7 +33,7 @@ fn mutated_conversations_do_no_harm() {
         let outcome = catch_unwind(AssertUnwindSafe(|| drive(&input(&conversations, seed))));
         assert!(
             outcome.is_ok(),
-            "see above; replay: FUZZ_SEED={seed} cargo nextest run --test zmtp_fuzz --no-capture one_seed"
+            "see above; replay: FUZZ_SEED={seed} cargo nextest run --no-capture zmtp_fuzz::one_seed"
         );
     }
 }

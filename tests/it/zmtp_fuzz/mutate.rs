@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use llts::engine::zmtp::Kind;
-use llts::types::Mono;
+use base::Mono;
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom as _;
 use rand::{Rng as _, RngExt as _, SeedableRng as _};
+use zmtp::engine::Kind;
 
 use crate::zmtp_fuzz::drive::{
     HANDSHAKE_DONE, HEAD_BYTES, NOBODY_READS, Role, SEALED, TIME_PASSES, WE_TALK, carry, opening,

@@ -3,10 +3,10 @@
 
 use std::collections::VecDeque;
 
-use llts::engine::zmtp::{Connection, Event, Kind, Timer};
-use llts::types::Mono;
+use base::Mono;
 use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
+use zmtp::engine::{Connection, Event, Kind, Timer};
 
 use crate::zmtp_fuzz::drive::Role;
 

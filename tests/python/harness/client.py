@@ -1,4 +1,4 @@
-"""The two sockets of a client in section 2 of the document: a REQ that asks, a bound DEALER that hears of states."""
+"""The two sockets of a client (docs/sources/controller.md, 2): a REQ that asks, a bound DEALER that hears of states."""
 
 import json
 

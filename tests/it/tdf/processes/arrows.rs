@@ -4,7 +4,7 @@ use std::fs;
 
 use super::place::Place;
 use crate::tdf::original::Order;
-use crate::tdf::waiting::eventually;
+use testkit::eventually;
 
 /// Ignores SIGTERM, and has a child in a session of its own whose parent is gone. Both are running when the file is there.
 pub(crate) const STUBBORN: &str = "trap '' TERM INT HUP; echo begun; echo bad >&2; echo run >>../runs; \
@@ -50,7 +50,7 @@ fn what_is_written_to_stderr_is_the_error_of_the_round() {
     assert_eq!(place.result(id), ("out\nlast".into(), "bad\n".into()));
 }
 
-/// R20 of the findings: the input is the rest of a line of a shell.
+/// The input is the rest of a line of a shell.
 #[test]
 fn an_input_means_what_it_means_to_a_shell() {
     let place = Place::new();

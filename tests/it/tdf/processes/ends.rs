@@ -3,13 +3,12 @@
 use std::fs;
 
 use rustix::process::Signal;
+use testkit::{Said, eventually, signal};
 
 use super::arrows::{STUBBORN, is_running};
 use super::hazards::WAITS;
-use super::place::{Place, Said};
-use crate::tdf::folder::signal;
+use super::place::Place;
 use crate::tdf::ground::Redis;
-use crate::tdf::waiting::eventually;
 
 #[test]
 fn a_stop_ends_the_program_and_its_task_waits_again_in_the_same_round() {
@@ -20,7 +19,7 @@ fn a_stop_ends_the_program_and_its_task_waits_again_in_the_same_round() {
         let id = place.open_input("");
         is_running(&place);
         worker.signal(signal);
-        let Said { code, err } = worker.said();
+        let Said { code, err, .. } = worker.said();
         assert_eq!(code, Some(0), "{err}");
         assert!(
             err.contains(&format!("the run of task {id} was ended; the task waits again in the same round")),
@@ -42,7 +41,7 @@ fn an_idle_worker_stops_at_once() {
     let worker = place.worker("w");
     place.result(place.open_input(""));
     worker.signal(Signal::TERM);
-    let Said { code, err } = worker.said();
+    let Said { code, err, .. } = worker.said();
     assert_eq!(code, Some(0));
     assert!(err.contains("no task was running"), "{err}");
 }
@@ -54,7 +53,7 @@ fn a_worker_whose_guard_is_killed_stops() {
     let worker = place.worker("w");
     let id = place.open_input("");
     is_running(&place);
-    signal(worker.guard(&place), Signal::KILL);
+    signal(place.guard_of(&worker), Signal::KILL);
     assert_eq!(worker.said().code, Some(0));
     assert_eq!((place.sets(id), place.commands()), (vec!["open"], vec![]));
 }
@@ -63,9 +62,9 @@ fn a_worker_whose_guard_is_killed_stops() {
 fn a_name_belongs_to_one_process_of_a_folder() {
     let place = Place::new();
     place.program("p", "echo x");
-    let worker = place.worker("w");
+    let mut worker = place.worker("w");
     place.result(place.open_input(""));
-    let Said { code, err } = place.worker("w").said();
+    let Said { code, err, .. } = place.worker("w").said();
     assert_eq!(code, Some(1));
     assert!(err.contains("a worker w already runs in"), "{err}");
     worker.kill();
@@ -78,10 +77,10 @@ fn a_name_belongs_to_one_process_of_a_folder() {
 fn a_name_belongs_to_one_process_of_a_namespace() {
     let (place, other) = (Place::new(), tempfile::tempdir().unwrap());
     place.program("p", WAITS);
-    let worker = place.worker("w");
+    let mut worker = place.worker("w");
     let id = place.open_input("");
     eventually("a run", || place.runs() == 1);
-    let Said { code, err } = place.worker_in(other.path(), "w").said();
+    let Said { code, err, .. } = place.worker_in(other.path(), "w").said();
     assert_eq!(code, Some(1), "{err}");
     let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
     assert!(err.contains(&format!("as process {} on {host}", worker.pid())), "{err}");
@@ -106,7 +105,7 @@ fn a_worker_whose_name_another_process_has_taken_stops() {
     eventually("a run", || place.runs() == 1);
     let lease = "another-session 99999999999.0";
     let () = redis::cmd("HSET").arg("ns:llts:names").arg("w").arg(lease).query(&mut place.redis.connect()).unwrap();
-    let Said { code, err } = worker.said();
+    let Said { code, err, .. } = worker.said();
     assert_eq!(code, Some(1), "{err}");
     assert!(err.contains("a worker w already runs for this namespace as"), "{err}");
     assert_eq!((place.sets(id), place.commands()), (vec!["running"], vec![]), "what it says does not count any more");

@@ -1,20 +1,16 @@
 //! The examples run as their READMEs say, and check their results themselves.
 
 use std::path::Path;
-use std::process::Command;
+
+use testkit::{Place, Start as _};
+
+use crate::support::LLTS;
 
 #[track_caller]
 fn runs(script: &str, arguments: &[&str], last: &str) {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/tdf").join(script);
-    let mut command = Command::new(script);
-    for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("LLTS_")) {
-        command.env_remove(name);
-    }
-    let home = tempfile::tempdir().expect("a folder");
-    command.env("XDG_STATE_HOME", home.path());
-    let ran = command.args(arguments).env("LLTS", env!("CARGO_BIN_EXE_llts")).output().expect("bash");
-    let (out, err) = (String::from_utf8_lossy(&ran.stdout), String::from_utf8_lossy(&ran.stderr));
-    assert!(ran.status.success() && out.lines().last() == Some(last), "{out}{err}");
+    let said = Place::new(LLTS).program(script).args(arguments).env("LLTS", LLTS).said().ok();
+    assert_eq!(said.out.lines().last(), Some(last), "{said:?}");
 }
 
 #[test]

@@ -4,15 +4,14 @@ use rustix::process::Signal;
 
 use super::arrows::{STUBBORN, is_running};
 use super::place::Place;
-use crate::tdf::folder::{names, signal};
 use crate::tdf::ground::Redis;
 use crate::tdf::proxy::Proxy;
-use crate::tdf::waiting::eventually;
+use testkit::{eventually, names, signal};
 
 /// Says that it runs, and ends when it is told to.
 pub(crate) const WAITS: &str = "echo run >>../runs; while [ ! -e ../go ]; do sleep 0.02; done; echo done";
 
-/// R23 of the findings: an original loses the task.
+/// An original loses the task (docs/design/hazards.md, R1).
 #[test]
 fn a_report_whose_answer_is_lost_is_made_again_and_counts_once() {
     let place = Place::new();
@@ -73,7 +72,7 @@ fn a_program_goes_on_while_redis_is_restarted_and_its_result_is_reported() {
 fn a_result_outlives_a_worker_that_is_killed_while_redis_is_away() {
     let mut place = Place::with(Redis::durable());
     place.program("p", WAITS);
-    let worker = place.worker("w");
+    let mut worker = place.worker("w");
     let id = place.open_input("");
     place.until(id, "running");
     eventually("a run", || place.runs() == 1);
@@ -103,9 +102,7 @@ fn a_stop_while_redis_is_away_says_where_the_result_is() {
     worker.signal(Signal::TERM);
     // It does not wait for Redis a second time.
     worker.signal(Signal::TERM);
-    let said = worker.said();
-    assert_eq!(said.code, Some(0), "{}", said.err);
-    assert!(said.err.contains(&format!("the result of task {id} is on the disk")), "{}", said.err);
+    worker.said().failed(0, &format!("the result of task {id} is on the disk"));
     place.redis.start_again();
     let _next = place.worker("w");
     assert_eq!(place.result(id).0, "done\n");
@@ -115,7 +112,7 @@ fn a_stop_while_redis_is_away_says_where_the_result_is() {
 fn what_a_killed_worker_leaves_is_ended_and_its_task_runs_once_more() {
     let place = Place::new();
     place.program("p", &format!("[ -e ../second ] && {{ echo run >>../runs; echo done; exit; }}; {STUBBORN}"));
-    let worker = place.worker("w");
+    let mut worker = place.worker("w");
     let id = place.open_input("");
     is_running(&place);
     worker.kill();
@@ -138,7 +135,7 @@ fn a_worker_that_is_started_again_and_again_loses_its_task_only_as_often_as_allo
     place.program("p", WAITS);
     let id = place.open_input("");
     for run in 1..=4 {
-        let worker = place.worker("w");
+        let mut worker = place.worker("w");
         eventually("a run", || place.runs() == run);
         worker.kill();
     }
@@ -153,10 +150,10 @@ fn a_worker_that_is_started_again_and_again_loses_its_task_only_as_often_as_allo
 fn what_even_the_guard_cannot_end_is_ended_by_the_next_worker() {
     let place = Place::new();
     place.program("p", STUBBORN);
-    let worker = place.worker("w");
+    let mut worker = place.worker("w");
     place.open_input("");
     is_running(&place);
-    let guard = worker.guard(&place);
+    let guard = place.guard_of(&worker);
     signal(guard, Signal::STOP);
     worker.kill();
     signal(guard, Signal::KILL);

@@ -1,15 +1,18 @@
 //! Where programs come from, as a worker meets it.
 
 use std::fs;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
+
+use testkit::{Program, Start as _, eventually, names};
 
 use super::place::Place;
-use crate::tdf::folder::names;
 use crate::tdf::original::Order;
-use crate::tdf::waiting::eventually;
 
 /// `python3 -m http.server` in a folder.
-struct Web(Child, u16);
+struct Web {
+    _program: Program,
+    port: u16,
+}
 
 impl Web {
     fn start(folder: &std::path::Path) -> Self {
@@ -17,21 +20,14 @@ impl Web {
             std::net::TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).expect("a port").port();
         let mut command = Command::new("python3");
         command.args(["-m", "http.server", "--bind", "127.0.0.1", &port.to_string(), "--directory"]).arg(folder);
-        let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("python3");
-        let web = Self(child, port);
+        let program = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).start();
+        let web = Self { _program: program, port };
         eventually("a web server", || std::net::TcpStream::connect(("127.0.0.1", port)).is_ok());
         web
     }
 
     fn url(&self, path: &str) -> String {
-        format!("http://127.0.0.1:{}/{path}", self.1)
-    }
-}
-
-impl Drop for Web {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
+        format!("http://127.0.0.1:{}/{path}", self.port)
     }
 }
 
@@ -87,7 +83,7 @@ fn a_program_that_cannot_be_had_is_a_failed_run_that_says_why() {
     assert_eq!(names(&place.path(".llts@tdf/programs/fetching")), Vec::<String>::new());
 }
 
-/// R14 of the findings: an original runs them as commands.
+/// An original runs them as commands (docs/design/hazards.md, X9, X10).
 #[test]
 fn neither_program_nor_source_is_ever_a_command_or_a_path() {
     let place = Place::new();
@@ -108,7 +104,7 @@ fn neither_program_nor_source_is_ever_a_command_or_a_path() {
     assert!(!place.path("../outside").exists() && !place.path("../pwned").exists());
 }
 
-/// R19 of the findings: in an original, the second worker sees half of the program.
+/// In an original, the second worker sees half of the program (docs/design/hazards.md, X11).
 #[test]
 fn workers_in_one_folder_fetch_a_program_once_and_see_all_of_it() {
     let (place, store) = (Place::new(), tempfile::tempdir().unwrap());

@@ -1,0 +1,22 @@
+#!/usr/bin/env bash
+# Installs the Debian packages that the tests need, where they are missing.
+set -euo pipefail
+
+# A C++ compiler builds libzmq, the peer of many tests; Python with venv and pip runs the
+# conformance suite. TDF needs a Redis, certificates for it, and rsync as one of its sources; prompts work in worktrees of git.
+missing=()
+command -v g++ >/dev/null || missing+=(g++)
+command -v python3 >/dev/null || missing+=(python3)
+python3 -c 'import venv, ensurepip' 2>/dev/null || missing+=(python3-venv)
+command -v redis-server >/dev/null || missing+=(redis-server)
+command -v openssl >/dev/null || missing+=(openssl)
+command -v rsync >/dev/null || missing+=(rsync)
+command -v git >/dev/null || missing+=(git)
+# The pages of the manual run in a network of their own.
+command -v ip >/dev/null || [[ -x /usr/sbin/ip ]] || missing+=(iproute2)
+if ((${#missing[@]})); then
+    as_root=()
+    ((EUID == 0)) || as_root=(sudo)
+    "${as_root[@]}" apt-get update -qq >/dev/null
+    DEBIAN_FRONTEND=noninteractive "${as_root[@]}" apt-get install -qq -y "${missing[@]}" >/dev/null
+fi

@@ -1,0 +1,369 @@
+//! The preparation of a run: its folder, the files that the document promises, and the tool.
+//!
+//! A run of a small tool gets the restored folder of an earlier run, if there is a spare one. Otherwise a known and small
+//! tool is placed on the loop itself, because a thread would cost more than the copy. A thread does everything else, and
+//! the first unpacking of a tool in any case, so that a kill is obeyed meanwhile. A program that the agent fetches is a tool
+//! as soon as it is there ([`super::sources`]). The same thread keeps the files of a run that has ended ([`super::keep`]).
+
+use std::net::IpAddr;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::failure::{not_here, unprepared};
+use super::fetch::{Fetcher, Subject};
+use super::inputs;
+use super::keep::{self, Before};
+use super::sources::{self, Halt, SourceTools};
+use crate::slot::Failure;
+use crate::workspace::{DirPool, OutFolder, Remover, TaskDir, TrashRemainder, Workspace, WorkspaceError};
+use api::archives_dir::folder_identity;
+use api::tools::{ToolCache, ToolError, ToolSnapshot, ToolVersion};
+use api::wire::info;
+use api::wire::requests::apply::Job;
+use api::wire::requests::heartbeat::OwnVersions;
+use base::{ExitCode, KeptFiles, TaskCommand, TaskId};
+use proc::background::Background;
+use proc::stdio;
+use proc::stdio::{Streams, TakeError};
+
+/// Limits for copying on the loop: less than a millisecond's worth.
+const INLINE_ENTRIES_MAX: u64 = 32;
+const INLINE_BYTES_MAX: u64 = 1 << 20;
+
+/// How often a version is fetched for one run that disappears again before it can be unpacked.
+const FETCHES_MAX: usize = 3;
+
+/// Files for the output of run.sh.
+pub(super) const STDOUT: &str = "stdout";
+pub(super) const STDERR: &str = "stderr";
+
+/// A folder that is ready for run.sh, and the remains of older ones of the same names, which must still be removed.
+#[derive(Debug)]
+pub(super) struct Prepared {
+    pub(super) dir: TaskDir,
+    pub(super) rest: Vec<TrashRemainder>,
+    /// The folder for the outputs of a task of a step.
+    pub(super) out: Option<OutFolder>,
+    /// The streams that its client has given to a command.
+    pub(super) streams: Option<Streams>,
+    /// The files of the tool that may come back only if the run changes them.
+    pub(super) before: Arc<Before>,
+}
+
+impl Prepared {
+    fn new(dir: TaskDir, rest: Option<TrashRemainder>) -> Self {
+        Self { dir, rest: rest.into_iter().collect(), out: None, streams: None, before: Arc::default() }
+    }
+}
+
+/// The data that every preparation of this agent needs.
+pub(super) struct Preparation {
+    pub(super) workspace: Arc<Workspace>,
+    pub(super) cache: ToolCache,
+    pub(super) sources: Arc<SourceTools>,
+    pub(super) fetcher: Fetcher,
+    pub(super) tools_dir: PathBuf,
+    /// Whether that folder is also the one from which the controller takes tools.
+    pub(super) is_controllers_folder: AtomicBool,
+    /// The content of the folder of a command.
+    pub(super) no_tool: Arc<ToolSnapshot>,
+    pub(super) controller: String,
+    pub(super) ip: IpAddr,
+    /// Bytes of the files of one run that are kept.
+    pub(super) out_files_bytes_max: u64,
+}
+
+impl Preparation {
+    fn is_quick(&self, job: &Job) -> bool {
+        if has_large_inputs(job) || job.files.is_some() {
+            return false;
+        }
+        if job.command.is_some() {
+            return true;
+        }
+        let size = match self.fetched(job) {
+            None => self.version(job, INLINE_BYTES_MAX).ok().and_then(|version| self.cache.is_warm(version)),
+            Some(tools) => tools.and_then(|tools| tools.is_warm(&job.tool)),
+        };
+        size.is_some_and(|size| size.entries <= INLINE_ENTRIES_MAX && size.bytes <= INLINE_BYTES_MAX)
+    }
+
+    /// The folder of an earlier run of this tool for the new run; `None` if there is none.
+    fn reuse(&self, job: &Job, dir_pool: &mut DirPool, remover: &Remover) -> Option<Outcome> {
+        let tool = self.snapshot(job)?;
+        let (dir, rest) = dir_pool.take((&tool, job.step.is_some()), job.task, remover)?;
+        let mut prepared = Prepared::new(dir, rest);
+        let outcome =
+            self.write_files(job, &mut prepared.dir).and_then(|()| self.make_step(job, &mut prepared, Some(dir_pool)));
+        let outcome = outcome.map_err(|error| unprepared(&error));
+        Some(Outcome { task: job.task, prepared: Some(prepared), outcome })
+    }
+
+    /// The content of the folder in which a run starts, if that folder can be reused.
+    fn snapshot(&self, job: &Job) -> Option<Arc<ToolSnapshot>> {
+        if job.command.is_some() {
+            return Some(Arc::clone(&self.no_tool));
+        }
+        match self.fetched(job) {
+            None => self.cache.snapshot(self.version(job, INLINE_BYTES_MAX).ok()?),
+            Some(tools) => tools?.snapshot(&job.tool),
+        }
+    }
+
+    /// For a task whose program the agent fetches: the cache that has it, unless its source has to be asked first. `None` for one
+    /// with a tool.
+    fn fetched(&self, job: &Job) -> Option<Option<Arc<ToolCache>>> {
+        let source = job.source.as_ref().filter(|source| !self.sources.is_installed(source))?;
+        Some(self.sources.known(source))
+    }
+
+    /// The archive for a run. The version that its task has pinned counts, with one exception: an archive in a tools folder of
+    /// the agent's own, which is not the controller's, goes first, because its operator has put it there for this machine.
+    /// `bytes_max` is the size of the largest archive that is read for this.
+    fn version(&self, job: &Job, bytes_max: u64) -> Result<ToolVersion, ToolError> {
+        let own = ToolVersion::from(&job.tool);
+        let Some(pin) = job.pin else { return Ok(own) };
+        let is_own = match self.cache.own_digest(&job.tool, bytes_max)? {
+            None => false,
+            Some(digest) if digest == pin => {
+                self.fetcher.own.note_agreement(&job.tool);
+                true
+            }
+            Some(digest) => {
+                let goes_first = !self.is_controllers_folder.load(Ordering::Relaxed);
+                if goes_first {
+                    self.fetcher.own.note_difference(&job.tool, digest, pin);
+                }
+                goes_first
+            }
+        };
+        Ok(if is_own { own } else { ToolVersion { fetched: Some(pin), ..own } })
+    }
+
+    /// Places the tool of a run, after fetching it if necessary.
+    fn place_tool(&self, job: &Job, into: &Path, stop: &AtomicBool) -> Result<(), ToolError> {
+        let mut tries = 0;
+        loop {
+            let version = self.version(job, u64::MAX)?;
+            if let Some(digest) = &version.fetched {
+                self.fetcher.fetch(&Subject::Tool(&version.tool), digest, stop)?;
+            }
+            match self.cache.place(&version, into, stop) {
+                // It was removed to make room for another one, or was damaged.
+                Err(ToolError::Missing { .. }) if version.fetched.is_some() && tries < FETCHES_MAX => tries += 1,
+                placed => return placed.map(drop),
+            }
+        }
+    }
+
+    /// A failure is returned together with everything that has been made, which must be removed.
+    fn prepare(&self, job: &Job, halt: &Arc<Halt>, dir_pool: Option<&mut DirPool>) -> Outcome {
+        let (dir, rest) = match self.workspace.create(job.task) {
+            Ok(created) => created,
+            Err(error) => return Outcome { task: job.task, prepared: None, outcome: Err(unprepared(&error)) },
+        };
+        let mut prepared = Prepared::new(dir, rest);
+        let filled = self.fill(job, &mut prepared, halt);
+        let made =
+            filled.and_then(|()| self.make_step(job, &mut prepared, dir_pool).map_err(|error| unprepared(&error)));
+        let outcome = made.and_then(|()| streams(job)).map(|streams| prepared.streams = streams);
+        Outcome { task: job.task, prepared: Some(prepared), outcome }
+    }
+
+    fn fill(&self, job: &Job, prepared: &mut Prepared, halt: &Arc<Halt>) -> Result<(), Failure> {
+        let dir = &mut prepared.dir;
+        self.write_files(job, dir).map_err(|error| unprepared(&error))?;
+        if job.command.is_some() {
+            dir.make_folder(&job.tool).map_err(|error| unprepared(&error))?;
+        } else {
+            self.place(job, dir, halt)?;
+        }
+        if job.step.is_some() {
+            dir.make_step_folders().map_err(|error| unprepared(&error))?;
+        }
+        if let Some(files) = &job.files {
+            if job.command.is_none() && !files.outputs.is_empty() {
+                let folder = dir.tool_folder(&job.tool).map_err(|error| unprepared(&error))?;
+                let before = Before::read(&folder, files);
+                prepared.before = Arc::new(before.map_err(|error| unprepared(&error))?);
+            }
+            // The folder of a task with files is not kept for another task.
+            return inputs::place(&self.fetcher, (job, files), dir, halt.flag());
+        }
+        if let Some(tool) = self.snapshot(job) {
+            dir.keep_for(&tool, job.step.is_some());
+        }
+        Ok(())
+    }
+
+    fn place(&self, job: &Job, dir: &TaskDir, halt: &Arc<Halt>) -> Result<(), Failure> {
+        let failed = |error: ToolError| match unprepared(&error) {
+            failure @ Failure { exit_code: ExitCode::DISK_FULL, .. } => failure,
+            failure => Failure { exit_code: error.exit_code(), ..failure },
+        };
+        let (Some(fetched), Some(source)) = (self.fetched(job), &job.source) else {
+            return self.place_tool(job, dir.path(), halt.flag()).map_err(failed);
+        };
+        let (tools, _held) = match fetched.filter(|tools| tools.is_warm(&job.tool).is_some()) {
+            Some(tools) => (tools, None),
+            None => self.sources.fetch(source, halt).map(|(tools, held)| (tools, Some(held)))?,
+        };
+        let placed = tools.place(&job.tool, dir.path(), halt.flag()).map(drop).map_err(failed);
+        placed.map_err(|failure| Failure { exit_code: sources::exit_code(failure.exit_code), ..failure })
+    }
+
+    fn keep(&self, job: &Job, (folder, before): (&OwnedFd, &Before), halt: &Halt) -> KeptFiles {
+        let Some(files) = &job.files else { return KeptFiles::default() };
+        keep::keep(&self.fetcher, (job, files, before), folder, self.out_files_bytes_max, halt.flag())
+    }
+
+    /// Makes what only this task of a step has. It comes last: a folder that is kept for the next task does not contain it.
+    fn make_step(
+        &self,
+        job: &Job,
+        prepared: &mut Prepared,
+        dir_pool: Option<&mut DirPool>,
+    ) -> Result<(), WorkspaceError> {
+        let Some(step) = &job.step else { return Ok(()) };
+        let (out, rest) = match dir_pool {
+            Some(dir_pool) => dir_pool.make_out(step.graph, job.task)?,
+            None => self.workspace.make_out(step.graph, job.task)?,
+        };
+        prepared.rest.extend(rest);
+        let made = prepared.dir.make_step(step, &out);
+        prepared.out = Some(out);
+        made
+    }
+
+    fn write_files(&self, job: &Job, dir: &mut TaskDir) -> Result<(), WorkspaceError> {
+        dir.write_file("task.info", info::task_info(job).as_encoded_bytes())?;
+        dir.write_file("task.json", &info::task_json(job))?;
+        dir.write_file("controller.info", info::controller_info(&self.controller, self.ip).as_bytes())?;
+        dir.create_output(STDOUT)?;
+        dir.create_output(STDERR)
+    }
+}
+
+/// Whether a task has more inputs than the loop writes in less than a millisecond.
+fn has_large_inputs(job: &Job) -> bool {
+    let bytes = |locations: &Arc<[Arc<str>]>| locations.iter().map(|text| text.len() as u64 + 1).sum::<u64>();
+    job.step.as_ref().is_some_and(|step| step.inputs.values().map(bytes).sum::<u64>() > INLINE_BYTES_MAX)
+}
+
+/// The streams that a command gets from its client.
+fn streams(job: &Job) -> Result<Option<Streams>, Failure> {
+    let Some(name) = awaited_streams(job) else { return Ok(None) };
+    let refused = |error| {
+        let sentence = format!("cannot take the standard streams of the command: {error}");
+        match error {
+            TakeError::NoGiver => not_here(&sentence),
+            TakeError::Refused | TakeError::System(_) => {
+                Failure { exit_code: TaskCommand::NOT_STARTED, error: sentence }
+            }
+        }
+    };
+    stdio::take(name).map(Some).map_err(refused)
+}
+
+fn awaited_streams(job: &Job) -> Option<&str> {
+    job.command.as_ref()?.streams.as_deref()
+}
+
+/// Work for the thread. An agent has one run, which is never prepared and kept at once.
+enum Work {
+    Prepare(Job, Arc<Halt>),
+    Keep(Job, (OwnedFd, Arc<Before>), Arc<Halt>),
+}
+
+/// The result of the thread.
+pub(super) enum Done {
+    Prepared(Box<Outcome>),
+    Kept(TaskId, KeptFiles),
+}
+
+/// The result of a preparation.
+pub(super) struct Outcome {
+    pub(super) task: TaskId,
+    pub(super) prepared: Option<Prepared>,
+    pub(super) outcome: Result<(), Failure>,
+}
+
+/// Prepares runs: quick ones at once, others on a thread of its own.
+pub(super) struct Preparer {
+    preparation: Arc<Preparation>,
+    thread: Background<Work, Done>,
+}
+
+impl Preparer {
+    /// # Errors
+    /// When the thread or its descriptor cannot be made.
+    pub(super) fn start(preparation: Preparation) -> std::io::Result<Self> {
+        let preparation = Arc::new(preparation);
+        let its_preparation = Arc::clone(&preparation);
+        let thread = Background::start("prepare", move |work, done| {
+            done(match work {
+                Work::Prepare(job, halt) => Done::Prepared(Box::new(its_preparation.prepare(&job, &halt, None))),
+                Work::Keep(job, (folder, before), halt) => {
+                    Done::Kept(job.task, its_preparation.keep(&job, (&folder, &before), &halt))
+                }
+            });
+        })?;
+        Ok(Self { preparation, thread })
+    }
+
+    /// Prepares a run: at once if that is quick; otherwise `None`, and the outcome comes later.
+    pub(super) fn begin(
+        &self,
+        job: &Job,
+        halt: &Arc<Halt>,
+        dir_pool: Option<(&mut DirPool, &Remover)>,
+    ) -> Option<Outcome> {
+        // Its client may be stopped, and the loop would wait for it.
+        let is_waiting = awaited_streams(job).is_some();
+        let mut dir_pool = dir_pool.filter(|_| !is_waiting && !has_large_inputs(job) && job.files.is_none());
+        if let Some((dir_pool, remover)) = &mut dir_pool
+            && let Some(outcome) = self.preparation.reuse(job, dir_pool, remover)
+        {
+            return Some(outcome);
+        }
+        if !is_waiting && self.preparation.is_quick(job) {
+            return Some(self.preparation.prepare(job, halt, dir_pool.map(|(dir_pool, _)| dir_pool)));
+        }
+        self.thread.give(Work::Prepare(job.clone(), Arc::clone(halt)));
+        None
+    }
+
+    /// Keeps the files of a run whose processes have ended, which started in this folder. The outcome comes later.
+    pub(super) fn keep(&self, job: &Job, folder: (OwnedFd, Arc<Before>), halt: &Arc<Halt>) {
+        self.thread.give(Work::Keep(job.clone(), folder, Arc::clone(halt)));
+    }
+
+    /// The versions of this machine that have gone before those of the controller, if they have changed since the last call.
+    pub(super) fn take_own_versions(&self) -> Option<OwnVersions> {
+        self.preparation.fetcher.own.take_new()
+    }
+
+    /// Wakes work that waits, after its stop was set.
+    pub(super) fn interrupt(&self) {
+        self.preparation.fetcher.interrupt();
+    }
+
+    /// The controller tells the identity of the tools folder from which it takes tools.
+    pub(super) fn note_controller_folder(&self, folder: &Arc<str>) {
+        let is_same = folder_identity(&self.preparation.tools_dir).as_ref() == Some(folder);
+        self.preparation.is_controllers_folder.store(is_same, Ordering::Relaxed);
+    }
+
+    /// The result of the thread.
+    pub(super) fn poll_done(&self) -> Option<Done> {
+        self.thread.poll()
+    }
+}
+
+impl AsFd for Preparer {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.thread.as_fd()
+    }
+}

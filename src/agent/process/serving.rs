@@ -1,0 +1,140 @@
+//! The outputs of the runs of this agent for readers: those of the present run from its folder, those of earlier runs from
+//! the kept ones.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd as _, BorrowedFd};
+
+use super::ending::REPORT_LOG;
+use super::growth::Growth;
+use super::preparation::{STDERR, STDOUT};
+use crate::outputs::Outputs;
+use crate::slot::{Exited, Slot};
+use crate::workspace::TaskDir;
+use api::wire::requests::apply::Job;
+use api::wire::requests::serve::{Part, Served, Wanted};
+use base::{ExitCode, OutputId, PastRound, Stream, exact_tail};
+
+/// See the [module](self).
+pub(super) struct Serving {
+    outputs: Outputs,
+    growth: Growth,
+    /// The outputs of the present run that its result does not contain.
+    worth_keeping: Vec<Stream>,
+}
+
+impl Serving {
+    pub(super) fn of(outputs: Outputs) -> Self {
+        Self { outputs, growth: Growth::default(), worth_keeping: Vec::new() }
+    }
+
+    /// run.sh has ended, with these ends of its outputs.
+    pub(super) fn note_end(&mut self, exited: &Exited) {
+        self.worth_keeping = Stream::ALL.into_iter().filter(|stream| is_worth_keeping(*stream, exited)).collect();
+    }
+
+    /// Keeps the outputs of a run whose folder is about to be removed.
+    pub(super) fn keep(&mut self, job: &Job, dir: &mut TaskDir) {
+        for stream in std::mem::take(&mut self.worth_keeping) {
+            let output = OutputId { task: job.task, round: job.round, stream };
+            let (folder, name) = place(stream, job);
+            self.outputs.keep(output, |to| dir.move_output((&folder, name), to));
+        }
+    }
+
+    /// The files of the present run are no longer its own.
+    pub(super) fn end_run(&mut self) {
+        self.growth.end();
+        self.outputs.end_run();
+    }
+
+    /// Frees the disk of what a long output has in its middle; true if one is long. The report of a tool is its own file.
+    pub(super) fn trim(&mut self, job: &Job, dir: &TaskDir) -> bool {
+        let mut is_long = false;
+        for stream in [Stream::Stdout, Stream::Stderr] {
+            is_long |= live(stream, job, dir).is_some_and(|file| self.outputs.trim(stream, &file));
+        }
+        is_long
+    }
+
+    /// Begins to read a part; it comes at once, or by [`Self::poll`].
+    pub(super) fn read(&mut self, wanted: Wanted, run: Option<(&Job, &TaskDir)>, slot: &mut Slot) {
+        let of_it = |(job, _): &(&Job, &TaskDir)| (job.task, job.round) == (wanted.output.task, wanted.output.round);
+        let Some((job, dir)) = run.filter(of_it) else { return self.outputs.read(wanted, None) };
+        let file = live(wanted.output.stream, job, dir);
+        if let Some(file) = file.as_ref().filter(|file| size_of(file) > wanted.offset && wanted.limit > 0) {
+            return self.outputs.read(wanted, file.try_clone().ok());
+        }
+        if wanted.watch
+            && let Err(error) = self.watch(wanted.output, file.as_ref(), job, dir)
+        {
+            log::warn!("an output of task {} cannot be watched: {error}; its readers ask again", job.task);
+        }
+        // It may have grown before it was watched.
+        let size = live(wanted.output.stream, job, dir).as_ref().map_or(0, size_of);
+        let served = Served::Part(wanted.ask, Part::Live { data: Vec::new(), size, gap: None, written: None });
+        slot.handle_served(served);
+        if wanted.watch && size > wanted.offset {
+            slot.handle_served(Served::Grown(wanted.output));
+        }
+    }
+
+    fn watch(&mut self, output: OutputId, file: Option<&File>, job: &Job, dir: &TaskDir) -> io::Result<()> {
+        match file {
+            Some(file) => self.growth.watch_file(output, file.as_fd()),
+            None => {
+                let (folder, _) = place(output.stream, job);
+                self.growth.watch_folder(output, dir.folder_of(&folder)?.as_fd())
+            }
+        }
+    }
+
+    /// Reports the parts that have been read, and the outputs that have grown.
+    pub(super) fn poll(&mut self, slot: &mut Slot) {
+        while let Some(served) = self.outputs.poll() {
+            slot.handle_served(served);
+        }
+        for output in self.growth.poll() {
+            slot.handle_served(Served::Grown(output));
+        }
+    }
+
+    /// Readable when [`Self::poll`] may have something.
+    pub(super) fn fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        self.outputs.fds().into_iter().chain(self.growth.fd())
+    }
+
+    pub(super) fn close(self) {
+        self.outputs.close();
+    }
+}
+
+/// Whether more of an output is needed than the end that comes with the result. The controller shortens that end if another
+/// round follows, which a failure may bring about.
+fn is_worth_keeping(stream: Stream, exited: &Exited) -> bool {
+    let (tail, bytes) = match (stream, exited.output_bytes.unwrap_or_default()) {
+        (Stream::Stdout, bytes) => (&exited.stdout_tail, bytes.stdout),
+        (Stream::Stderr, bytes) => (&exited.stderr_tail, bytes.stderr),
+        (Stream::Report, bytes) => (&exited.report_tail, bytes.report),
+    };
+    let is_shortened = exited.exit_code != ExitCode(0) && bytes > PastRound::TAIL_BYTES_MAX as u64;
+    bytes > 0 && (is_shortened || exact_tail(tail, bytes) != Some(0))
+}
+
+fn live(stream: Stream, job: &Job, dir: &TaskDir) -> Option<File> {
+    let (folder, name) = place(stream, job);
+    dir.live_output(&folder, name).ok()
+}
+
+/// The subfolders and the name of an output in the folder of a run.
+fn place(stream: Stream, job: &Job) -> (Vec<&str>, &'static str) {
+    match stream {
+        Stream::Stdout => (Vec::new(), STDOUT),
+        Stream::Stderr => (Vec::new(), STDERR),
+        Stream::Report => (vec![job.tool.folder_name()], REPORT_LOG),
+    }
+}
+
+fn size_of(file: &File) -> u64 {
+    file.metadata().map_or(0, |metadata| metadata.len())
+}

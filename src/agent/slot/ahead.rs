@@ -1,0 +1,159 @@
+//! The arrival of tasks, and those that the agent has in a list, behind the one that runs.
+//!
+//! | event | the list |
+//! |---|---|
+//! | a run has ended, and its report has been sent | the next task starts, without an answer of the controller |
+//! | the time of the list has passed, also because the running task turned out to be long | is let go |
+//! | a new connection, a refused report, an order to drop a run; the agent stops or retires; the slot stays occupied | is let go |
+//!
+//! A list that is let go starts no other task. Each further report says so, with the number of its tasks that have started, until
+//! another list comes: thus the controller knows which tasks it can hand out again in the same round, even if it misses
+//! some of the reports. A task starts only while the controller counts on the agent: the time of a list is counted
+//! from the APPLY and is at most half a heartbeat interval, and a silent agent is lost after two.
+
+use std::collections::VecDeque;
+
+use super::hold::BeyondLease;
+use super::{Effect, Slot, Timer};
+use api::wire::requests::FromAgent;
+use api::wire::requests::apply::{Job, JobList};
+use api::wire::requests::report::LetGo;
+use base::{Mono, Now, Round, TaskId};
+
+#[derive(Debug, Default)]
+pub(super) struct Ahead {
+    /// The tasks that have not started, in order.
+    jobs: VecDeque<Job>,
+    /// The number of the list, and of its tasks that have started; `None` before the first list.
+    list: Option<LetGo>,
+    is_let_go: bool,
+    /// Whether no report has said so.
+    is_untold: bool,
+    /// The tasks of the list that are to be killed when they start.
+    killed: Vec<(TaskId, Round)>,
+    /// No task of the list starts from this moment on.
+    until: Mono,
+}
+
+impl Ahead {
+    /// The end of the list for a report, if it was let go.
+    pub(super) fn tell_let_go(&mut self) -> Option<LetGo> {
+        self.is_untold = false;
+        self.list.filter(|_| self.is_let_go)
+    }
+
+    /// Kills a task that has not started; false if it is not in the list.
+    pub(super) fn kill(&mut self, run: (TaskId, Round)) -> bool {
+        let is_here = self.jobs.iter().any(|job| (job.task, job.round) == run);
+        if is_here {
+            self.killed.push(run);
+        }
+        is_here
+    }
+
+    /// Whether the list was let go, and the controller has not been told: it keeps its tasks for this agent.
+    pub(super) const fn is_untold(&self) -> bool {
+        self.is_untold
+    }
+
+    fn drop_jobs(&mut self) {
+        self.jobs.clear();
+        (self.is_let_go, self.is_untold) = (true, true);
+    }
+}
+
+impl Slot {
+    /// Takes a task, if the slot is free.
+    pub(super) fn take(&mut self, now: Now, job: Job) {
+        self.link.answered();
+        if !self.run.is_free() || self.stopping {
+            // The controller hands it out again with the next APPLY, or to another agent after the exit.
+            self.journal.warn(format!("task {} arrives while the slot is occupied", job.task));
+            return;
+        }
+        if let Some(report) = self.link.unconfirmed(job.task, job.round) {
+            // An APPLY was answered twice, or the controller has started again: it will get the result, not another run.
+            let mut report = report.clone();
+            self.link.apply(now.mono);
+            report.wait = Some(self.apply_wait());
+            return self.effects.push_back(Effect::Send(FromAgent::Report(Box::new(report))));
+        }
+        let until = match self.grant(now, &job) {
+            Ok(until) => until,
+            Err(BeyondLease) => return,
+        };
+        self.run.start(now, &job);
+        if let Some(until) = until {
+            self.hold(until);
+            // The lease continues only when the controller knows of the run.
+            self.heartbeat(now);
+        }
+        self.prepare(now, job);
+    }
+
+    /// The run of a task begins.
+    fn prepare(&mut self, now: Now, job: Job) {
+        self.effects.push_back(Effect::Prepare(Box::new(job)));
+        self.report_soon(now);
+        self.obey_early_orders(now);
+    }
+
+    /// Takes the first task of a list, and keeps the others.
+    pub(super) fn take_list(&mut self, now: Now, list: JobList) {
+        let JobList { mut jobs, terms } = list;
+        let asked = self.link.applied_at();
+        let Some(first) = jobs.pop_front() else { return };
+        let run = Some((first.task, first.round));
+        if self.run.id() == run {
+            // An APPLY was sent twice, and both were answered with this list.
+            return;
+        }
+        self.take(now, first);
+        if self.run.id() != run {
+            return;
+        }
+        let time = terms.time.min(self.settings.heartbeat_interval / 2);
+        let until = asked.map_or(now.mono, |asked| asked + time);
+        let list = Some(LetGo { list: terms.number, started: 1 });
+        self.ahead = Ahead { jobs, list, is_let_go: false, is_untold: false, killed: Vec::new(), until };
+        self.timers.set(Timer::List, until);
+    }
+
+    /// The next task of the list starts, if there is one and it may: true. Otherwise the list is let go.
+    pub(super) fn start_next(&mut self, now: Now) -> bool {
+        let may_start = !self.stopping && !self.retiring && self.run.is_free() && now.mono < self.ahead.until;
+        if !may_start {
+            self.drop_list();
+        }
+        let Some(job) = self.ahead.jobs.pop_front() else { return false };
+        if let Some(list) = &mut self.ahead.list {
+            list.started += 1;
+        }
+        if self.ahead.jobs.is_empty() {
+            self.timers.clear(&Timer::List);
+        }
+        let is_killed = self.ahead.killed.contains(&(job.task, job.round));
+        self.run.start(now, &job);
+        self.prepare(now, job);
+        if is_killed {
+            self.kill(now);
+        }
+        true
+    }
+
+    /// The other tasks of the list will not start.
+    pub(super) fn drop_list(&mut self) {
+        if !self.ahead.jobs.is_empty() {
+            self.ahead.drop_jobs();
+            self.timers.clear(&Timer::List);
+        }
+    }
+
+    /// The time of the list has passed: the controller is told at once, so that another agent gets the tasks.
+    pub(super) fn end_list(&mut self, now: Now) {
+        if !self.ahead.jobs.is_empty() {
+            self.drop_list();
+            self.report_by = Some(now.mono).filter(|_| self.run.taken().is_some());
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! A process of a run that the agent may not signal, because it belongs to another user: a process that the run has left
+//! behind, such as a set-user-id program, or run.sh itself, after `exec sudo`.
+//!
+//! | the process is | and the run |
+//! |---|---|
+//! | left behind by run.sh | has ended |
+//! | run.sh itself | counts as ended [`LAST_PAUSE`] after the last signal of the kill ladder; if it ends later, and the result has not been reported yet, that end is its result |
+//!
+//! The process occupies the slot, because no task may run beside the remains of another one. The report of ENDED
+//! names the process to the controller at once. After `AGENT_FOREIGN_PROCESS_TIMEOUT` the result is reported with
+//! the reason; the slot stays occupied, without a task, until the process has ended or the agent stops.
+
+use std::time::Duration;
+
+use super::run::{Run, State, Taken};
+use super::{Exited, Slot, Timer};
+use base::Now;
+use proc::ladder::RunMachine;
+
+/// Time from the last signal, which some process of the run has withstood, to the verdict that this process is run.sh. A
+/// process that SIGKILL can end has gone by then.
+const LAST_PAUSE: Duration = Duration::from_millis(100);
+
+impl Slot {
+    /// A signal to the processes of the run was refused; `holders` names them.
+    pub fn handle_refused(&mut self, now: Now, holders: &str) {
+        let Run::Taken(run) = &mut self.run else { return };
+        if !std::mem::replace(&mut run.refused, true) {
+            self.journal.warn(format!("task {}: {holders}", run.job.task));
+        }
+        let State::Run(machine) = &mut run.state else { return };
+        let is_at_the_end = machine.is_at_the_end();
+        let Some(result) = &mut machine.end else {
+            if is_at_the_end {
+                self.timers.set(Timer::Hold, now.mono + LAST_PAUSE);
+            }
+            return;
+        };
+        if result.error == holders {
+            return;
+        }
+        holders.clone_into(&mut result.error);
+        // An exclusive run has ended only when no process of it is left.
+        if run.job.lease.is_none() && !self.timers.is_set(&Timer::Hold) {
+            self.timers.set(Timer::Hold, now.mono + self.settings.foreign_process_timeout);
+        }
+        self.report_soon(now);
+        if self.stopping {
+            self.stop_waiting();
+        }
+    }
+
+    /// run.sh continues after the last signal, with these outputs: the run counts as ended.
+    pub fn handle_unended(&mut self, now: Now, mut known: Exited) {
+        let Run::Taken(run) = &mut self.run else { return };
+        if run.is_running() {
+            run.unended = true;
+            // It may be writing there.
+            known.provided = None;
+            self.handle_known(now, known);
+        }
+    }
+
+    /// No process of the run is left.
+    pub(super) fn let_go(&mut self, now: Now) {
+        match &mut self.run {
+            Run::Free => {}
+            Run::Held => {
+                self.journal.info("no process is left of the last task; asking for another one");
+                self.run.clear();
+                self.apply(now);
+            }
+            Run::Taken(run) if run.refused => {
+                run.held = false;
+                if let State::Run(RunMachine { end: Some(result), .. }) = &mut run.state {
+                    result.error.clear();
+                }
+                self.timers.clear(&Timer::Hold);
+            }
+            Run::Taken(_) => {}
+        }
+    }
+
+    /// The result is no longer held back.
+    pub(super) fn give_up_waiting(&mut self) {
+        let Run::Taken(run) = &mut self.run else { return };
+        let Taken { state: State::Run(RunMachine { end: Some(result), .. }), job, .. } = &**run else { return };
+        self.journal.warn(format!("task {}: {}; this agent takes no task until it has ended", job.task, result.error));
+        let result = result.clone();
+        let close = run.close(result);
+        run.held = !self.stopping;
+        self.timers.clear(&Timer::Hold);
+        self.timers.clear(&Timer::Signal);
+        self.effects.push_back(close);
+    }
+
+    /// A stopping agent does not wait for a process that it cannot end.
+    pub(super) fn stop_waiting(&mut self) {
+        match &mut self.run {
+            Run::Held => self.run.clear(),
+            Run::Taken(run) if run.held => run.held = false,
+            Run::Taken(_) if self.timers.is_set(&Timer::Hold) => self.give_up_waiting(),
+            Run::Taken(_) | Run::Free => {}
+        }
+    }
+}

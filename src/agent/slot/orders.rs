@@ -1,0 +1,161 @@
+//! The orders of the controller about a run: to end it, to drop it, or to tell it to finish early.
+//!
+//! | order | a run that prepares | a run whose run.sh runs | a run that has ended |
+//! |---|---|---|---|
+//! | kill | does not start | gets the kill ladder | unchanged |
+//! | drop | as a kill, without a report | as a kill, without a report | is not reported |
+//! | finish | does not start, which is no failure | gets a file and SIGTERM, and after the grace time of its step the kill ladder | unchanged |
+//!
+//! A kill overrides an earlier order to finish; after a kill there is nothing left to finish. Orders are repeated by the
+//! controller, and each has an effect once.
+
+use std::collections::VecDeque;
+
+use super::outcome::{killed_preparing, told_preparing};
+use super::run::{Run, State, Taken};
+use super::{Effect, Failure, Signal, Slot, Timer};
+use api::wire::publish::Published;
+use base::{Now, Round, TaskId};
+use proc::ladder::RunMachine;
+
+/// Orders for runs that have not arrived yet: the answer to an APPLY and a publication use different connections.
+#[derive(Debug, Default)]
+pub(super) struct EarlyOrders(VecDeque<(TaskId, Round, Order)>);
+
+/// Most early orders.
+const EARLY_ORDERS_MAX: usize = 64;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Order {
+    Kill,
+    Finish,
+}
+
+impl EarlyOrders {
+    fn add(&mut self, task: TaskId, round: Round, order: Order) {
+        self.0.push_back((task, round, order));
+        if self.0.len() > EARLY_ORDERS_MAX {
+            self.0.pop_front();
+        }
+    }
+
+    /// The strongest order for a run that arrives.
+    fn take(&mut self, (task, round): (TaskId, Round)) -> Option<Order> {
+        let is_for_it = |early: &(TaskId, Round, Order)| (early.0, early.1) == (task, round);
+        let strongest = self.0.iter().filter(|early| is_for_it(early)).map(|early| early.2).min()?;
+        self.0.retain(|early| !is_for_it(early));
+        Some(strongest)
+    }
+}
+
+impl Slot {
+    /// Handles a publication.
+    pub fn handle_published(&mut self, now: Now, message: Published) {
+        if self.epochs.is_refused() {
+            return;
+        }
+        match message {
+            Published::Inform => self.apply(now),
+            Published::Kill(task, round) => self.obey(now, (task, round), Order::Kill),
+            Published::Finish(task, round) => self.obey(now, (task, round), Order::Finish),
+        }
+    }
+
+    fn obey(&mut self, now: Now, (task, round): (TaskId, Round), order: Order) {
+        if self.run.id() == Some((task, round)) {
+            self.carry_out(now, order);
+        } else if order != Order::Kill || !self.ahead.kill((task, round)) {
+            self.early_orders.add(task, round, order);
+        }
+    }
+
+    /// The run has just been taken.
+    pub(super) fn obey_early_orders(&mut self, now: Now) {
+        if let Some(order) = self.run.id().and_then(|run| self.early_orders.take(run)) {
+            self.carry_out(now, order);
+        }
+    }
+
+    fn carry_out(&mut self, now: Now, order: Order) {
+        match order {
+            Order::Kill => self.kill(now),
+            Order::Finish => self.finish(now),
+        }
+    }
+
+    /// The result of this run is not wanted any more.
+    pub(super) fn drop_run(&mut self, now: Now, task: TaskId, round: Round) {
+        if self.run.id() == Some((task, round)) {
+            self.drop_list();
+            self.journal.warn(format!("round {round} of task {task} is not wanted any more; ending it"));
+            if self.run.is_leased() {
+                return self.give_up(now);
+            }
+            self.run.unwanted();
+            self.kill(now);
+            if self.run.is_finished() {
+                // Its report has waited for the controller; no other event will come.
+                self.release(now);
+            }
+        }
+    }
+
+    /// Begins to end the run; the remaining steps follow by time.
+    pub(super) fn kill(&mut self, now: Now) {
+        let ended = self.run.has_ended();
+        if self.run.is_keeping() {
+            self.effects.push_back(Effect::AbortKeep);
+        }
+        let Run::Taken(run) = &mut self.run else { return };
+        if ended || std::mem::replace(&mut run.killed, true) {
+            return;
+        }
+        self.timers.clear(&Timer::Grace);
+        self.end_by(now, killed_preparing);
+    }
+
+    /// Tells the run to finish early.
+    pub(super) fn finish(&mut self, now: Now) {
+        let ended = self.run.has_ended();
+        let Run::Taken(run) = &mut self.run else { return };
+        // Only a task of a step knows what that means.
+        if ended || run.killed || run.job.grace.is_none() || std::mem::replace(&mut run.told, true) {
+            return;
+        }
+        match run.is_running() {
+            true => self.tell_to_finish(now),
+            false => self.end_by(now, told_preparing),
+        }
+    }
+
+    /// Ends a run, whatever it does.
+    fn end_by(&mut self, now: Now, without_run: fn() -> Failure) {
+        let Run::Taken(run) = &mut self.run else { return };
+        match run.state {
+            State::Preparing => self.effects.push_back(Effect::AbortPrepare),
+            State::Starting { .. } if self.timers.is_set(&Timer::Respawn) => {
+                self.end_without_run(now, without_run());
+            }
+            _ => self.step(now, |machine, terms| machine.end(now, terms)),
+        }
+    }
+
+    /// Tells a run.sh that runs.
+    pub(super) fn tell_to_finish(&mut self, now: Now) {
+        let Run::Taken(run) = &self.run else { return };
+        let grace = run.job.grace.unwrap_or_default();
+        // The file comes first: a run that gets the signal may look for it at once.
+        self.effects.extend([Effect::TellToFinish, Effect::Signal(Signal::Terminate)]);
+        self.timers.set(Timer::Grace, now.mono + grace);
+    }
+
+    /// The time in which a run could finish has passed.
+    pub(super) fn end_grace(&mut self, now: Now) {
+        if let Run::Taken(run) = &self.run
+            && let Taken { state: State::Run(RunMachine { end: None, .. }), job, .. } = &**run
+        {
+            self.journal.warn(format!("task {} was told to finish and has not; ending it", job.task));
+            self.step(now, |machine, terms| machine.end(now, terms));
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! Data of effects, and their results.
+
+use base::{Defer, ExitCode, Mono, OutputBytes, Provided, RunResult};
+
+/// How long the run of an exclusive task may continue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hold {
+    /// From here on the agent ends it, and starts no process of it.
+    pub until: Mono,
+    /// From here on all remaining processes are ended with SIGKILL, by the guard if the agent does not do it.
+    pub kill_at: Mono,
+}
+
+/// How an agent leaves its controller.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// On request, and the controller has confirmed its exit.
+    Left,
+    /// On request, but the controller does not answer: the next agent of the name has to replace it.
+    Unheard,
+    /// The controller rejects it, for this reason.
+    Rejected(String),
+}
+
+/// Why a run never started.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// Code from -128 to -131.
+    pub exit_code: ExitCode,
+    /// The reason, as one sentence.
+    pub error: String,
+}
+
+/// Why run.sh did not start.
+#[derive(Clone, Debug, PartialEq)]
+pub enum SpawnFailure {
+    /// Another process still has run.sh open for writing (ETXTBSY); a retry may succeed.
+    Busy,
+    /// A retry would not help.
+    Failed(Failure),
+    /// It is a command that cannot be started: as in a shell, that is the result of the run.
+    Exited(Box<Exited>),
+}
+
+/// How run.sh ended, with the ends of its outputs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Exited {
+    /// Exit code.
+    pub exit_code: ExitCode,
+    /// Why the outputs may not be all that run.sh has written, as one sentence, or empty.
+    pub error: String,
+    /// Processor time, in seconds.
+    pub cpu_seconds: f64,
+    /// Peak resident memory, in KiB.
+    pub max_rss_kib: u64,
+    /// The end of report.log.
+    pub report_tail: String,
+    /// The end of stdout.
+    pub stdout_tail: String,
+    /// The end of stderr.
+    pub stderr_tail: String,
+    /// Total sizes of the outputs.
+    pub output_bytes: Option<OutputBytes>,
+    /// The request in defer.info, if run.sh deferred.
+    pub defer: Option<Box<Defer>>,
+    /// The content of `../provide`; `None` for a task that is not of a step.
+    pub provided: Option<ProvideFolder>,
+}
+
+/// The folder of a task of a step for what it provides, at the end of a run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ProvideFolder {
+    /// These locations.
+    Read(Box<Provided>),
+    /// It cannot be used, for this reason, as one sentence.
+    Invalid(String),
+}
+
+impl ProvideFolder {
+    /// What a run with this result provides: nothing if it has failed, unless it was told to finish. An invalid folder makes a
+    /// run fail.
+    pub(super) fn count(self, result: &mut RunResult, told: bool) -> Option<Box<Provided>> {
+        if result.exit_code != ExitCode::SUCCESS && !told {
+            return None;
+        }
+        match self {
+            Self::Read(provided) => Some(provided),
+            Self::Invalid(reason) => {
+                result.error = reason;
+                if result.exit_code == ExitCode::SUCCESS {
+                    result.exit_code = ExitCode::PROVIDE_INVALID;
+                }
+                None
+            }
+        }
+    }
+}
+
+impl Exited {
+    /// The result of a run that ended like this, `by_itself` or by a signal of its agent.
+    pub(super) fn into_result(self, by_itself: bool) -> RunResult {
+        RunResult {
+            exit_code: self.exit_code,
+            error: self.error,
+            report_tail: self.report_tail,
+            stdout_tail: self.stdout_tail,
+            stderr_tail: self.stderr_tail,
+            output_bytes: self.output_bytes,
+            cpu_seconds: self.cpu_seconds,
+            max_rss_kib: self.max_rss_kib,
+            reaped: 0,
+            by_itself,
+            told_to_finish: false,
+            defer: self.defer,
+            files: None,
+        }
+    }
+
+    /// Gives a result these outputs.
+    pub(super) fn give_outputs(self, result: &mut RunResult) {
+        result.report_tail = self.report_tail;
+        result.stdout_tail = self.stdout_tail;
+        result.stderr_tail = self.stderr_tail;
+        result.output_bytes = self.output_bytes;
+    }
+}
+
+/// The failure of a run that is killed before it starts.
+pub(super) fn killed_preparing() -> Failure {
+    Failure { exit_code: ExitCode::KILLED_PREPARING, error: "killed during its preparation".to_owned() }
+}
+
+/// The end of a run that is told to finish before it starts.
+pub(super) fn told_preparing() -> Failure {
+    Failure { exit_code: ExitCode::KILLED_PREPARING, error: "told to finish during its preparation".to_owned() }
+}
+
+/// The report for a run that had to be ended because of its lease, however it ended.
+pub(super) fn lease_over() -> RunResult {
+    let error = "its agent could not reach the controller, and its lease expired".to_owned();
+    RunResult::of(ExitCode::LEASE_OVER, error)
+}

@@ -1,0 +1,34 @@
+//! What a run tells about how far it is, in a file: read soon after its start, with each heartbeat, and after a change.
+//!
+//! A short run pays one timer for it. However often a run writes the file, it is read twice a second, and so told twice a second.
+
+use std::time::Duration;
+
+use super::{Effect, Slot, Timer};
+use base::{Now, Progress};
+
+/// The time from the start of a run to the first look.
+pub(super) const FIRST_LOOK: Duration = Duration::from_millis(250);
+
+/// The time between two looks at a file that changes.
+const PAUSE: Duration = Duration::from_millis(500);
+
+impl Slot {
+    /// The file was looked at.
+    pub fn handle_progress(&mut self, now: Now, progress: Option<Progress>) {
+        if progress.is_some_and(|progress| self.run.tell(progress)) {
+            self.report_soon(now);
+        }
+    }
+
+    /// The file has changed since the last look.
+    pub fn handle_progress_change(&mut self, now: Now) {
+        self.timers.set(Timer::Progress, now.mono + PAUSE);
+    }
+
+    pub(super) fn look_at_progress(&mut self) {
+        if self.run.writes() {
+            self.effects.push_back(Effect::LookAtProgress);
+        }
+    }
+}

@@ -1,0 +1,410 @@
+//! The phases of one run, from the job to the clean slot.
+//!
+//! | state | event | next state |
+//! |---|---|---|
+//! | Free | a job | Preparing |
+//! | Preparing | prepared | Starting, or Ended if it failed or is to be killed |
+//! | Starting | started; did not start | Running; Ended: both are [`State::Run`] |
+//! | Running | run.sh has ended, or cannot be ended ([`super::foreign`]) | Ended |
+//! | Ended | no process of the tree is left | Keeping if its task names outputs, otherwise Removing |
+//! | Keeping | its files are kept | Removing |
+//! | Removing | the folder is gone | Finished |
+//! | Finished | reported, or no report is wanted | Free, or Held |
+//! | Held | no process of the tree is left | Free |
+
+use std::time::Duration;
+
+use super::outcome::{killed_preparing, lease_over, told_preparing};
+use super::progress::FIRST_LOOK;
+use super::run_order::RunOrder;
+use super::{Effect, Exited, Failure, Hold, Slot, SpawnFailure, Timer};
+use api::wire::requests::apply::Job;
+use api::wire::requests::report::Report;
+use base::{ExitCode, Mono, Now, Phase, PhaseTimes, Progress, Provided, Round, RunResult, TaskId};
+use proc::ladder::{RunMachine, SWEEP_INTERVAL, Step, Terms};
+
+/// ETXTBSY lasts as long as another process is between its fork and its exec, some microseconds. Five tries at intervals of
+/// two milliseconds outlast it (docs/design/hazards.md, P5).
+const RESPAWN_DELAY: Duration = Duration::from_millis(2);
+const RESPAWNS_MAX: u32 = 5;
+
+/// Time between two checks of the remains of a run, if a process of it may not be signalled. SIGCHLD reports its end, and
+/// each check is a scan of `/proc`.
+const REFUSED_INTERVAL: Duration = Duration::from_secs(1);
+
+#[derive(Debug, Default)]
+pub(super) enum Run {
+    #[default]
+    Free,
+    Taken(Box<Taken>),
+    /// The run has ended, but a process of it has not: see [`super::foreign`].
+    Held,
+}
+
+#[derive(Debug)]
+pub(super) struct Taken {
+    pub(super) job: RunOrder,
+    pub(super) state: State,
+    pub(super) times: PhaseTimes,
+    /// Start of run.sh.
+    since: Option<Mono>,
+    /// Whether it must end, or had to when it ended.
+    pub(super) killed: bool,
+    /// Whether it is told to finish early, or was when it ended.
+    pub(super) told: bool,
+    /// The newest progress that it has told.
+    progress: Option<Box<Progress>>,
+    /// The locations that it provides, once it has ended.
+    provided: Option<Box<Provided>>,
+    pub(super) fate: Fate,
+    /// How long an exclusive run may continue; `None` for other runs, and when no process of it is left.
+    hold: Option<Hold>,
+    /// Whether a process of it could not be signalled.
+    pub(super) refused: bool,
+    /// Whether that process is run.sh itself, which counts as ended but may still be running.
+    pub(super) unended: bool,
+    /// Whether that process keeps the slot after the run.
+    pub(super) held: bool,
+}
+
+/// The fate of a finished run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fate {
+    /// Its result is reported.
+    Reported,
+    /// It was ended because of its lease. The controller waits for that report before another round.
+    GivenUp,
+    /// The controller does not want a report.
+    Dropped,
+}
+
+#[derive(Debug, PartialEq)]
+pub(super) enum State {
+    Preparing,
+    Starting {
+        tries: u32,
+    },
+    /// run.sh is running, or has ended and may have left processes behind.
+    Run(RunMachine<RunResult>),
+    /// Files of the run are kept with its task.
+    Keeping {
+        result: RunResult,
+    },
+    Removing {
+        result: RunResult,
+    },
+    Finished {
+        result: RunResult,
+    },
+}
+
+impl Run {
+    pub(super) fn start(&mut self, now: Now, job: &Job) {
+        let job = RunOrder::from(job);
+        let times = PhaseTimes { prepare: Some(now.wall), ..PhaseTimes::default() };
+        let (state, fate) = (State::Preparing, Fate::Reported);
+        let [killed, told, refused, unended, held] = [false; 5];
+        let (since, hold, provided, progress) = (None, None, None, None);
+        let run =
+            Taken { job, state, times, since, killed, told, progress, provided, fate, hold, refused, unended, held };
+        *self = Self::Taken(Box::new(run));
+    }
+
+    /// The run has ended.
+    pub(super) fn clear(&mut self) {
+        *self = if self.taken().is_some_and(|run| run.held) { Self::Held } else { Self::Free };
+    }
+
+    pub(super) const fn is_free(&self) -> bool {
+        matches!(self, Self::Free)
+    }
+
+    pub(super) fn is_finished(&self) -> bool {
+        self.taken().is_some_and(|run| matches!(run.state, State::Finished { .. }))
+    }
+
+    pub(super) fn taken(&self) -> Option<&Taken> {
+        match self {
+            Self::Free | Self::Held => None,
+            Self::Taken(run) => Some(run),
+        }
+    }
+
+    pub(super) fn id(&self) -> Option<(TaskId, Round)> {
+        self.taken().map(|run| (run.job.task, run.job.round))
+    }
+
+    /// Takes what it tells; true if that is news.
+    pub(super) fn tell(&mut self, progress: Progress) -> bool {
+        let Self::Taken(run) = self else { return false };
+        let is_news = run.is_running() && run.progress.as_deref() != Some(&progress);
+        if is_news {
+            run.progress = Some(Box::new(progress));
+        }
+        is_news
+    }
+
+    /// Whether run.sh has been started and has not ended.
+    pub(super) fn writes(&self) -> bool {
+        self.taken().is_some_and(Taken::is_running)
+    }
+
+    pub(super) fn batch_delay(&self) -> Option<Duration> {
+        self.taken().map(|run| run.job.batch_delay)
+    }
+
+    /// Its result will not be reported.
+    pub(super) fn unwanted(&mut self) {
+        self.set_fate(Fate::Dropped);
+    }
+
+    pub(super) fn set_fate(&mut self, fate: Fate) {
+        if let Self::Taken(run) = self
+            && run.fate != Fate::Dropped
+        {
+            run.fate = fate;
+        }
+    }
+
+    pub(super) fn is_given_up(&self) -> bool {
+        self.taken().is_some_and(|run| run.fate == Fate::GivenUp)
+    }
+
+    pub(super) fn is_leased(&self) -> bool {
+        self.taken().is_some_and(|run| run.job.lease.is_some())
+    }
+
+    /// The term of its lease.
+    pub(super) fn term(&self) -> Duration {
+        self.taken().and_then(|run| run.job.lease).unwrap_or_default()
+    }
+
+    pub(super) fn hold(&self) -> Option<Hold> {
+        self.taken().and_then(|run| run.hold)
+    }
+
+    pub(super) fn set_hold(&mut self, hold: Option<Hold>) {
+        if let Self::Taken(run) = self {
+            run.hold = hold;
+        }
+    }
+
+    /// Whether its result is known.
+    pub(super) fn has_ended(&self) -> bool {
+        let is_before = |run: &Taken| matches!(run.state, State::Preparing | State::Starting { .. });
+        self.taken().is_some_and(|run| !is_before(run) && !run.is_running())
+    }
+
+    /// It gives way to a stop: unless its result is known already, another agent will run the task.
+    pub(super) fn give_way(&mut self) {
+        // Without its files, a result is not complete.
+        if !self.has_ended() || self.is_keeping() {
+            self.unwanted();
+        }
+    }
+
+    /// A report on it, if one is wanted.
+    pub(super) fn report(&self, now: Now) -> Option<Report> {
+        let run = self.taken()?;
+        let (phase, result) = match &run.state {
+            _ if run.fate == Fate::Dropped => return None,
+            State::Finished { .. } if run.fate == Fate::GivenUp => (Phase::Finished, Some(lease_over())),
+            _ if run.fate == Fate::GivenUp => return None,
+            State::Preparing | State::Starting { .. } => (Phase::Preparing, None),
+            State::Run(RunMachine { end: None, .. }) => (Phase::Running, None),
+            // A result without the files would count if the agent died meanwhile.
+            State::Run(_) | State::Keeping { .. } if run.job.has_outputs => (Phase::Ended, None),
+            State::Run(machine) if run.writes_on(machine) => (Phase::Ended, None),
+            State::Run(RunMachine { end: Some(result), .. })
+            | State::Keeping { result }
+            | State::Removing { result } => (Phase::Ended, Some(result.clone())),
+            State::Finished { result } => (Phase::Finished, Some(result.clone())),
+        };
+        let (task, round) = (run.job.task, Some(run.job.round));
+        // A run that has ended has no time limit any more.
+        let provided = if phase == Phase::Finished { run.provided.clone() } else { None };
+        let ran = run.since.filter(|_| phase == Phase::Running).map(|since| now.mono.since(since));
+        let progress = run.progress.clone().filter(|_| phase == Phase::Running);
+        let (times, let_go, wait) = (run.times, None, None);
+        Some(Report { task, round, phase, times, ran, result, provided, progress, let_go, wait })
+    }
+}
+
+impl Taken {
+    /// Whether run.sh is running.
+    pub(super) const fn is_running(&self) -> bool {
+        matches!(self.state, State::Run(RunMachine { end: None, .. }))
+    }
+}
+
+impl Slot {
+    /// The work folder is ready, or cannot be made.
+    pub fn handle_prepared(&mut self, now: Now, outcome: Result<(), Failure>) {
+        let Run::Taken(run) = &mut self.run else { return };
+        if run.state != State::Preparing {
+            return;
+        }
+        match outcome {
+            Err(failure) => self.end_without_run(now, failure),
+            Ok(()) if run.killed => self.end_without_run(now, killed_preparing()),
+            Ok(()) if run.told => self.end_without_run(now, told_preparing()),
+            Ok(()) => {
+                run.state = State::Starting { tries: 0 };
+                self.effects.push_back(Effect::Spawn);
+            }
+        }
+    }
+
+    /// run.sh has been started, or could not be.
+    pub fn handle_spawned(&mut self, now: Now, outcome: Result<(), SpawnFailure>) {
+        let Run::Taken(run) = &mut self.run else { return };
+        let State::Starting { tries } = &mut run.state else { return };
+        match outcome {
+            Ok(()) => {
+                run.state = State::Run(RunMachine::started());
+                run.times.run = Some(now.wall);
+                run.since = Some(now.mono);
+                let (killed, told) = (run.killed, run.told);
+                self.report_soon(now);
+                self.timers.set(Timer::Progress, now.mono + FIRST_LOOK);
+                if killed {
+                    self.step(now, |machine, terms| machine.end(now, terms));
+                } else if told {
+                    self.tell_to_finish(now);
+                }
+            }
+            Err(SpawnFailure::Busy) if *tries < RESPAWNS_MAX => {
+                *tries += 1;
+                self.timers.set(Timer::Respawn, now.mono + RESPAWN_DELAY);
+            }
+            Err(SpawnFailure::Busy) => {
+                let error = "run.sh stays open for writing by another process".to_owned();
+                self.end_without_run(now, Failure { exit_code: ExitCode::PREPARE_FAILED, error });
+            }
+            Err(SpawnFailure::Failed(failure)) => self.end_without_run(now, failure),
+            Err(SpawnFailure::Exited(exited)) => {
+                run.times.run = Some(now.wall);
+                self.handle_known(now, *exited);
+            }
+        }
+    }
+
+    /// run.sh has ended; processes that it started may be left.
+    pub fn handle_exited(&mut self, now: Now, exited: Exited) {
+        let Run::Taken(run) = &mut self.run else { return };
+        if run.is_running() || std::mem::take(&mut run.unended) {
+            self.handle_known(now, exited);
+        }
+    }
+
+    /// The run has ended, with these facts about run.sh.
+    pub(super) fn handle_known(&mut self, now: Now, mut exited: Exited) {
+        let Run::Taken(run) = &mut self.run else { return };
+        let provided = exited.provided.take();
+        let mut result = exited.into_result(!run.killed && !run.told);
+        run.provided = match provided {
+            Some(provided) if !run.killed => provided.count(&mut result, run.told),
+            Some(_) | None => None,
+        };
+        self.end(now, result);
+    }
+
+    pub(super) fn end_without_run(&mut self, now: Now, failure: Failure) {
+        if failure.exit_code == ExitCode::TOOL_MISSING {
+            self.tools.doubt();
+        }
+        self.end(now, RunResult::of(failure.exit_code, failure.error));
+    }
+
+    fn end(&mut self, now: Now, mut result: RunResult) {
+        let Run::Taken(run) = &mut self.run else { return };
+        result.told_to_finish = run.told && !run.killed;
+        run.times.end = Some(now.wall);
+        if run.hold.is_some_and(|hold| hold.until <= now.mono) && result.exit_code.0 < 0 && run.fate == Fate::Reported {
+            // The guard has ended it, or it was never started: that is no failure of the tool.
+            run.fate = Fate::GivenUp;
+        }
+        match &mut run.state {
+            State::Run(machine) => machine.handle_end(result),
+            state => *state = State::Run(RunMachine::ended(result)),
+        }
+        for timer in [Timer::Signal, Timer::Respawn, Timer::Hold, Timer::Grace, Timer::Progress] {
+            self.timers.clear(&timer);
+        }
+        self.report_soon(now);
+        self.effects.push_back(Effect::CheckTree);
+    }
+
+    /// Whether any process of the tree is left, and how many have ended since the last check. Processes that ended before
+    /// any signal was sent were not left behind.
+    pub fn handle_tree(&mut self, now: Now, left: bool, reaped: u32) {
+        if !left {
+            self.let_go(now);
+        }
+        let Run::Taken(run) = &mut self.run else { return };
+        if let State::Run(machine) = &mut run.state
+            && (run.killed || machine.is_signalled())
+            && let Some(result) = &mut machine.end
+        {
+            result.reaped = result.reaped.saturating_add(reaped);
+        }
+        self.step(now, |machine, terms| machine.handle_tree(now, left, terms));
+    }
+
+    /// Carries out the next step for the processes of the run after an event.
+    pub(super) fn step(&mut self, now: Now, event: impl FnOnce(&mut RunMachine<RunResult>, &Terms) -> Step) {
+        let is_late = self.is_late(now);
+        let Run::Taken(run) = &mut self.run else { return };
+        let State::Run(machine) = &mut run.state else { return };
+        let terms = Terms {
+            is_polite: !is_late,
+            kill_interval: self.settings.kill_interval,
+            kills_max: Some(self.settings.kill_count),
+            grace: self.settings.straggler_grace,
+            sweep_interval: if run.refused { REFUSED_INTERVAL } else { SWEEP_INTERVAL },
+            sweeps_max: None,
+        };
+        let step = event(machine, &terms);
+        self.timers.put(Timer::Signal, machine.due());
+        match step {
+            Step::Wait => {}
+            Step::Signal(signal) => self.effects.push_back(Effect::Signal(signal)),
+            Step::Sweep(signal) => self.effects.extend([Effect::Signal(signal), Effect::CheckTree]),
+            Step::Over | Step::Withstood => self.close(),
+        }
+    }
+
+    /// The work folder has been removed.
+    pub fn handle_removed(&mut self, now: Now) {
+        let Run::Taken(run) = &mut self.run else { return };
+        let State::Removing { result } = &run.state else { return };
+        run.times.finish = Some(now.wall);
+        run.state = State::Finished { result: result.clone() };
+        if run.fate != Fate::Dropped {
+            self.report_soon(now);
+            self.leave_if_done(now);
+        } else {
+            self.release(now);
+        }
+    }
+
+    /// The slot becomes free without a report.
+    pub(super) fn release(&mut self, now: Now) {
+        self.run.clear();
+        self.report_by = None;
+        self.timers.clear(&Timer::BatchDelay);
+        self.apply(now);
+        self.leave_if_done(now);
+    }
+
+    pub(super) fn run_timer(&mut self, now: Now, timer: Timer) {
+        let Run::Taken(run) = &mut self.run else { return };
+        match (timer, &mut run.state) {
+            (Timer::Signal, State::Run(_)) => self.step(now, |machine, terms| machine.handle_timeout(now, terms)),
+            (Timer::Respawn, State::Starting { .. }) => self.effects.push_back(Effect::Spawn),
+            (Timer::Hold, State::Run(RunMachine { end: None, .. })) => self.effects.push_back(Effect::Unended),
+            (Timer::Hold, State::Run(_)) => self.give_up_waiting(),
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,364 @@
+//! Where programs come from: fetched over http, https or with rsync, unpacked by the rules for tools, kept in a folder.
+//!
+//! A program is a folder with a run.sh, below the root that the caller names. One that is there is used; one that is not is fetched
+//! ([`http`], [`rsync`]), unpacked beside, and renamed when it is whole ([`install`]). A failed fetch leaves nothing behind.
+//!
+//! | a lock on a program | is held |
+//! |---|---|
+//! | shared | by each process that runs it ([`Held`]) |
+//! | exclusive | by the process that fetches it, or looks whether its source has changed |
+//!
+//! A caller can have programs kept as archives of tools instead ([`Keeping::Archives`]), for runs that get a private copy each.
+//!
+//! So no program is replaced while it runs, and two processes in one folder never fetch the same one twice, nor see half of it.
+//!
+//! A source that has failed is asked again for the next task, and says by its validators, or by the checksum of what it sends,
+//! whether it has been mended; the same bytes are not unpacked again. The same is done for a program that is there, when the caller
+//! doubts it: [`Programs::look_again`].
+
+mod error;
+mod eviction;
+mod http;
+mod install;
+mod record;
+mod redirect;
+mod rsync;
+mod stop;
+mod unpack;
+
+use std::fs::{DirBuilder, File};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::time::Duration;
+
+use rustix::fs::{FlockOperation, flock};
+
+use api::tools::RUN_SCRIPT;
+use api::tools::archive::Limits;
+use api::tools::scratch::{Scratch, remove_abandoned};
+use base::{AllowedSources, Source, SourceScheme, ToolName};
+use proc::process::{Brand, Environment};
+use proc::readable;
+
+pub use base::{InvalidProgramName, ProgramName};
+pub use error::SourceError;
+pub use stop::Stop;
+
+use http::Answer;
+use record::{Digest, Record, Validators};
+use unpack::check_digest;
+
+/// Between two looks at a lock that another worker holds while it fetches.
+const LOCK_PAUSE: Duration = Duration::from_millis(50);
+
+/// Sources that are known to be broken. One more drops the oldest, which is then fetched once more.
+const BROKEN_MAX: usize = 64;
+
+/// Folders of ours, below the one that the caller names.
+const LOCKS: &str = "locks";
+const RECORDS: &str = "records";
+const FETCHING: &str = "fetching";
+const ASIDE: &str = "aside";
+
+/// In a folder of [`FETCHING`]; no part of an archive is beside them.
+const DOWNLOAD: &str = "download";
+const UNPACKED: &str = "program";
+const PACKED: &str = "packed";
+
+/// All programs below one root.
+#[derive(Debug)]
+pub struct Programs {
+    root: PathBuf,
+    own: PathBuf,
+    keeping: Keeping,
+    limits: Limits,
+    timeouts: Timeouts,
+    agent: ureq::Agent,
+    broken: Mutex<Vec<Broken>>,
+}
+
+/// The form in which a program is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Keeping {
+    /// The program, as the folder of its name.
+    Folders,
+    /// A folder with the program as the archive of a tool.
+    Archives,
+}
+
+/// When a fetch is given up.
+#[derive(Clone, Copy, Debug)]
+pub struct Timeouts {
+    /// For all of one fetch.
+    pub fetch: Duration,
+    /// Without a byte from the other side.
+    pub silence: Duration,
+}
+
+/// With what a fetch may work.
+#[derive(Clone, Copy, Debug)]
+pub struct Means<'a> {
+    /// Ends it.
+    pub stop: &'a Stop,
+    /// Where rsync runs; a relative source begins here.
+    pub folder: &'a Path,
+    /// What rsync finds in its environment.
+    pub environment: &'a Environment,
+    /// What rsync shall be known by.
+    pub brand: Option<Brand>,
+    /// The sources that may be asked; `None` for any.
+    pub allowed: Option<&'a AllowedSources>,
+    /// The SHA-256 that the fetched bytes must have, in hexadecimal digits of lower case.
+    pub sha256: Option<&'a str>,
+    /// The name of the tool for [`Keeping::Archives`].
+    pub tool: Option<&'a ToolName>,
+}
+
+/// A program that stays as it is while this exists.
+#[derive(Debug)]
+#[must_use]
+pub struct Held {
+    _lock: File,
+}
+
+/// Bytes that cannot be unpacked.
+#[derive(Clone, Debug)]
+struct Broken {
+    source: String,
+    digest: Digest,
+    sentence: String,
+}
+
+impl Programs {
+    /// Programs in `root`. What must be kept about them goes to `own`, which must be on the same file system.
+    ///
+    /// # Errors
+    /// When the folders cannot be made.
+    pub fn open(
+        (root, own): (&Path, &Path),
+        keeping: Keeping,
+        limits: Limits,
+        timeouts: Timeouts,
+    ) -> Result<Self, SourceError> {
+        for name in [LOCKS, RECORDS, FETCHING, ASIDE] {
+            let path = own.join(name);
+            let made = DirBuilder::new().recursive(true).mode(0o700).create(&path);
+            made.map_err(|error| SourceError::Io { action: "make", path, error })?;
+        }
+        if let Err(error) = remove_abandoned(&own.join(FETCHING), "") {
+            log::warn!("cannot remove what fetches have left in {}: {error}", own.display());
+        }
+        let (root, own) = (root.to_owned(), own.to_owned());
+        let agent = http::agent(&timeouts, None);
+        Ok(Self { root, own, keeping, limits, timeouts, agent, broken: Mutex::default() })
+    }
+
+    /// The program, if it is there and no process is about to replace it. Does not wait.
+    pub fn present(&self, name: &ProgramName) -> Option<Held> {
+        let lock = self.lock_file(name).ok()?;
+        flock(&lock, FlockOperation::NonBlockingLockShared).ok()?;
+        self.is_there(name).then_some(Held { _lock: lock })
+    }
+
+    /// The program; fetches it if it is not there. Waits for a process that does so already.
+    ///
+    /// # Errors
+    /// [`SourceError`], with nothing of the fetch left behind.
+    pub fn fetch(&self, name: &ProgramName, source: &str, means: &Means<'_>) -> Result<Held, SourceError> {
+        let lock = loop {
+            means.stop.check()?;
+            // The process that has fetched it meanwhile may run it for hours.
+            if let Some(held) = self.present(name) {
+                return Ok(held);
+            }
+            if let Some(lock) = self.take_alone(name)? {
+                break lock;
+            }
+            // A lock has no descriptor that tells when it is free.
+            readable::is_readable(means.stop, Some(LOCK_PAUSE));
+        };
+        install::finish(&self.folder(name), &self.aside(name))?;
+        if !self.is_there(name) {
+            self.fetch_anew(name, &Source::new(source)?, means)?;
+        }
+        self.hold(lock, name)
+    }
+
+    /// The same for a program that is there and is doubted: if it was fetched from this source, and that has changed, it is fetched
+    /// anew. It stays as it is while a process runs it, and when its source cannot be had.
+    ///
+    /// # Errors
+    /// As [`Self::fetch`].
+    pub fn look_again(&self, name: &ProgramName, source: &str, means: &Means<'_>) -> Result<Held, SourceError> {
+        let lock = if self.is_there(name) { self.take_alone(name)? } else { None };
+        if let Some(lock) = lock {
+            match self.renew(name, source, means) {
+                Ok(true) => log::info!("{name}: {source} has changed and was fetched anew"),
+                Ok(false) => {}
+                Err(SourceError::Stopped) => return Err(SourceError::Stopped),
+                Err(error) => log::warn!("{name} stays as it is, although its source may have changed: {error}"),
+            }
+            return self.hold(lock, name);
+        }
+        self.fetch(name, source, means)
+    }
+
+    fn folder(&self, name: &ProgramName) -> PathBuf {
+        self.root.join(name.as_str())
+    }
+
+    fn aside(&self, name: &ProgramName) -> PathBuf {
+        self.own.join(ASIDE).join(name.as_str())
+    }
+
+    fn record(&self, name: &ProgramName) -> PathBuf {
+        self.own.join(RECORDS).join(format!("{name}.json"))
+    }
+
+    fn is_there(&self, name: &ProgramName) -> bool {
+        let folder = self.folder(name);
+        match self.keeping {
+            Keeping::Folders => folder.join(RUN_SCRIPT).is_file(),
+            Keeping::Archives => folder.is_dir(),
+        }
+    }
+
+    /// It is never removed: two processes could then hold locks on two files of the same name.
+    fn lock_file(&self, name: &ProgramName) -> Result<File, SourceError> {
+        let path = self.own.join(LOCKS).join(format!("{name}.lock"));
+        let mut options = File::options();
+        options.read(true).write(true).create(true).truncate(false).mode(0o600).custom_flags(libc::O_NOFOLLOW);
+        options.open(&path).map_err(|error| SourceError::Io { action: "open", path, error })
+    }
+
+    /// The lock on a program that no process fetches or runs; `None` while one does.
+    fn take_alone(&self, name: &ProgramName) -> Result<Option<File>, SourceError> {
+        let lock = self.lock_file(name)?;
+        match self.take(&lock, name, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => Ok(Some(lock)),
+            Err(SourceError::Io { error, .. }) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn take(&self, lock: &File, name: &ProgramName, operation: FlockOperation) -> Result<(), SourceError> {
+        let path = self.folder(name);
+        flock(lock, operation).map_err(|error| SourceError::Io { action: "lock", path, error: error.into() })
+    }
+
+    /// Lets others run it, too.
+    fn hold(&self, lock: File, name: &ProgramName) -> Result<Held, SourceError> {
+        // Given up and taken again: in between, another process may have replaced it by another whole one.
+        self.take(&lock, name, FlockOperation::LockShared)?;
+        Ok(Held { _lock: lock })
+    }
+
+    fn fetch_anew(&self, name: &ProgramName, source: &Source, means: &Means<'_>) -> Result<(), SourceError> {
+        let broken = self.broken().iter().find(|broken| broken.source == source.as_str()).cloned();
+        let scratch = self.scratch()?;
+        // Without a condition, also for broken bytes: mended ones may have the same second, or the same tag.
+        let known = Validators::default();
+        let (validators, digest) = match (self.download(source, &known, &scratch, means)?, broken) {
+            (Answer::Same, _) => {
+                let reason = "it says that nothing has changed, yet it was not asked that".to_owned();
+                return Err(SourceError::Http { url: source.as_str().to_owned(), reason });
+            }
+            (Answer::New(_, digest), Some(broken)) if digest == broken.digest => {
+                return Err(SourceError::Unchanged(broken.sentence));
+            }
+            (Answer::New(validators, digest), _) => (validators, digest),
+        };
+        let unpacked = check_digest(source, &digest, means).and_then(|()| self.unpack(source, &scratch, means));
+        self.note(source, &unpacked, &digest);
+        self.put_in_place(name, &unpacked?, &Record { source: source.as_str().to_owned(), validators, digest })
+    }
+
+    /// Whether there was something new.
+    fn renew(&self, name: &ProgramName, source: &str, means: &Means<'_>) -> Result<bool, SourceError> {
+        let Some(mut record) = Record::read(&self.record(name)).filter(|record| record.source == source) else {
+            return Ok(false);
+        };
+        let source = Source::new(source)?;
+        let scratch = self.scratch()?;
+        let Answer::New(validators, digest) = self.download(&source, &record.validators, &scratch, means)? else {
+            // Shows when it was asked last.
+            self.write_record(name, &record)?;
+            return Ok(false);
+        };
+        if digest == record.digest {
+            record.validators = validators;
+            self.write_record(name, &record)?;
+            return Ok(false);
+        }
+        check_digest(&source, &digest, means)?;
+        let unpacked = self.unpack(&source, &scratch, means)?;
+        self.put_in_place(name, &unpacked, &Record { source: record.source, validators, digest })?;
+        Ok(true)
+    }
+
+    fn scratch(&self) -> Result<Scratch, SourceError> {
+        let path = self.own.join(FETCHING);
+        Scratch::create(&path, "").map_err(|error| SourceError::Io { action: "make a folder in", path, error })
+    }
+
+    fn download(
+        &self,
+        source: &Source,
+        known: &Validators,
+        scratch: &Scratch,
+        means: &Means<'_>,
+    ) -> Result<Answer, SourceError> {
+        let path = scratch.path().join(DOWNLOAD);
+        let failed = |error| SourceError::Io { action: "write", path: path.clone(), error };
+        let bytes_max = self.limits.packed_bytes;
+        match source.scheme() {
+            SourceScheme::Http | SourceScheme::Https => {
+                let mut file = File::create_new(&path).map_err(failed)?;
+                let checking = means.allowed.map(|allowed| http::agent(&self.timeouts, Some(allowed)));
+                let agent = checking.as_ref().unwrap_or(&self.agent);
+                http::fetch(agent, source, known, (&mut file, &path), bytes_max, means)
+            }
+            SourceScheme::Rsync => {
+                rsync::fetch(source.rsync_path(), &path, bytes_max, &self.timeouts, means)?;
+                let digest = File::open(&path).and_then(|mut file| Digest::of_file(&mut file)).map_err(failed)?;
+                Ok(Answer::New(Validators::default(), digest))
+            }
+        }
+    }
+
+    fn put_in_place(&self, name: &ProgramName, unpacked: &Path, record: &Record) -> Result<(), SourceError> {
+        install::install(unpacked, &self.folder(name), &self.aside(name))?;
+        self.write_record(name, record)
+    }
+
+    fn write_record(&self, name: &ProgramName, record: &Record) -> Result<(), SourceError> {
+        let path = self.record(name);
+        record.write(&path).map_err(|error| SourceError::Io { action: "write", path, error })
+    }
+
+    /// Remembers bytes that cannot be unpacked, until the source has others.
+    fn note(&self, source: &Source, unpacked: &Result<PathBuf, SourceError>, digest: &Digest) {
+        let mut broken = self.broken();
+        broken.retain(|broken| broken.source != source.as_str());
+        let Err(error) = unpacked else { return };
+        if error.is_about_the_bytes() {
+            if broken.len() >= BROKEN_MAX {
+                broken.remove(0);
+            }
+            broken.push(Broken {
+                source: source.as_str().to_owned(),
+                digest: digest.clone(),
+                sentence: error.to_string(),
+            });
+        }
+    }
+
+    fn broken(&self) -> std::sync::MutexGuard<'_, Vec<Broken>> {
+        self.broken.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,82 @@
+//! The record of a fetched program: its source, and the signs by which a change of it would show.
+
+use std::path::Path;
+use std::{fs, io};
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+
+use proc::files::draft::{SHARED, replace};
+
+/// What a server says of the bytes it has sent, by which it tells a change.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Validators {
+    /// The header ETag.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) etag: Option<String>,
+    /// The header Last-Modified.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) last_modified: Option<String>,
+}
+
+impl Validators {
+    pub(super) const fn are_any(&self) -> bool {
+        self.etag.is_some() || self.last_modified.is_some()
+    }
+}
+
+/// The SHA-256 of the bytes that have come, in hexadecimal digits.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Digest(String);
+
+impl Digest {
+    pub(super) fn of(hasher: Sha256) -> Self {
+        Self(hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
+    }
+
+    pub(super) fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    pub(super) fn of_file(file: &mut fs::File) -> io::Result<Self> {
+        let mut hasher = Sha256::new();
+        io::copy(file, &mut Hashing(&mut hasher))?;
+        Ok(Self::of(hasher))
+    }
+}
+
+struct Hashing<'a>(&'a mut Sha256);
+
+impl io::Write for Hashing<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.update(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// One program.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Record {
+    /// As the task has said it.
+    pub(super) source: String,
+    /// Of the bytes that were unpacked.
+    pub(super) validators: Validators,
+    /// Of the same.
+    pub(super) digest: Digest,
+}
+
+impl Record {
+    /// `None` for a program that was not fetched by us.
+    pub(super) fn read(path: &Path) -> Option<Self> {
+        serde_json::from_slice(&fs::read(path).ok()?).ok()
+    }
+
+    /// Whole at every instant.
+    pub(super) fn write(&self, path: &Path) -> io::Result<()> {
+        replace(path, SHARED, |file| Ok(serde_json::to_writer(file, self)?))
+    }
+}

@@ -1,0 +1,305 @@
+//! The Rust client: used by the command line, the tests and other programs to talk to a controller.
+//!
+//! [`Client::secured`] connects with the keys of the configuration, if there are any, [`Client::connect`] without.
+//! [`Client::ask`] sends one request, which the functions of [`crate::wire::requests`] make, and waits for its answer:
+//! `client.ask(&hold("TASK_1480000000.120000_AZazA", true))?`. [`Client::wait`] parks its request at the controller until a
+//! task has finished, so that no program polls. A [`Pipeline`] has many requests in flight.
+
+pub mod file_sender;
+mod pipeline;
+mod remedy;
+mod resolve;
+pub mod transport;
+
+use std::cell::{Cell, RefCell};
+use std::os::fd::BorrowedFd;
+use std::time::Duration;
+
+use crate::config::{ClientSection, Config};
+use crate::wire::client::{Ask, ReplyError, Selector, TaskView};
+use crate::wire::requests::graph::GraphAnswer;
+use crate::wire::requests::job::JobAnswer;
+use crate::wire::requests::query::query;
+use crate::wire::requests::{graph, job};
+use proc::clock;
+use zmtp::port::{Denial, SocketError};
+use zmtp::sockets::{Outcome, Requester};
+
+use base::Mono;
+use remedy::Remedy;
+
+pub use pipeline::{Arrival, Pipeline, RequestId};
+
+/// The maximum time for which a waiting request is parked. It is then sent again, so that a restart of the controller,
+/// which loses the request, is noticed.
+pub const PARK_MAX: Duration = Duration::from_secs(10);
+
+/// How long a waiting client tolerates a silent controller: its supervisor restarts it within some seconds.
+const SILENCE_MAX: Duration = Duration::from_secs(30);
+
+/// Why a request brought no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum ClientError {
+    /// The text is not an address of a controller.
+    #[error(
+        "{endpoint:?} is not an address of a controller; write tcp://IP:PORT, tcp://NAME:PORT or ipc://PATH with a path that a socket \
+         may have"
+    )]
+    BadEndpoint {
+        /// The text.
+        endpoint: String,
+    },
+    /// The host name in the address cannot be resolved.
+    #[error("cannot find the host of the controller {endpoint}: {why}")]
+    Unresolved {
+        /// The address.
+        endpoint: String,
+        /// Error of the system.
+        why: String,
+    },
+    /// No answer arrived in time.
+    #[error("no controller answers at {endpoint} within {} ms; {remedy}", .waited.as_millis())]
+    NoController {
+        /// Its endpoint.
+        endpoint: String,
+        /// Length of the wait for the reply.
+        waited: Duration,
+        /// What a user can do.
+        remedy: String,
+    },
+    /// The controller runs, but the keys do not match.
+    #[error("cannot talk to the controller at {endpoint}: {denial}")]
+    Denied {
+        /// Its endpoint.
+        endpoint: String,
+        /// The mismatch.
+        denial: Denial,
+    },
+    /// The controller refused the request, or the peer is not a controller.
+    #[error(transparent)]
+    Reply(#[from] ReplyError),
+    /// The configured connection cannot be made.
+    #[error(transparent)]
+    Transport(#[from] SocketError),
+}
+
+/// The end of a wait.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Waited {
+    /// The task has finished.
+    Finished(TaskView),
+    /// The time has passed; the present state of the task.
+    Expired(TaskView),
+    /// The interrupt became readable.
+    Interrupted,
+}
+
+/// A connection to a controller.
+pub struct Client {
+    requester: RefCell<Requester>,
+    endpoint: String,
+    remedy: Remedy,
+    reply_timeout: Duration,
+    /// The time of the controller's last answer.
+    heard: Cell<Option<Mono>>,
+}
+
+enum Exchange {
+    Reply(Vec<u8>),
+    Silence,
+    Interrupted,
+}
+
+impl Client {
+    /// Prepares a connection to a controller without keys. The first request shows whether the controller runs.
+    ///
+    /// # Errors
+    /// When the text is not an endpoint, its name cannot be resolved, or descriptors have run out.
+    pub fn connect(endpoint: &str, reply_timeout: Duration) -> Result<Self, ClientError> {
+        Self::secured(&Config { client: ClientSection { reply_timeout }, ..Config::default() }, endpoint)
+    }
+
+    /// Prepares the configured connection: with CURVE keys if there are any.
+    ///
+    /// # Errors
+    /// As [`Self::connect`], and when the keys cannot be read.
+    pub fn secured(config: &Config, endpoint: &str) -> Result<Self, ClientError> {
+        let reply_timeout = config.client.reply_timeout;
+        let shown = resolve::resolve(endpoint, reply_timeout)?;
+        let requester = RefCell::new(transport::client(config, endpoint)?);
+        let remedy = Remedy::new(config, endpoint);
+        Ok(Self { requester, endpoint: shown, remedy, reply_timeout, heard: Cell::new(None) })
+    }
+
+    /// The endpoint of the controller.
+    #[must_use]
+    pub fn endpoint(&self) -> &str {
+        &self.endpoint
+    }
+
+    /// Sends a request, made by [`requests`](crate::wire::requests), and returns the answer.
+    ///
+    /// # Errors
+    /// [`ClientError`]
+    pub fn ask<A>(&self, ask: &Ask<A>) -> Result<A, ClientError> {
+        match self.exchange(ask, self.reply_timeout, None)? {
+            Exchange::Reply(frame) => Ok(ask.decode(&frame)?),
+            Exchange::Silence | Exchange::Interrupted => Err(self.no_controller(self.reply_timeout)),
+        }
+    }
+
+    /// The same for a request that may arrive twice without harm, such as a submit with a key: it is sent again if the connection is
+    /// lost before the answer.
+    ///
+    /// # Errors
+    /// [`ClientError`]
+    pub fn ask_repeatably<A>(&self, ask: &Ask<A>) -> Result<A, ClientError> {
+        let until = clock::now().mono + self.reply_timeout;
+        let outcome = self.requester.borrow_mut().exchange_repeatable(ask.encode(), until, None);
+        match self.exchanged(outcome)? {
+            Exchange::Reply(frame) => Ok(ask.decode(&frame)?),
+            Exchange::Silence | Exchange::Interrupted => Err(self.no_controller(self.reply_timeout)),
+        }
+    }
+
+    /// Whether a connection has taken the last request.
+    #[must_use]
+    pub fn has_sent(&self) -> bool {
+        self.requester.borrow().has_sent()
+    }
+
+    /// Waits until the newest selected task has finished, `until` has passed, or `interrupt` becomes readable.
+    ///
+    /// # Errors
+    /// [`ClientError`]; a controller that has answered before may be silent for half a minute.
+    pub fn wait(
+        &self,
+        selector: &Selector,
+        until: Option<Mono>,
+        interrupt: Option<BorrowedFd<'_>>,
+    ) -> Result<Waited, ClientError> {
+        let ended = self.wait_until(|park| query(selector, Some(park)), TaskView::is_finished, until, interrupt)?;
+        Ok(match ended {
+            None => Waited::Interrupted,
+            Some(task) if task.is_finished() => Waited::Finished(task),
+            Some(task) => Waited::Expired(task),
+        })
+    }
+
+    /// Waits until all tasks of a job have finished or `until` has passed; returns the job as it is then, or `None` if `interrupt`
+    /// becomes readable.
+    ///
+    /// # Errors
+    /// As [`Self::wait`].
+    pub fn wait_for_job(
+        &self,
+        name: &str,
+        until: Option<Mono>,
+        interrupt: Option<BorrowedFd<'_>>,
+    ) -> Result<Option<JobAnswer>, ClientError> {
+        let has_ended = |job: &JobAnswer| job.ended_at().is_some();
+        self.wait_until(|park| job::query(name, Some(park)), has_ended, until, interrupt)
+    }
+
+    /// The same for a graph.
+    ///
+    /// # Errors
+    /// As [`Self::wait`].
+    pub fn wait_for_graph(
+        &self,
+        id: &str,
+        until: Option<Mono>,
+        interrupt: Option<BorrowedFd<'_>>,
+    ) -> Result<Option<GraphAnswer>, ClientError> {
+        self.wait_until(|park| graph::query(id, Some(park)), GraphAnswer::has_ended, until, interrupt)
+    }
+
+    /// Asks again and again, with requests that are parked, until the answer is one of an end or `until` has passed; `None`
+    /// if `interrupt` becomes readable.
+    fn wait_until<A>(
+        &self,
+        ask: impl Fn(Duration) -> Ask<A>,
+        has_ended: impl Fn(&A) -> bool,
+        until: Option<Mono>,
+        interrupt: Option<BorrowedFd<'_>>,
+    ) -> Result<Option<A>, ClientError> {
+        loop {
+            let now = clock::now().mono;
+            let left = until.map_or(PARK_MAX, |until| until.since(now).min(PARK_MAX));
+            // The first request is answered at once, so that a missing controller is noticed at once.
+            let park = if self.heard.get().is_some() { left } else { Duration::ZERO };
+            let ask = ask(park);
+            match self.exchange(&ask, park + self.reply_timeout, interrupt)? {
+                Exchange::Reply(frame) => {
+                    let answer = ask.decode(&frame)?;
+                    if has_ended(&answer) || until.is_some_and(|until| until <= clock::now().mono) {
+                        return Ok(Some(answer));
+                    }
+                }
+                Exchange::Interrupted => return Ok(None),
+                Exchange::Silence => self.check_silence()?,
+            }
+        }
+    }
+
+    /// Sends a request that the controller may park for up to `park`, and returns the answer. A controller that has answered
+    /// before may be silent for half a minute; the request is repeated then.
+    ///
+    /// # Errors
+    /// [`ClientError`]
+    pub fn ask_patiently<A>(&self, ask: &Ask<A>, park: Duration) -> Result<A, ClientError> {
+        loop {
+            match self.exchange(ask, park + self.reply_timeout, None)? {
+                Exchange::Reply(frame) => return Ok(ask.decode(&frame)?),
+                Exchange::Silence | Exchange::Interrupted => self.check_silence()?,
+            }
+        }
+    }
+
+    fn exchange<A>(
+        &self,
+        ask: &Ask<A>,
+        patience: Duration,
+        interrupt: Option<BorrowedFd<'_>>,
+    ) -> Result<Exchange, ClientError> {
+        let until = clock::now().mono + patience;
+        let outcome = self.requester.borrow_mut().exchange(ask.encode(), until, interrupt);
+        self.exchanged(outcome)
+    }
+
+    fn exchanged(&self, outcome: Outcome) -> Result<Exchange, ClientError> {
+        match outcome {
+            Outcome::Answer(frames) => self.heard(frames).map(Exchange::Reply),
+            Outcome::Denied(denial) => Err(ClientError::Denied { endpoint: self.endpoint.clone(), denial }),
+            Outcome::Silence | Outcome::Lost => Ok(Exchange::Silence),
+            Outcome::Interrupted => Ok(Exchange::Interrupted),
+        }
+    }
+
+    fn heard(&self, mut frames: Vec<Vec<u8>>) -> Result<Vec<u8>, ClientError> {
+        self.heard.set(Some(clock::now().mono));
+        match (frames.pop(), frames.is_empty()) {
+            (Some(frame), true) => Ok(frame),
+            _ => Err(ReplyError::Malformed("the reply has more than one frame".to_owned()).into()),
+        }
+    }
+
+    fn check_silence(&self) -> Result<(), ClientError> {
+        let silence = self.heard.get().map(|heard| clock::now().mono.since(heard));
+        match silence {
+            Some(silence) if silence < SILENCE_MAX => Ok(()),
+            Some(silence) => Err(self.no_controller(silence)),
+            None => Err(self.no_controller(self.reply_timeout)),
+        }
+    }
+
+    fn no_controller(&self, waited: Duration) -> ClientError {
+        ClientError::NoController { endpoint: self.endpoint.clone(), waited, remedy: self.remedy.text() }
+    }
+}
+
+impl std::fmt::Debug for Client {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Client").field("endpoint", &self.endpoint).finish_non_exhaustive()
+    }
+}

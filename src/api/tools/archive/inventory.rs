@@ -1,0 +1,108 @@
+//! The contents of a tool according to its archive, without unpacking it: an unpacked tool is compared with this before it
+//! is run.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+
+use super::members::{Kind, Member};
+use super::path::{InnerPath, check_symlink};
+use super::seal::Seal;
+use super::{ArchiveError, Limits};
+use crate::tools::RUN_SCRIPT;
+use base::ToolName;
+
+/// One file, folder or link of a tool.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::tools) enum Part {
+    Folder,
+    File { bytes: u64, executable: bool, seal: Seal },
+    Symlink { target: Vec<u8> },
+}
+
+/// All parts of a tool, by their paths in its folder.
+#[derive(Debug)]
+pub(in crate::tools) struct Inventory(BTreeMap<Vec<u8>, Part>);
+
+impl Inventory {
+    pub(in crate::tools) fn part(&self, path: &[u8]) -> Option<&Part> {
+        self.0.get(path)
+    }
+
+    pub(in crate::tools) fn len(&self) -> usize {
+        self.0.len()
+    }
+}
+
+/// An inventory under construction, member by member. Validating the archive is [`super::stage`]'s concern. An archive that
+/// it cannot interpret matches no unpacked tool.
+pub(super) struct Stocktaking<'a> {
+    tool: &'a ToolName,
+    limits: &'a Limits,
+    parts: BTreeMap<Vec<u8>, Part>,
+    /// Whether an entry is not in a folder with the name of the tool.
+    beside: bool,
+    links: Vec<(InnerPath, Vec<u8>)>,
+}
+
+impl<'a> Stocktaking<'a> {
+    pub(super) const fn new(tool: &'a ToolName, limits: &'a Limits) -> Self {
+        Self { tool, limits, parts: BTreeMap::new(), beside: false, links: Vec::new() }
+    }
+
+    /// Adds a member. `seal` is that of its content, if it has one.
+    pub(super) fn add(&mut self, member: &Member, seal: Seal) -> Result<(), ArchiveError> {
+        let path = &member.path;
+        if path.is_root() {
+            return Ok(());
+        }
+        let in_folder =
+            path.top() == self.tool.as_str().as_bytes() && (path.depth() > 1 || member.kind == Kind::Folder);
+        self.beside |= !in_folder;
+        let bytes = path.as_bytes();
+        let ends = bytes.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| at);
+        for folder in ends.filter_map(|at| bytes.get(..at)) {
+            self.parts.entry(folder.to_vec()).or_insert(Part::Folder);
+        }
+        let part = match &member.kind {
+            Kind::Folder => Part::Folder,
+            Kind::File { bytes } => Part::File { bytes: *bytes, executable: member.mode & 0o100 != 0, seal },
+            Kind::Symlink { target } => {
+                self.links.push((path.clone(), target.clone()));
+                Part::Symlink { target: target.clone() }
+            }
+            Kind::HardLink { target } => match self.parts.get(target.as_bytes()) {
+                Some(part @ Part::File { .. }) => part.clone(),
+                _ => {
+                    return Err(ArchiveError::link(bytes, target.as_bytes(), "does not name an earlier file"));
+                }
+            },
+        };
+        match self.parts.entry(bytes.to_vec()) {
+            Entry::Occupied(known) if *known.get() == Part::Folder && part == Part::Folder => Ok(()),
+            Entry::Occupied(_) => Err(ArchiveError::duplicate(bytes)),
+            Entry::Vacant(free) => {
+                free.insert(part);
+                Ok(())
+            }
+        }
+    }
+
+    /// Decides the layout, as [`super::stage`] does.
+    pub(super) fn finish(self) -> Result<Inventory, ArchiveError> {
+        let folder = self.tool.as_str().as_bytes();
+        let wrapped = !self.beside && self.parts.contains_key(folder);
+        for (path, target) in &self.links {
+            check_symlink(path.as_bytes(), target, path.depth() - 1 - usize::from(wrapped), self.limits)?;
+        }
+        let mut parts = self.parts;
+        if wrapped {
+            let inside = |path: &[u8]| path.strip_prefix(folder)?.strip_prefix(b"/").map(<[u8]>::to_vec);
+            parts = parts.into_iter().filter_map(|(path, part)| Some((inside(&path)?, part))).collect();
+        }
+        match parts.get_mut(RUN_SCRIPT.as_bytes()) {
+            Some(Part::File { executable, .. }) => *executable = true,
+            _ => return Err(ArchiveError::NoScript),
+        }
+        Ok(Inventory(parts))
+    }
+}

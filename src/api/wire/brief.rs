@@ -1,0 +1,93 @@
+//! What a waiting task waits for, in a few words for a column. [`super::history::why`] has the whole sentence.
+
+use base::{GateVerdict, Holdup, Prior, TaskId, TaskRecord, Term, UNTIL_OPENED, Wanted, words};
+
+/// The holdup in a few words. Moments in them are unix seconds with six decimals.
+#[must_use]
+pub fn brief(record: &TaskRecord, holdup: &Holdup) -> String {
+    match holdup {
+        Holdup::Agents { before: 0, .. } => "next; agents are busy".to_owned(),
+        Holdup::Agents { before: 1, .. } => "1 task before it".to_owned(),
+        Holdup::Agents { before, .. } => format!("{before} tasks before it"),
+        other => reason(record, other),
+    }
+}
+
+/// The same without the place in the queue, so that tasks which wait for the same have the same words.
+#[must_use]
+pub fn reason(record: &TaskRecord, holdup: &Holdup) -> String {
+    let needs = &record.policy.needs;
+    match holdup {
+        Holdup::Paused(until) if *until >= UNTIL_OPENED => "service paused".to_owned(),
+        Holdup::Paused(until) => format!("service paused until {until}"),
+        Holdup::Drained(agents) if agents.len() == 1 => format!("agent {} paused", agents[0]),
+        Holdup::Drained(_) => "agents paused".to_owned(),
+        Holdup::Held(_) => "held".to_owned(),
+        Holdup::After(term, count) => after(term, *count),
+        Holdup::NotBefore(at) => format!("starts {at}"),
+        Holdup::Gate(gate, GateVerdict::Closed(until)) if *until >= UNTIL_OPENED => format!("gate {gate} closed"),
+        Holdup::Gate(gate, GateVerdict::Closed(until)) => format!("gate {gate} closed until {until}"),
+        Holdup::Gate(gate, GateVerdict::Full) => format!("gate {gate} full"),
+        Holdup::Gate(gate, GateVerdict::Paced) => format!("gate {gate} at its pace"),
+        Holdup::Gate(gate, GateVerdict::Open) => format!("gate {gate} open"),
+        Holdup::Lease(until) => format!("lease of its last run until {until}"),
+        Holdup::Silent { .. } => {
+            format!("its agent {} is lost", record.last_run().map_or("", |run| run.agent.as_str()))
+        }
+        Holdup::Claims(until) => format!("starts {until} unless an agent has it"),
+        Holdup::Outdated(_) => "another controller has the agents".to_owned(),
+        Holdup::Unfit(_) => "no other agent may run it".to_owned(),
+        Holdup::NoSuchAgent if needs.tags.is_empty() => "no agent".to_owned(),
+        Holdup::NoSuchAgent => format!("no agent has tag {}", needs.tags),
+        Holdup::OnlySimpleAgents => "no full agent".to_owned(),
+        Holdup::NoTool => format!("no agent has tool {}", record.tool),
+        Holdup::ToolElsewhere => format!("agents with tool {} may not run it", record.tool),
+        Holdup::Fetching { offset, total, .. } => {
+            format!("fetching its tool, {} %", (offset * 100).checked_div(*total).unwrap_or_default())
+        }
+        Holdup::HeldSlots { .. } => "agents wait for children of their tasks".to_owned(),
+        Holdup::Agents { .. } => "agents are busy".to_owned(),
+    }
+}
+
+fn after(term: &Term, count: usize) -> String {
+    let wanted = match term.wanted {
+        Wanted::Success => "",
+        Wanted::End => "the end of ",
+        Wanted::Failure => "a failure of ",
+    };
+    let of = match &term.of {
+        Prior::Task(task) => short(*task),
+        Prior::Job(job) => format!("job {job}"),
+    };
+    let others = count.saturating_sub(1);
+    let others = if others == 0 { String::new() } else { format!(" and {others} more") };
+    format!("after {wanted}{of}{others}")
+}
+
+/// The random letters of an id, which people write in place of it.
+#[must_use]
+pub fn short(task: TaskId) -> String {
+    String::from_utf8_lossy(&task.letters()).into_owned()
+}
+
+/// The line that says why a task is as it is: what it waits for, how far its run is, or the last line of what it said at its end.
+#[must_use]
+pub fn why(record: &TaskRecord, holdup: Option<&Holdup>) -> Option<String> {
+    if let Some(holdup) = holdup {
+        return Some(brief(record, holdup));
+    }
+    match (&record.kill, super::rounds::of_record::newest(record)) {
+        (_, Some(round)) if round.is_last && round.round == record.round => {
+            Some(round.line.into_owned()).filter(|line| !line.is_empty())
+        }
+        (Some(kill), _) => Some(format!("is told to end: {}", kill.cause)),
+        (None, _) if let Some(told) = super::task::told(record) => Some(told.progress.to_string()),
+        (None, Some(round)) => Some(format!("round {}: round {} {}", record.round, round.round, ended(round.outcome))),
+        (None, None) => None,
+    }
+}
+
+fn ended(outcome: base::RoundOutcome) -> String {
+    format!("ended as {}", words::round_outcome(outcome))
+}

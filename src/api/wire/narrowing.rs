@@ -1,0 +1,67 @@
+//! What narrows a list of tasks down besides equal fields.
+
+use super::rounds::of_record;
+use super::{task, what};
+use base::{ShownState, TaskId, TaskRecord, TaskState, Wall};
+
+/// All that apply must be met.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Narrowing {
+    /// The states, one of which the task has; none for any.
+    pub states: Vec<ShownState>,
+    /// A part of what the task does, or of what it said at its end, in lower case.
+    pub text: Option<String>,
+    /// It ended at this moment or later, or has not ended.
+    pub since: Option<Wall>,
+    /// It ended before this moment.
+    pub until: Option<Wall>,
+    /// The random letters of its id.
+    pub letters: Option<[u8; TaskId::SUFFIX_LEN]>,
+    /// Whether it must run longer than usual.
+    pub runs_longer: bool,
+    /// Whether the text is looked for in commands, too: a sender that may not see them must not find them out by guesses.
+    pub sees_commands: bool,
+}
+
+impl Narrowing {
+    /// Whether it leaves no task out.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        let Self { states, text, since, until, letters, runs_longer, sees_commands: _ } = self;
+        let has_none = states.is_empty() && text.is_none() && since.is_none() && until.is_none();
+        has_none && letters.is_none() && !*runs_longer
+    }
+
+    /// The bytes of a task that have to be read.
+    #[must_use]
+    pub fn searched_bytes(&self, record: &TaskRecord) -> usize {
+        if self.text.is_some() { 2 * record.submitted.len() } else { 0 }
+    }
+
+    /// Whether a task meets all of it, but for the length of its run: its record does not say what is usual.
+    #[must_use]
+    pub fn admits(&self, record: &TaskRecord) -> bool {
+        let state = ShownState::of(record);
+        self.letters.is_none_or(|letters| record.id.letters() == letters)
+            && (self.states.is_empty() || self.states.contains(&state))
+            && (!self.runs_longer || state == ShownState::Running)
+            && self.is_of_its_time(record)
+            && self.text.as_deref().is_none_or(|text| says(record, text, self.sees_commands))
+    }
+
+    fn is_of_its_time(&self, record: &TaskRecord) -> bool {
+        match record.state {
+            TaskState::Finished { at, .. } => {
+                self.since.is_none_or(|since| at >= since) && self.until.is_none_or(|until| at < until)
+            }
+            _ => self.until.is_none(),
+        }
+    }
+}
+
+fn says(record: &TaskRecord, text: &str, sees_commands: bool) -> bool {
+    let has = |line: &str| line.to_lowercase().contains(text);
+    let is_hidden = !sees_commands && task::has_command(record);
+    task::given_id(record).is_some_and(has)
+        || (!is_hidden && (has(&what::of(record)) || of_record::newest(record).is_some_and(|round| has(&round.line))))
+}

@@ -1,0 +1,58 @@
+//! What a task does, in one line for people: its command, or its tool with its parameters.
+
+use super::command;
+use base::json::FieldLimits;
+use base::{Fields, TaskRecord, ToolName, json, middle, words};
+
+/// Columns of the line. Longer ones lack their middle: the end is what differs between the tasks of a job.
+const COLUMNS_MAX: usize = 400;
+
+/// The line of a task.
+#[must_use]
+pub fn of(record: &TaskRecord) -> String {
+    let fields = json::parse(format!("{{{}}}", record.submitted).as_bytes(), &FieldLimits::TRUSTED);
+    middle(&line(&fields.unwrap_or_default(), &record.tool), COLUMNS_MAX)
+}
+
+fn line(fields: &Fields, tool: &ToolName) -> String {
+    if let Some(command) = command::whole(fields) {
+        return command;
+    }
+    if tool.is_command() {
+        // A sender without the right to see it.
+        return "a command".to_owned();
+    }
+    let source = fields.text(words::SOURCE).map(|source| command::one_line(&format!("{source} {}", input(fields))));
+    let mut line = source.unwrap_or_else(|| tool.as_str().to_owned()).trim_end().to_owned();
+    for (name, value) in fields.iter().filter(|(name, _)| !name.starts_with("__")) {
+        line.push_str(&command::one_line(&format!(" {name}={value}")));
+    }
+    line
+}
+
+fn input(fields: &Fields) -> &str {
+    fields.text(words::INPUT).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(fields: &Fields, tool: &str) -> String {
+        line(fields, &ToolName::new(tool).unwrap())
+    }
+
+    #[test]
+    fn a_tool_is_shown_with_its_parameters() {
+        let fields = Fields::new().with(words::OPERATION, "convert").with("in", "/data/a.mov").with("n", 3u32);
+        assert_eq!(shown(&fields.with(words::GIVEN_ID, "g"), "convert"), "convert in=/data/a.mov n=3");
+        assert_eq!(shown(&Fields::new().with("x", "a\n\u{1b}[2J"), "t"), "t x=a  [2J");
+    }
+
+    #[test]
+    fn a_command_is_shown_whole() {
+        let fields = Fields::new().with(words::COMMAND, r#"["sh","-c","sleep 0.02; [ $(($1 % 37)) -ne 0 ]","_","37"]"#);
+        assert_eq!(shown(&fields, "t"), "sh -c sleep 0.02; [ $(($1 % 37)) -ne 0 ] _ 37");
+        assert_eq!(shown(&Fields::new().with(words::SHELL, "wc -l *"), "t"), "wc -l *");
+    }
+}

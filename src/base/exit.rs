@@ -1,0 +1,85 @@
+//! How a run ended: its exit code and its outcome.
+
+use std::fmt;
+
+/// `__EXIT_CODE__` (docs/sources/controller.md, 2.7): the exit code of run.sh, the negated number of the signal that ended it, or a
+/// code for a run that never started or that its agent gave up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ExitCode(pub i32);
+
+impl ExitCode {
+    /// run.sh returned 0.
+    pub const SUCCESS: Self = Self(0);
+    /// Killed during preparation.
+    pub const KILLED_PREPARING: Self = Self(-128);
+    /// There is no `<operation>.tar.gz`.
+    pub const TOOL_MISSING: Self = Self(-129);
+    /// `<operation>.tar.gz` cannot be unpacked.
+    pub const UNPACK_FAILED: Self = Self(-130);
+    /// Any other failure before run.sh started.
+    pub const PREPARE_FAILED: Self = Self(-131);
+    /// The agent has ended the run because its lease expired. The task counts this as a loss of the agent.
+    pub const LEASE_OVER: Self = Self(-132);
+    /// run.sh of a step returned 0, but what it has left in `../provide` is invalid.
+    pub const PROVIDE_INVALID: Self = Self(-133);
+    /// The disk of the agent is too full to prepare the run. The task goes to another agent, or ends with
+    /// [`Self::PREPARE_FAILED`].
+    pub const DISK_FULL: Self = Self(-134);
+    /// The machine of the agent does not have the folder that the command names, or the client that gives its streams. The task goes to
+    /// an agent of another machine, or ends with [`super::TaskCommand::NOT_STARTED`].
+    pub const NOT_HERE: Self = Self(-135);
+    /// run.sh asks to be run again later: EX_TEMPFAIL.
+    pub const DEFERRED: Self = Self(75);
+
+    /// The exit code of a process that a signal ended. Signals are 1 to 64, so the result never collides with -128 to -135.
+    #[must_use]
+    pub const fn from_signal(signal: i32) -> Self {
+        Self(-signal)
+    }
+}
+
+impl fmt::Display for ExitCode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.0, f)
+    }
+}
+
+/// The final outcome of a task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Outcome {
+    /// The run succeeded.
+    Succeeded,
+    /// The last run that its budget allows failed.
+    Failed,
+    /// The last run that its budget allows took too long.
+    TimedOut,
+    /// `__END_BEFORE__` has passed.
+    Expired,
+    /// A client, the end of the parent or an operator ended it.
+    Killed,
+    /// Its agents were lost more often than the budget allows.
+    Lost,
+    /// It never started: a term that it waited for cannot be met, or its job was stopped.
+    Skipped,
+}
+
+impl Outcome {
+    /// All outcomes, in the order of declaration.
+    pub const ALL: [Self; 7] =
+        [Self::Succeeded, Self::Failed, Self::TimedOut, Self::Expired, Self::Killed, Self::Lost, Self::Skipped];
+
+    /// Whether tasks that wait for a failure may start.
+    #[must_use]
+    pub const fn is_failure(self) -> bool {
+        match self {
+            Self::Failed | Self::TimedOut | Self::Expired | Self::Killed | Self::Lost => true,
+            Self::Succeeded | Self::Skipped => false,
+        }
+    }
+
+    /// Whether people count it as failed. A kill is what its sender wanted, and has a count of its own.
+    #[must_use]
+    pub const fn counts_as_failed(self) -> bool {
+        self.is_failure() && !matches!(self, Self::Killed)
+    }
+}

@@ -1,0 +1,140 @@
+//! One run of a task: its phases, their times, and the result.
+
+use std::time::Duration;
+
+use super::{ExitCode, KeptFiles, Labels, Wall};
+
+/// The phase of a task (docs/sources/controller.md, 5.3), in order. Only a new round moves a phase backwards.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Phase {
+    /// In the queue.
+    Waiting,
+    /// Handed to an agent that has not reported on it yet.
+    Dispatched,
+    /// The agent makes the work folder and unpacks the tool.
+    Preparing,
+    /// run.sh runs.
+    Running,
+    /// run.sh has ended; its result is known; the agent cleans up.
+    Ended,
+    /// Only the record is left.
+    Finished,
+}
+
+impl Phase {
+    /// All phases, in order.
+    pub const ALL: [Self; 6] =
+        [Self::Waiting, Self::Dispatched, Self::Preparing, Self::Running, Self::Ended, Self::Finished];
+}
+
+/// The moments at which a run reached its phases, by the clock of its agent. A run that was killed early skips some.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PhaseTimes {
+    /// `__PREPARE_TIME__`
+    pub prepare: Option<Wall>,
+    /// `__RUN_TIME__`
+    pub run: Option<Wall>,
+    /// `__END_TIME__`
+    pub end: Option<Wall>,
+    /// `__FINISH_TIME__`
+    pub finish: Option<Wall>,
+}
+
+impl PhaseTimes {
+    /// The times of this phase and the earlier ones: the known times, otherwise `now` for this phase itself.
+    #[must_use]
+    pub fn up_to(self, phase: Phase, now: Wall) -> Self {
+        let of = |one: Phase, time: Option<Wall>| {
+            if one == phase { time.or(Some(now)) } else { time.filter(|_| one < phase) }
+        };
+        Self {
+            prepare: of(Phase::Preparing, self.prepare),
+            run: of(Phase::Running, self.run),
+            end: of(Phase::Ended, self.end),
+            finish: of(Phase::Finished, self.finish),
+        }
+    }
+}
+
+/// Bytes that a run has written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OutputBytes {
+    /// To report.log.
+    pub report: u64,
+    /// To stdout.
+    pub stdout: u64,
+    /// To stderr.
+    pub stderr: u64,
+}
+
+/// How a run ended.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RunResult {
+    /// Exit code of run.sh, or a code for what ended the run.
+    pub exit_code: ExitCode,
+    /// Why run.sh itself has no exit code: one sentence, or empty.
+    pub error: String,
+    /// The end of report.log.
+    pub report_tail: String,
+    /// The end of stdout.
+    pub stdout_tail: String,
+    /// The end of stderr.
+    pub stderr_tail: String,
+    /// Total sizes of these three outputs, if the agent reports them.
+    pub output_bytes: Option<OutputBytes>,
+    /// Processor time of run.sh and of the processes that it waited for, in seconds.
+    pub cpu_seconds: f64,
+    /// Peak resident memory of the largest process, in KiB.
+    pub max_rss_kib: u64,
+    /// Number of processes that were left after run.sh and had to be ended.
+    pub reaped: u32,
+    /// Whether run.sh had ended before its agent sent any signal.
+    pub by_itself: bool,
+    /// Whether its agent told it to finish early, as the controller had ordered for its step. Then its end is no failure.
+    pub told_to_finish: bool,
+    /// The request of a run that deferred.
+    pub defer: Option<Box<Defer>>,
+    /// The files that are kept with the task, if it names any.
+    pub files: Option<Box<KeptFiles>>,
+}
+
+impl RunResult {
+    /// Bytes of memory that this result costs.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        let texts = [&self.error, &self.report_tail, &self.stdout_tail, &self.stderr_tail];
+        let files = self.files.as_ref().map_or(0, |files| files.bytes());
+        size_of::<Self>() + texts.map(String::len).iter().sum::<usize>() + files
+    }
+
+    /// A result that consists of an exit code and a reason.
+    #[must_use]
+    pub const fn of(exit_code: ExitCode, error: String) -> Self {
+        Self {
+            exit_code,
+            error,
+            report_tail: String::new(),
+            stdout_tail: String::new(),
+            stderr_tail: String::new(),
+            output_bytes: None,
+            cpu_seconds: 0.0,
+            max_rss_kib: 0,
+            reaped: 0,
+            by_itself: false,
+            told_to_finish: false,
+            defer: None,
+            files: None,
+        }
+    }
+}
+
+/// The request of a run that ended with [`ExitCode::DEFERRED`].
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Defer {
+    /// Pause before the next round.
+    pub retry_after: Option<Duration>,
+    /// Whether the next round waits for TASK/RELEASE.
+    pub until_released: bool,
+    /// Gates to close for all tasks during the pause. Only gates that the task itself names are closed.
+    pub gates: Labels,
+}

@@ -1,0 +1,142 @@
+//! An archive of the controller's own tools folder on its way into the store.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::OpenOptionsExt as _;
+
+use super::{ArchiveStore, digest_of};
+use api::tools::{ToolError, open_archive};
+use api::wire::requests::tool::ToolLogRow;
+use base::{HeldTool, ToolDigest, ToolName};
+use proc::clock;
+use proc::files::file_copy::copy_into;
+use proc::files::file_stamp::{FileStamp, wall};
+
+/// How often an archive is read again that changes meanwhile.
+const ATTEMPTS: usize = 8;
+
+/// The origin of a version that was not pushed.
+const BY: &str = "AGENT_TOOLS_DIR";
+
+/// The archive of a tool as it was read.
+#[derive(Clone, Debug)]
+pub(super) struct Taken {
+    /// The version, if an agent could run it.
+    pub(super) held: Option<HeldTool>,
+    /// The file; `None` if there is none.
+    pub(super) seen: Option<Seen>,
+}
+
+/// A file of the tools folder at the time when it was read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Seen {
+    pub(super) stamp: FileStamp,
+    /// Whether a later change is certain to alter the stamp.
+    pub(super) is_settled: bool,
+}
+
+impl ArchiveStore {
+    /// Reads the archive of a tool into the store.
+    pub(super) fn take(&mut self, tool: &ToolName) -> Taken {
+        let mut seen = None;
+        for _ in 0..ATTEMPTS {
+            match self.take_once(tool, &mut seen) {
+                Ok(Some(held)) => return Taken { held, seen },
+                Ok(None) => {}
+                Err(Defect::Missing) => return Taken { held: None, seen: None },
+                Err(Defect::Other(why)) => {
+                    log::warn!(
+                        "{} is not offered to agents that lack it: {why}",
+                        self.tools_dir.join(tool.archive_name()).display()
+                    );
+                    return Taken { held: None, seen };
+                }
+            }
+        }
+        Taken { held: None, seen: None }
+    }
+
+    /// Records what the archive of a tool in the folder makes its name stand for, unless the log says the same already.
+    pub(super) fn note_folder(&mut self, tool: &ToolName, held: Option<(ToolDigest, u64)>) {
+        let digest = held.map(|(digest, _)| digest);
+        if self.log.in_folder(tool) == digest {
+            return;
+        }
+        let (at, size) = (clock::now().wall, held.map_or(0, |(_, size)| size));
+        let row = ToolLogRow { at, tool: tool.clone(), digest, size, by: BY.into(), is_of_folder: true };
+        if let Err(error) = self.log.append(row) {
+            log::warn!(
+                "cannot record in the log of tool {tool} that its archive in AGENT_TOOLS_DIR has changed: {error}"
+            );
+        }
+    }
+
+    /// Records the archives that have left the folder while no controller was running.
+    pub(super) fn note_gone(&mut self) {
+        let is_gone = |tool: &&ToolName| {
+            let there = fs::symlink_metadata(self.tools_dir.join(tool.archive_name()));
+            there.is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
+        };
+        let gone: Vec<ToolName> = self.log.names_in_folder().filter(is_gone).cloned().collect();
+        gone.iter().for_each(|tool| self.note_folder(tool, None));
+    }
+
+    /// `None` if the archive changed meanwhile.
+    fn take_once(&mut self, tool: &ToolName, seen: &mut Option<Seen>) -> Result<Option<Option<HeldTool>>, Defect> {
+        let (file, stamp, is_settled) = open_archive(&self.tools_dir, tool)?;
+        *seen = Some(Seen { stamp, is_settled });
+        if stamp.size > self.limits.packed_bytes {
+            let max = self.limits.packed_bytes;
+            return Err(Defect::Other(format!(
+                "it has {} bytes; at most {max} are accepted (ARCHIVE_BYTES_MAX)",
+                stamp.size
+            )));
+        }
+        let digest = digest_of(&file)?;
+        let (manifest, paths) = super::look_into(&file, tool, &self.limits).map_err(Defect::Other)?;
+        let path = self.path(&digest);
+        let is_there = fs::metadata(&path).is_ok_and(|there| there.len() == stamp.size);
+        if !is_there {
+            let new = self.dir.join(".new");
+            let copied = copy(&file, &new);
+            // The copy counts, because the archive may have been written to.
+            if copied.is_err() || File::open(&new).and_then(|file| digest_of(&file))? != digest {
+                let _ = fs::remove_file(&new);
+                copied?;
+                return Ok(None);
+            }
+            self.publish(&new, &digest)?;
+        }
+        let after = FileStamp::from(&file.metadata()?);
+        if (after.size, after.modified) != (stamp.size, stamp.modified) {
+            return Ok(None);
+        }
+        let at = wall(stamp.modified.max(stamp.changed));
+        let name = tool.clone();
+        Ok(Some(Some(HeldTool { name, digest, size: stamp.size, at, by: BY.into(), manifest, paths })))
+    }
+}
+
+/// Why an archive is not taken.
+enum Defect {
+    Missing,
+    Other(String),
+}
+
+impl From<io::Error> for Defect {
+    fn from(error: io::Error) -> Self {
+        Self::Other(error.to_string())
+    }
+}
+
+impl From<ToolError> for Defect {
+    fn from(error: ToolError) -> Self {
+        if matches!(error, ToolError::Missing { .. }) { Self::Missing } else { Self::Other(error.to_string()) }
+    }
+}
+
+/// Copies a file over an earlier copy.
+fn copy(from: &File, to: &std::path::Path) -> io::Result<()> {
+    let file = fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(to)?;
+    copy_into(from, &file)
+}

@@ -1,0 +1,173 @@
+//! The thread of the store, and what the loop of the controller sees of it.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::ArchiveStore;
+use super::intake::Seen;
+use super::watch::Watch;
+use crate::engine::{StoredTools, ToolOrder, ToolOutcome};
+use api::archives_dir::{dir_in, folder_identity};
+use api::tools::Limits;
+use base::{Mono, ToolDigest, ToolName};
+use proc::background::Background;
+
+/// Entries of the log of a tool in one answer.
+const LOG_ROWS_MAX: usize = 1000;
+
+/// The folder of the archives cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot use {} for the archives of tools: {source}", .dir.display())]
+pub struct ArchivesError {
+    dir: PathBuf,
+    source: io::Error,
+}
+
+/// What the thread is to do.
+enum Order {
+    Tool(ToolOrder),
+    /// A name stands for this version of the tools folder, or for none of it any more: recorded in the log.
+    Note(ToolName, Option<(ToolDigest, u64)>),
+}
+
+/// What the thread has done.
+enum Done {
+    /// An order. For an archive of the tools folder, with its file.
+    Outcome(ToolOutcome, Option<Seen>),
+    /// A part of this order: the rest comes after the others that wait.
+    Again(ToolOrder),
+}
+
+/// The store of a running controller.
+pub struct Archives {
+    thread: Background<Order, Done>,
+    watch: Watch,
+    tools_dir: PathBuf,
+    /// Whether the identity of the tools folder was told.
+    has_folder: bool,
+}
+
+impl Archives {
+    /// Opens the store of a state folder, and starts its thread.
+    ///
+    /// # Errors
+    /// When the folder cannot be used, or threads have run out.
+    pub fn start(
+        state_dir: &Path,
+        tools_dir: &Path,
+        limits: Limits,
+        disk_reserve: u64,
+    ) -> Result<(Self, StoredTools), ArchivesError> {
+        Self::open(state_dir, tools_dir, limits, disk_reserve)
+            .map_err(|source| ArchivesError { dir: dir_in(state_dir), source })
+    }
+
+    fn open(state_dir: &Path, tools_dir: &Path, limits: Limits, disk_reserve: u64) -> io::Result<(Self, StoredTools)> {
+        let mut store = ArchiveStore::open(state_dir, tools_dir.to_owned(), limits, disk_reserve)?;
+        let stored = store.stored()?;
+        let thread = Background::start("archives", move |order, done| match order {
+            Order::Note(tool, held) => store.note_folder(&tool, held),
+            Order::Tool(order) => {
+                if let Some(outcome) = carry_out(&mut store, order) {
+                    done(outcome);
+                }
+            }
+        })?;
+        let (watch, has_folder) = (Watch::new(tools_dir.to_owned()), stored.folder.is_some());
+        Ok((Self { thread, watch, tools_dir: tools_dir.to_owned(), has_folder }, stored))
+    }
+
+    /// Whether the archive of a tool in the tools folder may have changed since it was read. `turn` identifies the turn.
+    pub fn has_changed(&mut self, turn: Mono, tool: &ToolName) -> bool {
+        self.watch.has_changed(turn, tool)
+    }
+
+    /// The tools whose archives in the tools folder may have changed, come or gone. `turn` identifies the turn.
+    pub fn changed(&mut self, turn: Mono) -> Vec<ToolName> {
+        self.watch.changed(turn)
+    }
+
+    /// The identity of the tools folder, once after it has appeared.
+    pub fn take_folder(&mut self) -> Option<Arc<str>> {
+        if self.has_folder {
+            return None;
+        }
+        let folder = folder_identity(&self.tools_dir)?;
+        self.has_folder = true;
+        Some(folder)
+    }
+
+    /// Gives an order to the thread.
+    pub fn order(&self, order: ToolOrder) {
+        self.thread.give(Order::Tool(order));
+    }
+
+    /// The next outcome. An archive that has changed since it was read is read again first.
+    pub fn poll(&mut self, turn: Mono) -> Option<ToolOutcome> {
+        loop {
+            let (outcome, seen) = match self.thread.poll()? {
+                Done::Outcome(outcome, seen) => (outcome, seen),
+                Done::Again(order) => {
+                    self.thread.give(Order::Tool(order));
+                    continue;
+                }
+            };
+            if let ToolOutcome::Taken(tool, held) = &outcome {
+                if !self.watch.was_read(turn, tool, seen) {
+                    self.order(ToolOrder::Take(tool.clone()));
+                    continue;
+                }
+                // Not when it is read: one that changes at that moment never becomes what the name stands for.
+                let held = held.as_ref().map(|held| (held.digest, held.size));
+                self.thread.give(Order::Note(tool.clone(), held));
+            }
+            return Some(outcome);
+        }
+    }
+}
+
+/// Readable when there is an outcome.
+impl AsFd for Archives {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.thread.as_fd()
+    }
+}
+
+fn carry_out(store: &mut ArchiveStore, order: ToolOrder) -> Option<Done> {
+    let outcome = match order {
+        ToolOrder::Take(tool) => {
+            let taken = store.take(&tool);
+            return Some(Done::Outcome(ToolOutcome::Taken(tool, taken.held), taken.seen));
+        }
+        ToolOrder::Write(ticket, put) => ToolOutcome::Written(ticket, store.write(&put)),
+        ToolOrder::WriteFile(ticket, put, room) => ToolOutcome::FileWritten(ticket, store.write_file(&put, room)),
+        ToolOrder::Read { ticket, digest, offset, limit, is_doubted } => {
+            match store.read((digest, offset), limit, is_doubted).transpose() {
+                Some(part) => ToolOutcome::Read(ticket, part),
+                // The check has begun, so the doubt is settled by its end.
+                None => return Some(Done::Again(ToolOrder::Read { ticket, digest, offset, limit, is_doubted: false })),
+            }
+        }
+        ToolOrder::Remove(ticket, tool, by) => {
+            let removed = store.remove(&tool, &by);
+            ToolOutcome::Removed(ticket, tool, removed)
+        }
+        ToolOrder::Log(ticket, tool) => ToolOutcome::Logged(ticket, Ok(store.log.rows(&tool, LOG_ROWS_MAX))),
+        ToolOrder::List(ticket, tool, digest) => {
+            let files = store.list(&tool, &digest);
+            ToolOutcome::Listed(ticket, tool, digest, files)
+        }
+        ToolOrder::Verify(ticket, page, digests) => ToolOutcome::Verified(ticket, page, store.lost_of(digests)),
+        ToolOrder::Abandon(connection) => {
+            store.remove_of(connection);
+            return None;
+        }
+        ToolOrder::Discard(digest) => {
+            store.discard(&digest);
+            return None;
+        }
+    };
+    Some(Done::Outcome(outcome, None))
+}

@@ -1,0 +1,407 @@
+//! The controller: accepts tasks, hands them to agents, and tracks the state of each task.
+//!
+//! | event | enters by | what it may cause |
+//! |---|---|---|
+//! | a client's request | [`Controller::handle_request`] | a task waits, is handed out or is killed; or only an answer |
+//! | an agent's message | [`Controller::handle_agent`] | a phase changes; a slot becomes free and takes the next task |
+//! | an answer without a peer | [`Controller::handle_undelivered`] | the task waits again |
+//! | a connection is gone | [`Controller::handle_disconnected`] | answers owed to it are dropped |
+//! | a deadline | [`Controller::handle_timeout`] | an agent is lost; a wait ends; old tasks are forgotten |
+//!
+//! The parts: [`tasks`] has the records, their phases and indexes; [`queue`] the order of waiting tasks, with the
+//! [`gates`]; [`agents`] the slots, with the [`tools`] of each; [`catalog`] the tools that the controller holds, and [`tool_reads`] the parts that agents fetch; [`adopt`]
+//! handles runs that agents had before this start; [`outputs`] asks agents for the outputs of runs; [`lists`] gives an agent several short tasks at once; [`leases`] waits for void
+//! runs, and [`contact`] for silent agents; [`outdated`] handles a store that is older than what agents know; [`family`] knows which tasks end together, and [`relations`] what an end means for [`dependants`] and [`jobs`];
+//! [`graphs`] has the step graphs, [`steps`] makes tasks of their steps, and [`graph_status`] tells of their changes;
+//! [`retention`] decides how long finished tasks are kept; the [`sequencer`], around the [`Controller`], decides
+//! when each message leaves, with the [`commit_queue`]; [`batch_delay`] how long it may be delayed. The phases of a task
+//! are in [`transition`], those of a slot in [`agents`]. [`verdict`] decides whether another round follows, and
+//! [`deadlines`] handles changes by time alone, [`closing`] the end of a connection and of the controller itself, and [`end_lines`] tells the log of ends without success.
+//!
+//! Cost: a submit, a dispatch, a report and a timer are O(log n) in tasks and agents. If tasks require tags, they are also
+//! linear in the different sets of tags among the idle agents; if agents differ in tools, in the different sets of tools
+//! among all agents. A request that looks at many tasks or agents is a search: one slice of work per turn, with connections
+//! in turn ([`scan`]).
+
+mod acknowledge;
+mod adopt;
+mod agent;
+mod agents;
+mod assign;
+mod batch_delay;
+mod catalog;
+mod closing;
+mod commit_queue;
+mod contact;
+mod deadlines;
+mod departure;
+mod dependants;
+mod effect;
+mod end_lines;
+mod end_logs;
+mod family;
+mod figures;
+mod found_rows;
+mod gates;
+mod graph_status;
+mod graphs;
+mod held_slots;
+mod idle;
+mod invariants;
+mod job_status;
+mod jobs;
+mod lanes;
+mod leases;
+mod lists;
+mod orders;
+mod outdated;
+mod outputs;
+mod parked;
+mod queue;
+mod relations;
+mod requests;
+mod restore;
+mod retention;
+mod scan;
+mod sequencer;
+mod steps;
+mod task_index;
+mod tasks;
+mod ticket;
+mod tool_order;
+mod tool_reads;
+mod tool_sets;
+mod tools;
+mod transition;
+mod unfit_agents;
+mod verdict;
+mod waits;
+mod withdrawal;
+
+#[cfg(test)]
+mod scenarios;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+use rand::SeedableRng as _;
+use rand::rngs::Xoshiro256PlusPlus;
+
+pub use contact::silence_of_cut;
+pub use departure::{Departure, Route};
+pub use effect::{Answer, Claim, ConnectionId, Effect, Record, Ticket, Timer};
+pub use restore::{Stored, StoredTools};
+pub use sequencer::Sequencer;
+pub use tool_order::{FileRoom, FileWritten, ReadFailure, ToolOrder, ToolOutcome, ToolSettings, Uploader, Written};
+
+use api::wire::reply::Reply;
+use api::wire::rights::Repeated;
+use api::wire::task;
+use base::journal::{Journal, LogLine};
+use base::timers::Timers;
+use base::{IncidentKind, KillCause, Mono, Now, Phase, Provided, TaskId, TaskRecord, Wall};
+
+/// How often moments on the wall clock are checked: the clock may jump, so a moment far away is not trusted.
+const LOOK_INTERVAL: Duration = Duration::from_secs(60);
+
+/// The engine's part of the configuration.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Interval of an agent's heartbeats: `AGENT_HEARTBEAT_INTERVAL`.
+    pub heartbeat_interval: Duration,
+    /// The silence after which an agent is lost: [`silence_of_cut`] of `AGENT_LOST_AFTER`.
+    pub lost_after: Duration,
+    /// Time that an agent needs to end a run, unless it reports its own: [`base::lease::kill_budget`].
+    pub kill_budget: Duration,
+    /// Maximum number of waiting tasks: `WAITING_TASKS_MAX`.
+    pub waiting_max: usize,
+    /// Maximum bytes of the waiting tasks: `WAITING_BYTES_MAX`.
+    pub waiting_bytes_max: usize,
+    /// Maximum number of combinations of gates, tags and exclusiveness among waiting tasks: `WAITING_NEEDS_MAX`.
+    pub needs_max: usize,
+    /// Maximum number of known gates: `GATES_MAX`.
+    pub gates_max: usize,
+    /// Pause after a defer that names no time: `DEFER_DELAY`.
+    pub defer_delay: Duration,
+    /// The longest pause between two rounds: `RETRY_DELAY_MAX`.
+    pub retry_delay_max: Duration,
+    /// The first pause before the end of a task is pushed again: `PUSH_ACK_INTERVAL`.
+    pub push_again_interval: Duration,
+    /// The longest such pause: `PUSH_ACK_INTERVAL_MAX`.
+    pub push_again_interval_max: Duration,
+    /// How long an unconfirmed end is pushed: `PUSH_ACK_TIMEOUT`.
+    pub push_again_max: Duration,
+    /// How long a finished family is kept: `TASK_KEEP_HOURS`.
+    pub keep: Duration,
+    /// Maximum bytes of finished tasks that are kept: `TASK_KEEP_BYTES_MAX`.
+    pub keep_bytes_max: usize,
+    /// Whether ended rounds go to the history.
+    pub keeps_history: bool,
+    /// Maximum number of tasks or agents in one reply: `DETAILS_LIMIT_MAX`.
+    pub page_max: usize,
+    /// Maximum number of known agents: `AGENTS_MAX`.
+    pub agents_max: usize,
+    /// Maximum number of parked queries; one connection may have a tenth of them: `PARKED_MAX`.
+    pub parked_max: usize,
+    /// Maximum number of addresses that the state of one job is pushed to: `JOB_RECEIVERS_MAX`.
+    pub job_receivers_max: usize,
+    /// Maximum number of waiting searches; one connection may have a tenth of them: `SEARCHES_MAX`.
+    pub scans_max: usize,
+    /// Maximum bytes of an output in one message, so that an agent can send them.
+    pub part_bytes_max: u64,
+    /// The time that a run gets to finish when its step ends early: `STEP_GRACE`.
+    pub step_grace: Duration,
+    /// The time in which an agent starts the tasks of a list, and the longest sum of their expected runs: `LIST_TIME_MAX`.
+    pub list_time_max: Duration,
+    /// Maximum number of tasks in a list: `LIST_TASKS_MAX`.
+    pub list_tasks_max: usize,
+    /// The limits of the archives of tools.
+    pub tools: ToolSettings,
+}
+
+/// The state of a controller. See the [module](self).
+#[derive(Debug)]
+pub struct Controller {
+    settings: Settings,
+    /// Shows agents whether they still talk to the same life of the controller.
+    controller_id: u64,
+    /// When this life began.
+    started_at: Wall,
+    random: Xoshiro256PlusPlus,
+    last_id: TaskId,
+    /// The number of the last list.
+    last_list: u64,
+    /// Tasks up to this id are older than this start of the controller.
+    restored_max: TaskId,
+    /// The submits of tasks up to this id are stored.
+    stored_max: TaskId,
+    tasks: tasks::Tasks,
+    agents: agents::Agents,
+    families: family::Families,
+    retained: retention::RetainedFamilies,
+    /// The limits of failures that unstored submits have replaced.
+    limits: withdrawal::Limits,
+    /// The void runs of exclusive tasks whose leases have not expired.
+    expiring: BTreeMap<TaskId, leases::Expiring>,
+    /// Whether the silence of the agents may be that of the controller.
+    suspicion: contact::Suspicion,
+    /// The step graphs.
+    graphs: graphs::Graphs,
+    /// The locations in the report that is being handled, and its task.
+    provided: Option<(TaskId, Box<Provided>)>,
+    /// The changes of graphs that wait for room in the pushes.
+    graph_statuses: graph_status::StatusLines,
+    /// The consequences of ends that are still to be carried out.
+    backlog: relations::Backlog,
+    /// The ends that await a confirmation by their receivers.
+    awaited: BTreeMap<TaskId, acknowledge::Awaited>,
+    scans: scan::Scans,
+    /// Parked queries.
+    waits: waits::Waits<waits::Subject, waits::Query>,
+    /// The work on the archives of tools.
+    archives: requests::ArchiveWork,
+    /// The ends of the jobs that clients read.
+    end_logs: end_logs::EndLogs,
+    /// The lines in the log about ends without success.
+    end_lines: end_lines::EndLines,
+    /// What happened and the history does not have yet.
+    incidents: Vec<(IncidentKind, String)>,
+    /// The requests for outputs, and the agents that offer some.
+    outputs: outputs::Outputs,
+    timers: Timers<Timer>,
+    journal: Journal,
+    /// The moments that the deadline of the calendar was set for.
+    planned: deadlines::Plan,
+    /// Whether TASK/INFORM is among the effects of this turn.
+    informed: bool,
+    stopping: bool,
+    /// The present pause, in which no task is handed out.
+    paused: Option<requests::Paused>,
+    /// How old the store is.
+    age: outdated::StoreAge,
+    /// Why no submit can be accepted, while the store cannot be written.
+    store_trouble: Option<String>,
+    /// Whether tasks that wait for their children have all agents that could run these.
+    slots_are_held: bool,
+}
+
+impl Controller {
+    /// A controller without tasks and agents. The seed determines all ids that it will make.
+    #[must_use]
+    pub fn new(settings: Settings, seed: u64) -> Self {
+        use rand::RngExt as _;
+        let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
+        // Agents read it from JSON, where whole numbers are exact up to 2^53.
+        let controller_id = random.random::<u64>() >> 11;
+        Self {
+            controller_id,
+            started_at: Wall::default(),
+            random,
+            last_id: TaskId::MIN,
+            // Different for each start, as far as possible, so that an agent that was here before means no list of this one.
+            last_list: controller_id / 2,
+            restored_max: TaskId::MIN,
+            stored_max: TaskId::MIN,
+            tasks: tasks::Tasks::new(settings.keeps_history),
+            agents: agents::Agents::default(),
+            families: family::Families::default(),
+            retained: retention::RetainedFamilies::default(),
+            limits: withdrawal::Limits::new(),
+            expiring: BTreeMap::new(),
+            suspicion: contact::Suspicion::default(),
+            graphs: graphs::Graphs::default(),
+            provided: None,
+            graph_statuses: graph_status::StatusLines::default(),
+            backlog: relations::Backlog::default(),
+            awaited: BTreeMap::new(),
+            scans: scan::Scans::default(),
+            waits: waits::Waits::default(),
+            archives: requests::ArchiveWork::default(),
+            end_logs: end_logs::EndLogs::numbered_from(controller_id),
+            end_lines: end_lines::EndLines::default(),
+            incidents: Vec::new(),
+            outputs: outputs::Outputs::default(),
+            timers: Timers::default(),
+            journal: Journal::default(),
+            planned: deadlines::Plan::default(),
+            informed: false,
+            stopping: false,
+            paused: None,
+            age: outdated::StoreAge::default(),
+            store_trouble: None,
+            slots_are_held: false,
+            settings,
+        }
+    }
+
+    /// The store cannot be written, or can be written again. Meanwhile submits are refused and everything else continues.
+    pub fn handle_store(&mut self, trouble: Option<String>) {
+        self.store_trouble = trouble;
+    }
+
+    /// Whether there is a command among these tasks, if one of them is known.
+    #[must_use]
+    pub fn has_command(&self, repeated: Repeated<'_>) -> Option<bool> {
+        match repeated {
+            Repeated::Task(task) => self.tasks.get(task).map(task::has_command),
+            Repeated::Job(name) => self.tasks.jobs().get(name).map(jobs::Job::has_command),
+        }
+    }
+
+    /// A commit is stored, including the submits of all tasks up to this one.
+    pub fn handle_committed(&mut self, now: Now, newest: Option<TaskId>) {
+        self.stored_max = self.stored_max.max(newest.unwrap_or(TaskId::MIN));
+        self.limits_are_stored(now);
+    }
+
+    /// Whether the run that this record assigns is still the present one of its task, and not void.
+    #[must_use]
+    pub fn is_present(&self, assigned: &TaskRecord) -> bool {
+        let run = |record: &TaskRecord| Some((record.round, record.assignment()?.agent.clone()));
+        let is_of_it = |record: &TaskRecord| record.phase() < Phase::Ended && run(record) == run(assigned);
+        // A lease that runs out covers no start: its term began when the agent was heard last.
+        !self.expiring.contains_key(&assigned.id) && self.tasks.get(assigned.id).is_some_and(is_of_it)
+    }
+
+    /// How long the confirmation of an agent's last report may wait for a commit.
+    #[must_use]
+    pub fn confirmation_delay(&self, confirmation: &Reply) -> Duration {
+        match confirmation {
+            Reply::Reported { task, .. } => self.tasks.get(*task).map(batch_delay::of_many).unwrap_or_default(),
+            _ => Duration::ZERO,
+        }
+    }
+
+    /// The end of every event: every task that can start does, and the deadline is set for the next change by time.
+    fn settle(&mut self, now: Now) {
+        loop {
+            self.settle_graphs(now);
+            self.settle_relations(now);
+            self.dispatch(now);
+            // A task may have ended because of its time, just before it would have been handed out.
+            if !self.backlog.has_work() && !self.graphs.has_work() {
+                break;
+            }
+        }
+        self.plan_graphs(now);
+        self.plan_relations(now);
+        self.publish_jobs(now);
+        self.look_at_changes(now);
+        self.plan_discards(now);
+        self.write_end_lines(now);
+        self.plan(now);
+    }
+
+    /// The log lines since the last call; see [`base::journal`].
+    pub fn take_log(&mut self) -> VecDeque<LogLine> {
+        self.journal.take()
+    }
+
+    /// What happened to the service since the last call, for the history: each as a sentence.
+    pub fn take_incidents(&mut self) -> Vec<(IncidentKind, String)> {
+        std::mem::take(&mut self.incidents)
+    }
+
+    /// The next effect. The turn ends when there is none.
+    pub fn poll_effect(&mut self) -> Option<Effect> {
+        let effect = self.tasks.effects.pop_front();
+        if effect.is_none() {
+            self.informed = false;
+            self.scans.begin_turn();
+            self.backlog.begin_turn();
+            self.graphs.begin_turn();
+        }
+        effect
+    }
+
+    /// The next deadline, and its reason.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<(Mono, &Timer)> {
+        self.timers.next()
+    }
+
+    /// Handles everything that is due.
+    pub fn handle_timeout(&mut self, now: Now) {
+        if self.timers.next().is_some_and(|(at, _)| at <= now.mono) {
+            self.do_what_is_due(now);
+            self.settle(now);
+        }
+    }
+
+    fn do_what_is_due(&mut self, now: Now) {
+        // A search sets its deadline anew at once, so each reason is handled once per call only.
+        let mut scanned = false;
+        while let Some(timer) = self.timers.pop_due(now.mono) {
+            match timer {
+                Timer::Scan if std::mem::replace(&mut scanned, true) => {
+                    return self.timers.set(Timer::Scan, now.mono);
+                }
+                Timer::Scan => self.continue_scans(now),
+                // The end of every event continues them.
+                Timer::Relations | Timer::Graphs => {}
+                Timer::JobStatus(name) => self.publish_job(now, name),
+                Timer::Ends(name) => self.answer_waiters(&waits::Subject::Ends(name)),
+                Timer::EndLog(name) => self.drop_unread_log(now, name),
+                Timer::Silence(agent) => self.silence(now, agent),
+                Timer::Suspicion => self.end_suspicion(now),
+                Timer::Lease(task) => self.end_lease(now, task),
+                Timer::Pause => self.end_pause(now),
+                Timer::EndLines => self.sum_up_ends(),
+                Timer::Slots => self.look_at_slots(now),
+                Timer::ApplyWait(agent) => self.unpark(&agent),
+                Timer::QueryWait(ticket) => self.answer_waiter(ticket),
+                Timer::OutputWait(ticket) => self.end_output_wait(ticket),
+                Timer::ToolDiscard(digest) => self.discard_tool(digest),
+                Timer::RunTime(task) => self.kill(now, task, &KillCause::TimedOut),
+                Timer::Calendar => self.look_at_calendar(now),
+                Timer::PushAgain(task) => self.push_again(now, task),
+                Timer::Retention => {
+                    self.retain(now);
+                    if self.timers.next().is_some_and(|(at, timer)| at <= now.mono && *timer == Timer::Retention) {
+                        return;
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,34 @@
+//! AGENT/DRAIN: an agent gets no more tasks, or gets tasks again.
+
+use super::{Code, Controller, Effect, Record, Refusal, Reply};
+use api::wire::requests::drain::Drain;
+use base::{AgentId, nearest_hint, words};
+
+impl Controller {
+    /// Drains an agent, or reverses that. It need not be present, because an agent that is restarted keeps its name; but a name that no
+    /// agent has had here is a slip, unless its sender says otherwise.
+    pub(super) fn drain(&mut self, agent: &AgentId, order: Drain) -> Result<Reply, Refusal> {
+        if order != Drain::Ahead && !self.agents.has_drained(agent) && self.agents.get(agent).is_none() {
+            let hint = nearest_hint(agent.as_str(), self.agents.names().map(AgentId::as_str));
+            let way = match order {
+                Drain::Undo => String::new(),
+                Drain::Begin | Drain::Ahead => {
+                    format!("; for one that has not come yet, add --ahead ({} true)", words::AHEAD)
+                }
+            };
+            let message = format!("no agent has the name {agent}{hint}; `llts agents` lists them{way}");
+            return Err(Refusal::new(Code::BadField, message));
+        }
+        let drain = order != Drain::Undo;
+        if drain && self.agents.drained() >= self.settings.agents_max {
+            let max = self.settings.agents_max;
+            let message = format!(
+                "{max} agents are paused already (AGENTS_MAX); `llts resume --agent` for some of them makes room"
+            );
+            return Err(Refusal::new(Code::LimitReached, message));
+        }
+        self.agents.set_drained(agent, drain);
+        self.tasks.effects.push_back(Effect::Record(Record::Drained(agent.clone(), drain)));
+        Ok(Reply::Done)
+    }
+}

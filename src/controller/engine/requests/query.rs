@@ -1,0 +1,80 @@
+//! TASK/QUERY: the record of a task, at once or when it has finished.
+
+use super::{Answer, Code, Controller, Effect, Filter, Goal, Query, Refusal, Reply, Subject, Ticket, Timer, words};
+use base::{Mono, Now, Phase, TaskId};
+
+/// Tasks of one given id that a query looks at without becoming a search.
+const NAMESAKES_MAX: usize = 16;
+
+impl Controller {
+    /// An id is found at once, and so is a given id that few tasks have; any other query is a search.
+    pub(super) fn query(&mut self, now: Now, ticket: Ticket, filter: Filter, wait_until: Option<Mono>) -> Answer {
+        let found = match (filter.task_id(), filter.given_id()) {
+            (Some(id), _) => {
+                let Some(record) = id.and_then(|id| self.tasks.get(id)) else {
+                    return Reply::Refused(Refusal::no_such_task(filter.shown_id())).into();
+                };
+                filter.matches(record).then_some((record.id, 1))
+            }
+            (None, Some(given_id)) if self.tasks.with_given_id(given_id, None).nth(NAMESAKES_MAX).is_none() => {
+                let mut matches = self.tasks.with_given_id(given_id, None).filter(|record| filter.matches(record));
+                matches.next().map(|newest| (newest.id, 1 + matches.count()))
+            }
+            (None, _) => return self.search(now, ticket, filter, Goal::Newest { found: None, wait_until }),
+        };
+        self.found(ticket, found, wait_until)
+    }
+
+    /// Answers a query, or parks it until the task has finished.
+    pub(in crate::engine) fn found(
+        &mut self,
+        ticket: Ticket,
+        found: Option<(TaskId, usize)>,
+        wait_until: Option<Mono>,
+    ) -> Answer {
+        let Some((task, matches)) = found else {
+            return Reply::Refused(Refusal::new(Code::InvalidTaskId, "no task matches all fields of the query")).into();
+        };
+        let Some(record) = self.tasks.get(task) else { unreachable!("task {task} was found and is gone") };
+        match wait_until {
+            Some(until) if record.phase() < Phase::Finished => {
+                self.park_query(ticket, Query::Task(task, matches), until)
+            }
+            _ => Reply::Task { record: Box::new(record.clone()), matches }.into(),
+        }
+    }
+
+    /// Parks a query until its subject, or until this time, whichever comes first.
+    pub(super) fn park_query(&mut self, ticket: Ticket, query: Query, until: Mono) -> Answer {
+        if let Some(obstacle) = self.waits.obstacle(ticket.connection, self.settings.parked_max) {
+            let message = format!("this query with {} cannot be parked: {obstacle}", words::WAIT);
+            return Reply::Refused(Refusal::new(Code::LimitReached, message)).into();
+        }
+        self.waits.park(ticket, query.subject(), query);
+        self.timers.set(Timer::QueryWait(ticket), until);
+        Answer::Later
+    }
+
+    /// Answers the queries that wait for this end.
+    pub(in crate::engine) fn answer_waiters(&mut self, subject: &Subject) {
+        for ticket in self.waits.of_subject(subject) {
+            self.answer_waiter(ticket);
+        }
+    }
+
+    /// Answers one of them with the present state.
+    pub(in crate::engine) fn answer_waiter(&mut self, ticket: Ticket) {
+        let Some((_, query)) = self.waits.remove(ticket) else { return };
+        self.timers.clear(&Timer::QueryWait(ticket));
+        let reply = match query {
+            Query::Task(task, matches) => match self.tasks.get(task) {
+                Some(record) => Reply::Task { record: Box::new(record.clone()), matches },
+                None => Reply::Refused(Refusal::no_such_task(task)),
+            },
+            Query::Job(name) => self.job_reply(&name),
+            Query::Graph(graph) => self.graph_reply(graph),
+            Query::Ends { job, cursor, limit } => self.results_reply(&job, cursor, limit),
+        };
+        self.tasks.effects.push_back(Effect::Reply(ticket, reply));
+    }
+}

@@ -1,0 +1,380 @@
+//! TOOL/PUT and the others: the archives that the controller holds, and the submits that wait for one to be read.
+//!
+//! | event | then |
+//! |---|---|
+//! | the archive of a name in the controller's folder has changed ([`Controller::handle_archive_changed`]) | it is read into the store; submits that name it, and lists of tools, wait for that, and so do later submits of the same connection |
+//! | the archive was read | the name stands for it, and those submits are carried out in their order |
+//! | a part is pushed | it is written; with the last one the name stands for the archive |
+//! | an agent asks for a part | it is read in its turn ([`crate::engine::tool_reads`]) |
+//! | a version is lost or damaged | agents cannot fetch it any more, and the archive in the folder is read again |
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use super::file::DROP_DELAY;
+use super::{Answer, Code, Controller, Effect, Page, Refusal, Reply, Request, Ticket, Timer};
+use crate::engine::StoredTools;
+use crate::engine::effect::ConnectionId;
+use crate::engine::tool_order::{ReadFailure, ToolOrder, ToolOutcome, Written};
+use crate::engine::tool_reads::ToolReads;
+use crate::graph::Graph;
+use api::wire::page::PageOf;
+use api::wire::requests::submit::Submit;
+use api::wire::requests::tool::{ToolGet, ToolPart, ToolPut, ToolView};
+use api::wire::tool_manifest;
+use base::{AgentId, HeldTool, Now, TaskId, ToolDigest, ToolName, nearest_hint};
+
+/// A request that waits until archives have been read.
+#[derive(Debug)]
+struct Postponed {
+    ticket: Ticket,
+    request: Request,
+    /// The connected steps of a graph, if that was done before.
+    plan: Option<Arc<Graph>>,
+}
+
+/// The work on the archives of tools.
+#[derive(Debug, Default)]
+pub(in crate::engine) struct ArchiveWork {
+    postponed: VecDeque<Postponed>,
+    /// The parts that agents have asked for.
+    pub(in crate::engine) reads: ToolReads,
+    /// The identity of the controller's own tools folder, for agents.
+    pub(in crate::engine) folder: Option<Arc<str>>,
+    /// The identity of the folder of the store, for those that have files to put there.
+    pub(super) store: Option<Arc<str>>,
+    /// The files for whose lack the last submit of a connection was refused, if its sender may not send commands.
+    pub(super) expected: BTreeMap<ConnectionId, BTreeSet<ToolDigest>>,
+}
+
+impl Controller {
+    /// Whether submits wait until archives have been read.
+    #[must_use]
+    pub fn has_postponed(&self) -> bool {
+        !self.archives.postponed.is_empty()
+    }
+
+    /// Takes the archives back that an earlier controller has stored.
+    pub(in crate::engine) fn restore_catalog(&mut self, now: Now, stored: StoredTools) {
+        self.archives.folder = stored.folder;
+        self.archives.store = stored.store;
+        for (digest, size) in stored.held {
+            self.tasks.catalog_mut().hold(digest, size);
+        }
+        for held in stored.pushed {
+            let name = held.name.clone();
+            self.tasks.catalog_mut().set_pushed(&name, Some(held));
+            self.tasks.refresh_offer(now, &name);
+        }
+    }
+
+    /// The archive of a tool in the controller's own folder has changed, or is gone.
+    pub fn handle_archive_changed(&mut self, now: Now, tool: &ToolName) {
+        if self.tasks.catalog_mut().set_stale(tool) {
+            self.tasks.effects.push_back(Effect::Tool(ToolOrder::Take(tool.clone())));
+        }
+        self.settle(now);
+    }
+
+    /// The controller's own tools folder is there, with this identity on its machine.
+    pub fn handle_tools_folder(&mut self, folder: Arc<str>) {
+        self.archives.folder = Some(folder);
+    }
+
+    /// An order about archives was carried out.
+    pub fn handle_tool(&mut self, now: Now, outcome: ToolOutcome) {
+        match outcome {
+            ToolOutcome::Taken(tool, held) => {
+                self.tasks.catalog_mut().set_folder(&tool, held);
+                self.offer_tool(now, &tool);
+                self.resume_postponed(now);
+            }
+            ToolOutcome::Written(ticket, written) => self.written(now, ticket, written),
+            ToolOutcome::FileWritten(ticket, written) => self.file_written(ticket, written),
+            ToolOutcome::Read(ticket, read) => self.read(now, ticket, read),
+            ToolOutcome::Removed(ticket, tool, removed) => {
+                if removed.is_ok() {
+                    self.tasks.catalog_mut().set_pushed(&tool, None);
+                    self.offer_tool(now, &tool);
+                }
+                self.tell(ticket, removed.map(|()| Reply::Done));
+            }
+            ToolOutcome::Logged(ticket, rows) => self.tell(ticket, rows.map(Reply::ToolLog)),
+            ToolOutcome::Listed(ticket, tool, digest, files) => {
+                let present = self.tasks.catalog().present(&tool).filter(|held| held.digest == digest).cloned();
+                let view = |files| present.map(|held| Reply::Tool(Box::new(ToolView { files, ..self.view(&held) })));
+                let reply = files.and_then(|files| view(files).ok_or_else(|| self.unknown_tool(&tool)));
+                self.tell(ticket, reply);
+            }
+            ToolOutcome::Verified(ticket, page, lost) => {
+                lost.iter().for_each(|digest| self.lose_tool(now, digest));
+                // An archive in the folder takes the place of a damaged version.
+                let reply = match self.tasks.catalog().has_stale() {
+                    true => self.postpone(ticket, Request::ToolList(page), None),
+                    false => self.page_of_tools(page).into(),
+                };
+                if let Answer::Now(reply) = reply {
+                    self.tell(ticket, Ok(reply));
+                }
+            }
+        }
+        self.settle(now);
+    }
+
+    pub(super) fn tell(&mut self, ticket: Ticket, reply: Result<Reply, Refusal>) {
+        self.tasks.effects.push_back(Effect::Reply(ticket, reply.unwrap_or_else(Reply::Refused)));
+    }
+
+    /// A name may stand for another version than before.
+    fn offer_tool(&mut self, now: Now, tool: &ToolName) {
+        self.tasks.refresh_offer(now, tool);
+    }
+
+    fn written(&mut self, now: Now, ticket: Ticket, written: Result<Written, Refusal>) {
+        let limit = self.settings.part_bytes_max;
+        let reply = written.map(|written| match written {
+            Written::Part(end) => Reply::ToolPut { end, is_whole: false, limit, warning: None },
+            Written::Whole(held) => {
+                let (tool, end) = (held.name.clone(), held.size);
+                self.tasks.catalog_mut().set_pushed(&tool, Some(*held));
+                self.offer_tool(now, &tool);
+                let warning = self.tasks.catalog().is_in_folder(&tool).then(|| {
+                    format!(
+                        "AGENT_TOOLS_DIR of the controller has {} too, which goes first; remove it there to use this version",
+                        tool.archive_name()
+                    )
+                });
+                Reply::ToolPut { end, is_whole: true, limit, warning }
+            }
+        });
+        self.tell(ticket, reply);
+    }
+
+    fn read(&mut self, now: Now, ticket: Ticket, read: Result<ToolPart, ReadFailure>) {
+        self.archives.reads.done();
+        let reply = match read {
+            Ok(part) => Ok(Reply::ToolPart(part)),
+            Err(ReadFailure { digest, is_lost, refusal }) => {
+                if is_lost {
+                    self.lose_tool(now, &digest);
+                }
+                Err(refusal)
+            }
+        };
+        self.tell(ticket, reply);
+        self.read_next();
+    }
+
+    /// A version is missing in the store, or damaged there.
+    fn lose_tool(&mut self, now: Now, digest: &ToolDigest) {
+        self.journal
+            .warn(format!("{digest}, a file or the archive of a tool, is missing in the store, or damaged there"));
+        for tool in self.tasks.catalog_mut().lose(digest) {
+            // The folder may still have it.
+            if self.tasks.catalog().is_in_folder(&tool) && self.tasks.catalog_mut().set_stale(&tool) {
+                self.tasks.effects.push_back(Effect::Tool(ToolOrder::Take(tool.clone())));
+            }
+            self.tasks.refresh_offer(now, &tool);
+        }
+    }
+
+    /// Whether a request must wait: an archive that it names is being read, or an earlier request of its connection waits.
+    pub(super) fn must_postpone(&self, ticket: Ticket, request: &Request) -> bool {
+        if !self.tasks.catalog().has_stale() && self.archives.postponed.is_empty() {
+            return false;
+        }
+        let mut is_submit = false;
+        let mut is_stale = false;
+        request.for_each_tool(|tool| {
+            is_submit = true;
+            is_stale |= self.tasks.catalog().is_stale(tool);
+        });
+        let waits = |postponed: &Postponed| postponed.ticket.connection == ticket.connection;
+        let is_behind = || self.archives.postponed.iter().any(waits);
+        let is_list = matches!(request, Request::ToolList(_)) && self.tasks.catalog().has_stale();
+        is_list || is_stale || is_submit && is_behind()
+    }
+
+    pub(super) fn postpone(&mut self, ticket: Ticket, request: Request, plan: Option<Arc<Graph>>) -> Answer {
+        let max = self.settings.parked_max;
+        if self.archives.postponed.len() >= max {
+            let message =
+                format!("{max} submits wait already until archives have been read (PARKED_MAX); try again later");
+            return Reply::Refused(Refusal::new(Code::LimitReached, message)).into();
+        }
+        self.archives.postponed.push_back(Postponed { ticket, request, plan });
+        Answer::Later
+    }
+
+    /// Carries out the requests whose archives have been read, in their order.
+    pub(in crate::engine) fn resume_postponed(&mut self, now: Now) {
+        let mut kept = Vec::new();
+        for Postponed { ticket, request, plan } in std::mem::take(&mut self.archives.postponed) {
+            let is_behind = kept.iter().any(|kept: &Postponed| kept.ticket.connection == ticket.connection);
+            if is_behind || self.must_postpone(ticket, &request) {
+                kept.push(Postponed { ticket, request, plan });
+                continue;
+            }
+            self.submit_waited(now, ticket, request, plan);
+        }
+        self.archives.postponed = kept.into();
+    }
+
+    /// Carries out a request that has waited.
+    fn submit_waited(&mut self, now: Now, ticket: Ticket, request: Request, plan: Option<Arc<Graph>>) {
+        let answer = match request {
+            Request::GraphSubmit(submit) => self.submit_graph(now, *submit, plan).into(),
+            Request::Submit(submit) => self.submit(now, *submit).into(),
+            Request::SubmitMany(many) => self.submit_many(now, *many).into(),
+            request => self.answer_request(now, ticket, request),
+        };
+        match answer {
+            Answer::Now(reply) => self.tasks.effects.push_back(Effect::Reply(ticket, reply)),
+            Answer::Later => {}
+            Answer::NowAndLater(reply) => unreachable!("a submit has one answer: {reply:?}"),
+        }
+    }
+
+    pub(in crate::engine) fn refuse_postponed(&mut self) {
+        let Err(refusal) = self.check_open() else { return };
+        for postponed in std::mem::take(&mut self.archives.postponed) {
+            self.tell(postponed.ticket, Err(refusal.clone()));
+        }
+    }
+
+    /// A connection is gone. Returns the tickets that therefore get no answer.
+    pub(in crate::engine) fn forget_postponed(&mut self, connection: ConnectionId) -> Vec<Ticket> {
+        let mut forgotten = self.archives.reads.forget(connection);
+        self.archives.postponed.retain(|postponed| {
+            let is_gone = postponed.ticket.connection == connection;
+            forgotten.extend(is_gone.then_some(postponed.ticket));
+            !is_gone
+        });
+        forgotten
+    }
+
+    /// Checks the parameters of a submit against the `tool.toml` of its tool, and fills in defaults.
+    pub(super) fn fit_parameters(&self, submit: &mut Submit) -> Result<(), Refusal> {
+        let Some(held) = self.tasks.catalog().present(&submit.tool) else { return Ok(()) };
+        let Some(manifest) = &held.manifest else { return Ok(()) };
+        tool_manifest::fit(&submit.tool, manifest, &mut submit.fields)
+    }
+
+    /// A task that was accepted when the controller held no version goes to an agent that has to fetch one.
+    pub(in crate::engine) fn pin_for(&mut self, now: Now, task: TaskId, agent: &AgentId) {
+        let Some(record) = self.tasks.get(task).filter(|record| record.pin.is_none()) else { return };
+        let sets = self.tasks.queue().sets();
+        let has_own = |set| sets.has_own(set, &record.tool);
+        if !self.agents.get(agent).and_then(|agent| agent.tools).is_some_and(|tools| has_own(tools.set)) {
+            self.tasks.pin_late(now, task);
+        }
+    }
+
+    pub(super) fn order_tool(&mut self, order: ToolOrder) -> Answer {
+        self.tasks.effects.push_back(Effect::Tool(order));
+        Answer::Later
+    }
+
+    pub(super) fn put_tool(&mut self, ticket: Ticket, put: Box<ToolPut>) -> Answer {
+        let max = self.settings.tools.archive_bytes_max;
+        if put.total > max {
+            let message =
+                format!("the archive has {} bytes; at most {max} are accepted (ARCHIVE_BYTES_MAX)", put.total);
+            return Reply::Refused(Refusal::new(Code::LimitReached, message)).into();
+        }
+        self.order_tool(ToolOrder::Write(ticket, put))
+    }
+
+    pub(super) fn remove_tool(&mut self, ticket: Ticket, tool: ToolName, by: Arc<str>) -> Answer {
+        if self.tasks.catalog().is_pushed(&tool) {
+            return self.order_tool(ToolOrder::Remove(ticket, tool, by));
+        }
+        let refusal = if self.tasks.catalog().is_in_folder(&tool) {
+            let message = format!(
+                "tool {tool} was not pushed: it comes from AGENT_TOOLS_DIR of the controller; remove {} there",
+                tool.archive_name()
+            );
+            Refusal::new(Code::NotAllowed, message)
+        } else {
+            self.unknown_tool(&tool)
+        };
+        Reply::Refused(refusal).into()
+    }
+
+    /// Has the versions of a page checked first: a damaged one is shown as such.
+    pub(super) fn list_tools(&mut self, ticket: Ticket, page: Page) -> Answer {
+        let limit = self.page_limit(page.limit);
+        let held = self.tasks.catalog().all().skip(page.offset).take(limit);
+        let digests = held.map(|held| held.digest).collect();
+        self.order_tool(ToolOrder::Verify(ticket, page, digests))
+    }
+
+    fn page_of_tools(&self, page: Page) -> Reply {
+        let all = self.tasks.catalog().all();
+        let total = all.len();
+        let limit = self.page_limit(page.limit);
+        let tools = all.skip(page.offset).take(limit).map(|held| self.view(held)).collect();
+        Reply::Tools { tools, page: PageOf { offset: page.offset, asked: page.limit, total } }
+    }
+
+    pub(super) fn show_tool(&mut self, ticket: Ticket, tool: &ToolName) -> Answer {
+        let Some(digest) = self.tasks.catalog().present(tool).map(|held| held.digest) else {
+            return Reply::Refused(self.unknown_tool(tool)).into();
+        };
+        self.order_tool(ToolOrder::List(ticket, tool.clone(), digest))
+    }
+
+    fn unknown_tool(&self, tool: &ToolName) -> Refusal {
+        let hint = nearest_hint(tool.as_str(), self.tasks.catalog().all().map(|held| held.name.as_str()));
+        Refusal::new(Code::BadOperation, format!("the controller holds no tool {tool}{hint}"))
+    }
+
+    fn view(&self, held: &Arc<HeldTool>) -> ToolView {
+        let tool = &held.name;
+        let sets = self.tasks.queue().sets();
+        let present = || self.agents.tools().filter(|(_, is_present)| *is_present).map(|(set, _)| set);
+        let own = present().filter(|set| sets.has_own(*set, tool)).count();
+        let able = present().filter(|set| sets.has(*set, tool)).count();
+        let pinned = self.tasks.catalog().pins_of(tool);
+        let is_damaged = self.tasks.catalog().size(&held.digest).is_none();
+        ToolView { held: Arc::clone(held), own, fetching: able - own, pinned, is_damaged, files: Vec::new() }
+    }
+
+    /// An agent asks for a part of a version.
+    pub(super) fn get_tool(&mut self, ticket: Ticket, agent: &AgentId, get: ToolGet) -> Answer {
+        let Some(total) = self.tasks.catalog().size(&get.digest) else {
+            let message = format!("the controller does not hold {} any more", get.digest);
+            return Reply::Refused(Refusal::new(Code::NotAllowed, message)).into();
+        };
+        self.archives.reads.add(ticket, Some(agent), get, total);
+        self.read_next();
+        Answer::Later
+    }
+
+    pub(super) fn read_next(&mut self) {
+        while let Some((ticket, ToolGet { digest, offset, is_doubted })) =
+            self.archives.reads.next(self.settings.tools.parts_max)
+        {
+            let limit = self.settings.tools.part_bytes;
+            let order = ToolOrder::Read { ticket, digest, offset, limit, is_doubted };
+            self.tasks.effects.push_back(Effect::Tool(order));
+        }
+    }
+
+    /// Sets the time at which versions are removed that nothing needs any more.
+    pub(in crate::engine) fn plan_discards(&mut self, now: Now) {
+        for digest in self.tasks.catalog_mut().take_dropped() {
+            self.timers.set(Timer::ToolDiscard(digest), now.mono + DROP_DELAY);
+        }
+        for digest in self.tasks.catalog_mut().take_unneeded() {
+            self.timers.set(Timer::ToolDiscard(digest), now.mono + self.settings.tools.keep);
+        }
+    }
+
+    pub(in crate::engine) fn discard_tool(&mut self, digest: ToolDigest) {
+        if !self.tasks.catalog().needs(&digest) {
+            self.tasks.catalog_mut().lose(&digest);
+            self.tasks.effects.push_back(Effect::Tool(ToolOrder::Discard(digest)));
+        }
+    }
+}

@@ -1,0 +1,40 @@
+//! Step graphs (docs/sources/step-graphs.md): when the tasks of each step start, and when a step has ended.
+//!
+//! A [`Graph`] is a document whose steps are connected. A [`Scheduler`] has the state of each step of one graph. It starts tasks
+//! by effects and learns of their ends by events; what a task is and where it runs is not its concern. A [`GraphRun`] has a
+//! scheduler, the locations that tasks have announced, and the end of the whole; it can be made again from what has happened.
+//!
+//! | external event | enters by |
+//! |---|---|
+//! | preparation completed, main completed | [`Scheduler::handle_ended`] |
+//! | upstream providing | [`Scheduler::handle_providing`] |
+//! | completion instructed | [`Scheduler::handle_completion`] |
+//!
+//! | internal event | when | end state |
+//! |---|---|---|
+//! | activate | all upstream steps are ACTIVATED | ACTIVATED; without sub inputs PREPARED |
+//! | prepare | a sub input is completed | PREPARING; with all of them prepared PREPARED |
+//! | consume | PREPARED, all downstream steps ACTIVATED, all main inputs completed or provided as [`MainTasks`] asks | RUNNING |
+//! | complete | all main tasks have ended, and all main inputs are completed | COMPLETED |
+//! | deactivate | all upstream steps are COMPLETED, and so are the downstream ones; those behind sub inputs alone PREPARED | DEACTIVATED |
+//! | propagate | all downstream steps are COMPLETING or COMPLETED | as after completion instructed |
+//!
+//! ACTIVATED and so on mean: in that state or a later one. Each step counts the neighbours that hold it up, so an event costs
+//! O(1) for each connection of a step that changes its state, and each connection is looked at a bounded number of times.
+
+mod layout;
+mod neighbours;
+mod plan;
+mod provisions;
+mod run;
+mod scheduler;
+mod slots;
+
+#[cfg(test)]
+mod tests;
+
+pub use layout::{Layout, Line, Place};
+pub use plan::{Graph, Input, InputId, MainTasks, Output, OutputId, Step};
+pub use run::{GraphEffect, GraphRun, StatusChange};
+pub use scheduler::{Effect, Scheduler};
+pub use slots::Partition;

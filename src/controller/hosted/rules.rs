@@ -1,0 +1,91 @@
+//! What goes between a master and the controller in whose process it is: questions, and their answers. The master is pure; its shell
+//! turns a question into a request, and the reply into an answer.
+
+pub mod life;
+pub mod reading;
+
+use crate::hosted::wire::Sight;
+use base::{Stream, TaskId};
+
+/// A question to the controller.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Question<Work, Known> {
+    /// How many agents are free?
+    Free,
+    /// Run this.
+    Submit(Work),
+    /// How far is it, if it was submitted?
+    Find(Known),
+    /// How far is a task?
+    Look(TaskId),
+    /// Keep a task from starting, or let it start.
+    Hold(TaskId, bool),
+    /// End a task, for this reason.
+    Kill(TaskId, &'static str),
+    /// The part of an output that begins at this byte, and has at most so many.
+    Output {
+        /// The task.
+        task: TaskId,
+        /// The number of its round.
+        round: u64,
+        /// The output.
+        stream: Stream,
+        /// The first byte.
+        offset: u64,
+        /// The largest number of bytes.
+        bytes_max: u64,
+    },
+}
+
+/// The answer of the controller.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Answer {
+    /// To [`Question::Free`].
+    Agents {
+        /// Agents without a task.
+        free: usize,
+        /// Agents with one.
+        busy: usize,
+    },
+    /// To [`Question::Submit`]: the task, and whether it had been accepted before.
+    Submitted(TaskId, bool),
+    /// To [`Question::Find`] and [`Question::Look`].
+    Seen(Sight),
+    /// To an order.
+    Done,
+    /// To [`Question::Output`].
+    Part(Part),
+    /// To any of them.
+    Refused {
+        /// A sentence.
+        reason: String,
+        /// What may follow.
+        refusal: Refusal,
+    },
+}
+
+/// The kind of a refusal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// A later attempt may succeed.
+    Passing,
+    /// The controller does not know the task.
+    Unknown,
+    /// It will be refused again.
+    Final,
+}
+
+/// A part of an output.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// Where its bytes begin.
+    pub offset: u64,
+    /// The bytes.
+    pub bytes: Vec<u8>,
+    /// Whether nothing follows.
+    pub is_end: bool,
+    /// Why bytes are missing.
+    pub missing: Option<String>,
+    /// Whether the agent that has them may come back.
+    pub is_absent: bool,
+}

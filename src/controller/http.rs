@@ -1,0 +1,216 @@
+//! HTTP: the same requests as on the port for requests, the metrics of the controller, and the changes of tasks.
+//!
+//! A thread with a runtime of its own serves the connections. Requests reach the controller's loop like those of any other
+//! [`Door`], and their replies go back. The loop never waits for the thread, nor the thread for a peer that does not read.
+//!
+//! ```text
+//! connection --> access --> Call --> inbox, bell --> loop --> reply --> connection
+//!                                                    loop --> Events, Metrics --> connection
+//! ```
+
+mod access;
+mod events;
+mod listener;
+mod places;
+mod server;
+mod token;
+
+use std::collections::HashMap;
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use tokio::sync::{oneshot, watch};
+
+use self::access::Access;
+use self::events::{Event, Events};
+use self::server::{Server, ToLoop};
+pub use self::token::TokenError;
+use super::door::{Call, Change, Door};
+use super::metrics::Metrics;
+use api::config::{Config, Exposure};
+use api::wire::rules::Rules;
+use proc::background::Bell;
+use zmtp::envelope::ReplyTo;
+use zmtp::port::Unsendable;
+
+/// The file with the token in STATE_DIR.
+const TOKEN_FILE: &str = "http.token";
+
+/// Why the door cannot be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum HttpError {
+    /// The port is in use, or the address is not local.
+    #[error("cannot listen on http://{address} (http.BIND, http.PORT): {source}")]
+    Listen {
+        /// The configured address.
+        address: SocketAddr,
+        /// Error of the system.
+        source: io::Error,
+    },
+    /// The token is unusable.
+    #[error(transparent)]
+    Token(#[from] TokenError),
+    /// Descriptors or threads have run out.
+    #[error("cannot start the HTTP door: {0}")]
+    System(#[from] io::Error),
+}
+
+/// The HTTP door.
+#[derive(Debug)]
+pub struct Http {
+    address: SocketAddr,
+    inbox: Receiver<ToLoop>,
+    bell: Arc<Bell>,
+    /// Whether the bell has rung and the inbox has not been empty since.
+    has_news: bool,
+    /// The waiting connection of each request, by number.
+    waiting: HashMap<u64, oneshot::Sender<Vec<u8>>>,
+    /// A closed connection whose requests have all been received.
+    closed: Option<u64>,
+    events: Arc<Events>,
+    metrics: Arc<Metrics>,
+    /// The listener, for the next program in this process.
+    listener: TcpListener,
+    /// Ends the thread when dropped.
+    running: watch::Sender<()>,
+    thread: JoinHandle<()>,
+}
+
+impl Http {
+    /// Listens, and serves connections. `before` is the listener of the program before this one in this process.
+    ///
+    /// # Errors
+    /// [`HttpError`].
+    pub fn start(
+        config: &Config,
+        rules: &Rules,
+        metrics: &Arc<Metrics>,
+        before: Option<TcpListener>,
+    ) -> Result<Self, HttpError> {
+        let http = &config.http;
+        let token_file = http.token_file.clone().unwrap_or_else(|| config.paths.state_dir.join(TOKEN_FILE));
+        let is_local = !http.is_open();
+        let access = Access {
+            token: token::read(&token_file, http.token_file.is_none())?,
+            is_local,
+            loopback: config.network.loopback,
+            may_ask: is_local && config.controller.requests.is_some() && config.exposure() != Exposure::Keys,
+        };
+        let failed = |source| HttpError::Listen { address: http.address, source };
+        let is_ours =
+            |found: SocketAddr| found.ip() == http.address.ip() && [0, found.port()].contains(&http.address.port());
+        let before = before.filter(|listener| listener.local_addr().is_ok_and(is_ours));
+        let listener = before.map_or_else(|| TcpListener::bind(http.address), Ok).map_err(failed)?;
+        listener.set_nonblocking(true)?;
+        let address = listener.local_addr()?;
+        let (bell, events) = (Arc::new(Bell::new()?), Arc::new(Events::new(http.events_bytes_max)));
+        let (to_loop, inbox) = mpsc::channel();
+        let (running, stopping) = watch::channel(());
+        let server = Server::new(config, rules.clone(), access, (to_loop, &bell), &events, metrics, stopping);
+        let served = listener.try_clone()?;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
+        let thread = std::thread::Builder::new().name("http".to_owned()).spawn(move || {
+            runtime.block_on(server.serve(served));
+            // The other requests in progress end with their connections.
+            runtime.shutdown_background();
+        })?;
+        Ok(Self {
+            address,
+            inbox,
+            bell,
+            has_news: false,
+            waiting: HashMap::new(),
+            closed: None,
+            events,
+            metrics: Arc::clone(metrics),
+            listener,
+            running,
+            thread,
+        })
+    }
+
+    /// The address that it listens on, with the port that was taken for 0.
+    #[must_use]
+    pub const fn address(&self) -> SocketAddr {
+        self.address
+    }
+}
+
+impl Door for Http {
+    fn bell(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.bell.as_fd())
+    }
+
+    fn receive(&mut self) -> Option<Call> {
+        self.has_news |= self.bell.take();
+        while self.has_news && self.closed.is_none() {
+            match self.inbox.try_recv() {
+                Ok(ToLoop::Request { connection, number, caller, body, reply }) => {
+                    self.waiting.insert(number, reply);
+                    let to = ReplyTo::of(number.to_be_bytes().to_vec());
+                    return Some(Call { connection, to, caller, body: Ok(body) });
+                }
+                Ok(ToLoop::Gone { connection, number }) => {
+                    self.waiting.remove(&number);
+                    self.closed = Some(connection);
+                }
+                Err(_) => self.has_news = false,
+            }
+        }
+        None
+    }
+
+    fn poll_closed(&mut self) -> Option<u64> {
+        let closed = self.closed.take();
+        if closed.is_some() && self.has_news {
+            // Later requests are received in the next turn.
+            self.bell.ring();
+        }
+        closed
+    }
+
+    fn exempt(&mut self, _: &ReplyTo) {}
+
+    fn send(&mut self, to: ReplyTo, body: Vec<u8>, _: Duration) -> Result<(), Unsendable> {
+        let number = to.peer().try_into().map(u64::from_be_bytes).map_err(|_| Unsendable::NoPeer)?;
+        let waiting = self.waiting.remove(&number).ok_or(Unsendable::NoPeer)?;
+        waiting.send(body).map_err(|_| Unsendable::NoPeer)
+    }
+
+    fn publish(&mut self, _: &[u8]) {}
+
+    fn show(&mut self, change: &Change<'_>) {
+        self.metrics.changed(change.record);
+        // Our messages are JSON, which is UTF-8.
+        let Ok(message) = std::str::from_utf8(change.message()) else { return };
+        let hidden = change.hidden_message().and_then(|hidden| String::from_utf8(hidden).ok());
+        let message: Arc<str> = message.into();
+        let hidden = hidden.map_or_else(|| Arc::clone(&message), Into::into);
+        self.events.add(Event { number: change.number, task: change.record.id, message, hidden });
+    }
+
+    fn has_guests(&self) -> bool {
+        !self.waiting.is_empty() || self.events.has_listeners()
+    }
+
+    fn flush(&mut self) {}
+
+    fn close(self: Box<Self>) {
+        self.suspend();
+    }
+
+    fn suspend(self: Box<Self>) -> Option<OwnedFd> {
+        let Self { inbox, waiting, listener, running, thread, .. } = *self;
+        // A request that was not received changes nothing, which its client is told.
+        drop((inbox, waiting, running));
+        if thread.join().is_err() {
+            log::error!("the thread of the HTTP door has panicked");
+        }
+        Some(listener.into())
+    }
+}

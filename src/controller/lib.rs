@@ -1,0 +1,52 @@
+//! The controller: accepts tasks, decides which agent runs which task, and keeps what it has accepted.
+//!
+//! | module | content |
+//! |---|---|
+//! | [`engine`] | the engine: tasks, agents, gates, jobs, requests; a file for each request in `engine/requests/` |
+//! | [`graph`] | the engine of step graphs |
+//! | [`process`] | the process: one wait around the engine, and its effects |
+//! | [`door`], [`http`], [`hosted`] | the ways in: ZeroMQ, HTTP, a master in the same process |
+//! | [`store`] | the durable store, one SQLite file, and the thread that commits |
+//! | [`archives`] | the archives of tools and the files of tasks, by their SHA-256 |
+//! | [`history`] | finished rounds and incidents, a database for each day |
+//! | [`metrics`] | measurements for Prometheus |
+//!
+//! # States and events
+//!
+//! A task is in a [`base::Phase`], from Waiting to Finished; one table in `src/controller/engine/transition.rs` has every pair of phase
+//! and event. Events enter an [`engine::Controller`] by [`handle_request`](engine::Controller::handle_request),
+//! [`handle_agent`](engine::Controller::handle_agent), [`handle_disconnected`](engine::Controller::handle_disconnected) and
+//! [`handle_timeout`](engine::Controller::handle_timeout). It answers with an [`engine::Answer`] and instructs with
+//! [`engine::Effect`]s. The [`engine::Sequencer`] around it decides when each message leaves: an [`engine::Claim`] says whether a
+//! message promises stored data. A [`graph::GraphRun`] is made again from its document and its [`base::GraphEntry`]s.
+//!
+//! # Callers
+//!
+//! `llts controller` calls [`process::run`] with the [`hosted::Host`]s of `src/llts/compose.rs`. `prompts`, `tdf` and
+//! `lists` are such guests. The last two ask through a [`hosted::HostedDoor`], as any client does, and hold a
+//! [`Life`](hosted::rules::life::Life) for each run.
+//!
+//! # The way of a submit
+//!
+//! 1. A [`door::Door`] receives a [`door::Call`]: a body, its sender, a return address.
+//! 2. [`process`] reads it with [`api::wire::requests::parse`], and checks the right of its sender with [`api::wire::rights::right_of`].
+//!    Each refuses it with the text for the sender.
+//! 3. [`engine::Sequencer::handle_message`] passes it to the engine. `src/controller/engine/requests/submit.rs` checks it against the
+//!    state, and refuses it with a [`Refusal`](api::wire::Refusal), or queues the task with an [`engine::Effect::Record`].
+//! 4. If an agent with the tool is parked, its APPLY is answered in the same turn. This answer does not wait for the disk.
+//! 5. [`engine::Sequencer::poll_departure`] gives the [`engine::Departure`]s of the turn. [`store::Writer::commit`] gets its records.
+//! 6. The commit comes back to [`engine::Sequencer::handle_stored`]. The answer to the submit leaves now.
+//! 7. Reports of the agent enter by [`engine::Controller::handle_agent`]. Only those of the present round count.
+//! 8. Each change goes to subscribers ([`door::Change`]) and to the address of the task
+//!    ([`Pusher::push_by`](zmtp::push_io::Pusher::push_by)). FINISHED leaves after its commit.
+
+pub mod archives;
+pub mod door;
+pub mod engine;
+pub mod graph;
+pub mod history;
+pub mod hosted;
+pub mod http;
+pub mod metrics;
+pub mod process;
+pub mod store;

@@ -1,0 +1,35 @@
+//! Tells that the controller is ready, in its log and on its standard output, and what an operator should know.
+
+use std::io::Write as _;
+
+use crate::hosted::Guest;
+use crate::http::Http;
+use api::config::{Config, Exposure};
+use api::trust;
+use api::trust::Part;
+
+/// Announces the addresses of a controller.
+pub(super) fn announce(
+    config: &Config,
+    [requests, broadcasts]: [&str; 2],
+    http: Option<&Http>,
+    guests: &[Guest],
+) -> std::io::Result<()> {
+    if config.exposure() == Exposure::Network {
+        log::warn!(
+            "{requests} is open to the network, and any client that reaches it can run tools: ALLOW_INSECURE is set"
+        );
+    }
+    for warning in trust::warnings(config, Part::Controller) {
+        log::warn!("{warning}");
+    }
+    let http = http.map_or_else(String::new, |http| format!(" http http://{}", http.address()));
+    let ready = format!("controller ready: rep {requests} pub {broadcasts}{http}");
+    log::info!("{ready}");
+    let mut out = std::io::stdout();
+    writeln!(out, "llts {ready}")?;
+    for guest in guests {
+        writeln!(out, "{}", guest.ready_line)?;
+    }
+    out.flush()
+}

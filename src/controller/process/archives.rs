@@ -1,0 +1,32 @@
+//! The archives of tools in a turn: what submits name is looked at before the engine sees them, and what the thread of the store
+//! has done is told.
+
+use super::Service;
+use api::wire::requests::Request;
+use base::Now;
+
+impl Service {
+    /// Tells the engine of the tools of a submit whose archives have changed in the controller's own folder.
+    pub(super) fn look_at_archives(&mut self, now: Now, request: &Request) {
+        let (archives, sequencer) = (&mut self.archives, &mut self.sequencer);
+        if matches!(request, Request::ToolList(_)) {
+            for tool in archives.changed(now.mono) {
+                sequencer.handle_archive_changed(now, &tool);
+            }
+        }
+        request.for_each_tool(|tool| {
+            if archives.has_changed(now.mono, tool) {
+                sequencer.handle_archive_changed(now, tool);
+            }
+        });
+    }
+
+    pub(super) fn take_archives(&mut self, now: Now) {
+        while let Some(outcome) = self.archives.poll(now.mono) {
+            self.sequencer.handle_tool(now, outcome);
+        }
+        if let Some(folder) = self.archives.take_folder() {
+            self.sequencer.controller().handle_tools_folder(folder);
+        }
+    }
+}

@@ -1,0 +1,42 @@
+//! Why a controller ends without a request to stop.
+
+use std::error::Error;
+
+use crate::archives::ArchivesError;
+use crate::http::HttpError;
+use crate::store::{CommitError, StoreError};
+use api::trust::Untrusted;
+use proc::lock::LockError;
+use zmtp::port::SocketError;
+
+/// Why a controller cannot start or continue.
+#[derive(Debug, thiserror::Error)]
+pub enum ControllerError {
+    /// Another controller uses the same folder.
+    #[error(transparent)]
+    Lock(#[from] LockError),
+    /// Another user controls STATE_DIR.
+    #[error(transparent)]
+    Folder(#[from] Untrusted),
+    /// A port cannot be bound.
+    #[error(transparent)]
+    Socket(#[from] SocketError),
+    /// The store cannot be used.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The store has failed in a way that only a restart can repair.
+    #[error("the store has failed; restart to see what it contains: {0}")]
+    Commit(#[from] CommitError),
+    /// A system that it is to host cannot start.
+    #[error(transparent)]
+    Guest(Box<dyn Error + Send + Sync>),
+    /// The archives of tools cannot be used.
+    #[error(transparent)]
+    Archives(#[from] ArchivesError),
+    /// The HTTP door cannot be opened.
+    #[error(transparent)]
+    Http(#[from] HttpError),
+    /// The system refuses a basic resource.
+    #[error("cannot start: {0}")]
+    System(#[from] std::io::Error),
+}

@@ -1,0 +1,110 @@
+//! The thread that commits: an fsync may take tens of milliseconds, and the loop has other work.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+
+use super::{CommitError, Store};
+use crate::engine::Record;
+use crate::history::Feed;
+use base::TaskId;
+use proc::background::Background;
+
+/// The result of [`Writer::commit`], with its records. The thread that has made them frees them, too: the allocator has their
+/// memory at hand for the next ones then, which the loop would have to search for otherwise.
+pub type Outcome = Result<Vec<Record>, (CommitError, Vec<Record>)>;
+
+/// A store on a thread of its own.
+#[derive(Debug)]
+pub struct Writer(Background<Vec<Record>, Outcome>);
+
+impl Writer {
+    /// Moves the store to its thread, with the history that gets the rounds of each commit.
+    ///
+    /// # Errors
+    /// When descriptors or threads have run out.
+    pub fn start(mut store: Store, mut history: Option<Feed>) -> io::Result<Self> {
+        let mut forgotten = Vec::new();
+        let thread = Background::start("store", move |mut records: Vec<Record>, done: &dyn Fn(Outcome)| {
+            let kept = if history.is_some() { ends_of_forgotten(&records) } else { BTreeMap::new() };
+            let is_kept = |record: &&Record| matches!(record, Record::Remove(task) if kept.contains_key(task));
+            if let Some(history) = &mut history {
+                history.before_commit(records.iter().filter(|record| !is_kept(record)));
+            }
+            match store.commit(records.iter().filter(|record| !is_kept(record)).chain(kept.values())) {
+                Ok(()) => {
+                    // First: a client that learns of the end may ask for the history at once.
+                    if let Some(history) = &mut history {
+                        history.after_commit(&mut records);
+                    }
+                    done(Ok(records));
+                    forgotten.extend(kept.into_keys().map(Record::Remove));
+                }
+                Err(error) => done(Err((error, records))),
+            }
+            if let Some(history) = &mut history
+                && !forgotten.is_empty()
+            {
+                history.before_commit(&forgotten);
+                // Otherwise after the next commit; a controller that starts forgets them as well.
+                if store.commit(&forgotten).is_ok() {
+                    forgotten.clear();
+                }
+            }
+            store.keep_log_short();
+        })?;
+        Ok(Self(thread))
+    }
+
+    /// Begins to commit these records: all of them or none. The descriptor wakes the loop when the commit has ended.
+    pub fn commit(&self, records: Vec<Record>) {
+        self.0.give(records);
+    }
+
+    /// The result of the oldest commit, once it is known.
+    pub fn poll_outcome(&self) -> Option<Outcome> {
+        self.0.poll()
+    }
+}
+
+/// The tasks that a commit both ends and forgets, as they have ended. The history gets a round after a commit that has its end, so
+/// such a task is stored, and forgotten by the commit behind.
+fn ends_of_forgotten(records: &[Record]) -> BTreeMap<TaskId, Record> {
+    let forgotten =
+        records.iter().filter_map(|record| if let Record::Remove(task) = record { Some(*task) } else { None });
+    let forgotten: BTreeSet<TaskId> = forgotten.collect();
+    let ends = records.iter().filter_map(|record| match record {
+        Record::Round(_, task) if forgotten.contains(&task.id) => Some((task.id, Record::Put(task.clone()))),
+        _ => None,
+    });
+    if forgotten.is_empty() { BTreeMap::new() } else { ends.collect() }
+}
+
+impl AsFd for Writer {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        self.0.finish();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::tests::task;
+    use base::Round;
+
+    #[test]
+    fn a_task_that_ends_and_is_forgotten_in_one_commit_is_stored_first() {
+        let [ended, old, going] = [1, 2, 3].map(task);
+        let round = |task: &base::TaskRecord| Record::Round(Round(0), Box::new(task.clone()));
+        let records = [round(&ended), Record::Remove(ended.id), Record::Remove(old.id), round(&going)];
+        let kept: Vec<_> = ends_of_forgotten(&records).into_values().collect();
+        assert!(matches!(&kept[..], [Record::Put(task)] if **task == ended), "{kept:?}");
+        assert!(ends_of_forgotten(&records[2..]).is_empty());
+    }
+}

@@ -1,0 +1,246 @@
+//! `llts completions`: what a shell offers behind a word. Names of tasks, jobs, agents, gates and tools are those of the running
+//! service, which is asked over its socket; without one, nothing is offered and nothing is said.
+
+use std::ffi::{OsStr, OsString};
+use std::time::Duration;
+
+use clap::{Arg, CommandFactory as _, Parser as _};
+use clap_complete::env::Shells;
+use clap_complete::{ArgValueCompleter, CompleteEnv, CompletionCandidate};
+
+use super::about::CompletionsArgs;
+use super::args::Arguments;
+use super::tool::held;
+use super::{agents, configure, events, help, rows, use_context};
+use api::client::{Client, ClientError};
+use api::wire::client::Selector;
+use api::wire::requests::gate::gates;
+use api::wire::requests::job::jobs;
+use api::wire::requests::list::tasks;
+use term::connect::Configured;
+use term::exit::Failure;
+use term::output::Output;
+use term::{connect, states};
+
+/// The variable in which a shell asks for completions: its own name.
+const VARIABLE: &str = "LLTS_COMPLETE";
+
+/// A shell waits for no service that is slower.
+const PATIENCE: Duration = Duration::from_millis(25);
+
+/// Tasks and jobs that are offered, the newest.
+const OFFERED: u64 = 100;
+
+/// `llts completions SHELL`: the script that a shell reads.
+pub(super) fn run(out: &mut Output, args: &CompletionsArgs) -> Result<u8, Failure> {
+    let shells = Shells::builtins();
+    let Some(shell) = shells.completer(&args.shell) else {
+        let names: Vec<_> = shells.names().collect();
+        let sentence =
+            format!("there are no completions for the shell {:?}; there are for {}", args.shell, names.join(", "));
+        return Err(Failure::usage(sentence));
+    };
+    let mut script = Vec::new();
+    shell.write_registration(VARIABLE, "llts", "llts", "llts", &mut script).map_err(Failure::failed)?;
+    out.text(&String::from_utf8_lossy(&script));
+    Ok(0)
+}
+
+/// Answers a shell, if one has started this process for completions. True if that is so.
+pub(super) fn answer() -> bool {
+    let words = std::env::args_os();
+    let here = std::env::current_dir().ok();
+    let asked = CompleteEnv::with_factory(command).var(VARIABLE).try_complete(words, here.as_deref());
+    // What a shell asks for wrongly, a person at its prompt cannot mend.
+    asked.unwrap_or(true)
+}
+
+fn command() -> clap::Command {
+    let mut command = Arguments::command();
+    command.build();
+    with_names(command)
+}
+
+/// Offers names for the arguments that are names of things of a service, or words of this program.
+fn with_names(command: clap::Command) -> clap::Command {
+    let verb = command.get_name().to_owned();
+    let command = command.mut_args(|arg| match names_for(&verb, &arg) {
+        Some(names) => {
+            let is_list = arg.get_value_delimiter() == Some(',');
+            arg.add(ArgValueCompleter::new(move |current: &OsStr| offered(names, current, is_list)))
+        }
+        None => arg,
+    });
+    command.mut_subcommands(with_names)
+}
+
+/// Names, each with a word about it.
+type Named = Vec<(String, String)>;
+
+#[derive(Clone, Copy)]
+enum Names {
+    OfService(fn(&Client, &str) -> Result<Named, ClientError>),
+    Known(fn() -> Named),
+}
+
+/// The things that an argument of a command names: its name in the help says which.
+fn names_for(verb: &str, arg: &Arg) -> Option<Names> {
+    let shown = arg.get_value_names()?.first()?.as_str();
+    Some(match (shown, arg.get_id().as_str()) {
+        ("TASK", _) => Names::OfService(task_names),
+        ("AGENT", _) | ("NAME", "agent") => Names::OfService(agent_names),
+        ("GATE", _) | ("NAME", "gate") => Names::OfService(gate_names),
+        ("TOOL", _) | ("NAME", "tool") => Names::OfService(tool_names),
+        ("NAME", "job" | "after_job") => Names::OfService(job_names),
+        ("NAME", "columns") => Names::Known(|| plain(rows::column_names())),
+        ("STATE", "state") if verb == "events" => Names::Known(|| plain(events::states())),
+        ("STATE", "state") => Names::Known(|| plain(states::shown_words())),
+        ("SHELL", _) => Names::Known(|| plain(Shells::builtins().names().map(str::to_owned))),
+        ("TOPIC", _) => Names::Known(help::topics),
+        _ => return None,
+    })
+}
+
+fn plain(names: impl Iterator<Item = String>) -> Named {
+    names.map(|name| (name, String::new())).collect()
+}
+
+/// The names that may stand in place of a word; of a list with commas, in place of its last part.
+fn offered(names: Names, current: &OsStr, is_list: bool) -> Vec<CompletionCandidate> {
+    let Some(current) = current.to_str() else { return Vec::new() };
+    let before = current.rfind(',').filter(|_| is_list).map_or(0, |comma| comma + 1);
+    let (before, current) = current.split_at(before);
+    let found = match names {
+        Names::OfService(names) => client().and_then(|client| names(&client, current).ok()).unwrap_or_default(),
+        Names::Known(names) => names(),
+    };
+    let fitting = found.into_iter().filter(|(name, _)| name.starts_with(current));
+    let offer = |(name, about): (String, String)| {
+        CompletionCandidate::new(OsString::from(format!("{before}{name}")))
+            .help(Some(about).filter(|about| !about.is_empty()).map(Into::into))
+    };
+    fitting.map(offer).collect()
+}
+
+/// The running service that a command without options would use.
+fn client() -> Option<Client> {
+    let Arguments { mut global, command } = Arguments::try_parse_from(["llts", "stats"]).ok()?;
+    let (_, mut config, _) = configure(&mut global, &command).ok()?;
+    use_context(&mut global, &mut config).ok()?;
+    config.client.reply_timeout = PATIENCE;
+    let named = global.controller().ok()?;
+    let endpoint = match (named, connect::configured(&config)) {
+        (Some(named), _) => named,
+        (None, Configured::Listening(endpoint) | Configured::At(endpoint) | Configured::Elsewhere(endpoint)) => {
+            endpoint
+        }
+        (None, Configured::Nowhere) => return None,
+    };
+    Client::secured(&config, &endpoint).ok()
+}
+
+/// The short ids of tasks, or the whole ones if their beginning is typed; and the words that stand for tasks.
+fn task_names(client: &Client, current: &str) -> Result<Named, ClientError> {
+    let rows = client.ask(&tasks(&Selector::all(), 0, OFFERED))?.rows;
+    let is_whole = current.starts_with('T') && "TASK_".starts_with(current.get(..5).unwrap_or(current));
+    let about = |state: &str, work: &str| format!("{} {work}", state.to_lowercase());
+    let id = |id: &str| if is_whole { id.to_owned() } else { short(id).to_owned() };
+    let found = rows.iter().map(|task| (id(task.id()), about(task.outcome().unwrap_or(task.status()), &task.work())));
+    let words =
+        [("last", "the newest task"), ("all", "all tasks")].map(|(word, about)| (word.to_owned(), about.to_owned()));
+    Ok(words.into_iter().chain(found).collect())
+}
+
+/// The part of an id that tells it from others.
+fn short(id: &str) -> &str {
+    id.rsplit('_').next().unwrap_or(id)
+}
+
+fn job_names(client: &Client, _current: &str) -> Result<Named, ClientError> {
+    let rows = client.ask(&jobs(0, OFFERED))?.rows;
+    Ok(rows.iter().map(|job| (job.name().to_owned(), format!("{} tasks", job.total()))).collect())
+}
+
+fn agent_names(client: &Client, _current: &str) -> Result<Named, ClientError> {
+    let rows = agents::collect(client)?;
+    Ok(rows.iter().map(|agent| (agent.id().to_owned(), agent.status().to_lowercase())).collect())
+}
+
+fn gate_names(client: &Client, _current: &str) -> Result<Named, ClientError> {
+    let rows = client.ask(&gates())?.rows;
+    Ok(rows.iter().map(|gate| (gate.name().to_owned(), gate.status().to_lowercase())).collect())
+}
+
+fn tool_names(client: &Client, _current: &str) -> Result<Named, ClientError> {
+    let rows = held::collect(client)?;
+    Ok(rows.iter().map(|tool| (tool.name().to_owned(), String::new())).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn has_names(command: &clap::Command, path: &[&str], id: &str) -> bool {
+        let command = path.iter().try_fold(command, |command, name| command.find_subcommand(name)).unwrap();
+        let arg = command.get_arguments().find(|arg| arg.get_id() == id).unwrap_or_else(|| panic!("{path:?} {id}"));
+        names_for(command.get_name(), arg).is_some()
+    }
+
+    #[test]
+    fn names_of_things_are_offered_where_they_are_taken() {
+        let mut command = Arguments::command();
+        command.build();
+        for (path, id) in [
+            (&["logs"][..], "tasks"),
+            (&["kill"], "job"),
+            (&["run"], "tool"),
+            (&["submit"], "after"),
+            (&["pause"], "agent"),
+            (&["pause"], "gate"),
+            (&["gate", "set"], "gate"),
+            (&["job"], "job"),
+            (&["list"], "agent"),
+            (&["list"], "tool"),
+            (&["history"], "agent"),
+            (&["history"], "tool"),
+            (&["events"], "tool"),
+        ] {
+            assert!(has_names(&command, path, id), "{path:?} {id}");
+        }
+        assert!(!has_names(&command, &["logs"], "given_id"));
+        assert_eq!(short("TASK_1480000000.120000_AZazA"), "AZazA");
+    }
+
+    #[test]
+    fn words_of_this_program_are_offered_also_behind_a_comma() {
+        let mut command = Arguments::command();
+        command.build();
+        let offered = |verb: &str, id: &str, current: &str| -> Vec<String> {
+            let command = command.find_subcommand(verb).unwrap();
+            let arg = command.get_arguments().find(|arg| arg.get_id() == id).unwrap();
+            let names = names_for(verb, arg).unwrap_or_else(|| panic!("{verb} {id}"));
+            let found = offered(names, OsStr::new(current), arg.get_value_delimiter() == Some(','));
+            found.iter().map(|one| one.get_value().to_string_lossy().into_owned()).collect()
+        };
+        assert_eq!(offered("list", "state", "f"), ["failed"]);
+        assert_eq!(offered("list", "state", "ok,t"), ["ok,timed-out"]);
+        assert_eq!(offered("events", "state", "running,f"), ["running,finished", "running,failed"]);
+        assert_eq!(offered("list", "columns", "id,wh"), ["id,when", "id,what", "id,why"]);
+        assert_eq!(offered("help", "words", "exit"), ["exit-codes"]);
+        assert_eq!(offered("completions", "shell", ""), ["bash", "elvish", "fish", "powershell", "zsh"]);
+        assert!(offered("help", "words", "").iter().any(|topic| topic == "map"));
+    }
+
+    #[test]
+    fn scripts_are_made_for_the_shells_and_others_are_refused() {
+        for shell in ["bash", "zsh", "fish"] {
+            let mut script = Vec::new();
+            let shells = Shells::builtins();
+            shells.completer(shell).unwrap().write_registration(VARIABLE, "llts", "llts", "llts", &mut script).unwrap();
+            assert!(String::from_utf8(script).unwrap().contains(VARIABLE), "{shell}");
+        }
+        let mut out = Output::new(term::output::Format::Human);
+        let refused = run(&mut out, &CompletionsArgs { shell: "csh".to_owned() }).unwrap_err();
+        assert!(refused.exit == 2 && refused.sentence.contains("\"csh\"; there are for bash"), "{refused:?}");
+    }
+}

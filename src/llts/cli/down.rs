@@ -1,0 +1,174 @@
+//! `llts down`: stop the service that `up` has started, wait until none of its processes is left, and end the remains of
+//! killed ephemeral services.
+
+use std::io::{self, IsTerminal as _};
+use std::path::Path;
+use std::time::Duration;
+
+use clap::Args;
+use rustix::event::Timespec;
+use serde_json::json;
+
+use super::change::answered;
+use super::{pause, waiting};
+use crate::service::supervisor::{Abandoned, Stopped, end_abandoned, holder, stop};
+use api::client::Client;
+use api::wire::requests::stats::TaskCounts;
+use api::wire::requests::{down, stats};
+use base::{Phase, path_text};
+use proc::signals::{STOP, Signals};
+use term::connect::Configured;
+use term::exit::{FAILED, Failure};
+use term::output::note;
+use term::session::Session;
+use term::{connect, status_line};
+
+/// How long the service hands out nothing after each request for it: if this command is interrupted, it goes on then.
+const PAUSE: Duration = Duration::from_secs(5);
+
+/// The time between two looks at the running tasks.
+const LOOK_INTERVAL: Timespec = Timespec { tv_sec: 0, tv_nsec: 200_000_000 };
+
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Tasks that wait stay in the store, and start after the next `llts up`. The runs of others are ended, and start again then, in their \
+next round. On a terminal this asks first if there are any. With --wait, no further task starts, and the service stops when the \
+running ones have ended; an interrupt ends the wait, and the service goes on.")]
+pub(super) struct DownArgs {
+    /// Let the running tasks end first
+    #[arg(long)]
+    wait: bool,
+    /// Do not ask
+    #[arg(long, conflicts_with = "wait")]
+    now: bool,
+    /// `llts resume --service`
+    #[arg(long, conflicts_with_all = ["wait", "now"], hide = true)]
+    undo: bool,
+}
+
+/// It is not a failure if no service runs.
+pub(super) fn run(session: &mut Session, args: &DownArgs) -> Result<u8, Failure> {
+    if args.undo {
+        return pause::resume_service(session);
+    }
+    let mut waited = None;
+    if !args.now && (args.wait || io::stdin().is_terminal()) && holder(&session.config.paths.state_dir).is_some() {
+        waited = prepare(session, args.wait)?;
+    }
+    // The remains do not belong to this service, and a failure to end them is not one of this command.
+    let end = || (stop(&session.config), end_abandoned(&session.config));
+    let (stopped, abandoned) = match &waited {
+        // Only the wait has ended in its own way: a signal ends what follows.
+        Some(signals) => signals.let_end(end).map_err(Failure::failed)?,
+        None => end(),
+    };
+    for Abandoned { folder, ended } in &abandoned {
+        let sentence = of_abandoned(folder, ended.as_ref());
+        match ended {
+            Ok(_) if !session.out.is_json() => session.out.line(sentence),
+            Ok(_) | Err(_) => note(&sentence),
+        }
+    }
+    show(session, stopped.map_err(Failure::failed)?, &abandoned);
+    Ok(if abandoned.iter().all(|one| one.ended.is_ok()) { 0 } else { FAILED })
+}
+
+/// Waits for the running tasks, or asks if there are any. Returns the signals that a wait has taken over.
+fn prepare(session: &Session, wait: bool) -> Result<Option<Signals>, Failure> {
+    let Some(client) = client(session)? else {
+        // A controller that does not listen starts nothing either.
+        return Ok(None);
+    };
+    if !wait {
+        let counts = client.ask(&stats::tasks())?;
+        let running = running(&counts);
+        if running > 0 {
+            let waiting = counts.0[Phase::Waiting as usize];
+            let state = format!("{running} tasks are running and {waiting} are waiting");
+            answered(&format!(
+                "{state}. Stop now? The running ones start over at the next `llts up`; --wait lets them finish."
+            ))?;
+        }
+        return Ok(None);
+    }
+    let mut signals = Signals::install(&STOP).map_err(Failure::failed)?;
+    let is_terminal = io::stderr().is_terminal();
+    let mut was_said = false;
+    loop {
+        let counts = client.ask(&down::pause(PAUSE))?;
+        let running = running(&counts);
+        if running == 0 {
+            status_line::clear();
+            return Ok(Some(signals));
+        }
+        let tasks = if running == 1 { "task" } else { "tasks" };
+        let line = format!("waiting for {running} running {tasks}; no other task starts");
+        if is_terminal {
+            status_line::show(&format!("{line} (Ctrl-C leaves; the service goes on)"));
+        } else if !std::mem::replace(&mut was_said, true) {
+            note(&line);
+        }
+        if signals.wait(LOOK_INTERVAL) {
+            status_line::clear();
+            client.ask(&down::pause(Duration::ZERO))?;
+            return Err(waiting::left("the service goes on, and tasks start again"));
+        }
+    }
+}
+
+/// The tasks that agents have.
+fn running(counts: &TaskCounts) -> usize {
+    [Phase::Dispatched, Phase::Preparing, Phase::Running, Phase::Ended]
+        .map(|phase| counts.0[phase as usize])
+        .iter()
+        .sum()
+}
+
+/// The controller of this home, if it listens.
+fn client(session: &Session) -> Result<Option<Client>, Failure> {
+    let config = &session.config;
+    match connect::configured(config) {
+        Configured::Listening(endpoint) => Ok(Some(Client::secured(config, &endpoint)?)),
+        Configured::At(endpoint) if !connect::is_refused(&endpoint, config.client.reply_timeout) => {
+            Ok(Some(Client::secured(config, &endpoint)?))
+        }
+        Configured::At(_) | Configured::Elsewhere(_) | Configured::Nowhere => Ok(None),
+    }
+}
+
+fn show(session: &mut Session, stopped: Stopped, abandoned: &[Abandoned]) {
+    let state_dir = session.config.paths.state_dir.display();
+    let is_nothing = stopped == Stopped::default();
+    let sentence = match stopped {
+        Stopped { supervisor: Some(pid), remains: 0 } => format!("stopped the service (process {pid})"),
+        Stopped { supervisor: Some(pid), remains } => {
+            format!("stopped the service (process {pid}); ended {remains} processes that it had left behind")
+        }
+        Stopped { supervisor: None, remains: 0 } => format!("no service runs in {state_dir} (STATE_DIR)"),
+        Stopped { supervisor: None, remains } => {
+            format!("the supervisor had ended; ended {remains} processes that it had left behind")
+        }
+    };
+    if session.out.is_json() {
+        let abandoned: Vec<_> = abandoned
+            .iter()
+            .map(|Abandoned { folder, ended }| json!({ "folder": path_text(folder), "ended": ended.as_ref().ok(), "error": ended.as_ref().err() }))
+            .collect();
+        session.out.value(&json!({ "stopped": !is_nothing, "pid": stopped.supervisor, "abandoned": abandoned }));
+    } else if is_nothing {
+        note(&sentence);
+    } else {
+        session.out.line(sentence);
+    }
+}
+
+/// The report on an ephemeral service whose command, guard and supervisor were killed.
+pub(super) fn of_abandoned(folder: &Path, ended: Result<&u32, &String>) -> String {
+    let folder = folder.display();
+    match ended {
+        Ok(ended) => format!(
+            "an ephemeral service had lost its supervisor and its guard; ended {ended} of its processes and removed {folder}"
+        ),
+        Err(why) => format!("cannot end the remains of an ephemeral service in {folder}: {why}"),
+    }
+}

@@ -1,0 +1,80 @@
+//! The submit of a task to the controller, as every command makes it: once, also after a lost answer.
+
+use api::client::{Client, ClientError};
+use api::wire::requests::submit::{Submission, Submitted};
+use base::{Mono, Now, Policy, PolicyField, PolicySlot, Scalar, Skew, TaskId};
+use proc::clock;
+use term::exit::Failure;
+use term::output::note;
+
+/// The start of the keys that this program makes for submits without one.
+const OWN_KEY: &str = "llts ";
+
+/// A key for one submit: it can be repeated after a lost answer, and makes one task all the same.
+pub(super) fn own_key() -> String {
+    format!("{OWN_KEY}{:032x}", rand::random::<u128>())
+}
+
+/// A sentence for a task with a moment of the clock, if the clocks differ: its id has the time of the controller.
+fn told_skew(submission: &Submission, submitted: &Submitted, sent: Mono, now: Now) -> Option<String> {
+    let is_moment = |field: &PolicyField| {
+        matches!(field.slot, PolicySlot::Moment(..)) && is_number(submission.parameters.get(field.word))
+    };
+    let at = submitted.id.parse::<TaskId>().ok().filter(|_| !submitted.duplicate)?.wall();
+    let uncertainty = now.mono.since(sent) / 2;
+    let skew = Skew::between(now.wall.before(uncertainty), at);
+    (Policy::FIELDS.iter().any(is_moment) && skew.is_above(uncertainty)).then(|| {
+        format!(
+            "the clock of this machine is {skew} that of the controller, which starts and ends tasks by its own clock"
+        )
+    })
+}
+
+fn is_number(value: Option<&Scalar>) -> bool {
+    value.is_some_and(|value| value.as_f64().is_some())
+}
+
+/// Submits a task, and prints the warnings about it.
+pub(super) fn hand_over(client: &Client, submission: &Submission) -> Result<Submitted, Failure> {
+    let key = submission.submit_key.as_deref().unwrap_or_default();
+    let sent = clock::now().mono;
+    let mut submitted = client.ask_repeatably(&submission.request()).map_err(|error| unanswered(client, key, error))?;
+    let skew = told_skew(submission, &submitted, sent, clock::now());
+    skew.iter().for_each(|said| note(said));
+    // Only a repetition of this one has the same key.
+    submitted.duplicate &= !key.starts_with(OWN_KEY);
+    let duplicate = submitted.duplicate.then_some("a task was submitted before with this key; this is its id");
+    submitted.warning.as_deref().into_iter().chain(duplicate).for_each(note);
+    Ok(submitted)
+}
+
+/// The failure of a submit. One that was sent may have been accepted.
+pub(super) fn unanswered(client: &Client, key: &str, error: ClientError) -> Failure {
+    let may_be_accepted = matches!(error, ClientError::NoController { .. }) && client.has_sent();
+    let Failure { exit, sentence } = error.into();
+    if may_be_accepted {
+        let advice = format!(
+            "it was sent, and may have been accepted: repeat it with --submit-key \"{key}\", which cannot double it"
+        );
+        return Failure::new(exit, format!("{sentence}; {advice}"));
+    }
+    Failure::new(exit, sentence)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::{Wall, words};
+
+    #[test]
+    fn a_moment_of_another_clock_is_told() {
+        let submitted = Submitted { id: "TASK_1480000000.000000_AZazA".to_owned(), duplicate: false, warning: None };
+        let now = |seconds: u64| Now { mono: Mono::from_nanos(0), wall: Wall::from_micros(seconds * 1_000_000) };
+        let at = Submission::new("t").with(words::START_AFTER, 1_480_009_000.0);
+        let said = |submission, seconds| told_skew(submission, &submitted, Mono::from_nanos(0), now(seconds));
+        assert_eq!(said(&at, 1_480_000_000), None);
+        assert!(said(&at, 1_480_003_600).unwrap().contains("is 3600.0 s ahead of that of the controller"));
+        let ahead = Submission::new("t").with(words::START_AFTER, "+5");
+        assert_eq!(said(&ahead, 1_480_003_600), None, "it is by the clock of the controller");
+    }
+}

@@ -1,0 +1,208 @@
+//! The controller of a command that starts a service if there is none: a lasting one in the home, or with `--no-service` one for the
+//! duration of the command.
+
+use clap::Args;
+
+use crate::cli::{end_abandoned, make_home};
+use crate::service::ephemeral::{EphemeralLeftover, EphemeralPlan, EphemeralService, Way};
+use crate::service::supervisor;
+use crate::service::supervisor::{AGENTS_MAX, Launch, RenewError, Service, log_file};
+use api::client::Client;
+use api::home::FoundBy;
+use api::wire::requests::stats;
+use base::span;
+use proc::lending::lend_slot;
+use proc::signals::Signals;
+use term::connect::Configured;
+use term::exit::Failure;
+use term::output::note;
+use term::session::Session;
+use term::{connect, exit};
+
+/// Number of services that end while this command is about to use them, before it gives up.
+const ENDS_MAX: u32 = 10;
+
+/// What a command does where no service runs.
+#[derive(Args, Clone, Copy, Debug)]
+pub(super) struct HostArgs {
+    /// Start no service that stays: if none runs, agents are started for this command alone, and its tasks are forgotten with it
+    #[arg(long, help_heading = "Service")]
+    pub(super) no_service: bool,
+}
+
+/// The controller that a command uses.
+pub(super) struct Place {
+    pub(super) endpoint: String,
+    /// Whether it ends with the command.
+    pub(super) is_hosted: bool,
+}
+
+/// Does the work of a command at the controller that answers, otherwise at that of a service that is started for it: with this number
+/// of agents, by default one for each processor.
+pub(super) fn at_controller(
+    session: &mut Session,
+    signals: &mut Signals,
+    HostArgs { no_service }: HostArgs,
+    agents: Option<u32>,
+    work: impl FnOnce(&mut Session, &mut Signals, &Place) -> Result<u8, Failure>,
+) -> Result<u8, Failure> {
+    let running = if no_service {
+        endpoint(session)?.map(|endpoint| (endpoint, None))
+    } else {
+        service(session, signals, agents)?
+    };
+    if let Some((endpoint, kept)) = running {
+        // In a task, this command does nothing but wait from here on.
+        lend_slot();
+        let result = work(session, signals, &Place { endpoint, is_hosted: false });
+        drop(kept);
+        return result;
+    }
+    let host = host(session, signals, agents)?;
+    let result = work(session, signals, &Place { endpoint: host.up().controller.clone(), is_hosted: true });
+    // If the user leaves at once, the supervisor ends the service.
+    if !matches!(&result, Err(failure) if failure.exit == exit::INTERRUPTED) {
+        match host.end(signals) {
+            Ok(()) => {}
+            Err(EphemeralLeftover::Keepers(_)) => end_abandoned(session),
+            Err(error) => note(&error.to_string()),
+        }
+    }
+    result
+}
+
+/// The endpoint of the controller; `None` if there is none and none was named.
+fn endpoint(session: &Session) -> Result<Option<String>, Failure> {
+    let Session { global, config, .. } = session;
+    if global.controller()?.is_some() {
+        return connect::endpoint(global, config).map(Some);
+    }
+    let endpoint = match connect::configured(config) {
+        // A service that is started here would not be the one that is meant.
+        Configured::Listening(endpoint) | Configured::Elsewhere(endpoint) => return Ok(Some(endpoint)),
+        Configured::At(endpoint) => endpoint,
+        Configured::Nowhere => return Ok(None),
+    };
+    // A supervisor restarts its controller, so in that case the client waits for it.
+    let none_listens = connect::is_refused(&endpoint, config.client.reply_timeout)
+        && supervisor::holder(&config.paths.state_dir).is_none();
+    Ok((!none_listens).then_some(endpoint))
+}
+
+/// The controller that was named, otherwise that of the service of the home, which is started if none runs. The client keeps a
+/// service that would end without work.
+fn service(
+    session: &Session,
+    signals: &mut Signals,
+    agents: Option<u32>,
+) -> Result<Option<(String, Option<Client>)>, Failure> {
+    let Session { global, config, .. } = session;
+    let state_dir = &config.paths.state_dir;
+    for _ in 0..ENDS_MAX {
+        if let Some(endpoint) = endpoint(session)? {
+            let is_named = global.controller()?.is_some();
+            let service = if is_named { None } else { Service::read(state_dir) };
+            let ends = service.as_ref().is_some_and(|service| service.idle_stop.is_some());
+            let is_absent = service.is_none() && supervisor::holder(state_dir).is_some();
+            if is_named || !(ends || is_absent) {
+                return Ok(Some((endpoint, None)));
+            }
+            // From its answer on, a service that ends without work has some.
+            if ends && let Some(client) = kept(session, &endpoint)? {
+                return Ok(Some((endpoint, Some(client))));
+            }
+            supervisor::settled(config, signals).map_err(interrupted)?;
+            continue;
+        }
+        session.check_start()?;
+        make_home(session).map_err(|failure| Failure {
+            sentence: format!("{}; or run the command with --no-service, which keeps nothing", failure.sentence),
+            ..failure
+        })?;
+        end_abandoned(session);
+        let _starting = supervisor::starting(state_dir).map_err(Failure::failed)?;
+        // Another command may have started one meanwhile.
+        if supervisor::settled(config, signals).map_err(interrupted)?.is_none() {
+            start(session, signals, processors(agents).max(processors(None)))?;
+        }
+    }
+    Err(Failure::failed("the service of this home ends again and again; see its log, or `llts incidents`"))
+}
+
+/// A connection that keeps a service, unless it has ended.
+fn kept(session: &Session, endpoint: &str) -> Result<Option<Client>, Failure> {
+    if connect::is_refused(endpoint, session.config.client.reply_timeout) {
+        return Ok(None);
+    }
+    let client = Client::secured(&session.config, endpoint)?;
+    match client.ask(&stats::tasks()) {
+        Ok(_) => Ok(Some(client)),
+        Err(_) if supervisor::holder(&session.config.paths.state_dir).is_none() => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn interrupted(error: RenewError) -> Failure {
+    match error {
+        RenewError::Left => Failure::new(exit::INTERRUPTED, "left before the service was up".to_owned()),
+        error => Failure::failed(error),
+    }
+}
+
+/// Starts the service of the home, which stays after this command.
+fn start(session: &Session, signals: &mut Signals, agents: u16) -> Result<(), Failure> {
+    let launch = Launch {
+        program: Session::program()?,
+        home: session.home.folder().to_owned(),
+        config: session.config_file(),
+        agents,
+        until_idle: true,
+        elsewhere: None,
+        ephemeral_dir: None,
+        environment: Vec::new(),
+    };
+    let mut launched = launch.start().map_err(Failure::failed)?;
+    let service = launched.wait_up(signals, &log_file(&session.config)).map_err(Failure::failed)?;
+    note(&started(session, &service));
+    service.warnings.iter().for_each(|warning| note(warning));
+    Ok(())
+}
+
+fn started(session: &Session, service: &Service) -> String {
+    let what = match session.home.by() {
+        FoundBy::Default => "the service of this user".to_owned(),
+        _ => format!("the service of the home {}", session.home.folder().display()),
+    };
+    let limit = service.idle_stop.and_then(|seconds| std::time::Duration::try_from_secs_f64(seconds).ok());
+    let end = limit.map_or_else(
+        || "`llts down` stops it".to_owned(),
+        |limit| format!("it ends after {} without tasks (`llts up` keeps it)", span(limit)),
+    );
+    let agents = if service.agents == 1 { "1 agent".to_owned() } else { format!("{} agents", service.agents) };
+    format!("started {what} with {agents}; {end}")
+}
+
+/// This number of agents, by default one for each processor.
+pub(super) fn processors(agents: Option<u32>) -> u16 {
+    let processors = || std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let agents = agents.map_or_else(processors, |agents| usize::try_from(agents).unwrap_or(usize::MAX));
+    u16::try_from(agents).unwrap_or(AGENTS_MAX).min(AGENTS_MAX)
+}
+
+fn host(session: &Session, signals: &mut Signals, agents: Option<u32>) -> Result<EphemeralService, Failure> {
+    session.check_start()?;
+    end_abandoned(session);
+    let agents = processors(agents);
+    note(&format!("no service runs here: {agents} agents start for this command, and its tasks are forgotten with it"));
+    let plan = EphemeralPlan {
+        program: Session::program()?,
+        home: session.home.folder().to_owned(),
+        config: session.config_file(),
+        agents,
+        way: Way::Socket,
+        environment: Vec::new(),
+    };
+    let host = plan.start(signals).map_err(Failure::failed)?;
+    host.up().warnings.iter().for_each(|warning| note(warning));
+    Ok(host)
+}

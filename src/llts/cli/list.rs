@@ -1,0 +1,394 @@
+//! `llts list`: tasks as a table, the newest first: those of the service, and behind them those that only its history has.
+
+mod past;
+
+use std::io::{self, IsTerminal as _};
+use std::time::Duration;
+
+use clap::Args;
+use serde_json::{Value, json};
+
+use past::Forgotten;
+
+use super::rounds::{self, RoundsArgs};
+use super::rows::{self, ColumnName, Columns, Row};
+use super::selection::Selection;
+use super::{waiting, watch};
+use api::client::Client;
+use api::wire::Narrowing;
+use api::wire::client::Listing;
+use api::wire::requests::history::SortKey;
+use api::wire::requests::rows::{Order, RowsAsk};
+use base::{ShownState, StateCounts, Wall, words};
+use proc::clock;
+use term::exit::Failure;
+use term::output::to_value;
+use term::session::Session;
+use term::style::{FAINT, Look, PLAIN, Screen};
+use term::table::grouped;
+use term::{hints, states, style, when};
+
+#[derive(Args, Debug)]
+#[command(after_help = format!("\
+Without tasks or a selection, all tasks are listed: those of the service, then those of the last day that it has forgotten, from the \
+history (HISTORY_KEEP_DAYS; --since for older ones). A task is named by the letters in the column ID. \
+Columns that are empty or the same in all rows are left out; WHY is the last line of stderr, or what the task waits for.
+On a pipe, the columns are TASK, TOOL, STATUS, OUTCOME, EXIT, ROUND, RAN, SUBMITTED, AGENT and REASON, with whole ids and nothing cut; \
+with --columns, cells have tabs between them. {}", when::PAST_HELP))]
+pub(super) struct ListArgs {
+    #[command(flatten)]
+    selection: Selection,
+    /// Only those in this state: ok, failed, timed-out, killed, lost, expired, skipped, running, starting, ending, waiting, held;
+    /// several words with commas between them
+    #[arg(long, value_name = "STATE", value_delimiter = ',', value_parser = states::shown, help_heading = "Selection")]
+    state: Vec<ShownState>,
+    /// Only those with this text in what they do, their given id, or the last line of stderr
+    #[arg(long, value_name = "TEXT", help_heading = "Selection")]
+    text: Option<String>,
+    /// Only those that run longer than usual: three times as long as most runs of their job or tool
+    #[arg(long, help_heading = "Selection")]
+    longer: bool,
+    #[command(flatten)]
+    past: RoundsArgs,
+    /// These columns, in this order, with commas between them
+    #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = rows::column, help_heading = "Table")]
+    columns: Vec<ColumnName>,
+    /// All columns, cut by nothing
+    #[arg(long, conflicts_with = "columns", help_heading = "Table")]
+    wide: bool,
+    /// Cut no cell to the width of the terminal
+    #[arg(long, help_heading = "Table")]
+    no_trunc: bool,
+    /// Draw the table again each second, until Ctrl-C
+    #[arg(long, help_heading = "Table")]
+    watch: bool,
+    /// Maximum number of tasks
+    #[arg(long, value_name = "N", default_value_t = 50)]
+    limit: u64,
+    /// Number of tasks to skip
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    offset: u64,
+}
+
+/// The rows of a page, with the numbers of all tasks that match.
+#[derive(Debug)]
+struct Page {
+    rows: Vec<Row>,
+    states: StateCounts,
+    /// Number of the tasks that match and that the service knows.
+    known: u64,
+    /// Number of those that only the history has, as far as it was read.
+    forgotten: u64,
+    reach: Reach,
+    offset: u64,
+    now: Wall,
+    /// The command that was typed, without an offset.
+    typed: String,
+}
+
+/// How far the history was read for the tasks that match.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reach {
+    /// To its end, or it has none of them.
+    All,
+    /// Some of it.
+    Part,
+    /// Not at all: the service knows enough of them.
+    Nothing,
+}
+
+pub(super) fn run(session: &mut Session, args: &ListArgs) -> Result<u8, Failure> {
+    if session.out.is_json() {
+        return in_json(session, args);
+    }
+    let client = session.client()?;
+    if args.watch {
+        if !io::stdout().is_terminal() {
+            return Err(Failure::usage("--watch needs a terminal on stdout; omit it"));
+        }
+        // The head, a gap, two lines of the footer and the line of the cursor.
+        let rows_max = session.out.rows().unwrap_or(24).saturating_sub(5) as u64;
+        return watch::redraw(session, |session| {
+            let page = page(&client, args, args.limit.min(rows_max.max(1)))?;
+            Ok(screen(&page, args, session.out.look()))
+        });
+    }
+    let page = page(&client, args, args.limit)?;
+    let look = session.out.look();
+    if look.is_terminal {
+        session.out.screen(&screen(&page, args, look));
+        return Ok(0);
+    }
+    if args.columns.is_empty() && !args.wide {
+        session.out.table(&rows::plain_table(&page.rows, !args.no_trunc));
+        if let Some(next) = page.next() {
+            session.out.line(format_args!("{}; --offset {next} shows the next", page.shown()));
+        }
+    } else {
+        session.out.text(&rows::table(&page.rows, &args.columns(), page.now).show_tabbed());
+    }
+    Ok(0)
+}
+
+impl ListArgs {
+    fn columns(&self) -> Columns {
+        match (self.columns.as_slice(), self.wide) {
+            ([], false) => Columns::Usual,
+            ([], true) => Columns::All,
+            (names, _) => Columns::Named(names.to_vec()),
+        }
+    }
+
+    fn order(&self) -> Order {
+        Order { by: self.past.sort.unwrap_or_default(), is_reversed: self.past.reverse }
+    }
+
+    /// Whether it narrows tasks down by more than the fields of a selection.
+    fn is_narrowed(&self) -> bool {
+        !self.state.is_empty() || self.text.is_some() || self.longer
+    }
+
+    fn asked(&self, now: Wall) -> RowsAsk {
+        let (since, until) = self.past.period.given(now);
+        let narrowing = Narrowing {
+            states: self.state.clone(),
+            text: self.text.as_deref().map(str::to_lowercase),
+            since,
+            until,
+            letters: None,
+            runs_longer: self.longer,
+            sees_commands: false,
+        };
+        RowsAsk { narrowing, order: self.order(), tool: self.past.tool.clone(), agent: self.past.agent.clone() }
+    }
+}
+
+/// The page that is asked for.
+fn page(client: &Client, args: &ListArgs, limit: u64) -> Result<Page, Failure> {
+    let end = args.offset.saturating_add(limit);
+    let order = args.order();
+    let found = args.selection.rows(client, &args.asked(clock::now().wall), end)?;
+    let mut rows: Vec<Row> = found.rows.iter().map(|task| Row::of_task(task, found.now)).collect();
+    let live = rows.iter().map(|row| row.id.clone()).collect();
+    // What the service knows is newer than what only the history has.
+    let is_full = found.total > end && order == Order::default() && !args.past.period.is_given();
+    let past = if is_full { Forgotten::default() } else { past::rounds(client, args, &live, found.now, end)? };
+    let Forgotten { rounds, count: forgotten, is_cut } = past;
+    rows.extend(rounds.iter().map(|round| Row::of_round(round, found.now)));
+    let reach = match (is_full, is_cut) {
+        (true, _) if args.past_states().is_some() => Reach::Nothing,
+        (false, true) => Reach::Part,
+        _ => Reach::All,
+    };
+    sort(&mut rows, order);
+    let rows = rows.into_iter().skip(size(args.offset)).take(size(limit)).collect();
+    let (states, known, now) = (found.states, found.total, found.now);
+    Ok(Page {
+        rows,
+        states,
+        known,
+        forgotten,
+        reach,
+        offset: args.offset,
+        now,
+        typed: waiting::typed_without("--offset"),
+    })
+}
+
+/// In this order; equal ones by their ids.
+fn sort(rows: &mut [Row], order: Order) {
+    rows.sort_by(|one, other| {
+        let natural = one.key(order.by).cmp(&other.key(order.by)).then_with(|| one.id.cmp(&other.id));
+        if order.is_reversed { natural } else { natural.reverse() }
+    });
+}
+
+/// The table with its last lines.
+fn screen(page: &Page, args: &ListArgs, look: Look) -> Screen {
+    let look = if args.no_trunc || args.wide { Look { width: None, ..look } } else { look };
+    let mut screen = Screen::new(look);
+    if !page.rows.is_empty() {
+        rows::table(&page.rows, &args.columns(), page.now).draw(&mut screen);
+        screen.gap();
+    }
+    screen.flow(summary(page));
+    screen
+}
+
+impl Page {
+    /// How many tasks are shown of how many.
+    fn shown(&self) -> String {
+        let (shown, total) = (self.rows.len() as u64, self.known + self.forgotten);
+        let known = if self.reach == Reach::Nothing { "known " } else { "" };
+        let all = format!("{}{} {known}task{}", self.at_least(), grouped(total), if total == 1 { "" } else { "s" });
+        match self.offset {
+            0 if shown == total && self.reach == Reach::All => all,
+            offset if offset > 0 && shown > 0 => {
+                format!("{} to {} of {all}", grouped(offset + 1), grouped(offset + shown))
+            }
+            _ => format!("{} of {all}", grouped(shown)),
+        }
+    }
+
+    fn at_least(&self) -> &'static str {
+        if self.reach == Reach::Part { "at least " } else { "" }
+    }
+
+    /// The offset of the next page, if there is one.
+    fn next(&self) -> Option<u64> {
+        let next = self.offset + self.rows.len() as u64;
+        let has_more = next < self.known + self.forgotten || self.reach != Reach::All;
+        (has_more && !self.rows.is_empty()).then_some(next)
+    }
+}
+
+/// How many tasks are in which state, and what to type next.
+fn summary(page: &Page) -> Vec<(anstyle::Style, String)> {
+    if page.known + page.forgotten == 0 && page.reach == Reach::All {
+        return vec![(PLAIN, "no task matches".to_owned())];
+    }
+    let states = page.states.by_state().filter(|(_, count)| *count > 0);
+    let mut counts: Vec<_> = states
+        .map(|(state, count)| {
+            let style = if state.is_open() { PLAIN } else { style::of_state(state) };
+            (style, format!("{} {}", grouped(count), state.word()))
+        })
+        .collect();
+    if page.forgotten > 0 {
+        counts.push((PLAIN, format!("{}{} forgotten", page.at_least(), grouped(page.forgotten))));
+    }
+    let mut parts = vec![(PLAIN, page.shown())];
+    for (number, count) in counts.into_iter().enumerate() {
+        parts.push((PLAIN, if number == 0 { ": " } else { ", " }.to_owned()));
+        parts.push(count);
+    }
+    if let Some(next) = page.next() {
+        parts.push((FAINT, format!("   {} --offset {next}", page.typed)));
+    } else if let Some(row) = page.rows.first() {
+        let show = format!("llts show {}", super::selection::ids::short(&row.id));
+        parts.push((FAINT, format!("   {}", hints::typed(&show))));
+    }
+    parts
+}
+
+/// For programs: the tasks of the service, and behind the last of them those that it has forgotten; or the rounds of a time.
+fn in_json(session: &mut Session, args: &ListArgs) -> Result<u8, Failure> {
+    if args.past.is_given() {
+        return rounds::list(session, &args.past, &args.selection, &args.state, args.offset, args.limit);
+    }
+    let client = session.client()?;
+    let now = clock::now().wall;
+    let end = args.offset.saturating_add(args.limit);
+    let (known, mut tasks): (u64, Vec<Value>) = if args.is_narrowed() {
+        let found = args.selection.rows(&client, &args.asked(now), end)?;
+        (found.total, found.rows.iter().skip(size(args.offset)).map(|task| to_value(task.fields())).collect())
+    } else {
+        let Listing { total, rows } = args.selection.list(&client, args.offset, args.limit)?;
+        (total, rows.iter().map(|task| to_value(task.fields())).collect())
+    };
+    let mut total = known;
+    // In the form of the wire, these are the answers of the controller to a list alone.
+    if session.out.is_of_schema() && known <= end {
+        let live = tasks.iter().filter_map(|task| Some(task[words::TASK_ID].as_str()?.to_owned())).collect();
+        // One more than the page has, so that its end is not taken for the last of them.
+        let past = past::rounds(&client, args, &live, now, (end - known).saturating_add(1))?;
+        total += past.count;
+        let skipped = size(args.offset.saturating_sub(known));
+        let left = size(args.limit).saturating_sub(tasks.len());
+        tasks.extend(past.rounds.iter().skip(skipped).take(left).map(past::value));
+    }
+    session.out.value(&json!({ "total": total, "tasks": tasks }));
+    Ok(0)
+}
+
+fn size(count: u64) -> usize {
+    usize::try_from(count).unwrap_or(usize::MAX)
+}
+
+/// The time before now from which on the history supplies rows unasked: reading all of it may take seconds.
+const UNASKED: Duration = Duration::from_secs(86_400);
+
+impl ListArgs {
+    /// The ends that the history is asked for; `None` if it has no such task.
+    fn past_states(&self) -> Option<Vec<ShownState>> {
+        let is_past = |state: &ShownState| !state.is_open();
+        if self.longer || (!self.state.is_empty() && !self.state.iter().any(is_past)) {
+            return None;
+        }
+        Some(self.state.iter().copied().filter(is_past).collect())
+    }
+
+    fn sort(&self) -> SortKey {
+        self.order().by
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::{Fields, Outcome};
+
+    fn page(rows: usize, offset: u64, (known, forgotten): (usize, u64), reach: Reach) -> Page {
+        let row = |number| Fields::new().with(words::TASK_ID, format!("TASK_1480000000.000000_x{number:04}")).into();
+        let rows = (0..rows).map(|number| Row::of_task(&row(number), Wall::default())).collect();
+        let mut states = StateCounts::default();
+        let (failed, killed) = (known / 5, known / 10);
+        states.set(ShownState::Finished(Outcome::Failed), failed);
+        states.set(ShownState::Finished(Outcome::Killed), killed);
+        states.set(ShownState::Finished(Outcome::Succeeded), known - failed - killed);
+        Page {
+            rows,
+            states,
+            known: known as u64,
+            forgotten,
+            reach,
+            offset,
+            now: Wall::default(),
+            typed: "llts list".to_owned(),
+        }
+    }
+
+    fn footer(page: &Page, width: usize) -> String {
+        let mut screen = Screen::new(Look::plain(Some(width)));
+        screen.flow(summary(page));
+        screen.text()
+    }
+
+    #[test]
+    fn equal_rows_are_ordered_by_their_ids_in_either_direction() {
+        let mut rows = page(3, 0, (3, 0), Reach::All).rows;
+        let mut ids = |is_reversed| {
+            sort(&mut rows, Order { by: SortKey::Ran, is_reversed });
+            rows.iter().map(|row| row.id.rsplit('x').next().unwrap().to_owned()).collect::<Vec<_>>()
+        };
+        assert_eq!(ids(false), ["0002", "0001", "0000"]);
+        assert_eq!(ids(true), ["0000", "0001", "0002"]);
+    }
+
+    #[test]
+    fn the_footer_counts_what_is_shown_and_what_is_there() {
+        let found = [
+            footer(&page(3, 0, (3, 0), Reach::All), 120),
+            footer(&page(20, 0, (1_234, 0), Reach::Nothing), 120),
+            footer(&page(20, 20, (1_234, 0), Reach::Nothing), 120),
+            footer(&page(20, 0, (10, 15), Reach::All), 120),
+            footer(&page(20, 0, (10, 15), Reach::Part), 120),
+            footer(&page(5, 20, (10, 15), Reach::All), 120),
+            footer(&page(0, 50, (10, 15), Reach::All), 120),
+            footer(&page(0, 0, (0, 0), Reach::All), 120),
+            footer(&page(20, 0, (1_234, 1_500), Reach::Part), 80),
+        ];
+        insta::assert_snapshot!(found.concat(), @r"
+        3 tasks: 3 ok   llts show TASK_1480000000.000000_x0000
+        20 of 1,234 known tasks: 865 ok, 246 failed, 123 killed   llts list --offset 20
+        21 to 40 of 1,234 known tasks: 865 ok, 246 failed, 123 killed   llts list --offset 40
+        20 of 25 tasks: 7 ok, 2 failed, 1 killed, 15 forgotten   llts list --offset 20
+        20 of at least 25 tasks: 7 ok, 2 failed, 1 killed, at least 15 forgotten   llts list --offset 20
+        21 to 25 of 25 tasks: 7 ok, 2 failed, 1 killed, 15 forgotten   llts show TASK_1480000000.000000_x0000
+        0 of 25 tasks: 7 ok, 2 failed, 1 killed, 15 forgotten
+        no task matches
+        20 of at least 2,734 tasks: 865 ok, 246 failed, 123 killed,
+        at least 1,500 forgotten   llts list --offset 20
+        ");
+    }
+}

@@ -1,0 +1,104 @@
+//! Tasks that the service has forgotten, from its history.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::{Value, json};
+
+use super::{ListArgs, UNASKED};
+use crate::cli::rows::Row;
+use api::client::{Client, ClientError};
+use api::wire::client::Selector;
+use api::wire::requests::history;
+use api::wire::requests::history::RoundRow;
+use api::wire::requests::rows::{RowsAsk, rows as live_rows};
+use base::{Phase, Wall, words};
+use term::connect::READING_MAX;
+use term::exit::Failure;
+use term::output::to_value;
+
+/// Rounds per request.
+const PAGE: u64 = 1_000;
+
+/// Rounds that are looked at for the number of the tasks, also where a page needs fewer.
+const COUNTED: u64 = 500;
+
+/// Rounds that are looked at for enough tasks: a task that was run again has several, and a text fits few of them.
+const LOOKED_AT: u64 = 20_000;
+
+/// Tasks that only the history has.
+#[derive(Debug, Default)]
+pub(super) struct Forgotten {
+    /// The last round of each.
+    pub(super) rounds: Vec<RoundRow>,
+    /// Number of the tasks that were found.
+    pub(super) count: u64,
+    /// Whether the history may have more of them.
+    pub(super) is_cut: bool,
+}
+
+/// At most `len_max` of them. `live` are ids of tasks that the service has.
+pub(super) fn rounds(
+    client: &Client,
+    args: &ListArgs,
+    live: &BTreeSet<String>,
+    now: Wall,
+    len_max: u64,
+) -> Result<Forgotten, Failure> {
+    let nothing = Ok(Forgotten::default());
+    let Some(states) = args.past_states() else { return nothing };
+    let (since, until) = args.past.period.bounds(now);
+    let since = if args.past.period.is_given() { since } else { now.before(UNASKED) };
+    let Some(mut filter) = args.selection.past(since, until, &states) else { return nothing };
+    (filter.tool, filter.agent) = (args.past.tool.clone(), args.past.agent.clone());
+    let text = args.text.as_deref().map(str::to_lowercase);
+    let mut last: BTreeMap<String, RoundRow> = BTreeMap::new();
+    let mut found: Vec<String> = Vec::new();
+    let (mut offset, mut is_cut) = (0, true);
+    while offset < LOOKED_AT && (found.len() as u64) < len_max {
+        let ask = history::rounds(&filter, args.sort(), args.past.reverse, offset, PAGE.min(len_max * 4).max(COUNTED));
+        let page = match client.ask_patiently(&ask, READING_MAX) {
+            Ok(found) => found.listing,
+            // A controller without a history has no older tasks, and says so to a reader who asks for them.
+            Err(ClientError::Reply(reply)) if reply.is_not_allowed() && !args.past.period.is_given() => return nothing,
+            Err(error) => return Err(error.into()),
+        };
+        offset += page.rows.len() as u64;
+        let is_end = page.rows.is_empty() || offset >= page.total;
+        for round in page.rows {
+            let row = Row::of_round(&round, now);
+            if !round.is_last() || live.contains(round.task()) || text.as_deref().is_some_and(|text| !row.says(text)) {
+                continue;
+            }
+            let id = round.task().to_owned();
+            match last.get(&id) {
+                Some(other) if other.round() >= round.round() => {}
+                Some(_) => drop(last.insert(id, round)),
+                None if is_known(client, &id)? => {}
+                None => {
+                    found.push(id.clone());
+                    last.insert(id, round);
+                }
+            }
+        }
+        if is_end {
+            is_cut = false;
+            break;
+        }
+    }
+    let count = found.len() as u64;
+    found.truncate(usize::try_from(len_max).unwrap_or(usize::MAX));
+    let rounds = found.iter().filter_map(|id| last.remove(id)).collect();
+    Ok(Forgotten { rounds, count, is_cut })
+}
+
+/// Such a task for programs: the fields that its last round has in the history.
+pub(super) fn value(round: &RoundRow) -> Value {
+    let mut value = to_value(round.fields());
+    value[words::STATUS] = json!(words::phase(Phase::Finished));
+    value
+}
+
+/// Whether the service has the task itself: it did not match, or is on another page.
+fn is_known(client: &Client, id: &str) -> Result<bool, ClientError> {
+    Ok(client.ask(&live_rows(&Selector::task(id), &RowsAsk::default(), 0, 1))?.total > 0)
+}

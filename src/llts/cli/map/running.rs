@@ -1,0 +1,368 @@
+//! The loop of `llts map`: one wait for the service, the input and signals, and the effects of the map.
+
+mod answers;
+
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::AsFd as _;
+
+use super::super::Session;
+use super::super::host::Place;
+use super::super::job::with_agents;
+use super::super::output_reader::ABSENCE_MAX;
+use super::bar::Bar;
+use super::input::{Input, Next};
+use super::outputs::Outputs;
+use super::results::Results;
+use super::summary::Kept;
+use super::take_up::{TakenUp, limit, take_up};
+use super::template::Prepared;
+use super::{FAILED, MapArgs, cannot_read, summary};
+use crate::map::{Effect, Map, Plan};
+use api::client::{Arrival, Client, ClientError, PARK_MAX, Pipeline, RequestId};
+use api::wire::client::{Ask, Selector, TaskView};
+use api::wire::requests::hold::hold;
+use api::wire::requests::job;
+use api::wire::requests::job::{JobOrder, results};
+use api::wire::requests::query::query;
+use api::wire::requests::retry::retry;
+use api::wire::requests::submit::many::submit_many;
+use proc::clock;
+use proc::signals::{Signal, Signals};
+use term::exit;
+use term::exit::Failure;
+use term::output::note;
+
+/// As shells report a program that SIGHUP has ended.
+const HUNG_UP: u8 = 129;
+
+/// A running map.
+struct Running<'a> {
+    args: &'a MapArgs,
+    place: &'a Place,
+    signals: &'a mut Signals,
+    prepared: Prepared,
+    input: Input,
+    map: Map,
+    /// For orders about the job, and for outputs that a result has not whole.
+    client: Client,
+    pipeline: Pipeline,
+    asked: BTreeMap<RequestId, Asked>,
+    /// Reads the answers to queries.
+    query: Ask<TaskView>,
+    outputs: Outputs,
+    bar: Bar,
+    /// The number of the last line.
+    number: u64,
+    /// Whether the gate of the job lets nothing pass.
+    is_closed: bool,
+    /// Whether the service has accepted a line.
+    has_accepted: bool,
+    /// Why the service accepts no more, if that is a failure.
+    refusal: Option<String>,
+    /// Whether the input could not be read to its end.
+    is_cut: bool,
+    has_noted_room: bool,
+}
+
+/// The subject of a request without an answer.
+#[derive(Clone, Copy)]
+enum Asked {
+    Submit {
+        frame: u64,
+    },
+    Task {
+        number: u64,
+    },
+    Retry {
+        number: u64,
+    },
+    /// To follow the ends of the job.
+    Following,
+    /// The next ends of the job.
+    Ends,
+}
+
+pub(super) fn run(
+    session: &mut Session,
+    signals: &mut Signals,
+    place: &Place,
+    args: &MapArgs,
+    prepared: Prepared,
+) -> Result<u8, Failure> {
+    let results = args.results.as_deref().map(Results::open).transpose()?;
+    let client = Client::secured(&session.config, &place.endpoint)?;
+    // Before anything of an earlier run goes on, so that its ends are known to be of this run.
+    let cursor = client.ask(&results::begin(prepared.job.as_str()));
+    let TakenUp { newest_before, is_closed } = take_up(&client, &prepared, args.jobs)?;
+    let bar = Bar::new(clock::now().mono, args.progress);
+    let prefix = bar.is_shown().then(|| job::status_prefix(&prepared.job));
+    let pipeline = Pipeline::secured(&session.config, &place.endpoint, prefix.as_deref())?;
+    let mut running = Running {
+        args,
+        place,
+        signals,
+        input: prepared.input(args)?,
+        prepared,
+        map: Map::new(Plan { keeps_order: args.keep_order, newest_before }),
+        client,
+        pipeline,
+        asked: BTreeMap::new(),
+        query: query_of(""),
+        outputs: Outputs {
+            results,
+            is_tagged: args.tag,
+            json: session.out.is_json().then(|| session.out.same()),
+            failure: None,
+            cut: 0,
+            patience: ABSENCE_MAX,
+        },
+        bar,
+        number: 0,
+        is_closed,
+        has_accepted: false,
+        refusal: None,
+        is_cut: false,
+        has_noted_room: false,
+    };
+    match cursor {
+        Ok(begun) => running.follow(&begun),
+        // Without a place among the readers, each task is asked for by its id.
+        Err(ClientError::Reply(_)) => {}
+        Err(error) => return Err(error.into()),
+    }
+    let ended = running.go_on();
+    running.bar.end();
+    ended.map_err(|failure| running.left(failure))?;
+    running.finish()
+}
+
+impl Running<'_> {
+    fn go_on(&mut self) -> Result<(), Failure> {
+        loop {
+            self.do_what_is_due()?;
+            if self.map.is_done() {
+                return Ok(());
+            }
+            let now = clock::now().mono;
+            self.bar.draw(now, &self.map);
+            let until = self.map.poll_timeout().into_iter().chain(self.bar.poll_timeout()).min();
+            // Lines that cannot be taken yet must not wake it.
+            let input = self.map.wants_items().then(|| self.input.as_fd());
+            let fds: Vec<_> = std::iter::once(self.signals.as_fd()).chain(input).collect();
+            let (ready, arrivals) = self.pipeline.wait(until, &fds)?;
+            for arrival in arrivals {
+                match arrival {
+                    Arrival::Answer(id, frame) => self.handle_answer(id, &frame)?,
+                    Arrival::Broadcast(frame) => {
+                        job::read_status(&frame).into_iter().for_each(|job| self.bar.handle_status(job));
+                    }
+                }
+            }
+            if ready.first() == Some(&true) {
+                for signal in self.signals.read() {
+                    self.handle_signal(signal)?;
+                }
+            }
+        }
+    }
+
+    /// Carries out effects and takes lines, until neither is left.
+    fn do_what_is_due(&mut self) -> Result<(), Failure> {
+        loop {
+            while let Some(effect) = self.map.poll_effect(clock::now().mono) {
+                self.carry_out(effect)?;
+            }
+            let before = self.number;
+            self.take_lines();
+            if self.number == before {
+                return Ok(());
+            }
+        }
+    }
+
+    fn take_lines(&mut self) {
+        while self.map.wants_items() {
+            let line = match self.input.next() {
+                Ok(Next::Line(line)) => line,
+                Ok(Next::Later) => return,
+                Ok(Next::End) => return self.map.handle_input_end(),
+                Err(error) => {
+                    note(&cannot_read(error).sentence);
+                    self.is_cut = true;
+                    continue;
+                }
+            };
+            self.number += 1;
+            let number = self.number;
+            match line.and_then(|values| self.prepared.item(number, values)) {
+                Ok(item) => self.map.handle_item(item),
+                Err(why) => {
+                    note(&format!("line {number}: {why}"));
+                    self.map.handle_bad_line();
+                }
+            }
+        }
+    }
+
+    fn carry_out(&mut self, effect: Effect) -> Result<(), Failure> {
+        let job = self.prepared.job.as_str();
+        match effect {
+            Effect::Submit { frame, tasks } => {
+                let id = self.pipeline.send(&submit_many(&tasks, &self.prepared.shared));
+                self.asked.insert(id, Asked::Submit { frame });
+            }
+            Effect::Follow => {
+                let id = self.pipeline.send(&results::begin(job));
+                self.asked.insert(id, Asked::Following);
+            }
+            Effect::Watch { number, id } => {
+                let id = self.pipeline.send(&query_of(&id.to_string()));
+                self.asked.insert(id, Asked::Task { number });
+            }
+            Effect::Look { number, id } => {
+                let id = self.pipeline.send(&query(&Selector::task(&id.to_string()), None));
+                self.asked.insert(id, Asked::Task { number });
+            }
+            Effect::Retry { number, id } => {
+                let id = self.pipeline.send(&retry(&id.to_string()));
+                self.asked.insert(id, Asked::Retry { number });
+            }
+            Effect::Release { id } => {
+                self.pipeline.send(&hold(&id.to_string(), false));
+            }
+            Effect::Print(printed) => {
+                self.outputs.print(&self.client, &printed, self.bar.shares_terminal());
+                if self.outputs.failure.is_some() {
+                    self.map.handle_no_reader();
+                }
+            }
+            Effect::Hold => self.order(&JobOrder::Hold(true))?,
+            Effect::Kill => self.order(&JobOrder::Kill(Some(self.reason().into())))?,
+            Effect::CountRunning => {
+                let running = match self.client.ask_patiently(&job::query(job, None), std::time::Duration::ZERO) {
+                    Ok(job) => with_agents(&job),
+                    Err(ClientError::Reply(reply)) if reply.is_no_such_task() => 0,
+                    Err(error) => return Err(error.into()),
+                };
+                self.map.handle_running(clock::now().mono, running);
+            }
+        }
+        Ok(())
+    }
+
+    fn reason(&self) -> &'static str {
+        if self.outputs.failure.is_some() { "the reader of llts map has closed its end" } else { "map was interrupted" }
+    }
+
+    /// Gives an order about the whole job, which may have no task yet.
+    fn order(&self, order: &JobOrder) -> Result<(), Failure> {
+        let ask = job::order(self.prepared.job.as_str(), order);
+        match self.client.ask_patiently(&ask, std::time::Duration::ZERO) {
+            Err(ClientError::Reply(reply)) if reply.is_no_such_task() => Ok(()),
+            answer => Ok(answer.map(drop)?),
+        }
+    }
+
+    /// A failure in the middle of the map, with the way to resume it.
+    fn left(&self, failure: Failure) -> Failure {
+        let Failure { exit, sentence } = failure;
+        if exit == exit::INTERRUPTED {
+            return Failure { exit, sentence };
+        }
+        if self.place.is_hosted {
+            return Failure { exit, sentence };
+        }
+        let again = summary::again(&self.prepared.job, self.kept());
+        Failure::new(exit, format!("{sentence}; accepted tasks stay with the service.{again}"))
+    }
+
+    /// What stays of the job.
+    fn kept(&self) -> Kept {
+        match (self.place.is_hosted, &self.args.job) {
+            (true, _) => Kept::Nothing,
+            (false, Some(_)) => Kept::Named,
+            (false, None) => Kept::Unnamed,
+        }
+    }
+
+    /// The first signal ends what waits, the second what runs, the third leaves.
+    fn handle_signal(&mut self, signal: Signal) -> Result<(), Failure> {
+        let job = self.prepared.job.clone();
+        if signal == Signal::SIGHUP && !self.place.is_hosted {
+            self.bar.end();
+            self.map.handle_hang_up();
+            return Ok(());
+        }
+        let was_interrupted = self.map.is_interrupted();
+        if !self.map.handle_interrupt() {
+            let sentence = format!("left; the tasks of job {job} are being ended: llts wait --job {job}");
+            return Err(Failure::new(exit::INTERRUPTED, sentence));
+        }
+        if signal == Signal::SIGHUP {
+            // The service ends with this process.
+            self.map.handle_interrupt();
+        } else if was_interrupted {
+            note("Ending the running tasks. Ctrl-C again leaves at once.");
+        } else {
+            let running = match self.bar.running() {
+                Some(0) | None => "those that run".to_owned(),
+                Some(count) => count.to_string(),
+            };
+            note(&format!("Starting no more tasks; waiting for {running}. Ctrl-C again kills them."));
+        }
+        Ok(())
+    }
+
+    /// What prints the outputs later, if the service is there then.
+    fn hint(&self, what: &str) -> String {
+        if self.place.is_hosted { String::new() } else { format!("; llts logs --job {} {what}", self.prepared.job) }
+    }
+
+    fn finish(mut self) -> Result<u8, Failure> {
+        // Without a line, nothing has opened it.
+        self.open_gate()?;
+        match self.outputs.failure {
+            Some(io::ErrorKind::BrokenPipe) => return Ok(exit::BROKEN_PIPE),
+            Some(_) => {
+                return Err(Failure::failed(format!("unfinished tasks were ended{}", self.hint("prints the outputs"))));
+            }
+            None => {}
+        }
+        if self.map.is_detached() {
+            return Ok(HUNG_UP);
+        }
+        if self.args.jobs.is_some() && !self.map.is_interrupted() {
+            // The gate of a job that has ended limits nothing any more.
+            limit(&self.client, &self.prepared.gate, None)?;
+        }
+        // The reason comes before what it has caused.
+        if let Some(refusal) = &self.refusal {
+            note(refusal);
+        }
+        summary::show(&self.map, &self.prepared.job, self.kept());
+        if let Some(json) = &mut self.outputs.json {
+            json.value(&summary::value(&self.map, &self.prepared.job));
+        }
+        if self.refusal.is_some() {
+            return Ok(FAILED);
+        }
+        let mut code = self.map.tally().exit_code(self.map.is_interrupted());
+        if self.outputs.cut > 0 {
+            note(&format!("{} outputs are not complete{}", self.outputs.cut, self.hint("prints what there is")));
+            code = code.max(exit::FAILED);
+        }
+        if let Some(results) = self.outputs.results.as_ref().filter(|results| results.missing() > 0) {
+            let (missing, folder) = (results.missing(), results.folder().display());
+            let hint = self.hint("prints them");
+            note(&format!("the results of {missing} tasks are not complete in {folder}{hint}"));
+            code = code.max(exit::FAILED);
+        }
+        Ok(if self.is_cut && !self.map.is_interrupted() { FAILED } else { code })
+    }
+}
+
+/// The query of a task, parked until it has finished.
+fn query_of(id: &str) -> Ask<TaskView> {
+    query(&Selector::task(id), Some(PARK_MAX))
+}

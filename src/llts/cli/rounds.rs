@@ -1,0 +1,130 @@
+//! Finished rounds of the history for programs, and the time that questions about the history are about.
+
+use clap::Args;
+use clap::builder::{PossibleValuesParser, TypedValueParser as _};
+use serde_json::{Value, json};
+
+use super::selection::Selection;
+use api::client::{Client, ClientError};
+use api::wire::client::Listing;
+use api::wire::requests::history::{Found, SortKey};
+use api::wire::requests::{history, stats};
+use base::{ShownState, Wall};
+use proc::clock;
+use term::connect::READING_MAX;
+use term::exit::Failure;
+use term::output::{note, to_value};
+use term::session::Session;
+use term::when;
+use term::when::Past;
+
+/// Rows that are asked for at once.
+const PAGE: u64 = 10_000;
+
+/// A time of the past.
+#[derive(Args, Clone, Debug, Default)]
+pub(super) struct Period {
+    /// Only what ended at this time or later, or has not ended
+    #[arg(long, value_name = "TIME", value_parser = when::past, help_heading = "Time")]
+    since: Option<Past>,
+    /// Only what ended before this time
+    #[arg(long, value_name = "TIME", value_parser = when::past, help_heading = "Time")]
+    until: Option<Past>,
+}
+
+impl Period {
+    /// Its first moment, and the first moment behind it. What ends later than now is not in it, so that pages do not shift.
+    pub(super) fn bounds(&self, now: Wall) -> (Wall, Wall) {
+        let at = |past: Option<Past>| past.map(|past| past.wall(now));
+        (at(self.since).unwrap_or_default(), at(self.until).unwrap_or(now))
+    }
+
+    /// Its bounds, as far as they are given.
+    pub(super) fn given(&self, now: Wall) -> (Option<Wall>, Option<Wall>) {
+        (self.since.map(|past| past.wall(now)), self.until.map(|past| past.wall(now)))
+    }
+
+    pub(super) const fn is_given(&self) -> bool {
+        self.since.is_some() || self.until.is_some()
+    }
+}
+
+/// What `llts list` takes for the tasks of the service and for the history alike.
+#[derive(Args, Clone, Debug, Default)]
+pub(super) struct RoundsArgs {
+    #[command(flatten)]
+    pub(super) period: Period,
+    /// The largest of this first
+    #[arg(long, value_name = "KEY", value_parser = sort(), help_heading = "Table")]
+    pub(super) sort: Option<SortKey>,
+    /// The smallest first
+    #[arg(long, requires = "sort", help_heading = "Table")]
+    pub(super) reverse: bool,
+    /// Only those of this tool
+    #[arg(long, value_name = "NAME", help_heading = "Selection")]
+    pub(super) tool: Option<String>,
+    /// Only those of this agent
+    #[arg(long, value_name = "NAME", help_heading = "Selection")]
+    pub(super) agent: Option<String>,
+}
+
+fn sort() -> impl clap::builder::TypedValueParser<Value = SortKey> {
+    PossibleValuesParser::new(SortKey::ALL.map(SortKey::word)).try_map(|word| {
+        SortKey::ALL.into_iter().find(|key| key.word() == word).ok_or_else(|| format!("{word} is none of them"))
+    })
+}
+
+impl RoundsArgs {
+    /// Whether the history is meant.
+    pub(super) const fn is_given(&self) -> bool {
+        self.period.is_given() || self.sort.is_some() || self.tool.is_some() || self.agent.is_some()
+    }
+}
+
+/// Lists finished rounds, for programs.
+pub(super) fn list(
+    session: &mut Session,
+    args: &RoundsArgs,
+    selection: &Selection,
+    states: &[ShownState],
+    offset: u64,
+    limit: u64,
+) -> Result<u8, Failure> {
+    let (since, until) = args.period.bounds(clock::now().wall);
+    let mut filter = selection.rounds(since, until, states)?;
+    (filter.tool, filter.agent) = (args.tool.clone(), args.agent.clone());
+    let sort = args.sort.unwrap_or(SortKey::Ended);
+    let ask = |offset, limit| history::rounds(&filter, sort, args.reverse, offset, limit);
+    let Listing { total, rows } = pages(&session.client()?, offset, limit, |client, offset, limit| {
+        client.ask_patiently(&ask(offset, limit), READING_MAX)
+    })?;
+    let rounds: Vec<Value> = rows.iter().map(|round| to_value(round.fields())).collect();
+    session.out.value(&json!({ "total": total, "rounds": rounds }));
+    Ok(0)
+}
+
+/// So many rows, page by page. Says what is damaged.
+pub(super) fn pages<T>(
+    client: &Client,
+    offset: u64,
+    limit: u64,
+    mut ask: impl FnMut(&Client, u64, u64) -> Result<Found<T>, ClientError>,
+) -> Result<Listing<T>, Failure> {
+    // A controller that is not there is noticed as soon as by other commands.
+    client.ask(&stats::tasks())?;
+    let mut all = Listing { total: 0, rows: Vec::new() };
+    loop {
+        let count = all.rows.len() as u64;
+        let Found { listing, damaged } = ask(client, offset.saturating_add(count), (limit - count).min(PAGE))?;
+        if let Some(damaged) = damaged.filter(|_| count == 0) {
+            note(&format!("the history is incomplete: {damaged}"));
+        }
+        all.total = listing.total;
+        let is_end = listing.rows.is_empty();
+        all.rows.extend(listing.rows);
+        let count = all.rows.len() as u64;
+        if is_end || count >= limit || offset.saturating_add(count) >= all.total {
+            return Ok(all);
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! The selected tasks in the history, which has fewer fields than the tasks.
+
+use super::{Selection, Which};
+use api::wire::requests::history::RoundFilter;
+use base::{RoundOutcome, ShownState, Wall};
+use term::exit::Failure;
+
+impl Selection {
+    /// The finished rounds of a time, for programs.
+    pub(in crate::cli) fn rounds(
+        &self,
+        since: Wall,
+        until: Wall,
+        states: &[ShownState],
+    ) -> Result<RoundFilter, Failure> {
+        let mut filter = RoundFilter::between(since, until);
+        match self.tasks.as_slice() {
+            [] | [Which::All] => {}
+            [Which::Id(id)] => {
+                filter.task = Some(id.parse().map_err(|_| Failure::usage(format!("{id:?} is not the id of a task")))?);
+            }
+            _ => return Err(Failure::usage("the history is listed by time: name one task, or none".to_owned())),
+        }
+        if !self.filter.is_empty() || !self.status.is_empty() {
+            let why = "with --output json, --where and --status are not for the history, whose rounds have ended and have no parameters";
+            return Err(Failure::usage(why));
+        }
+        self.narrow(&mut filter, states);
+        Ok(filter)
+    }
+
+    /// The same for a table of tasks; `None` if the history can have none of them.
+    pub(in crate::cli) fn past(&self, since: Wall, until: Wall, states: &[ShownState]) -> Option<RoundFilter> {
+        let is_of_all = matches!(self.tasks.as_slice(), [] | [Which::All]);
+        if !is_of_all || !self.filter.is_empty() || !self.status.is_empty() {
+            return None;
+        }
+        let mut filter = RoundFilter::between(since, until);
+        self.narrow(&mut filter, states);
+        Some(filter)
+    }
+
+    fn narrow(&self, filter: &mut RoundFilter, states: &[ShownState]) {
+        let of_states = states.iter().filter_map(|state| match state {
+            ShownState::Finished(outcome) => Some(*outcome),
+            _ => None,
+        });
+        let outcomes = self.outcomes().iter().copied();
+        filter.outcomes = outcomes.chain(of_states).map(RoundOutcome::Ended).collect();
+        (filter.job, filter.given_id) = (self.job.clone(), self.given_id.clone());
+    }
+}

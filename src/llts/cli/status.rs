@@ -1,0 +1,105 @@
+//! `llts status`, `llts top`, and `llts` alone on a terminal: the whole service on one screen, from one answer.
+
+mod screen;
+
+use std::io::{self, IsTerminal as _};
+
+use clap::Args;
+use serde_json::{Map, Value, json};
+
+use super::watch;
+use api::wire::requests::status::{Status, status};
+use api::wire::version;
+use term::exit;
+use term::exit::Failure;
+use term::output::to_value;
+use term::session::Session;
+use term::style::{FAINT, PLAIN, Screen};
+
+#[derive(Args, Debug, Default)]
+#[command(after_help = "\
+WHY n WAIT counts the waiting tasks by what they wait for. FAILED shows the last failures, those that are alike as one. The screen is no taller than the terminal. The rate and \
+p50, the median run time, are those of the last minute. `llts stats`, `llts agents` and `llts info` have the parts.")]
+pub(super) struct StatusArgs {
+    /// Draw the screen again each second, until q or Ctrl-C
+    #[arg(long)]
+    watch: bool,
+    /// For `llts` without a command
+    #[arg(long, hide = true)]
+    alone: bool,
+}
+
+#[derive(Args, Debug)]
+#[command(after_help = "The same as `llts status --watch`. q and Ctrl-C leave.")]
+pub(super) struct TopArgs {}
+
+pub(super) fn top(session: &mut Session, _: &TopArgs) -> Result<u8, Failure> {
+    run(session, &StatusArgs { watch: true, alone: false })
+}
+
+pub(super) fn run(session: &mut Session, args: &StatusArgs) -> Result<u8, Failure> {
+    let answer = session.client().and_then(|client| Ok((client.ask(&status())?, client)));
+    let (first, client) = match answer {
+        Ok(answer) => answer,
+        Err(failure) if args.alone && failure.exit == exit::NO_CONTROLLER && !session.out.is_json() => {
+            without_service(session);
+            return Ok(0);
+        }
+        Err(failure) => return Err(failure),
+    };
+    if session.out.is_json() {
+        session.out.value(&value(&first));
+        return Ok(0);
+    }
+    if args.watch {
+        if !io::stdout().is_terminal() {
+            return Err(Failure::usage("--watch needs a terminal on stdout; `llts status` prints the screen once"));
+        }
+        return watch::redraw(session, |session| {
+            Ok(screen::of(&client.ask(&status())?, session.out.look(), lines(session)))
+        });
+    }
+    let screen = screen::of(&first, session.out.look(), lines(session));
+    session.out.screen(&screen);
+    Ok(0)
+}
+
+/// The lines of the terminal above the prompt, or above the cursor of a screen that is drawn again.
+fn lines(session: &Session) -> Option<usize> {
+    session.out.rows().map(|rows| rows.saturating_sub(1))
+}
+
+/// What to type where no service runs.
+fn without_service(session: &mut Session) {
+    let mut screen = Screen::new(session.out.look());
+    for (command, what) in [
+        ("llts run -- echo hi", "runs a command"),
+        ("seq 1000 | llts map -- echo {}", "runs a command for each line"),
+        ("llts up", "starts a service here; `llts --help` shows all commands"),
+    ] {
+        screen.line([(PLAIN, format!("  {command:32}").as_str()), (FAINT, what)]);
+    }
+    session.out.screen(&screen);
+}
+
+fn value(status: &Status) -> Value {
+    let states: Map<String, Value> =
+        status.states.by_state().map(|(state, count)| (state.word().replace(' ', "_"), count.into())).collect();
+    let agents = status.agents;
+    let rows = |rows: &[api::wire::requests::rows::RowView]| -> Vec<Value> {
+        rows.iter().map(|row| to_value(row.fields())).collect()
+    };
+    json!({
+        "version": version::program(),
+        "health": status.warning.as_deref().unwrap_or("good"),
+        "uptime_seconds": status.now.since(status.started_at).as_secs_f64(),
+        "tasks": states,
+        "agents": { "total": agents.total, "free": agents.free, "busy": agents.busy, "lost": agents.lost },
+        "tasks_per_second": status.rate,
+        "run_p50_seconds": status.run_p50.map(|time| time.as_secs_f64()),
+        "jobs": status.jobs.iter().map(|job| to_value(job.fields())).collect::<Vec<_>>(),
+        "running": rows(&status.running),
+        "waiting": status.waiting.iter().map(|(why, count)| json!({ "why": why, "count": count })).collect::<Vec<_>>(),
+        "failed": rows(&status.failed),
+    })
+}

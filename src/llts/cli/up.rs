@@ -1,0 +1,237 @@
+//! `llts up`: start a controller and agents in the background, or change the number of agents of the service that runs.
+
+use clap::Args;
+use clap::builder::RangedU64ValueParser;
+
+use super::host;
+use crate::cli::{end_abandoned, make_home};
+use crate::service::supervisor;
+use crate::service::supervisor::{AGENTS_MAX, Launch, Order, RenewError, Service, log_file};
+use api::client::transport;
+use api::config::key_variables;
+use proc::signals::{STOP, Signals};
+use term::exit::{Failure, INTERRUPTED};
+use term::output::note;
+use term::session::Session;
+use term::table::Table;
+use zmtp::sockets::absolute;
+
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Returns when the controller and all agents are ready. One service runs per STATE_DIR. Where one runs already, a higher number of \
+agents or --add starts more, and --remove ends some: those with the highest numbers, each as soon as it has no task. A service that \
+`llts run` or `llts map` has started stays from then on, also without tasks.")]
+pub(super) struct UpArgs {
+    /// Number of agents; 0 starts a controller alone, for agents of other machines [default: one for each processor]
+    #[arg(value_name = "N", value_parser = agents(0))]
+    agents: Option<u16>,
+    /// Start no controller but this many agents, of the one that --controller, --context or the configuration names
+    #[arg(long, value_name = "N", conflicts_with = "agents", value_parser = agents(1))]
+    agents_only: Option<u16>,
+    /// Start this many more agents beside those that run
+    #[arg(long, value_name = "N", conflicts_with_all = ["agents", "agents_only"], value_parser = agents(1))]
+    add: Option<u16>,
+    /// End this many of the agents that run, each as soon as it has no task
+    #[arg(long, value_name = "N", conflicts_with_all = ["agents", "agents_only", "add"], value_parser = agents(1))]
+    remove: Option<u16>,
+}
+
+impl UpArgs {
+    /// Whether the controller is another one.
+    pub(super) const fn is_about_agents_only(&self) -> bool {
+        self.agents_only.is_some()
+    }
+
+    /// The order for a service that runs with this number of agents, or why there is nothing to order.
+    fn order(&self, service: &Service) -> Result<Order, String> {
+        let now = service.agents;
+        let max = u32::from(AGENTS_MAX);
+        let wanted = match (self.agents.or(self.agents_only), self.add, self.remove) {
+            (_, Some(add), _) if u32::from(now) + u32::from(add) > max => {
+                return Err(format!("{now} agents run, and {add} more are above {max}, the most of one machine"));
+            }
+            (_, Some(add), _) => Some(now + add),
+            (_, _, Some(remove)) if remove > now => {
+                return Err(format!("{now} agents run, so `llts up --remove {remove}` cannot end {remove}"));
+            }
+            (_, _, Some(remove)) => Some(now - remove),
+            // The number of agents of a service that a command has started was not chosen.
+            (Some(wanted), ..) if wanted < now && service.idle_stop.is_none() => {
+                return Err(format!(
+                    "{now} agents run already (process {}); `llts up --remove {}` ends {1} of them",
+                    service.pid,
+                    now - wanted
+                ));
+            }
+            (wanted, ..) => wanted,
+        };
+        Ok(Order::new(wanted.filter(|wanted| *wanted != now), service.idle_stop.is_some()))
+    }
+}
+
+/// The permitted numbers of agents.
+fn agents(min: u64) -> RangedU64ValueParser<u16> {
+    RangedU64ValueParser::new().range(min..=u64::from(AGENTS_MAX))
+}
+
+/// Refuses what only the home of the controller has, with what can be done here.
+pub(super) fn refuse_joined(session: &Session, here: &str) -> Result<(), Failure> {
+    let Some(controller) = session.config.joined_controller() else { return Ok(()) };
+    let home = session.home.folder().display();
+    Err(Failure::usage(format!(
+        "the home {home} belongs to the controller at {controller}, which has its service and its store; {here}"
+    )))
+}
+
+/// The controller of agents that are started without one.
+fn controller(session: &Session) -> Result<String, Failure> {
+    let named = session.global.controller()?;
+    let endpoint = named.unwrap_or_else(|| transport::agent_endpoint(&session.config));
+    // The agents would say so one by one.
+    session.config.clone().at_controller(&endpoint).map_err(|error| Failure::usage(error.to_string()))?;
+    Ok(endpoint)
+}
+
+pub(super) fn run(session: &mut Session, args: &UpArgs) -> Result<u8, Failure> {
+    let mut signals = Signals::install(&STOP).map_err(Failure::failed)?;
+    if args.agents_only.is_none() && args.add.is_none() && args.remove.is_none() {
+        refuse_joined(session, "`llts up --agents-only N` starts agents for it here")?;
+    }
+    session.check_start()?;
+    let elsewhere = args.agents_only.map(|_| controller(session)).transpose()?;
+    make_home(session)?;
+    end_abandoned(session);
+    let starting = supervisor::starting(&session.config.paths.state_dir).map_err(Failure::failed)?;
+    let service = match supervisor::settled(&session.config, &mut signals).map_err(changed)? {
+        Some(service) => match change(session, args, &service, &mut signals) {
+            // It has ended meanwhile, for want of work.
+            Err(_) if supervisor::holder(&session.config.paths.state_dir).is_none() => {
+                start(session, args, elsewhere, &mut signals)?
+            }
+            changed => changed?,
+        },
+        None => start(session, args, elsewhere, &mut signals)?,
+    };
+    drop(starting);
+    service.warnings.iter().for_each(|warning| note(warning));
+    if session.out.is_json() {
+        session.out.value(&serde_json::json!(service));
+        return Ok(0);
+    }
+    let mut table = Table::pairs();
+    table.row(["controller", &absolute(&service.controller)]);
+    table.row(["publisher", &service.publisher]);
+    if let Some(http) = &service.http {
+        table.row(["http", http]);
+    }
+    table.row(["agents", &service.agents.to_string()]);
+    session.out.table(&table);
+    Ok(0)
+}
+
+/// Changes the service that runs.
+fn change(session: &Session, args: &UpArgs, service: &Service, signals: &mut Signals) -> Result<Service, Failure> {
+    let here = session.home.folder().display();
+    let order = args.order(service).map_err(|why| Failure::failed(format!("in the home {here}, {why}")))?;
+    let (before, kept) = (service.agents, order.is_lasting);
+    if order.agents.is_none() && !kept {
+        note(&format!(
+            "the service runs already (process {}); `llts up --add N` adds agents, `llts down` stops it",
+            service.pid
+        ));
+        return Ok(service.clone());
+    }
+    let service = supervisor::order(&session.config, rand::random(), &order, signals).map_err(changed)?;
+    if service.agents < before {
+        note(&format!("{} agents end, each as soon as it has no task", before - service.agents));
+    }
+    if kept && service.idle_stop.is_none() {
+        note("the service stays from now on, also without tasks; `llts down` stops it");
+    }
+    Ok(service)
+}
+
+fn changed(error: RenewError) -> Failure {
+    match error {
+        RenewError::Left => Failure::new(
+            INTERRUPTED,
+            "left before all agents were ready; they start all the same, see `llts agents`".to_owned(),
+        ),
+        error => Failure::failed(error),
+    }
+}
+
+fn start(
+    session: &Session,
+    args: &UpArgs,
+    elsewhere: Option<String>,
+    signals: &mut Signals,
+) -> Result<Service, Failure> {
+    if args.add.is_some() || args.remove.is_some() {
+        let home = session.home.folder().display();
+        return Err(Failure::failed(format!(
+            "no service runs in the home {home}; `llts up N` starts one with N agents"
+        )));
+    }
+    // The keys of a context are not in any configuration.
+    let keys = session.config.network.curve_client.as_ref().filter(|_| elsewhere.is_some());
+    let keys = keys.map(key_variables).transpose().map_err(Failure::failed)?;
+    let environment = keys.into_iter().flatten().map(|(name, file)| (name.into(), file.into())).collect();
+    let launch = Launch {
+        program: Session::program()?,
+        home: session.home.folder().to_owned(),
+        config: session.config_file(),
+        agents: args.agents_only.or(args.agents).unwrap_or_else(|| host::processors(None)),
+        until_idle: false,
+        elsewhere,
+        ephemeral_dir: None,
+        environment,
+    };
+    let mut launched = launch.start().map_err(Failure::failed)?;
+    launched.wait_up(signals, &log_file(&session.config)).map_err(Failure::failed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser as _;
+
+    #[derive(clap::Parser)]
+    struct Up {
+        #[command(flatten)]
+        args: UpArgs,
+    }
+
+    fn ordered(line: &str, agents: u16, idle_stop: Option<f64>) -> Result<(Option<u16>, bool), String> {
+        let args = Up::try_parse_from(line.split(' ')).unwrap().args;
+        let file = serde_json::json!({
+            "pid": 7, "started": 0.0, "controller": "", "publisher": "", "agents": agents, "idle_stop": idle_stop,
+        });
+        let order = args.order(&serde_json::from_value(file).unwrap())?;
+        Ok((order.agents, order.is_lasting))
+    }
+
+    #[test]
+    fn a_service_that_runs_gets_more_or_fewer_agents() {
+        for (line, agents, idle_stop, expected) in [
+            ("up 8", 4, None, Ok((Some(8), false))),
+            ("up --add 4", 4, None, Ok((Some(8), false))),
+            ("up --remove 4", 4, None, Ok((Some(0), false))),
+            ("up", 2, Some(600.0), Ok((None, true))),
+            ("up 2", 2, Some(600.0), Ok((None, true))),
+            ("up 4", 2, Some(600.0), Ok((Some(4), true))),
+            ("up 1", 2, Some(600.0), Ok((Some(1), true))),
+            ("up 2", 4, None, Err("`llts up --remove 2` ends 2 of them")),
+            ("up --remove 5", 4, None, Err("cannot end 5")),
+            ("up --add 999", 4, None, Err("above 1000")),
+            ("up", 4, None, Ok((None, false))),
+            ("up 4", 4, None, Ok((None, false))),
+        ] {
+            match (ordered(line, agents, idle_stop), expected) {
+                (Ok(order), Ok(expected)) => assert_eq!(order, expected, "{line}"),
+                (Err(why), Err(part)) => assert!(why.contains(part), "{line}: {why}"),
+                (found, _) => panic!("{line}: {found:?}"),
+            }
+        }
+    }
+}

@@ -1,0 +1,22 @@
+//! Which systems a controller hosts: the one place that knows the controller and all of them.
+
+use std::error::Error;
+
+use api::config::Config;
+use controller::hosted::{Guest, Host};
+
+use prompts::master::process::HostedMaster;
+use tdf::shell::pool;
+
+/// Each, in the order in which they start and are announced.
+pub const HOSTS: [Host; 3] = [host_prompts, lists::shell::host, pool::host];
+
+/// A prompt master has workers of its own, and so no door.
+fn host_prompts(config: &Config) -> Result<Option<Guest>, Box<dyn Error + Send + Sync>> {
+    if !config.prompt.hosted {
+        return Ok(None);
+    }
+    let master = HostedMaster::start(config)?;
+    let ready_line = master.to_string();
+    Ok(Some(Guest { ready_line, door: None, stop_before: Some(Box::new(|| master.stop())), stop_after: None }))
+}

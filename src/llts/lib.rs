@@ -1,0 +1,49 @@
+//! The program `llts`: the command line, the supervisor of a service, and the place where all crates meet.
+//!
+//! `llts` runs small programs with low latency. A client submits a task, a controller hands it to a free agent, the agent runs it, and
+//! the submitter is told of each change. `docs/design/architecture.md` has the crates, their arrows and the way of a task through them.
+//!
+//! | module | content |
+//! |---|---|
+//! | [`cli`] | a file for each command, named as the command; arguments in `cli/args.rs`, help and the manual |
+//! | [`map`] | the engine of `llts map`: lines to tasks, and their ends to outputs (pure) |
+//! | [`service::plan`] | the engine of the supervisor: when each process starts, is replaced and stops (pure) |
+//! | [`service::supervisor`] | the supervisor as a process, and the commands that talk to it |
+//! | [`service::ephemeral`] | a service for the duration of one command |
+//! | [`service::join`] | the key of another machine, let in without copying files by hand |
+//! | [`compose`] | the systems that a controller hosts: prompts, task lists, TDF |
+//!
+//! # States and events
+//!
+//! A [`service::plan::Plan`] is starting, serving or stopping. Its events are
+//! [`handle_ready`](service::plan::Plan::handle_ready), [`handle_ended`](service::plan::Plan::handle_ended), a change of the number of
+//! agents, a new version of the program, and deadlines ([`service::plan::Timer`]). Its instructions are [`service::plan::Effect`]s. A
+//! new version takes the place of a process by an exec ([`proc::takeover`]): the controller first, then each agent when it is free.
+//!
+//! A [`map::Map`] takes [`map::Item`]s while it wants some, and gives [`map::Effect`]s. It follows the ends of its job with one parked
+//! request ([`api::wire::requests::job::results`]), so its memory is bounded, whatever its input has.
+//!
+//! # Callers
+//!
+//! `src/main.rs` calls [`cli::run()`]. Each process of a service is this program with another command: `llts supervise`,
+//! `llts controller`, `llts agent`, `llts guard`.
+//!
+//! # A home
+//!
+//! A service lives in one folder, its home ([`api::home::Home`]), which is the current folder of all its parts. A client puts relative
+//! paths of the configuration behind it, and finds the controller by the unix socket there. So a command means the same service in every
+//! folder. The supervisor also runs agents alone, for a controller elsewhere.
+//!
+//! # The way of `llts submit`
+//!
+//! 1. [`cli::run()`] reads the arguments, finds the home and the configuration, and makes a [`term::session::Session`].
+//! 2. `cli/submit.rs` makes a [`Submission`](api::wire::requests::submit::Submission) of tool, parameters, policy and a submit key.
+//! 3. `cli/hand_over.rs` asks the controller, and asks again after a lost answer: the key makes one task of both.
+//! 4. The controller answers when the task is on the disk. The command prints the id.
+//! 5. A refusal becomes a [`Failure`](term::exit::Failure) with the sentence of the controller and exit code 4.
+
+pub mod cli;
+pub mod compose;
+pub mod map;
+
+pub mod service;

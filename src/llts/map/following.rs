@@ -1,0 +1,76 @@
+//! The ends of the job, which the map follows: how each accepted task gets its end, whatever is told when.
+//!
+//! | a task was accepted | its end is learnt |
+//! |---|---|
+//! | by a request that was sent while the map followed the job | with the ends of the job |
+//! | before the map followed the job, or its end was told before its id was known | by a query |
+//! | in an earlier run of the map | by a look, or with the ends of the job if it ends in this run |
+
+use super::{Map, WINDOW_MAX, Way};
+use crate::map::Effect;
+use crate::map::tally::End;
+use api::wire::requests::job::results::TaskEnd;
+use base::TaskId;
+
+/// Told ends of tasks without a known line: other submitters may use the same job. Beyond this number, a task that had not finished
+/// before this run of the map may be counted as if it had.
+const STRANGERS_MAX: usize = 100_000;
+
+impl Map {
+    /// From here on, the ends of the job are told: of all tasks of requests that are sent from here on, and maybe of others.
+    pub const fn handle_following(&mut self) {
+        self.followed_after = Some(self.last_frame);
+    }
+
+    /// The service does not know any more which ends it has told.
+    pub fn handle_lost_track(&mut self) {
+        self.followed_after = None;
+        self.ahead.iter_mut().filter(|task| task.way == Way::Followed).for_each(|task| task.way = Way::Asked);
+        self.resting.extend(self.window.ask_for_followed());
+        self.effects.push_back(Effect::Follow);
+    }
+
+    /// A task of the job has ended. Returns its line if its result is lost.
+    pub fn handle_end(&mut self, id: TaskId, end: TaskEnd) -> Option<u64> {
+        let Some(number) = self.lines.get(&id).copied() else {
+            if self.strangers.len() < STRANGERS_MAX {
+                self.strangers.insert(id);
+            }
+            return None;
+        };
+        if self.window.awaited(number).is_none() {
+            let at = self.ahead.binary_search_by_key(&number, |task| task.number).ok()?;
+            if self.window.results() >= WINDOW_MAX {
+                // Its result stays with the service until its turn comes.
+                self.ahead[at].way = Way::Asked;
+                return None;
+            }
+            let accepted = self.ahead.remove(at)?;
+            self.enter_window(accepted);
+        }
+        match end {
+            TaskEnd::Known(task) => {
+                self.finish(number, id, *task);
+                None
+            }
+            TaskEnd::Forgotten => {
+                self.tally.fail(End::Forgotten);
+                self.leave(number, id);
+                Some(number)
+            }
+        }
+    }
+
+    /// How the end of an accepted task is learnt.
+    pub(super) fn way_of(&mut self, frame: u64, id: TaskId, is_duplicate: bool) -> Way {
+        let was_told = self.strangers.remove(&id);
+        let is_followed = self.followed_after.is_some_and(|after| frame > after);
+        if is_duplicate && !was_told && self.plan.newest_before.is_some_and(|newest| id <= newest) {
+            Way::Looked
+        } else if is_duplicate || was_told || !is_followed {
+            Way::Asked
+        } else {
+            Way::Followed
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! Changes of a running service that its user orders: more or fewer agents, and whether it ends without work.
+//!
+//! `llts up` writes the order into STATE_DIR and signals the supervisor, which says in `service.json` which order it has carried
+//! out: for more agents when all are ready, for fewer at once. One lock keeps two commands from starting or changing a service at the
+//! same time.
+
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::Path;
+use std::{fs, io};
+
+use rustix::process::{Pid, PidfdFlags, pidfd_open, pidfd_send_signal};
+use serde::{Deserialize, Serialize};
+
+use super::renew::unwritten;
+use super::{RenewError, holder, log_file};
+use api::config::Config;
+use api::service_file::{FILE, Service};
+use proc::files::folder_watch::Watch;
+use proc::files::{disk_room, state_file};
+use proc::lock::{LockError, StateLock};
+use proc::readable;
+use proc::signals::{SENT_RETIRE, Signals};
+
+/// The lock of a process that starts or changes a service.
+const START_LOCK: &str = "service-start";
+
+/// The name of the order in STATE_DIR.
+const ORDER: &str = "order.json";
+
+/// Room that an agent needs in STATE_DIR before it is ready: without it, its start is tried again and again.
+const AGENT_BYTES_MIN: u64 = 64 << 10;
+
+/// The wanted state of a running service.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Order {
+    /// A name of the request, which the answer repeats.
+    id: String,
+    /// Number of agents from now on, if it changes.
+    pub agents: Option<u16>,
+    /// Whether it stays without work from now on.
+    pub is_lasting: bool,
+}
+
+impl Order {
+    /// An order for this number of agents, if that changes, and for a service that stays without work.
+    #[must_use]
+    pub const fn new(agents: Option<u16>, is_lasting: bool) -> Self {
+        Self { id: String::new(), agents, is_lasting }
+    }
+
+    /// Takes the order that was left, if there is one.
+    pub(super) fn take(state_dir: &Path) -> io::Result<Option<Self>> {
+        let path = state_dir.join(ORDER);
+        let order = state_file::read(&path);
+        match fs::remove_file(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            removed => removed.and(order.map(Some)),
+        }
+    }
+
+    /// Its name.
+    pub(super) fn id(&self) -> &str {
+        &self.id
+    }
+}
+
+/// Waits until no other command starts or changes the service of this STATE_DIR, and keeps others from it.
+///
+/// # Errors
+/// When STATE_DIR cannot be made or written.
+pub fn starting(state_dir: &Path) -> Result<StateLock, LockError> {
+    let failed = |source| LockError::Io { path: state_dir.to_owned(), source };
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(state_dir).map_err(failed)?;
+    StateLock::wait(state_dir, START_LOCK)
+}
+
+/// Waits while a service is starting or stopping. Returns the service that is up, or `None` if there is none.
+///
+/// # Errors
+/// When the system refuses a watch, or a signal ends the wait.
+pub fn settled(config: &Config, signals: &mut Signals) -> Result<Option<Service>, RenewError> {
+    let state_dir = &config.paths.state_dir;
+    let Some((mut watch, pidfd)) = watched(state_dir)? else { return Ok(None) };
+    loop {
+        if let Some(service) = Service::read(state_dir) {
+            return Ok(Some(service));
+        }
+        if wait(&pidfd, &mut watch, signals)? {
+            return Ok(None);
+        }
+    }
+}
+
+/// Carries out an order about the service that runs, and returns it as it is then.
+///
+/// # Errors
+/// [`RenewError`]
+pub fn order(config: &Config, id: u64, order: &Order, signals: &mut Signals) -> Result<Service, RenewError> {
+    let state_dir = &config.paths.state_dir;
+    let none = || RenewError::None(state_dir.clone());
+    let service = Service::read(state_dir).ok_or_else(none)?;
+    let refused = |source| RenewError::Refused { pid: service.pid, source };
+    let (mut watch, pidfd) = watched(state_dir)?.ok_or_else(none)?;
+    if !service.takes_orders {
+        return Err(RenewError::TooOld);
+    }
+    let order = Order { id: format!("{id:016x}"), ..order.clone() };
+    let is_full = disk_room::free(state_dir).is_some_and(|room| room < AGENT_BYTES_MIN);
+    if is_full && order.agents.is_some_and(|agents| agents > service.agents) {
+        return Err(RenewError::NoRoom(disk_room::with_room("no more agents can start".to_owned(), state_dir)));
+    }
+    state_file::replace(&state_dir.join(ORDER), &order).map_err(|error| unwritten(state_dir, &error))?;
+    pidfd_send_signal(&pidfd, SENT_RETIRE).map_err(|error| refused(error.into()))?;
+    loop {
+        if let Some(service) = Service::read(state_dir).filter(|service| service.order.as_ref() == Some(&order.id)) {
+            return Ok(service);
+        }
+        if wait(&pidfd, &mut watch, signals)? {
+            return Err(RenewError::Ended(log_file(config)));
+        }
+    }
+}
+
+/// A watch of `service.json` and the supervisor; `None` if there is no supervisor.
+fn watched(state_dir: &Path) -> Result<Option<(Watch, OwnedFd)>, RenewError> {
+    let Some(found) = holder(state_dir) else { return Ok(None) };
+    let pid = found.pid.ok_or(RenewError::Unseen)?;
+    let refused = |source: io::Error| RenewError::Refused { pid, source };
+    let raw = i32::try_from(pid).ok().and_then(Pid::from_raw).ok_or(RenewError::Unseen)?;
+    let pidfd = match pidfd_open(raw, PidfdFlags::empty()) {
+        Ok(pidfd) if holder(state_dir) == Some(found) => pidfd,
+        Ok(_) | Err(rustix::io::Errno::SRCH) => return Ok(None),
+        Err(error) => return Err(refused(error.into())),
+    };
+    let mut watch = Watch::open(|name| name == FILE).map_err(refused)?;
+    watch.follow(state_dir).map_err(refused)?;
+    Ok(Some((watch, pidfd)))
+}
+
+/// Waits for a change of `service.json`; true if the supervisor has ended.
+fn wait(pidfd: &OwnedFd, watch: &mut Watch, signals: &mut Signals) -> Result<bool, RenewError> {
+    let ready = readable::wait([pidfd.as_fd(), signals.as_fd(), watch.as_fd()], None);
+    while watch.read().is_some() {}
+    if ready[1] && !signals.read().is_empty() {
+        return Err(RenewError::Left);
+    }
+    Ok(ready[0])
+}

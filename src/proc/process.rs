@@ -1,0 +1,67 @@
+//! The run of a tool as the kernel sees it: start it, learn of its end, end all processes that it started.
+//!
+//! The caller is one thread around one `poll()`. No function here waits for a process, except as stated at
+//! [`RunRecords::sweep`], which is used at start-up. The order of calls:
+//!
+//! 1. Once, before any thread and any run: [`become_subreaper`], [`limit_processes`], [`RunRecords::sweep`].
+//! 2. For each run: [`spawn()`]; on [`SpawnError::Busy`] again, by a timer.
+//! 3. After run.sh has ended: [`any_left`]. Usually no process is left and the run has ended. Otherwise [`Tree::terminate`], a grace
+//!    period, then [`Tree::kill`] until [`any_left`] finds none.
+//! 4. After each SIGCHLD of the signalfd: [`RunningChild::try_wait`] of each known child first, then [`reap_orphans`], then
+//!    [`any_left`]. A subreaper is notified of the end of every orphan, so that no timer is needed.
+//!
+//! The root of a run is a run.sh ([`spawn()`]) or a command of the user ([`spawn_command`], [`spawn_program`]); the rest is the same.
+//!
+//! # Why no parent-death signal
+//!
+//! `PR_SET_PDEATHSIG` is not used: it fires when the *thread* that forked ends, not the process; it covers the direct child
+//! only; it is cleared by a set-user-id exec; and setting it needs code between fork and exec, which forces the slow
+//! `fork`. A run outlives its agent only until the supervisor adopts it, or the guard of an agent without one sweeps it by
+//! its [`RunRecord`]. Processes that both miss, for example because both were killed, are swept by the next start.
+//!
+//! # How a sweep recognises the processes of a run
+//!
+//! | by | a process escapes by |
+//! |---|---|
+//! | the cgroup of the dead agent, where one can be made | moving to another cgroup, which takes rights there |
+//! | the [`Brand`] among its resource limits | raising a hard limit, which takes `CAP_SYS_RESOURCE`, or lowering `RLIMIT_RTTIME` |
+//! | the task and round in the environment that it was started with | clearing or overwriting it |
+//! | the group and the session of run.sh | `setsid` |
+//! | descent from any such process | the end of its parent |
+
+mod brand;
+mod cgroup;
+mod child;
+mod command;
+mod environment;
+mod procfs;
+mod record;
+mod run;
+pub mod spawn;
+mod sweep;
+mod sys;
+mod tree;
+mod tree_scan;
+
+pub use brand::Brand;
+pub use cgroup::own_cgroup;
+pub use child::{ChildExit, RunningChild};
+pub use command::{Command, CommandError, CommandPlan, spawn_command, spawn_program};
+pub use environment::{Environment, UnpassableVariable};
+pub use procfs::ProcessId;
+pub use record::{RecordError, RecordFile, RunRecord, RunRecords, Subject, SweepReport, TaskRun};
+pub use run::{ChildEnd, Rest, RunProcesses};
+pub use spawn::{PROGRAM, SpawnError, SpawnPlan, limit_processes, spawn};
+pub use sweep::{Cookie, sweep_by_cookie};
+pub use sys::close_all_on_exec;
+pub use tree::{
+    Signalled, Tree, any_left, become_subreaper, end_below, foreign_processes, reap_orphans, stragglers,
+    without_adoption,
+};
+pub use tree_scan::Ended;
+
+pub use procfs::boot_id;
+pub(crate) use sys::adopt_descriptor;
+
+/// A process number and a signal, as used by all functions here.
+pub use rustix::process::{Pid, Signal};

@@ -1,0 +1,51 @@
+//! `llts prompt pause`, `resume` and `drain`: orders to a running master.
+
+use clap::Args;
+
+use super::status::refused;
+use crate::files::status;
+use crate::wire::Order;
+use base::Usd;
+use term::exit::Failure;
+use term::session::Session;
+
+#[derive(Args, Debug)]
+#[command(after_help = "\
+A paused master stays paused across restarts, and running prompts go on. A drained master ends when
+they have ended; its workers wait for the next one.")]
+pub(crate) struct OrderArgs {
+    /// The master's host
+    #[arg(default_value = "localhost")]
+    host: String,
+    /// The master's port [default: prompt.PORT]
+    port: Option<u16>,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct ResumeArgs {
+    #[command(flatten)]
+    master: OrderArgs,
+    /// The cost of all prompts, including those before, at which the master pauses again; it holds across restarts
+    #[arg(long, value_name = "USD", value_parser = super::usd)]
+    max_cost: Option<Usd>,
+}
+
+pub(crate) fn resume(session: &mut Session, args: &ResumeArgs) -> Result<u8, Failure> {
+    let Some(max) = args.max_cost else { return run(session, &args.master, Order::Resume) };
+    let master = super::server(session, &args.master.host, args.master.port)?;
+    let prompt = &session.config.prompt;
+    let secret = prompt.secret.as_ref().map(|secret| secret.reveal().to_owned());
+    let timeout = session.config.client.reply_timeout;
+    let status = status::resume_with(&master, max, secret, timeout).map_err(|error| refused(&error))?;
+    super::status::show(&mut session.out, &status);
+    Ok(0)
+}
+
+pub(crate) fn run(session: &mut Session, args: &OrderArgs, order: Order) -> Result<u8, Failure> {
+    let prompt = &session.config.prompt;
+    let secret = prompt.secret.as_ref().map(|secret| secret.reveal().to_owned());
+    let (master, timeout) = (super::server(session, &args.host, args.port)?, session.config.client.reply_timeout);
+    let status = status::order(&master, order, secret, timeout).map_err(|error| refused(&error))?;
+    super::status::show(&mut session.out, &status);
+    Ok(0)
+}

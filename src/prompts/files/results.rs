@@ -1,0 +1,505 @@
+//! The results of a run: `NAME.out`, `NAME.err` and `NAME.json` in `.tasks/done/` or `.tasks/failed/` below a root.
+//!
+//! A worker puts them there before the master gets the report, on the disk unless `DURABILITY` says otherwise: if both use
+//! the same root, before the prompt file appears beside them. A worker with another root, or on another machine, has them
+//! in the same layout there, and sends them to the master, which puts them beside the prompt in the same way. The whole output is kept
+//! by the worker: the disk is the user's, and the run wrote it there.
+//!
+//! No file is ever overwritten. NAME means the last run: results of an earlier run that have no prompt beside them, because
+//! it waits again or because prompts of this root never come here, are renamed with a number first; so are results that a
+//! killed worker has put there and not reported ([`draft`]). A file that is not a result keeps its name, and the new
+//! results get the number.
+
+mod draft;
+mod root_id;
+
+use std::fs::{self, File};
+use std::io::{self, Read as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+
+use serde_json::json;
+
+use crate::files::create::TASKS;
+use crate::master::engine::FileName;
+use crate::wire::RESULT_PART_BYTES_MAX;
+use base::{ExitCode, Usd, Wall};
+use proc::files::disk_room::check_room;
+use proc::files::file_part::read_part;
+use proc::files::rename::{place_new, rename_new};
+
+use draft::Draft;
+pub(crate) use root_id::{read_root_id, root_id};
+
+/// Number of names that are tried, the same as a master tries.
+const NAMES_MAX: u32 = 10_000;
+
+/// The outputs of a run. The JSON file comes last: if it exists, the outputs do too.
+const OUTPUTS: [&str; 2] = ["out", "err"];
+pub(crate) const JSON: &str = "json";
+const ENDINGS: [&str; 3] = ["out", "err", JSON];
+
+/// Bytes of a JSON file that are read: a command line may be long.
+const JSON_BYTES_MAX: u64 = 8 << 20;
+
+/// Members that only a JSON file of ours has.
+const OUTCOME: &str = "outcome";
+const WORKER: &str = "worker";
+
+/// The member with the label of the run.
+pub(crate) const RUN: &str = "run";
+
+/// The folder for the output of runs without results, beside the folders of prompts.
+pub(crate) const ATTEMPTS: &str = "attempts";
+
+/// The member with the sizes of outputs that are sent to a master.
+pub(crate) const SIZES: &str = "bytes";
+
+/// The data of a run and its end.
+#[derive(Clone, Debug)]
+pub(crate) struct Results {
+    /// The name of the prompt's file, or a replacement.
+    pub(crate) name: String,
+    /// The master's name for it.
+    pub(crate) said: Option<String>,
+    /// The label of the run.
+    pub(crate) run: String,
+    /// `done` or `failed`: the name of the folder.
+    pub(crate) outcome: &'static str,
+    /// Whether the prompt's file may be there already.
+    pub(crate) may_be_late: bool,
+    /// The folder with `out` and `err`, which are moved.
+    pub(crate) from: PathBuf,
+    pub(crate) worker: String,
+    pub(crate) command: Vec<String>,
+    /// Exit code of the command; negative for a signal.
+    pub(crate) exit: ExitCode,
+    pub(crate) start: Wall,
+    pub(crate) end: Wall,
+    /// Whether they are on the disk before they are in place.
+    pub(crate) durable: bool,
+    /// The git branch with the changes of the run.
+    pub(crate) branch: Option<String>,
+    /// The folder that it worked in, if that has something that git could not keep.
+    pub(crate) workdir: Option<PathBuf>,
+    /// What the run has cost, if its output says so.
+    pub(crate) cost: Option<Usd>,
+    /// Whether it was ended because its time was up.
+    pub(crate) timed_out: bool,
+}
+
+/// Outputs in a folder, and the place where they go.
+#[derive(Clone, Debug)]
+pub(crate) struct Placement<'a> {
+    /// The name of the prompt's file.
+    pub(crate) name: &'a FileName,
+    /// `done` or `failed`: the name of the folder.
+    pub(crate) outcome: &'a str,
+    /// Whether the prompt's file may be there already.
+    pub(crate) may_be_late: bool,
+    /// The folder with `out` and `err`, which are moved.
+    pub(crate) from: &'a Path,
+    /// The text of the JSON file.
+    pub(crate) json: &'a str,
+    /// Whether they are on the disk before they are in place.
+    pub(crate) durable: bool,
+}
+
+impl Results {
+    /// Puts the results in place.
+    ///
+    /// # Errors
+    /// When one of them cannot be put in place; then the others are back at their source.
+    pub(crate) fn put_in_place(&self, root: &Path) -> io::Result<()> {
+        let (name, json) = (FileName::from(self.name.as_str()), self.json());
+        let (outcome, may_be_late, from) = (self.outcome, self.may_be_late, &self.from);
+        Placement { name: &name, outcome, may_be_late, from, json: &json, durable: self.durable }.put(root)
+    }
+
+    /// The text of the JSON file.
+    pub(crate) fn json(&self) -> String {
+        let ExitCode(code) = self.exit;
+        let (exit_code, signal) = if code < 0 { (None, Some(code.unsigned_abs())) } else { (Some(code), None) };
+        let mut value = json!({
+            "file": self.said.as_deref().unwrap_or(&self.name),
+            OUTCOME: self.outcome,
+            "exit_code": exit_code,
+            "signal": signal,
+            "start": self.start.unix_seconds(),
+            "end": self.end.unix_seconds(),
+            "seconds": self.end.since(self.start).as_secs_f64(),
+            WORKER: self.worker,
+            RUN: self.run,
+            "command": self.command,
+        });
+        if let Some(branch) = &self.branch {
+            value["branch"] = branch.as_str().into();
+        }
+        if let Some(folder) = &self.workdir {
+            value["workdir"] = folder.to_string_lossy().into();
+        }
+        if let Some(cost) = self.cost {
+            value["cost_usd"] = cost.dollars().into();
+        }
+        if self.timed_out {
+            value["timed_out"] = true.into();
+        }
+        format!("{value:#}\n")
+    }
+}
+
+impl Placement<'_> {
+    /// Puts the results in place.
+    ///
+    /// # Errors
+    /// When one of them cannot be put in place; then the others are back at their source.
+    pub(crate) fn put(&self, root: &Path) -> io::Result<()> {
+        let folder = root.join(TASKS).join(self.outcome);
+        fs::create_dir_all(&folder)?;
+        check_room(self.from)?;
+        // If they cannot be put in place, the folder then contains everything.
+        fs::write(self.from.join(JSON), self.json)?;
+        if self.durable {
+            OUTPUTS.iter().try_for_each(|ending| sync(&self.from.join(ending)))?;
+        }
+        let first = self.name.clone();
+        settle_elsewhere(root, self.outcome, &first);
+        let numbered = (2..NAMES_MAX).map(|number| first.numbered(number));
+        for name in std::iter::once(first.clone()).chain(numbered) {
+            let mut draft = take_draft(&folder, &name)?;
+            let placed = match make_free(&folder, &name, self.may_be_late) {
+                Ok(true) => self.place(&folder, &name, &mut draft),
+                Ok(false) => Err(io::ErrorKind::AlreadyExists.into()),
+                Err(error) => Err(error),
+            };
+            match placed {
+                Ok(()) if self.durable => return File::open(&folder)?.sync_all(),
+                Ok(()) => return Ok(()),
+                Err(error) => {
+                    draft.discard();
+                    // The name is taken, or a prompt has arrived just now.
+                    if error.kind() != io::ErrorKind::AlreadyExists {
+                        return Err(error);
+                    }
+                }
+            }
+        }
+        Err(io::Error::new(io::ErrorKind::AlreadyExists, format!("{NAMES_MAX} names like {first} are taken")))
+    }
+
+    /// Places all files, or none.
+    fn place(&self, folder: &Path, name: &FileName, draft: &mut Draft) -> io::Result<()> {
+        // It identifies the output that follows, if this worker is killed.
+        draft.write(self.json, self.durable)?;
+        let mut placed: Vec<(PathBuf, PathBuf)> = Vec::new();
+        let mut place = |ending| {
+            let (from, to) = (self.from.join(ending), result(folder, name, ending));
+            place_new(&from, &to).map(|()| placed.push((from, to)))
+        };
+        let whole = OUTPUTS.into_iter().try_for_each(&mut place);
+        let published = whole.and_then(|()| draft.publish(&result(folder, name, JSON)));
+        if published.is_err() {
+            for (from, to) in placed {
+                undo(&from, &to);
+            }
+        }
+        published
+    }
+}
+
+/// Takes one file back out of its place.
+fn undo(from: &Path, to: &Path) {
+    // If it was copied, the source still exists.
+    let undone = if from.symlink_metadata().is_ok() { fs::remove_file(to) } else { rename_new(to, from) };
+    if let Err(error) = undone {
+        log::warn!("{} is left of results that cannot be kept: {error}", to.display());
+    }
+}
+
+fn result(folder: &Path, name: &FileName, ending: &str) -> PathBuf {
+    let mut file = name.as_os_str().to_owned();
+    file.push(".");
+    file.push(ending);
+    folder.join(file)
+}
+
+fn is_there(path: &Path) -> bool {
+    path.symlink_metadata().is_ok()
+}
+
+/// Whether results can have this name: that of the prompt's file, which arrives later or is there already, because a master
+/// does not overwrite an existing file. Results of an earlier run that are in the way get a number.
+fn make_free(folder: &Path, name: &FileName, may_be_late: bool) -> io::Result<bool> {
+    let is_bare = !is_there(&result(folder, name, JSON));
+    // A single check of each file: the prompt may be arriving at this moment.
+    if is_there(&folder.join(name.as_os_str())) && !(may_be_late && is_bare) {
+        return Ok(false);
+    }
+    if ENDINGS.iter().all(|ending| !is_there(&result(folder, name, ending))) {
+        return Ok(true);
+    }
+    if !is_ours(&result(folder, name, JSON)) {
+        return Ok(false);
+    }
+    give_number(folder, name, &result(folder, name, JSON))?;
+    Ok(ENDINGS.iter().all(|ending| !is_there(&result(folder, name, ending))))
+}
+
+/// Takes the draft of a name, after removing the output of a killed worker.
+fn take_draft(folder: &Path, name: &FileName) -> io::Result<Draft> {
+    let draft = Draft::take(folder, name)?;
+    let is_whole = is_there(&result(folder, name, JSON));
+    let has_output = OUTPUTS.iter().any(|ending| is_there(&result(folder, name, ending)));
+    if is_whole || !has_output || !is_ours(draft.path()) {
+        return Ok(draft);
+    }
+    // With its draft as its JSON file.
+    give_number(folder, name, draft.path())?;
+    drop(draft);
+    Draft::take(folder, name)
+}
+
+/// An earlier run may have been killed while it put its results into the other folder, where this one has none.
+fn settle_elsewhere(root: &Path, outcome: &str, name: &FileName) {
+    for folder in ["done", "failed"].into_iter().filter(|folder| *folder != outcome) {
+        let folder = root.join(TASKS).join(folder);
+        if is_there(&Draft::path_of(&folder, name)) {
+            match take_draft(&folder, name) {
+                Ok(draft) => draft.discard(),
+                Err(error) => {
+                    log::warn!("cannot rename the results of a killed worker in {}: {error}", folder.display());
+                }
+            }
+        }
+    }
+}
+
+/// Gives the results of an earlier run, whose JSON file is at `json`, the first free number.
+fn give_number(folder: &Path, name: &FileName, json: &Path) -> io::Result<()> {
+    let is_unused = |other: &FileName| {
+        !is_there(&folder.join(other.as_os_str()))
+            && ENDINGS.iter().all(|ending| !is_there(&result(folder, other, ending)))
+    };
+    let Some(other) = (2..NAMES_MAX).map(|number| name.numbered(number)).find(is_unused) else { return Ok(()) };
+    log::info!("the results of an earlier run of {name} are called {other} from now on");
+    let from = [result(folder, name, "out"), result(folder, name, "err"), json.to_owned()];
+    for (from, ending) in from.iter().zip(ENDINGS) {
+        match rename_new(from, &result(folder, &other, ending)) {
+            // Another worker was faster.
+            Err(error) if matches!(error.kind(), io::ErrorKind::AlreadyExists | io::ErrorKind::NotFound) => {}
+            moved => moved?,
+        }
+    }
+    Ok(())
+}
+
+/// Whether this is the JSON file of a run, and not a prompt with such a name.
+pub(crate) fn is_ours(path: &Path) -> bool {
+    read_json(path).is_some()
+}
+
+/// The JSON file of a run; `None` if it is another file.
+pub(crate) fn read_json(path: &Path) -> Option<serde_json::Value> {
+    let read = || {
+        let mut text = String::new();
+        let file = open(path)?;
+        if !file.metadata()?.is_file() {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        file.take(JSON_BYTES_MAX).read_to_string(&mut text)?;
+        Ok::<_, io::Error>(text)
+    };
+    let value: Option<serde_json::Value> = read().ok().and_then(|text| serde_json::from_str(&text).ok());
+    value.filter(|value| value[OUTCOME].is_string() && value[WORKER].is_string())
+}
+
+/// Syncs a file to the disk. An empty one, like most error outputs, needs no sync: its name is synced with the folder.
+fn sync(path: &Path) -> io::Result<()> {
+    let file = open(path)?;
+    if file.metadata()?.len() > 0 { file.sync_all() } else { Ok(()) }
+}
+
+/// Opens a path that may be any kind of file, without blocking and without following a link.
+fn open(path: &Path) -> io::Result<File> {
+    let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_NOCTTY;
+    File::options().read(true).custom_flags(flags).open(path)
+}
+
+/// Opens an output. Its command may have put anything in its place.
+///
+/// # Errors
+/// The error of the system; or when it is no regular file.
+pub(crate) fn open_output(path: &Path) -> io::Result<File> {
+    let file = open(path)?;
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
+    }
+    Ok(file)
+}
+
+/// A part of an output from this position, and whether the file ends with it.
+///
+/// # Errors
+/// The error of the system; or when it is no regular file.
+pub(crate) fn read_output(path: &Path, offset: u64) -> io::Result<(Vec<u8>, bool)> {
+    read_open_output(&open_output(path)?, offset)
+}
+
+/// The same of an open file.
+///
+/// # Errors
+/// The error of the system.
+pub(crate) fn read_open_output(file: &File, offset: u64) -> io::Result<(Vec<u8>, bool)> {
+    let bytes = read_part(file, offset, RESULT_PART_BYTES_MAX as u64)?;
+    let ends = offset.saturating_add(bytes.len() as u64) >= file.metadata()?.len();
+    Ok((bytes, ends))
+}
+
+/// A name for the results that is safe in a path: the name from the master, or one made of the request id.
+pub(crate) fn file_name(said: Option<&str>, request: &str) -> String {
+    if let Some(name) = said.filter(|name| is_plain(name)) {
+        return name.to_owned();
+    }
+    let part: String = request.chars().filter(|letter| letter.is_alphanumeric() || "._-".contains(*letter)).collect();
+    format!("task_{}", part.chars().take(50).collect::<String>())
+}
+
+/// A master is a stranger: its name must not be a path, and must leave room for an ending.
+fn is_plain(name: &str) -> bool {
+    let odd = |letter: char| letter == '/' || letter.is_control();
+    !name.is_empty() && !name.starts_with('.') && name.len() <= 240 && !name.contains(odd)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_of_a_stranger_is_no_path() {
+        assert_eq!(file_name(Some("task_001_a b.txt"), "r"), "task_001_a b.txt");
+        for said in [None, Some(""), Some("../x"), Some("a/b"), Some(".hidden"), Some("a\nb"), Some(&"x".repeat(241))] {
+            assert_eq!(file_name(said, "0f/../\0e"), "task_0f..e", "{said:?}");
+        }
+    }
+
+    /// A root with finished runs.
+    struct Place(tempfile::TempDir);
+
+    impl Place {
+        fn path(&self, name: &str) -> PathBuf {
+            self.0.path().join(name)
+        }
+
+        fn text(&self, name: &str) -> String {
+            fs::read_to_string(self.path(".tasks/done").join(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
+        }
+
+        fn write(&self, name: &str, text: &str) {
+            fs::create_dir_all(self.path(".tasks/done")).unwrap();
+            fs::write(self.path(".tasks/done").join(name), text).unwrap();
+        }
+
+        fn names(&self) -> Vec<String> {
+            let entries = fs::read_dir(self.path(".tasks/done")).unwrap().flatten();
+            let mut names: Vec<String> =
+                entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+            names.sort();
+            names
+        }
+
+        fn store(&self, name: &str, text: &str, may_be_late: bool) -> io::Result<()> {
+            fs::write(self.path("out"), text).unwrap();
+            fs::write(self.path("err"), "").unwrap();
+            let results = Results {
+                name: name.to_owned(),
+                said: None,
+                run: String::new(),
+                outcome: "done",
+                may_be_late,
+                from: self.0.path().to_owned(),
+                worker: "w".to_owned(),
+                command: vec!["sh".to_owned()],
+                exit: ExitCode(-9),
+                start: Wall::from_micros(1_000_000),
+                end: Wall::from_micros(3_500_000),
+                durable: true,
+                branch: None,
+                workdir: None,
+                cost: None,
+                timed_out: false,
+            };
+            results.put_in_place(self.0.path())
+        }
+    }
+
+    #[test]
+    fn the_last_run_has_the_name_and_no_result_is_lost() {
+        let place = Place(tempfile::tempdir().unwrap());
+        for text in ["one", "two", "three"] {
+            place.store("a.txt", text, false).unwrap();
+        }
+        let texts = ["a.txt.out", "a.2.txt.out", "a.3.txt.out"].map(|name| place.text(name));
+        assert_eq!(texts, ["three", "one", "two"]);
+        assert_eq!(place.names().len(), 9, "{:?}", place.names());
+        let json: serde_json::Value = serde_json::from_str(&place.text("a.2.txt.json")).unwrap();
+        assert_eq!((&json["signal"], &json["exit_code"], &json["seconds"]), (&json!(9), &json!(null), &json!(2.5)));
+        assert_eq!(json["file"], "a.txt");
+    }
+
+    #[test]
+    fn results_that_have_their_prompt_keep_their_name() {
+        let place = Place(tempfile::tempdir().unwrap());
+        place.store("a", "first", false).unwrap();
+        place.write("a", "prompt");
+        place.store("a", "second", false).unwrap();
+        assert_eq!((place.text("a.out"), place.text("a.2.out")), ("first".to_owned(), "second".to_owned()));
+        place.write("a.2", "prompt");
+        place.write("a.3", "prompt");
+        place.store("a", "late", true).unwrap();
+        assert_eq!((place.text("a.2.out"), place.text("a.3.out")), ("second".to_owned(), "late".to_owned()));
+    }
+
+    #[test]
+    fn a_prompt_that_is_called_like_a_result_stays() {
+        for ending in ENDINGS {
+            let place = Place(tempfile::tempdir().unwrap());
+            let taken = format!("a.{ending}");
+            place.write(&taken, "{\"outcome\": \"a prompt\"}");
+            place.store("a", "answer", false).unwrap();
+            assert_eq!(
+                (place.text(&taken), place.text("a.2.out")),
+                ("{\"outcome\": \"a prompt\"}".into(), "answer".into())
+            );
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_kept_stays_where_it_was() {
+        let place = Place(tempfile::tempdir().unwrap());
+        fs::create_dir_all(place.path(".tasks/done")).unwrap();
+        // There is no error output.
+        let run = place.path("run");
+        fs::create_dir(&run).unwrap();
+        fs::write(run.join("out"), "answer").unwrap();
+        let results = Results {
+            name: "a".to_owned(),
+            said: None,
+            run: String::new(),
+            outcome: "done",
+            may_be_late: false,
+            from: run.clone(),
+            worker: String::new(),
+            command: Vec::new(),
+            exit: ExitCode(0),
+            start: Wall::from_micros(0),
+            end: Wall::from_micros(0),
+            durable: false,
+            branch: None,
+            workdir: None,
+            cost: None,
+            timed_out: false,
+        };
+        assert_eq!(results.put_in_place(place.0.path()).unwrap_err().kind(), io::ErrorKind::NotFound);
+        assert_eq!((fs::read_to_string(run.join("out")).unwrap(), place.names()), ("answer".to_owned(), vec![]));
+    }
+}

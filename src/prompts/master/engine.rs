@@ -1,0 +1,393 @@
+//! The prompt master: hands the files of `pending/` to workers, one each, and moves them on as the workers report.
+//!
+//! | event | enters by | what it may cause |
+//! |---|---|---|
+//! | a file appears | [`Master::handle_found`], [`Master::handle_scanned`] | it waits, and goes to an idle worker |
+//! | an answer was stored, or there is no room | [`Master::handle_answer_stored`], [`Master::handle_room`] | the prompt is done; or no prompt is handed out |
+//! | a file was moved, or not | [`Master::handle_claimed`], [`Master::handle_moved`] | the prompt is sent; or the next file is tried |
+//! | a connection comes or goes, or proves its key | [`Master::handle_connected`], [`Master::handle_closed`], [`Master::handle_authorised`] | what its worker had waits again |
+//! | a message, or an invalid one | [`Master::handle_message`], [`Master::handle_bad_message`] | the worker changes its state |
+//! | the master is told to stop | [`Master::handle_stop`] | every connection is closed |
+//! | a deadline | [`Master::handle_timeout`] | TIMER and TIMEOUT_CHECK of the document, docs/sources/prompts.md |
+//!
+//! The parts: [`files`] has the files that wait or leave, [`peers`] the connections and the states of their workers,
+//! [`answers`] the reports that wait for their answer to be stored, [`gates`] the closed gates, [`rests`] limits, pauses and orders,
+//! [`costs`] the budget, [`leases`] the prompts of workers without a connection, [`refusals`] the log lines about refused
+//! connections, [`tails`] the clients that follow an output, [`handout`] the way of a file to a worker and back, [`talk`] the messages that a worker
+//! may send in each state, [`pace`] when a message may be sent to it.
+//!
+//! ```text
+//! stranger --JOIN--> (settling) --> idle --claim--> (claiming) --REQUEST--> requesting --REQUEST_ACK--> working
+//!                                    ^                                                                     |
+//!                                    +------------------------ DONE, FAILED, USAGE_LIMITED ----------------+
+//! any of them --LEAVE, closed, no acknowledgement in time--> disconnecting --closed--> forgotten
+//! ```
+//!
+//! A worker settles for 200 ms after each message to it, because the document's workers parse the result of one `recv` as
+//! one JSON text: a REQUEST in the same segment as JOIN_ACK or CHECK would end them. A worker that declares in its JOIN
+//! that it splits the stream is idle at once.
+//!
+//! The document's threads are timers and events here. COMPLETED is a TIMER that finds no file left, or the same check after
+//! the last result; DISCONNECT is [`Master::handle_closed`], or its time-out. A worker is identified by its connection: two
+//! may have the same name. A file is in one place at any time: a worker that is disconnected, in whatever state, returns
+//! its file before it is forgotten, and its later messages do not count. A report on a prompt counts only after the worker
+//! has acknowledged that prompt: a second DONE for the previous file never ends the next one.
+
+mod answers;
+mod costs;
+mod effect;
+mod file;
+mod files;
+mod gates;
+mod handout;
+mod invariants;
+mod leases;
+mod pace;
+mod peers;
+mod progress;
+mod refusals;
+mod rests;
+mod summary;
+mod tails;
+mod talk;
+
+#[cfg(test)]
+mod scenarios;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
+
+use rand::rngs::Xoshiro256PlusPlus;
+use rand::{RngExt as _, SeedableRng as _};
+
+pub use effect::{ClaimError, Claimed, Connection, Destination, Effect, Moved, NotStored, Timer, Totals};
+pub use file::{FileName, REASON_ENDING, count_prompts, prompts_among};
+pub use handout::TIME_UP;
+pub use leases::KeptRun;
+
+use crate::wire::{FromMaster, Front, RequestId, TailQuery};
+use base::journal::{Journal, LogLine};
+use base::timers::Timers;
+use base::{Mono, Now, Usd};
+
+use costs::Costs;
+use files::Files;
+use gates::Gates;
+use handout::Claim;
+use leases::Orphans;
+use peers::{Asked, Debt, Peers};
+use progress::Progress;
+use refusals::Refusals;
+
+/// The engine's part of the configuration, section `[prompt]`.
+#[derive(Clone)]
+pub struct Settings {
+    /// Interval between two TIMERs: `TIMER_INTERVAL`.
+    pub timer_interval: Duration,
+    /// Time limit for an acknowledgement: `REQUEST_TIMEOUT`.
+    pub request_timeout: Duration,
+    /// Time limit for JOIN: `JOIN_TIMEOUT`.
+    pub join_timeout: Duration,
+    /// Time limit for closing a connection: `DISCONNECT_TIMEOUT`.
+    pub disconnect_timeout: Duration,
+    /// Time limit for closing all connections at the end: `SHUTDOWN_TIMEOUT`.
+    pub shutdown_timeout: Duration,
+    /// How long the gates of a file stay closed if the worker names no time: `RETRY_AFTER`.
+    pub retry_after: Duration,
+    /// Whether the master keeps running when no file is left: `KEEP_ALIVE`.
+    pub keep_alive: bool,
+    /// Maximum number of workers: `WORKERS_MAX`.
+    pub workers_max: usize,
+    /// Maximum number of connections that the system has descriptors for.
+    pub connections_max: usize,
+    /// Maximum bytes of unacknowledged prompts: `SENDING_BYTES_MAX`.
+    pub sending_bytes_max: usize,
+    /// Secret that a worker must send: `SECRET`.
+    pub secret: Option<String>,
+    /// Pause before a wrong secret is answered: `REFUSAL_PAUSE`.
+    pub refusal_pause: Duration,
+    /// How long a prompt is kept for a worker without a connection: `LEASE`.
+    pub lease: Duration,
+    /// Bytes of each output that a worker may send: `RESULT_BYTES_MAX`.
+    pub result_bytes_max: u64,
+    /// The identity of the root.
+    pub root_id: String,
+    /// Number of prompts that are handed out before the master pauses.
+    pub starts_max: Option<u64>,
+    /// Time limit of a run whose file names none.
+    pub timeout: Option<Duration>,
+    /// Number of workers that a prompt may lose before it is given up; `None` is any number: `LOSSES_MAX`.
+    pub losses_max: Option<u32>,
+    /// The cost of all prompts at which the master pauses.
+    pub cost_max: Option<Usd>,
+}
+
+/// Connections beyond those of all workers: status clients, and connections that have not sent JOIN yet.
+const STRANGERS_MAX: usize = 64;
+
+/// The state of a prompt master. See the [module](self).
+pub struct Master {
+    settings: Settings,
+    random: Xoshiro256PlusPlus,
+    started: Mono,
+    files: Files,
+    peers: Peers,
+    gates: Gates,
+    orphans: Orphans,
+    /// Number of workers that were lost with a prompt.
+    losses: BTreeMap<FileName, u32>,
+    /// Why no prompt is handed out, if none is.
+    paused: Option<String>,
+    /// Why answers cannot be stored, if they cannot: no prompt is handed out then.
+    full: Option<String>,
+    is_draining: bool,
+    /// Number of prompts handed out since the start, or since it was resumed.
+    starts: u64,
+    progress: Progress,
+    costs: Costs,
+    /// Number of prompts that have failed because their time was up.
+    timed_out: u64,
+    /// The clients that wait for a part of an output.
+    tails: BTreeMap<Connection, TailQuery>,
+    /// The clients that will ask for the next part.
+    followers: BTreeSet<Connection>,
+    /// The workers that have kept the output of a run without a result, by waiting prompt.
+    attempts: BTreeMap<FileName, Connection>,
+    refusals: Refusals,
+    /// The file that is being moved to `working/`: one at a time, so that its size is known before the next one.
+    claim: Option<Claim>,
+    timers: Timers<Timer>,
+    effects: VecDeque<Effect>,
+    journal: Journal,
+    /// Number of messages that had no meaning in their state.
+    ignored: u64,
+    /// Whether the current [`Effect::Scan`] counts the files, so that its end may be COMPLETED.
+    ticked: bool,
+    stopping: bool,
+    /// When it began to stop: from then on it only closes connections.
+    ended: Option<Mono>,
+    exited: bool,
+}
+
+impl Master {
+    /// A master without workers, which scans for files at once. `done` and `failed` are the numbers of prompts in these
+    /// folders; the seed determines all request ids.
+    #[must_use]
+    pub fn new(settings: Settings, seed: u64, now: Now, done: u64, failed: u64) -> Self {
+        let cost_max = settings.cost_max;
+        let mut timers = Timers::default();
+        timers.set(Timer::Tick, now.mono + settings.timer_interval);
+        Self {
+            settings,
+            random: Xoshiro256PlusPlus::seed_from_u64(seed),
+            started: now.mono,
+            files: Files::new(done, failed),
+            peers: Peers::default(),
+            gates: Gates::default(),
+            orphans: Orphans::new(),
+            losses: BTreeMap::new(),
+            paused: None,
+            full: None,
+            is_draining: false,
+            starts: 0,
+            progress: Progress::default(),
+            costs: Costs::with_max(cost_max),
+            timed_out: 0,
+            tails: BTreeMap::new(),
+            followers: BTreeSet::new(),
+            attempts: BTreeMap::new(),
+            refusals: Refusals::default(),
+            claim: None,
+            timers,
+            effects: VecDeque::from([Effect::Scan]),
+            journal: Journal::default(),
+            ignored: 0,
+            ticked: false,
+            stopping: false,
+            ended: None,
+            exited: false,
+        }
+    }
+
+    /// The same, with the failures that an earlier master has counted: its last [`Effect::NoteFails`] for each file.
+    #[must_use]
+    pub fn with_fails(mut self, fails: BTreeMap<FileName, u32>) -> Self {
+        self.files.restore(fails);
+        self
+    }
+
+    /// The same, with the names of the prompts that are in `failed/`.
+    #[must_use]
+    pub fn with_failed(mut self, names: BTreeSet<FileName>) -> Self {
+        self.files.restore_failed(names);
+        self
+    }
+
+    /// The log lines since the last call; see [`base::journal`].
+    pub fn take_log(&mut self) -> VecDeque<LogLine> {
+        self.journal.take()
+    }
+
+    /// The next effect. The turn ends when there is none.
+    pub fn poll_effect(&mut self) -> Option<Effect> {
+        // This must come before the file is handed out again.
+        if let Some((file, fails)) = self.files.next_note() {
+            return Some(Effect::NoteFails(file, fails));
+        }
+        let effect = self.effects.pop_front();
+        if effect.is_none() && self.is_over() {
+            self.exited = true;
+            return Some(Effect::Exit);
+        }
+        effect
+    }
+
+    /// Whether a stopping master has nothing left to wait for.
+    fn is_over(&self) -> bool {
+        let files_rest = self.claim.is_none() && self.files.leaving.values().all(|leaving| !leaving.under_way);
+        self.stopping && !self.exited && self.peers.is_empty() && files_rest
+    }
+
+    /// The next deadline, and its reason.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<(Mono, &Timer)> {
+        self.timers.next()
+    }
+
+    /// Handles everything that is due.
+    pub fn handle_timeout(&mut self, now: Now) {
+        while let Some(timer) = self.timers.pop_due(now.mono) {
+            match timer {
+                Timer::Tick => self.tick(now),
+                Timer::Join(connection) if self.renew_tail(now, connection) => {}
+                Timer::Join(connection) => self.refuse(now, connection, "JOIN did not come in time"),
+                Timer::Refuse(connection) => self.answer_guess(now, connection),
+                Timer::Speak(connection) => self.may_speak(now, connection),
+                Timer::Acknowledge(connection, request) => self.unacknowledged(now, connection, &request),
+                Timer::Run(connection) => self.run_too_long(now, connection),
+                Timer::Rest(connection) => self.be_idle(now, connection),
+                Timer::Gate(gate) => self.open_gate(gate),
+                Timer::Lease(run) => self.end_lease(&run),
+                Timer::Disconnect(connection) => {
+                    self.effects.push_back(Effect::Abort(connection));
+                    self.forget(connection);
+                }
+                Timer::Shutdown => {
+                    self.journal.warn(format!("{} connections do not close", self.peers.len()));
+                    self.exited = true;
+                    self.effects.push_back(Effect::Exit);
+                }
+            }
+        }
+        self.hand_out(now);
+    }
+
+    /// A file is in `pending/`: it is new there, or its content has changed.
+    pub fn handle_found(&mut self, now: Now, file: FileName, front: &Front) {
+        self.files.found(file, front);
+        self.hand_out(now);
+    }
+
+    /// Whether a file of this name has failed, and is in `failed/` as far as is known.
+    #[must_use]
+    pub fn has_failed(&self, file: &FileName) -> bool {
+        self.files.has_failed(file)
+    }
+
+    /// A file that had failed is in `pending/` again: it does not count as failed any more.
+    pub fn handle_retried(&mut self, file: &FileName) {
+        self.files.retried(file);
+    }
+
+    /// Whether this file of `pending/` needs no [`Master::handle_found`].
+    #[must_use]
+    pub fn is_known(&self, file: &FileName) -> bool {
+        self.files.is_known(file)
+    }
+
+    /// All names in `pending/`, after an [`Effect::Scan`].
+    pub fn handle_scanned(&mut self, now: Now, present: &BTreeSet<FileName>) {
+        self.files.keep_only(present);
+        self.retry_moves();
+        let is_counted = std::mem::take(&mut self.ticked);
+        // Files that are still being written count, although they were not found yet; files that can never be moved do not.
+        let waits = present.len() as u64 > self.files.set_aside_count();
+        if is_counted && !self.settings.keep_alive && !waits && self.working() == 0 {
+            // The document's COMPLETED.
+            self.journal.info("no file is left in pending/ and working/");
+            self.tell_workers(&FromMaster::Completed);
+            self.handle_stop(now);
+        }
+        self.hand_out(now);
+    }
+
+    fn tell_workers(&mut self, message: &FromMaster) {
+        let workers = self.peers.iter().filter(|(_, peer)| peer.is_worker() && peer.may_hear());
+        self.effects.extend(workers.map(|(connection, _)| Effect::Send(connection, message.clone())));
+    }
+
+    /// Closes every connection; [`Effect::Exit`] follows when they are closed, or after the time limit.
+    pub fn handle_stop(&mut self, now: Now) {
+        if std::mem::replace(&mut self.stopping, true) {
+            return;
+        }
+        self.ended = Some(now.mono);
+        self.timers.clear(&Timer::Tick);
+        self.timers.set(Timer::Shutdown, now.mono + self.settings.shutdown_timeout);
+        // A client that follows a finished prompt gets the rest of its output.
+        let all = self.peers.iter().map(|(connection, _)| connection);
+        let all: Vec<Connection> = all.filter(|connection| !self.followers.contains(connection)).collect();
+        for connection in all {
+            // A worker that resumes may go on under the next master.
+            let lease = self.lease_of(connection);
+            self.disconnect(now, connection, "the master stops", lease);
+        }
+    }
+
+    /// The document's TIMER: count files, check workers.
+    fn tick(&mut self, now: Now) {
+        self.timers.set(Timer::Tick, now.mono + self.settings.timer_interval);
+        if let Some(more) = self.refusals.take_suppressed(now.mono) {
+            self.journal.warn(format!("{more} more connections were refused"));
+        }
+        self.count_files();
+        let workers: Vec<Connection> =
+            self.peers.iter().filter(|(_, peer)| peer.is_worker()).map(|(connection, _)| connection).collect();
+        for connection in workers {
+            self.owe_debt(now, connection, Debt::Check);
+        }
+    }
+
+    /// The document's check whether a file is left, as part of a TIMER.
+    fn count_files(&mut self) {
+        self.ticked = true;
+        self.effects.push_back(Effect::Scan);
+    }
+
+    /// After the last result nothing more is expected: the end need not wait for the next TIMER.
+    fn count_files_if_none_is_known(&mut self) {
+        if !self.settings.keep_alive && !self.stopping && self.files.pending() == 0 && self.working() == 0 {
+            self.count_files();
+        }
+    }
+
+    /// Records that a message with a new id must be acknowledged.
+    fn ask(&mut self, now: Now, connection: Connection, asked: Asked) -> RequestId {
+        let request = RequestId::from_random(self.random.random());
+        if let Some(peer) = self.peers.get_mut(connection) {
+            peer.outstanding.insert(request.clone(), asked);
+            let timer = Timer::Acknowledge(connection, request.clone());
+            self.timers.set(timer, now.mono + self.settings.request_timeout);
+        }
+        request
+    }
+
+    /// The document's TIMEOUT_CHECK, for an id that is still outstanding: an acknowledged one has no timer.
+    fn unacknowledged(&mut self, now: Now, connection: Connection, request: &RequestId) {
+        let Some(peer) = self.peers.get(connection) else { return };
+        let Some(asked) = peer.outstanding.get(request) else { return };
+        self.journal.warn(format!("{} has not acknowledged a {asked:?} in time; disconnecting it", peer.name()));
+        let lease = self.lease_of(connection);
+        self.disconnect(now, connection, "it has not answered in time", lease);
+    }
+}

@@ -1,0 +1,251 @@
+//! The prompt files that the master knows: the waiting ones and their order, the ones that are being moved, the number of
+//! finished ones, and the failures that a restart must know.
+//!
+//! Files that name the same gates share a lane, so that the next file that may start is found without looking at all that
+//! may not.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use super::effect::Destination;
+use super::file::FileName;
+use crate::wire::{Front, RequestId};
+use base::Usd;
+
+/// A file in `pending/`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Waiting {
+    pub(super) priority: i32,
+    pub(super) gates: Vec<String>,
+    /// Number of its failures.
+    pub(super) fails: u32,
+    /// Number of its runs that have met a limit. Such a file waits behind the others: its output may only look like one.
+    pub(super) limits: u32,
+}
+
+impl Waiting {
+    /// The known part of the front matter, before the whole file has been read.
+    pub(super) fn front(self) -> Front {
+        Front { priority: self.priority, gates: self.gates, ..Front::default() }
+    }
+}
+
+/// A file in `working/`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Held {
+    pub(super) file: FileName,
+    pub(super) front: Front,
+    pub(super) fails: u32,
+    pub(super) limits: u32,
+    /// The request with which it was handed out, if it was.
+    pub(super) run: Option<RequestId>,
+    /// What its run has cost, as its worker says.
+    pub(super) cost: Option<Usd>,
+}
+
+/// A file that is leaving `working/`.
+#[derive(Clone, Debug)]
+pub(super) struct Leaving {
+    pub(super) waiting: Waiting,
+    pub(super) destination: Destination,
+    /// Whether the move is in progress; otherwise it has failed and is tried again.
+    pub(super) under_way: bool,
+}
+
+/// Higher priority first, then fewer limits, then by name.
+type Place = (Reverse<i32>, u32, FileName);
+
+#[derive(Debug, Default)]
+pub(super) struct Files {
+    pending: BTreeMap<FileName, Waiting>,
+    lanes: BTreeMap<Vec<String>, BTreeSet<Place>>,
+    /// Files in `pending/` that cannot be moved from there.
+    set_aside: BTreeSet<FileName>,
+    /// Failures of files that wait or are in `working/`, as reported by [`Files::next_note`]; never 0.
+    noted: BTreeMap<FileName, u32>,
+    /// The same of an earlier master, until the first scan of `pending/` has ended.
+    restored: BTreeMap<FileName, u32>,
+    notes: VecDeque<(FileName, u32)>,
+    /// By name in `working/`.
+    pub(super) leaving: BTreeMap<FileName, Leaving>,
+    /// Number of files in `done/` and `failed/`.
+    pub(super) done: u64,
+    pub(super) failed: u64,
+    /// Number of files that this master has put there.
+    pub(super) succeeded_here: u64,
+    pub(super) failed_here: u64,
+    /// The names of files in `failed/`, and whether this master has put each of them there.
+    failed_names: BTreeMap<FileName, bool>,
+}
+
+impl Files {
+    /// For no waiting files, and this many processed before.
+    pub(super) fn new(done: u64, failed: u64) -> Self {
+        Self { done, failed, ..Self::default() }
+    }
+
+    /// The failures that an earlier master has noted.
+    pub(super) fn restore(&mut self, fails: BTreeMap<FileName, u32>) {
+        self.noted.clone_from(&fails);
+        self.restored = fails;
+    }
+
+    /// The failures of a file that is still with the worker of an earlier master.
+    pub(super) fn take_restored(&mut self, file: &FileName) -> u32 {
+        self.restored.remove(file).unwrap_or(0)
+    }
+
+    /// The files that an earlier master has put into `failed/`.
+    pub(super) fn restore_failed(&mut self, names: BTreeSet<FileName>) {
+        self.failed_names = names.into_iter().map(|name| (name, false)).collect();
+    }
+
+    /// A file has been put into `failed/`.
+    pub(super) fn count_failed(&mut self, file: FileName) {
+        self.failed += 1;
+        self.failed_here += 1;
+        self.failed_names.insert(file, true);
+    }
+
+    pub(super) fn has_failed(&self, file: &FileName) -> bool {
+        self.failed_names.contains_key(file)
+    }
+
+    /// A file of `failed/` is in `pending/` again.
+    pub(super) fn retried(&mut self, file: &FileName) {
+        if let Some(is_ours) = self.failed_names.remove(file) {
+            self.failed = self.failed.saturating_sub(1);
+            self.failed_here -= u64::from(is_ours);
+        }
+    }
+
+    /// A file is in `pending/`. It may be known already and have changed. Its failures are kept.
+    pub(super) fn found(&mut self, file: FileName, front: &Front) {
+        let before = self.restored.remove(&file);
+        let (fails, limits) =
+            self.remove(&file).map_or((before.unwrap_or(0), 0), |waiting| (waiting.fails, waiting.limits));
+        self.insert(file, Waiting { priority: front.priority, gates: front.gates.clone(), fails, limits });
+    }
+
+    pub(super) fn insert(&mut self, file: FileName, waiting: Waiting) {
+        self.remove(&file);
+        self.note_fails(&file, waiting.fails);
+        let place = (Reverse(waiting.priority), waiting.limits, file.clone());
+        self.lanes.entry(waiting.gates.clone()).or_default().insert(place);
+        self.pending.insert(file, waiting);
+    }
+
+    /// Removes a file, wherever in `pending/` it is.
+    pub(super) fn remove(&mut self, file: &FileName) -> Option<Waiting> {
+        self.set_aside.remove(file);
+        let waiting = self.pending.remove(file)?;
+        if let Some(lane) = self.lanes.get_mut(&waiting.gates) {
+            lane.remove(&(Reverse(waiting.priority), waiting.limits, file.clone()));
+            if lane.is_empty() {
+                self.lanes.remove(&waiting.gates);
+            }
+        }
+        Some(waiting)
+    }
+
+    /// Takes the next file whose gates are open.
+    pub(super) fn take_next(&mut self, may_start: impl Fn(&[String]) -> bool) -> Option<(FileName, Waiting)> {
+        let open = self.lanes.iter().filter(|(gates, _)| may_start(gates));
+        let (.., file) = open.filter_map(|(_, lane)| lane.first()).min()?.clone();
+        let waiting = self.remove(&file)?;
+        Some((file, waiting))
+    }
+
+    /// Whether such a file exists.
+    pub(super) fn has_next(&self, may_start: impl Fn(&[String]) -> bool) -> bool {
+        self.lanes.keys().any(|gates| may_start(gates))
+    }
+
+    /// A file cannot be moved from `pending/`, and must not block others. If it was found again meanwhile, it gets another
+    /// try.
+    pub(super) fn set_aside(&mut self, file: FileName) {
+        if !self.pending.contains_key(&file) {
+            self.set_aside.insert(file);
+        }
+    }
+
+    /// Forgets files that are not in `pending/` any more.
+    pub(super) fn keep_only(&mut self, present: &BTreeSet<FileName>) {
+        let gone: Vec<FileName> = self.pending.keys().filter(|file| !present.contains(*file)).cloned().collect();
+        for file in gone {
+            self.remove(&file);
+            self.forget(&file);
+        }
+        self.set_aside.retain(|file| present.contains(file));
+        for file in std::mem::take(&mut self.restored).into_keys() {
+            // The file is being rewritten, or has gone.
+            self.forget(&file);
+        }
+    }
+
+    /// A file with this number of failures is in `working/` under another name.
+    pub(super) fn renamed(&mut self, from: &FileName, to: &FileName, fails: u32) {
+        if from != to {
+            self.note_fails(to, fails);
+            self.forget(from);
+        }
+    }
+
+    /// No file of this name is in `working/`; its failures are dropped, unless another file of the name waits.
+    pub(super) fn forget(&mut self, file: &FileName) {
+        let fails = self.pending.get(file).map_or(0, |waiting| waiting.fails);
+        self.note_fails(file, fails);
+    }
+
+    fn note_fails(&mut self, file: &FileName, fails: u32) {
+        let noted = if fails == 0 { self.noted.remove(file) } else { self.noted.insert(file.clone(), fails) };
+        if noted.unwrap_or(0) != fails {
+            self.notes.push_back((file.clone(), fails));
+        }
+    }
+
+    /// A change that a restart must know.
+    pub(super) fn next_note(&mut self) -> Option<(FileName, u32)> {
+        self.notes.pop_front()
+    }
+
+    /// Whether a file is being moved back to `pending/`.
+    pub(super) fn is_returning(&self) -> bool {
+        let returns = |leaving: &Leaving| leaving.under_way && leaving.destination == Destination::Pending;
+        self.leaving.values().any(returns)
+    }
+
+    pub(super) fn is_known(&self, file: &FileName) -> bool {
+        self.pending.contains_key(file) || self.set_aside.contains(file)
+    }
+
+    pub(super) fn pending(&self) -> u64 {
+        self.pending.len() as u64
+    }
+
+    pub(super) fn set_aside_count(&self) -> u64 {
+        self.set_aside.len() as u64
+    }
+
+    /// The files with a noted failure.
+    pub(super) fn noted(&self) -> impl Iterator<Item = &FileName> {
+        self.noted.keys().filter(|file| !self.pending.contains_key(*file) && !self.restored.contains_key(*file))
+    }
+
+    pub(super) fn sanity_check(&self) {
+        let places: usize = self.lanes.values().map(BTreeSet::len).sum();
+        assert_eq!(places, self.pending.len(), "lanes and files differ");
+        for (file, waiting) in &self.pending {
+            let lane = self.lanes.get(&waiting.gates).unwrap_or_else(|| panic!("{file} has no lane"));
+            assert!(
+                lane.contains(&(Reverse(waiting.priority), waiting.limits, file.clone())),
+                "{file} is not in its lane"
+            );
+            assert!(!self.set_aside.contains(file), "{file} waits and is set aside");
+            let noted = self.noted.get(file).copied().unwrap_or(0);
+            assert_eq!(noted, waiting.fails, "{file} has failed more or less often than is noted");
+        }
+        assert!(self.lanes.values().all(|lane| !lane.is_empty()), "an empty lane is left");
+        assert!(self.succeeded_here <= self.done && self.failed_here <= self.failed);
+    }
+}

@@ -1,0 +1,163 @@
+//! Clients that follow the output of a prompt. A request is passed on to the worker that runs the prompt, is answered from the folders if
+//! it has ended, and waits while the prompt is on its way from one to the other.
+//!
+//! A waiting client is a connection that has not joined: when its time for a JOIN has passed, it gets an empty part, and asks again. So
+//! a request that was lost with a worker is made again, and a client that has gone is noticed.
+//!
+//! A run may end without a result. Then its client is told so, and may ask for the next run, for which it waits.
+
+use std::time::Duration;
+
+use super::peers::{Peer, State};
+use super::{Connection, Effect, FileName, Master};
+use crate::wire::{FromMaster, RequestId, TailOrder, TailPart, TailQuery};
+use base::Now;
+
+/// How long a client may take to write a part: its reader may be a pager.
+const READING_MAX: Duration = Duration::from_secs(3600);
+
+/// The place of a prompt that is asked for.
+enum Whereabouts {
+    /// Its worker can be asked, about this run or about the kept output of the last one.
+    Worker(Connection, Option<RequestId>),
+    /// Its worker cannot be asked.
+    Original(String),
+    /// Its worker has no connection.
+    Away(RequestId),
+    /// It is being moved or handed out.
+    Moving,
+    /// It is in one of the folders, or nowhere.
+    Folder,
+}
+
+impl Master {
+    /// A client asks for the next part of an output.
+    pub(super) fn tail(&mut self, now: Now, client: Connection, query: TailQuery) {
+        let file = FileName::from(query.file.as_str());
+        self.followers.remove(&client);
+        let part = |run: &RequestId, again, note| {
+            let (run, offset) = (run.label(), query.offset);
+            TailPart { run, offset, ended: again, again, note, ..TailPart::default() }
+        };
+        let is_other = |run: &RequestId| query.run.as_ref().is_some_and(|label| *label != run.label());
+        let waits = self.files.is_known(&file);
+        match self.whereabouts(&file) {
+            Whereabouts::Worker(worker, Some(run)) if is_other(&run) && !query.next => {
+                let note =
+                    format!("that run has ended without a result; {file} runs again, at {}", self.name_of(worker));
+                self.send_tail(now, client, part(&run, true, note));
+            }
+            // The output of the last run is not wanted.
+            Whereabouts::Worker(_, None) if query.next => drop(self.tails.insert(client, query)),
+            Whereabouts::Folder if query.next && waits => drop(self.tails.insert(client, query)),
+            Whereabouts::Worker(worker, run) => {
+                let TailQuery { file, output, offset, .. } = query.clone();
+                let order = TailOrder { tail: client.0, run, file, output, offset };
+                self.effects.push_back(Effect::Send(worker, FromMaster::Tail(Box::new(order))));
+                self.tails.insert(client, query);
+            }
+            Whereabouts::Original(worker) => {
+                let reason = format!(
+                    "{file} runs at {worker}, which cannot be asked for its output: it is an original worker, or of a former version"
+                );
+                self.refuse_tail(now, client, reason);
+            }
+            // The next master may know it.
+            Whereabouts::Away(_) | Whereabouts::Moving if self.stopping => {
+                self.disconnect(now, client, "the master stops", None);
+            }
+            Whereabouts::Away(run) if query.run.is_none() => {
+                let note = format!("{file} is with a worker that has no connection; waiting for it");
+                self.send_tail(now, client, part(&run, false, note));
+            }
+            Whereabouts::Away(_) | Whereabouts::Moving => drop(self.tails.insert(client, query)),
+            Whereabouts::Folder => {
+                self.effects.push_back(Effect::ReadTail(client, Box::new(query.clone())));
+                self.tails.insert(client, query);
+            }
+        }
+    }
+
+    fn whereabouts(&self, file: &FileName) -> Whereabouts {
+        let holder = self.peers.iter().find_map(|(connection, peer)| {
+            let held = peer.held().filter(|held| held.file == *file)?;
+            Some((connection, peer, held.run.clone()))
+        });
+        let is_claimed = self.claim.as_ref().is_some_and(|claim| claim.file == *file);
+        match holder {
+            Some((worker, Peer { state: State::Working(_), tails: true, .. }, run)) => Whereabouts::Worker(worker, run),
+            Some((_, peer @ Peer { tails: false, .. }, _)) => Whereabouts::Original(peer.name()),
+            Some(_) => Whereabouts::Moving,
+            None if is_claimed || self.files.leaving.contains_key(file) => Whereabouts::Moving,
+            None => {
+                let away = self.orphans.iter().find(|(_, orphan)| orphan.held.file == *file);
+                let kept = self.attempts.get(file).filter(|_| self.files.is_known(file)).copied();
+                let kept = kept.filter(|worker| self.peers.get(*worker).is_some_and(Peer::is_worker));
+                match (away, kept) {
+                    (Some((run, _)), _) => Whereabouts::Away(run.clone()),
+                    (None, Some(worker)) => Whereabouts::Worker(worker, None),
+                    (None, None) => Whereabouts::Folder,
+                }
+            }
+        }
+    }
+
+    /// The worker of a prompt has read a part.
+    pub(super) fn tail_part(&mut self, now: Now, worker: Connection, mut part: TailPart) {
+        let client = Connection(std::mem::take(&mut part.tail));
+        let is_wanted = self.tails.get(&client).is_some_and(|query| query.offset == part.offset);
+        let Some(peer) = self.peers.get(worker).filter(|peer| is_wanted && peer.tails) else {
+            return self.ignored += 1;
+        };
+        let is_of_query = |file: &FileName| self.tails.get(&client).map(|query| &*query.file) == file.as_text();
+        let run = peer.held().filter(|held| is_of_query(&held.file)).and_then(|held| held.run.as_ref());
+        // Otherwise it is the kept output of the last run.
+        (part.again, part.run) = (part.ended && run.is_none(), run.map(RequestId::label).unwrap_or_default());
+        self.send_tail(now, client, part);
+    }
+
+    /// The result of an [`Effect::ReadTail`]: a part, or one sentence.
+    pub fn handle_tail_read(&mut self, now: Now, client: Connection, part: Result<TailPart, String>) {
+        match part {
+            Ok(part) => self.send_tail(now, client, part),
+            Err(reason) => self.refuse_tail(now, client, reason),
+        }
+    }
+
+    fn send_tail(&mut self, now: Now, client: Connection, part: TailPart) {
+        self.tails.remove(&client);
+        if self.peers.get(client).is_some_and(|peer| peer.state == State::Stranger) {
+            let patience = if part.ended { self.settings.join_timeout } else { READING_MAX };
+            self.timers.set(super::Timer::Join(client), now.mono + patience);
+            if !part.ended {
+                self.followers.insert(client);
+            }
+            self.effects.push_back(Effect::Send(client, FromMaster::TailPart(Box::new(part))));
+        }
+    }
+
+    fn refuse_tail(&mut self, now: Now, client: Connection, reason: String) {
+        self.tails.remove(&client);
+        if self.peers.get(client).is_some_and(|peer| peer.state == State::Stranger) {
+            self.effects.push_back(Effect::Send(client, FromMaster::Refused(reason)));
+            self.disconnect(now, client, "it has its answer", None);
+        }
+    }
+
+    /// A client has waited for a while: it asks again. `false` if this connection is none.
+    pub(super) fn renew_tail(&mut self, now: Now, client: Connection) -> bool {
+        let Some(query) = self.tails.get(&client) else { return false };
+        let (run, offset) = (query.run.clone().unwrap_or_default(), query.offset);
+        self.send_tail(now, client, TailPart { run, offset, ..TailPart::default() });
+        true
+    }
+
+    /// A prompt has another place: the requests for its output are looked at again.
+    pub(super) fn move_tails(&mut self, now: Now, file: &FileName) {
+        let of_file = self.tails.iter().filter(|(_, query)| file.as_text() == Some(&query.file));
+        let of_file: Vec<(Connection, TailQuery)> = of_file.map(|(client, query)| (*client, query.clone())).collect();
+        for (client, query) in of_file {
+            self.tail(now, client, query);
+        }
+    }
+}

@@ -1,0 +1,289 @@
+//! Results that workers of other roots send: `.tasks/.incoming/<run>/{out,err,json}` until their run is reported, then beside the place
+//! where its prompt goes, as if its worker had this root. The worker is told that its report is carried out when they are on the disk
+//! there. A thread of its own waits for the disk.
+//!
+//! A worker sends the JSON file last, with the sizes of the other two. If a part cannot be stored, the worker keeps the results and
+//! sends all of them again, as it does after an interrupted connection.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, File};
+use std::io::{self, Seek as _, SeekFrom, Write as _};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use crate::files::results::{Placement, SIZES, read_json};
+use crate::master::engine::{Destination, FileName, NotStored};
+use crate::wire::{RequestId, ResultFile, ResultPart};
+use proc::background::Background;
+use proc::files::removal;
+
+const INCOMING: &str = ".incoming";
+
+/// Added to the name of a folder whose files are being put in place.
+const PLACING: &str = "placing";
+
+/// Bytes of a JSON file, whatever the limit of the outputs is.
+const JSON_BYTES_MAX: u64 = 8 << 20;
+
+#[derive(Debug)]
+pub(super) struct Incoming {
+    root: PathBuf,
+    folder: PathBuf,
+    bytes_max: u64,
+    /// The runs of which a part could not be stored, and why.
+    broken: BTreeMap<RequestId, String>,
+    /// The runs whose files are being put in place, and those whose files are there while their prompt is in `working/`.
+    placing: BTreeSet<RequestId>,
+    placed: BTreeSet<RequestId>,
+    placer: Background<Job, (RequestId, Result<(), NotStored>)>,
+}
+
+/// The results of a run, and their place.
+#[derive(Debug)]
+struct Job {
+    root: PathBuf,
+    run: RequestId,
+    from: PathBuf,
+    file: FileName,
+    outcome: &'static str,
+    durable: bool,
+}
+
+impl Incoming {
+    /// Removes the parts that an earlier master has received: their workers send them again.
+    ///
+    /// # Errors
+    /// When no thread can be started.
+    pub(super) fn open(root: &Path, tasks: &Path, bytes_max: u64) -> io::Result<Self> {
+        let folder = tasks.join(INCOMING);
+        remove(&folder);
+        let placer = Background::start("prompt-answers", |job: Job, report| report((job.run.clone(), job.put())))?;
+        let (broken, placing, placed) = (BTreeMap::new(), BTreeSet::new(), BTreeSet::new());
+        Ok(Self { root: root.to_owned(), folder, bytes_max, broken, placing, placed, placer })
+    }
+
+    /// Stores a part.
+    ///
+    /// # Errors
+    /// The reason why it cannot be stored, once for each run.
+    pub(super) fn store(&mut self, part: &ResultPart) -> Result<(), String> {
+        if part.file == ResultFile::Out && part.offset == 0 {
+            self.broken.remove(&part.run);
+        }
+        let bytes_max = if part.file == ResultFile::Json { JSON_BYTES_MAX } else { self.bytes_max };
+        if part.offset.saturating_add(part.bytes.len() as u64) > bytes_max {
+            log::warn!("a worker sends more than {bytes_max} bytes of an output (RESULT_BYTES_MAX)");
+            return Ok(());
+        }
+        if self.broken.contains_key(&part.run) {
+            return Ok(());
+        }
+        let folder = self.folder_of(&part.run);
+        write(&folder, part).map_err(|error| {
+            let reason = format!("cannot store an answer in {}: {error}", folder.display());
+            self.broken.insert(part.run.clone(), reason.clone());
+            // The rest of it only takes room.
+            remove(&folder);
+            reason
+        })
+    }
+
+    /// Begins to put the results of a run where its prompt goes, if its worker has sent any. `None` if [`Self::next_placed`] tells the
+    /// outcome.
+    pub(super) fn place(
+        &mut self,
+        run: &RequestId,
+        file: &FileName,
+        destination: &Destination,
+        durable: bool,
+    ) -> Option<Result<(), NotStored>> {
+        let outcome = if *destination == Destination::Done { "done" } else { "failed" };
+        let folder = self.folder_of(run);
+        if let Some(reason) = self.broken.remove(run) {
+            return Some(Err(NotStored::NoRoom(reason)));
+        }
+        if folder.symlink_metadata().is_err() {
+            // Its worker has the same root, or sends nothing.
+            return (!self.placing.contains(run)).then_some(Ok(()));
+        }
+        if self.placing.contains(run) || self.placed.contains(run) {
+            // It has sent them a second time, over another connection.
+            remove(&folder);
+            return self.placed.contains(run).then_some(Ok(()));
+        }
+        let from = folder.with_added_extension(PLACING);
+        if let Err(error) = fs::rename(&folder, &from) {
+            return Some(Err(NotStored::NoRoom(format!("cannot rename {}: {error}", folder.display()))));
+        }
+        self.placing.insert(run.clone());
+        let (root, run, file) = (self.root.clone(), run.clone(), file.clone());
+        self.placer.give(Job { root, run, from, file, outcome, durable });
+        None
+    }
+
+    /// The next run whose results are in their place, or why they are not.
+    pub(super) fn next_placed(&mut self) -> Option<(RequestId, Result<(), NotStored>)> {
+        let (run, outcome) = self.placer.poll()?;
+        self.placing.remove(&run);
+        if outcome.is_ok() {
+            self.placed.insert(run.clone());
+        }
+        Some((run, outcome))
+    }
+
+    /// The prompt of a run leaves `working/`.
+    pub(super) fn forget(&mut self, run: &RequestId) {
+        self.placed.remove(run);
+        self.broken.remove(run);
+        remove(&self.folder_of(run));
+    }
+
+    fn folder_of(&self, run: &RequestId) -> PathBuf {
+        self.folder.join(run.as_str())
+    }
+}
+
+/// Readable when [`Incoming::next_placed`] has something.
+impl AsFd for Incoming {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.placer.as_fd()
+    }
+}
+
+impl Job {
+    fn put(&self) -> Result<(), NotStored> {
+        let Self { root, from, file, outcome, durable, .. } = self;
+        let placed = match read_json(&from.join(ResultFile::Json.ending())).filter(|json| is_whole(from, json)) {
+            Some(json) => {
+                let text = format!("{json:#}\n");
+                Placement { name: file, outcome, may_be_late: false, from, json: &text, durable: *durable }
+                    .put(root)
+                    .map_err(|error| NotStored::NoRoom(format!("cannot store an answer: {error}")))
+            }
+            None => Err(NotStored::Torn("its answer has not arrived as a whole".to_owned())),
+        };
+        remove(from);
+        placed
+    }
+}
+
+fn remove(folder: &Path) {
+    if folder.symlink_metadata().is_ok()
+        && let Err(error) = removal::remove(folder)
+    {
+        log::warn!("cannot remove {}: {error}", folder.display());
+    }
+}
+
+fn write(folder: &Path, part: &ResultPart) -> io::Result<()> {
+    fs::create_dir_all(folder)?;
+    let path = folder.join(part.file.ending());
+    let mut file = File::options().write(true).create(true).truncate(part.offset == 0).open(path)?;
+    file.seek(SeekFrom::Start(part.offset))?;
+    file.write_all(&part.bytes)
+}
+
+/// Whether both outputs have the sizes that the JSON file names.
+fn is_whole(folder: &Path, json: &Value) -> bool {
+    let has_size = |file: ResultFile| {
+        let size = folder.join(file.ending()).metadata().map(|metadata| metadata.len());
+        size.is_ok_and(|size| json[SIZES][file.ending()].as_u64() == Some(size))
+    };
+    has_size(ResultFile::Out) && has_size(ResultFile::Err)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proc::readable;
+
+    fn part(file: ResultFile, offset: u64, text: &str) -> ResultPart {
+        ResultPart { run: "r1".into(), file, offset, bytes: text.as_bytes().to_vec() }
+    }
+
+    fn json(out: u64, outcome: &str) -> String {
+        serde_json::json!({ "outcome": outcome, "worker": "w", SIZES: { "out": out, "err": 0 } }).to_string()
+    }
+
+    /// Sends these parts and moves the prompt; the name and the text of each result in `folder`, which is empty unless they are whole.
+    fn results(parts: &[ResultPart], destination: &Destination, folder: &str) -> Vec<(String, String)> {
+        let root = tempfile::tempdir().unwrap();
+        let tasks = root.path().join(".tasks");
+        let mut incoming = Incoming::open(root.path(), &tasks, 20).unwrap();
+        parts.iter().for_each(|part| incoming.store(part).unwrap());
+        if incoming.place(&"r1".into(), &"a.txt".into(), destination, true).is_none() {
+            assert!(readable::is_readable(&incoming, None));
+            let (run, outcome) = incoming.next_placed().unwrap();
+            let is_there = tasks.join(folder).exists();
+            assert!(
+                run == "r1".into() && matches!(&outcome, Ok(()) if is_there)
+                    || matches!(&outcome, Err(NotStored::Torn(_)) if !is_there),
+                "{outcome:?}"
+            );
+        }
+        assert_eq!(fs::read_dir(tasks.join(INCOMING)).map_or(0, Iterator::count), 0);
+        let entries = fs::read_dir(tasks.join(folder)).into_iter().flatten().flatten();
+        let mut found: Vec<_> = entries
+            .map(|entry| (entry.file_name().into_string().unwrap(), fs::read_to_string(entry.path()).unwrap()))
+            .filter(|(name, _)| !name.ends_with("json"))
+            .collect();
+        found.sort();
+        found
+    }
+
+    #[test]
+    fn results_that_have_arrived_as_a_whole_are_put_beside_their_prompt() {
+        let [out, err] = [ResultFile::Out, ResultFile::Err];
+        // The worker begins again after a lost connection.
+        let whole = |outcome: &str| {
+            let json = part(ResultFile::Json, 0, &json(9, outcome));
+            vec![part(out, 0, "old and long"), part(out, 0, "answer "), part(out, 7, "42"), part(err, 0, ""), json]
+        };
+        let expected = [("a.txt.err".to_owned(), String::new()), ("a.txt.out".to_owned(), "answer 42".to_owned())];
+        assert_eq!(results(&whole("done"), &Destination::Done, "done"), expected);
+        assert_eq!(results(&whole("failed"), &Destination::Failed { reason: None }, "failed"), expected);
+        let mut torn = whole("done");
+        torn.remove(2);
+        assert_eq!(results(&torn, &Destination::Done, "done"), []);
+        torn.pop();
+        assert_eq!(results(&torn, &Destination::Done, "done"), []);
+    }
+
+    #[test]
+    fn more_than_is_allowed_is_not_stored() {
+        let parts = [
+            part(ResultFile::Out, 15, "123456"),
+            part(ResultFile::Err, 0, ""),
+            part(ResultFile::Json, 0, &json(21, "done")),
+        ];
+        assert_eq!(results(&parts, &Destination::Done, "done"), []);
+    }
+
+    #[test]
+    fn results_that_find_no_room_are_refused_until_they_are_sent_again() {
+        let root = tempfile::tempdir().unwrap();
+        let tasks = root.path().join(".tasks");
+        let mut incoming = Incoming::open(root.path(), &tasks, 20).unwrap();
+        // In place of a full disk.
+        fs::create_dir(&tasks).unwrap();
+        fs::write(tasks.join(INCOMING), "").unwrap();
+        let [first, rest] = [part(ResultFile::Out, 0, "answer "), part(ResultFile::Out, 7, "42")];
+        assert!(incoming.store(&first).unwrap_err().contains("cannot store an answer"));
+        fs::remove_file(tasks.join(INCOMING)).unwrap();
+        assert_eq!(incoming.store(&rest), Ok(()));
+        let (run, file) = ("r1".into(), "a.txt".into());
+        assert!(incoming.place(&run, &file, &Destination::Done, true).unwrap().is_err());
+        for part in [first, rest, part(ResultFile::Err, 0, ""), part(ResultFile::Json, 0, &json(9, "done"))] {
+            incoming.store(&part).unwrap();
+        }
+        assert_eq!(incoming.place(&run, &file, &Destination::Done, true), None);
+        // The same report again, over another connection.
+        assert_eq!(incoming.place(&run, &file, &Destination::Done, true), None);
+        assert!(readable::is_readable(&incoming, None));
+        assert_eq!(incoming.next_placed(), Some((run.clone(), Ok(()))));
+        assert_eq!(incoming.place(&run, &file, &Destination::Done, true), Some(Ok(())));
+        assert_eq!(fs::read_to_string(tasks.join("done/a.txt.out")).unwrap(), "answer 42");
+    }
+}

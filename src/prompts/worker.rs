@@ -1,0 +1,4 @@
+//! The worker: runs a command for each prompt that it gets.
+
+pub mod engine;
+pub mod process;

@@ -1,0 +1,158 @@
+//! The start of a run: its files, the folder that it works in, its command.
+
+use std::ffi::OsString;
+use std::fs::{self, DirBuilder, File};
+use std::io;
+use std::os::fd::AsFd as _;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::Path;
+use std::thread::JoinHandle;
+
+use super::{
+    Begun, DEFER, Draft, ERR, MARK, OUT, PROMPT, PROMPT_DEFER_FILE, PROMPT_FILE, PROMPT_NAME, Place, Preparation, Run,
+    Runner,
+};
+use crate::files::results::file_name;
+use crate::wire::Request;
+use crate::worker::engine::StartError;
+use crate::worker::engine::command_line::PromptValues;
+use crate::worker::process::memory;
+use proc::files::disk_room::check_room;
+use proc::one_job::OneJob;
+use proc::process::{CommandPlan, Environment, RunProcesses, RunningChild, Subject as _};
+use proc::runs::WorkerRun;
+use proc::{clock, process};
+
+impl Runner {
+    /// Begins a run for a prompt: the command is started at once, unless it has to wait for a folder of its own.
+    pub(in crate::worker::process) fn begin(&mut self, request: Request) -> Begun {
+        let start = clock::now().wall;
+        self.last = None;
+        let id = WorkerRun::new(start);
+        let folder = self.runs.folder_of(&id);
+        let name = file_name(request.file.as_deref(), request.id.as_str());
+        if let Some(said) = request.file.as_deref().filter(|said| *said != name) {
+            log::info!(
+                "the results of {said:?} are stored as {name}, because the given name cannot be part of a file name"
+            );
+        }
+        let made = self.make_files(&id, &folder, &request.prompt);
+        let draft = Draft { id, request, name, folder, start };
+        if let Err(error) = made {
+            return Begun::Started(self.give_up(&draft, error));
+        }
+        if self.workplace.is_shared() {
+            let place = self.workplace.shared();
+            return Begun::Started(self.start_command(draft, place));
+        }
+        match self.prepare(&draft) {
+            Ok(preparation) => {
+                self.draft = Some(draft);
+                Begun::Preparing(preparation)
+            }
+            Err(error) => Begun::Started(self.give_up(&draft, StartError::Place(error.to_string()))),
+        }
+    }
+
+    /// Makes the folder that the command works in, after the last one has been removed.
+    fn prepare(&mut self, draft: &Draft) -> io::Result<Preparation> {
+        let (workplace, cleaning) = (self.workplace.clone(), self.cleaning.take());
+        let (folder, name, start) = (draft.folder.clone(), draft.name.clone(), draft.start);
+        let letters = draft.id.letters().to_owned();
+        OneJob::start("workdir", move || {
+            // A panic of the thread has already been reported by the thread.
+            let _ = cleaning.map(JoinHandle::join);
+            workplace.prepare(&folder, &name, start, &letters)
+        })
+    }
+
+    /// Starts the command in its folder, which has been made or could not be.
+    pub(in crate::worker::process) fn launch(&mut self, prepared: Result<Place, String>) -> Result<(), StartError> {
+        let Some(draft) = self.draft.take() else { return Err(StartError::Place("there is no run".to_owned())) };
+        match prepared {
+            Ok(place) => self.start_command(draft, place),
+            Err(reason) => self.give_up(&draft, StartError::Place(reason)),
+        }
+    }
+
+    fn start_command(&mut self, draft: Draft, place: Place) -> Result<(), StartError> {
+        let memory_kills = memory::kills();
+        let child = match self.spawn(&draft, &place.folder) {
+            Ok(child) => child,
+            Err(error) => {
+                self.remove_place(&draft.id, place);
+                return Err(error);
+            }
+        };
+        let Draft { id, request, name, folder, start } = draft;
+        log::info!("{name}: started");
+        let present = self.record_of(&id, Some(child.id()));
+        if let Some(Err(error)) = self.record.as_mut().map(|record| record.write(&present)) {
+            // The run can still be identified by its mark.
+            log::error!("{error}");
+        }
+        self.processes = RunProcesses::of(child);
+        let (said, request) = (request.file, request.id);
+        let place = Some(place);
+        self.run = Some(Run { id, request, said, name, folder, place, start, end: None, cost: None, memory_kills });
+        Ok(())
+    }
+
+    fn give_up(&mut self, draft: &Draft, error: StartError) -> Result<(), StartError> {
+        self.runs.clean(&draft.id, self.record.take());
+        Err(error)
+    }
+
+    /// Makes the files of a run.
+    fn make_files(&mut self, id: &WorkerRun, folder: &Path, prompt: &str) -> Result<(), StartError> {
+        // The folder .tasks/ may have been removed since the last run.
+        self.runs = self.runs.reopen().map_err(|error| StartError::Place(error.to_string()))?;
+        let mut record = self.runs.records.of(self.own, None).map_err(|error| StartError::Place(error.to_string()))?;
+        record.write(&self.record_of(id, None)).map_err(|error| StartError::Place(error.to_string()))?;
+        self.record = Some(record);
+        // The answer would be lost on a full disk.
+        check_room(folder.parent().unwrap_or(folder)).map_err(|error| no_files(folder, &error))?;
+        DirBuilder::new().mode(0o700).create(folder).map_err(|error| no_files(folder, &error))?;
+        fs::write(folder.join(PROMPT), prompt).map_err(|error| no_files(folder, &error))
+    }
+
+    fn spawn(&self, draft: &Draft, work: &Path) -> Result<RunningChild, StartError> {
+        let Draft { id, name, folder, .. } = draft;
+        let failed = |error: io::Error| no_files(folder, &error);
+        let path = folder.join(PROMPT);
+        // The command must not see the configuration of its worker: with the secret it could take prompts and report
+        // results.
+        let mut environment = Environment::inherited(|name| name.as_bytes().starts_with(b"LLTS_"));
+        let added: [(&str, OsString); 4] = [
+            (PROMPT_FILE, path.clone().into()),
+            (PROMPT_NAME, name.into()),
+            (PROMPT_DEFER_FILE, folder.join(DEFER).into()),
+            (MARK, id.folder().into()),
+        ];
+        for (name, value) in added {
+            environment.set(name, value).map_err(|error| StartError::Command(error.to_string()))?;
+        }
+        let values = PromptValues { prompt: &draft.request.prompt, name, file: &path.to_string_lossy() };
+        let words = self.line.as_ref().map(|line| line.fill(values)).transpose().map_err(StartError::Prompt)?;
+        let filled = words.map(|words| self.command.with_words(words));
+        let stdin = File::open(&path).map_err(failed)?;
+        let stdout = File::create_new(folder.join(OUT)).map_err(failed)?;
+        let stderr = File::create_new(folder.join(ERR)).map_err(failed)?;
+        let plan = CommandPlan {
+            command: filled.as_ref().unwrap_or(&self.command),
+            folder: work,
+            environment: &environment,
+            stdin: stdin.as_fd(),
+            stdout: stdout.as_fd(),
+            stderr: stderr.as_fd(),
+            brand: self.brand,
+            is_terminal: false,
+        };
+        process::spawn_command(&plan).map_err(|error| StartError::Command(error.to_string()))
+    }
+}
+
+fn no_files(folder: &Path, error: &io::Error) -> StartError {
+    StartError::Place(format!("cannot make the files of a run in {}: {error}", folder.display()))
+}

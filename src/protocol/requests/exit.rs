@@ -1,6 +1,0 @@
-//! AGENT/EXIT (facts, 1.2): an agent leaves for good.
-
-use super::{FromAgent, Kind};
-
-/// The agent leaves for good.
-pub const AGENT_EXIT: Kind = Kind::of_agents("AGENT/EXIT", |_| Ok(FromAgent::Exit));

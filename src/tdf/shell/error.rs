@@ -1,0 +1,100 @@
+//! Why Redis has not done what it was asked for.
+
+use std::path::PathBuf;
+
+use super::session::Holder;
+use base::tdf::WorkerName;
+
+/// Why Redis has not done what it was asked for.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum RedisError {
+    /// It cannot be reached, or the connection broke: whether a script has run is not known. Trying again is safe.
+    #[error("Redis at {address} is away: {message}")]
+    Away {
+        /// Host and port.
+        address: String,
+        /// What the connection said.
+        message: String,
+        /// Whether there was a connection: one that was never made may have the wrong address.
+        was_reached: bool,
+    },
+    /// It does not let us in.
+    #[error("Redis at {address} refuses us: {message}; check username, password and db of [redis]")]
+    Denied {
+        /// Host and port.
+        address: String,
+        /// What Redis said.
+        message: String,
+    },
+    /// Its certificate is none that we trust.
+    #[error("Redis at {address} is not trusted: {message}; name the certificate of its authority as tls_ca in [redis]")]
+    Untrusted {
+        /// Host and port.
+        address: String,
+        /// The fault of the certificate.
+        message: String,
+    },
+    /// Another process has the name of a worker. Nothing has changed.
+    #[error("a worker {worker} already runs for this namespace as {holder}; use another name, or stop that one first")]
+    NameTaken {
+        /// The name.
+        worker: WorkerName,
+        /// The process that has it.
+        holder: Box<Holder>,
+    },
+    /// It answers with an error. Nothing has changed.
+    #[error("Redis at {address} cannot do {script}: {message}")]
+    Failed {
+        /// Host and port.
+        address: String,
+        /// The script.
+        script: &'static str,
+        /// What Redis said.
+        message: String,
+    },
+    /// It answers with something else than the script does.
+    #[error("Redis at {address} answers to {script} what that never does; is there a Redis?")]
+    Reply {
+        /// Host and port.
+        address: String,
+        /// The script.
+        script: &'static str,
+    },
+    /// The certificates to trust cannot be read.
+    #[error("cannot read the certificates in {path}: {message}", path = path.display())]
+    Certificates {
+        /// The file as the configuration names it.
+        path: PathBuf,
+        /// The fault, as a sentence part.
+        message: String,
+    },
+}
+
+impl RedisError {
+    /// Whether an attempt to connect is worth another one at once: there is a Redis, but no answer yet.
+    pub(super) fn is_passing_at_start(&self) -> bool {
+        match self {
+            Self::Away { was_reached, .. } => *was_reached,
+            _ => self.is_away(),
+        }
+    }
+
+    /// Whether it may go away by itself: the connection, a Redis that is still loading or has no memory left. The others need
+    /// a person.
+    #[must_use]
+    pub fn is_away(&self) -> bool {
+        match self {
+            Self::Away { .. } => true,
+            Self::Failed { message, .. } => {
+                ["LOADING", "BUSY", "MASTERDOWN", "READONLY", "TRYAGAIN", "OOM", "MISCONF", "NOREPLICAS"]
+                    .iter()
+                    .any(|code| message.starts_with(code))
+            }
+            Self::NameTaken { .. }
+            | Self::Denied { .. }
+            | Self::Untrusted { .. }
+            | Self::Reply { .. }
+            | Self::Certificates { .. } => false,
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! A command as a callback: the task on its standard input, its exit code as the answer.
+//!
+//! Each command has a process group of its own, which ends with the manager: by a signal if the manager is told to stop, and by a
+//! [`Heir`] if it is killed.
+
+use std::io::{self, Write as _};
+use std::os::fd::AsFd as _;
+use std::os::unix::process::CommandExt as _;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::time::Duration;
+
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open, test_kill_process_group};
+
+use super::CallbackError;
+use crate::wire::Task;
+use proc::signals::{Signals, with_clean_mask};
+use proc::{clock, readable};
+
+/// A command that takes longer holds up every other task of its manager, so that it is told.
+const LONG: Duration = Duration::from_secs(10);
+
+/// Between SIGTERM and SIGKILL to what a command leaves behind when the manager stops, and between two looks at it.
+const GRACE: Duration = Duration::from_secs(2);
+const LOOK_INTERVAL: Duration = Duration::from_millis(20);
+
+/// A process that outlives the manager by a moment, to end the command that runs then.
+pub struct Heir {
+    /// The process group of the present command, or an empty line.
+    line: ChildStdin,
+}
+
+impl Heir {
+    const SCRIPT: &'static str = "trap '' HUP INT TERM; group=; while read -r next; do group=$next; done; \
+        if [ -n \"$group\" ]; then kill -s KILL -- \"-$group\"; fi";
+
+    /// Starts it, in a process group of its own: what is sent to the manager's is not for it.
+    ///
+    /// # Errors
+    /// When the system refuses a process.
+    pub fn start() -> io::Result<Self> {
+        let mut command = Command::new("/bin/sh");
+        command.args(["-c", Self::SCRIPT]).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+        let mut child = with_clean_mask(|| command.process_group(0).spawn())?;
+        child.stdin.take().map(|line| Self { line }).ok_or_else(|| io::ErrorKind::BrokenPipe.into())
+    }
+
+    fn tell(&mut self, group: Option<Pid>) {
+        let group = group.map(|group| group.as_raw_nonzero().to_string()).unwrap_or_default();
+        if let Err(error) = self.line.write_all(format!("{group}\n").as_bytes()) {
+            log::debug!("no process ends the command if this one is killed: {error}");
+        }
+    }
+}
+
+/// Runs a line of a shell. The first signal meanwhile sends SIGTERM to all processes of the command, the second one SIGKILL;
+/// `is_stopping` is set then, however the command ends.
+///
+/// # Errors
+/// When it cannot be started, or has not exited with 0.
+pub fn run(
+    line: &str,
+    task: &Task,
+    signals: &mut Signals,
+    heir: &mut Heir,
+    is_stopping: &mut bool,
+) -> Result<(), CallbackError> {
+    let mut command = Command::new("/bin/sh");
+    command.args(["-c", line]).stdin(Stdio::piped()).process_group(0);
+    let mut child = with_clean_mask(|| command.spawn()).map_err(|error| format!("cannot start /bin/sh: {error}"))?;
+    heir.tell(Some(Pid::from_child(&child)));
+    let stdin = child.stdin.take();
+    let text = task.to_json().to_string() + "\n";
+    // A command may read as slowly as it likes, or not at all.
+    let ended = std::thread::scope(|scope| {
+        scope.spawn(move || {
+            if let Some(mut stdin) = stdin {
+                // It fails when the command does not read to the end, which is its own business.
+                let _ = stdin.write_all(text.as_bytes());
+            }
+        });
+        let about = format!("the command {line:?} for task {}", task.id());
+        let came = wait(&child, signals, &about).map_err(|error| format!("cannot wait for the command: {error}"))?;
+        *is_stopping |= came;
+        let status = child.wait().map_err(|error| format!("cannot wait for the command: {error}"))?;
+        if came {
+            // The number of a group belongs to it as long as one process is in it.
+            end_rest(Pid::from_child(&child), signals);
+        }
+        if status.success() { Ok(()) } else { Err(format!("{line:?} ended with {status}").into()) }
+    });
+    heir.tell(None);
+    ended
+}
+
+/// Waits for the end of the shell, and passes signals on to the group.
+fn wait(child: &Child, signals: &mut Signals, about: &str) -> io::Result<bool> {
+    let group = Pid::from_child(child);
+    let end = pidfd_open(group, PidfdFlags::empty())?;
+    let (began, mut is_told, mut came) = (clock::now().mono, false, 0);
+    loop {
+        let left = LONG.checked_sub(clock::now().mono.since(began));
+        if left.is_none() && !is_told {
+            log::warn!("{about} has not ended after {} s; the other tasks wait for it", LONG.as_secs());
+            is_told = true;
+        }
+        let ready = readable::wait([end.as_fd(), signals.as_fd()], left);
+        for _ in signals.read() {
+            came += 1;
+            let _ = kill_process_group(group, if came == 1 { Signal::TERM } else { Signal::KILL });
+        }
+        if ready.first() == Some(&true) {
+            return Ok(came > 0);
+        }
+    }
+}
+
+/// Ends what the shell has left of its group: it has had its SIGTERM.
+fn end_rest(group: Pid, signals: &mut Signals) {
+    let looks = GRACE.as_millis() / LOOK_INTERVAL.as_millis();
+    for _ in 0..looks {
+        if test_kill_process_group(group).is_err() {
+            return;
+        }
+        if !signals.read().is_empty() {
+            break;
+        }
+        readable::wait([signals.as_fd()], Some(LOOK_INTERVAL));
+    }
+    let _ = kill_process_group(group, Signal::KILL);
+}

@@ -1,0 +1,188 @@
+//! A second connection that hears at once what the other components do. A message that it misses is made up for by the rounds and the polls of those
+//! who listen: it makes them fast, not right.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Receiver, SyncSender};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::Duration;
+
+use super::error::RedisError;
+use super::link::Address;
+use crate::wire::words;
+use crate::wire::words::channel;
+use api::config::RedisSection;
+use proc::background::Bell;
+use proc::readable::is_readable;
+
+/// A connection without a message for so long is made again: it may have been cut without a word.
+const QUIET_MAX: Duration = Duration::from_secs(10);
+
+/// Between two attempts to reach a Redis that is away.
+const RECONNECT_PAUSE: Duration = Duration::from_millis(500);
+
+/// Messages that are kept for a listener that is busy. Its next round finds the tasks of messages that are dropped beyond them.
+const MESSAGES_MAX: usize = 10_000;
+
+/// The channels to listen to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Channel {
+    /// A task can be claimed.
+    Open,
+    /// A worker of ours has reported.
+    Executed,
+    /// A task is for the manager.
+    Ended,
+}
+
+impl Channel {
+    const ALL: [Self; 3] = [Self::Open, Self::Executed, Self::Ended];
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Open => channel::OPEN,
+            Self::Executed => channel::EXECUTED,
+            Self::Ended => channel::ENDED,
+        }
+    }
+}
+
+/// The received messages.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Message {
+    /// On a channel, with its payload.
+    Heard(Channel, Vec<u8>),
+    /// It listens since now: what was said before was not heard.
+    Listening,
+}
+
+/// Listens until it is dropped.
+pub struct Wake {
+    bell: Arc<Bell>,
+    messages: Receiver<Message>,
+    stopping: Arc<Stop>,
+}
+
+#[derive(Default)]
+struct Stop {
+    asked: AtomicBool,
+    lock: Mutex<()>,
+    changed: Condvar,
+}
+
+impl Stop {
+    fn is_asked(&self) -> bool {
+        self.asked.load(Ordering::Acquire)
+    }
+
+    /// Waits, and not longer than until it is asked.
+    fn pause(&self, time: Duration) {
+        let guard = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
+        let _ = self.changed.wait_timeout_while(guard, time, |()| !self.is_asked());
+    }
+}
+
+impl Wake {
+    /// Begins to listen. While Redis is away it goes on trying.
+    ///
+    /// # Errors
+    /// When the section cannot be used, or descriptors or threads have run out.
+    pub fn start(redis: &RedisSection, namespace: &str, channels: &[Channel]) -> Result<Self, WakeError> {
+        let address = Address::new(redis)?;
+        let bell = Arc::new(Bell::new()?);
+        let stopping = Arc::new(Stop::default());
+        let (sender, messages) = mpsc::sync_channel(MESSAGES_MAX);
+        let prefix = words::prefix(namespace);
+        let names = channels.iter().map(|channel| format!("{prefix}{}", channel.name())).collect();
+        let listener =
+            Listener { address, prefix, names, sender, bell: Arc::clone(&bell), stop: Arc::clone(&stopping) };
+        std::thread::Builder::new().name("tdf-wake".to_owned()).spawn(move || listener.run())?;
+        Ok(Self { bell, messages, stopping })
+    }
+
+    /// The messages since the last call, at most [`MESSAGES_MAX`] messages.
+    pub fn take(&mut self) -> Vec<Message> {
+        self.bell.take();
+        self.messages.try_iter().take(MESSAGES_MAX).collect()
+    }
+
+    /// Waits until something is heard, at most for `timeout`. Says whether there was something.
+    pub fn wait(&mut self, timeout: Duration) -> bool {
+        is_readable(&*self.bell, Some(timeout)) && !self.take().is_empty()
+    }
+}
+
+/// Why nothing can be heard.
+#[derive(Debug, thiserror::Error)]
+pub enum WakeError {
+    /// The section cannot be used.
+    #[error(transparent)]
+    Redis(#[from] RedisError),
+    /// Descriptors or threads have run out.
+    #[error("cannot listen for messages of Redis: {0}")]
+    System(#[from] io::Error),
+}
+
+impl AsFd for Wake {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.bell.as_fd()
+    }
+}
+
+impl Drop for Wake {
+    fn drop(&mut self) {
+        self.stopping.asked.store(true, Ordering::Release);
+        let _guard = self.stopping.lock.lock().unwrap_or_else(PoisonError::into_inner);
+        self.stopping.changed.notify_all();
+    }
+}
+
+struct Listener {
+    address: Address,
+    prefix: String,
+    names: Vec<String>,
+    sender: SyncSender<Message>,
+    bell: Arc<Bell>,
+    stop: Arc<Stop>,
+}
+
+impl Listener {
+    /// Ends within [`QUIET_MAX`] after it is asked to.
+    fn run(&self) {
+        while !self.stop.is_asked() {
+            if let Err(error) = self.listen() {
+                log::debug!("{error}");
+                self.stop.pause(RECONNECT_PAUSE);
+            }
+        }
+    }
+
+    /// Returns when nothing was heard for long.
+    fn listen(&self) -> Result<(), RedisError> {
+        let mut connection = self.address.connect()?;
+        let failed = |error: redis::RedisError| super::link::failure(self.address.shown(), "subscribe", &error);
+        let mut subscription = connection.as_pubsub();
+        subscription.subscribe(&self.names).map_err(failed)?;
+        subscription.set_read_timeout(Some(QUIET_MAX)).map_err(failed)?;
+        self.tell(Message::Listening);
+        while !self.stop.is_asked() {
+            let message = match subscription.get_message() {
+                Ok(message) => message,
+                Err(error) if error.is_timeout() => return Ok(()),
+                Err(error) => return Err(failed(error)),
+            };
+            let name = message.get_channel_name().strip_prefix(&self.prefix).unwrap_or_default();
+            if let Some(channel) = Channel::ALL.into_iter().find(|channel| channel.name() == name) {
+                self.tell(Message::Heard(channel, message.get_payload_bytes().to_vec()));
+            }
+        }
+        Ok(())
+    }
+
+    fn tell(&self, message: Message) {
+        // A listener that is dropped does not listen, and one that is full has enough to wake for.
+        let _ = self.sender.try_send(message);
+        self.bell.ring();
+    }
+}

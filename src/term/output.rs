@@ -1,0 +1,443 @@
+//! The output of results and messages. The only file of the command line that writes to stdout and stderr.
+
+use std::ffi::{OsStr, OsString};
+use std::fmt::Display;
+use std::fs::File;
+use std::io::{self, IsTerminal as _, Write};
+use std::os::unix::ffi::OsStrExt as _;
+
+use anstream::{AutoStream, ColorChoice};
+use clap::ValueEnum;
+use serde_json::{Value, json};
+
+use super::exit::Failure;
+use super::json_lines::JsonLines;
+use super::style::{Look, Screen};
+use super::table::{Table, grouped};
+use super::{hints, schema, status_line};
+use base::{Fields, Readable, Scalar, json as flat, os_bytes, printable, printable_json, printable_lines, shortened};
+
+/// The format of results.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// Tables and sentences.
+    Human,
+    /// One JSON form for all commands, with a schema.
+    Json,
+    /// The objects of the wire as they are.
+    Wire,
+}
+
+/// Writes results to stdout.
+pub struct Output {
+    format: Format,
+    /// The command that writes.
+    verb: String,
+    /// The first error of a write. Nothing is written after it.
+    error: Option<io::Error>,
+    /// Columns and rows, if stdout is a terminal.
+    size: Option<(usize, usize)>,
+    /// The number of lines of the last block, which the next one overwrites.
+    drawn: usize,
+}
+
+/// Whether screens have colours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Colours {
+    /// On a terminal, unless the environment says otherwise.
+    Auto,
+    #[expect(missing_docs, reason = "clap shows such a comment as help")]
+    Always,
+    #[expect(missing_docs, reason = "clap shows such a comment as help")]
+    Never,
+}
+
+impl Colours {
+    /// From here on the colours of this program follow this choice.
+    pub fn apply(self) {
+        match self {
+            Self::Auto => ColorChoice::Auto,
+            Self::Always => ColorChoice::Always,
+            Self::Never => ColorChoice::Never,
+        }
+        .write_global();
+    }
+}
+
+impl Output {
+    /// Output of a command whose results have no name.
+    pub fn new(format: Format) -> Self {
+        let mut out = Self { format, verb: String::new(), error: None, size: None, drawn: 0 };
+        out.measure();
+        out
+    }
+
+    /// Reads the size of the terminal, which may have changed.
+    pub fn measure(&mut self) {
+        let size = terminal_size::terminal_size_of(io::stdout()).filter(|_| io::stdout().is_terminal());
+        self.size = size.map(|(columns, rows)| (usize::from(columns.0), usize::from(rows.0)));
+    }
+
+    /// The same for the results of this command.
+    pub fn of(format: Format, verb: impl Into<String>) -> Self {
+        Self { verb: verb.into(), ..Self::new(format) }
+    }
+
+    /// Another writer of the same form.
+    pub fn same(&self) -> Self {
+        Self::of(self.format, self.verb.clone())
+    }
+
+    /// Whether a program reads the results: in the documented form, or as the wire has them.
+    pub const fn is_json(&self) -> bool {
+        matches!(self.format, Format::Json | Format::Wire)
+    }
+
+    /// Whether a program reads the results in the documented form.
+    pub const fn is_of_schema(&self) -> bool {
+        matches!(self.format, Format::Json)
+    }
+
+    /// The number of columns, if stdout is a terminal.
+    pub fn columns(&self) -> Option<usize> {
+        self.size.map(|(columns, _)| columns)
+    }
+
+    /// The error of the first write that has failed.
+    pub fn failure_of_write(&self) -> Option<io::ErrorKind> {
+        self.error.as_ref().map(io::Error::kind)
+    }
+
+    /// Rows of the terminal, if stdout is one.
+    pub fn rows(&self) -> Option<usize> {
+        self.size.map(|(_, rows)| rows)
+    }
+
+    /// How a screen is drawn. Colours follow `--color`, NO_COLOR, CLICOLOR and CLICOLOR_FORCE.
+    pub fn look(&self) -> Look {
+        let is_coloured = AutoStream::choice(&io::stdout()) != ColorChoice::Never;
+        Look { width: self.columns(), is_terminal: self.size.is_some(), is_coloured }
+    }
+
+    /// Writes a screen, whose parts are printable already.
+    pub fn screen(&mut self, screen: &Screen) {
+        self.raw(screen.text().as_bytes());
+    }
+
+    /// Whether a write has failed: the reader has probably closed the pipe.
+    pub const fn is_broken(&self) -> bool {
+        self.error.is_some()
+    }
+
+    /// Draws a block of lines; on a terminal it overwrites the previous block, and is no higher than the terminal.
+    pub fn redraw(&mut self, block: &str) {
+        self.overwrite(&printable_lines(block));
+    }
+
+    /// Draws a screen in place of the one before.
+    pub fn redraw_screen(&mut self, screen: &Screen) {
+        self.overwrite(&screen.text());
+    }
+
+    fn overwrite(&mut self, block: &str) {
+        let Some((_, rows)) = self.size else { return self.raw(block.as_bytes()) };
+        let lines: Vec<&str> = block.lines().collect();
+        let shown = lines.len().min(rows.saturating_sub(1).max(1));
+        // Without line wrapping during the drawing: a line that is too long would take two, and shift the next block down.
+        let mut text = "\x1b[?7l".to_owned();
+        if self.drawn > 0 {
+            text.push_str(&format!("\x1b[{}F\x1b[J", self.drawn));
+        }
+        for line in lines.iter().take(shown) {
+            text.push_str(line);
+            text.push('\n');
+        }
+        text.push_str("\x1b[?7h");
+        self.drawn = shown;
+        self.raw(text.as_bytes());
+    }
+
+    /// Writes a line, or several.
+    pub fn line(&mut self, line: impl Display) {
+        self.raw(printable_lines(&format!("{line}\n")).as_bytes());
+    }
+
+    /// Writes a line in the form of [`base::os_text()`] for a program: as its bytes. A terminal shows it to people.
+    pub fn os_line(&mut self, line: &str) {
+        match os_bytes(line).filter(|bytes| bytes.to_str().is_none() && !io::stdout().is_terminal()) {
+            Some(bytes) => self.raw(&[bytes.as_bytes(), b"\n"].concat()),
+            None => self.line(line),
+        }
+    }
+
+    /// Writes a text of a tool, and ends its last line.
+    pub fn text(&mut self, text: &str) {
+        self.raw(printable_lines(text).as_bytes());
+        if !text.is_empty() && !text.ends_with('\n') {
+            self.raw(b"\n");
+        }
+    }
+
+    /// Writes a text of this program with styles, as far as the reader wants them.
+    pub fn styled(&mut self, text: &str) {
+        match anstream::AutoStream::choice(&io::stdout()) {
+            anstream::ColorChoice::Never => self.raw(anstream::adapter::strip_str(text).to_string().as_bytes()),
+            _ => self.raw(text.as_bytes()),
+        }
+    }
+
+    /// Writes a table.
+    pub fn table(&mut self, table: &Table) {
+        self.raw(table.show(self.look()).as_bytes());
+    }
+
+    /// Says how to see the next page, unless the shown rows are the last.
+    pub fn next_page(&mut self, what: &str, offset: u64, shown: usize, total: u64) {
+        let end = offset.saturating_add(shown as u64);
+        if end < total {
+            let total = grouped(total);
+            self.line(format_args!("{shown} of {total} {what}; --offset {end} shows the next"));
+        }
+    }
+
+    /// Writes the one JSON value, or one of many, each on a line of its own.
+    pub fn value(&mut self, value: &Value) {
+        let converted = self.is_of_schema().then(|| schema::value(&self.verb, value));
+        self.json_text(&converted.as_ref().unwrap_or(value).to_string());
+    }
+
+    /// The same for a flat object.
+    pub fn fields(&mut self, fields: &Fields) {
+        if self.is_of_schema() { self.value(&to_value(fields)) } else { self.json_line(&flat::to_vec(fields)) }
+    }
+
+    /// Writes an object of the wire as it is, on a line of its own.
+    pub fn json_line(&mut self, value: &[u8]) {
+        self.json_text(&String::from_utf8_lossy(value));
+    }
+
+    fn json_text(&mut self, value: &str) {
+        self.raw(printable_json(value).as_bytes());
+        self.raw(b"\n");
+    }
+
+    fn raw(&mut self, bytes: &[u8]) {
+        if self.error.is_none() {
+            if self.size.is_some() {
+                status_line::clear();
+            }
+            let mut stdout = io::stdout().lock();
+            self.error = stdout.write_all(bytes).and_then(|()| stdout.flush()).err();
+        }
+    }
+
+    /// Reports whether everything could be written. A reader that stops early, such as head(1), is not a failure.
+    pub fn flushed(&mut self) -> Result<(), Failure> {
+        match self.error.take() {
+            Some(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+                Err(Failure::failed(format!("cannot write to stdout: {error}")))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Writes the message of a failed command.
+    pub fn failure(&mut self, failure: &Failure) {
+        note(&failure.sentence);
+        if self.is_json() {
+            let sentence = hints::typed(&failure.sentence);
+            self.value(&json!({ "error": shortened(&sentence), "exit_code": failure.exit }));
+        }
+    }
+}
+
+/// Writes help to stdout or stderr. If it cannot be written, no other output is left.
+pub fn print(text: &str, to_stderr: bool) {
+    let _ = if to_stderr { io::stderr().write_all(text.as_bytes()) } else { io::stdout().write_all(text.as_bytes()) };
+}
+
+/// Writes a message that is not the result to stderr: one line, whatever it contains.
+pub fn note(sentence: &str) {
+    let sentence = hints::typed(sentence);
+    raw_stderr(&format!("llts: {}\n", printable(&shortened(&sentence).replace(['\n', '\r', '\t'], " "))));
+}
+
+/// Writes a question to stderr; the answer follows on the same line.
+pub fn ask(question: &str) {
+    raw_stderr(question);
+}
+
+fn raw_stderr(text: &str) {
+    status_line::clear();
+    // A failure cannot be reported anywhere else.
+    let _ = io::stderr().write_all(text.as_bytes());
+}
+
+/// Passes the bytes of an output of a task on, perhaps with a tag before each line: unchanged, but as text where a terminal gets them.
+pub struct Sink {
+    target: Target,
+    /// Makes bytes that could act on a terminal readable, if there is one.
+    readable: Option<Readable>,
+    tag: Option<OsString>,
+    /// Whether the last line has no end yet.
+    is_open: bool,
+    is_unused: bool,
+    /// The first error of a write.
+    failure: Option<io::ErrorKind>,
+    /// A file that gets the same bytes without tags, until it cannot take them.
+    copy: Option<io::Result<File>>,
+    /// The form in which a program reads the bytes.
+    lines: Option<JsonLines>,
+}
+
+/// The stream of this program that gets the bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// Standard output.
+    Stdout,
+    /// Standard error.
+    Stderr,
+    /// Only a copy is wanted.
+    Nowhere,
+}
+
+impl Target {
+    fn is_terminal(self) -> bool {
+        match self {
+            Self::Stdout => io::stdout().is_terminal(),
+            Self::Stderr => io::stderr().is_terminal(),
+            Self::Nowhere => false,
+        }
+    }
+}
+
+impl Sink {
+    /// A tag is in the form of [`base::os_text()`].
+    pub fn new(target: Target, tag: Option<String>) -> Self {
+        // On a terminal, a value is shown as the output behind it is.
+        let tag = tag.map(|tag| if target.is_terminal() { printable(&tag) } else { tag });
+        let tag = tag.map(|tag| os_bytes(&tag).unwrap_or_else(|| tag.into()));
+        let readable = target.is_terminal().then(Readable::default);
+        Self { target, readable, tag, is_open: false, is_unused: true, failure: None, copy: None, lines: None }
+    }
+
+    /// A sink for a program, which prints an object for each line.
+    pub fn of_lines(lines: JsonLines) -> Self {
+        Self { lines: Some(lines), readable: None, ..Self::new(Target::Stdout, None) }
+    }
+
+    /// A sink that passes every byte on, also to a terminal.
+    pub fn raw_if(self, is_raw: bool) -> Self {
+        if is_raw { Self { readable: None, ..self } } else { self }
+    }
+
+    /// A sink whose bytes also go to this file.
+    pub fn copied_to(self, file: File) -> Self {
+        Self { copy: Some(Ok(file)), ..self }
+    }
+
+    /// Writes bytes as they are.
+    ///
+    /// # Errors
+    /// When the reader has closed its end, or the disk is full.
+    pub fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        if let Some(Ok(file)) = &mut self.copy
+            && let Err(error) = file.write_all(bytes)
+        {
+            self.copy = Some(Err(error));
+        }
+        if let Some(lines) = &mut self.lines {
+            let objects = lines.take(bytes);
+            self.is_unused = false;
+            return self.pass(objects.as_bytes());
+        }
+        let text = self.readable.as_mut().map(|readable| readable.text(bytes));
+        let bytes = text.as_deref().map_or(bytes, str::as_bytes);
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        let tagged = self.tag.as_ref().map(|tag| tagged(bytes, tag, self.is_open));
+        self.is_open = !bytes.ends_with(b"\n");
+        self.is_unused = false;
+        self.pass(tagged.as_deref().unwrap_or(bytes)).inspect_err(|error| {
+            self.failure.get_or_insert(error.kind());
+        })
+    }
+
+    /// The first error of a write.
+    pub const fn failure(&self) -> Option<io::ErrorKind> {
+        self.failure
+    }
+
+    /// Why the file did not take all bytes, if there is one and it did not.
+    pub fn take_copy_error(&mut self) -> Option<io::Error> {
+        self.copy.take().and_then(Result::err)
+    }
+
+    /// Whether nothing has been written.
+    pub const fn is_unused(&self) -> bool {
+        self.is_unused
+    }
+
+    /// Ends an unfinished last line on a terminal, and before another message.
+    pub fn end(&mut self, a_message_follows: bool) {
+        if let Some(lines) = &mut self.lines {
+            let last = lines.end();
+            // As below.
+            let _ = self.pass(last.as_bytes());
+            return;
+        }
+        let rest = self.readable.as_mut().map(Readable::end).unwrap_or_default();
+        if !rest.is_empty() {
+            self.is_open = true;
+            // As below.
+            let _ = self.pass(rest.as_bytes());
+        }
+        let is_terminal = self.target.is_terminal() || (self.target == Target::Stderr && a_message_follows);
+        if std::mem::take(&mut self.is_open) && (is_terminal || self.tag.is_some()) {
+            // The bytes before it have arrived, or their error is known.
+            let _ = self.pass(b"\n");
+        }
+    }
+
+    fn pass(&self, bytes: &[u8]) -> io::Result<()> {
+        // What goes into a pipe or a file takes no room of the terminal.
+        if self.target == Target::Stderr || io::stdout().is_terminal() {
+            status_line::clear();
+        }
+        match self.target {
+            Target::Stdout => {
+                let mut stdout = io::stdout().lock();
+                stdout.write_all(bytes).and_then(|()| stdout.flush())
+            }
+            Target::Stderr => io::stderr().write_all(bytes),
+            Target::Nowhere => Ok(()),
+        }
+    }
+}
+
+fn tagged(bytes: &[u8], tag: &OsStr, mut is_open: bool) -> Vec<u8> {
+    let mut out = Vec::with_capacity(bytes.len() + tag.len());
+    for line in bytes.split_inclusive(|byte| *byte == b'\n') {
+        if !std::mem::take(&mut is_open) {
+            out.extend_from_slice(tag.as_bytes());
+            out.push(b'\t');
+        }
+        out.extend_from_slice(line);
+    }
+    out
+}
+
+/// A flat object as a part of a larger value.
+pub fn to_value(fields: &Fields) -> Value {
+    let value = |scalar: &Scalar| match scalar {
+        Scalar::Null => Value::Null,
+        Scalar::Bool(value) => Value::Bool(*value),
+        Scalar::Number(number) => Value::Number(number.clone()),
+        Scalar::Text(text) => Value::String(text.clone()),
+    };
+    Value::Object(fields.iter().map(|(name, scalar)| (name.to_owned(), value(scalar))).collect())
+}

@@ -1,0 +1,74 @@
+//! The context of every command: its options, the home, the configuration and the output.
+
+use std::path::{Path, PathBuf};
+
+use api::client::{Client, transport};
+use api::config::{Config, Sources};
+use api::home::{Home, HomeError};
+use api::reload::Reload;
+use proc::guard::GuardPlan;
+
+use super::connect::{self, Global};
+use super::exit::{self, Failure};
+use super::output::Output;
+
+/// The context of every command.
+pub struct Session {
+    /// Options that every command takes.
+    pub global: Global,
+    /// The settings.
+    pub config: Config,
+    /// Where each setting comes from.
+    pub sources: Sources,
+    /// The folder of the service.
+    pub home: Home,
+    /// Where results go.
+    pub out: Output,
+}
+
+impl Session {
+    /// Connects to the controller that the arguments, the environment or the configuration name.
+    pub fn client(&self) -> Result<Client, Failure> {
+        let endpoint = connect::endpoint(&self.global, &self.config)?;
+        Ok(Client::secured(&self.config, &endpoint)?)
+    }
+
+    /// Whether the controller is on another machine.
+    pub fn is_elsewhere(&self) -> Result<bool, Failure> {
+        connect::is_elsewhere(&self.global, &self.config)
+    }
+
+    /// The path of this program, for processes that run it again.
+    pub fn program() -> Result<PathBuf, Failure> {
+        std::env::current_exe().map_err(|error| Failure::failed(format!("cannot find this program: {error}")))
+    }
+
+    /// How to start a guard of this process, with the same configuration.
+    pub fn guard(&self) -> Result<GuardPlan, Failure> {
+        Ok(GuardPlan::new(Self::program()?, self.config_file()).at_home(self.home.folder()))
+    }
+
+    /// How a process of a service reads its configuration again.
+    pub fn reload(&self) -> Reload {
+        let (file, base) = (self.config_file(), self.home.base().map(Path::to_owned));
+        Reload::new(self.sources.clone(), move || Config::load(file.as_deref(), base.as_deref()))
+    }
+
+    /// Refuses to start a service with keys that its parts would refuse.
+    pub fn check_start(&self) -> Result<(), Failure> {
+        transport::check_keys(&self.config).map_err(|error| Failure::usage(error.to_string()))
+    }
+
+    /// The file of `--config`, as an absolute path.
+    pub fn config_file(&self) -> Option<PathBuf> {
+        self.global.config.as_deref().map(|file| std::path::absolute(file).unwrap_or_else(|_| file.to_owned()))
+    }
+}
+
+impl From<HomeError> for Failure {
+    /// A wrong name is an error of usage; a refusal of the system is not.
+    fn from(error: HomeError) -> Self {
+        let exit = if let HomeError::Make { .. } = error { exit::FAILED } else { exit::USAGE };
+        Self::new(exit, error.to_string())
+    }
+}

@@ -1,0 +1,65 @@
+//! One line at the bottom of the terminal: the progress of a command, or what it waits for. Every other output makes room for it.
+//!
+//! It is on stderr, and only if that is a terminal.
+
+use std::io::{self, IsTerminal as _, Write as _};
+use std::sync::{Mutex, PoisonError};
+
+use super::table::cut;
+use base::printable;
+
+/// Columns that stay free for the `^C` that the terminal prints. At the edge it would begin a new line, and the old one would stay;
+/// that is why no library draws this line: those that were looked at fill it up to the edge.
+const ROOM: usize = 3;
+
+/// Whether the line is shown. Threads that print outputs clear it, too.
+static SHOWN: Mutex<bool> = Mutex::new(false);
+
+/// Shows a text in place of the last one. It is cut at the right edge of the terminal.
+pub fn show(text: &str) {
+    if !io::stderr().is_terminal() {
+        return;
+    }
+    let mut is_shown = SHOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    draw(&drawn(text, columns()));
+    *is_shown = true;
+}
+
+/// Removes the line, if it is shown.
+pub fn clear() {
+    let mut is_shown = SHOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    if std::mem::take(&mut *is_shown) {
+        draw(&drawn("", None));
+    }
+}
+
+/// The columns that a text may have.
+pub fn columns() -> Option<usize> {
+    let (columns, _) = terminal_size::terminal_size_of(io::stderr())?;
+    Some(usize::from(columns.0).saturating_sub(ROOM).max(1))
+}
+
+fn drawn(text: &str, columns: Option<usize>) -> String {
+    format!("\r\x1b[K{}", cut(&printable(text), columns))
+}
+
+fn draw(text: &str) {
+    // A failure cannot be reported anywhere else.
+    let _ = io::stderr().write_all(text.as_bytes());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use unicode_width::UnicodeWidthStr as _;
+
+    #[test]
+    fn the_line_takes_one_line_of_the_terminal() {
+        let long = "waiting for 2 of 3 tasks (Ctrl-C leaves): agent agent-1 has it (RUNNING)".repeat(2);
+        for columns in [20, 77, 117] {
+            let text = drawn(&long, Some(columns));
+            assert_eq!(text.strip_prefix("\r\x1b[K").unwrap().width(), columns, "{text:?}");
+        }
+        assert_eq!(drawn("a\n\u{1b}[2Jb", None), "\r\x1b[Ka\u{fffd}\u{fffd}[2Jb");
+    }
+}

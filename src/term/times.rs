@@ -1,0 +1,159 @@
+//! Moments and durations for people.
+
+use std::time::Duration;
+
+use jiff::{Timestamp, tz::TimeZone};
+
+use base::{UNTIL_OPENED, Wall};
+
+/// A moment in the time zone of the reader: `2026-01-31 12:00:00`.
+pub fn local(wall: Wall) -> String {
+    formatted(wall, "%Y-%m-%d %H:%M:%S")
+}
+
+/// That no task starts until this moment.
+pub fn paused(until: Wall) -> String {
+    let until = if until >= UNTIL_OPENED { String::new() } else { format!(" until {}", local(until)) };
+    format!("no task starts{until}: the service is paused; `llts resume --service` ends that")
+}
+
+/// The time of a moment, in the time zone of the reader: `12:00:00`.
+pub fn time_of_day(wall: Wall) -> String {
+    formatted(wall, "%H:%M:%S")
+}
+
+fn formatted(wall: Wall, format: &str) -> String {
+    let micros = i64::try_from(wall.micros()).unwrap_or(i64::MAX);
+    let moment = Timestamp::from_microsecond(micros).unwrap_or_default();
+    moment.to_zoned(TimeZone::system()).strftime(format).to_string()
+}
+
+/// A moment for programs, as RFC 3339 has it: `2026-01-31T11:00:00.25Z`.
+pub fn rfc3339(wall: Wall) -> String {
+    let micros = i64::try_from(wall.micros()).unwrap_or(i64::MAX);
+    Timestamp::from_microsecond(micros).unwrap_or_default().to_string()
+}
+
+/// A text of the controller with local times in place of unix seconds: `2026-01-31 12:00:00.250`.
+pub fn readable(text: &str) -> String {
+    with_moments(&text.replace("unix time ", ""), |wall| formatted(wall, "%Y-%m-%d %H:%M:%S%.3f"))
+}
+
+/// A text of the controller with moments for programs in place of unix seconds.
+pub(crate) fn utc(text: &str) -> String {
+    with_moments(text, rfc3339)
+}
+
+fn with_moments(text: &str, shown: impl Fn(Wall) -> String) -> String {
+    let word = |word: &str| {
+        let number = word.trim_end_matches(|letter: char| !letter.is_ascii_digit());
+        match unix_seconds(number) {
+            Some(wall) => shown(wall) + &word[number.len()..],
+            None => word.to_owned(),
+        }
+    };
+    text.split_inclusive(char::is_whitespace).map(word).collect()
+}
+
+/// In the form that the controller writes: with six decimals.
+fn unix_seconds(text: &str) -> Option<Wall> {
+    let (seconds, micros) = text.split_once('.')?;
+    let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    let of_a_clock = seconds.len() >= 9 && micros.len() == 6 && digits(seconds) && digits(micros);
+    if of_a_clock { text.parse().ok().and_then(Wall::from_unix_seconds) } else { None }
+}
+
+/// An untrusted number of seconds, as a duration.
+pub fn seconds(seconds: f64) -> String {
+    duration(Duration::try_from_secs_f64(seconds).unwrap_or_default())
+}
+
+/// A duration with the digits that matter to a person: `12 ms`, `3.4 s`, `5 min`.
+pub fn duration(time: Duration) -> String {
+    let millis = time.as_millis();
+    match millis {
+        0..1_000 => format!("{millis} ms"),
+        1_000..60_000 => format!("{}.{} s", millis / 1000, millis % 1000 / 100),
+        60_000..3_600_000 => format!("{} min {} s", millis / 60_000, millis % 60_000 / 1000),
+        _ => format!("{} h {} min", millis / 3_600_000, millis % 3_600_000 / 60_000),
+    }
+}
+
+/// A duration in one unit, for a column: `12 ms`, `3.4 s`, `45 s`, `6 min`, `3 h`, `2 d`.
+pub fn short(time: Duration) -> String {
+    let seconds = time.as_secs();
+    match seconds {
+        0 => format!("{} ms", time.as_millis()),
+        1..10 => format!("{seconds}.{} s", time.subsec_millis() / 100),
+        10..120 => format!("{seconds} s"),
+        120..7_200 => format!("{} min", seconds / 60),
+        7_200..172_800 => format!("{} h", seconds / 3_600),
+        _ => format!("{} d", seconds / 86_400),
+    }
+}
+
+/// How long ago a moment is.
+pub fn ago(now: Wall, at: Wall) -> String {
+    match now.since(at).as_secs() {
+        0 => "now".to_owned(),
+        seconds @ 1..10 => format!("{seconds} s ago"),
+        seconds => format!("{} ago", short(Duration::from_secs(seconds))),
+    }
+}
+
+/// A text of the controller with near moments in place of unix seconds: the time of day, and the date if that is not today's.
+pub fn near(text: &str, now: Wall) -> String {
+    let today = formatted(now, "%Y-%m-%d");
+    let word = |word: &str| match unix_seconds(word.trim_end()) {
+        Some(at) if formatted(at, "%Y-%m-%d") == today => formatted(at, "%H:%M:%S"),
+        Some(at) => formatted(at, "%Y-%m-%d %H:%M"),
+        None => return word.to_owned(),
+    } + &word[word.trim_end().len()..];
+    text.split_inclusive(char::is_whitespace).map(word).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_are_short() {
+        let shown = |millis| duration(Duration::from_millis(millis));
+        assert_eq!([0, 999, 1_000, 59_999].map(shown), ["0 ms", "999 ms", "1.0 s", "59.9 s"]);
+        assert_eq!([60_000, 3_599_999, 3_600_000].map(shown), ["1 min 0 s", "59 min 59 s", "1 h 0 min"]);
+    }
+
+    #[test]
+    fn a_column_shows_one_unit() {
+        let shown = |millis| short(Duration::from_millis(millis));
+        assert_eq!([5, 2_000, 45_900, 119_000, 360_000].map(shown), ["5 ms", "2.0 s", "45 s", "119 s", "6 min"]);
+        assert_eq!([7_200_000, 259_200_000].map(shown), ["2 h", "3 d"]);
+        let at = |seconds: u64| Wall::from_micros(seconds * 1_000_000);
+        assert_eq!([ago(at(500), at(500)), ago(at(500), at(320)), ago(at(3), at(1))], ["now", "3 min ago", "2 s ago"]);
+    }
+
+    #[test]
+    fn a_near_moment_is_a_time_of_day() {
+        let now = Wall::from_micros(1_480_000_000_000_000);
+        assert_eq!(near("starts 1480000060.000000 now", now).len(), "starts 15:07:40 now".len());
+        assert_eq!(near("starts 1490000000.000000", now).len(), "starts 2017-03-20 08:53".len());
+        assert_eq!(near("no agent has tag gpu", now), "no agent has tag gpu");
+    }
+
+    #[test]
+    fn a_text_is_readable_where_it_holds_moments() {
+        let wall = Wall::from_micros(1_480_000_000_120_000);
+        let shown = format!("{}.120", local(wall));
+        let text =
+            "1480000000.120000 WAITING\nbefore 1480000000.120000: x, TASK_1480000000.120000_AZazA took 1.500000 s";
+        let read = readable(text);
+        assert_eq!(read, format!("{shown} WAITING\nbefore {shown}: x, TASK_1480000000.120000_AZazA took 1.500000 s"));
+    }
+
+    #[test]
+    fn a_moment_has_a_date_and_a_time() {
+        let shown = local(Wall::from_micros(1_480_000_000_000_000));
+        assert_eq!(shown.len(), "2016-11-24 15:06:40".len());
+        assert!(shown.starts_with("2016-11-2"), "{shown}");
+    }
+}

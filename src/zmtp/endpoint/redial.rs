@@ -1,0 +1,155 @@
+//! One connection that is made again whenever it is lost.
+//!
+//! | state | until | next state |
+//! |---|---|---|
+//! | resting | its pause, which doubles each time, has passed | dialled |
+//! | dialled | the handshake is complete | open |
+//! | open | it is lost | resting for the first pause |
+
+use std::time::Duration;
+
+use base::Mono;
+
+/// The pause before the second attempt to connect; it doubles with each further one.
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+
+/// Number of closings in a row without an answer that are significant: an overloaded peer does the same once.
+const UNANSWERED_MIN: u32 = 2;
+
+/// See the [module](self).
+#[derive(Debug)]
+pub struct Redial<K> {
+    state: State<K>,
+    pause: Duration,
+    pause_max: Duration,
+    /// Number of attempts in a row that ended without an answer to our first command.
+    unanswered: u32,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum State<K> {
+    Resting { until: Mono },
+    Dialled(K),
+    Open(K),
+}
+
+impl<K: Copy + PartialEq> Redial<K> {
+    /// To be dialled at once; the pauses are at most this long.
+    #[must_use]
+    pub fn new(now: Mono, pause_max: Duration) -> Self {
+        let state = State::Resting { until: now };
+        Self { state, pause: FIRST_PAUSE, pause_max: pause_max.max(FIRST_PAUSE), unanswered: 0 }
+    }
+
+    /// When it is due.
+    #[must_use]
+    pub const fn poll_timeout(&self) -> Option<Mono> {
+        match self.state {
+            State::Resting { until } => Some(until),
+            State::Dialled(_) | State::Open(_) => None,
+        }
+    }
+
+    /// Whether it is due.
+    #[must_use]
+    pub fn is_due(&self, now: Mono) -> bool {
+        self.poll_timeout().is_some_and(|until| until <= now)
+    }
+
+    /// An attempt has begun.
+    pub const fn handle_dialled(&mut self, id: K) {
+        self.state = State::Dialled(id);
+    }
+
+    /// No attempt could be begun.
+    pub fn handle_failed(&mut self, now: Mono) {
+        self.state = State::Resting { until: now + self.pause };
+        self.pause = (self.pause * 2).min(self.pause_max);
+    }
+
+    /// The handshake is complete.
+    pub const fn handle_opened(&mut self, id: K) {
+        (self.state, self.pause, self.unanswered) = (State::Open(id), FIRST_PAUSE, 0);
+    }
+
+    /// The connection is lost; `was_unanswered` if the other side has closed it without an answer to our first command.
+    /// True if the reason is worth reporting: it was never open, and silence counts from the second time on.
+    pub fn handle_closed(&mut self, now: Mono, was_unanswered: bool) -> bool {
+        let was_open = matches!(self.state, State::Open(_));
+        self.handle_failed(now);
+        self.unanswered = if was_unanswered { self.unanswered + 1 } else { 0 };
+        !was_open && (self.unanswered == 0 || self.unanswered >= UNANSWERED_MIN)
+    }
+
+    /// The connection is given up, and dialled again at once. Returns the connection to close.
+    pub fn handle_given_up(&mut self, now: Mono) -> Option<K> {
+        let given_up = self.current();
+        (self.state, self.pause) = (State::Resting { until: now }, FIRST_PAUSE);
+        given_up
+    }
+
+    /// The connection that is dialled or open. Events of other connections are ignored.
+    #[must_use]
+    pub const fn current(&self) -> Option<K> {
+        match self.state {
+            State::Dialled(id) | State::Open(id) => Some(id),
+            State::Resting { .. } => None,
+        }
+    }
+
+    /// The connection, if it is open.
+    #[must_use]
+    pub const fn open(&self) -> Option<K> {
+        match self.state {
+            State::Open(id) => Some(id),
+            State::Resting { .. } | State::Dialled(_) => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(millis: u64) -> Mono {
+        Mono::from_nanos(millis * 1_000_000)
+    }
+
+    #[test]
+    fn the_pause_doubles_up_to_its_bound_and_begins_anew_with_a_connection() {
+        let mut redial = Redial::new(at(0), Duration::from_millis(350));
+        assert!(redial.is_due(at(0)));
+        let mut now = 0;
+        for pause in [100, 200, 350, 350] {
+            redial.handle_dialled(1);
+            assert_eq!((redial.poll_timeout(), redial.open()), (None, None));
+            assert!(redial.handle_closed(at(now), false), "the reason of a refusal is told at once");
+            assert_eq!(redial.poll_timeout(), Some(at(now + pause)));
+            now += pause;
+        }
+        redial.handle_dialled(2);
+        redial.handle_opened(2);
+        assert_eq!(redial.open(), Some(2));
+        assert!(!redial.handle_closed(at(now), false), "one that was open was not refused");
+        assert_eq!(redial.poll_timeout(), Some(at(now + 100)));
+    }
+
+    #[test]
+    fn silence_means_something_from_the_second_time_on() {
+        let mut redial = Redial::new(at(0), Duration::from_secs(1));
+        let told = [true, true, false, true, true].map(|unanswered| {
+            redial.handle_dialled(1);
+            redial.handle_closed(at(0), unanswered)
+        });
+        assert_eq!(told, [false, true, true, false, true]);
+    }
+
+    #[test]
+    fn one_that_is_given_up_is_dialled_at_once() {
+        let mut redial = Redial::new(at(0), Duration::from_secs(1));
+        assert_eq!(redial.handle_given_up(at(1)), None);
+        redial.handle_dialled(7);
+        assert_eq!(redial.handle_given_up(at(2)), Some(7));
+        assert!(redial.is_due(at(2)));
+    }
+}

@@ -1,0 +1,262 @@
+//! The port of a server whose messages are JSON objects, and its connections: who comes, what they send, what is queued for them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::AsRawFd as _;
+use std::time::Duration;
+
+use mio::net::{TcpListener, TcpStream};
+use mio::unix::SourceFd;
+use mio::{Interest, Poll, Registry, Token};
+
+use super::json_link::{After, Input, Link};
+use super::json_wire::{PortKeys, Wire};
+use crate::endpoint::Refusals;
+use crate::json::split::FrameError;
+use base::{IncidentKind, Loopback};
+use proc::visitor::Visitor;
+use proc::{clock, incidents};
+
+/// Bytes of one read.
+const BUFFER_BYTES: usize = 64 << 10;
+
+/// Pause after which a listener that ran out of descriptors tries again.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// The limits of each connection.
+#[derive(Clone, Copy, Debug)]
+pub struct LinkLimits {
+    /// Bytes of one message of a peer.
+    pub read_bytes_max: usize,
+    /// Bytes that are queued for a peer that does not read.
+    pub queued_bytes_max: usize,
+}
+
+/// A new connection.
+#[derive(Debug)]
+pub struct Arrived {
+    /// Counted from the first connection.
+    pub number: u64,
+    /// Where the peer is.
+    pub address: SocketAddr,
+    /// Why it is not served unless it proves a key.
+    pub refusal: Option<String>,
+}
+
+/// The input of one connection.
+#[derive(Debug)]
+pub struct Received<T> {
+    /// The messages, in their order.
+    pub messages: Vec<T>,
+    /// Whether it has just proved that it has an authorised key. This comes before the messages.
+    pub is_authorised: bool,
+    /// Why it must be closed. This comes after the messages.
+    pub refusal: Option<String>,
+    /// Whether the peer has closed it, or it is broken.
+    pub is_closed: bool,
+}
+
+/// The port and its connections. The number of a connection is its token.
+#[derive(Debug)]
+pub struct JsonServer {
+    listener: TcpListener,
+    registry: Registry,
+    limits: LinkLimits,
+    /// The users of this machine that are served without a key.
+    loopback: Loopback,
+    refusals: Refusals,
+    /// `None` if all connections are plain.
+    keys: Option<PortKeys>,
+    links: BTreeMap<u64, Link>,
+    /// The number of the last connection.
+    connections: u64,
+    /// Connections that had their turn and may have more input.
+    unread: BTreeSet<u64>,
+    /// The same for the listener.
+    has_unaccepted: bool,
+    buffer: Vec<u8>,
+}
+
+impl JsonServer {
+    /// Opens the port. Its events have this token, and those of connections the numbers behind `first`.
+    ///
+    /// # Errors
+    /// The port is in use, or the address is not local.
+    pub fn listen(
+        poll: &Poll,
+        address: SocketAddr,
+        token: Token,
+        first: u64,
+        limits: LinkLimits,
+        loopback: Loopback,
+    ) -> io::Result<Self> {
+        let mut listener = TcpListener::bind(address)?;
+        poll.registry().register(&mut listener, token, Interest::READABLE)?;
+        Ok(Self {
+            listener,
+            registry: poll.registry().try_clone()?,
+            limits,
+            loopback,
+            refusals: Refusals::default(),
+            keys: None,
+            links: BTreeMap::new(),
+            connections: first,
+            unread: BTreeSet::new(),
+            has_unaccepted: false,
+            buffer: vec![0; BUFFER_BYTES],
+        })
+    }
+
+    /// Secures the port. The events of the folder with the keys have this token, and are for [`Self::look_at_keys`].
+    ///
+    /// # Errors
+    /// When the folder cannot be watched.
+    pub fn secure(&mut self, keys: PortKeys, token: Token) -> io::Result<()> {
+        if let Some(news) = keys.folder.news() {
+            self.registry.register(&mut SourceFd(&news.as_raw_fd()), token, Interest::READABLE)?;
+        }
+        self.keys = Some(keys);
+        Ok(())
+    }
+
+    /// The folder with the keys has an event: the connections whose keys are not authorised any more.
+    pub fn look_at_keys(&mut self) -> Vec<u64> {
+        let Some(keys) = &mut self.keys else { return Vec::new() };
+        keys.folder.look(clock::now().wall);
+        let keys = keys.folder.keys();
+        self.links.iter().filter(|(_, link)| link.wire.is_revoked(&keys)).map(|(number, _)| *number).collect()
+    }
+
+    /// The address of the port.
+    pub fn address(&self) -> io::Result<SocketAddr> {
+        self.listener.local_addr()
+    }
+
+    /// The port has an event.
+    pub const fn note_listener(&mut self) {
+        self.has_unaccepted = true;
+    }
+
+    /// When the next turn is due without an event.
+    pub fn timeout(&self) -> Option<Duration> {
+        if self.unread.is_empty() { self.has_unaccepted.then_some(ACCEPT_PAUSE) } else { Some(Duration::ZERO) }
+    }
+
+    /// The next new connection.
+    pub fn accept(&mut self) -> Option<Arrived> {
+        while self.has_unaccepted {
+            match self.listener.accept() {
+                Ok((stream, address)) => {
+                    let refusal = Visitor::of_stream(&stream).refusal(self.loopback);
+                    if let Some(number) = self.add(stream, address) {
+                        self.note(refusal.as_ref());
+                        return Some(Arrived { number, address, refusal });
+                    }
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.has_unaccepted = false,
+                // It was gone before it could be accepted.
+                Err(error) if matches!(error.kind(), io::ErrorKind::Interrupted | io::ErrorKind::ConnectionAborted) => {
+                }
+                Err(error) => {
+                    log::warn!("cannot take a connection: {error}; trying again");
+                    return None;
+                }
+            }
+        }
+        None
+    }
+
+    /// Notes a refusal, unless there are many. One at a port with keys may be undone by a key.
+    fn note(&mut self, refusal: Option<&String>) {
+        let now = clock::now().mono;
+        let line = refusal.filter(|_| self.keys.is_none()).map(|why| format!("a connection is refused: {why}"));
+        let line = line.and_then(|line| self.refusals.turned_away(now, line));
+        for line in self.refusals.handle_timeout(now).into_iter().chain(line) {
+            log::warn!("{line}");
+            incidents::note(IncidentKind::Refused, line);
+        }
+    }
+
+    fn add(&mut self, mut stream: TcpStream, from: SocketAddr) -> Option<u64> {
+        self.connections += 1;
+        let token = Token(usize::try_from(self.connections).unwrap_or(usize::MAX));
+        let interest = Interest::READABLE | Interest::WRITABLE;
+        let ready = stream.set_nodelay(true).and_then(|()| self.registry.register(&mut stream, token, interest));
+        if let Err(error) = ready {
+            log::warn!("cannot take a connection: {error}");
+            return None;
+        }
+        let LinkLimits { read_bytes_max, queued_bytes_max } = self.limits;
+        let wire = self.keys.as_mut().map_or(Wire::Plain, |keys| keys.wire(from));
+        self.links.insert(self.connections, Link::new(stream, wire, read_bytes_max, queued_bytes_max));
+        Some(self.connections)
+    }
+
+    /// The connections that had their turn and may have more input.
+    pub fn take_unread(&mut self) -> BTreeSet<u64> {
+        std::mem::take(&mut self.unread)
+    }
+
+    /// Reads the available input of a connection, up to a turn's worth. A closed one stays for the answers to its last messages,
+    /// until [`Self::abort`].
+    pub fn receive<T>(&mut self, number: u64, parse: impl Fn(Result<&[u8], FrameError>) -> T) -> Received<T> {
+        let mut received = Received { messages: Vec::new(), is_authorised: false, refusal: None, is_closed: false };
+        let Some(link) = self.links.get_mut(&number) else { return received };
+        let after = link.receive(&mut self.buffer, |input| match input {
+            Input::Object(object) => received.messages.push(parse(object)),
+            Input::Key(key) => {
+                log::debug!("connection {number} has the key {key}");
+                received.is_authorised = true;
+            }
+            Input::Refused(reason) => received.refusal = Some(reason),
+        });
+        match after {
+            After::More => {
+                self.unread.insert(number);
+            }
+            After::Drained | After::Closed => {}
+        }
+        received.is_closed = after == After::Closed;
+        received
+    }
+
+    /// Sends a message, or queues it. False if the connection is broken or does not read; it is forgotten then.
+    pub fn send(&mut self, number: u64, message: Vec<u8>) -> bool {
+        self.with(number, |link| link.send(message))
+    }
+
+    /// Sends as much of the queue as the peer takes. False if the connection is broken; it is forgotten then.
+    pub fn flush(&mut self, number: u64) -> bool {
+        self.with(number, Link::flush)
+    }
+
+    /// Sends the queue and then the end of the stream; the end of the peer follows as the end of the connection. False if the
+    /// connection is broken; it is forgotten then.
+    pub fn close(&mut self, number: u64) -> bool {
+        self.with(number, Link::close)
+    }
+
+    /// Forgets a connection.
+    pub fn abort(&mut self, number: u64) {
+        if let Some(mut link) = self.links.remove(&number) {
+            // Closing it also removes it from the wait; this only does so earlier.
+            let _ = self.registry.deregister(&mut link.stream);
+        }
+    }
+
+    /// Whether there is such a connection.
+    pub fn has(&self, number: u64) -> bool {
+        self.links.contains_key(&number)
+    }
+
+    fn with(&mut self, number: u64, act: impl FnOnce(&mut Link) -> io::Result<()>) -> bool {
+        let Some(link) = self.links.get_mut(&number) else { return false };
+        let outcome = act(link);
+        if let Err(error) = &outcome {
+            log::debug!("connection {number}: {error}");
+            self.abort(number);
+        }
+        outcome.is_ok()
+    }
+}

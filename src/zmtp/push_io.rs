@@ -1,0 +1,20 @@
+//! Pushes task states to the addresses that submitters gave.
+//!
+//! [`Pusher`] delivers, inside the loop of its caller. [`push`](crate::push) decides what is sent when,
+//! which address gets a socket, and what is dropped; this module has the sockets ([`wire`]), the wait for them
+//! ([`poller`]), the thread that looks up host names ([`resolve`]), and the log. No socket ever blocks.
+//!
+//! An address with a key is a different receiver from the same address without one: the connection uses CURVE, and frames
+//! for it are sent in no other way. A peer that cannot prove that it owns the key is treated as unreachable.
+//!
+//! Frames for an address arrive in the order of the pushes while its connection lasts. When the connection breaks, the
+//! frames that the transport and the kernel have accepted are lost ([`wire`] gives the bounds); all other losses are
+//! counted in [`PushCounts`].
+
+mod poller;
+mod pusher;
+mod resolve;
+mod wire;
+
+pub use crate::push::{PushConfig, PushCounts, Received};
+pub use pusher::Pusher;

@@ -1,0 +1,172 @@
+//! Connections that are made again whenever they are lost ([`Redial`]).
+
+use std::os::fd::BorrowedFd;
+use std::time::Duration;
+
+use super::peer::{PeerId, Tag};
+use super::reactor::{Arrival, Endpoint, What};
+use super::route::{Next, Route};
+use crate::endpoint::{ConnectionLimits, Redial};
+use crate::engine::{DisconnectReason, Event, Kind, Limits, Security, Settings};
+use crate::port::{Denial, SocketError};
+use base::Mono;
+use proc::clock;
+
+/// Limits of the peer, and how to connect to it.
+#[derive(Clone, Debug)]
+pub struct LinkSettings {
+    /// Limits of the connection.
+    pub limits: Limits,
+    /// Security of the connection.
+    pub security: Security,
+    /// The longest pause between two attempts to connect.
+    pub reconnect_interval_max: Duration,
+}
+
+/// All targets of one loop, by number.
+#[derive(Debug)]
+pub(super) struct Redialer {
+    pub(super) endpoint: Endpoint,
+    targets: Vec<Target>,
+    settings: LinkSettings,
+    /// The reason of the last refusal, until it is queried or an attempt succeeds.
+    denial: Option<Denial>,
+}
+
+#[derive(Debug)]
+struct Target {
+    route: Route,
+    kind: Kind,
+    redial: Redial<PeerId>,
+}
+
+impl Target {
+    /// An attempt could not be begun. The rest of the round follows at once.
+    fn fail(&mut self, now: Mono) {
+        self.redial.handle_failed(now);
+        if self.route.has_more() {
+            self.redial.handle_given_up(now);
+        }
+    }
+}
+
+impl Redialer {
+    /// Begins to connect to each target.
+    ///
+    /// # Errors
+    /// When an endpoint is malformed, or descriptors have run out.
+    pub(super) fn dial_all(addresses: &[(&str, Kind)], settings: LinkSettings) -> Result<Self, SocketError> {
+        let now = clock::now().mono;
+        let target = |(text, kind): &(&str, Kind)| {
+            let route = Route::parse(text).map_err(|source| SocketError::new("connect to", text, source))?;
+            Ok(Target { route, kind: *kind, redial: Redial::new(now, settings.reconnect_interval_max) })
+        };
+        let targets: Vec<Target> = addresses.iter().map(target).collect::<Result<_, SocketError>>()?;
+        let limits = ConnectionLimits {
+            connections_max: targets.len(),
+            per_address_max: targets.len(),
+            held_bytes_max: usize::MAX,
+        };
+        let endpoint = Endpoint::new(limits);
+        let endpoint = endpoint.map_err(|source| SocketError::new("make a poller for", addresses[0].0, source))?;
+        let mut all = Self { endpoint, targets, settings, denial: None };
+        all.dial(now);
+        Ok(all)
+    }
+
+    fn dial(&mut self, now: Mono) {
+        for (tag, target) in self.targets.iter_mut().enumerate().filter(|(_, target)| target.redial.is_due(now)) {
+            let LinkSettings { limits, security, .. } = self.settings.clone();
+            let settings = Settings { kind: target.kind, limits, security };
+            let dialled = match target.route.next() {
+                Next::LooksUp => continue,
+                Next::Address(address) => self.endpoint.connect(&address, settings, tag),
+                Next::Unknown(error) => Err(error),
+            };
+            match dialled {
+                Ok(peer) => target.redial.handle_dialled(peer),
+                Err(error) => {
+                    log::debug!("cannot connect to {}: {error}", target.route.text());
+                    target.fail(now);
+                }
+            }
+        }
+    }
+
+    /// Waits, and dials due targets. Returns which of `fds` are readable, and the events of current connections.
+    pub(super) fn wait(
+        &mut self,
+        now: Mono,
+        deadline: Option<Mono>,
+        fds: &[BorrowedFd<'_>],
+    ) -> (Vec<bool>, Vec<(Tag, Event)>) {
+        // A name is looked up as long as it takes.
+        let to_dial = self.targets.iter().filter(|target| target.route.fd().is_none());
+        let dial_at = to_dial.filter_map(|target| target.redial.poll_timeout());
+        let looked_up = self.targets.iter().filter_map(|target| target.route.fd());
+        let all: Vec<BorrowedFd<'_>> = fds.iter().copied().chain(looked_up).collect();
+        let mut ready = self.endpoint.wait(now, deadline.into_iter().chain(dial_at).min(), &all);
+        ready.truncate(fds.len());
+        let now = clock::now().mono;
+        let mut events = Vec::new();
+        while let Some(arrival) = self.endpoint.poll_event() {
+            events.extend(self.take(now, arrival));
+        }
+        self.dial(now);
+        (ready, events)
+    }
+
+    fn take(&mut self, now: Mono, Arrival { peer, tag, what }: Arrival) -> Option<(Tag, Event)> {
+        let target = &mut self.targets[tag];
+        let redial = &mut target.redial;
+        match what {
+            // A connection that was given up before does not matter any more.
+            _ if redial.current() != Some(peer) => None,
+            What::Closed(why) => {
+                let was_open = redial.open().is_some();
+                let says_why = redial.handle_closed(now, why == Some(DisconnectReason::Unanswered));
+                if !was_open && target.route.has_more() {
+                    redial.handle_given_up(now);
+                }
+                if let Some(reason) = why.filter(|_| says_why) {
+                    self.denial = Denial::of(&reason, &self.settings.security).or(self.denial);
+                }
+                None
+            }
+            What::Event(event) => {
+                if let Event::Opened(_) = event {
+                    redial.handle_opened(peer);
+                    target.route.has_led_there();
+                    self.denial = None;
+                }
+                Some((tag, event))
+            }
+        }
+    }
+
+    /// The peer of a target with an open connection.
+    pub(super) fn open(&self, tag: Tag) -> Option<PeerId> {
+        self.targets[tag].redial.open()
+    }
+
+    /// The reason of the last refusal, once per attempt.
+    pub(super) const fn take_denial(&mut self) -> Option<Denial> {
+        self.denial.take()
+    }
+
+    /// Gives up all connections and makes new ones.
+    pub(super) fn redial(&mut self) {
+        let now = clock::now().mono;
+        for target in &mut self.targets {
+            if let Some(peer) = target.redial.handle_given_up(now) {
+                self.endpoint.close(peer);
+            }
+        }
+        self.dial(now);
+    }
+
+    /// Maximum number of messages that may be queued for one target.
+    pub(super) const fn queue_max(&self) -> usize {
+        self.settings.limits.queue_messages_max
+    }
+}
