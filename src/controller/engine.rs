@@ -23,83 +23,53 @@
 //! among all agents. A request that looks at many tasks or agents is a search: one slice of work per turn, with connections
 //! in turn ([`scan`]).
 
-mod acknowledge;
-mod adopt;
-mod agent;
-mod agents;
-mod assign;
-mod batch_delay;
-mod catalog;
-mod closing;
-mod commit_queue;
-mod contact;
-mod deadlines;
-mod departure;
-mod dependants;
-mod effect;
-mod end_lines;
-mod end_logs;
-mod family;
-mod figures;
-mod found_rows;
-mod gates;
-mod graph_status;
+mod archives;
+mod fleet;
 mod graphs;
-mod held_slots;
-mod idle;
 mod invariants;
-mod job_status;
-mod jobs;
-mod lanes;
-mod leases;
-mod lists;
-mod orders;
-mod outdated;
-mod outputs;
-mod parked;
+mod mode;
 mod queue;
+mod readers;
 mod relations;
 mod requests;
-mod restore;
-mod retention;
-mod scan;
-mod sequencer;
-mod steps;
-mod task_index;
 mod tasks;
-mod ticket;
-mod tool_order;
-mod tool_reads;
-mod tool_sets;
-mod tools;
-mod transition;
-mod unfit_agents;
-mod verdict;
-mod waits;
-mod withdrawal;
+mod turn;
 
 #[cfg(test)]
 mod scenarios;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use rand::SeedableRng as _;
 use rand::rngs::Xoshiro256PlusPlus;
 
-pub use contact::silence_of_cut;
-pub use departure::{Departure, Route};
-pub use effect::{Answer, Claim, ConnectionId, Effect, Record, Ticket, Timer};
-pub use restore::{Stored, StoredTools};
-pub use sequencer::Sequencer;
-pub use tool_order::{FileRoom, FileWritten, ReadFailure, ToolOrder, ToolOutcome, ToolSettings, Uploader, Written};
+pub use archives::tool_order::{
+    FileRoom, FileWritten, ReadFailure, ToolOrder, ToolOutcome, ToolSettings, Uploader, Written,
+};
+pub use fleet::contact::silence_of_cut;
+pub use tasks::restore::{Stored, StoredTools};
+pub use turn::departure::{Departure, Route};
+pub use turn::effect::{Answer, Claim, ConnectionId, Effect, Record, Ticket, Timer};
+pub use turn::sequencer::Sequencer;
 
 use api::wire::reply::Reply;
 use api::wire::rights::Repeated;
 use api::wire::task;
-use base::journal::{Journal, LogLine};
-use base::timers::Timers;
-use base::{IncidentKind, KillCause, Mono, Now, Phase, Provided, TaskId, TaskRecord, Wall};
+use archives::Archives;
+use base::journal::LogLine;
+use base::{IncidentKind, KillCause, Mono, Now, Phase, TaskId, TaskRecord};
+use fleet::Fleet;
+use graphs::Graphs;
+use mode::Mode;
+use queue::Queue;
+use readers::Readers;
+use readers::waits::Subject;
+use relations::Relations;
+use relations::jobs::Job;
+use tasks::Tasks;
+use turn::Turn;
+use turn::batch_delay;
 
 /// How often moments on the wall clock are checked: the clock may jump, so a moment far away is not trusted.
 const LOOK_INTERVAL: Duration = Duration::from_secs(60);
@@ -163,66 +133,15 @@ pub struct Settings {
 #[derive(Debug)]
 pub struct Controller {
     settings: Settings,
-    /// Shows agents whether they still talk to the same life of the controller.
-    controller_id: u64,
-    /// When this life began.
-    started_at: Wall,
-    random: Xoshiro256PlusPlus,
-    last_id: TaskId,
-    /// The number of the last list.
-    last_list: u64,
-    /// Tasks up to this id are older than this start of the controller.
-    restored_max: TaskId,
-    /// The submits of tasks up to this id are stored.
-    stored_max: TaskId,
-    tasks: tasks::Tasks,
-    agents: agents::Agents,
-    families: family::Families,
-    retained: retention::RetainedFamilies,
-    /// The limits of failures that unstored submits have replaced.
-    limits: withdrawal::Limits,
-    /// The void runs of exclusive tasks whose leases have not expired.
-    expiring: BTreeMap<TaskId, leases::Expiring>,
-    /// Whether the silence of the agents may be that of the controller.
-    suspicion: contact::Suspicion,
-    /// The step graphs.
-    graphs: graphs::Graphs,
-    /// The locations in the report that is being handled, and its task.
-    provided: Option<(TaskId, Box<Provided>)>,
-    /// The changes of graphs that wait for room in the pushes.
-    graph_statuses: graph_status::StatusLines,
-    /// The consequences of ends that are still to be carried out.
-    backlog: relations::Backlog,
-    /// The ends that await a confirmation by their receivers.
-    awaited: BTreeMap<TaskId, acknowledge::Awaited>,
-    scans: scan::Scans,
-    /// Parked queries.
-    waits: waits::Waits<waits::Subject, waits::Query>,
-    /// The work on the archives of tools.
-    archives: requests::ArchiveWork,
-    /// The ends of the jobs that clients read.
-    end_logs: end_logs::EndLogs,
-    /// The lines in the log about ends without success.
-    end_lines: end_lines::EndLines,
-    /// What happened and the history does not have yet.
-    incidents: Vec<(IncidentKind, String)>,
-    /// The requests for outputs, and the agents that offer some.
-    outputs: outputs::Outputs,
-    timers: Timers<Timer>,
-    journal: Journal,
-    /// The moments that the deadline of the calendar was set for.
-    planned: deadlines::Plan,
-    /// Whether TASK/INFORM is among the effects of this turn.
-    informed: bool,
-    stopping: bool,
-    /// The present pause, in which no task is handed out.
-    paused: Option<requests::Paused>,
-    /// How old the store is.
-    age: outdated::StoreAge,
-    /// Why no submit can be accepted, while the store cannot be written.
-    store_trouble: Option<String>,
-    /// Whether tasks that wait for their children have all agents that could run these.
-    slots_are_held: bool,
+    mode: Mode,
+    tasks: Tasks,
+    queue: Queue,
+    fleet: Fleet,
+    relations: Relations,
+    graphs: Graphs,
+    archives: Archives,
+    readers: Readers,
+    turn: Turn,
 }
 
 impl Controller {
@@ -232,51 +151,25 @@ impl Controller {
         use rand::RngExt as _;
         let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
         // Agents read it from JSON, where whole numbers are exact up to 2^53.
-        let controller_id = random.random::<u64>() >> 11;
+        let id = random.random::<u64>() >> 11;
         Self {
-            controller_id,
-            started_at: Wall::default(),
-            random,
-            last_id: TaskId::MIN,
-            // Different for each start, as far as possible, so that an agent that was here before means no list of this one.
-            last_list: controller_id / 2,
-            restored_max: TaskId::MIN,
-            stored_max: TaskId::MIN,
-            tasks: tasks::Tasks::new(settings.keeps_history),
-            agents: agents::Agents::default(),
-            families: family::Families::default(),
-            retained: retention::RetainedFamilies::default(),
-            limits: withdrawal::Limits::new(),
-            expiring: BTreeMap::new(),
-            suspicion: contact::Suspicion::default(),
-            graphs: graphs::Graphs::default(),
-            provided: None,
-            graph_statuses: graph_status::StatusLines::default(),
-            backlog: relations::Backlog::default(),
-            awaited: BTreeMap::new(),
-            scans: scan::Scans::default(),
-            waits: waits::Waits::default(),
-            archives: requests::ArchiveWork::default(),
-            end_logs: end_logs::EndLogs::numbered_from(controller_id),
-            end_lines: end_lines::EndLines::default(),
-            incidents: Vec::new(),
-            outputs: outputs::Outputs::default(),
-            timers: Timers::default(),
-            journal: Journal::default(),
-            planned: deadlines::Plan::default(),
-            informed: false,
-            stopping: false,
-            paused: None,
-            age: outdated::StoreAge::default(),
-            store_trouble: None,
-            slots_are_held: false,
             settings,
+            mode: Mode::of_start(id),
+            tasks: Tasks::new(random),
+            queue: Queue::default(),
+            // Different for each start, as far as possible, so that an agent that was here before means no list of this one.
+            fleet: Fleet::with_lists_behind(id / 2),
+            relations: Relations::numbered_from(id),
+            graphs: Graphs::default(),
+            archives: Archives::default(),
+            readers: Readers::default(),
+            turn: Turn::default(),
         }
     }
 
     /// The store cannot be written, or can be written again. Meanwhile submits are refused and everything else continues.
     pub fn handle_store(&mut self, trouble: Option<String>) {
-        self.store_trouble = trouble;
+        self.mode.set_store_trouble(trouble);
     }
 
     /// Whether there is a command among these tasks, if one of them is known.
@@ -284,13 +177,13 @@ impl Controller {
     pub fn has_command(&self, repeated: Repeated<'_>) -> Option<bool> {
         match repeated {
             Repeated::Task(task) => self.tasks.get(task).map(task::has_command),
-            Repeated::Job(name) => self.tasks.jobs().get(name).map(jobs::Job::has_command),
+            Repeated::Job(name) => self.relations.job(name).map(Job::has_command),
         }
     }
 
     /// A commit is stored, including the submits of all tasks up to this one.
     pub fn handle_committed(&mut self, now: Now, newest: Option<TaskId>) {
-        self.stored_max = self.stored_max.max(newest.unwrap_or(TaskId::MIN));
+        self.tasks.note_stored(newest);
         self.limits_are_stored(now);
     }
 
@@ -300,7 +193,7 @@ impl Controller {
         let run = |record: &TaskRecord| Some((record.round, record.assignment()?.agent.clone()));
         let is_of_it = |record: &TaskRecord| record.phase() < Phase::Ended && run(record) == run(assigned);
         // A lease that runs out covers no start: its term began when the agent was heard last.
-        !self.expiring.contains_key(&assigned.id) && self.tasks.get(assigned.id).is_some_and(is_of_it)
+        !self.fleet.is_expiring(assigned.id) && self.tasks.get(assigned.id).is_some_and(is_of_it)
     }
 
     /// How long the confirmation of an agent's last report may wait for a commit.
@@ -319,7 +212,7 @@ impl Controller {
             self.settle_relations(now);
             self.dispatch(now);
             // A task may have ended because of its time, just before it would have been handed out.
-            if !self.backlog.has_work() && !self.graphs.has_work() {
+            if !self.relations.backlog().has_work() && !self.graphs.has_work() {
                 break;
             }
         }
@@ -334,21 +227,20 @@ impl Controller {
 
     /// The log lines since the last call; see [`base::journal`].
     pub fn take_log(&mut self) -> VecDeque<LogLine> {
-        self.journal.take()
+        self.turn.take_log()
     }
 
     /// What happened to the service since the last call, for the history: each as a sentence.
     pub fn take_incidents(&mut self) -> Vec<(IncidentKind, String)> {
-        std::mem::take(&mut self.incidents)
+        self.turn.take_incidents()
     }
 
     /// The next effect. The turn ends when there is none.
     pub fn poll_effect(&mut self) -> Option<Effect> {
-        let effect = self.tasks.effects.pop_front();
+        let effect = self.turn.poll_effect();
         if effect.is_none() {
-            self.informed = false;
-            self.scans.begin_turn();
-            self.backlog.begin_turn();
+            self.readers.begin_turn();
+            self.relations.begin_turn();
             self.graphs.begin_turn();
         }
         effect
@@ -357,12 +249,12 @@ impl Controller {
     /// The next deadline, and its reason.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<(Mono, &Timer)> {
-        self.timers.next()
+        self.turn.next_timer()
     }
 
     /// Handles everything that is due.
     pub fn handle_timeout(&mut self, now: Now) {
-        if self.timers.next().is_some_and(|(at, _)| at <= now.mono) {
+        if self.turn.next_timer().is_some_and(|(at, _)| at <= now.mono) {
             self.do_what_is_due(now);
             self.settle(now);
         }
@@ -371,16 +263,16 @@ impl Controller {
     fn do_what_is_due(&mut self, now: Now) {
         // A search sets its deadline anew at once, so each reason is handled once per call only.
         let mut scanned = false;
-        while let Some(timer) = self.timers.pop_due(now.mono) {
+        while let Some(timer) = self.turn.pop_due(now.mono) {
             match timer {
                 Timer::Scan if std::mem::replace(&mut scanned, true) => {
-                    return self.timers.set(Timer::Scan, now.mono);
+                    return self.turn.set_timer(Timer::Scan, now.mono);
                 }
                 Timer::Scan => self.continue_scans(now),
                 // The end of every event continues them.
                 Timer::Relations | Timer::Graphs => {}
                 Timer::JobStatus(name) => self.publish_job(now, name),
-                Timer::Ends(name) => self.answer_waiters(&waits::Subject::Ends(name)),
+                Timer::Ends(name) => self.answer_waiters(&Subject::Ends(name)),
                 Timer::EndLog(name) => self.drop_unread_log(now, name),
                 Timer::Silence(agent) => self.silence(now, agent),
                 Timer::Suspicion => self.end_suspicion(now),
@@ -397,7 +289,7 @@ impl Controller {
                 Timer::PushAgain(task) => self.push_again(now, task),
                 Timer::Retention => {
                     self.retain(now);
-                    if self.timers.next().is_some_and(|(at, timer)| at <= now.mono && *timer == Timer::Retention) {
+                    if self.turn.next_timer().is_some_and(|(at, timer)| at <= now.mono && *timer == Timer::Retention) {
                         return;
                     }
                 }

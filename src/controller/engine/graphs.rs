@@ -1,19 +1,24 @@
 //! The table of step graphs. A graph is owned here beside the tasks of its steps; how its effects become tasks is the concern of
-//! [`super::steps`].
+//! [`steps`].
 //!
 //! A graph is the root of the family of its tasks, so that they are forgotten together. Its place in that family is an id that no
 //! task has ([`root`]).
 
+pub(in crate::engine) mod graph_status;
+pub(in crate::engine) mod steps;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use super::effect::Record;
+use graph_status::StatusLines;
+
+use crate::engine::turn::effect::Record;
 use crate::graph::{Graph, GraphRun, MainTasks};
 use api::wire::Refusal;
 use api::wire::graph::{AcceptedGraph, EntryCodec, StepTerms, StoredGraph};
 use base::{
-    Fields, GraphEntry, GraphId, GraphStatus, GraphView, InputView, JobName, Outcome, PortName, Scalar, StepIndex,
-    StepName, StepPlace, StepTask, StepView, TaskId, TaskRole, ToolDigest, ToolName, Wall, words,
+    Fields, GraphEntry, GraphId, GraphStatus, GraphView, InputView, JobName, Outcome, PortName, Provided, Scalar,
+    StepIndex, StepName, StepPlace, StepTask, StepView, TaskId, TaskRole, ToolDigest, ToolName, Wall, words,
 };
 
 /// Effects of graphs that one turn carries out. The start of a task takes some microseconds, with its record.
@@ -54,12 +59,16 @@ pub(super) struct Graphs {
     left: usize,
     /// Bytes of the documents of graphs that have not ended.
     bytes: usize,
+    /// The locations in the report that is being handled, and its task.
+    provided: Option<(TaskId, Box<Provided>)>,
+    /// The changes that wait for room in the pushes.
+    statuses: StatusLines,
 }
 
 impl Default for Graphs {
     fn default() -> Self {
         let (graphs, submit_keys, queue) = (BTreeMap::new(), BTreeMap::new(), VecDeque::new());
-        Self { graphs, submit_keys, queue, left: SLICE, bytes: 0 }
+        Self { graphs, submit_keys, queue, left: SLICE, bytes: 0, provided: None, statuses: StatusLines::default() }
     }
 }
 
@@ -137,6 +146,16 @@ impl Graphs {
         graph.has_ended = true;
         self.bytes -= graph.bytes;
         Some(graph.accepted.pins.clone())
+    }
+
+    /// The locations in the report that is being handled, with its task.
+    pub(super) fn note_provided(&mut self, provided: Option<(TaskId, Box<Provided>)>) {
+        self.provided = provided;
+    }
+
+    /// The locations that this task reports with its end.
+    fn take_provided(&mut self, task: TaskId) -> Option<Provided> {
+        self.provided.take().filter(|(reporter, _)| *reporter == task).map(|(_, all)| *all)
     }
 
     /// A turn has ended: the next one does its share of work.

@@ -1,10 +1,10 @@
 //! All invariants of the controller. Tests check them after each step.
 
 use super::Controller;
-use super::agent::Slot;
-use super::effect::Timer;
-use super::jobs::Job;
-use super::waits::Subject;
+use crate::engine::fleet::agent::Slot;
+use crate::engine::readers::waits::Subject;
+use crate::engine::relations::jobs::Job;
+use crate::engine::turn::effect::Timer;
 use base::{Phase, TaskState};
 
 impl Controller {
@@ -14,11 +14,11 @@ impl Controller {
     /// When an invariant does not hold; the message names it.
     pub fn sanity_check(&self) {
         let open = self.graphs.iter().filter(|graph| !graph.has_ended);
-        self.tasks.sanity_check(open.flat_map(|graph| &graph.accepted.pins));
-        self.agents.sanity_check();
-        self.scans.sanity_check();
-        self.tasks.queue().sets().sanity_check(self.agents.tools());
-        self.retained.sanity_check();
+        self.check_tasks(open.flat_map(|graph| &graph.accepted.pins));
+        self.fleet.sanity_check();
+        self.readers.scans().sanity_check();
+        self.queue.sets().sanity_check(self.fleet.tools());
+        self.tasks.retained().sanity_check();
         self.check_runs();
         self.check_contact();
         self.check_families();
@@ -37,17 +37,17 @@ impl Controller {
 
     /// A task has an agent exactly when that agent has the task.
     fn check_runs(&self) {
-        for (agent, task) in self.agents.busy() {
+        for (agent, task) in self.fleet.busy() {
             let record = self.tasks.get(task).unwrap_or_else(|| panic!("agent {agent} has the forgotten task {task}"));
             let active = (Phase::Dispatched..=Phase::Ended).contains(&record.phase());
             let mine = record.assignment().is_some_and(|run| run.agent == *agent);
             assert!(active && mine, "agent {agent} is busy with {task}, which is {:?}", record.state);
         }
-        for task in self.expiring.keys() {
+        for task in self.fleet.all_expiring() {
             let record = self.tasks.get(*task).unwrap_or_else(|| panic!("the lease of the forgotten task {task}"));
             assert!((Phase::Dispatched..=Phase::Ended).contains(&record.phase()), "{task} has a lease and no run");
             assert!(
-                !self.agents.busy().any(|(_, busy)| busy == *task),
+                !self.fleet.busy().any(|(_, busy)| busy == *task),
                 "{task} is given up, and its agent is busy with it"
             );
         }
@@ -59,18 +59,18 @@ impl Controller {
             else {
                 continue;
             };
-            if self.expiring.contains_key(&record.id) {
-                assert!(self.timers.is_set(&Timer::Lease(record.id)), "the lease of {} is awaited forever", record.id);
+            if self.fleet.is_expiring(record.id) {
+                assert!(self.turn.has_timer(&Timer::Lease(record.id)), "the lease of {} is awaited forever", record.id);
                 continue;
             }
-            let agent = self.agents.get(&run.agent);
+            let agent = self.fleet.get(&run.agent);
             let list = agent.and_then(|agent| agent.list.as_deref());
             if list.is_some_and(|list| list.ahead().any(|task| task == record.id)) {
                 continue;
             }
-            let slot = self.agents.slot(&run.agent);
+            let slot = self.fleet.slot(&run.agent);
             assert_eq!(slot, Some(Slot::Busy(record.id)), "task {} is with agent {}", record.id, run.agent);
-            assert!(self.timers.is_set(&Timer::Silence(run.agent.clone())), "no timer watches agent {}", run.agent);
+            assert!(self.turn.has_timer(&Timer::Silence(run.agent.clone())), "no timer watches agent {}", run.agent);
         }
     }
 
@@ -80,12 +80,12 @@ impl Controller {
             Some(record) => record.phase() == Phase::Finished,
             None => self.graphs.of_root(task).is_none_or(|graph| graph.has_ended),
         };
-        for (root, count) in self.families.unfinished() {
-            let members = self.families.descendants(root).into_iter().chain([root]);
+        for (root, count) in self.tasks.families().unfinished() {
+            let members = self.tasks.families().descendants(root).into_iter().chain([root]);
             assert_eq!(members.filter(|member| !finished(*member)).count(), count, "family of {root}");
         }
-        for root in self.retained.roots() {
-            assert!(!self.families.is_open(root) && finished(root), "family of {root} is kept before its end");
+        for root in self.tasks.retained().roots() {
+            assert!(!self.tasks.families().is_open(root) && finished(root), "family of {root} is kept before its end");
         }
         for record in self.tasks.newest_before(None) {
             let Some(parent) = record.parent.and_then(|parent| self.tasks.get(parent)) else { continue };
@@ -95,13 +95,13 @@ impl Controller {
     }
 
     fn check_waits(&self) {
-        self.waits.sanity_check();
-        for (ticket, subject) in self.waits.iter() {
-            assert!(self.timers.is_set(&Timer::QueryWait(ticket)), "{ticket:?} waits forever");
+        self.readers.waits().sanity_check();
+        for (ticket, subject) in self.readers.waits().iter() {
+            assert!(self.turn.has_timer(&Timer::QueryWait(ticket)), "{ticket:?} waits forever");
             let task = match subject {
                 Subject::Task(task) => *task,
                 Subject::Job(name) => {
-                    let has_ended = self.tasks.jobs().get(name).map(Job::has_ended);
+                    let has_ended = self.relations.job(name).map(Job::has_ended);
                     let is_open = has_ended == Some(false) || self.is_of_open_graph(name);
                     assert!(is_open, "{ticket:?} waits for job {name}");
                     continue;

@@ -4,34 +4,37 @@
 //! |---|---|
 //! | held | a client releases it |
 //! | blocked | the last of its terms is met: `__AFTER__` |
-//! | suspected | the controller does not suspect itself any more: its run may go on at its silent agent ([`super::contact`]) |
+//! | suspected | the controller does not suspect itself any more: its run may go on at its silent agent ([`crate::engine::fleet::contact`]) |
 //! | delayed | its moment: `__START_AFTER__`, the delay of a retry, a defer |
 //! | ready | an agent takes it; higher priority first, then the older task. It may change its line meanwhile, when it may go to an agent again whose disk was full |
 //!
 //! Tasks with equal requirements (gates, tags, a lease) wait in one line. A line is open while every one of its gates lets
 //! one more task pass; of the open lines, the one with the best head comes first. So a task whose gate is closed does not
-//! hold up a task that does not name that gate. Within a line, each tool has a lane of its own ([`super::lanes`]), and an
+//! hold up a task that does not name that gate. Within a line, each tool has a lane of its own ([`lanes`]), and an
 //! agent gets the best task of the lanes that its set of tools serves: each present set has its own list of the open lines.
 //! Cost: O(log n) in the tasks, for each set that contains the tool. A choice looks at the open lines in their order until
 //! one fits; their number is that of the different requirements, which is limited.
 
 pub(crate) mod gate;
+pub(in crate::engine) mod gates;
 mod held;
+mod lanes;
 mod summary;
+pub(in crate::engine) mod tool_sets;
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::agent::Agent;
-use super::gates::Gates;
-use super::lanes::{Lanes, Place};
-use super::parked::Suited;
-use super::tool_sets::{SetId, ToolSets};
+use crate::engine::fleet::agent::Agent;
+use crate::engine::fleet::parked::Suited;
 use base::{
     AgentId, GateVerdict, Holdup, Label, Now, Requirements, Servers, TaskId, TaskRecord, TaskState, ToolName, ToolSet,
     Wall,
 };
+use gates::Gates;
+use lanes::{Lanes, Place};
+use tool_sets::{SetId, ToolSets};
 
 /// The tasks with equal requirements.
 #[derive(Debug, Default)]

@@ -11,23 +11,115 @@
 //! queue is not stored: a restart judges every unmet term by the present state of the tasks. A finished task is not forgotten
 //! before its end has been worked off.
 
-use std::collections::VecDeque;
+pub(in crate::engine) mod dependants;
+pub(in crate::engine) mod end_logs;
+pub(in crate::engine) mod job_status;
+pub(in crate::engine) mod jobs;
+pub(in crate::engine) mod orders;
+
+use std::collections::{BTreeSet, VecDeque};
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::Controller;
-use super::dependants::Edge;
-use super::effect::{Effect, Record, Timer};
 use super::graphs::root;
-use super::jobs::Job;
-use super::waits::Subject;
+use crate::engine::readers::waits::Subject;
+use crate::engine::turn::effect::{Record, Timer};
 use base::{
     GraphId, JobName, JobStop, KillCause, Now, Outcome, Phase, Prior, TaskId, TaskRecord, TaskState, Term, Wanted,
     words,
 };
+use dependants::{Dependants, Edge};
+use end_logs::EndLogs;
+use jobs::{Job, Jobs};
 
 /// Tasks that one turn changes. Each takes some microseconds, with its record and its push.
 const SLICE: usize = 200;
+
+/// What tasks have to do with one another: their jobs, and those that wait for others.
+#[derive(Debug)]
+pub(super) struct Relations {
+    jobs: Jobs,
+    /// The terms that waiting tasks wait for.
+    dependants: Dependants,
+    /// The waiting tasks that have met terms since they were stored. A restart judges these again by the tasks that they
+    /// name, so they are stored only before one of those is forgotten: a record has as many terms as it waits for, and
+    /// storing it with each of them would cost the square of that.
+    met_unstored: BTreeSet<TaskId>,
+    backlog: Backlog,
+    /// The ends of the jobs that clients read.
+    end_logs: EndLogs,
+}
+
+impl Relations {
+    /// Without a job. No earlier controller has numbered the logs of ends from here.
+    pub(super) fn numbered_from(number: u64) -> Self {
+        Self {
+            jobs: Jobs::default(),
+            dependants: Dependants::default(),
+            met_unstored: BTreeSet::new(),
+            backlog: Backlog::default(),
+            end_logs: EndLogs::numbered_from(number),
+        }
+    }
+
+    pub(super) fn job(&self, name: &JobName) -> Option<&Job> {
+        self.jobs.get(name)
+    }
+
+    pub(super) fn job_mut(&mut self, name: &JobName) -> Option<&mut Job> {
+        self.jobs.get_mut(name)
+    }
+
+    pub(super) const fn jobs(&self) -> &Jobs {
+        &self.jobs
+    }
+
+    pub(super) const fn jobs_mut(&mut self) -> &mut Jobs {
+        &mut self.jobs
+    }
+
+    pub(super) const fn dependants(&self) -> &Dependants {
+        &self.dependants
+    }
+
+    pub(super) const fn dependants_mut(&mut self) -> &mut Dependants {
+        &mut self.dependants
+    }
+
+    pub(super) const fn backlog(&self) -> &Backlog {
+        &self.backlog
+    }
+
+    pub(super) const fn end_logs(&self) -> &EndLogs {
+        &self.end_logs
+    }
+
+    pub(super) const fn end_logs_mut(&mut self) -> &mut EndLogs {
+        &mut self.end_logs
+    }
+
+    /// A waiting task has met a term, and is not stored for it.
+    pub(super) fn note_met(&mut self, task: TaskId) {
+        self.met_unstored.insert(task);
+    }
+
+    /// The waiting tasks that have met terms since they were stored.
+    pub(super) fn take_met(&mut self) -> BTreeSet<TaskId> {
+        std::mem::take(&mut self.met_unstored)
+    }
+
+    /// The time that most runs of the job of a task did not exceed.
+    pub(super) fn usual(&self, record: &TaskRecord) -> Option<Duration> {
+        self.job(&record.membership()?.name)?.usual_run_time()
+    }
+
+    /// A turn has ended: the next one does its share of work.
+    pub(super) const fn begin_turn(&mut self) {
+        self.backlog.left = SLICE;
+    }
+}
 
 /// The work that earlier ends have left.
 #[derive(Debug)]
@@ -45,11 +137,6 @@ impl Default for Backlog {
 }
 
 impl Backlog {
-    /// A turn has ended: the next one does its share of work.
-    pub(super) const fn begin_turn(&mut self) {
-        self.left = SLICE;
-    }
-
     /// Whether ends are still to be worked off.
     pub(super) fn has_ends(&self) -> bool {
         !self.ends.is_empty()
@@ -110,7 +197,7 @@ impl Controller {
                 Some(outcome) if graph.has_ended => fate_by(term.wanted, format_args!("graph {}", graph.id), outcome),
                 _ => Fate::Open,
             },
-            Prior::Job(name) => match self.tasks.jobs().get(name) {
+            Prior::Job(name) => match self.relations.job(name) {
                 None => Fate::Unknown,
                 Some(job) => self.fate_of_job(job, dependant, term.wanted),
             },
@@ -163,7 +250,7 @@ impl Controller {
             |number: &u16, term: &Term| record.unmet.contains(number) || self.fate(task, term) != Fate::Unknown;
         let unmet = (0..).zip(record.after()).filter(|(number, term)| is_unmet(number, term)).map(|(number, _)| number);
         let unmet = unmet.collect();
-        self.tasks.renew_terms(task, unmet);
+        self.tasks.set_unmet(task, unmet);
     }
 
     /// Judges every unmet term of a waiting task: those that are met are struck; if one cannot be met, the task ends.
@@ -185,7 +272,7 @@ impl Controller {
         let why = match fate {
             Fate::Open => return true,
             Fate::Met => {
-                self.tasks.meet(now, edge);
+                self.meet_term(now, edge);
                 return true;
             }
             Fate::Unmeetable(why) => why,
@@ -208,14 +295,14 @@ impl Controller {
         // The end of a task of a graph decides nothing for those that wait for the graph.
         let is_of_a_step = record.place().is_some();
         let job = record.membership().map(|member| member.name.clone()).filter(|_| !is_of_a_step);
-        if !self.tasks.dependants().is_empty()
+        if !self.relations.dependants().is_empty()
             && let Some(outcome) = self.outcome_of(task)
         {
-            let (job, until) = (job.clone(), self.last_id);
-            self.backlog.ends.push_back(End { task, outcome, job, until });
+            let (job, until) = (job.clone(), self.tasks.last_id());
+            self.relations.backlog.ends.push_back(End { task, outcome, job, until });
         }
         let Some(name) = job else { return };
-        let Some(job) = self.tasks.jobs().get(&name) else { return };
+        let Some(job) = self.relations.job(&name) else { return };
         if job.has_ended() {
             self.answer_waiters(&Subject::Job(name.clone()));
         }
@@ -224,20 +311,20 @@ impl Controller {
 
     /// A graph has ended: notes what that means for the tasks that wait for it.
     pub(super) fn relatives_of_graph(&mut self, id: GraphId) {
-        if self.tasks.dependants().is_empty() {
+        if self.relations.dependants().is_empty() {
             return;
         }
         let Some(graph) = self.graphs.get(id) else { return };
         if let Some(outcome) = graph.outcome() {
-            let end = End { task: root(id), outcome, job: Some(graph.job.clone()), until: self.last_id };
-            self.backlog.ends.push_back(end);
+            let end = End { task: root(id), outcome, job: Some(graph.job.clone()), until: self.tasks.last_id() };
+            self.relations.backlog.ends.push_back(end);
         }
     }
 
     /// Does the work that is left for this turn.
     pub(super) fn settle_relations(&mut self, now: Now) {
-        while self.backlog.has_work() {
-            self.backlog.left -= 1;
+        while self.relations.backlog.has_work() {
+            self.relations.backlog.left -= 1;
             if !self.work_off_end(now) {
                 self.work_off_stop(now);
             }
@@ -246,15 +333,15 @@ impl Controller {
 
     /// Sets the deadline for the work of the next turn.
     pub(super) fn plan_relations(&mut self, now: Now) {
-        if !self.backlog.is_empty() {
-            self.timers.set(Timer::Relations, now.mono);
+        if !self.relations.backlog.is_empty() {
+            self.turn.set_timer(Timer::Relations, now.mono);
         }
     }
 
     /// Decides one term that an end has decided. False if there is no end.
     fn work_off_end(&mut self, now: Now) -> bool {
-        let Some(end) = self.backlog.ends.front() else { return false };
-        let (task, outcome, dependants) = (end.task, end.outcome, self.tasks.dependants());
+        let Some(end) = self.relations.backlog.ends.front() else { return false };
+        let (task, outcome, dependants) = (end.task, end.outcome, self.relations.dependants());
         let by = |wanted| match self.graphs.of_root(task) {
             Some(graph) => fate_by(wanted, format_args!("graph {}", graph.id), outcome),
             None => fate_by(wanted, format_args!("task {task}"), outcome),
@@ -270,7 +357,7 @@ impl Controller {
                 self.decide(now, edge, fate);
                 return true;
             }
-            let oldest = self.tasks.jobs().get(name).and_then(Job::oldest_unfinished);
+            let oldest = self.relations.job(name).and_then(Job::oldest_unfinished);
             if let Some(edge) = dependants.next_without_tasks(name, oldest)
                 && let Some(term) = self.term(edge)
             {
@@ -279,7 +366,7 @@ impl Controller {
                 return true;
             }
         }
-        self.backlog.ends.pop_front();
+        self.relations.backlog.ends.pop_front();
         true
     }
 
@@ -289,38 +376,39 @@ impl Controller {
 
     /// So many tasks of a job have failed that nothing more of it may start.
     pub(super) fn stop_job(&mut self, name: &JobName) {
-        let Some(job) = self.tasks.jobs_mut().get_mut(name) else { return };
+        let Some(job) = self.relations.job_mut(name) else { return };
         let stop = JobStop { fails: job.fails() };
         job.memo.stopped = Some(stop);
-        self.journal.info(format!("job {name}: {stop}"));
+        self.turn.info(format!("job {name}: {stop}"));
         self.store_memo(name);
         self.sweep_stopped(name);
     }
 
     /// The waiting tasks of a stopped job are to end.
     pub(super) fn sweep_stopped(&mut self, name: &JobName) {
-        self.backlog.stops.push_back(Stop { job: name.clone(), seen: None, until: self.last_id });
+        self.relations.backlog.stops.push_back(Stop { job: name.clone(), seen: None, until: self.tasks.last_id() });
     }
 
     /// A stopped job goes on: no more of its tasks are to end.
     pub(super) fn forget_stop(&mut self, name: &JobName) {
-        self.backlog.stops.retain(|stop| stop.job != *name);
+        self.relations.backlog.stops.retain(|stop| stop.job != *name);
     }
 
     pub(super) fn store_memo(&mut self, name: &JobName) {
-        if let Some(job) = self.tasks.jobs().get(name) {
+        if let Some(job) = self.relations.job(name) {
             let record = Record::Job(name.clone(), Some(job.memo));
-            self.tasks.effects.push_back(Effect::Record(record));
+            self.turn.store(record);
         }
     }
 
     /// Looks at one task of a stopped job.
     fn work_off_stop(&mut self, now: Now) {
-        let Some(stop) = self.backlog.stops.front_mut() else { return };
-        let job = self.tasks.jobs().get(&stop.job);
+        let Relations { backlog, jobs, .. } = &mut self.relations;
+        let Some(stop) = backlog.stops.front_mut() else { return };
+        let job = jobs.get(&stop.job);
         let next = job.and_then(|job| job.next_unfinished(stop.seen)).filter(|task| *task <= stop.until);
         let Some(task) = next else {
-            self.backlog.stops.pop_front();
+            self.relations.backlog.stops.pop_front();
             return;
         };
         stop.seen = Some(task);
@@ -332,7 +420,7 @@ impl Controller {
     /// Ends a waiting task whose job has been stopped. True if it was one.
     pub(super) fn skip_if_stopped(&mut self, now: Now, task: TaskId) -> bool {
         let member = self.tasks.get(task).and_then(TaskRecord::membership);
-        let stop = member.and_then(|member| self.tasks.jobs().get(&member.name)?.stopped());
+        let stop = member.and_then(|member| self.relations.job(&member.name)?.stopped());
         let Some(stop) = stop else { return false };
         self.skip(now, task, stop.to_string().into());
         true
@@ -346,8 +434,8 @@ impl Controller {
         for task in waiting {
             self.judge_terms(now, task);
         }
-        for name in self.tasks.jobs().names().cloned().collect::<Vec<_>>() {
-            let Some(job) = self.tasks.jobs().get(&name) else { continue };
+        for name in self.relations.jobs().names().cloned().collect::<Vec<_>>() {
+            let Some(job) = self.relations.job(&name) else { continue };
             let (is_stopped, must_stop) = (job.stopped().is_some(), job.must_stop());
             if must_stop {
                 self.stop_job(&name);
@@ -355,15 +443,15 @@ impl Controller {
                 self.sweep_stopped(&name);
             }
         }
-        for name in self.tasks.jobs_mut().take_orphans() {
-            self.tasks.effects.push_back(Effect::Record(Record::Job(name, None)));
+        for name in self.relations.jobs_mut().take_orphans() {
+            self.turn.store(Record::Job(name, None));
         }
     }
 
     /// Checks that a task waits only for what can still happen, and that no stopped job has waiting tasks.
     pub(super) fn check_relations(&self) {
-        if !self.backlog.is_empty() {
-            assert!(self.timers.is_set(&Timer::Relations), "the consequences of an end are never carried out");
+        if !self.relations.backlog.is_empty() {
+            assert!(self.turn.has_timer(&Timer::Relations), "the consequences of an end are never carried out");
             return;
         }
         for record in self.tasks.newest_before(None).filter(|record| record.phase() == Phase::Waiting) {
@@ -372,7 +460,7 @@ impl Controller {
                 let fate = self.fate(record.id, term);
                 assert_eq!(fate, Fate::Open, "task {} waits for {term}", record.id);
             }
-            let stop = record.membership().and_then(|member| self.tasks.jobs().get(&member.name)?.stopped());
+            let stop = record.membership().and_then(|member| self.relations.job(&member.name)?.stopped());
             assert_eq!(stop, None, "task {} of a stopped job waits", record.id);
         }
     }

@@ -28,17 +28,14 @@ mod step;
 mod submit;
 mod tool;
 
-pub(super) use down::Paused;
-pub(super) use tool::ArchiveWork;
-
 use super::Controller;
-use super::agent::Slot;
-use super::effect::{Answer, Effect, Record, Ticket, Timer};
-use super::leases::Remains;
-use super::scan::Goal;
-use super::tool_order::ToolOrder;
-use super::transition::TaskEvent;
-use super::waits::{Query, Subject};
+use crate::engine::archives::tool_order::ToolOrder;
+use crate::engine::fleet::agent::Slot;
+use crate::engine::fleet::leases::Remains;
+use crate::engine::readers::scan::Goal;
+use crate::engine::readers::waits::{Query, Subject};
+use crate::engine::tasks::transition::TaskEvent;
+use crate::engine::turn::effect::{Answer, Effect, Record, Ticket, Timer};
 use api::wire::page::Page;
 use api::wire::publish::Published;
 use api::wire::reply::Reply;
@@ -134,7 +131,7 @@ impl Controller {
         match &message {
             // Without a session nothing tells one process from the next one, which begins to count anew.
             FromAgent::Heartbeat(Heartbeat { beat: Some(beat), .. }) if sender.session != Session::default() => {
-                self.agents.note_beat(&sender.agent, beat.number, ticket.connection);
+                self.fleet.note_beat(&sender.agent, beat.number, ticket.connection);
             }
             FromAgent::Apply(_) if self.is_outrun(&sender.agent, ticket.connection) => {
                 return reply::no_task().into();

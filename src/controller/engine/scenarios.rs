@@ -40,11 +40,11 @@ mod timeouts;
 mod tools;
 mod unfit_agents;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::effect::claim_of_reply;
+use super::turn::effect::claim_of_reply;
 use super::*;
 use api::wire::graph::{GraphRow, StoredGraph};
 use api::wire::page::{Page, PageBytes};

@@ -2,27 +2,27 @@
 
 use std::time::Duration;
 
-use super::{Answer, Controller, Effect, Remains, Slot, Ticket, Timer};
-use crate::engine::batch_delay;
+use super::{Answer, Controller, Remains, Slot, Ticket, Timer};
+use crate::engine::turn::batch_delay;
 use api::wire::reply;
 use base::{AgentId, Now, RoundEnd, TaskId, TaskState};
 
 impl Controller {
     pub(super) fn apply(&mut self, now: Now, ticket: Ticket, id: &AgentId, wait: Option<Duration>) -> Answer {
         self.unpark(id);
-        if let Slot::Busy(task) = self.agents.slot_or_free(id) {
+        if let Slot::Busy(task) = self.fleet.slot_or_free(id) {
             if let Some(record) = self.tasks.get(task).filter(|task| matches!(task.state, TaskState::Dispatched(_))) {
                 // The agent has not seen the answer to its last APPLY (docs/design/hazards.md, A5).
                 let record = Box::new(record.clone());
                 let reply = self.answer_again(now, id, record);
-                self.agents.tell_again(id);
+                self.fleet.tell_again(id);
                 return reply.into();
             }
-            self.journal.warn(format!("agent {id} asks for a task although it has {task}: it has lost track of it"));
+            self.turn.warn(format!("agent {id} asks for a task although it has {task}: it has lost track of it"));
             self.void_round(now, task, RoundEnd::Lost, Remains::Unknown(now.mono));
         }
-        self.agents.set_slot(id, Slot::Free);
-        self.agents.set_given(id, None);
+        self.fleet.set_slot(id, Slot::Free);
+        self.fleet.set_given(id, None);
         self.void_list(now, id);
         if let Some(task) = self.task_for(now, id) {
             let batch_delay =
@@ -33,8 +33,8 @@ impl Controller {
         match wait {
             None => reply::no_task().into(),
             Some(wait) => {
-                self.agents.park(id, ticket);
-                self.timers.set(Timer::ApplyWait(id.clone()), now.mono + wait);
+                self.fleet.park(id, ticket);
+                self.turn.set_timer(Timer::ApplyWait(id.clone()), now.mono + wait);
                 Answer::Later
             }
         }
@@ -43,7 +43,7 @@ impl Controller {
     /// Parks an agent with a free slot until a task is there.
     pub(super) fn park(&mut self, now: Now, ticket: Ticket, id: &AgentId, wait: Duration) {
         match self.apply(now, ticket, id, Some(wait)) {
-            Answer::Now(reply) => self.tasks.effects.push_back(Effect::Reply(ticket, reply)),
+            Answer::Now(reply) => self.turn.reply(ticket, reply),
             Answer::Later => {}
             Answer::NowAndLater(reply) => unreachable!("an APPLY has one answer: {reply:?}"),
         }
@@ -51,23 +51,23 @@ impl Controller {
 
     /// Ends the wait of an agent without a task.
     pub(in crate::engine) fn unpark(&mut self, id: &AgentId) {
-        if let Slot::Parked(ticket, _) = self.agents.slot_or_free(id) {
-            self.agents.set_slot(id, Slot::Free);
-            self.timers.clear(&Timer::ApplyWait(id.clone()));
-            self.tasks.effects.push_back(Effect::Reply(ticket, reply::no_task()));
+        if let Slot::Parked(ticket, _) = self.fleet.slot_or_free(id) {
+            self.fleet.set_slot(id, Slot::Free);
+            self.turn.clear_timer(&Timer::ApplyWait(id.clone()));
+            self.turn.reply(ticket, reply::no_task());
         }
     }
 
     /// The task for an agent that asks for one.
     fn task_for(&mut self, now: Now, id: &AgentId) -> Option<TaskId> {
         self.catch_up(now);
-        self.tasks.release_due(now);
-        if self.paused.is_some() || self.outdated().is_some() {
+        self.release_due(now);
+        if !self.mode.gives_out() {
             return None;
         }
         loop {
-            let agent = self.agents.get(id).filter(|agent| !agent.drained)?;
-            let task = self.tasks.queue().best_for(id, agent)?;
+            let agent = self.fleet.get(id).filter(|agent| !agent.drained)?;
+            let task = self.queue.best_for(id, agent)?;
             if !self.begins_another_round(now, task) && !self.skip_if_stopped(now, task) {
                 return Some(task);
             }

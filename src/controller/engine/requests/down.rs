@@ -3,20 +3,15 @@
 use std::time::Duration;
 
 use super::{Controller, Reply, Timer};
+use crate::engine::mode::Paused;
+use base::journal::Severity;
 use base::{IncidentKind, Now, Wall, span};
-
-/// A pause of the service.
-#[derive(Clone, Copy, Debug)]
-pub(in crate::engine) struct Paused {
-    since: Wall,
-    pub(super) until: Wall,
-}
 
 impl Controller {
     /// Until when no task starts: by a pause that a client repeats, or by the gate of the service.
     pub(super) fn paused_until(&self) -> Option<Wall> {
-        let repeated = self.paused.map(|paused| paused.until);
-        repeated.max(self.tasks.queue().gates.service_closed_until())
+        let repeated = self.mode.paused().map(|paused| paused.until);
+        repeated.max(self.queue.gates.service_closed_until())
     }
 
     /// A pause without a time ends the present one.
@@ -25,23 +20,21 @@ impl Controller {
             self.end_pause(now);
             return self.count_tasks();
         }
-        let since = self.paused.map_or(now.wall, |paused| paused.since);
-        if self.paused.replace(Paused { since, until: now.wall + interval }).is_none() {
+        let since = self.mode.paused().map_or(now.wall, |paused| paused.since);
+        if self.mode.set_paused(Some(Paused { since, until: now.wall + interval })).is_none() {
             let line = format!("a client has paused the service for {}; no task starts", span(interval));
-            self.journal.warn(line.clone());
-            self.incidents.push((IncidentKind::Paused, line));
+            self.turn.incident(Severity::Warn, IncidentKind::Paused, line);
         }
-        self.timers.set(Timer::Pause, now.mono + interval);
+        self.turn.set_timer(Timer::Pause, now.mono + interval);
         self.count_tasks()
     }
 
     /// Tasks are handed out again.
     pub(in crate::engine) fn end_pause(&mut self, now: Now) {
-        self.timers.clear(&Timer::Pause);
-        let Some(Paused { since, .. }) = self.paused.take() else { return };
+        self.turn.clear_timer(&Timer::Pause);
+        let Some(Paused { since, .. }) = self.mode.set_paused(None) else { return };
         let line = format!("the pause of the service has ended after {}", span(now.wall.since(since)));
-        self.journal.info(line.clone());
-        self.incidents.push((IncidentKind::Paused, line));
+        self.turn.incident(Severity::Info, IncidentKind::Paused, line);
         self.inform();
     }
 }

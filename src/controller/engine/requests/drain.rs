@@ -1,6 +1,6 @@
 //! AGENT/DRAIN: an agent gets no more tasks, or gets tasks again.
 
-use super::{Code, Controller, Effect, Record, Refusal, Reply};
+use super::{Code, Controller, Record, Refusal, Reply};
 use api::wire::requests::drain::Drain;
 use base::{AgentId, nearest_hint, words};
 
@@ -8,8 +8,8 @@ impl Controller {
     /// Drains an agent, or reverses that. It need not be present, because an agent that is restarted keeps its name; but a name that no
     /// agent has had here is a slip, unless its sender says otherwise.
     pub(super) fn drain(&mut self, agent: &AgentId, order: Drain) -> Result<Reply, Refusal> {
-        if order != Drain::Ahead && !self.agents.has_drained(agent) && self.agents.get(agent).is_none() {
-            let hint = nearest_hint(agent.as_str(), self.agents.names().map(AgentId::as_str));
+        if order != Drain::Ahead && !self.fleet.has_drained(agent) && self.fleet.get(agent).is_none() {
+            let hint = nearest_hint(agent.as_str(), self.fleet.names().map(AgentId::as_str));
             let way = match order {
                 Drain::Undo => String::new(),
                 Drain::Begin | Drain::Ahead => {
@@ -20,15 +20,15 @@ impl Controller {
             return Err(Refusal::new(Code::BadField, message));
         }
         let drain = order != Drain::Undo;
-        if drain && self.agents.drained() >= self.settings.agents_max {
+        if drain && self.fleet.drained() >= self.settings.agents_max {
             let max = self.settings.agents_max;
             let message = format!(
                 "{max} agents are paused already (AGENTS_MAX); `llts resume --agent` for some of them makes room"
             );
             return Err(Refusal::new(Code::LimitReached, message));
         }
-        self.agents.set_drained(agent, drain);
-        self.tasks.effects.push_back(Effect::Record(Record::Drained(agent.clone(), drain)));
+        self.fleet.set_drained(agent, drain);
+        self.turn.store(Record::Drained(agent.clone(), drain));
         Ok(Reply::Done)
     }
 }

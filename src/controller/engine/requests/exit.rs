@@ -14,15 +14,15 @@ impl Controller {
 
     /// Handles the end of an agent: its task waits again, and its state is dropped.
     pub(in crate::engine) fn leave(&mut self, now: Now, id: &AgentId) {
-        self.journal.info(format!("agent {id} has left"));
+        self.turn.info(format!("agent {id} has left"));
         self.unpark(id);
-        if let Slot::Busy(task) = self.agents.slot_or_free(id) {
+        if let Slot::Busy(task) = self.fleet.slot_or_free(id) {
             self.void_list(now, id);
             self.void_round(now, task, RoundEnd::Returned, Remains::Gone);
         }
         self.forget_tools(now, id);
         self.drop_offer(id);
-        self.agents.remove(id);
-        self.timers.clear(&Timer::Silence(id.clone()));
+        self.fleet.remove(id);
+        self.turn.clear_timer(&Timer::Silence(id.clone()));
     }
 }

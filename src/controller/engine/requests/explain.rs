@@ -1,7 +1,7 @@
 //! TASK/EXPLAIN: why a task is in its present state.
 
 use super::{Answer, Controller, Filter, Goal, Refusal, Reply, Slot, Ticket};
-use crate::engine::agent::Agent;
+use crate::engine::fleet::agent::Agent;
 use base::{AgentId, BlockedAgent, Holdup, Now, Phase, Requirements, TaskId, TaskRecord, ToolName};
 
 /// Tasks before a waiting one that are counted: a reader wants the order of magnitude, not the exact number.
@@ -30,7 +30,7 @@ impl Controller {
         let Some(record) = found else { return Err(Refusal::no_such_task(filter.shown_id())) };
         let holdup = self.holdup(now, record, BEFORE_MAX);
         // A task without a run, and one whose agent has gone, have none.
-        let agent = record.last_run().and_then(|run| self.agents.get(&run.agent));
+        let agent = record.last_run().and_then(|run| self.fleet.get(&run.agent));
         let own = agent.and_then(|agent| agent.own_versions.as_ref()?.get(&record.tool).copied());
         let own = own.filter(|own| record.pin.is_some_and(|pin| pin != *own));
         Ok(Reply::Explained { record: Box::new(record.clone()), holdup, own })
@@ -38,12 +38,12 @@ impl Controller {
 
     /// What holds a task up that waits, or that an agent does not run yet. At most `before_max` tasks before it are counted.
     pub(super) fn holdup(&self, now: Now, record: &TaskRecord, before_max: usize) -> Option<Holdup> {
-        let sets = self.tasks.queue().sets();
+        let sets = self.queue.sets();
         let agents_with = |needs: &Requirements, tool: Option<&ToolName>| {
-            self.agents.any_with(needs, |set| tool.is_none_or(|tool| sets.has(set, tool)))
+            self.fleet.any_with(needs, |set| tool.is_none_or(|tool| sets.has(set, tool)))
         };
         let waits = record.phase() == Phase::Waiting;
-        let lease = self.expiring.get(&record.id).map(|run| Holdup::Lease(now.wall + run.until.since(now.mono)));
+        let lease = self.fleet.expiring(record.id).map(|run| Holdup::Lease(now.wall + run.until.since(now.mono)));
         let fetches = || {
             let run = record.assignment().filter(|_| record.phase() < Phase::Running)?;
             let fetching = self.archives.reads.of(&run.agent).filter(|fetching| Some(fetching.digest) == record.pin)?;
@@ -54,7 +54,7 @@ impl Controller {
             Some(Holdup::HeldSlots { agents, is_parent: true })
         };
         let mut holdup = waits
-            .then(|| self.tasks.queue().holdup(now, record, &agents_with, before_max))
+            .then(|| self.queue.holdup(now, record, &agents_with, before_max))
             .or(lease)
             .or_else(fetches)
             .or_else(of_children);
@@ -63,7 +63,7 @@ impl Controller {
                 *found = Holdup::Outdated(self.outdated().unwrap_or_default().to_owned());
             }
             Some(Holdup::NotBefore(at)) if self.claims_until(record) == Some(*at) => holdup = Some(Holdup::Claims(*at)),
-            Some(found @ Holdup::Agents { .. }) if let Some(paused) = &self.paused => {
+            Some(found @ Holdup::Agents { .. }) if let Some(paused) = self.mode.paused() => {
                 *found = Holdup::Paused(paused.until);
             }
             Some(found @ (Holdup::NoSuchAgent | Holdup::OnlySimpleAgents | Holdup::ToolElsewhere))
@@ -82,7 +82,7 @@ impl Controller {
             }
             Some(Holdup::Agents { is_one_idle, blocked, .. }) => {
                 let needs = record.needs();
-                let servers = || self.agents.all_with(&needs, |set| sets.has(set, &record.tool));
+                let servers = || self.fleet.all_with(&needs, |set| sets.has(set, &record.tool));
                 *is_one_idle = servers().any(|(_, agent)| agent.slot == Slot::Free);
                 *blocked = servers().find_map(|(id, agent)| self.blocked_agent(id, agent)).map(Box::new);
             }
@@ -93,8 +93,8 @@ impl Controller {
 
     /// Some of the agents that could run a task, where all are drained that could.
     fn drained_for(&self, record: &TaskRecord) -> Vec<AgentId> {
-        let (needs, sets) = (record.needs(), self.tasks.queue().sets());
-        let all = self.agents.all_drained_or_with(&needs, |set| sets.has(set, &record.tool));
+        let (needs, sets) = (record.needs(), self.queue.sets());
+        let all = self.fleet.all_drained_or_with(&needs, |set| sets.has(set, &record.tool));
         all.map(|(id, _)| id.clone()).take(DRAINED_SHOWN_MAX).collect()
     }
 

@@ -30,9 +30,9 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::{Answer, Code, Controller, Refusal, Reply, Ticket, words};
-use crate::engine::agent::{Agent, Liveness};
-use crate::engine::effect::{ConnectionId, Effect};
-use crate::engine::tool_order::{FileRoom, FileWritten, ToolOrder, Uploader};
+use crate::engine::archives::tool_order::{FileRoom, FileWritten, ToolOrder, Uploader};
+use crate::engine::fleet::agent::{Agent, Liveness};
+use crate::engine::turn::effect::{ConnectionId, Effect};
 use api::wire::requests::file::{FilePut, FileState, Maker, NAME_IS_TAKEN};
 use api::wire::requests::submit::{IN_FOLDER, Submit};
 use api::wire::requests::tool::ToolGet;
@@ -49,7 +49,7 @@ pub(super) const DROP_DELAY: Duration = Duration::from_secs(1);
 
 impl Controller {
     pub(super) fn put_file(&mut self, ticket: Ticket, put: Box<FilePut>) -> Answer {
-        let (catalog, max) = (self.tasks.catalog(), self.settings.tools.store_bytes_max);
+        let (catalog, max) = (&self.archives.catalog, self.settings.tools.store_bytes_max);
         if catalog.size(&put.digest).is_none() && catalog.bytes().saturating_add(put.total) > max {
             let message = format!(
                 "the file {} has {} bytes, and the store of the controller has {} of at most {max} (FILE_STORE_BYTES_MAX); forget \
@@ -65,7 +65,7 @@ impl Controller {
             Err(refusal) => return Reply::Refused(refusal).into(),
         };
         let max = if let Uploader::Stranger(_) = uploader { max / STRANGERS_SHARE } else { max };
-        let bytes = max.saturating_sub(self.tasks.catalog().bytes());
+        let bytes = max.saturating_sub(self.archives.catalog.bytes());
         self.order_tool(ToolOrder::WriteFile(ticket, put, FileRoom { uploader, bytes }))
     }
 
@@ -84,7 +84,7 @@ impl Controller {
                 Liveness::Restored | Liveness::Returned(_) => true,
             };
             record.assignment().is_some_and(|run| run.is_with(agent, *session))
-                && self.agents.get(agent).is_some_and(is_its_session)
+                && self.fleet.get(agent).is_some_and(is_its_session)
         };
         if run.is_some_and(|(run, record)| is_its_run(run, record)) {
             return Ok(Uploader::Run);
@@ -113,7 +113,7 @@ impl Controller {
     ) {
         let strangers = submits.into_iter().filter(|submit| !submit.is_trusted);
         let inputs = strangers.filter_map(|submit| submit.files.as_ref()).flat_map(|files| &files.inputs);
-        let missing = inputs.map(|input| input.digest).filter(|digest| self.tasks.catalog().size(digest).is_none());
+        let missing = inputs.map(|input| input.digest).filter(|digest| self.archives.catalog.size(digest).is_none());
         let missing: BTreeSet<_> = missing.take(EXPECTED_MAX).collect();
         if !missing.is_empty() {
             self.archives.expected.insert(connection, missing);
@@ -123,7 +123,7 @@ impl Controller {
     /// A connection is gone.
     pub(in crate::engine) fn abandon_files(&mut self, connection: ConnectionId) {
         if self.archives.expected.remove(&connection).is_some() {
-            self.tasks.effects.push_back(Effect::Tool(ToolOrder::Abandon(connection)));
+            self.turn.emit(Effect::Tool(ToolOrder::Abandon(connection)));
         }
     }
 
@@ -131,7 +131,7 @@ impl Controller {
         let limit = self.settings.part_bytes_max;
         let reply = written.map(|FileWritten { digest, end, is_whole }| {
             if is_whole {
-                self.tasks.catalog_mut().hold(digest, end);
+                self.archives.catalog.hold(digest, end);
             }
             Reply::FilePut(FileState { end, is_whole, limit, store: self.archives.store.clone() })
         });
@@ -139,7 +139,7 @@ impl Controller {
     }
 
     pub(super) fn get_file(&mut self, ticket: Ticket, get: ToolGet) -> Answer {
-        let Some(total) = self.tasks.catalog().size(&get.digest) else {
+        let Some(total) = self.archives.catalog.size(&get.digest) else {
             let message = format!("the controller does not hold the file {}", get.digest);
             return Reply::Refused(Refusal::new(Code::NotAllowed, message)).into();
         };
@@ -151,7 +151,7 @@ impl Controller {
     /// Whether the store has the inputs of a submit.
     pub(super) fn check_files(&self, submit: &Submit) -> Result<(), Refusal> {
         let Some(files) = &submit.files else { return Ok(()) };
-        let is_missing = |input: &&TaskInput| self.tasks.catalog().size(&input.digest).is_none();
+        let is_missing = |input: &&TaskInput| self.archives.catalog.size(&input.digest).is_none();
         let Some(TaskInput { name, digest, .. }) = files.inputs.iter().find(is_missing) else { return Ok(()) };
         let message = format!(
             "{}: the controller does not hold the file {digest} for the name {}; send it with FILE/PUT first",
@@ -166,7 +166,7 @@ impl Controller {
         if submit.is_trusted {
             return Ok(());
         }
-        let held = self.tasks.catalog().present(&submit.tool).cloned();
+        let held = self.archives.catalog.present(&submit.tool).cloned();
         let expected = held.iter().filter_map(|held| held.manifest.as_ref()).flat_map(|manifest| &manifest.inputs);
         let expected: Vec<_> = expected.collect();
         if submit.confine_inputs(|name| expected.iter().any(|pattern| pattern.matches(name)))? {
@@ -181,7 +181,7 @@ impl Controller {
     /// Whether the version of the tool that the task will pin leaves room for its inputs. An agent notices the same of a version of its own.
     pub(super) fn check_input_names(&self, submit: &Submit) -> Result<(), Refusal> {
         let Some(files) = &submit.files else { return Ok(()) };
-        let Some(held) = self.tasks.catalog().present(&submit.tool) else { return Ok(()) };
+        let Some(held) = self.archives.catalog.present(&submit.tool) else { return Ok(()) };
         let Some(TaskInput { name, .. }) = files.inputs.iter().find(|input| held.paths.has(&input.name)) else {
             return Ok(());
         };

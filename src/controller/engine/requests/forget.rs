@@ -1,4 +1,4 @@
-//! TASK/FORGET: a finished task is forgotten before its time, with its family, as [`crate::engine::retention`] does later.
+//! TASK/FORGET: a finished task is forgotten before its time, with its family, as [`crate::engine::tasks::retention`] does later.
 
 use super::{Code, Controller, Refusal, Reply};
 use base::{Now, TaskId, TaskState};
@@ -16,8 +16,8 @@ impl Controller {
                 place.step, place.graph
             ));
         }
-        let root = self.families.root(task);
-        if self.families.is_open(root) {
+        let root = self.tasks.families().root(task);
+        if self.tasks.families().is_open(root) {
             return not_allowed(format!(
                 "task {task} belongs to the family of {root}, which has not finished; a family is forgotten as a whole"
             ));

@@ -1,13 +1,14 @@
 //! GATE/SET and GATE/QUERY: settings and states of gates.
 
-use super::{Answer, Code, Controller, Effect, Filter, Goal, Record, Refusal, Reply, Ticket};
+use super::{Answer, Code, Controller, Filter, Goal, Record, Refusal, Reply, Ticket};
 use api::wire::requests::gate::GateChange;
+use base::journal::Severity;
 use base::{GateSettings, IncidentKind, Label, Now, UNTIL_OPENED, Wall};
 
 impl Controller {
     /// Changes the settings of a gate.
     pub(super) fn set_gate(&mut self, now: Now, name: &Label, change: &GateChange) -> Result<Reply, Refusal> {
-        let gates = &self.tasks.queue().gates;
+        let gates = &self.queue.gates;
         if !gates.is_known(name) && gates.len() >= self.settings.gates_max {
             let message = format!("{} gates are known already (GATES_MAX)", self.settings.gates_max);
             return Err(Refusal::new(Code::LimitReached, message));
@@ -31,17 +32,15 @@ impl Controller {
                 "the pause of the service has ended".to_owned()
             }
         };
-        self.journal.warn(line.clone());
-        self.incidents.push((IncidentKind::Paused, line));
+        self.turn.incident(Severity::Warn, IncidentKind::Paused, line);
     }
 
     /// A run has found that its gate cannot be passed for a while.
     pub(in crate::engine) fn close_gate(&mut self, now: Now, name: &Label, until: Wall) {
-        let mut settings = self.tasks.queue().gates.settings(name);
+        let mut settings = self.queue.gates.settings(name);
         if settings.closed_until.is_none_or(|at| at < until) {
             let line = format!("gate {name} is closed until {until} by a task that was deferred");
-            self.journal.info(line.clone());
-            self.incidents.push((IncidentKind::GateClosed, line));
+            self.turn.incident(Severity::Info, IncidentKind::GateClosed, line);
             settings.closed_until = Some(until);
             self.put_gate(now, name, settings);
         }
@@ -49,15 +48,15 @@ impl Controller {
 
     fn put_gate(&mut self, now: Now, name: &Label, settings: GateSettings) {
         let record = Record::Gate(name.clone(), settings.clone());
-        let queue = self.tasks.queue_mut();
+        let queue = &mut self.queue;
         queue.gates.set(name, settings);
         queue.refresh_gated(now, std::iter::once(name));
-        self.tasks.effects.push_back(Effect::Record(record));
+        self.turn.store(record);
     }
 
     /// How one gate stands.
     pub(super) fn query_gate(&self, now: Now, name: &Label) -> Reply {
-        let queue = self.tasks.queue();
+        let queue = &self.queue;
         Reply::Gate(queue.gates.view(now, name, queue.waiting_at(name)))
     }
 
@@ -68,7 +67,7 @@ impl Controller {
 
     /// The answer to GATE/QUERY.
     pub(in crate::engine) fn query_gates(&self, now: Now) -> Reply {
-        let queue = self.tasks.queue();
+        let queue = &self.queue;
         let view = |name: &Label| queue.gates.view(now, name, queue.waiting_at(name));
         Reply::Gates(queue.gates.names().filter(|name| !name.is_of_service()).map(view).collect())
     }

@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::{Answer, Code, Controller, Effect, Filter, Goal, Page, Query, Refusal, Reply, Request, Ticket, words};
+use super::{Answer, Code, Controller, Filter, Goal, Page, Query, Refusal, Reply, Request, Ticket, words};
 use crate::engine::graphs::OwnedGraph;
-use crate::engine::jobs::Job;
+use crate::engine::relations::jobs::Job;
 use crate::graph::Graph;
 use api::wire::graph::AcceptedGraph;
 use api::wire::page::PageOf;
@@ -57,7 +57,7 @@ impl Controller {
             let warning = unknown_fields(&submit.unknown);
             return Ok(Some(Reply::GraphSubmitted { graph, warning, duplicate: true }));
         }
-        if let Some(trouble) = &self.store_trouble {
+        if let Some(trouble) = self.mode.store_trouble() {
             let message = format!("the graph cannot be stored ({trouble}); submit it again later");
             return Err(Refusal::new(Code::LimitReached, message));
         }
@@ -67,14 +67,14 @@ impl Controller {
 
     fn accept_graph(&mut self, now: Now, submit: GraphSubmit, plan: Arc<Graph>) -> Reply {
         let warning = unknown_fields(&submit.unknown);
-        let id = self.new_graph_id(now.wall);
+        let id = self.tasks.new_graph_id(now.wall);
         let mut accepted = submit.graph;
-        let held = |tool: &ToolName| Some((tool.clone(), self.tasks.catalog().present(tool)?.digest));
+        let held = |tool: &ToolName| Some((tool.clone(), self.archives.catalog.present(tool)?.digest));
         accepted.pins = accepted.steps.iter().flatten().filter_map(|terms| held(&terms.tool)).collect();
-        self.tasks.pin_all(now, &accepted.pins);
+        self.pin_all(now, &accepted.pins);
         let mut graph = OwnedGraph::new(id, now.wall, accepted, plan);
         let record = graph.record();
-        self.tasks.effects.push_back(Effect::Record(record));
+        self.turn.store(record);
         self.graphs.insert(graph);
         Reply::GraphSubmitted { graph: id, warning, duplicate: false }
     }
@@ -106,14 +106,14 @@ impl Controller {
             }
         }
         let limit = |message: String| Err(Refusal::new(Code::LimitReached, message));
-        let (waiting, tasks, max) = (self.tasks.queue().len(), graph.document.tasks(), self.settings.waiting_max);
+        let (waiting, tasks, max) = (self.queue.len(), graph.document.tasks(), self.settings.waiting_max);
         if waiting.saturating_add(tasks) > max {
             return limit(format!(
                 "{waiting} of {max} tasks wait already (WAITING_TASKS_MAX), and this graph has {tasks}; try again later"
             ));
         }
         let bytes = tasks.saturating_mul(size_of::<TaskRecord>()).saturating_add(graph.bytes());
-        let (held, max) = (self.tasks.queue().bytes() + self.graphs.bytes(), self.settings.waiting_bytes_max);
+        let (held, max) = (self.queue.bytes() + self.graphs.bytes(), self.settings.waiting_bytes_max);
         if held.saturating_add(bytes) > max {
             return limit(format!(
                 "the waiting tasks and the graphs hold {held} bytes already, and this graph needs {bytes}; WAITING_BYTES_MAX is \
@@ -123,7 +123,7 @@ impl Controller {
         let needs = graph.steps.iter().flatten().map(|terms| &terms.policy.needs);
         let needs: BTreeSet<&Requirements> =
             needs.filter(|needs| !needs.gates.is_empty() || !needs.tags.is_empty()).collect();
-        let known = needs.iter().map(|needs| self.tasks.queue().other_needs(needs)).max().unwrap_or_default();
+        let known = needs.iter().map(|needs| self.queue.other_needs(needs)).max().unwrap_or_default();
         if known + needs.len() > self.settings.needs_max {
             let (gate, tags) = (words::GATE, words::TAGS);
             return limit(format!(
@@ -182,7 +182,7 @@ impl Controller {
     /// Ends a graph. Returns the number of its tasks that had not ended.
     pub(super) fn kill_graph(&mut self, now: Now, id: GraphId, said: Option<&Arc<str>>) -> Result<usize, Refusal> {
         let Some(graph) = self.graphs.get(id) else { return Err(Refusal::no_such_graph(id)) };
-        let job = self.tasks.jobs().get(&graph.job);
+        let job = self.relations.job(&graph.job);
         let count = job.map_or(0, Job::unfinished);
         let why = said.map_or_else(|| "killed by a client".to_owned(), |said| format!("killed by a client: {said}"));
         self.graph_event(now, id, GraphEvent::Kill(why.into()));

@@ -1,8 +1,9 @@
 //! AGENT/HEARTBEAT: the state of an agent, and the instructions in the answer.
 
 use super::{Controller, Reply, Slot};
-use crate::engine::agent::Liveness;
+use crate::engine::fleet::agent::Liveness;
 use api::wire::requests::heartbeat::{Directive, Heard, Heartbeat};
+use base::journal::Severity;
 use base::{AgentId, IncidentKind, Now, Offer, Round, Skew, TaskId, TaskState};
 
 /// After this part of a heartbeat interval, a handed-out task should have reached its agent: it takes a commit and a hop,
@@ -11,35 +12,35 @@ const HANDOUT_SHARE: u32 = 10;
 
 impl Controller {
     pub(super) fn heartbeat(&mut self, now: Now, id: &AgentId, heartbeat: Heartbeat) -> Reply {
-        self.agents.set_ip(id, heartbeat.ip);
-        self.agents.set_offer(id, Offer { tags: heartbeat.tags, is_full: heartbeat.version.is_some() });
-        self.agents.set_version(id, heartbeat.version, heartbeat.own_versions);
+        self.fleet.set_ip(id, heartbeat.ip);
+        self.fleet.set_offer(id, Offer { tags: heartbeat.tags, is_full: heartbeat.version.is_some() });
+        self.fleet.set_version(id, heartbeat.version, heartbeat.own_versions);
         self.tell_skew(id, heartbeat.skew);
-        self.agents.set_kill_budget(id, heartbeat.beat.and_then(|beat| beat.kill_budget));
+        self.fleet.set_kill_budget(id, heartbeat.beat.and_then(|beat| beat.kill_budget));
         let beat = heartbeat.beat.map(|beat| beat.number);
         let run = heartbeat.run.filter(|run| !self.is_undecided(id, *run));
         let wanted = run.map(|(task, round)| (task, round, self.wanted(id, task, round)));
-        match (self.agents.slot_or_free(id), wanted) {
+        match (self.fleet.slot_or_free(id), wanted) {
             (Slot::Free | Slot::Parked(..), Some((.., Directive::Drop))) => {
                 self.unpark(id);
-                self.agents.set_slot(id, Slot::Stray);
+                self.fleet.set_slot(id, Slot::Stray);
             }
             // The remains of a finished run keep it from taking another one.
-            (Slot::Free, None) if heartbeat.busy => self.agents.set_slot(id, Slot::Stray),
-            (Slot::Stray, None) if !heartbeat.busy => self.agents.set_slot(id, Slot::Free),
+            (Slot::Free, None) if heartbeat.busy => self.fleet.set_slot(id, Slot::Stray),
+            (Slot::Stray, None) if !heartbeat.busy => self.fleet.set_slot(id, Slot::Free),
             _ => {}
         }
         // An agent that does not park learns of work only from PUB. PUB may lose messages, so repeat it.
-        if !heartbeat.busy && self.tasks.queue().len() > 0 {
+        if !heartbeat.busy && self.queue.len() > 0 {
             self.inform();
         }
         Reply::Heartbeat(Heard {
-            controller: self.controller_id,
+            controller: self.mode.controller_id(),
             beat,
             wanted,
             parked: self.has_applied(now, id),
             tools: self.known_tools(id),
-            serving: Some(self.outputs.has_offer(id)),
+            serving: Some(self.readers.outputs().has_offer(id)),
             folder: self.archives.folder.clone(),
             epoch: self.epoch(),
             clock: Some(now.wall),
@@ -48,22 +49,21 @@ impl Controller {
 
     /// An agent has measured the difference of the clocks. It is told once for each process.
     fn tell_skew(&mut self, id: &AgentId, skew: Option<Skew>) {
-        let Some(agent) = self.agents.get_mut(id) else { return };
+        let Some(agent) = self.fleet.get_mut(id) else { return };
         if let Some(skew) = skew.filter(|_| agent.skew != skew) {
             agent.skew = Some(skew);
             let line = format!(
                 "the clock of agent {id} is {skew} that of this controller: the times of its runs are by its clock; keep the clocks \
                  equal, for example with NTP"
             );
-            self.journal.warn(line.clone());
-            self.incidents.push((IncidentKind::ClockSkew, line));
+            self.turn.incident(Severity::Warn, IncidentKind::ClockSkew, line);
         }
     }
 
     /// Whether an agent that reports a free slot has no reason to ask for a task: it is parked here, or was given a task a
     /// moment ago. A task that was given long before, and that the agent does not mention, was lost on its way.
     fn has_applied(&self, now: Now, id: &AgentId) -> bool {
-        match self.agents.slot_or_free(id) {
+        match self.fleet.slot_or_free(id) {
             Slot::Parked(..) => true,
             Slot::Free | Slot::Stray | Slot::Lost => false,
             Slot::Busy(task) => match self.tasks.get(task).map(|record| &record.state) {
@@ -79,7 +79,7 @@ impl Controller {
     /// one is on its way ([`Controller::reunite`]), and then the run is adopted ([`Controller::readopt`]): an order to drop
     /// it would start the same round anew.
     fn is_undecided(&self, id: &AgentId, (task, round): (TaskId, Round)) -> bool {
-        let is_back = self.agents.get(id).is_some_and(|agent| !matches!(agent.liveness, Liveness::Session(_)));
+        let is_back = self.fleet.get(id).is_some_and(|agent| !matches!(agent.liveness, Liveness::Session(_)));
         let is_present = || self.tasks.get(task).is_some_and(|record| record.round == round);
         is_back && self.may_be_out(task) && is_present()
     }
@@ -90,7 +90,7 @@ impl Controller {
         let mine = current.filter(|record| record.assignment().is_some_and(|run| run.agent == *id));
         match mine {
             // Continuing would mean starting anew: the lease is not renewed, and the task waits no longer than it lasts.
-            Some(_) if self.expiring.contains_key(&task) => Directive::Drop,
+            Some(_) if self.fleet.is_expiring(task) => Directive::Drop,
             Some(record) if record.kill.is_some() => Directive::Kill,
             Some(record) if self.is_told_to_finish(record) => Directive::Finish,
             Some(_) => Directive::Run,

@@ -15,7 +15,7 @@ impl Controller {
             ));
         }
         if record.held.is_some() != hold {
-            self.tasks.hold(now, task, hold.then_some(now.wall));
+            self.hold_task(now, task, hold.then_some(now.wall));
             self.dispatch(now);
         }
         self.inform_if_waiting(task);

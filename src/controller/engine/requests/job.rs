@@ -5,15 +5,15 @@
 mod results;
 
 use super::{Answer, Code, Controller, Filter, Goal, Page, Query, Refusal, Reply, Ticket, Timer, words};
-use crate::engine::jobs::Job;
-use crate::engine::orders::Ordered;
+use crate::engine::relations::jobs::Job;
+use crate::engine::relations::orders::Ordered;
 use api::wire::requests::job::JobOrder;
 use base::{JobName, Mono, Now};
 
 impl Controller {
     /// The state of a job, or, with a time, parks the query until all its tasks have finished.
     pub(super) fn query_job(&mut self, ticket: Ticket, name: &JobName, wait_until: Option<Mono>) -> Answer {
-        let has_ended = self.tasks.jobs().get(name).is_none_or(Job::has_ended) && !self.is_of_open_graph(name);
+        let has_ended = self.relations.job(name).is_none_or(Job::has_ended) && !self.is_of_open_graph(name);
         match wait_until.filter(|_| !has_ended) {
             None => self.job_reply(name).into(),
             Some(until) => self.park_query(ticket, Query::Job(name.clone()), until),
@@ -39,20 +39,20 @@ impl Controller {
             let killed = self.kill_graph(now, graph.id, said.as_ref());
             return killed.map_or_else(Reply::Refused, |count| Reply::Concerned { count, warning: None }).into();
         }
-        if self.tasks.jobs().get(&job).is_none() {
+        if self.relations.job(&job).is_none() {
             return Reply::Refused(Refusal::no_such_job(&job)).into();
         }
         if order == JobOrder::Retry {
             self.begin_anew(now, &job);
         }
-        let ordered = Ordered::new(job, order, self.last_id);
+        let ordered = Ordered::new(job, order, self.tasks.last_id());
         self.search(now, ticket, Filter::default(), Goal::Order(ordered))
     }
 
     /// The failures of a job count from here on, and if it was stopped, it goes on.
     fn begin_anew(&mut self, now: Now, name: &JobName) {
         self.forget_stop(name);
-        let jobs = self.tasks.jobs_mut();
+        let jobs = self.relations.jobs_mut();
         jobs.count_anew(name, now.wall);
         if let Some(job) = jobs.get_mut(name) {
             job.memo.stopped = None;

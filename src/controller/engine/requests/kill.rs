@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{Controller, Effect, Published, Refusal, Remains, Reply, TaskEvent};
-use crate::engine::verdict;
+use crate::engine::tasks::verdict;
 use base::{Kill, KillCause, Now, Phase, RoundEnd, TaskId, TaskRecord};
 
 impl Controller {
@@ -18,7 +18,7 @@ impl Controller {
     /// Ends all descendants of a task whose run has ended (docs/sources/controller.md, 2.1). A loop instead of recursion, because
     /// chains may be long.
     pub(in crate::engine) fn end_children(&mut self, now: Now, task: TaskId) {
-        for member in self.families.descendants(task) {
+        for member in self.tasks.families().descendants(task) {
             self.kill_one(now, member, &KillCause::ParentEnded(task));
         }
     }
@@ -45,15 +45,15 @@ impl Controller {
             return;
         }
         let (waits, round) = (record.phase() == Phase::Waiting, record.round);
-        self.tasks.update(task, |record| record.kill = Some(Box::new(Kill { at: now.wall, cause: cause.clone() })));
+        self.update(task, |record| record.kill = Some(Box::new(Kill { at: now.wall, cause: cause.clone() })));
         if self.tasks.get(task).is_some_and(TaskRecord::is_out_of_contact) {
             self.give_up(now, task, RoundEnd::Lost, Remains::Unknown(now.mono));
         } else if waits {
             // Only the waiting has to end.
-            self.tasks.change(now, task, TaskEvent::Close { at: now.wall, outcome: cause.outcome() });
+            self.change(now, task, TaskEvent::Close { at: now.wall, outcome: cause.outcome() });
             self.finished(now, task);
         } else {
-            self.tasks.effects.push_back(Effect::Publish(Published::Kill(task, round)));
+            self.turn.emit(Effect::Publish(Published::Kill(task, round)));
         }
     }
 }

@@ -1,6 +1,6 @@
 //! TASK/QUERY: the record of a task, at once or when it has finished.
 
-use super::{Answer, Code, Controller, Effect, Filter, Goal, Query, Refusal, Reply, Subject, Ticket, Timer, words};
+use super::{Answer, Code, Controller, Filter, Goal, Query, Refusal, Reply, Subject, Ticket, Timer, words};
 use base::{Mono, Now, Phase, TaskId};
 
 /// Tasks of one given id that a query looks at without becoming a search.
@@ -46,26 +46,26 @@ impl Controller {
 
     /// Parks a query until its subject, or until this time, whichever comes first.
     pub(super) fn park_query(&mut self, ticket: Ticket, query: Query, until: Mono) -> Answer {
-        if let Some(obstacle) = self.waits.obstacle(ticket.connection, self.settings.parked_max) {
+        if let Some(obstacle) = self.readers.waits().obstacle(ticket.connection, self.settings.parked_max) {
             let message = format!("this query with {} cannot be parked: {obstacle}", words::WAIT);
             return Reply::Refused(Refusal::new(Code::LimitReached, message)).into();
         }
-        self.waits.park(ticket, query.subject(), query);
-        self.timers.set(Timer::QueryWait(ticket), until);
+        self.readers.waits_mut().park(ticket, query.subject(), query);
+        self.turn.set_timer(Timer::QueryWait(ticket), until);
         Answer::Later
     }
 
     /// Answers the queries that wait for this end.
     pub(in crate::engine) fn answer_waiters(&mut self, subject: &Subject) {
-        for ticket in self.waits.of_subject(subject) {
+        for ticket in self.readers.waits().of_subject(subject) {
             self.answer_waiter(ticket);
         }
     }
 
     /// Answers one of them with the present state.
     pub(in crate::engine) fn answer_waiter(&mut self, ticket: Ticket) {
-        let Some((_, query)) = self.waits.remove(ticket) else { return };
-        self.timers.clear(&Timer::QueryWait(ticket));
+        let Some((_, query)) = self.readers.waits_mut().remove(ticket) else { return };
+        self.turn.clear_timer(&Timer::QueryWait(ticket));
         let reply = match query {
             Query::Task(task, matches) => match self.tasks.get(task) {
                 Some(record) => Reply::Task { record: Box::new(record.clone()), matches },
@@ -75,6 +75,6 @@ impl Controller {
             Query::Graph(graph) => self.graph_reply(graph),
             Query::Ends { job, cursor, limit } => self.results_reply(&job, cursor, limit),
         };
-        self.tasks.effects.push_back(Effect::Reply(ticket, reply));
+        self.turn.reply(ticket, reply);
     }
 }

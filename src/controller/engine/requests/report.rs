@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use super::{Answer, Code, Controller, Refusal, Reply, Slot, Subject, TaskEvent, Ticket, Timer, words};
-use crate::engine::transition::Again;
-use crate::engine::verdict;
-use crate::engine::verdict::Verdict;
+use crate::engine::tasks::transition::Again;
+use crate::engine::tasks::verdict;
+use crate::engine::tasks::verdict::Verdict;
 use api::wire::requests::Sender;
 use api::wire::requests::report::Report;
 use base::{ExitCode, Now, Phase, PhaseTimes, RunResult, TaskId, TaskRecord, TaskState};
@@ -20,19 +20,19 @@ impl Controller {
         let refusal = self.check_report(sender, &report).err();
         let left = left(&report);
         match &refusal {
-            Some(refusal) => self.journal.warn(format!("agent {}: {refusal}", sender.agent)),
+            Some(refusal) => self.turn.warn(format!("agent {}: {refusal}", sender.agent)),
             None if self.gives_back(now, &report) || self.avoids_agent(now, &sender.agent, &mut report) => {}
             None if gave_up(&report) => self.given_up(now, task),
             None => {
-                self.provided = report.provided.take().map(|provided| (task, provided));
+                self.graphs.note_provided(report.provided.take().map(|provided| (task, provided)));
                 self.advance(now, report);
                 // Locations of a round that another one follows do not count.
-                self.provided = None;
+                self.graphs.note_provided(None);
             }
         }
         let free = phase == Phase::Finished && self.slot_is_free(sender, task, refusal.is_none());
         if let Some(left) = left.filter(|_| free) {
-            self.agents.set_left(&sender.agent, task, left);
+            self.fleet.set_left(&sender.agent, task, left);
         }
         if phase == Phase::Finished && refusal.is_none() {
             self.leave_list(&sender.agent, task);
@@ -85,31 +85,31 @@ impl Controller {
             let Some(record) = self.tasks.get(task) else { unreachable!("task {task} is gone within its report") };
             if record.phase() >= phase {
                 if before < Some(record.phase()) {
-                    self.tasks.store_progress(task);
+                    self.store_progress(task);
                 }
                 self.amend(task, result);
                 if let Some(progress) = progress.take().filter(|_| phase == Phase::Running) {
-                    self.tasks.tell_progress(now, task, *progress);
+                    self.tell_progress(now, task, *progress);
                 }
                 return self.time_run(now, task, ran);
             }
             let has_run = times.run.is_some() || phase == Phase::Running;
             match &record.state {
                 TaskState::Dispatched(run) if run.dispatched.is_some() || phase == Phase::Preparing => {
-                    self.tasks.change(now, task, TaskEvent::Prepare(times.up_to(Phase::Preparing, now.wall)));
+                    self.change(now, task, TaskEvent::Prepare(times.up_to(Phase::Preparing, now.wall)));
                 }
                 TaskState::Dispatched(run) | TaskState::Preparing(run)
                     if has_run && (run.dispatched.is_some() || phase == Phase::Running) =>
                 {
-                    self.tasks.change(now, task, TaskEvent::Run(times.up_to(Phase::Running, now.wall)));
+                    self.change(now, task, TaskEvent::Run(times.up_to(Phase::Running, now.wall)));
                     self.tool_was_found(now, task);
                 }
                 TaskState::Dispatched(_) | TaskState::Preparing(_) | TaskState::Running(_) => {
                     if has_run && record.phase() < Phase::Running {
                         self.tool_was_found(now, task);
                     }
-                    self.timers.clear(&Timer::RunTime(task));
-                    self.tasks.change(now, task, TaskEvent::End(times.up_to(Phase::Ended, now.wall), result.take()));
+                    self.turn.clear_timer(&Timer::RunTime(task));
+                    self.change(now, task, TaskEvent::End(times.up_to(Phase::Ended, now.wall), result.take()));
                     self.end_children(now, task);
                 }
                 TaskState::Ended { result: known, .. } => {
@@ -129,7 +129,7 @@ impl Controller {
     fn amend(&mut self, task: TaskId, result: Option<RunResult>) {
         let known = self.tasks.get(task).and_then(TaskRecord::result);
         let Some(result) = result.filter(|result| known.is_none_or(|known| **known != *result)) else { return };
-        self.tasks.update(task, |record| {
+        self.update(task, |record| {
             if let TaskState::Ended { result: known, .. } = &mut record.state {
                 *known = Some(Arc::new(result));
             }
@@ -141,7 +141,7 @@ impl Controller {
         let Some(record) = self.tasks.get(task) else { unreachable!("task {task} finishes and is gone") };
         match verdict::of_result(record, &result) {
             Verdict::End(outcome) => {
-                self.tasks.change(now, task, TaskEvent::Finish { at: now.wall, times, result, outcome });
+                self.change(now, task, TaskEvent::Finish { at: now.wall, times, result, outcome });
                 self.finished(now, task);
             }
             Verdict::Again(end) => {
@@ -153,7 +153,7 @@ impl Controller {
 
     /// Consequences of the end of a task, for all ways of ending.
     pub(in crate::engine) fn finished(&mut self, now: Now, task: TaskId) {
-        self.timers.clear(&Timer::RunTime(task));
+        self.turn.clear_timer(&Timer::RunTime(task));
         self.forget_lease(task);
         self.answer_waiters(&Subject::Task(task));
         self.log_end(now, task);
@@ -165,12 +165,12 @@ impl Controller {
 
     /// An agent that reports FINISHED has a free slot, even if the report is refused, unless it has another run already.
     fn slot_is_free(&mut self, sender: &Sender, task: TaskId, accepted: bool) -> bool {
-        match self.agents.slot_or_free(&sender.agent) {
+        match self.fleet.slot_or_free(&sender.agent) {
             Slot::Busy(present) if present != task || !accepted => return false,
-            Slot::Busy(_) | Slot::Stray => self.agents.set_slot(&sender.agent, Slot::Free),
+            Slot::Busy(_) | Slot::Stray => self.fleet.set_slot(&sender.agent, Slot::Free),
             Slot::Free | Slot::Parked(..) | Slot::Lost => {}
         }
-        self.agents.set_given(&sender.agent, None);
+        self.fleet.set_given(&sender.agent, None);
         true
     }
 }

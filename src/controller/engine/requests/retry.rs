@@ -1,8 +1,8 @@
 //! TASK/RETRY: another round of a task that has finished.
 
 use super::{Code, Controller, Refusal, Reply};
-use crate::engine::jobs::Job;
-use crate::engine::transition::Again;
+use crate::engine::relations::jobs::Job;
+use crate::engine::tasks::transition::Again;
 use api::wire::requests::job;
 use base::{Now, PhaseTimes, RoundEnd, TaskId, TaskState};
 
@@ -10,7 +10,7 @@ impl Controller {
     /// Starts another round of a finished task, with fresh budgets.
     pub(super) fn retry(&mut self, now: Now, task: TaskId) -> Result<Reply, Refusal> {
         if let Some(member) = self.known(task)?.membership()
-            && let Some(stop) = self.tasks.jobs().get(&member.name).and_then(Job::stopped)
+            && let Some(stop) = self.relations.job(&member.name).and_then(Job::stopped)
         {
             return Err(job::stopped(&member.name, stop));
         }
@@ -55,8 +55,8 @@ impl Controller {
 
     /// A finished task is reopened: its family is open again and must not be forgotten.
     fn unkeep(&mut self, task: TaskId) {
-        let root = self.families.root(task);
-        self.retained.reopened(task, root);
-        self.families.reopened(task);
+        let root = self.tasks.families().root(task);
+        self.tasks.retained_mut().reopened(task, root);
+        self.tasks.families_mut().reopened(task);
     }
 }

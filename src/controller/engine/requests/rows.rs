@@ -1,7 +1,7 @@
 //! TASK/ROWS: a page of the matching tasks as rows, in an order, with the numbers of all of them by their states.
 
 use super::{Answer, Controller, Filter, Goal, Page, Reply, Ticket};
-use crate::engine::found_rows::FoundRows;
+use crate::engine::readers::found_rows::FoundRows;
 use api::wire::Narrowing;
 use api::wire::page::PageOf;
 use api::wire::requests::rows::{Order, RowsPage, TaskRow};
@@ -45,6 +45,6 @@ impl Controller {
     pub(super) fn row(&self, now: Now, record: &TaskRecord) -> TaskRow {
         let waits = record.shown_phase() < Phase::Running;
         let holdup = waits.then(|| self.holdup(now, record, BEFORE_MAX)).flatten();
-        TaskRow { record: record.clone(), holdup, usual: self.tasks.usual(record) }
+        TaskRow { record: record.clone(), holdup, usual: self.tasks.usual(&self.relations, record) }
     }
 }

@@ -9,6 +9,6 @@ impl Controller {
     }
 
     pub(super) const fn count_agents(&self) -> Reply {
-        Reply::AgentCounts(self.agents.counts())
+        Reply::AgentCounts(self.fleet.counts())
     }
 }

@@ -4,8 +4,8 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use super::{Answer, Controller, Filter, Goal, Reply, Slot, Ticket};
-use crate::engine::jobs::Job;
-use crate::engine::scan::STATUS_ROWS;
+use crate::engine::readers::scan::STATUS_ROWS;
+use crate::engine::relations::jobs::Job;
 use api::wire::brief;
 use api::wire::requests::status::StatusView;
 use base::{Now, Phase, ShownState, TaskRecord};
@@ -30,17 +30,17 @@ impl Controller {
     /// The state of the service.
     pub(in crate::engine) fn status(&self, now: Now) -> Reply {
         let (rate, run_p50) = self.tasks.figures().recent(now.mono);
-        let lost = self.agents.iter().filter(|(_, agent)| agent.slot == Slot::Lost);
+        let lost = self.fleet.iter().filter(|(_, agent)| agent.slot == Slot::Lost);
         let is_open = |job: &Job| !job.has_ended();
-        let jobs = self.tasks.jobs().newest().take(JOBS_LOOKED_AT);
-        let jobs = jobs.filter(|name| self.tasks.jobs().get(name).is_some_and(is_open));
+        let jobs = self.relations.jobs().newest().take(JOBS_LOOKED_AT);
+        let jobs = jobs.filter(|name| self.relations.job(name).is_some_and(is_open));
         let failed = self.tasks.figures().last_failed().take(FAILED_MAX);
         Reply::Status(Box::new(StatusView {
             now: now.wall,
-            started_at: self.started_at,
+            started_at: self.mode.started_at(),
             states: self.tasks.figures().states(),
-            agents: self.agents.counts(),
-            oldest_at: self.tasks.queue().oldest().and_then(|task| self.tasks.get(task)).map(|task| task.submitted_at),
+            agents: self.fleet.counts(),
+            oldest_at: self.queue.oldest().and_then(|task| self.tasks.get(task)).map(|task| task.submitted_at),
             rate,
             run_p50,
             paused_until: self.paused_until(),
@@ -54,13 +54,15 @@ impl Controller {
 
     /// The running tasks: first those that run longer than usual, then the others, both by the time that they have run.
     fn longest_running(&self, now: Now) -> Vec<&TaskRecord> {
-        let tasks = self.agents.iter().filter_map(|(_, agent)| match agent.slot {
+        let tasks = self.fleet.iter().filter_map(|(_, agent)| match agent.slot {
             Slot::Busy(task) => self.tasks.get(task),
             Slot::Free | Slot::Parked(..) | Slot::Stray | Slot::Lost => None,
         });
         let mut running: Vec<_> = tasks.filter(|task| task.phase() == Phase::Running).collect();
         let since = |task: &TaskRecord| task.last_run().and_then(|run| run.times.run).unwrap_or(now.wall);
-        running.sort_by_cached_key(|task| (Reverse(self.tasks.runs_longer(now, task)), since(task), task.id));
+        running.sort_by_cached_key(|task| {
+            (Reverse(self.tasks.runs_longer(&self.relations, now, task)), since(task), task.id)
+        });
         running.truncate(RUNNING_MAX);
         running
     }
@@ -74,7 +76,7 @@ impl Controller {
             }
         };
         let mut ready = 0;
-        for (task, count) in self.tasks.queue().heads() {
+        for (task, count) in self.queue.heads() {
             let Some(record) = self.tasks.get(task) else { continue };
             let Some(holdup) = self.holdup(now, record, BEFORE_MAX) else { continue };
             add(brief::reason(record, &holdup), count);
@@ -87,14 +89,15 @@ impl Controller {
         let states = self.tasks.figures().states();
         let held = states.of(ShownState::Held);
         let waiting = states.of(ShownState::Waiting).saturating_sub(ready);
-        let (delayed, first) = self.tasks.queue().delays();
+        let (delayed, first) = self.queue.delays();
         let delayed = delayed.min(waiting);
         add("held".to_owned(), held);
         if let Some((at, _)) = first {
             add(if delayed == 1 { format!("starts {at}") } else { format!("start later, the first {at}") }, delayed);
         }
         let others = waiting - delayed;
-        let dependant = self.tasks.dependants().first().filter(|_| others == 1).and_then(|task| self.tasks.get(task));
+        let dependant =
+            self.relations.dependants().first().filter(|_| others == 1).and_then(|task| self.tasks.get(task));
         let reason = dependant.and_then(|task| Some(brief::reason(task, &self.holdup(now, task, BEFORE_MAX)?)));
         add(reason.unwrap_or_else(|| "after other tasks".to_owned()), others);
         let mut reasons: Vec<_> = reasons.into_iter().collect();

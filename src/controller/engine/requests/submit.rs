@@ -10,7 +10,7 @@ use relations::Companions;
 use super::{Code, Controller, Refusal, Reply, words};
 use api::wire::requests::submit::{Parent, Submit};
 use api::wire::task;
-use base::{GraphId, Membership, Now, Phase, Requirements, TaskId, TaskRecord, Wall, code};
+use base::{Membership, Now, Phase, Requirements, TaskId, TaskRecord, code};
 
 /// A submit that can be accepted.
 struct Checked {
@@ -52,7 +52,7 @@ impl Controller {
     }
 
     pub(in crate::engine) fn check_open(&self) -> Result<(), Refusal> {
-        if self.stopping {
+        if self.mode.is_stopping() {
             return Err(Refusal::new(Code::Stopping, "the controller is stopping; submit again when it is back"));
         }
         if let Some(why) = self.outdated() {
@@ -71,7 +71,7 @@ impl Controller {
         if let Some(first) = self.duplicate_of(&submit)? {
             return Ok(Found::Before(first));
         }
-        if let Some(trouble) = &self.store_trouble {
+        if let Some(trouble) = self.mode.store_trouble() {
             let message = format!("the task cannot be stored ({trouble}); submit it again later");
             return Err(Refusal::new(Code::LimitReached, message));
         }
@@ -99,7 +99,7 @@ impl Controller {
 
     /// Accepts a task that has been checked.
     fn accept(&mut self, now: Now, Checked { submit, submitted, parent, .. }: Checked) -> TaskId {
-        let id = self.new_id(now.wall);
+        let id = self.tasks.new_id(now.wall);
         let terms = submit.relations.as_ref().map_or(0, |relations| relations.after.len());
         let record = TaskRecord {
             address: submit.address.map(Arc::new),
@@ -110,11 +110,11 @@ impl Controller {
             ..TaskRecord::accepted(id, submit.tool, submitted, submit.policy, now.wall)
         };
         if let Some(parent) = parent {
-            self.families.add(id, parent);
+            self.tasks.families_mut().add(id, parent);
             self.watch_slots(now);
         }
         let member = record.membership().cloned();
-        self.tasks.insert(now, record);
+        self.insert_task(now, record);
         if let Some(Membership { name, fails_max: Some(max), .. }) = member {
             self.limit_fails(id, &name, max);
         }
@@ -159,7 +159,7 @@ impl Controller {
         other_needs: usize,
     ) -> Result<(), Refusal> {
         let limit = |message: String| Err(Refusal::new(Code::LimitReached, message));
-        let queue = self.tasks.queue();
+        let queue = &self.queue;
         if queue.len() + count > self.settings.waiting_max {
             let (waiting, max) = (queue.len(), self.settings.waiting_max);
             let request = if count == 1 { String::new() } else { format!(", and this request has {count}") };
@@ -205,7 +205,7 @@ impl Controller {
             Some(Parent::Task(_)) => return,
         };
         let warning = format!("{} {} is unknown; dropped", words::FATHER_ID, code::shown(&unknown));
-        self.journal.warn(warning.clone());
+        self.turn.warn(warning.clone());
         warnings.push(warning);
         submit.forget_parent();
     }
@@ -218,25 +218,5 @@ impl Controller {
             return Err(Refusal::new(Code::NotAllowed, message));
         }
         Ok(Some(id))
-    }
-
-    /// Never uses the same microsecond twice, so that the order of ids is the order of submission, whatever the clock does.
-    pub(in crate::engine) fn new_id(&mut self, wall: Wall) -> TaskId {
-        let (at, random) = self.new_stamp(wall);
-        TaskId::new(at, random)
-    }
-
-    /// The same for a graph: it is older than its tasks.
-    pub(super) fn new_graph_id(&mut self, wall: Wall) -> GraphId {
-        let (at, random) = self.new_stamp(wall);
-        GraphId::new(at, random)
-    }
-
-    fn new_stamp(&mut self, wall: Wall) -> (Wall, [u32; TaskId::SUFFIX_LEN]) {
-        use rand::RngExt as _;
-        let at = Wall::from_micros(wall.micros().max(self.last_id.wall().micros() + 1));
-        let random = self.random.random();
-        self.last_id = TaskId::new(at, random);
-        (at, random)
     }
 }

@@ -5,47 +5,23 @@
 //! | the archive of a name in the controller's folder has changed ([`Controller::handle_archive_changed`]) | it is read into the store; submits that name it, and lists of tools, wait for that, and so do later submits of the same connection |
 //! | the archive was read | the name stands for it, and those submits are carried out in their order |
 //! | a part is pushed | it is written; with the last one the name stands for the archive |
-//! | an agent asks for a part | it is read in its turn ([`crate::engine::tool_reads`]) |
+//! | an agent asks for a part | it is read in its turn ([`crate::engine::archives::tool_reads`]) |
 //! | a version is lost or damaged | agents cannot fetch it any more, and the archive in the folder is read again |
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use super::file::DROP_DELAY;
 use super::{Answer, Code, Controller, Effect, Page, Refusal, Reply, Request, Ticket, Timer};
 use crate::engine::StoredTools;
-use crate::engine::effect::ConnectionId;
-use crate::engine::tool_order::{ReadFailure, ToolOrder, ToolOutcome, Written};
-use crate::engine::tool_reads::ToolReads;
+use crate::engine::archives::Postponed;
+use crate::engine::archives::tool_order::{ReadFailure, ToolOrder, ToolOutcome, Written};
+use crate::engine::turn::effect::ConnectionId;
 use crate::graph::Graph;
 use api::wire::page::PageOf;
 use api::wire::requests::submit::Submit;
 use api::wire::requests::tool::{ToolGet, ToolPart, ToolPut, ToolView};
 use api::wire::tool_manifest;
 use base::{AgentId, HeldTool, Now, TaskId, ToolDigest, ToolName, nearest_hint};
-
-/// A request that waits until archives have been read.
-#[derive(Debug)]
-struct Postponed {
-    ticket: Ticket,
-    request: Request,
-    /// The connected steps of a graph, if that was done before.
-    plan: Option<Arc<Graph>>,
-}
-
-/// The work on the archives of tools.
-#[derive(Debug, Default)]
-pub(in crate::engine) struct ArchiveWork {
-    postponed: VecDeque<Postponed>,
-    /// The parts that agents have asked for.
-    pub(in crate::engine) reads: ToolReads,
-    /// The identity of the controller's own tools folder, for agents.
-    pub(in crate::engine) folder: Option<Arc<str>>,
-    /// The identity of the folder of the store, for those that have files to put there.
-    pub(super) store: Option<Arc<str>>,
-    /// The files for whose lack the last submit of a connection was refused, if its sender may not send commands.
-    pub(super) expected: BTreeMap<ConnectionId, BTreeSet<ToolDigest>>,
-}
 
 impl Controller {
     /// Whether submits wait until archives have been read.
@@ -59,19 +35,19 @@ impl Controller {
         self.archives.folder = stored.folder;
         self.archives.store = stored.store;
         for (digest, size) in stored.held {
-            self.tasks.catalog_mut().hold(digest, size);
+            self.archives.catalog.hold(digest, size);
         }
         for held in stored.pushed {
             let name = held.name.clone();
-            self.tasks.catalog_mut().set_pushed(&name, Some(held));
-            self.tasks.refresh_offer(now, &name);
+            self.archives.catalog.set_pushed(&name, Some(held));
+            self.refresh_offer(now, &name);
         }
     }
 
     /// The archive of a tool in the controller's own folder has changed, or is gone.
     pub fn handle_archive_changed(&mut self, now: Now, tool: &ToolName) {
-        if self.tasks.catalog_mut().set_stale(tool) {
-            self.tasks.effects.push_back(Effect::Tool(ToolOrder::Take(tool.clone())));
+        if self.archives.catalog.set_stale(tool) {
+            self.turn.emit(Effect::Tool(ToolOrder::Take(tool.clone())));
         }
         self.settle(now);
     }
@@ -85,7 +61,7 @@ impl Controller {
     pub fn handle_tool(&mut self, now: Now, outcome: ToolOutcome) {
         match outcome {
             ToolOutcome::Taken(tool, held) => {
-                self.tasks.catalog_mut().set_folder(&tool, held);
+                self.archives.catalog.set_folder(&tool, held);
                 self.offer_tool(now, &tool);
                 self.resume_postponed(now);
             }
@@ -94,14 +70,14 @@ impl Controller {
             ToolOutcome::Read(ticket, read) => self.read(now, ticket, read),
             ToolOutcome::Removed(ticket, tool, removed) => {
                 if removed.is_ok() {
-                    self.tasks.catalog_mut().set_pushed(&tool, None);
+                    self.archives.catalog.set_pushed(&tool, None);
                     self.offer_tool(now, &tool);
                 }
                 self.tell(ticket, removed.map(|()| Reply::Done));
             }
             ToolOutcome::Logged(ticket, rows) => self.tell(ticket, rows.map(Reply::ToolLog)),
             ToolOutcome::Listed(ticket, tool, digest, files) => {
-                let present = self.tasks.catalog().present(&tool).filter(|held| held.digest == digest).cloned();
+                let present = self.archives.catalog.present(&tool).filter(|held| held.digest == digest).cloned();
                 let view = |files| present.map(|held| Reply::Tool(Box::new(ToolView { files, ..self.view(&held) })));
                 let reply = files.and_then(|files| view(files).ok_or_else(|| self.unknown_tool(&tool)));
                 self.tell(ticket, reply);
@@ -109,7 +85,7 @@ impl Controller {
             ToolOutcome::Verified(ticket, page, lost) => {
                 lost.iter().for_each(|digest| self.lose_tool(now, digest));
                 // An archive in the folder takes the place of a damaged version.
-                let reply = match self.tasks.catalog().has_stale() {
+                let reply = match self.archives.catalog.has_stale() {
                     true => self.postpone(ticket, Request::ToolList(page), None),
                     false => self.page_of_tools(page).into(),
                 };
@@ -122,12 +98,12 @@ impl Controller {
     }
 
     pub(super) fn tell(&mut self, ticket: Ticket, reply: Result<Reply, Refusal>) {
-        self.tasks.effects.push_back(Effect::Reply(ticket, reply.unwrap_or_else(Reply::Refused)));
+        self.turn.reply(ticket, reply.unwrap_or_else(Reply::Refused));
     }
 
     /// A name may stand for another version than before.
     fn offer_tool(&mut self, now: Now, tool: &ToolName) {
-        self.tasks.refresh_offer(now, tool);
+        self.refresh_offer(now, tool);
     }
 
     fn written(&mut self, now: Now, ticket: Ticket, written: Result<Written, Refusal>) {
@@ -136,9 +112,9 @@ impl Controller {
             Written::Part(end) => Reply::ToolPut { end, is_whole: false, limit, warning: None },
             Written::Whole(held) => {
                 let (tool, end) = (held.name.clone(), held.size);
-                self.tasks.catalog_mut().set_pushed(&tool, Some(*held));
+                self.archives.catalog.set_pushed(&tool, Some(*held));
                 self.offer_tool(now, &tool);
-                let warning = self.tasks.catalog().is_in_folder(&tool).then(|| {
+                let warning = self.archives.catalog.is_in_folder(&tool).then(|| {
                     format!(
                         "AGENT_TOOLS_DIR of the controller has {} too, which goes first; remove it there to use this version",
                         tool.archive_name()
@@ -167,31 +143,30 @@ impl Controller {
 
     /// A version is missing in the store, or damaged there.
     fn lose_tool(&mut self, now: Now, digest: &ToolDigest) {
-        self.journal
-            .warn(format!("{digest}, a file or the archive of a tool, is missing in the store, or damaged there"));
-        for tool in self.tasks.catalog_mut().lose(digest) {
+        self.turn.warn(format!("{digest}, a file or the archive of a tool, is missing in the store, or damaged there"));
+        for tool in self.archives.catalog.lose(digest) {
             // The folder may still have it.
-            if self.tasks.catalog().is_in_folder(&tool) && self.tasks.catalog_mut().set_stale(&tool) {
-                self.tasks.effects.push_back(Effect::Tool(ToolOrder::Take(tool.clone())));
+            if self.archives.catalog.is_in_folder(&tool) && self.archives.catalog.set_stale(&tool) {
+                self.turn.emit(Effect::Tool(ToolOrder::Take(tool.clone())));
             }
-            self.tasks.refresh_offer(now, &tool);
+            self.refresh_offer(now, &tool);
         }
     }
 
     /// Whether a request must wait: an archive that it names is being read, or an earlier request of its connection waits.
     pub(super) fn must_postpone(&self, ticket: Ticket, request: &Request) -> bool {
-        if !self.tasks.catalog().has_stale() && self.archives.postponed.is_empty() {
+        if !self.archives.catalog.has_stale() && self.archives.postponed.is_empty() {
             return false;
         }
         let mut is_submit = false;
         let mut is_stale = false;
         request.for_each_tool(|tool| {
             is_submit = true;
-            is_stale |= self.tasks.catalog().is_stale(tool);
+            is_stale |= self.archives.catalog.is_stale(tool);
         });
         let waits = |postponed: &Postponed| postponed.ticket.connection == ticket.connection;
         let is_behind = || self.archives.postponed.iter().any(waits);
-        let is_list = matches!(request, Request::ToolList(_)) && self.tasks.catalog().has_stale();
+        let is_list = matches!(request, Request::ToolList(_)) && self.archives.catalog.has_stale();
         is_list || is_stale || is_submit && is_behind()
     }
 
@@ -229,7 +204,7 @@ impl Controller {
             request => self.answer_request(now, ticket, request),
         };
         match answer {
-            Answer::Now(reply) => self.tasks.effects.push_back(Effect::Reply(ticket, reply)),
+            Answer::Now(reply) => self.turn.reply(ticket, reply),
             Answer::Later => {}
             Answer::NowAndLater(reply) => unreachable!("a submit has one answer: {reply:?}"),
         }
@@ -255,7 +230,7 @@ impl Controller {
 
     /// Checks the parameters of a submit against the `tool.toml` of its tool, and fills in defaults.
     pub(super) fn fit_parameters(&self, submit: &mut Submit) -> Result<(), Refusal> {
-        let Some(held) = self.tasks.catalog().present(&submit.tool) else { return Ok(()) };
+        let Some(held) = self.archives.catalog.present(&submit.tool) else { return Ok(()) };
         let Some(manifest) = &held.manifest else { return Ok(()) };
         tool_manifest::fit(&submit.tool, manifest, &mut submit.fields)
     }
@@ -263,15 +238,15 @@ impl Controller {
     /// A task that was accepted when the controller held no version goes to an agent that has to fetch one.
     pub(in crate::engine) fn pin_for(&mut self, now: Now, task: TaskId, agent: &AgentId) {
         let Some(record) = self.tasks.get(task).filter(|record| record.pin.is_none()) else { return };
-        let sets = self.tasks.queue().sets();
+        let sets = self.queue.sets();
         let has_own = |set| sets.has_own(set, &record.tool);
-        if !self.agents.get(agent).and_then(|agent| agent.tools).is_some_and(|tools| has_own(tools.set)) {
-            self.tasks.pin_late(now, task);
+        if !self.fleet.get(agent).and_then(|agent| agent.tools).is_some_and(|tools| has_own(tools.set)) {
+            self.pin_late(now, task);
         }
     }
 
     pub(super) fn order_tool(&mut self, order: ToolOrder) -> Answer {
-        self.tasks.effects.push_back(Effect::Tool(order));
+        self.turn.emit(Effect::Tool(order));
         Answer::Later
     }
 
@@ -286,10 +261,10 @@ impl Controller {
     }
 
     pub(super) fn remove_tool(&mut self, ticket: Ticket, tool: ToolName, by: Arc<str>) -> Answer {
-        if self.tasks.catalog().is_pushed(&tool) {
+        if self.archives.catalog.is_pushed(&tool) {
             return self.order_tool(ToolOrder::Remove(ticket, tool, by));
         }
-        let refusal = if self.tasks.catalog().is_in_folder(&tool) {
+        let refusal = if self.archives.catalog.is_in_folder(&tool) {
             let message = format!(
                 "tool {tool} was not pushed: it comes from AGENT_TOOLS_DIR of the controller; remove {} there",
                 tool.archive_name()
@@ -304,13 +279,13 @@ impl Controller {
     /// Has the versions of a page checked first: a damaged one is shown as such.
     pub(super) fn list_tools(&mut self, ticket: Ticket, page: Page) -> Answer {
         let limit = self.page_limit(page.limit);
-        let held = self.tasks.catalog().all().skip(page.offset).take(limit);
+        let held = self.archives.catalog.all().skip(page.offset).take(limit);
         let digests = held.map(|held| held.digest).collect();
         self.order_tool(ToolOrder::Verify(ticket, page, digests))
     }
 
     fn page_of_tools(&self, page: Page) -> Reply {
-        let all = self.tasks.catalog().all();
+        let all = self.archives.catalog.all();
         let total = all.len();
         let limit = self.page_limit(page.limit);
         let tools = all.skip(page.offset).take(limit).map(|held| self.view(held)).collect();
@@ -318,31 +293,31 @@ impl Controller {
     }
 
     pub(super) fn show_tool(&mut self, ticket: Ticket, tool: &ToolName) -> Answer {
-        let Some(digest) = self.tasks.catalog().present(tool).map(|held| held.digest) else {
+        let Some(digest) = self.archives.catalog.present(tool).map(|held| held.digest) else {
             return Reply::Refused(self.unknown_tool(tool)).into();
         };
         self.order_tool(ToolOrder::List(ticket, tool.clone(), digest))
     }
 
     fn unknown_tool(&self, tool: &ToolName) -> Refusal {
-        let hint = nearest_hint(tool.as_str(), self.tasks.catalog().all().map(|held| held.name.as_str()));
+        let hint = nearest_hint(tool.as_str(), self.archives.catalog.all().map(|held| held.name.as_str()));
         Refusal::new(Code::BadOperation, format!("the controller holds no tool {tool}{hint}"))
     }
 
     fn view(&self, held: &Arc<HeldTool>) -> ToolView {
         let tool = &held.name;
-        let sets = self.tasks.queue().sets();
-        let present = || self.agents.tools().filter(|(_, is_present)| *is_present).map(|(set, _)| set);
+        let sets = self.queue.sets();
+        let present = || self.fleet.tools().filter(|(_, is_present)| *is_present).map(|(set, _)| set);
         let own = present().filter(|set| sets.has_own(*set, tool)).count();
         let able = present().filter(|set| sets.has(*set, tool)).count();
-        let pinned = self.tasks.catalog().pins_of(tool);
-        let is_damaged = self.tasks.catalog().size(&held.digest).is_none();
+        let pinned = self.archives.catalog.pins_of(tool);
+        let is_damaged = self.archives.catalog.size(&held.digest).is_none();
         ToolView { held: Arc::clone(held), own, fetching: able - own, pinned, is_damaged, files: Vec::new() }
     }
 
     /// An agent asks for a part of a version.
     pub(super) fn get_tool(&mut self, ticket: Ticket, agent: &AgentId, get: ToolGet) -> Answer {
-        let Some(total) = self.tasks.catalog().size(&get.digest) else {
+        let Some(total) = self.archives.catalog.size(&get.digest) else {
             let message = format!("the controller does not hold {} any more", get.digest);
             return Reply::Refused(Refusal::new(Code::NotAllowed, message)).into();
         };
@@ -357,24 +332,24 @@ impl Controller {
         {
             let limit = self.settings.tools.part_bytes;
             let order = ToolOrder::Read { ticket, digest, offset, limit, is_doubted };
-            self.tasks.effects.push_back(Effect::Tool(order));
+            self.turn.emit(Effect::Tool(order));
         }
     }
 
     /// Sets the time at which versions are removed that nothing needs any more.
     pub(in crate::engine) fn plan_discards(&mut self, now: Now) {
-        for digest in self.tasks.catalog_mut().take_dropped() {
-            self.timers.set(Timer::ToolDiscard(digest), now.mono + DROP_DELAY);
+        for digest in self.archives.catalog.take_dropped() {
+            self.turn.set_timer(Timer::ToolDiscard(digest), now.mono + DROP_DELAY);
         }
-        for digest in self.tasks.catalog_mut().take_unneeded() {
-            self.timers.set(Timer::ToolDiscard(digest), now.mono + self.settings.tools.keep);
+        for digest in self.archives.catalog.take_unneeded() {
+            self.turn.set_timer(Timer::ToolDiscard(digest), now.mono + self.settings.tools.keep);
         }
     }
 
     pub(in crate::engine) fn discard_tool(&mut self, digest: ToolDigest) {
-        if !self.tasks.catalog().needs(&digest) {
-            self.tasks.catalog_mut().lose(&digest);
-            self.tasks.effects.push_back(Effect::Tool(ToolOrder::Discard(digest)));
+        if !self.archives.catalog.needs(&digest) {
+            self.archives.catalog.lose(&digest);
+            self.turn.emit(Effect::Tool(ToolOrder::Discard(digest)));
         }
     }
 }

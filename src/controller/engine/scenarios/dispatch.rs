@@ -2,7 +2,7 @@
 #![cfg(test)]
 
 use super::*;
-use crate::engine::batch_delay;
+use crate::engine::turn::batch_delay;
 use api::wire::rounds::of_record;
 
 #[test]

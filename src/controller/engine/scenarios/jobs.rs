@@ -1,7 +1,7 @@
 //! Jobs: counts, orders about all tasks, stops, and published states.
 
 use super::*;
-use crate::engine::withdrawal::Abandoned;
+use crate::engine::tasks::withdrawal::Abandoned;
 use api::wire::requests::job::{JOB_DETAILS, JOB_HOLD, JOB_KILL, JOB_QUERY, JOB_RELEASE, JOB_RETRY};
 use base::JobView;
 

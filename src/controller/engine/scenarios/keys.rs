@@ -2,7 +2,7 @@
 #![cfg(test)]
 
 use super::*;
-use crate::engine::withdrawal::Abandoned;
+use crate::engine::tasks::withdrawal::Abandoned;
 use api::wire::requests::heartbeat::{Heartbeat, ToldTools};
 use api::wire::task::LIST_KEY;
 use base::ToolSet;

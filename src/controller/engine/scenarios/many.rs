@@ -1,7 +1,7 @@
 //! TASK/SUBMIT_MANY: several tasks in one request.
 
 use super::*;
-use crate::engine::withdrawal::Abandoned;
+use crate::engine::tasks::withdrawal::Abandoned;
 use api::wire::requests::submit::many::TASK_SUBMIT_MANY;
 
 /// Words of the wire for `<WORD>`.

@@ -7,8 +7,8 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::{Answer, Code, Controller, Job, Query, Refusal, Reply, Ticket, Timer, words};
-use crate::engine::batch_delay;
-use crate::engine::waits::Subject;
+use crate::engine::readers::waits::Subject;
+use crate::engine::turn::batch_delay;
 use api::wire::requests::job::results::{Cursor, EndRow, ResultsAsk};
 use base::{JobName, Now, Phase, TaskId};
 
@@ -17,16 +17,16 @@ impl Controller {
     pub(in crate::engine::requests) fn job_results(&mut self, now: Now, ticket: Ticket, ask: ResultsAsk) -> Answer {
         let ResultsAsk { job, cursor, limit, wait } = ask;
         let Some(cursor) = cursor else {
-            let Some((next, until)) = self.end_logs.begin(now.mono, &job) else {
+            let Some((next, until)) = self.relations.end_logs_mut().begin(now.mono, &job) else {
                 let message = "too many jobs are being read; ask for the tasks by their ids, or again later";
                 return Reply::Refused(Refusal::new(Code::LimitReached, message)).into();
             };
-            self.timers.set_earlier(Timer::EndLog(job), until);
+            self.turn.set_timer_earlier(Timer::EndLog(job), until);
             return Reply::Results { rows: Vec::new(), next }.into();
         };
         let limit = self.page_limit(limit);
         let until = now.mono + wait.unwrap_or_default();
-        let Some(count) = self.end_logs.ask(&job, cursor, until) else {
+        let Some(count) = self.relations.end_logs_mut().ask(&job, cursor, until) else {
             let message = format!(
                 "the ends of job {job} behind {} {cursor} are not known any more; begin without a cursor, and ask for the tasks by \
                  their ids",
@@ -34,7 +34,7 @@ impl Controller {
             );
             return Reply::Refused(Refusal::new(Code::InvalidTaskId, message)).into();
         };
-        let first = self.end_logs.ends_from(&job, cursor).next().map(|(task, _)| task);
+        let first = self.relations.end_logs().ends_from(&job, cursor).next().map(|(task, _)| task);
         let delay = first.map(|task| self.gathering(&job, task)).unwrap_or_default();
         let is_full = count >= limit as u64;
         if wait.is_none() || is_full || first.is_some() && delay.is_zero() {
@@ -42,7 +42,7 @@ impl Controller {
         }
         let answer = self.park_query(ticket, Query::Ends { job: job.clone(), cursor, limit }, until);
         if first.is_some() && matches!(answer, Answer::Later) {
-            self.timers.set_earlier(Timer::Ends(job), now.mono + delay);
+            self.turn.set_timer_earlier(Timer::Ends(job), now.mono + delay);
         }
         answer
     }
@@ -50,7 +50,7 @@ impl Controller {
     /// The ends behind a cursor.
     pub(in crate::engine) fn results_reply(&self, job: &JobName, cursor: Cursor, limit: usize) -> Reply {
         let (mut rows, mut next, mut seen) = (Vec::new(), cursor, BTreeSet::new());
-        for (task, position) in self.end_logs.ends_from(job, cursor).take(limit) {
+        for (task, position) in self.relations.end_logs().ends_from(job, cursor).take(limit) {
             next.position = position;
             let record = self.tasks.get(task);
             // One that was retried ends again; a task that has ended twice is shown once.
@@ -63,45 +63,47 @@ impl Controller {
 
     /// A task has ended: the readers of its job are to learn it.
     pub(in crate::engine) fn log_end(&mut self, now: Now, task: TaskId) {
-        if self.end_logs.is_empty() {
+        if self.relations.end_logs().is_empty() {
             return;
         }
         let Some(record) = self.tasks.get(task) else { return };
         let Some(member) = record.membership() else { return };
-        if self.end_logs.add(&member.name, task) {
+        if self.relations.end_logs_mut().add(&member.name, task) {
             let name = member.name.clone();
-            if self.waits.has(&Subject::Ends(name.clone())) {
+            if self.readers.waits().has(&Subject::Ends(name.clone())) {
                 let at = now.mono + self.gathering(&name, task);
-                self.timers.set_earlier(Timer::Ends(name), at);
+                self.turn.set_timer_earlier(Timer::Ends(name), at);
             }
         }
     }
 
     /// How long the end of a task may wait for others of its job.
     fn gathering(&self, job: &JobName, task: TaskId) -> Duration {
-        let is_last = self.tasks.jobs().get(job).is_none_or(Job::has_ended);
+        let is_last = self.relations.job(job).is_none_or(Job::has_ended);
         let record = self.tasks.get(task).filter(|_| !is_last);
         record.map(batch_delay::of_many).unwrap_or_default()
     }
 
     /// The time of a log has passed, unless a client has asked for it since.
     pub(in crate::engine) fn drop_unread_log(&mut self, now: Now, job: JobName) {
-        if let Some(until) = self.end_logs.drop_unread(now.mono, &job) {
-            self.timers.set(Timer::EndLog(job), until);
+        if let Some(until) = self.relations.end_logs_mut().drop_unread(now.mono, &job) {
+            self.turn.set_timer(Timer::EndLog(job), until);
         }
     }
 
     /// Checks that every log is dropped one day, and that no reader waits for ends that are there.
     pub(in crate::engine) fn check_end_logs(&self) {
-        self.end_logs.sanity_check();
-        for job in self.end_logs.jobs() {
-            assert!(self.timers.is_set(&Timer::EndLog(job.clone())), "the log of job {job} is kept forever");
+        self.relations.end_logs().sanity_check();
+        for job in self.relations.end_logs().jobs() {
+            assert!(self.turn.has_timer(&Timer::EndLog(job.clone())), "the log of job {job} is kept forever");
         }
-        for (ticket, subject) in self.waits.iter() {
+        for (ticket, subject) in self.readers.waits().iter() {
             let Subject::Ends(job) = subject else { continue };
-            let Some(Query::Ends { cursor, .. }) = self.waits.get(ticket) else { panic!("{ticket:?} reads nothing") };
-            let has_ends = self.end_logs.ends_from(job, *cursor).next().is_some();
-            assert!(!has_ends || self.timers.is_set(&Timer::Ends(job.clone())), "{ticket:?} is not told of ends");
+            let Some(Query::Ends { cursor, .. }) = self.readers.waits().get(ticket) else {
+                panic!("{ticket:?} reads nothing")
+            };
+            let has_ends = self.relations.end_logs().ends_from(job, *cursor).next().is_some();
+            assert!(!has_ends || self.turn.has_timer(&Timer::Ends(job.clone())), "{ticket:?} is not told of ends");
         }
     }
 }

@@ -90,7 +90,7 @@ impl Controller {
         let needs = &checked.submit.policy.needs;
         batch.count += 1;
         batch.bytes += size_of::<TaskRecord>() + checked.submitted.len();
-        let is_new = self.tasks.queue().other_needs(needs) > 0 && !batch.needs.contains(needs);
+        let is_new = self.queue.other_needs(needs) > 0 && !batch.needs.contains(needs);
         self.check_queue_for(needs, batch.count, batch.bytes, batch.needs.len())?;
         if is_new {
             batch.needs.insert(needs.clone());

@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::super::{Code, Controller, Refusal, words};
-use crate::engine::jobs::Job;
 use crate::engine::relations::Fate;
-use crate::engine::withdrawal::Replaced;
+use crate::engine::relations::jobs::Job;
+use crate::engine::tasks::withdrawal::Replaced;
 use api::wire::requests::graph::takes_no_tasks;
 use api::wire::requests::job;
 use api::wire::requests::submit::Submit;
@@ -47,7 +47,7 @@ impl Controller {
                     return Err(Refusal::new(refusal.code, format!("{}: {}", words::AFTER, refusal.message)));
                 }
                 Prior::Job(name) if self.graphs.of_job(name).is_some() => {}
-                Prior::Job(name) if self.tasks.jobs().get(name).is_none() && !before.jobs.contains_key(name) => {
+                Prior::Job(name) if self.relations.job(name).is_none() && !before.jobs.contains_key(name) => {
                     let refusal = Refusal::no_such_job(name);
                     return Err(Refusal::new(refusal.code, format!("{}: {}", words::AFTER, refusal.message)));
                 }
@@ -58,7 +58,7 @@ impl Controller {
         if let Some(graph) = self.graphs.of_job(name) {
             return Err(takes_no_tasks(graph.id));
         }
-        let job = self.tasks.jobs().get(name);
+        let job = self.relations.job(name);
         if let Some(stop) = job.and_then(Job::stopped) {
             return Err(job::stopped(name, stop));
         }
@@ -69,7 +69,7 @@ impl Controller {
     }
 
     fn check_receivers(&self, name: &JobName, address: &PushAddress, before: &Companions) -> Result<(), Refusal> {
-        let known = self.tasks.jobs().get(name).map_or(0, |job| job.other_receivers(&Arc::new(address.clone())));
+        let known = self.relations.job(name).map_or(0, |job| job.other_receivers(&Arc::new(address.clone())));
         let new = before.jobs.get(name).filter(|new| !new.contains(address)).map_or(0, BTreeSet::len);
         let max = self.settings.job_receivers_max;
         if known + new < max {
@@ -84,9 +84,9 @@ impl Controller {
 
     /// The last number of failures that was given holds for the whole job.
     pub(super) fn limit_fails(&mut self, task: TaskId, name: &JobName, max: u32) {
-        let Some(job) = self.tasks.jobs_mut().get_mut(name) else { return };
+        let Some(job) = self.relations.job_mut(name) else { return };
         let before = job.memo.fails_max.replace(max);
-        self.limits.insert(task, Replaced { job: name.clone(), before });
+        self.tasks.note_limit(task, Replaced { job: name.clone(), before });
         if before != Some(max) {
             self.store_memo(name);
         }

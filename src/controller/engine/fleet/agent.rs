@@ -1,0 +1,160 @@
+//! The data about one agent. The registry of agents, and the order in which they wait, are [`crate::engine::fleet`]'s concern.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::engine::queue::tool_sets::SetId;
+use crate::engine::turn::effect::{ConnectionId, Ticket};
+use api::wire::requests::agents::AgentState;
+use api::wire::requests::apply::ListTerms;
+use api::wire::requests::heartbeat::OwnVersions;
+use api::wire::version::Version;
+use base::{HostAddress, Mono, Offer, Round, Session, Skew, TaskId, Wall};
+
+/// The state of an agent's slot.
+///
+/// | from | to | when |
+/// |---|---|---|
+/// | - | Free | any message of an unknown agent |
+/// | Free, Lost | Parked | an APPLY that may wait, while no task waits |
+/// | Free, Parked | Busy | it gets a task |
+/// | Busy | Free | its task has finished or is void |
+/// | Free | Stray | it reports a run that is not wanted any more, or an occupied slot |
+/// | Stray | Free | it reports a free slot |
+/// | any | Lost | silent for two intervals |
+/// | Lost | Free, Stray | a message of it |
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::engine) enum Slot {
+    Free,
+    /// Waits for a task, which will be the answer to this request. The number orders agents by waiting time.
+    Parked(Ticket, u64),
+    Busy(TaskId),
+    Stray,
+    Lost,
+}
+
+/// The controller's knowledge of the process behind an agent id.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::engine) enum Liveness {
+    /// Its task was stored by an earlier controller; no message has arrived since.
+    Restored,
+    /// The agent has sent a message since then, but has not mentioned the task yet.
+    Returned(Mono),
+    /// This session of it has sent messages.
+    Session(Session),
+}
+
+impl Liveness {
+    pub(in crate::engine) fn session(self) -> Session {
+        match self {
+            Self::Session(session) => session,
+            Self::Restored | Self::Returned(_) => Session::default(),
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+pub(in crate::engine) struct Agent {
+    pub(in crate::engine) liveness: Liveness,
+    pub(in crate::engine) slot: Slot,
+    /// Its list, which has the task of its slot and those behind it.
+    pub(in crate::engine) list: Option<Box<List>>,
+    /// Whether it was sent its task more than once.
+    pub(in crate::engine) told_again: bool,
+    /// The run that it got last, until it has reported the end of it or asks for another one.
+    pub(in crate::engine) given: Option<(TaskId, Round)>,
+    /// The remains of its last run, which keep its slot: set if it did not ask for another task when it reported the end.
+    pub(in crate::engine) left: Option<(TaskId, String)>,
+    /// Whether it has ever waited for a task or had one.
+    pub(in crate::engine) has_worked: bool,
+    /// Its place among the agents that may make room for others.
+    pub(in crate::engine) dispensable: Option<(Dispensable, u64)>,
+    pub(in crate::engine) heard: Mono,
+    pub(in crate::engine) heard_wall: Wall,
+    /// Its last silence that was longer than a heartbeat is ever late, from the message before it to the one after it.
+    pub(in crate::engine) silence: Option<(Mono, Mono)>,
+    /// The number of its newest heartbeat, if its heartbeats have numbers, and the connection that brought it.
+    pub(in crate::engine) newest_beat: Option<(u32, ConnectionId)>,
+    pub(in crate::engine) ip: Option<String>,
+    /// The same, if it is on another machine than the controller.
+    pub(in crate::engine) host: Option<HostAddress>,
+    /// Its version, if it reports that.
+    pub(in crate::engine) version: Option<Version>,
+    /// Versions of tools in its own folder that went before those of the controller.
+    pub(in crate::engine) own_versions: Option<Arc<OwnVersions>>,
+    /// The offer in its heartbeats; empty before the first one.
+    pub(in crate::engine) offer: Offer,
+    /// Its tools, known from its first message on ([`super::tools`]).
+    pub(in crate::engine) tools: Option<Tools>,
+    /// Whether it gets no more tasks.
+    pub(in crate::engine) drained: bool,
+    /// The connection that parked it last.
+    pub(in crate::engine) connection: Option<ConnectionId>,
+    /// The difference of its clock that it has reported.
+    pub(in crate::engine) skew: Option<Skew>,
+    /// The time that it needs to end a run, if it reports that.
+    pub(in crate::engine) kill_budget: Option<Duration>,
+}
+
+/// The list of an agent.
+#[derive(Clone, Debug)]
+pub(in crate::engine) struct List {
+    pub(in crate::engine) terms: ListTerms,
+    /// The place of the agent's task in it.
+    pub(in crate::engine) running: u32,
+    /// The tasks behind that one, each with its place.
+    pub(in crate::engine) ahead: VecDeque<(u32, TaskId)>,
+}
+
+impl List {
+    /// The tasks behind the agent's task.
+    pub(in crate::engine) fn ahead(&self) -> impl Iterator<Item = TaskId> {
+        self.ahead.iter().map(|(_, task)| *task)
+    }
+}
+
+/// The tools of an agent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::engine) struct Tools {
+    pub(in crate::engine) set: SetId,
+    /// The agent's number for its report of tools; `None` if it reports none.
+    pub(in crate::engine) generation: Option<u64>,
+}
+
+/// Why an agent may be forgotten to make room for another one. Its next message would register it again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(in crate::engine) enum Dispensable {
+    /// It is lost.
+    Lost,
+    /// It has never waited for a task or had one, so it may be nothing but a name.
+    Idle,
+}
+
+impl Agent {
+    /// The list in which it is parked, and its number there, while it waits and may get a task.
+    pub(in crate::engine) fn parked_as(&self) -> Option<(SetId, u64)> {
+        match (self.slot, self.drained, self.tools) {
+            (Slot::Parked(_, number), false, Some(tools)) => Some((tools.set, number)),
+            _ => None,
+        }
+    }
+
+    /// The reason why it may be forgotten to make room, if any.
+    pub(in crate::engine) const fn why_dispensable(&self) -> Option<Dispensable> {
+        match self.slot {
+            Slot::Lost => Some(Dispensable::Lost),
+            Slot::Free if !self.has_worked => Some(Dispensable::Idle),
+            Slot::Free | Slot::Parked(..) | Slot::Busy(_) | Slot::Stray => None,
+        }
+    }
+}
+
+/// The state of a slot for clients.
+pub(in crate::engine) const fn state(slot: Slot) -> AgentState {
+    match slot {
+        Slot::Free | Slot::Parked(..) => AgentState::Free,
+        Slot::Busy(_) | Slot::Stray => AgentState::Busy,
+        Slot::Lost => AgentState::Lost,
+    }
+}

@@ -1,0 +1,164 @@
+//! The turn: the consequences of one event, until they are taken out, and the deadlines that follow from the state.
+//!
+//! Every part of the controller adds to it, and none reads back what another has added.
+
+pub(in crate::engine) mod batch_delay;
+pub(in crate::engine) mod closing;
+pub(in crate::engine) mod commit_queue;
+pub(in crate::engine) mod departure;
+pub(in crate::engine) mod effect;
+pub(in crate::engine) mod end_lines;
+pub(in crate::engine) mod sequencer;
+pub(in crate::engine) mod ticket;
+
+use std::collections::VecDeque;
+
+use api::wire::publish::Published;
+use api::wire::reply::Reply;
+use base::journal::{Journal, LogLine, Severity};
+use base::timers::Timers;
+use base::{IncidentKind, Mono, TaskId, TaskRecord};
+use effect::{Effect, Record, Ticket, Timer};
+use end_lines::EndLines;
+
+/// See the [module](self).
+#[derive(Debug, Default)]
+pub(super) struct Turn {
+    effects: VecDeque<Effect>,
+    journal: Journal,
+    /// What the history does not have yet.
+    incidents: Vec<(IncidentKind, String)>,
+    timers: Timers<Timer>,
+    /// Whether TASK/INFORM is among the effects.
+    has_informed: bool,
+    /// The tasks that have changed their phase, or were removed.
+    changed: Vec<TaskId>,
+    /// The tasks that have finished without success and are not in the log yet.
+    unlogged: Vec<TaskId>,
+    /// The lines in the log about those.
+    end_lines: EndLines,
+}
+
+impl Turn {
+    /// Adds an effect.
+    pub(super) fn emit(&mut self, effect: Effect) {
+        self.effects.push_back(effect);
+    }
+
+    /// A parked request is answered.
+    pub(super) fn reply(&mut self, ticket: Ticket, reply: Reply) {
+        self.emit(Effect::Reply(ticket, reply));
+    }
+
+    /// A record of the store changes.
+    pub(super) fn store(&mut self, record: Record) {
+        self.emit(Effect::Record(record));
+    }
+
+    /// A task is stored as it is.
+    pub(super) fn put(&mut self, record: &TaskRecord) {
+        self.store(Record::Put(Box::new(record.clone())));
+    }
+
+    /// Tells agents that do not park that a task waits; once per turn is enough.
+    pub(super) fn inform(&mut self) {
+        if !std::mem::replace(&mut self.has_informed, true) {
+            self.emit(Effect::Publish(Published::Inform));
+        }
+    }
+
+    /// The next effect. The turn ends when there is none.
+    pub(super) fn poll_effect(&mut self) -> Option<Effect> {
+        let effect = self.effects.pop_front();
+        self.has_informed &= effect.is_some();
+        effect
+    }
+
+    /// Drops the effects for which `keeps` is false.
+    pub(super) fn retain_effects(&mut self, keeps: impl FnMut(&Effect) -> bool) {
+        self.effects.retain(keeps);
+    }
+
+    /// A task has changed its phase, or was removed.
+    pub(super) fn note_change(&mut self, task: TaskId) {
+        self.changed.push(task);
+    }
+
+    /// The tasks that have changed; each is returned once.
+    pub(super) fn take_changed(&mut self) -> Vec<TaskId> {
+        std::mem::take(&mut self.changed)
+    }
+
+    /// Nobody asks for the changed tasks of this event. The list keeps its allocation.
+    pub(super) fn forget_changed(&mut self) {
+        self.changed.clear();
+    }
+
+    /// A task has finished without success.
+    pub(super) fn note_failure(&mut self, task: TaskId) {
+        self.unlogged.push(task);
+    }
+
+    /// The tasks whose ends without success are not in the log yet; each is returned once.
+    pub(super) fn take_unlogged(&mut self) -> Vec<TaskId> {
+        std::mem::take(&mut self.unlogged)
+    }
+
+    /// Sets a deadline, or moves it.
+    pub(super) fn set_timer(&mut self, reason: Timer, at: Mono) {
+        self.timers.set(reason, at);
+    }
+
+    /// Sets a deadline, unless there is an earlier one for this reason.
+    pub(super) fn set_timer_earlier(&mut self, reason: Timer, at: Mono) {
+        self.timers.set_earlier(reason, at);
+    }
+
+    pub(super) fn clear_timer(&mut self, reason: &Timer) {
+        self.timers.clear(reason);
+    }
+
+    pub(super) fn has_timer(&self, reason: &Timer) -> bool {
+        self.timers.is_set(reason)
+    }
+
+    /// The next deadline, and its reason.
+    pub(super) fn next_timer(&self) -> Option<(Mono, &Timer)> {
+        self.timers.next()
+    }
+
+    /// A deadline that has been reached. It is not set any more.
+    pub(super) fn pop_due(&mut self, now: Mono) -> Option<Timer> {
+        self.timers.pop_due(now)
+    }
+
+    #[track_caller]
+    pub(super) fn info(&mut self, text: impl Into<String>) {
+        self.journal.info(text);
+    }
+
+    #[track_caller]
+    pub(super) fn warn(&mut self, text: impl Into<String>) {
+        self.journal.warn(text);
+    }
+
+    /// Something has happened to the service: a line in the log, which the history gets, too.
+    #[track_caller]
+    pub(super) fn incident(&mut self, severity: Severity, kind: IncidentKind, line: String) {
+        match severity {
+            Severity::Error => self.journal.error(line.clone()),
+            Severity::Warn => self.journal.warn(line.clone()),
+            Severity::Info => self.journal.info(line.clone()),
+            Severity::Debug => self.journal.debug(line.clone()),
+        }
+        self.incidents.push((kind, line));
+    }
+
+    pub(super) fn take_log(&mut self) -> VecDeque<LogLine> {
+        self.journal.take()
+    }
+
+    pub(super) fn take_incidents(&mut self) -> Vec<(IncidentKind, String)> {
+        std::mem::take(&mut self.incidents)
+    }
+}
