@@ -3,6 +3,7 @@
 pub(in crate::engine) mod catalog;
 pub(in crate::engine) mod tool_order;
 pub(in crate::engine) mod tool_reads;
+mod work;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -16,26 +17,69 @@ use tool_reads::ToolReads;
 
 /// A request that waits until archives have been read.
 #[derive(Debug)]
-pub(in crate::engine) struct Postponed {
-    pub(in crate::engine) ticket: Ticket,
-    pub(in crate::engine) request: Request,
+struct Postponed {
+    ticket: Ticket,
+    request: Request,
     /// The connected steps of a graph, if that was done before.
-    pub(in crate::engine) plan: Option<Arc<Graph>>,
+    plan: Option<Arc<Graph>>,
 }
 
 /// See the [module](self).
 #[derive(Debug, Default)]
 pub(in crate::engine) struct Archives {
     /// The tools that the controller holds, with the versions that unfinished tasks have pinned.
-    pub(in crate::engine) catalog: Catalog,
+    catalog: Catalog,
     /// The requests that wait, in the order in which they came.
-    pub(in crate::engine) postponed: VecDeque<Postponed>,
+    postponed: VecDeque<Postponed>,
     /// The parts that agents have asked for.
-    pub(in crate::engine) reads: ToolReads,
+    reads: ToolReads,
     /// The identity of the controller's own tools folder, for agents.
-    pub(in crate::engine) folder: Option<Arc<str>>,
+    folder: Option<Arc<str>>,
     /// The identity of the folder of the store, for those that have files to put there.
-    pub(in crate::engine) store: Option<Arc<str>>,
+    store: Option<Arc<str>>,
     /// The files for whose lack the last submit of a connection was refused, if its sender may not send commands.
-    pub(in crate::engine) expected: BTreeMap<ConnectionId, BTreeSet<ToolDigest>>,
+    expected: BTreeMap<ConnectionId, BTreeSet<ToolDigest>>,
+}
+
+impl Archives {
+    pub(in crate::engine) const fn catalog(&self) -> &Catalog {
+        &self.catalog
+    }
+
+    pub(in crate::engine) const fn catalog_mut(&mut self) -> &mut Catalog {
+        &mut self.catalog
+    }
+
+    pub(in crate::engine) const fn reads(&self) -> &ToolReads {
+        &self.reads
+    }
+
+    pub(in crate::engine) const fn reads_mut(&mut self) -> &mut ToolReads {
+        &mut self.reads
+    }
+
+    /// The identity of the controller's own tools folder, for agents.
+    pub(in crate::engine) const fn folder(&self) -> Option<&Arc<str>> {
+        self.folder.as_ref()
+    }
+
+    /// The identity of the folder of the store, for those that have files to put there.
+    pub(in crate::engine) const fn store(&self) -> Option<&Arc<str>> {
+        self.store.as_ref()
+    }
+
+    /// A submit on this connection was refused for the lack of these files. Its sender may not send commands.
+    pub(in crate::engine) fn expect(&mut self, connection: ConnectionId, missing: BTreeSet<ToolDigest>) {
+        self.expected.insert(connection, missing);
+    }
+
+    /// Whether the last submit on this connection was refused for the lack of this file.
+    pub(in crate::engine) fn is_expected(&self, connection: ConnectionId, digest: &ToolDigest) -> bool {
+        self.expected.get(&connection).is_some_and(|files| files.contains(digest))
+    }
+
+    /// A connection is gone. Whether a file was expected on it.
+    pub(in crate::engine) fn expect_no_more(&mut self, connection: ConnectionId) -> bool {
+        self.expected.remove(&connection).is_some()
+    }
 }

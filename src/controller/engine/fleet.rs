@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use crate::engine::queue::tool_sets::SetId;
 use crate::engine::turn::effect::{ConnectionId, Ticket};
-use agent::{Agent, Dispensable, Liveness, Slot, Tools, state};
+use agent::{About, Agent, Contact, Dispensable, LastRun, Liveness, Slot, Tools, state};
 use api::wire::requests::agents::{AgentState, AgentView};
 use api::wire::requests::heartbeat::OwnVersions;
 use api::wire::requests::stats::AgentCounts;
@@ -118,28 +118,17 @@ impl Fleet {
 
     pub(in crate::engine) fn register(&mut self, now: Now, id: AgentId, liveness: Liveness) {
         let agent = Agent {
-            liveness,
             slot: Slot::Free,
             list: None,
-            told_again: false,
-            given: None,
-            left: None,
+            last_run: LastRun::None,
             has_worked: false,
             dispensable: None,
-            heard: now.mono,
-            heard_wall: now.wall,
-            silence: None,
-            newest_beat: None,
-            ip: None,
-            host: None,
-            version: None,
-            own_versions: None,
+            contact: Contact { liveness, heard: now.mono, heard_wall: now.wall, silence: None, newest_beat: None },
+            about: About::default(),
             offer: Offer::default(),
             tools: None,
             drained: self.drained.contains(&id),
             connection: None,
-            kill_budget: None,
-            skew: None,
         };
         self.counts.total += 1;
         self.counts.free += 1;
@@ -167,13 +156,18 @@ impl Fleet {
         self.dispensable.values().next()
     }
 
-    /// Sets the run that an agent got, or none.
-    pub(in crate::engine) fn set_given(&mut self, id: &AgentId, run: Option<(TaskId, Round)>) {
+    /// An agent gets a run.
+    pub(in crate::engine) fn give(&mut self, id: &AgentId, task: TaskId, round: Round) {
+        self.set_slot(id, Slot::Busy(task));
         if let Some(agent) = self.agents.get_mut(id) {
-            agent.given = run;
-            if run.is_some() {
-                agent.left = None;
-            }
+            agent.last_run = LastRun::Given { task, round, again: false };
+        }
+    }
+
+    /// An agent has reported the end of its run, or asks for another one.
+    pub(in crate::engine) fn end_given(&mut self, id: &AgentId) {
+        if let Some(agent) = self.agents.get_mut(id).filter(|agent| agent.given().is_some()) {
+            agent.last_run = LastRun::None;
         }
     }
 
@@ -186,56 +180,56 @@ impl Fleet {
         self.agents.iter()
     }
 
-    /// Sets the remains of an agent's last run.
-    pub(in crate::engine) fn set_left(&mut self, id: &AgentId, task: TaskId, left: String) {
+    /// The run of an agent has ended, and remains of it keep the slot.
+    pub(in crate::engine) fn note_remains(&mut self, id: &AgentId, task: TaskId, reason: String) {
         if let Some(agent) = self.agents.get_mut(id) {
-            agent.left = Some((task, left));
+            agent.last_run = LastRun::Remains(task, reason);
         }
     }
 
     /// Updates the time of an agent's last message. A pause before it that is longer than `pause_max` was a silence.
     pub(in crate::engine) fn note_sign_of_life(&mut self, now: Now, id: &AgentId, pause_max: Duration) {
         if let Some(agent) = self.agents.get_mut(id) {
-            if now.mono.since(agent.heard) > pause_max {
-                agent.silence = Some((agent.heard, now.mono));
+            if now.mono.since(agent.contact.heard) > pause_max {
+                agent.contact.silence = Some((agent.contact.heard, now.mono));
             }
-            agent.heard = now.mono;
-            agent.heard_wall = now.wall;
+            agent.contact.heard = now.mono;
+            agent.contact.heard_wall = now.wall;
         }
     }
 
     /// A heartbeat with this number came on this connection.
     pub(in crate::engine) fn note_beat(&mut self, id: &AgentId, beat: u32, connection: ConnectionId) {
         if let Some(agent) = self.agents.get_mut(id)
-            && agent.newest_beat.is_none_or(|(newest, _)| newest < beat)
+            && agent.contact.newest_beat.is_none_or(|(newest, _)| newest < beat)
         {
-            agent.newest_beat = Some((beat, connection));
+            agent.contact.newest_beat = Some((beat, connection));
         }
     }
 
     /// Whether an agent has a newer connection than this one. Without numbers in its heartbeats nothing tells.
     pub(in crate::engine) fn has_newer_connection(&self, id: &AgentId, connection: ConnectionId) -> bool {
-        let newest = self.get(id).and_then(|agent| agent.newest_beat);
+        let newest = self.get(id).and_then(|agent| agent.contact.newest_beat);
         newest.is_some_and(|(_, newest)| newest != connection)
     }
 
     /// Sets the knowledge about the process behind an id.
     pub(in crate::engine) fn set_liveness(&mut self, id: &AgentId, liveness: Liveness) {
         if let Some(agent) = self.agents.get_mut(id) {
-            agent.liveness = liveness;
+            agent.contact.liveness = liveness;
         }
     }
 
     pub(in crate::engine) fn set_ip(&mut self, id: &AgentId, ip: Option<String>) {
         if let Some(agent) = self.agents.get_mut(id) {
-            agent.host = ip.as_deref().and_then(address_elsewhere);
-            agent.ip = ip;
+            agent.about.host = ip.as_deref().and_then(address_elsewhere);
+            agent.about.ip = ip;
         }
     }
 
     /// The address of the machine of an agent, if that is another one than this.
     pub(in crate::engine) fn host(&self, id: &AgentId) -> Option<HostAddress> {
-        self.agents.get(id)?.host
+        self.agents.get(id)?.about.host
     }
 
     pub(in crate::engine) fn set_version(
@@ -245,14 +239,14 @@ impl Fleet {
         own: Option<Arc<OwnVersions>>,
     ) {
         if let Some(agent) = self.agents.get_mut(id) {
-            (agent.version, agent.own_versions) = (version, own);
+            (agent.about.version, agent.about.own_versions) = (version, own);
         }
     }
 
     /// Sets the time that an agent needs to end a run.
     pub(in crate::engine) fn set_kill_budget(&mut self, id: &AgentId, budget: Option<Duration>) {
         if let Some(agent) = self.agents.get_mut(id) {
-            agent.kill_budget = budget;
+            agent.about.kill_budget = budget;
         }
     }
 
@@ -320,7 +314,9 @@ impl Fleet {
     /// Records that an agent was sent its task again.
     pub(in crate::engine) fn tell_again(&mut self, id: &AgentId) {
         if let Some(agent) = self.agents.get_mut(id) {
-            agent.told_again = true;
+            if let LastRun::Given { again, .. } = &mut agent.last_run {
+                *again = true;
+            }
         }
     }
 
@@ -360,7 +356,6 @@ impl Fleet {
     pub(in crate::engine) fn set_slot(&mut self, id: &AgentId, slot: Slot) {
         let Some(before) = self.slot(id).map(state) else { return };
         self.relist(id, |agent| {
-            agent.told_again = false;
             agent.has_worked |= matches!(slot, Slot::Parked(..) | Slot::Busy(_));
             agent.slot = slot;
         });
@@ -389,13 +384,13 @@ impl Fleet {
             id: id.clone(),
             state: state(agent.slot),
             task: if let Slot::Busy(task) = agent.slot { Some(task) } else { None },
-            ip: agent.ip.clone(),
-            version: agent.version.as_ref().map(|version| version.program.clone()),
-            own_versions: agent.own_versions.clone(),
+            ip: agent.about.ip.clone(),
+            version: agent.about.version.as_ref().map(|version| version.program.clone()),
+            own_versions: agent.about.own_versions.clone(),
             tags: agent.offer.tags.clone(),
             tools: agent.tools.and_then(|known| tools(known.set)),
             drained: agent.drained,
-            heard: agent.heard_wall,
+            heard: agent.contact.heard_wall,
         };
         self.agents.iter().skip(offset).take(limit).map(view).collect()
     }

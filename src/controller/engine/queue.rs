@@ -256,7 +256,7 @@ impl Queue {
     /// The best task for this agent, if it has told its tools.
     pub(super) fn best_for(&self, id: &AgentId, agent: &Agent) -> Option<TaskId> {
         let mut open = self.open.get(&agent.tools?.set)?.iter();
-        let suits = |needs: &Requirements| agent.offer.meets(needs) && needs.allow(id, || agent.host);
+        let suits = |needs: &Requirements| agent.offer.meets(needs) && needs.allow(id, || agent.about.host);
         open.find(|(_, needs)| suits(needs)).map(|(place, _)| place.task)
     }
 

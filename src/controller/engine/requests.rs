@@ -28,6 +28,8 @@ mod step;
 mod submit;
 mod tool;
 
+use std::sync::Arc;
+
 use super::Controller;
 use crate::engine::archives::tool_order::ToolOrder;
 use crate::engine::fleet::agent::Slot;
@@ -36,6 +38,7 @@ use crate::engine::readers::scan::Goal;
 use crate::engine::readers::waits::{Query, Subject};
 use crate::engine::tasks::transition::TaskEvent;
 use crate::engine::turn::effect::{Answer, Effect, Record, Ticket, Timer};
+use crate::graph::Graph;
 use api::wire::page::Page;
 use api::wire::publish::Published;
 use api::wire::reply::Reply;
@@ -102,6 +105,21 @@ impl Controller {
             Request::ToolShow(tool) => self.show_tool(ticket, &tool),
             Request::ToolRemove(tool, by) => self.remove_tool(ticket, tool, by),
             Request::ToolLog(tool) => self.order_tool(ToolOrder::Log(ticket, tool)),
+        }
+    }
+
+    /// Carries out a request that has waited.
+    pub(super) fn submit_waited(&mut self, now: Now, ticket: Ticket, request: Request, plan: Option<Arc<Graph>>) {
+        let answer = match request {
+            Request::GraphSubmit(submit) => self.submit_graph(now, *submit, plan).into(),
+            Request::Submit(submit) => self.submit(now, *submit).into(),
+            Request::SubmitMany(many) => self.submit_many(now, *many).into(),
+            request => self.answer_request(now, ticket, request),
+        };
+        match answer {
+            Answer::Now(reply) => self.turn.reply(ticket, reply),
+            Answer::Later => {}
+            Answer::NowAndLater(reply) => unreachable!("a submit has one answer: {reply:?}"),
         }
     }
 

@@ -2,18 +2,33 @@
 
 use std::time::Duration;
 
-use super::agent::{Liveness, Slot};
+use super::agent::{Agent, Liveness, Slot};
 use crate::engine::Controller;
 use crate::engine::tasks::transition::TaskEvent;
 use api::wire::requests::{FromAgent, Sender};
 use api::wire::rights::Repeated;
 use base::{Assignment, Now, Phase, PhaseTimes, Round, RoundEnd, TaskId, TaskRecord, TaskState};
 
+/// What a message shows of an agent that had a task when the controller restarted.
+enum Return {
+    /// It was heard before.
+    Known,
+    /// Its task has ended or gone elsewhere meanwhile.
+    WithoutTask,
+    /// It has the run, which goes on.
+    WithRun(TaskId),
+    /// It does not have the run, which ends so.
+    WithoutRun(TaskId, RoundEnd),
+    /// It is there; a later heartbeat decides.
+    Returned,
+    Undecided,
+}
+
 impl Controller {
     /// Completes a message of a simple agent, which is busy without naming its task, or reports without a round: it means
     /// the run that it was given.
     pub(in crate::engine) fn name_the_run(&self, sender: &Sender, message: &mut FromAgent) {
-        let given = self.fleet.get(&sender.agent).and_then(|agent| agent.given);
+        let given = self.fleet.get(&sender.agent).and_then(Agent::given);
         match message {
             FromAgent::Heartbeat(heartbeat) if heartbeat.busy && heartbeat.run.is_none() => heartbeat.run = given,
             FromAgent::Report(report) if report.round.is_none() => {
@@ -38,44 +53,50 @@ impl Controller {
     /// unconfirmed reports as soon as it knows that the controller is new.
     pub(in crate::engine) fn reunite(&mut self, now: Now, sender: &Sender, message: &FromAgent) {
         let id = &sender.agent;
-        let Some(liveness) = self.fleet.get(id).map(|agent| agent.liveness) else { return };
-        if let Liveness::Session(_) = liveness {
-            return;
+        let found = self.return_of(now, sender, message);
+        let liveness = match found {
+            Return::Known | Return::Undecided => return,
+            Return::Returned => Liveness::Returned(now.mono),
+            Return::WithoutTask | Return::WithRun(_) | Return::WithoutRun(..) => Liveness::Session(sender.session),
+        };
+        self.fleet.set_liveness(id, liveness);
+        if let Return::WithRun(task) = found {
+            self.time_run(now, task, None);
         }
+        if let Return::WithoutRun(task, end) = found {
+            self.turn.info(format!("agent {id} has come back without task {task}"));
+            self.fleet.set_slot(id, Slot::Free);
+            self.void_list(now, id);
+            let remains = self.remains_after(now, task, sender, message);
+            self.void_round(now, task, end, remains);
+        }
+    }
+
+    fn return_of(&self, now: Now, sender: &Sender, message: &FromAgent) -> Return {
+        let id = &sender.agent;
+        let liveness = match self.fleet.get(id).map(|agent| agent.contact.liveness) {
+            None | Some(Liveness::Session(_)) => return Return::Known,
+            Some(liveness) => liveness,
+        };
         let present = match self.fleet.slot_or_free(id) {
             Slot::Busy(task) => self.tasks.get(task).map(|record| (task, record.round)),
             Slot::Free | Slot::Parked(..) | Slot::Stray | Slot::Lost => None,
         };
-        let replaces = if let FromAgent::Heartbeat(heartbeat) = message { heartbeat.replaces } else { None };
-        let died = replaces.is_some();
-        let holds = |(task, _): (TaskId, Round)| self.is_held_by(task, id, sender.session);
-        let spoken_of = spoken_of(message).filter(|run| present == Some(*run) && holds(*run));
-        let is_void = match (message, liveness) {
-            _ if present.is_none() => false,
-            _ if let Some((task, _)) = spoken_of => {
-                self.time_run(now, task, None);
-                false
-            }
-            _ if died => true,
-            (FromAgent::Apply(_) | FromAgent::Exit, _) => true,
-            (FromAgent::Heartbeat(_), Liveness::Returned(at))
-                if now.mono.since(at) >= self.settings.heartbeat_interval / 2 =>
-            {
-                true
-            }
-            (FromAgent::Heartbeat(_), Liveness::Restored) => {
-                return self.fleet.set_liveness(id, Liveness::Returned(now.mono));
-            }
-            (FromAgent::Heartbeat(_) | FromAgent::Report(_) | FromAgent::Serve(_) | FromAgent::ToolGet(_), _) => return,
-        };
-        self.fleet.set_liveness(id, Liveness::Session(sender.session));
-        if let (Some((task, _)), true) = (present, is_void) {
-            self.turn.info(format!("agent {id} has come back without task {task}"));
-            self.fleet.set_slot(id, Slot::Free);
-            self.void_list(now, id);
-            let end = if died { RoundEnd::Lost } else { RoundEnd::Returned };
-            let remains = self.remains_after(now, task, sender, message);
-            self.void_round(now, task, end, remains);
+        let Some(run @ (task, _)) = present else { return Return::WithoutTask };
+        if spoken_of(message) == Some(run) && self.is_held_by(task, id, sender.session) {
+            return Return::WithRun(task);
+        }
+        match message {
+            FromAgent::Heartbeat(heartbeat) if heartbeat.replaces.is_some() => Return::WithoutRun(task, RoundEnd::Lost),
+            FromAgent::Apply(_) | FromAgent::Exit => Return::WithoutRun(task, RoundEnd::Returned),
+            FromAgent::Heartbeat(_) => match liveness {
+                Liveness::Returned(at) if now.mono.since(at) >= self.settings.heartbeat_interval / 2 => {
+                    Return::WithoutRun(task, RoundEnd::Returned)
+                }
+                Liveness::Returned(_) | Liveness::Session(_) => Return::Undecided,
+                Liveness::Restored => Return::Returned,
+            },
+            FromAgent::Report(_) | FromAgent::Serve(_) | FromAgent::ToolGet(_) => Return::Undecided,
         }
     }
 

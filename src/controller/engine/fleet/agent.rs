@@ -54,35 +54,20 @@ impl Liveness {
     }
 }
 
+/// An agent.
 #[derive(Clone, Debug)]
 pub(in crate::engine) struct Agent {
-    pub(in crate::engine) liveness: Liveness,
     pub(in crate::engine) slot: Slot,
     /// Its list, which has the task of its slot and those behind it.
     pub(in crate::engine) list: Option<Box<List>>,
-    /// Whether it was sent its task more than once.
-    pub(in crate::engine) told_again: bool,
-    /// The run that it got last, until it has reported the end of it or asks for another one.
-    pub(in crate::engine) given: Option<(TaskId, Round)>,
-    /// The remains of its last run, which keep its slot: set if it did not ask for another task when it reported the end.
-    pub(in crate::engine) left: Option<(TaskId, String)>,
+    pub(in crate::engine) last_run: LastRun,
     /// Whether it has ever waited for a task or had one.
     pub(in crate::engine) has_worked: bool,
     /// Its place among the agents that may make room for others.
     pub(in crate::engine) dispensable: Option<(Dispensable, u64)>,
-    pub(in crate::engine) heard: Mono,
-    pub(in crate::engine) heard_wall: Wall,
-    /// Its last silence that was longer than a heartbeat is ever late, from the message before it to the one after it.
-    pub(in crate::engine) silence: Option<(Mono, Mono)>,
-    /// The number of its newest heartbeat, if its heartbeats have numbers, and the connection that brought it.
-    pub(in crate::engine) newest_beat: Option<(u32, ConnectionId)>,
-    pub(in crate::engine) ip: Option<String>,
-    /// The same, if it is on another machine than the controller.
-    pub(in crate::engine) host: Option<HostAddress>,
-    /// Its version, if it reports that.
-    pub(in crate::engine) version: Option<Version>,
-    /// Versions of tools in its own folder that went before those of the controller.
-    pub(in crate::engine) own_versions: Option<Arc<OwnVersions>>,
+    pub(in crate::engine) contact: Contact,
+    /// Its reports about itself and its machine.
+    pub(in crate::engine) about: About,
     /// The offer in its heartbeats; empty before the first one.
     pub(in crate::engine) offer: Offer,
     /// Its tools, known from its first message on ([`super::tools`]).
@@ -91,10 +76,50 @@ pub(in crate::engine) struct Agent {
     pub(in crate::engine) drained: bool,
     /// The connection that parked it last.
     pub(in crate::engine) connection: Option<ConnectionId>,
-    /// The difference of its clock that it has reported.
-    pub(in crate::engine) skew: Option<Skew>,
-    /// The time that it needs to end a run, if it reports that.
+}
+
+/// The run that an agent got last.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(in crate::engine) enum LastRun {
+    /// None, or its end is reported, or the agent has asked for another one.
+    #[default]
+    None,
+    /// The agent has it, as far as is known here.
+    Given {
+        task: TaskId,
+        round: Round,
+        /// Whether the task was sent more than once.
+        again: bool,
+    },
+    /// Its end is reported, and its remains keep the slot: this is the reason. The agent did not ask for another task with the end.
+    Remains(TaskId, String),
+}
+
+/// When and how an agent was heard.
+#[derive(Clone, Debug)]
+pub(in crate::engine) struct Contact {
+    pub(in crate::engine) liveness: Liveness,
+    pub(in crate::engine) heard: Mono,
+    pub(in crate::engine) heard_wall: Wall,
+    /// The last silence that was longer than a heartbeat is ever late, from the message before it to the one after it.
+    pub(in crate::engine) silence: Option<(Mono, Mono)>,
+    /// The number of the newest heartbeat, if heartbeats have numbers, and the connection that brought it.
+    pub(in crate::engine) newest_beat: Option<(u32, ConnectionId)>,
+}
+
+/// The reports of an agent about itself and its machine.
+#[derive(Clone, Debug, Default)]
+pub(in crate::engine) struct About {
+    pub(in crate::engine) ip: Option<String>,
+    /// The same, on another machine than that of the controller.
+    pub(in crate::engine) host: Option<HostAddress>,
+    pub(in crate::engine) version: Option<Version>,
+    /// Versions of tools in its own folder that went before those of the controller.
+    pub(in crate::engine) own_versions: Option<Arc<OwnVersions>>,
+    /// The time that it needs to end a run.
     pub(in crate::engine) kill_budget: Option<Duration>,
+    /// The difference of its clock.
+    pub(in crate::engine) skew: Option<Skew>,
 }
 
 /// The list of an agent.
@@ -132,6 +157,19 @@ pub(in crate::engine) enum Dispensable {
 }
 
 impl Agent {
+    /// The run that it has, as far as is known here.
+    pub(in crate::engine) const fn given(&self) -> Option<(TaskId, Round)> {
+        match self.last_run {
+            LastRun::Given { task, round, .. } => Some((task, round)),
+            LastRun::None | LastRun::Remains(..) => None,
+        }
+    }
+
+    /// Whether its present task was sent to it more than once.
+    pub(in crate::engine) const fn was_told_again(&self) -> bool {
+        matches!(self.last_run, LastRun::Given { again: true, .. })
+    }
+
     /// The list in which it is parked, and its number there, while it waits and may get a task.
     pub(in crate::engine) fn parked_as(&self) -> Option<(SetId, u64)> {
         match (self.slot, self.drained, self.tools) {

@@ -29,7 +29,7 @@ impl Controller {
         }
         let agent = assignment.agent.clone();
         // An answer that waits long for the store may find its agent lost: then its lease, if any, expires first.
-        if self.fleet.get(&agent).is_none_or(|agent| agent.told_again || agent.slot != Slot::Busy(task)) {
+        if self.fleet.get(&agent).is_none_or(|agent| agent.was_told_again() || agent.slot != Slot::Busy(task)) {
             return;
         }
         self.fleet.set_slot(&agent, Slot::Free);
@@ -61,10 +61,11 @@ impl Controller {
         replaces: Option<Session>,
     ) -> Result<(), Refusal> {
         let id = &sender.agent;
-        let other = |agent: &&Agent| matches!(agent.liveness, Liveness::Session(session) if session != sender.session);
+        let other =
+            |agent: &&Agent| matches!(agent.contact.liveness, Liveness::Session(session) if session != sender.session);
         if let Some(agent) = self.fleet.get(id).filter(other) {
-            let gone =
-                agent.slot == Slot::Lost || replaces.is_some_and(|before| agent.liveness == Liveness::Session(before));
+            let gone = agent.slot == Slot::Lost
+                || replaces.is_some_and(|before| agent.contact.liveness == Liveness::Session(before));
             if !gone {
                 let message = format!("{} {id} belongs to another running agent; choose another name", words::AGENT_ID);
                 return Err(Refusal::new(Code::NotAllowed, message));
@@ -95,7 +96,7 @@ impl Controller {
         if let Some(before) = replaces {
             self.session_is_over(now, id, before);
             // A heartbeat that comes late says nothing about the runs of this process.
-            if self.fleet.get(id).is_some_and(|agent| agent.liveness != Liveness::Session(sender.session)) {
+            if self.fleet.get(id).is_some_and(|agent| agent.contact.liveness != Liveness::Session(sender.session)) {
                 self.give_up_runs_of(now, id, RoundEnd::Lost);
             }
         }
@@ -139,7 +140,7 @@ impl Controller {
 
     pub(in crate::engine) fn silence(&mut self, now: Now, id: AgentId) {
         let Some(agent) = self.fleet.get(&id) else { return };
-        let heard = agent.heard;
+        let heard = agent.contact.heard;
         let lost_at = heard + self.lost_after_of(&id);
         if now.mono < lost_at {
             return self.turn.set_timer(Timer::Silence(id), lost_at);
@@ -223,7 +224,7 @@ impl Controller {
     /// not tell the next controller what it runs.
     fn is_told_after_commit(&self, task: TaskId, agent: &AgentId) -> bool {
         let is_simple =
-            self.fleet.get(agent).is_some_and(|agent| agent.liveness == Liveness::Session(Session::default()));
+            self.fleet.get(agent).is_some_and(|agent| agent.contact.liveness == Liveness::Session(Session::default()));
         let is_exclusive = self.tasks.get(task).is_some_and(|record| record.policy.needs.exclusive);
         // A run must not outlive the ends that it was waiting for.
         let has_waited = self.tasks.get(task).is_some_and(|record| !record.after().is_empty());
@@ -244,8 +245,7 @@ impl Controller {
 
     pub(in crate::engine) fn give_run(&mut self, now: Now, task: TaskId, assignment: Assignment) {
         let round = self.tasks.get(task).map(|record| record.round).unwrap_or_default();
-        self.fleet.set_slot(&assignment.agent, Slot::Busy(task));
-        self.fleet.set_given(&assignment.agent, Some((task, round)));
+        self.fleet.give(&assignment.agent, task, round);
         if self.tasks.get(task).is_some_and(|record| record.policy.lost_after.is_some()) {
             self.watch(&assignment.agent);
         }

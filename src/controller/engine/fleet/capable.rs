@@ -27,7 +27,7 @@ impl Fleet {
         has: impl Fn(SetId) -> bool,
     ) -> impl Iterator<Item = (&AgentId, &Agent)> {
         self.agents.iter().filter(move |(id, agent)| {
-            let here = agent.slot != Slot::Lost && needs.allow(id, || agent.host);
+            let here = agent.slot != Slot::Lost && needs.allow(id, || agent.about.host);
             here && agent.offer.meets(needs) && agent.tools.is_none_or(|tools| has(tools.set))
         })
     }

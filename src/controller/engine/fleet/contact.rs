@@ -103,7 +103,7 @@ impl Controller {
 
     /// An agent has a run, whose task may demand that it is lost earlier than it would be.
     pub(in crate::engine) fn watch(&mut self, id: &AgentId) {
-        if let Some(heard) = self.fleet.get(id).map(|agent| agent.heard) {
+        if let Some(heard) = self.fleet.get(id).map(|agent| agent.contact.heard) {
             self.turn.set_timer_earlier(Timer::Silence(id.clone()), heard + self.lost_after_of(id));
         }
     }
@@ -206,8 +206,7 @@ impl Controller {
         let round = self.tasks.get(task).map(|record| record.round).unwrap_or_default();
         self.unpark(id);
         self.change(now, task, TaskEvent::Rejoin);
-        self.fleet.set_slot(id, Slot::Busy(task));
-        self.fleet.set_given(id, Some((task, round)));
+        self.fleet.give(id, task, round);
         self.watch(id);
     }
 
@@ -244,8 +243,11 @@ impl Controller {
         let Some(agent) = self.fleet.get(id) else { return };
         let interval = self.settings.heartbeat_interval;
         // Its next heartbeat was due then, and messages are not always equally fast.
-        let first =
-            Silence { heard, due: heard + interval + interval / JITTER_SHARE, is_elsewhere: agent.host.is_some() };
+        let first = Silence {
+            heard,
+            due: heard + interval + interval / JITTER_SHARE,
+            is_elsewhere: agent.about.host.is_some(),
+        };
         if self.are_most(first).is_some() {
             self.fleet.suspicion = Suspicion::Doubt(first);
             self.turn.set_timer(Timer::Suspicion, now.mono + interval / DOUBT_SHARE);
@@ -254,11 +256,13 @@ impl Controller {
 
     /// The number of agents that fell silent with the first one, and of all that were in contact, if the former are most of these.
     fn are_most(&self, Silence { heard, due, is_elsewhere }: Silence) -> Option<(usize, usize)> {
-        let of_side = self.fleet.iter().map(|(_, agent)| agent).filter(|agent| agent.host.is_some() == is_elsewhere);
-        let were_here = of_side.filter(|agent| agent.slot != Slot::Lost || agent.heard >= heard);
+        let of_side =
+            self.fleet.iter().map(|(_, agent)| agent).filter(|agent| agent.about.host.is_some() == is_elsewhere);
+        let were_here = of_side.filter(|agent| agent.slot != Slot::Lost || agent.contact.heard >= heard);
         let until = due + self.settings.heartbeat_interval;
-        let was_silent =
-            |agent: &Agent| agent.heard <= due || agent.silence.is_some_and(|(from, to)| from <= due && until < to);
+        let was_silent = |agent: &Agent| {
+            agent.contact.heard <= due || agent.contact.silence.is_some_and(|(from, to)| from <= due && until < to)
+        };
         let (silent, all) =
             were_here.fold((0, 0), |(silent, all), agent| (silent + usize::from(was_silent(agent)), all + 1));
         (silent >= 2 && silent * 2 > all).then_some((silent, all))
@@ -319,14 +323,14 @@ impl Controller {
     /// different moments, so that none of them seems to be lost with most others.
     fn is_back_before_most(&self, now: Now, id: &AgentId) -> bool {
         let Some(agent) = self.fleet.get(id) else { return false };
-        let Some((since, _)) = agent.silence else { return false };
+        let Some((since, _)) = agent.contact.silence else { return false };
         let late = self.settings.heartbeat_interval + self.settings.heartbeat_interval / JITTER_SHARE;
-        let is_elsewhere = agent.host.is_some();
-        let of_side = self.fleet.iter().filter(|(_, agent)| agent.host.is_some() == is_elsewhere);
+        let is_elsewhere = agent.about.host.is_some();
+        let of_side = self.fleet.iter().filter(|(_, agent)| agent.about.host.is_some() == is_elsewhere);
         // Agents that were lost before it are no sign of a cut.
-        let were_here = of_side.filter(|(_, agent)| agent.slot != Slot::Lost || agent.heard >= since);
+        let were_here = of_side.filter(|(_, agent)| agent.slot != Slot::Lost || agent.contact.heard >= since);
         let (silent, all) = were_here.fold((0, 0), |(silent, all), (other, agent)| {
-            let is_silent = other == id || now.mono.since(agent.heard) > late;
+            let is_silent = other == id || now.mono.since(agent.contact.heard) > late;
             (silent + usize::from(is_silent), all + 1)
         });
         silent >= 2 && silent * 2 > all

@@ -46,8 +46,8 @@ impl Controller {
     pub(in crate::engine) fn lease(&self, task: TaskId, agent: &AgentId) -> Option<Box<Lease>> {
         self.tasks.get(task).filter(|record| record.policy.needs.exclusive)?;
         let agent = self.fleet.get(agent);
-        let kill_budget = agent.and_then(|agent| agent.kill_budget).unwrap_or(self.settings.kill_budget);
-        let session = agent.map(|agent| agent.liveness.session()).unwrap_or_default();
+        let kill_budget = agent.and_then(|agent| agent.about.kill_budget).unwrap_or(self.settings.kill_budget);
+        let session = agent.map(|agent| agent.contact.liveness.session()).unwrap_or_default();
         Some(Box::new(Lease { term: self.lost_after(self.tasks.get(task)), kill_budget, session }))
     }
 

@@ -168,8 +168,7 @@ impl Controller {
             if let Some(list) = self.list_mut(id) {
                 list.running = place;
             }
-            self.fleet.set_slot(id, Slot::Busy(task));
-            self.fleet.set_given(id, Some((task, round)));
+            self.fleet.give(id, task, round);
             return;
         }
         self.set_list(id, None);
@@ -213,7 +212,7 @@ impl Controller {
             && self.tasks.get(task).is_some_and(|record| record.phase() == Phase::Dispatched)
         {
             self.fleet.set_slot(id, Slot::Free);
-            self.fleet.set_given(id, None);
+            self.fleet.end_given(id);
             tasks.push(task);
         }
         for task in tasks {

@@ -141,7 +141,7 @@ impl Controller {
     pub(in crate::engine) fn tool_was_found(&mut self, now: Now, task: TaskId) {
         let Some(record) = self.tasks.get(task) else { return };
         let Some(run) = record.assignment() else { return };
-        self.archives.reads.end(&run.agent);
+        self.archives.reads_mut().end(&run.agent);
         // It may have been fetched.
         if record.pin.is_none() {
             self.note_tool(now, task, true);

@@ -39,7 +39,7 @@ impl Controller {
         let sets = self.queue.sets();
         // A drained agent takes tasks again some day, as for a task that finds all agents drained.
         let is_elsewhere = self.fleet.all_drained_or_with(&needs, |set| sets.has(set, &record.tool)).next().is_some();
-        self.archives.reads.end(agent);
+        self.archives.reads_mut().end(agent);
         if is_over || !is_elsewhere || tries >= TaskRecord::PAST_ROUNDS_MAX {
             conclude(result, end, &others);
             return false;

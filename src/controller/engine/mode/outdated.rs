@@ -122,7 +122,7 @@ impl Controller {
         let holder = record.assignment().map(|run| run.agent.clone());
         let is_unheard = |holder: &AgentId| {
             let holder = self.fleet.get(holder);
-            holder.is_some_and(|holder| !matches!(holder.liveness, Liveness::Session(_)))
+            holder.is_some_and(|holder| !matches!(holder.contact.liveness, Liveness::Session(_)))
         };
         match (record.phase(), holder) {
             (Phase::Waiting, _) if !record.is_out_of_contact() => {}

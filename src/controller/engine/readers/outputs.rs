@@ -255,7 +255,7 @@ impl Controller {
 
     /// An agent is gone, or does not answer: its requests are answered with what is known, or wait for its return.
     pub(in crate::engine) fn drop_offer(&mut self, agent: &AgentId) {
-        self.archives.reads.end(agent);
+        self.archives.reads_mut().end(agent);
         let parked = self.rely_no_more_on(agent);
         parked.into_iter().for_each(|parked| self.turn.reply(parked, reply::replaced()));
     }

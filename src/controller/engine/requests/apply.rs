@@ -22,7 +22,7 @@ impl Controller {
             self.void_round(now, task, RoundEnd::Lost, Remains::Unknown(now.mono));
         }
         self.fleet.set_slot(id, Slot::Free);
-        self.fleet.set_given(id, None);
+        self.fleet.end_given(id);
         self.void_list(now, id);
         if let Some(task) = self.task_for(now, id) {
             let batch_delay =

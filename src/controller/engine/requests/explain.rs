@@ -1,7 +1,7 @@
 //! TASK/EXPLAIN: why a task is in its present state.
 
 use super::{Answer, Controller, Filter, Goal, Refusal, Reply, Slot, Ticket};
-use crate::engine::fleet::agent::Agent;
+use crate::engine::fleet::agent::{Agent, LastRun};
 use base::{AgentId, BlockedAgent, Holdup, Now, Phase, Requirements, TaskId, TaskRecord, ToolName};
 
 /// Tasks before a waiting one that are counted: a reader wants the order of magnitude, not the exact number.
@@ -31,7 +31,7 @@ impl Controller {
         let holdup = self.holdup(now, record, BEFORE_MAX);
         // A task without a run, and one whose agent has gone, have none.
         let agent = record.last_run().and_then(|run| self.fleet.get(&run.agent));
-        let own = agent.and_then(|agent| agent.own_versions.as_ref()?.get(&record.tool).copied());
+        let own = agent.and_then(|agent| agent.about.own_versions.as_ref()?.get(&record.tool).copied());
         let own = own.filter(|own| record.pin.is_some_and(|pin| pin != *own));
         Ok(Reply::Explained { record: Box::new(record.clone()), holdup, own })
     }
@@ -46,7 +46,8 @@ impl Controller {
         let lease = self.fleet.expiring(record.id).map(|run| Holdup::Lease(now.wall + run.until.since(now.mono)));
         let fetches = || {
             let run = record.assignment().filter(|_| record.phase() < Phase::Running)?;
-            let fetching = self.archives.reads.of(&run.agent).filter(|fetching| Some(fetching.digest) == record.pin)?;
+            let fetching =
+                self.archives.reads().of(&run.agent).filter(|fetching| Some(fetching.digest) == record.pin)?;
             Some(Holdup::Fetching { digest: fetching.digest, offset: fetching.offset, total: fetching.total })
         };
         let of_children = || {
@@ -100,12 +101,12 @@ impl Controller {
 
     /// What keeps an agent busy after the end of its run, as far as it has reported that.
     fn blocked_agent(&self, id: &AgentId, agent: &Agent) -> Option<BlockedAgent> {
-        let (task, reason) = match (agent.slot, &agent.left) {
+        let (task, reason) = match (agent.slot, &agent.last_run) {
             (Slot::Busy(task), _) => {
                 let record = self.tasks.get(task).filter(|record| record.phase() == Phase::Ended)?;
                 (task, &record.result()?.error)
             }
-            (Slot::Stray, Some((task, reason))) => (*task, reason),
+            (Slot::Stray, LastRun::Remains(task, reason)) => (*task, reason),
             (Slot::Free | Slot::Parked(..) | Slot::Stray | Slot::Lost, _) => return None,
         };
         (!reason.is_empty()).then(|| BlockedAgent { agent: id.clone(), task, reason: reason.clone() })

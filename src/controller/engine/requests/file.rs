@@ -18,7 +18,7 @@
 //! | the store would have more than `FILE_STORE_BYTES_MAX` | the part is refused |
 //! | a task is accepted | its inputs are named until it is forgotten |
 //! | a task finishes | the files of its last run are named, until it is forgotten or runs again |
-//! | no task names a file any more | it is removed after [`DROP_DELAY`], when the end of the last one is stored |
+//! | no task names a file any more | it is removed a second later, when the end of the last one is stored |
 //! | files that arrive at the same time would together be beyond it | those without a part for a while make room, for a run all those of clients; otherwise the part is refused |
 //! | the disk has less room than `DISK_RESERVE` | the part is refused |
 //! | a file was put and no task has named it | it is removed after `TOOL_STORE_KEEP`, like the version of a tool |
@@ -27,7 +27,6 @@
 //! its tasks fail in their preparation with a sentence that names it, and a client that submits it again puts it again.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
 
 use super::{Answer, Code, Controller, Refusal, Reply, Ticket, words};
 use crate::engine::archives::tool_order::{FileRoom, FileWritten, ToolOrder, Uploader};
@@ -44,12 +43,9 @@ const STRANGERS_SHARE: u64 = 2;
 /// Files that one connection may put because its submit lacks them.
 const EXPECTED_MAX: usize = 1000;
 
-/// How long a file is kept that tasks have named. The store has committed that they are gone by then.
-pub(super) const DROP_DELAY: Duration = Duration::from_secs(1);
-
 impl Controller {
     pub(super) fn put_file(&mut self, ticket: Ticket, put: Box<FilePut>) -> Answer {
-        let (catalog, max) = (&self.archives.catalog, self.settings.tools.store_bytes_max);
+        let (catalog, max) = (self.archives.catalog(), self.settings.tools.store_bytes_max);
         if catalog.size(&put.digest).is_none() && catalog.bytes().saturating_add(put.total) > max {
             let message = format!(
                 "the file {} has {} bytes, and the store of the controller has {} of at most {max} (FILE_STORE_BYTES_MAX); forget \
@@ -65,7 +61,7 @@ impl Controller {
             Err(refusal) => return Reply::Refused(refusal).into(),
         };
         let max = if let Uploader::Stranger(_) = uploader { max / STRANGERS_SHARE } else { max };
-        let bytes = max.saturating_sub(self.archives.catalog.bytes());
+        let bytes = max.saturating_sub(self.archives.catalog().bytes());
         self.order_tool(ToolOrder::WriteFile(ticket, put, FileRoom { uploader, bytes }))
     }
 
@@ -79,7 +75,7 @@ impl Controller {
         };
         let run = put.run.as_ref().and_then(|run| Some((run, self.tasks.get(run.task).filter(has_outputs)?)));
         let is_its_run = |Maker { agent, session, .. }: &Maker, record: &TaskRecord| {
-            let is_its_session = |known: &Agent| match known.liveness {
+            let is_its_session = |known: &Agent| match known.contact.liveness {
                 Liveness::Session(known) => known == *session,
                 Liveness::Restored | Liveness::Returned(_) => true,
             };
@@ -93,7 +89,7 @@ impl Controller {
             return Ok(Uploader::Client);
         }
         // The task of an agent that comes back may wait for it.
-        let is_expected = || self.archives.expected.get(&connection).is_some_and(|files| files.contains(&put.digest));
+        let is_expected = || self.archives.is_expected(connection, &put.digest);
         if run.is_some() || is_expected() {
             return Ok(Uploader::Stranger(connection));
         }
@@ -113,37 +109,37 @@ impl Controller {
     ) {
         let strangers = submits.into_iter().filter(|submit| !submit.is_trusted);
         let inputs = strangers.filter_map(|submit| submit.files.as_ref()).flat_map(|files| &files.inputs);
-        let missing = inputs.map(|input| input.digest).filter(|digest| self.archives.catalog.size(digest).is_none());
+        let missing = inputs.map(|input| input.digest).filter(|digest| self.archives.catalog().size(digest).is_none());
         let missing: BTreeSet<_> = missing.take(EXPECTED_MAX).collect();
         if !missing.is_empty() {
-            self.archives.expected.insert(connection, missing);
+            self.archives.expect(connection, missing);
         }
     }
 
     /// A connection is gone.
     pub(in crate::engine) fn abandon_files(&mut self, connection: ConnectionId) {
-        if self.archives.expected.remove(&connection).is_some() {
+        if self.archives.expect_no_more(connection) {
             self.turn.emit(Effect::Tool(ToolOrder::Abandon(connection)));
         }
     }
 
-    pub(super) fn file_written(&mut self, ticket: Ticket, written: Result<FileWritten, Refusal>) {
+    pub(in crate::engine) fn file_written(&mut self, ticket: Ticket, written: Result<FileWritten, Refusal>) {
         let limit = self.settings.part_bytes_max;
         let reply = written.map(|FileWritten { digest, end, is_whole }| {
             if is_whole {
-                self.archives.catalog.hold(digest, end);
+                self.archives.catalog_mut().hold(digest, end);
             }
-            Reply::FilePut(FileState { end, is_whole, limit, store: self.archives.store.clone() })
+            Reply::FilePut(FileState { end, is_whole, limit, store: self.archives.store().cloned() })
         });
         self.tell(ticket, reply);
     }
 
     pub(super) fn get_file(&mut self, ticket: Ticket, get: ToolGet) -> Answer {
-        let Some(total) = self.archives.catalog.size(&get.digest) else {
+        let Some(total) = self.archives.catalog().size(&get.digest) else {
             let message = format!("the controller does not hold the file {}", get.digest);
             return Reply::Refused(Refusal::new(Code::NotAllowed, message)).into();
         };
-        self.archives.reads.add(ticket, None, get, total);
+        self.archives.reads_mut().add(ticket, None, get, total);
         self.read_next();
         Answer::Later
     }
@@ -151,7 +147,7 @@ impl Controller {
     /// Whether the store has the inputs of a submit.
     pub(super) fn check_files(&self, submit: &Submit) -> Result<(), Refusal> {
         let Some(files) = &submit.files else { return Ok(()) };
-        let is_missing = |input: &&TaskInput| self.archives.catalog.size(&input.digest).is_none();
+        let is_missing = |input: &&TaskInput| self.archives.catalog().size(&input.digest).is_none();
         let Some(TaskInput { name, digest, .. }) = files.inputs.iter().find(is_missing) else { return Ok(()) };
         let message = format!(
             "{}: the controller does not hold the file {digest} for the name {}; send it with FILE/PUT first",
@@ -166,7 +162,7 @@ impl Controller {
         if submit.is_trusted {
             return Ok(());
         }
-        let held = self.archives.catalog.present(&submit.tool).cloned();
+        let held = self.archives.catalog().present(&submit.tool).cloned();
         let expected = held.iter().filter_map(|held| held.manifest.as_ref()).flat_map(|manifest| &manifest.inputs);
         let expected: Vec<_> = expected.collect();
         if submit.confine_inputs(|name| expected.iter().any(|pattern| pattern.matches(name)))? {
@@ -181,7 +177,7 @@ impl Controller {
     /// Whether the version of the tool that the task will pin leaves room for its inputs. An agent notices the same of a version of its own.
     pub(super) fn check_input_names(&self, submit: &Submit) -> Result<(), Refusal> {
         let Some(files) = &submit.files else { return Ok(()) };
-        let Some(held) = self.archives.catalog.present(&submit.tool) else { return Ok(()) };
+        let Some(held) = self.archives.catalog().present(&submit.tool) else { return Ok(()) };
         let Some(TaskInput { name, .. }) = files.inputs.iter().find(|input| held.paths.has(&input.name)) else {
             return Ok(());
         };

@@ -41,7 +41,7 @@ impl Controller {
             parked: self.has_applied(now, id),
             tools: self.known_tools(id),
             serving: Some(self.readers.outputs().has_offer(id)),
-            folder: self.archives.folder.clone(),
+            folder: self.archives.folder().cloned(),
             epoch: self.epoch(),
             clock: Some(now.wall),
         })
@@ -50,8 +50,8 @@ impl Controller {
     /// An agent has measured the difference of the clocks. It is told once for each process.
     fn tell_skew(&mut self, id: &AgentId, skew: Option<Skew>) {
         let Some(agent) = self.fleet.get_mut(id) else { return };
-        if let Some(skew) = skew.filter(|_| agent.skew != skew) {
-            agent.skew = Some(skew);
+        if let Some(skew) = skew.filter(|_| agent.about.skew != skew) {
+            agent.about.skew = Some(skew);
             let line = format!(
                 "the clock of agent {id} is {skew} that of this controller: the times of its runs are by its clock; keep the clocks \
                  equal, for example with NTP"
@@ -79,7 +79,7 @@ impl Controller {
     /// one is on its way ([`Controller::reunite`]), and then the run is adopted ([`Controller::readopt`]): an order to drop
     /// it would start the same round anew.
     fn is_undecided(&self, id: &AgentId, (task, round): (TaskId, Round)) -> bool {
-        let is_back = self.fleet.get(id).is_some_and(|agent| !matches!(agent.liveness, Liveness::Session(_)));
+        let is_back = self.fleet.get(id).is_some_and(|agent| !matches!(agent.contact.liveness, Liveness::Session(_)));
         let is_present = || self.tasks.get(task).is_some_and(|record| record.round == round);
         is_back && self.may_be_out(task) && is_present()
     }

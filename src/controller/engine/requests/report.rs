@@ -32,7 +32,7 @@ impl Controller {
         }
         let free = phase == Phase::Finished && self.slot_is_free(sender, task, refusal.is_none());
         if let Some(left) = left.filter(|_| free) {
-            self.fleet.set_left(&sender.agent, task, left);
+            self.fleet.note_remains(&sender.agent, task, left);
         }
         if phase == Phase::Finished && refusal.is_none() {
             self.leave_list(&sender.agent, task);
@@ -170,7 +170,7 @@ impl Controller {
             Slot::Busy(_) | Slot::Stray => self.fleet.set_slot(&sender.agent, Slot::Free),
             Slot::Free | Slot::Parked(..) | Slot::Lost => {}
         }
-        self.fleet.set_given(&sender.agent, None);
+        self.fleet.end_given(&sender.agent);
         true
     }
 }

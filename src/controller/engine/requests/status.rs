@@ -44,7 +44,7 @@ impl Controller {
             rate,
             run_p50,
             paused_until: self.paused_until(),
-            lost: lost.map(|(id, agent)| (id.clone(), agent.heard_wall)).collect(),
+            lost: lost.map(|(id, agent)| (id.clone(), agent.contact.heard_wall)).collect(),
             jobs: jobs.take(JOBS_MAX).filter_map(|name| self.job_view(name)).collect(),
             running: self.longest_running(now).into_iter().map(|task| self.row(now, task)).collect(),
             waiting: self.reasons_to_wait(now),

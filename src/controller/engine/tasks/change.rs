@@ -18,8 +18,8 @@ impl Controller {
     /// Adds a new task. It pins the version that the name of its tool stands for, unless it has another one that is held: that of
     /// its graph.
     pub(in crate::engine) fn insert_task(&mut self, now: Now, mut record: TaskRecord) {
-        let is_held = |pin: &ToolDigest| self.archives.catalog.size(pin).is_some();
-        let present = || self.archives.catalog.present(&record.tool).map(|held| held.digest);
+        let is_held = |pin: &ToolDigest| self.archives.catalog().size(pin).is_some();
+        let present = || self.archives.catalog().present(&record.tool).map(|held| held.digest);
         record.pin = record.pin.filter(is_held).or_else(present);
         self.turn.put(&record);
         self.restore_task(now, record);
@@ -73,7 +73,7 @@ impl Controller {
             self.relations.dependants_mut().remove(record);
         }
         if before == Phase::Finished {
-            pins::renew(&self.archives.catalog, record);
+            pins::renew(self.archives.catalog(), record);
         }
         transition::apply(record, event);
         let after = record.phase();

@@ -138,10 +138,8 @@ impl Controller {
     pub(in crate::engine) fn take_back_agent(&mut self, now: Now, agent: &AgentId, task: TaskId) {
         let round = |task| self.tasks.get(task).map(|record| record.round).unwrap_or_default();
         let Some(slot) = self.fleet.slot(agent) else {
-            let given = (task, round(task));
             self.fleet.register(now, agent.clone(), Liveness::Restored);
-            self.fleet.set_slot(agent, Slot::Busy(task));
-            self.fleet.set_given(agent, Some(given));
+            self.fleet.give(agent, task, round(task));
             self.expect_every_tool(now, agent);
             return self.turn.set_timer(Timer::Silence(agent.clone()), now.mono + self.lost_after_of(agent));
         };
@@ -153,9 +151,7 @@ impl Controller {
             run.map(|run| (run.lease.is_none(), run.dispatched_at))
         };
         let (older, newer) = if given(other) <= given(task) { (other, task) } else { (task, other) };
-        let given = (newer, round(newer));
-        self.fleet.set_slot(agent, Slot::Busy(newer));
-        self.fleet.set_given(agent, Some(given));
+        self.fleet.give(agent, newer, round(newer));
         self.void_round(now, older, RoundEnd::Lost, Remains::Unknown(now.mono));
     }
 

@@ -71,7 +71,7 @@ impl Controller {
         };
         if self.fleet.slot(&agent) == Some(Slot::Busy(task)) {
             self.fleet.set_slot(&agent, Slot::Free);
-            self.fleet.set_given(&agent, None);
+            self.fleet.end_given(&agent);
             self.void_list(now, &agent);
         }
         self.update(task, |record| record.kill = None);
