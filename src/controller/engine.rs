@@ -8,20 +8,27 @@
 //! | a connection is gone | [`Controller::handle_disconnected`] | answers owed to it are dropped |
 //! | a deadline | [`Controller::handle_timeout`] | an agent is lost; a wait ends; old tasks are forgotten |
 //!
-//! The parts: [`tasks`] has the records, their phases and indexes; [`queue`] the order of waiting tasks, with the
-//! [`gates`]; [`agents`] the slots, with the [`tools`] of each; [`catalog`] the tools that the controller holds, and [`tool_reads`] the parts that agents fetch; [`adopt`]
-//! handles runs that agents had before this start; [`outputs`] asks agents for the outputs of runs; [`lists`] gives an agent several short tasks at once; [`leases`] waits for void
-//! runs, and [`contact`] for silent agents; [`outdated`] handles a store that is older than what agents know; [`family`] knows which tasks end together, and [`relations`] what an end means for [`dependants`] and [`jobs`];
-//! [`graphs`] has the step graphs, [`steps`] makes tasks of their steps, and [`graph_status`] tells of their changes;
-//! [`retention`] decides how long finished tasks are kept; the [`sequencer`], around the [`Controller`], decides
-//! when each message leaves, with the [`commit_queue`]; [`batch_delay`] how long it may be delayed. The phases of a task
-//! are in [`transition`], those of a slot in [`agents`]. [`verdict`] decides whether another round follows, and
-//! [`deadlines`] handles changes by time alone, [`closing`] the end of a connection and of the controller itself, and [`end_lines`] tells the log of ends without success.
+//! A [`Controller`] has ten parts. Each owns its fields; the files of its folder hold what changes them.
+//!
+//! | part | owns |
+//! |---|---|
+//! | [`Settings`] | the configuration |
+//! | [`mode`] | whether tasks are taken and handed out: stop, pause, trouble of the store, a store older than the agents know |
+//! | [`tasks`] | the records with their indexes, families and ids. [`tasks::change`] is the one way to change a record; [`tasks::transition`] has the phases, [`tasks::verdict`] decides on another round |
+//! | [`queue`] | the order of the waiting tasks, the gates, and the sets of tools |
+//! | [`fleet`] | the agents and their slots: assignment, adoption after a restart, lists, leases, and silent agents |
+//! | [`relations`] | jobs, the tasks that wait for others, and the consequences of ends |
+//! | [`graphs`] | the step graphs; [`graphs::steps`] makes tasks of their steps |
+//! | [`archives`] | the tools and files that the controller holds |
+//! | [`readers`] | the requests that are answered later: parked queries, searches, outputs |
+//! | [`turn`] | the consequences of the present event: effects, deadlines, log lines, incidents. Around the controller, its [`Sequencer`] decides when each message leaves |
+//!
+//! The parts meet in [`requests`], which has a file for each request, and in [`Controller::handle_timeout`].
 //!
 //! Cost: a submit, a dispatch, a report and a timer are O(log n) in tasks and agents. If tasks require tags, they are also
 //! linear in the different sets of tags among the idle agents; if agents differ in tools, in the different sets of tools
 //! among all agents. A request that looks at many tasks or agents is a search: one slice of work per turn, with connections
-//! in turn ([`scan`]).
+//! in turn ([`readers::scan`]).
 
 mod archives;
 mod fleet;

@@ -313,10 +313,8 @@ impl Fleet {
 
     /// Records that an agent was sent its task again.
     pub(in crate::engine) fn tell_again(&mut self, id: &AgentId) {
-        if let Some(agent) = self.agents.get_mut(id) {
-            if let LastRun::Given { again, .. } = &mut agent.last_run {
-                *again = true;
-            }
+        if let Some(LastRun::Given { again, .. }) = self.agents.get_mut(id).map(|agent| &mut agent.last_run) {
+            *again = true;
         }
     }
 

@@ -1,4 +1,5 @@
-//! The table of tasks with its indexes. Every change of a task goes through here, so that no index is missed.
+//! The tasks: their records with the indexes, their families, and their ids. [`change`] is the one way to change a record, so that no
+//! index is missed.
 
 pub(in crate::engine) mod acknowledge;
 pub(in crate::engine) mod change;

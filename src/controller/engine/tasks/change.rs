@@ -1,6 +1,8 @@
 //! The changes of tasks. Each goes through here, so that every index follows: the table of tasks, the queue, the jobs and those that
 //! wait for others, and the archives that a task needs.
 
+use std::collections::BTreeSet;
+
 use super::figures::Figure;
 use super::pins::{self, files_of};
 use super::transition::{self, TaskEvent};
@@ -102,16 +104,7 @@ impl Controller {
             self.queue.enter(now, record);
             self.relations.dependants_mut().add(record);
         }
-        match (record.policy.end_before, before, after) {
-            (Some(at), _, Phase::Finished) => {
-                self.tasks.end_before.remove(&(at, id));
-            }
-            // This was not checked for a run that had ended in time, but the next run must not begin after it.
-            (Some(at), _, Phase::Waiting) => {
-                self.tasks.end_before.insert((at, id));
-            }
-            _ => {}
-        }
+        note_end_before(&mut self.tasks.end_before, record);
         if (is_pushed(after) && !was_silent) || record.round != round {
             record.pushes += 1;
             self.turn.emit(Effect::Push(record.clone()));
@@ -271,6 +264,21 @@ impl Controller {
         self.turn.note_change(id);
         self.turn.store(Record::Remove(id));
         Some(*record)
+    }
+}
+
+/// Keeps the end-before time of a task as long as it is checked.
+fn note_end_before(times: &mut BTreeSet<(Wall, TaskId)>, record: &TaskRecord) {
+    let Some(at) = record.policy.end_before else { return };
+    match record.phase() {
+        Phase::Finished => {
+            times.remove(&(at, record.id));
+        }
+        // This was not checked for a run that had ended in time, but the next run must not begin after it.
+        Phase::Waiting => {
+            times.insert((at, record.id));
+        }
+        _ => {}
     }
 }
 
