@@ -22,7 +22,6 @@
 //! ACTIVATED and so on mean: in that state or a later one. Each step counts the neighbours that hold it up, so an event costs
 //! O(1) for each connection of a step that changes its state, and each connection is looked at a bounded number of times.
 
-mod layout;
 mod neighbours;
 mod plan;
 mod provisions;
@@ -33,7 +32,6 @@ mod slots;
 #[cfg(test)]
 mod tests;
 
-pub use layout::{Layout, Line, Place};
 pub use plan::{Graph, Input, InputId, MainTasks, Output, OutputId, Step};
 pub use run::{GraphEffect, GraphRun, StatusChange};
 pub use scheduler::{Effect, Scheduler};

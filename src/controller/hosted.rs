@@ -14,7 +14,7 @@ pub mod questions;
 pub mod rules;
 pub mod wire;
 
-pub use guest::{Guest, Host, Stop};
+pub use guest::{Guest, Host, House, Ready, Stop};
 
 use std::cell::Cell;
 use std::io;

@@ -5,7 +5,7 @@
 //! | [`engine`] | the engine: tasks, agents, gates, jobs, requests; a file for each request in `engine/requests/` |
 //! | [`graph`] | the engine of step graphs |
 //! | [`process`] | the process: one wait around the engine, and its effects |
-//! | [`door`], [`http`], [`hosted`] | the ways in: ZeroMQ, HTTP, a master in the same process |
+//! | [`door`], [`hosted`] | the ways in: ZeroMQ, and what the program adds, such as HTTP or a master in the same process |
 //! | [`store`] | the durable store, one SQLite file, and the thread that commits |
 //! | [`archives`] | the archives of tools and the files of tasks, by their SHA-256 |
 //! | [`history`] | finished rounds and incidents, a database for each day |
@@ -46,7 +46,6 @@ pub mod engine;
 pub mod graph;
 pub mod history;
 pub mod hosted;
-pub mod http;
 pub mod metrics;
 pub mod process;
 pub mod store;

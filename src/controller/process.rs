@@ -28,10 +28,9 @@ pub use settings::field_limits;
 use stopping::Ending;
 
 use super::archives::Archives;
-use super::door::{Address, Change, Door, Doors, Request, ZmtpDoor};
+use super::door::{Address, Change, Doors, Request, ZmtpDoor};
 use super::history::History;
-use super::hosted::{Guest, Host};
-use super::http::Http;
+use super::hosted::{Guest, Host, House};
 use super::metrics::Metrics;
 use super::store::{CommitError, Store, Writer};
 use crate::engine::{Controller, Departure, Record, Route, Sequencer};
@@ -74,7 +73,7 @@ pub fn run(config: &Config, handover: Option<i32>, reload: &Reload, hosts: &[Hos
     let mut store = Store::open(&config.paths.state_dir, config.controller.durability)?;
     let descriptors = proc::limits::raise_descriptor_limit()?;
     let watchable = publish::prefix(kind::TASK_STATUS);
-    let http_before = before.take_http();
+    let listener = before.take_http();
     let ports = transport::bind(config, watchable, descriptors, before)?;
     let rules = settings::rules(config, &[ports.requests(), ports.broadcasts()]);
     let mut pusher = Pusher::start(settings::push(config, &rules), transport::push_keys(config)?)?;
@@ -97,15 +96,14 @@ pub fn run(config: &Config, handover: Option<i32>, reload: &Reload, hosts: &[Hos
         pusher.measure(pushed);
         Arc::new(metrics)
     });
-    let http = metrics.as_ref().map(|metrics| Http::start(config, &rules, metrics, http_before)).transpose()?;
-    let guests = hosts.iter().filter_map(|host| host(config).transpose());
+    let mut house = House { config, rules: &rules, metrics: metrics.clone(), listener };
+    let guests = hosts.iter().filter_map(|host| host(&mut house).transpose());
     let guests: Vec<Guest> = guests.collect::<Result<_, _>>().map_err(ControllerError::Guest)?;
-    announce(config, [ports.requests(), ports.broadcasts()], http.as_ref(), &guests)?;
+    announce(config, [ports.requests(), ports.broadcasts()], &guests)?;
     incidents::take_left(&config.paths.state_dir);
-    let http = http.map(|http| Box::new(http) as Box<dyn Door>);
     let allow_commands = config.controller.allow_commands;
-    let (mut others, mut stops_before, mut stops_after) = (Vec::from_iter(http), Vec::new(), Vec::new());
-    for Guest { ready_line: _, door, stop_before, stop_after } in guests {
+    let (mut others, mut stops_before, mut stops_after) = (Vec::new(), Vec::new(), Vec::new());
+    for Guest { ready: _, door, stop_before, stop_after } in guests {
         others.extend(door);
         stops_before.extend(stop_before);
         stops_after.extend(stop_after);

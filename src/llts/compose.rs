@@ -3,13 +3,18 @@
 use std::error::Error;
 
 use api::config::Config;
-use controller::hosted::{Guest, Host};
+use controller::hosted::{Guest, Host, Ready};
 
 use prompts::master::process::HostedMaster;
 use tdf::shell::pool;
 
 /// Each, in the order in which they start and are announced.
-pub const HOSTS: [Host; 3] = [host_prompts, lists::shell::host, pool::host];
+pub const HOSTS: [Host; 4] = [
+    crate::http::host,
+    |house| host_prompts(house.config),
+    |house| lists::shell::host(house.config),
+    |house| pool::host(house.config),
+];
 
 /// A prompt master has workers of its own, and so no door.
 fn host_prompts(config: &Config) -> Result<Option<Guest>, Box<dyn Error + Send + Sync>> {
@@ -17,6 +22,6 @@ fn host_prompts(config: &Config) -> Result<Option<Guest>, Box<dyn Error + Send +
         return Ok(None);
     }
     let master = HostedMaster::start(config)?;
-    let ready_line = master.to_string();
-    Ok(Some(Guest { ready_line, door: None, stop_before: Some(Box::new(|| master.stop())), stop_after: None }))
+    let ready = Ready::Line(master.to_string());
+    Ok(Some(Guest { ready, door: None, stop_before: Some(Box::new(|| master.stop())), stop_after: None }))
 }

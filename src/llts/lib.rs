@@ -11,7 +11,8 @@
 //! | [`service::supervisor`] | the supervisor as a process, and the commands that talk to it |
 //! | [`service::ephemeral`] | a service for the duration of one command |
 //! | [`service::join`] | the key of another machine, let in without copying files by hand |
-//! | [`compose`] | the systems that a controller hosts: prompts, task lists, TDF |
+//! | [`compose`] | the systems that a controller hosts: HTTP, prompts, task lists, TDF |
+//! | [`http`] | the HTTP door: requests, `/metrics`, `/events` |
 //!
 //! # States and events
 //!
@@ -44,6 +45,6 @@
 
 pub mod cli;
 pub mod compose;
+pub mod http;
 pub mod map;
-
 pub mod service;

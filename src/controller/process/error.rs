@@ -3,7 +3,6 @@
 use std::error::Error;
 
 use crate::archives::ArchivesError;
-use crate::http::HttpError;
 use crate::store::{CommitError, StoreError};
 use api::trust::Untrusted;
 use proc::lock::LockError;
@@ -33,9 +32,6 @@ pub enum ControllerError {
     /// The archives of tools cannot be used.
     #[error(transparent)]
     Archives(#[from] ArchivesError),
-    /// The HTTP door cannot be opened.
-    #[error(transparent)]
-    Http(#[from] HttpError),
     /// The system refuses a basic resource.
     #[error("cannot start: {0}")]
     System(#[from] std::io::Error),

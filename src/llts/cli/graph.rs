@@ -3,6 +3,7 @@
 mod document;
 mod dot;
 pub(super) mod explain;
+mod layout;
 mod list;
 mod run;
 mod show;

@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 
 use super::document::Drawn;
 use super::dot::{colour, tasks};
+use super::layout::{Layout, Line, Place};
 use api::wire::graph::state;
-use controller::graph::{Layout, Line, Place};
 
 /// Pixels. The width of a letter is that of a wide one at this size, because the reader's font is not known.
 const LETTER: f64 = 7.8;

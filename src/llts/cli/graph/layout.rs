@@ -5,8 +5,8 @@
 
 use std::collections::BTreeMap;
 
-use super::plan::Graph;
 use base::StepIndex;
+use controller::graph::Graph;
 
 /// Passes over all layers. More of them hardly remove another crossing.
 const SWEEPS: usize = 8;
@@ -16,43 +16,42 @@ const BENDS_MAX: usize = 100_000;
 
 /// A place in a drawing.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Place {
+pub(super) struct Place {
     /// Its layer, from 0.
-    pub layer: usize,
+    pub(super) layer: usize,
     /// Its place within the layer, from 0; half a row is possible.
-    pub row: f64,
+    pub(super) row: f64,
 }
 
 /// A drawn connection. Two steps have at most one of each kind.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Line {
+pub(super) struct Line {
     /// The upstream step.
-    pub from: StepIndex,
+    pub(super) from: StepIndex,
     /// The downstream step.
-    pub to: StepIndex,
+    pub(super) to: StepIndex,
     /// Whether all its connections go to sub inputs.
-    pub is_sub: bool,
+    pub(super) is_sub: bool,
     /// The places between the two.
-    pub bends: Vec<Place>,
+    pub(super) bends: Vec<Place>,
 }
 
 /// The places of all steps.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Layout {
+pub(super) struct Layout {
     /// The places of the steps, by their numbers.
-    pub steps: Vec<Place>,
+    pub(super) steps: Vec<Place>,
     /// The connections.
-    pub lines: Vec<Line>,
+    pub(super) lines: Vec<Line>,
     /// Number of layers.
-    pub layers: usize,
+    pub(super) layers: usize,
     /// Number of rows of the longest layer.
-    pub rows: usize,
+    pub(super) rows: usize,
 }
 
 impl Layout {
     /// Places the steps of a graph.
-    #[must_use]
-    pub fn of(graph: &Graph) -> Self {
+    pub(super) fn of(graph: &Graph) -> Self {
         let layer_of = layers(graph);
         let mut grid = Grid {
             above: vec![Vec::new(); layer_of.len()],
@@ -195,5 +194,60 @@ fn settle(layer: &[usize], place: &mut [f64]) {
     let step = 1.0 / layer.len() as f64;
     for (node, number) in layer.iter().zip(0_u32..) {
         place[*node] = (f64::from(number) + 0.5) * step;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use api::wire::graph::{Document, GraphRules};
+    use api::wire::rules::DefaultPolicies;
+    use base::GraphLimits;
+    use base::json::FieldLimits;
+    use serde_json::{Map, Value, json};
+
+    /// The steps, each with the steps that it takes an input from.
+    fn graph(steps: &[(&str, &[&str])]) -> Graph {
+        let input = |(at, from): (usize, &&str)| (format!("i{at}"), json!([format!("{from}.out")]));
+        let step = |(name, from): &(&str, &[&str])| {
+            let inputs: Map<String, Value> = from.iter().enumerate().map(input).collect();
+            ((*name).to_owned(), json!({ "inputs": inputs, "operation": "t", "tasks": 1 }))
+        };
+        let text = json!({ "steps": steps.iter().map(step).collect::<Map<_, _>>() }).to_string();
+        let limits = GraphLimits { bytes_max: 10_000, steps_max: 10, connections_max: 100, tasks_max: 100 };
+        let rules = GraphRules { graph: limits, fields: FieldLimits::TRUSTED, defaults: DefaultPolicies::default() };
+        Graph::new(&Document::parse(&text, &rules).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn a_drawing_has_a_layer_for_each_length_of_way() {
+        let graph = graph(&[("a", &[]), ("b", &["a"]), ("c", &["b"]), ("d", &["a", "c"]), ("e", &["a"])]);
+        let layout = Layout::of(&graph);
+        let layers: Vec<usize> = layout.steps.iter().map(|place| place.layer).collect();
+        assert_eq!(layers, [0, 1, 2, 3, 1]);
+        let long = layout.lines.iter().find(|line| (line.from, line.to) == (StepIndex(0), StepIndex(3))).unwrap();
+        assert_eq!(long.bends.iter().map(|bend| bend.layer).collect::<Vec<_>>(), [1, 2]);
+        let mut places: Vec<(usize, String)> =
+            layout.steps.iter().map(|place| (place.layer, place.row.to_string())).collect();
+        places.sort();
+        places.dedup();
+        assert_eq!(places.len(), 5, "no two steps share a place");
+    }
+
+    #[test]
+    fn a_drawing_of_two_parallel_ways_has_no_crossing() {
+        let graph = graph(&[("a", &[]), ("b", &[]), ("c", &["b"]), ("d", &["a"]), ("e", &["d"]), ("f", &["c"])]);
+        let layout = Layout::of(&graph);
+        for one in &layout.lines {
+            for other in layout
+                .lines
+                .iter()
+                .filter(|other| layout.steps[other.from.0 as usize].layer == layout.steps[one.from.0 as usize].layer)
+            {
+                let row = |step: StepIndex| layout.steps[step.0 as usize].row;
+                let crosses = (row(one.from) - row(other.from)) * (row(one.to) - row(other.to)) < 0.0;
+                assert!(!crosses, "{one:?} crosses {other:?}");
+            }
+        }
     }
 }

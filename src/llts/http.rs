@@ -16,6 +16,7 @@ mod server;
 mod token;
 
 use std::collections::HashMap;
+use std::error::Error;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
@@ -30,10 +31,11 @@ use self::access::Access;
 use self::events::{Event, Events};
 use self::server::{Server, ToLoop};
 pub use self::token::TokenError;
-use super::door::{Call, Change, Door};
-use super::metrics::Metrics;
 use api::config::{Config, Exposure};
 use api::wire::rules::Rules;
+use controller::door::{Call, Change, Door};
+use controller::hosted::{Guest, House, Ready};
+use controller::metrics::Metrics;
 use proc::background::Bell;
 use zmtp::envelope::ReplyTo;
 use zmtp::port::Unsendable;
@@ -58,6 +60,17 @@ pub enum HttpError {
     /// Descriptors or threads have run out.
     #[error("cannot start the HTTP door: {0}")]
     System(#[from] io::Error),
+}
+
+/// Opens the door, if the configuration asks for it.
+///
+/// # Errors
+/// [`HttpError`].
+pub fn host(house: &mut House<'_>) -> Result<Option<Guest>, Box<dyn Error + Send + Sync>> {
+    let Some(metrics) = house.metrics.clone() else { return Ok(None) };
+    let http = Http::start(house.config, house.rules, &metrics, house.listener.take())?;
+    let ready = Ready::Address(format!("http http://{}", http.address));
+    Ok(Some(Guest { ready, door: Some(Box::new(http)), stop_before: None, stop_after: None }))
 }
 
 /// The HTTP door.
@@ -132,12 +145,6 @@ impl Http {
             running,
             thread,
         })
-    }
-
-    /// The address that it listens on, with the port that was taken for 0.
-    #[must_use]
-    pub const fn address(&self) -> SocketAddr {
-        self.address
     }
 }
 
