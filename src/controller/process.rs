@@ -4,6 +4,7 @@
 //! store and the push addresses, which get a slice of each turn ([`zmtp::push_io`]). The sequencer decides when each message
 //! leaves.
 
+mod admission;
 mod announce;
 mod archives;
 mod documents;
@@ -20,6 +21,7 @@ use std::time::Duration;
 
 use nix::sys::signal::Signal;
 
+use admission::Admission;
 use announce::announce;
 use documents::{Document, Documents, Unread};
 pub use error::ControllerError;
@@ -42,12 +44,11 @@ use api::trust;
 use api::trust::Part;
 use api::wire::page::PageBytes;
 use api::wire::reply::Reply;
-use api::wire::requests::{FromAgent, Message, Refused, Request as Ask, graph, job};
-use api::wire::rights::{Repeated, right_of};
-use api::wire::rules::Rules;
-use api::wire::{Refusal, publish, requests, rights};
+use api::wire::requests::{FromAgent, Message, Request as Ask, graph, job};
+use api::wire::rights::Repeated;
+use api::wire::publish;
 use base::words::kind;
-use base::{AllowCommands, GraphChange, IncidentKind, JobStatus, Mono, Now, Right, span};
+use base::{GraphChange, IncidentKind, JobStatus, Mono, Now, span};
 use proc::files::disk_room;
 use proc::signals::{RETIRE, Signals};
 use proc::{clock, incidents, logging};
@@ -116,8 +117,7 @@ pub fn run(config: &Config, handover: Option<i32>, reload: &Reload, hosts: &[Hos
         history,
         documents: Documents::start(rules.clone())?,
         archives,
-        rules,
-        allow_commands,
+        admission: Admission::new(rules, allow_commands),
         page_bytes,
         metrics,
         commit_began: Mono::from_nanos(0),
@@ -145,8 +145,7 @@ struct Service {
     history: History,
     documents: Documents,
     archives: Archives,
-    rules: Rules,
-    allow_commands: AllowCommands,
+    admission: Admission,
     page_bytes: PageBytes,
     metrics: Option<Arc<Metrics>>,
     commit_began: Mono,
@@ -229,10 +228,9 @@ impl Service {
     fn take(&mut self, now: Now, Request { connection, to, body }: Request) {
         let read = match body {
             Ok(body) if Documents::is_long(&body) => return self.documents.read(Unread { connection, to, body }),
-            Ok(body) => requests::parse(&body, &self.rules),
-            Err(refusal) => Err(Refused { kind: kind::ERROR, refusal }),
+            body => self.admission.read(body),
         };
-        match self.admitted(&to, read) {
+        match self.admission.admit(self.sequencer.controller(), &to, read) {
             Ok((kind, Message::Client(Ask::History(question)))) => {
                 if let Err((to, refusal)) = self.history.ask(to, kind, question) {
                     self.sequencer.handle_refused(now, Route { to, kind }, refusal);
@@ -258,7 +256,7 @@ impl Service {
     fn take_documents(&mut self, now: Now) {
         while let Some(Document { connection, to, message, plan }) = self.documents.poll() {
             let route = |to, kind| Route { to, kind };
-            match (self.admitted(&to, message), plan) {
+            match (self.admission.admit(self.sequencer.controller(), &to, message), plan) {
                 (Ok((kind, _)), Some(Err(refusal))) | (Err((kind, refusal)), _) => {
                     self.sequencer.handle_refused(now, route(to, kind), refusal);
                 }
@@ -283,30 +281,6 @@ impl Service {
                 self.dropped += 1;
             }
         }
-    }
-
-    /// A message that was read, unless its sender may not send it.
-    fn admitted(
-        &mut self,
-        to: &Address,
-        read: Result<(&'static str, Message), Refused>,
-    ) -> Result<(&'static str, Message), (&'static str, Refusal)> {
-        let (kind, mut message) = read.map_err(|Refused { kind, refusal }| (kind, refusal))?;
-        let controller = self.sequencer.controller();
-        let right = right_of(&message, |repeated| controller.has_command(repeated) == Some(true));
-        if !self.allow_commands.admits(to.caller, right) {
-            return Err((kind, rights::refusal(self.allow_commands, to.caller, right)));
-        }
-        if self.allow_commands.admits(to.caller, Right::Command) {
-            message.trust();
-        }
-        if to.sees_commands {
-            message.reveal();
-        }
-        if let Message::Agent(sender, _) = &mut message {
-            sender.may_have_commands = self.allow_commands.admits(to.caller, Right::RunCommands);
-        }
-        Ok((kind, message))
     }
 
     /// Handles the frames that receivers of pushes have sent back.
