@@ -1,8 +1,8 @@
 //! The archives of tools and the files of tasks: what the controller holds, and the requests that wait for them.
 
-pub(in crate::engine) mod catalog;
-pub(in crate::engine) mod tool_order;
-pub(in crate::engine) mod tool_reads;
+pub(crate) mod catalog;
+pub(crate) mod tool_order;
+pub(crate) mod tool_reads;
 mod work;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -26,7 +26,7 @@ struct Postponed {
 
 /// See the [module](self).
 #[derive(Debug, Default)]
-pub(in crate::engine) struct Archives {
+pub(crate) struct Archives {
     /// The tools that the controller holds, with the versions that unfinished tasks have pinned.
     catalog: Catalog,
     /// The requests that wait, in the order in which they came.
@@ -42,44 +42,44 @@ pub(in crate::engine) struct Archives {
 }
 
 impl Archives {
-    pub(in crate::engine) const fn catalog(&self) -> &Catalog {
+    pub(crate) const fn catalog(&self) -> &Catalog {
         &self.catalog
     }
 
-    pub(in crate::engine) const fn catalog_mut(&mut self) -> &mut Catalog {
+    pub(crate) const fn catalog_mut(&mut self) -> &mut Catalog {
         &mut self.catalog
     }
 
-    pub(in crate::engine) const fn reads(&self) -> &ToolReads {
+    pub(crate) const fn reads(&self) -> &ToolReads {
         &self.reads
     }
 
-    pub(in crate::engine) const fn reads_mut(&mut self) -> &mut ToolReads {
+    pub(crate) const fn reads_mut(&mut self) -> &mut ToolReads {
         &mut self.reads
     }
 
     /// The identity of the controller's own tools folder, for agents.
-    pub(in crate::engine) const fn folder(&self) -> Option<&Arc<str>> {
+    pub(crate) const fn folder(&self) -> Option<&Arc<str>> {
         self.folder.as_ref()
     }
 
     /// The identity of the folder of the store, for those that have files to put there.
-    pub(in crate::engine) const fn store(&self) -> Option<&Arc<str>> {
+    pub(crate) const fn store(&self) -> Option<&Arc<str>> {
         self.store.as_ref()
     }
 
     /// A submit on this connection was refused for the lack of these files. Its sender may not send commands.
-    pub(in crate::engine) fn expect(&mut self, connection: ConnectionId, missing: BTreeSet<ToolDigest>) {
+    pub(crate) fn expect(&mut self, connection: ConnectionId, missing: BTreeSet<ToolDigest>) {
         self.expected.insert(connection, missing);
     }
 
     /// Whether the last submit on this connection was refused for the lack of this file.
-    pub(in crate::engine) fn is_expected(&self, connection: ConnectionId, digest: &ToolDigest) -> bool {
+    pub(crate) fn is_expected(&self, connection: ConnectionId, digest: &ToolDigest) -> bool {
         self.expected.get(&connection).is_some_and(|files| files.contains(digest))
     }
 
     /// A connection is gone. Whether a file was expected on it.
-    pub(in crate::engine) fn expect_no_more(&mut self, connection: ConnectionId) -> bool {
+    pub(crate) fn expect_no_more(&mut self, connection: ConnectionId) -> bool {
         self.expected.remove(&connection).is_some()
     }
 }

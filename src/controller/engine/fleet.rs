@@ -1,16 +1,16 @@
 //! The registry of agents: free, parked, busy or lost. Choosing a task for an agent is [`assign`]'s concern.
 
-pub(in crate::engine) mod adopt;
-pub(in crate::engine) mod agent;
-pub(in crate::engine) mod assign;
+pub(crate) mod adopt;
+pub(crate) mod agent;
+pub(crate) mod assign;
 mod capable;
-pub(in crate::engine) mod contact;
-pub(in crate::engine) mod held_slots;
-pub(in crate::engine) mod leases;
-pub(in crate::engine) mod lists;
-pub(in crate::engine) mod parked;
-pub(in crate::engine) mod tools;
-pub(in crate::engine) mod unfit_agents;
+pub(crate) mod contact;
+pub(crate) mod held_slots;
+pub(crate) mod leases;
+pub(crate) mod lists;
+pub(crate) mod parked;
+pub(crate) mod tools;
+pub(crate) mod unfit_agents;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -29,7 +29,7 @@ use leases::Expiring;
 use parked::Parked;
 
 #[derive(Debug)]
-pub(in crate::engine) struct Fleet {
+pub(crate) struct Fleet {
     agents: BTreeMap<AgentId, Agent>,
     /// Agents that make room for others, in this order; within each reason, the longest first.
     dispensable: BTreeMap<(Dispensable, u64), AgentId>,
@@ -59,7 +59,7 @@ const DENIED_MAX: usize = 1000;
 
 impl Fleet {
     /// Without an agent. The first list has the number behind `last_list`.
-    pub(in crate::engine) fn with_lists_behind(last_list: u64) -> Self {
+    pub(crate) fn with_lists_behind(last_list: u64) -> Self {
         Self {
             agents: BTreeMap::new(),
             dispensable: BTreeMap::new(),
@@ -78,45 +78,45 @@ impl Fleet {
     }
 
     /// The void run of this exclusive task, until its lease has expired.
-    pub(in crate::engine) fn expiring(&self, task: TaskId) -> Option<&Expiring> {
+    pub(crate) fn expiring(&self, task: TaskId) -> Option<&Expiring> {
         self.expiring.get(&task)
     }
 
-    pub(in crate::engine) fn is_expiring(&self, task: TaskId) -> bool {
+    pub(crate) fn is_expiring(&self, task: TaskId) -> bool {
         self.expiring.contains_key(&task)
     }
 
     /// The tasks whose void runs have leases.
-    pub(in crate::engine) fn all_expiring(&self) -> impl Iterator<Item = &TaskId> {
+    pub(crate) fn all_expiring(&self) -> impl Iterator<Item = &TaskId> {
         self.expiring.keys()
     }
 
-    pub(in crate::engine) fn get(&self, id: &AgentId) -> Option<&Agent> {
+    pub(crate) fn get(&self, id: &AgentId) -> Option<&Agent> {
         self.agents.get(id)
     }
 
-    pub(in crate::engine) fn slot(&self, id: &AgentId) -> Option<Slot> {
+    pub(crate) fn slot(&self, id: &AgentId) -> Option<Slot> {
         self.get(id).map(|agent| agent.slot)
     }
 
     /// The slot of an agent that must be registered.
-    pub(in crate::engine) fn slot_or_free(&self, id: &AgentId) -> Slot {
+    pub(crate) fn slot_or_free(&self, id: &AgentId) -> Slot {
         self.slot(id).unwrap_or(Slot::Free)
     }
 
     /// An agent is denied something with each of its heartbeats: all for its version, or commands; true for the first one of its process.
-    pub(in crate::engine) fn note_denied(&mut self, id: &AgentId, session: Session) -> bool {
+    pub(crate) fn note_denied(&mut self, id: &AgentId, session: Session) -> bool {
         if self.denied.len() >= DENIED_MAX {
             self.denied.clear();
         }
         self.denied.insert(id.clone(), session) != Some(session)
     }
 
-    pub(in crate::engine) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.agents.len()
     }
 
-    pub(in crate::engine) fn register(&mut self, now: Now, id: AgentId, liveness: Liveness) {
+    pub(crate) fn register(&mut self, now: Now, id: AgentId, liveness: Liveness) {
         let agent = Agent {
             slot: Slot::Free,
             list: None,
@@ -138,7 +138,7 @@ impl Fleet {
         self.relist(&listed, |_| {});
     }
 
-    pub(in crate::engine) fn remove(&mut self, id: &AgentId) {
+    pub(crate) fn remove(&mut self, id: &AgentId) {
         self.set_slot(id, Slot::Free);
         let Some(agent) = self.agents.remove(id) else { return };
         self.counts.total -= 1;
@@ -152,12 +152,12 @@ impl Fleet {
     }
 
     /// The agent to forget first when room is needed.
-    pub(in crate::engine) fn most_dispensable(&self) -> Option<&AgentId> {
+    pub(crate) fn most_dispensable(&self) -> Option<&AgentId> {
         self.dispensable.values().next()
     }
 
     /// An agent gets a run.
-    pub(in crate::engine) fn give(&mut self, id: &AgentId, task: TaskId, round: Round) {
+    pub(crate) fn give(&mut self, id: &AgentId, task: TaskId, round: Round) {
         self.set_slot(id, Slot::Busy(task));
         if let Some(agent) = self.agents.get_mut(id) {
             agent.last_run = LastRun::Given { task, round, again: false };
@@ -165,30 +165,30 @@ impl Fleet {
     }
 
     /// An agent has reported the end of its run, or asks for another one.
-    pub(in crate::engine) fn end_given(&mut self, id: &AgentId) {
+    pub(crate) fn end_given(&mut self, id: &AgentId) {
         if let Some(agent) = self.agents.get_mut(id).filter(|agent| agent.given().is_some()) {
             agent.last_run = LastRun::None;
         }
     }
 
     /// An agent, for a change that moves it between no lists of agents: that of its list of tasks.
-    pub(in crate::engine) fn get_mut(&mut self, id: &AgentId) -> Option<&mut Agent> {
+    pub(crate) fn get_mut(&mut self, id: &AgentId) -> Option<&mut Agent> {
         self.agents.get_mut(id)
     }
 
-    pub(in crate::engine) fn iter(&self) -> impl Iterator<Item = (&AgentId, &Agent)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&AgentId, &Agent)> {
         self.agents.iter()
     }
 
     /// The run of an agent has ended, and remains of it keep the slot.
-    pub(in crate::engine) fn note_remains(&mut self, id: &AgentId, task: TaskId, reason: String) {
+    pub(crate) fn note_remains(&mut self, id: &AgentId, task: TaskId, reason: String) {
         if let Some(agent) = self.agents.get_mut(id) {
             agent.last_run = LastRun::Remains(task, reason);
         }
     }
 
     /// Updates the time of an agent's last message. A pause before it that is longer than `pause_max` was a silence.
-    pub(in crate::engine) fn note_sign_of_life(&mut self, now: Now, id: &AgentId, pause_max: Duration) {
+    pub(crate) fn note_sign_of_life(&mut self, now: Now, id: &AgentId, pause_max: Duration) {
         if let Some(agent) = self.agents.get_mut(id) {
             if now.mono.since(agent.contact.heard) > pause_max {
                 agent.contact.silence = Some((agent.contact.heard, now.mono));
@@ -199,7 +199,7 @@ impl Fleet {
     }
 
     /// A heartbeat with this number came on this connection.
-    pub(in crate::engine) fn note_beat(&mut self, id: &AgentId, beat: u32, connection: ConnectionId) {
+    pub(crate) fn note_beat(&mut self, id: &AgentId, beat: u32, connection: ConnectionId) {
         if let Some(agent) = self.agents.get_mut(id)
             && agent.contact.newest_beat.is_none_or(|(newest, _)| newest < beat)
         {
@@ -208,19 +208,19 @@ impl Fleet {
     }
 
     /// Whether an agent has a newer connection than this one. Without numbers in its heartbeats nothing tells.
-    pub(in crate::engine) fn has_newer_connection(&self, id: &AgentId, connection: ConnectionId) -> bool {
+    pub(crate) fn has_newer_connection(&self, id: &AgentId, connection: ConnectionId) -> bool {
         let newest = self.get(id).and_then(|agent| agent.contact.newest_beat);
         newest.is_some_and(|(_, newest)| newest != connection)
     }
 
     /// Sets the knowledge about the process behind an id.
-    pub(in crate::engine) fn set_liveness(&mut self, id: &AgentId, liveness: Liveness) {
+    pub(crate) fn set_liveness(&mut self, id: &AgentId, liveness: Liveness) {
         if let Some(agent) = self.agents.get_mut(id) {
             agent.contact.liveness = liveness;
         }
     }
 
-    pub(in crate::engine) fn set_ip(&mut self, id: &AgentId, ip: Option<String>) {
+    pub(crate) fn set_ip(&mut self, id: &AgentId, ip: Option<String>) {
         if let Some(agent) = self.agents.get_mut(id) {
             agent.about.host = ip.as_deref().and_then(address_elsewhere);
             agent.about.ip = ip;
@@ -228,42 +228,37 @@ impl Fleet {
     }
 
     /// The address of the machine of an agent, if that is another one than this.
-    pub(in crate::engine) fn host(&self, id: &AgentId) -> Option<HostAddress> {
+    pub(crate) fn host(&self, id: &AgentId) -> Option<HostAddress> {
         self.agents.get(id)?.about.host
     }
 
-    pub(in crate::engine) fn set_version(
-        &mut self,
-        id: &AgentId,
-        version: Option<Version>,
-        own: Option<Arc<OwnVersions>>,
-    ) {
+    pub(crate) fn set_version(&mut self, id: &AgentId, version: Option<Version>, own: Option<Arc<OwnVersions>>) {
         if let Some(agent) = self.agents.get_mut(id) {
             (agent.about.version, agent.about.own_versions) = (version, own);
         }
     }
 
     /// Sets the time that an agent needs to end a run.
-    pub(in crate::engine) fn set_kill_budget(&mut self, id: &AgentId, budget: Option<Duration>) {
+    pub(crate) fn set_kill_budget(&mut self, id: &AgentId, budget: Option<Duration>) {
         if let Some(agent) = self.agents.get_mut(id) {
             agent.about.kill_budget = budget;
         }
     }
 
     /// Sets an agent's offer to tasks.
-    pub(in crate::engine) fn set_offer(&mut self, id: &AgentId, offer: Offer) {
+    pub(crate) fn set_offer(&mut self, id: &AgentId, offer: Offer) {
         if self.agents.get(id).is_some_and(|agent| agent.offer != offer) {
             self.relist(id, |agent| agent.offer = offer);
         }
     }
 
     /// Sets an agent's tools.
-    pub(in crate::engine) fn set_tools(&mut self, id: &AgentId, tools: Tools) {
+    pub(crate) fn set_tools(&mut self, id: &AgentId, tools: Tools) {
         self.relist(id, |agent| agent.tools = Some(tools));
     }
 
     /// Sets whether an agent gets no more tasks. It need not be registered.
-    pub(in crate::engine) fn set_drained(&mut self, id: &AgentId, drained: bool) {
+    pub(crate) fn set_drained(&mut self, id: &AgentId, drained: bool) {
         if drained {
             self.drained.insert(id.clone());
         } else {
@@ -273,17 +268,17 @@ impl Fleet {
     }
 
     /// Whether this name is drained.
-    pub(in crate::engine) fn has_drained(&self, id: &AgentId) -> bool {
+    pub(crate) fn has_drained(&self, id: &AgentId) -> bool {
         self.drained.contains(id)
     }
 
     /// All known names.
-    pub(in crate::engine) fn names(&self) -> impl Iterator<Item = &AgentId> {
+    pub(crate) fn names(&self) -> impl Iterator<Item = &AgentId> {
         self.agents.keys().chain(&self.drained)
     }
 
     /// Number of drained agents.
-    pub(in crate::engine) fn drained(&self) -> usize {
+    pub(crate) fn drained(&self) -> usize {
         self.drained.len()
     }
 
@@ -312,14 +307,14 @@ impl Fleet {
     }
 
     /// Records that an agent was sent its task again.
-    pub(in crate::engine) fn tell_again(&mut self, id: &AgentId) {
+    pub(crate) fn tell_again(&mut self, id: &AgentId) {
         if let Some(LastRun::Given { again, .. }) = self.agents.get_mut(id).map(|agent| &mut agent.last_run) {
             *again = true;
         }
     }
 
     /// Makes an agent wait for a task.
-    pub(in crate::engine) fn park(&mut self, id: &AgentId, ticket: Ticket) {
+    pub(crate) fn park(&mut self, id: &AgentId, ticket: Ticket) {
         self.parkings += 1;
         self.set_slot(id, Slot::Parked(ticket, self.parkings));
         // It changes only when the agent reconnects, so that parking usually costs no change of the index.
@@ -341,7 +336,7 @@ impl Fleet {
     }
 
     /// The agents that this connection has parked, with their tickets.
-    pub(in crate::engine) fn parked_by(&self, connection: ConnectionId) -> Vec<(AgentId, Ticket)> {
+    pub(crate) fn parked_by(&self, connection: ConnectionId) -> Vec<(AgentId, Ticket)> {
         let of_it = self.by_connection.get(&connection).into_iter().flatten();
         let parked = |id: &AgentId| match self.slot(id) {
             Some(Slot::Parked(ticket, _)) if ticket.connection == connection => Some((id.clone(), ticket)),
@@ -351,7 +346,7 @@ impl Fleet {
     }
 
     /// The only place that changes a slot; it keeps the list of parked agents consistent.
-    pub(in crate::engine) fn set_slot(&mut self, id: &AgentId, slot: Slot) {
+    pub(crate) fn set_slot(&mut self, id: &AgentId, slot: Slot) {
         let Some(before) = self.slot(id).map(state) else { return };
         self.relist(id, |agent| {
             agent.has_worked |= matches!(slot, Slot::Parked(..) | Slot::Busy(_));
@@ -362,17 +357,17 @@ impl Fleet {
     }
 
     /// The agents that wait for a task and may get one.
-    pub(in crate::engine) const fn parked(&self) -> &Parked {
+    pub(crate) const fn parked(&self) -> &Parked {
         &self.parked
     }
 
     /// The numbers of AGENT/QUERY (docs/sources/controller.md, 2.4).
-    pub(in crate::engine) const fn counts(&self) -> AgentCounts {
+    pub(crate) const fn counts(&self) -> AgentCounts {
         self.counts
     }
 
     /// A page of agents, in the order of their ids.
-    pub(in crate::engine) fn page(
+    pub(crate) fn page(
         &self,
         offset: usize,
         limit: usize,
@@ -394,21 +389,21 @@ impl Fleet {
     }
 
     /// All agents that have a task, with that task.
-    pub(in crate::engine) fn busy(&self) -> impl Iterator<Item = (&AgentId, TaskId)> {
+    pub(crate) fn busy(&self) -> impl Iterator<Item = (&AgentId, TaskId)> {
         self.agents.iter().filter_map(|(id, agent)| match agent.slot {
             Slot::Busy(task) => Some((id, task)),
             Slot::Free | Slot::Parked(..) | Slot::Stray | Slot::Lost => None,
         })
     }
 
-    pub(in crate::engine) fn parked_tickets(&self) -> impl Iterator<Item = (&AgentId, Ticket)> {
+    pub(crate) fn parked_tickets(&self) -> impl Iterator<Item = (&AgentId, Ticket)> {
         self.agents.iter().filter_map(|(id, agent)| match agent.slot {
             Slot::Parked(ticket, _) => Some((id, ticket)),
             Slot::Free | Slot::Busy(_) | Slot::Stray | Slot::Lost => None,
         })
     }
 
-    pub(in crate::engine) fn sanity_check(&self) {
+    pub(crate) fn sanity_check(&self) {
         for (set, offer, number, id) in self.parked.all() {
             let agent = self.get(id).unwrap_or_else(|| panic!("{id} is listed as parked and gone"));
             let is_right = agent.parked_as() == Some((set, number)) && agent.offer == *offer;

@@ -4,8 +4,8 @@
 //! A graph is the root of the family of its tasks, so that they are forgotten together. Its place in that family is an id that no
 //! task has ([`root`]).
 
-pub(in crate::engine) mod graph_status;
-pub(in crate::engine) mod steps;
+pub(crate) mod graph_status;
+pub(crate) mod steps;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;

@@ -16,11 +16,11 @@
 //! one fits; their number is that of the different requirements, which is limited.
 
 pub(crate) mod gate;
-pub(in crate::engine) mod gates;
+pub(crate) mod gates;
 mod held;
 mod lanes;
 mod summary;
-pub(in crate::engine) mod tool_sets;
+pub(crate) mod tool_sets;
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};

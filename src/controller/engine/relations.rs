@@ -11,11 +11,11 @@
 //! queue is not stored: a restart judges every unmet term by the present state of the tasks. A finished task is not forgotten
 //! before its end has been worked off.
 
-pub(in crate::engine) mod dependants;
-pub(in crate::engine) mod end_logs;
-pub(in crate::engine) mod job_status;
-pub(in crate::engine) mod jobs;
-pub(in crate::engine) mod orders;
+pub(crate) mod dependants;
+pub(crate) mod end_logs;
+pub(crate) mod job_status;
+pub(crate) mod jobs;
+pub(crate) mod orders;
 
 use std::collections::{BTreeSet, VecDeque};
 use std::fmt;

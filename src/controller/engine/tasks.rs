@@ -1,19 +1,19 @@
 //! The tasks: their records with the indexes, their families, and their ids. [`change`] is the one way to change a record, so that no
 //! index is missed.
 
-pub(in crate::engine) mod acknowledge;
-pub(in crate::engine) mod change;
-pub(in crate::engine) mod deadlines;
-pub(in crate::engine) mod family;
-pub(in crate::engine) mod figures;
+pub(crate) mod acknowledge;
+pub(crate) mod change;
+pub(crate) mod deadlines;
+pub(crate) mod family;
+pub(crate) mod figures;
 mod invariants;
 mod pins;
-pub(in crate::engine) mod restore;
-pub(in crate::engine) mod retention;
+pub(crate) mod restore;
+pub(crate) mod retention;
 mod task_index;
-pub(in crate::engine) mod transition;
-pub(in crate::engine) mod verdict;
-pub(in crate::engine) mod withdrawal;
+pub(crate) mod transition;
+pub(crate) mod verdict;
+pub(crate) mod withdrawal;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -31,7 +31,7 @@ use withdrawal::{Limits, Replaced};
 
 /// See the [module](self).
 #[derive(Debug)]
-pub(in crate::engine) struct Tasks {
+pub(crate) struct Tasks {
     /// By id, and thus by the time of submission. Boxed: ids only grow, and such a map leaves its nodes half empty.
     records: BTreeMap<TaskId, Box<TaskRecord>>,
     ids: Ids,

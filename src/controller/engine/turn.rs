@@ -2,14 +2,14 @@
 //!
 //! Every part of the controller adds to it, and none reads back what another has added.
 
-pub(in crate::engine) mod batch_delay;
-pub(in crate::engine) mod closing;
-pub(in crate::engine) mod commit_queue;
-pub(in crate::engine) mod departure;
-pub(in crate::engine) mod effect;
-pub(in crate::engine) mod end_lines;
-pub(in crate::engine) mod sequencer;
-pub(in crate::engine) mod ticket;
+pub(crate) mod batch_delay;
+pub(crate) mod closing;
+pub(crate) mod commit_queue;
+pub(crate) mod departure;
+pub(crate) mod effect;
+pub(crate) mod end_lines;
+pub(crate) mod sequencer;
+pub(crate) mod ticket;
 
 use std::collections::VecDeque;
 

@@ -38,7 +38,7 @@ impl Named {
 }
 
 #[derive(Debug, Default)]
-pub(in crate::engine) struct Catalog {
+pub(crate) struct Catalog {
     names: BTreeMap<ToolName, Named>,
     /// The versions in the store, each with its size in bytes.
     held: BTreeMap<ToolDigest, u64>,
@@ -57,32 +57,32 @@ pub(in crate::engine) struct Catalog {
 
 impl Catalog {
     /// The version that a name stands for.
-    pub(in crate::engine) fn present(&self, tool: &ToolName) -> Option<&Arc<HeldTool>> {
+    pub(crate) fn present(&self, tool: &ToolName) -> Option<&Arc<HeldTool>> {
         self.names.get(tool)?.present()
     }
 
     /// All names, each with its version.
-    pub(in crate::engine) fn all(&self) -> impl ExactSizeIterator<Item = &Arc<HeldTool>> {
+    pub(crate) fn all(&self) -> impl ExactSizeIterator<Item = &Arc<HeldTool>> {
         self.names.values().filter_map(Named::present).collect::<Vec<_>>().into_iter()
     }
 
     /// Whether the controller's folder has an archive of this name.
-    pub(in crate::engine) fn is_in_folder(&self, tool: &ToolName) -> bool {
+    pub(crate) fn is_in_folder(&self, tool: &ToolName) -> bool {
         self.names.get(tool).is_some_and(|named| named.folder.is_some())
     }
 
     /// Whether this name was pushed.
-    pub(in crate::engine) fn is_pushed(&self, tool: &ToolName) -> bool {
+    pub(crate) fn is_pushed(&self, tool: &ToolName) -> bool {
         self.names.get(tool).is_some_and(|named| named.pushed.is_some())
     }
 
     /// The size of a version in the store, in bytes; `None` for one that is not there.
-    pub(in crate::engine) fn size(&self, digest: &ToolDigest) -> Option<u64> {
+    pub(crate) fn size(&self, digest: &ToolDigest) -> Option<u64> {
         self.held.get(digest).copied()
     }
 
     /// Whether agents that fetch tools can run this one.
-    pub(in crate::engine) fn offers(&self, tool: &ToolName) -> bool {
+    pub(crate) fn offers(&self, tool: &ToolName) -> bool {
         let is_held = |held: &Arc<HeldTool>| self.held.contains_key(&held.digest);
         self.present(tool).is_some_and(is_held) || self.pinned(tool).any(|digest| self.held.contains_key(&digest))
     }
@@ -95,12 +95,12 @@ impl Catalog {
     }
 
     /// Number of unfinished tasks that have pinned any version of a tool.
-    pub(in crate::engine) fn pins_of(&self, tool: &ToolName) -> usize {
+    pub(crate) fn pins_of(&self, tool: &ToolName) -> usize {
         self.pins.iter().filter(|((pinned, _), _)| pinned == tool).map(|(_, count)| count).sum()
     }
 
     /// A version is in the store.
-    pub(in crate::engine) fn hold(&mut self, digest: ToolDigest, size: u64) {
+    pub(crate) fn hold(&mut self, digest: ToolDigest, size: u64) {
         self.keep(digest, size);
         self.released.push(digest);
     }
@@ -111,17 +111,17 @@ impl Catalog {
     }
 
     /// Bytes of everything in the store.
-    pub(in crate::engine) const fn bytes(&self) -> u64 {
+    pub(crate) const fn bytes(&self) -> u64 {
         self.bytes
     }
 
     /// A task names this file.
-    pub(in crate::engine) fn name_file(&mut self, digest: ToolDigest) {
+    pub(crate) fn name_file(&mut self, digest: ToolDigest) {
         *self.files.entry(digest).or_default() += 1;
     }
 
     /// A task does not name this file any more.
-    pub(in crate::engine) fn unname_file(&mut self, digest: ToolDigest) {
+    pub(crate) fn unname_file(&mut self, digest: ToolDigest) {
         let Some(count) = self.files.get_mut(&digest) else { unreachable!("no task names {digest:?}") };
         *count -= 1;
         if *count == 0 {
@@ -131,7 +131,7 @@ impl Catalog {
     }
 
     /// The files of the store that tasks have ceased to name since the last call, and that nothing needs.
-    pub(in crate::engine) fn take_dropped(&mut self) -> Vec<ToolDigest> {
+    pub(crate) fn take_dropped(&mut self) -> Vec<ToolDigest> {
         if self.dropped.is_empty() {
             return Vec::new();
         }
@@ -140,7 +140,7 @@ impl Catalog {
     }
 
     /// A version is not in the store any more, or damaged there.
-    pub(in crate::engine) fn lose(&mut self, digest: &ToolDigest) -> Vec<ToolName> {
+    pub(crate) fn lose(&mut self, digest: &ToolDigest) -> Vec<ToolName> {
         self.bytes -= self.held.remove(digest).unwrap_or_default();
         let of_names = self.names.iter().filter(|(_, named)| named.versions().any(|version| version == *digest));
         let of_pins = self.pins.keys().filter(|(_, pinned)| pinned == digest).map(|(tool, _)| tool);
@@ -148,7 +148,7 @@ impl Catalog {
     }
 
     /// The archive in the controller's folder is this one; `None` if there is none that an agent could run.
-    pub(in crate::engine) fn set_folder(&mut self, tool: &ToolName, held: Option<HeldTool>) {
+    pub(crate) fn set_folder(&mut self, tool: &ToolName, held: Option<HeldTool>) {
         if let Some(held) = &held {
             self.keep(held.digest, held.size);
         }
@@ -162,7 +162,7 @@ impl Catalog {
     }
 
     /// The name stands for a pushed version; `None` if it does not any more.
-    pub(in crate::engine) fn set_pushed(&mut self, tool: &ToolName, held: Option<HeldTool>) {
+    pub(crate) fn set_pushed(&mut self, tool: &ToolName, held: Option<HeldTool>) {
         if let Some(held) = &held {
             self.keep(held.digest, held.size);
         }
@@ -179,7 +179,7 @@ impl Catalog {
     }
 
     /// The archive in the controller's folder has changed. True if it is not being read already.
-    pub(in crate::engine) fn set_stale(&mut self, tool: &ToolName) -> bool {
+    pub(crate) fn set_stale(&mut self, tool: &ToolName) -> bool {
         let named = self.names.entry(tool.clone()).or_default();
         let is_new = !std::mem::replace(&mut named.is_stale, true);
         self.stale += usize::from(is_new);
@@ -187,24 +187,24 @@ impl Catalog {
     }
 
     /// Whether the version of a name is to be read first.
-    pub(in crate::engine) fn is_stale(&self, tool: &ToolName) -> bool {
+    pub(crate) fn is_stale(&self, tool: &ToolName) -> bool {
         self.stale > 0 && self.names.get(tool).is_some_and(|named| named.is_stale)
     }
 
     /// Whether the version of any name is to be read first.
-    pub(in crate::engine) const fn has_stale(&self) -> bool {
+    pub(crate) const fn has_stale(&self) -> bool {
         self.stale > 0
     }
 
     /// An unfinished task has pinned this version. True for the first one.
-    pub(in crate::engine) fn pin(&mut self, tool: &ToolName, digest: ToolDigest) -> bool {
+    pub(crate) fn pin(&mut self, tool: &ToolName, digest: ToolDigest) -> bool {
         let count = self.pins.entry((tool.clone(), digest)).or_default();
         *count += 1;
         *count == 1
     }
 
     /// A task that has pinned this version has finished. True for the last one.
-    pub(in crate::engine) fn unpin(&mut self, tool: &ToolName, digest: ToolDigest) -> bool {
+    pub(crate) fn unpin(&mut self, tool: &ToolName, digest: ToolDigest) -> bool {
         let key = (tool.clone(), digest);
         let Some(count) = self.pins.get_mut(&key) else { unreachable!("tool {tool} {digest:?} is not pinned") };
         *count -= 1;
@@ -217,13 +217,13 @@ impl Catalog {
     }
 
     /// Whether a name stands for this version, an unfinished task has pinned it, or a task names it as a file.
-    pub(in crate::engine) fn needs(&self, digest: &ToolDigest) -> bool {
+    pub(crate) fn needs(&self, digest: &ToolDigest) -> bool {
         let is_named = || self.names.values().flat_map(Named::versions).any(|version| version == *digest);
         self.files.contains_key(digest) || self.pins.keys().any(|(_, pinned)| pinned == digest) || is_named()
     }
 
     /// The versions of the store that something has ceased to need since the last call, and that nothing needs.
-    pub(in crate::engine) fn take_unneeded(&mut self) -> Vec<ToolDigest> {
+    pub(crate) fn take_unneeded(&mut self) -> Vec<ToolDigest> {
         if self.released.is_empty() {
             return Vec::new();
         }
@@ -232,7 +232,7 @@ impl Catalog {
     }
 
     /// Checks the pins against those of the unfinished tasks, and the files against those of all tasks.
-    pub(in crate::engine) fn sanity_check(
+    pub(crate) fn sanity_check(
         &self,
         pins: impl Iterator<Item = (ToolName, ToolDigest)>,
         files: impl Iterator<Item = ToolDigest>,

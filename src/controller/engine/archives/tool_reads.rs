@@ -9,16 +9,16 @@ use base::{AgentId, ToolDigest};
 
 /// What an agent has asked for last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::engine) struct Fetching {
-    pub(in crate::engine) digest: ToolDigest,
+pub(crate) struct Fetching {
+    pub(crate) digest: ToolDigest,
     /// Bytes that it has.
-    pub(in crate::engine) offset: u64,
+    pub(crate) offset: u64,
     /// Bytes of the version.
-    pub(in crate::engine) total: u64,
+    pub(crate) total: u64,
 }
 
 #[derive(Debug, Default)]
-pub(in crate::engine) struct ToolReads {
+pub(crate) struct ToolReads {
     /// The requests that are being read.
     running: usize,
     waiting: VecDeque<(Ticket, ToolGet)>,
@@ -27,7 +27,7 @@ pub(in crate::engine) struct ToolReads {
 
 impl ToolReads {
     /// Queues a request of an agent, or of a client.
-    pub(in crate::engine) fn add(&mut self, ticket: Ticket, agent: Option<&AgentId>, get: ToolGet, total: u64) {
+    pub(crate) fn add(&mut self, ticket: Ticket, agent: Option<&AgentId>, get: ToolGet, total: u64) {
         self.waiting.push_back((ticket, get));
         if let Some(agent) = agent {
             self.fetching.insert(agent.clone(), Fetching { digest: get.digest, offset: get.offset, total });
@@ -35,7 +35,7 @@ impl ToolReads {
     }
 
     /// The next request, if fewer than `max` are being read.
-    pub(in crate::engine) fn next(&mut self, max: usize) -> Option<(Ticket, ToolGet)> {
+    pub(crate) fn next(&mut self, max: usize) -> Option<(Ticket, ToolGet)> {
         if self.running >= max {
             return None;
         }
@@ -45,24 +45,24 @@ impl ToolReads {
     }
 
     /// A request was read.
-    pub(in crate::engine) const fn done(&mut self) {
+    pub(crate) const fn done(&mut self) {
         self.running -= 1;
     }
 
     /// What an agent is fetching.
-    pub(in crate::engine) fn of(&self, agent: &AgentId) -> Option<Fetching> {
+    pub(crate) fn of(&self, agent: &AgentId) -> Option<Fetching> {
         self.fetching.get(agent).copied()
     }
 
     /// An agent runs something, or is gone: it fetches nothing.
-    pub(in crate::engine) fn end(&mut self, agent: &AgentId) {
+    pub(crate) fn end(&mut self, agent: &AgentId) {
         if !self.fetching.is_empty() {
             self.fetching.remove(agent);
         }
     }
 
     /// A connection is gone, with the requests that have not been read yet.
-    pub(in crate::engine) fn forget(&mut self, connection: ConnectionId) -> Vec<Ticket> {
+    pub(crate) fn forget(&mut self, connection: ConnectionId) -> Vec<Ticket> {
         let is_gone = |(ticket, _): &(Ticket, ToolGet)| ticket.connection == connection;
         let gone = self.waiting.iter().filter(|waiting| is_gone(waiting)).map(|(ticket, _)| *ticket).collect();
         self.waiting.retain(|waiting| !is_gone(waiting));

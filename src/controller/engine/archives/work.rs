@@ -34,7 +34,7 @@ impl Controller {
     }
 
     /// Takes the archives back that an earlier controller has stored.
-    pub(in crate::engine) fn restore_catalog(&mut self, now: Now, stored: StoredTools) {
+    pub(crate) fn restore_catalog(&mut self, now: Now, stored: StoredTools) {
         self.archives.folder = stored.folder;
         self.archives.store = stored.store;
         for (digest, size) in stored.held {
@@ -100,7 +100,7 @@ impl Controller {
         self.settle(now);
     }
 
-    pub(in crate::engine) fn tell(&mut self, ticket: Ticket, reply: Result<Reply, Refusal>) {
+    pub(crate) fn tell(&mut self, ticket: Ticket, reply: Result<Reply, Refusal>) {
         self.turn.reply(ticket, reply.unwrap_or_else(Reply::Refused));
     }
 
@@ -152,7 +152,7 @@ impl Controller {
     }
 
     /// Whether a request must wait: an archive that it names is being read, or an earlier request of its connection waits.
-    pub(in crate::engine) fn must_postpone(&self, ticket: Ticket, request: &Request) -> bool {
+    pub(crate) fn must_postpone(&self, ticket: Ticket, request: &Request) -> bool {
         if !self.archives.catalog.has_stale() && self.archives.postponed.is_empty() {
             return false;
         }
@@ -168,7 +168,7 @@ impl Controller {
         is_list || is_stale || is_submit && is_behind()
     }
 
-    pub(in crate::engine) fn postpone(&mut self, ticket: Ticket, request: Request, plan: Option<Arc<Graph>>) -> Answer {
+    pub(crate) fn postpone(&mut self, ticket: Ticket, request: Request, plan: Option<Arc<Graph>>) -> Answer {
         let max = self.settings.parked_max;
         if self.archives.postponed.len() >= max {
             let message =
@@ -180,7 +180,7 @@ impl Controller {
     }
 
     /// Carries out the requests whose archives have been read, in their order.
-    pub(in crate::engine) fn resume_postponed(&mut self, now: Now) {
+    pub(crate) fn resume_postponed(&mut self, now: Now) {
         let mut kept = Vec::new();
         for Postponed { ticket, request, plan } in std::mem::take(&mut self.archives.postponed) {
             let is_behind = kept.iter().any(|kept: &Postponed| kept.ticket.connection == ticket.connection);
@@ -193,7 +193,7 @@ impl Controller {
         self.archives.postponed = kept.into();
     }
 
-    pub(in crate::engine) fn refuse_postponed(&mut self) {
+    pub(crate) fn refuse_postponed(&mut self) {
         let Err(refusal) = self.check_open() else { return };
         for postponed in std::mem::take(&mut self.archives.postponed) {
             self.tell(postponed.ticket, Err(refusal.clone()));
@@ -201,7 +201,7 @@ impl Controller {
     }
 
     /// A connection is gone. Returns the tickets that therefore get no answer.
-    pub(in crate::engine) fn forget_postponed(&mut self, connection: ConnectionId) -> Vec<Ticket> {
+    pub(crate) fn forget_postponed(&mut self, connection: ConnectionId) -> Vec<Ticket> {
         let mut forgotten = self.archives.reads.forget(connection);
         self.archives.postponed.retain(|postponed| {
             let is_gone = postponed.ticket.connection == connection;
@@ -212,7 +212,7 @@ impl Controller {
     }
 
     /// A task that was accepted when the controller held no version goes to an agent that has to fetch one.
-    pub(in crate::engine) fn pin_for(&mut self, now: Now, task: TaskId, agent: &AgentId) {
+    pub(crate) fn pin_for(&mut self, now: Now, task: TaskId, agent: &AgentId) {
         let Some(record) = self.tasks.get(task).filter(|record| record.pin.is_none()) else { return };
         let sets = self.queue.sets();
         let has_own = |set| sets.has_own(set, &record.tool);
@@ -221,7 +221,7 @@ impl Controller {
         }
     }
 
-    pub(in crate::engine) fn read_next(&mut self) {
+    pub(crate) fn read_next(&mut self) {
         while let Some((ticket, ToolGet { digest, offset, is_doubted })) =
             self.archives.reads.next(self.settings.tools.parts_max)
         {
@@ -232,7 +232,7 @@ impl Controller {
     }
 
     /// Sets the time at which versions are removed that nothing needs any more.
-    pub(in crate::engine) fn plan_discards(&mut self, now: Now) {
+    pub(crate) fn plan_discards(&mut self, now: Now) {
         for digest in self.archives.catalog.take_dropped() {
             self.turn.set_timer(Timer::ToolDiscard(digest), now.mono + DROP_DELAY);
         }
@@ -241,7 +241,7 @@ impl Controller {
         }
     }
 
-    pub(in crate::engine) fn discard_tool(&mut self, digest: ToolDigest) {
+    pub(crate) fn discard_tool(&mut self, digest: ToolDigest) {
         if !self.archives.catalog.needs(&digest) {
             self.archives.catalog.lose(&digest);
             self.turn.emit(Effect::Tool(ToolOrder::Discard(digest)));

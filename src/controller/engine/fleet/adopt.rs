@@ -27,7 +27,7 @@ enum Return {
 impl Controller {
     /// Completes a message of a simple agent, which is busy without naming its task, or reports without a round: it means
     /// the run that it was given.
-    pub(in crate::engine) fn name_the_run(&self, sender: &Sender, message: &mut FromAgent) {
+    pub(crate) fn name_the_run(&self, sender: &Sender, message: &mut FromAgent) {
         let given = self.fleet.get(&sender.agent).and_then(Agent::given);
         match message {
             FromAgent::Heartbeat(heartbeat) if heartbeat.busy && heartbeat.run.is_none() => heartbeat.run = given,
@@ -51,7 +51,7 @@ impl Controller {
     ///
     /// A heartbeat that does not name the run is not enough: the result may be on its way, because an agent repeats
     /// unconfirmed reports as soon as it knows that the controller is new.
-    pub(in crate::engine) fn reunite(&mut self, now: Now, sender: &Sender, message: &FromAgent) {
+    pub(crate) fn reunite(&mut self, now: Now, sender: &Sender, message: &FromAgent) {
         let id = &sender.agent;
         let found = self.return_of(now, sender, message);
         let liveness = match found {
@@ -105,7 +105,7 @@ impl Controller {
     ///
     /// An agent repeats its unconfirmed results behind the heartbeat that names its present run. So a result is taken beside
     /// that run; it would otherwise be refused, and its task would run twice.
-    pub(in crate::engine) fn readopt(&mut self, now: Now, sender: &Sender, message: &FromAgent) {
+    pub(crate) fn readopt(&mut self, now: Now, sender: &Sender, message: &FromAgent) {
         let id = &sender.agent;
         let Some(run) = spoken_of(message) else { return };
         let (task, round) = run;
@@ -143,7 +143,7 @@ impl Controller {
     /// a fetched program with a key, such as the run of a TDF task, or a command of a task list. Its dispatch was not stored
     /// first, because a commit for each such run would cost more than a short program. The same holds for every task of a store that
     /// is older than what agents know.
-    pub(in crate::engine) fn await_claimants(&self, record: &mut TaskRecord) {
+    pub(crate) fn await_claimants(&self, record: &mut TaskRecord) {
         let until = self.claims_until(record);
         if let TaskState::Waiting { not_before } = &mut record.state {
             *not_before = until.max(*not_before);
@@ -152,7 +152,7 @@ impl Controller {
 
     /// Whether a waiting task may have been handed out by a controller that died before it could store that. Only the
     /// dispatch of a first round does not wait for the disk, so later rounds are never in doubt, unless the store is from elsewhere.
-    pub(in crate::engine) fn may_be_out(&self, task: TaskId) -> bool {
+    pub(crate) fn may_be_out(&self, task: TaskId) -> bool {
         let is_in_doubt = |round| round == Round(0) || self.is_from_elsewhere();
         let waits =
             |record: &TaskRecord| matches!(record.state, TaskState::Waiting { .. }) && is_in_doubt(record.round);
@@ -161,12 +161,12 @@ impl Controller {
 }
 
 /// Whether a message has the result of a run.
-pub(in crate::engine) fn is_result(message: &FromAgent) -> bool {
+pub(crate) fn is_result(message: &FromAgent) -> bool {
     matches!(message, FromAgent::Report(report) if report.phase == Phase::Finished && report.result.is_some())
 }
 
 /// The run that a message names as current or ended.
-pub(in crate::engine) fn spoken_of(message: &FromAgent) -> Option<(TaskId, Round)> {
+pub(crate) fn spoken_of(message: &FromAgent) -> Option<(TaskId, Round)> {
     match message {
         FromAgent::Heartbeat(heartbeat) => heartbeat.run,
         FromAgent::Report(report) => report.round.map(|round| (report.task, round)),

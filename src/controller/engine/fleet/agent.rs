@@ -25,7 +25,7 @@ use base::{HostAddress, Mono, Offer, Round, Session, Skew, TaskId, Wall};
 /// | any | Lost | silent for two intervals |
 /// | Lost | Free, Stray | a message of it |
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::engine) enum Slot {
+pub(crate) enum Slot {
     Free,
     /// Waits for a task, which will be the answer to this request. The number orders agents by waiting time.
     Parked(Ticket, u64),
@@ -36,7 +36,7 @@ pub(in crate::engine) enum Slot {
 
 /// The controller's knowledge of the process behind an agent id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::engine) enum Liveness {
+pub(crate) enum Liveness {
     /// Its task was stored by an earlier controller; no message has arrived since.
     Restored,
     /// The agent has sent a message since then, but has not mentioned the task yet.
@@ -46,7 +46,7 @@ pub(in crate::engine) enum Liveness {
 }
 
 impl Liveness {
-    pub(in crate::engine) fn session(self) -> Session {
+    pub(crate) fn session(self) -> Session {
         match self {
             Self::Session(session) => session,
             Self::Restored | Self::Returned(_) => Session::default(),
@@ -56,31 +56,31 @@ impl Liveness {
 
 /// An agent.
 #[derive(Clone, Debug)]
-pub(in crate::engine) struct Agent {
-    pub(in crate::engine) slot: Slot,
+pub(crate) struct Agent {
+    pub(crate) slot: Slot,
     /// Its list, which has the task of its slot and those behind it.
-    pub(in crate::engine) list: Option<Box<List>>,
-    pub(in crate::engine) last_run: LastRun,
+    pub(crate) list: Option<Box<List>>,
+    pub(crate) last_run: LastRun,
     /// Whether it has ever waited for a task or had one.
-    pub(in crate::engine) has_worked: bool,
+    pub(crate) has_worked: bool,
     /// Its place among the agents that may make room for others.
-    pub(in crate::engine) dispensable: Option<(Dispensable, u64)>,
-    pub(in crate::engine) contact: Contact,
+    pub(crate) dispensable: Option<(Dispensable, u64)>,
+    pub(crate) contact: Contact,
     /// Its reports about itself and its machine.
-    pub(in crate::engine) about: About,
+    pub(crate) about: About,
     /// The offer in its heartbeats; empty before the first one.
-    pub(in crate::engine) offer: Offer,
+    pub(crate) offer: Offer,
     /// Its tools, known from its first message on ([`super::tools`]).
-    pub(in crate::engine) tools: Option<Tools>,
+    pub(crate) tools: Option<Tools>,
     /// Whether it gets no more tasks.
-    pub(in crate::engine) drained: bool,
+    pub(crate) drained: bool,
     /// The connection that parked it last.
-    pub(in crate::engine) connection: Option<ConnectionId>,
+    pub(crate) connection: Option<ConnectionId>,
 }
 
 /// The run that an agent got last.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(in crate::engine) enum LastRun {
+pub(crate) enum LastRun {
     /// None, or its end is reported, or the agent has asked for another one.
     #[default]
     None,
@@ -97,59 +97,59 @@ pub(in crate::engine) enum LastRun {
 
 /// When and how an agent was heard.
 #[derive(Clone, Debug)]
-pub(in crate::engine) struct Contact {
-    pub(in crate::engine) liveness: Liveness,
-    pub(in crate::engine) heard: Mono,
-    pub(in crate::engine) heard_wall: Wall,
+pub(crate) struct Contact {
+    pub(crate) liveness: Liveness,
+    pub(crate) heard: Mono,
+    pub(crate) heard_wall: Wall,
     /// The last silence that was longer than a heartbeat is ever late, from the message before it to the one after it.
-    pub(in crate::engine) silence: Option<(Mono, Mono)>,
+    pub(crate) silence: Option<(Mono, Mono)>,
     /// The number of the newest heartbeat, if heartbeats have numbers, and the connection that brought it.
-    pub(in crate::engine) newest_beat: Option<(u32, ConnectionId)>,
+    pub(crate) newest_beat: Option<(u32, ConnectionId)>,
 }
 
 /// The reports of an agent about itself and its machine.
 #[derive(Clone, Debug, Default)]
-pub(in crate::engine) struct About {
-    pub(in crate::engine) ip: Option<String>,
+pub(crate) struct About {
+    pub(crate) ip: Option<String>,
     /// The same, on another machine than that of the controller.
-    pub(in crate::engine) host: Option<HostAddress>,
-    pub(in crate::engine) version: Option<Version>,
+    pub(crate) host: Option<HostAddress>,
+    pub(crate) version: Option<Version>,
     /// Versions of tools in its own folder that went before those of the controller.
-    pub(in crate::engine) own_versions: Option<Arc<OwnVersions>>,
+    pub(crate) own_versions: Option<Arc<OwnVersions>>,
     /// The time that it needs to end a run.
-    pub(in crate::engine) kill_budget: Option<Duration>,
+    pub(crate) kill_budget: Option<Duration>,
     /// The difference of its clock.
-    pub(in crate::engine) skew: Option<Skew>,
+    pub(crate) skew: Option<Skew>,
 }
 
 /// The list of an agent.
 #[derive(Clone, Debug)]
-pub(in crate::engine) struct List {
-    pub(in crate::engine) terms: ListTerms,
+pub(crate) struct List {
+    pub(crate) terms: ListTerms,
     /// The place of the agent's task in it.
-    pub(in crate::engine) running: u32,
+    pub(crate) running: u32,
     /// The tasks behind that one, each with its place.
-    pub(in crate::engine) ahead: VecDeque<(u32, TaskId)>,
+    pub(crate) ahead: VecDeque<(u32, TaskId)>,
 }
 
 impl List {
     /// The tasks behind the agent's task.
-    pub(in crate::engine) fn ahead(&self) -> impl Iterator<Item = TaskId> {
+    pub(crate) fn ahead(&self) -> impl Iterator<Item = TaskId> {
         self.ahead.iter().map(|(_, task)| *task)
     }
 }
 
 /// The tools of an agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::engine) struct Tools {
-    pub(in crate::engine) set: SetId,
+pub(crate) struct Tools {
+    pub(crate) set: SetId,
     /// The agent's number for its report of tools; `None` if it reports none.
-    pub(in crate::engine) generation: Option<u64>,
+    pub(crate) generation: Option<u64>,
 }
 
 /// Why an agent may be forgotten to make room for another one. Its next message would register it again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(in crate::engine) enum Dispensable {
+pub(crate) enum Dispensable {
     /// It is lost.
     Lost,
     /// It has never waited for a task or had one, so it may be nothing but a name.
@@ -158,7 +158,7 @@ pub(in crate::engine) enum Dispensable {
 
 impl Agent {
     /// The run that it has, as far as is known here.
-    pub(in crate::engine) const fn given(&self) -> Option<(TaskId, Round)> {
+    pub(crate) const fn given(&self) -> Option<(TaskId, Round)> {
         match self.last_run {
             LastRun::Given { task, round, .. } => Some((task, round)),
             LastRun::None | LastRun::Remains(..) => None,
@@ -166,12 +166,12 @@ impl Agent {
     }
 
     /// Whether its present task was sent to it more than once.
-    pub(in crate::engine) const fn was_told_again(&self) -> bool {
+    pub(crate) const fn was_told_again(&self) -> bool {
         matches!(self.last_run, LastRun::Given { again: true, .. })
     }
 
     /// The list in which it is parked, and its number there, while it waits and may get a task.
-    pub(in crate::engine) fn parked_as(&self) -> Option<(SetId, u64)> {
+    pub(crate) fn parked_as(&self) -> Option<(SetId, u64)> {
         match (self.slot, self.drained, self.tools) {
             (Slot::Parked(_, number), false, Some(tools)) => Some((tools.set, number)),
             _ => None,
@@ -179,7 +179,7 @@ impl Agent {
     }
 
     /// The reason why it may be forgotten to make room, if any.
-    pub(in crate::engine) const fn why_dispensable(&self) -> Option<Dispensable> {
+    pub(crate) const fn why_dispensable(&self) -> Option<Dispensable> {
         match self.slot {
             Slot::Lost => Some(Dispensable::Lost),
             Slot::Free if !self.has_worked => Some(Dispensable::Idle),
@@ -189,7 +189,7 @@ impl Agent {
 }
 
 /// The state of a slot for clients.
-pub(in crate::engine) const fn state(slot: Slot) -> AgentState {
+pub(crate) const fn state(slot: Slot) -> AgentState {
     match slot {
         Slot::Free | Slot::Parked(..) => AgentState::Free,
         Slot::Busy(_) | Slot::Stray => AgentState::Busy,

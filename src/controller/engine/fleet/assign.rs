@@ -39,11 +39,7 @@ impl Controller {
     }
 
     /// Refuses an agent that this controller does not understand.
-    pub(in crate::engine) fn check_version(
-        &mut self,
-        sender: &Sender,
-        version: Option<&Version>,
-    ) -> Result<(), Refusal> {
+    pub(crate) fn check_version(&mut self, sender: &Sender, version: Option<&Version>) -> Result<(), Refusal> {
         let Some(refusal) = version.and_then(|version| version.check().err()) else { return Ok(()) };
         let Sender { agent, session, .. } = sender;
         if self.fleet.note_denied(agent, *session) {
@@ -54,12 +50,7 @@ impl Controller {
     }
 
     /// Registers the sender, unless another process uses its id (docs/design/hazards.md, A10).
-    pub(in crate::engine) fn welcome(
-        &mut self,
-        now: Now,
-        sender: &Sender,
-        replaces: Option<Session>,
-    ) -> Result<(), Refusal> {
+    pub(crate) fn welcome(&mut self, now: Now, sender: &Sender, replaces: Option<Session>) -> Result<(), Refusal> {
         let id = &sender.agent;
         let other =
             |agent: &&Agent| matches!(agent.contact.liveness, Liveness::Session(session) if session != sender.session);
@@ -134,11 +125,11 @@ impl Controller {
     }
 
     /// The longest time for an answer of an agent that is in contact.
-    pub(in crate::engine) fn answer_max(&self) -> Duration {
+    pub(crate) fn answer_max(&self) -> Duration {
         self.settings.heartbeat_interval * 2
     }
 
-    pub(in crate::engine) fn silence(&mut self, now: Now, id: AgentId) {
+    pub(crate) fn silence(&mut self, now: Now, id: AgentId) {
         let Some(agent) = self.fleet.get(&id) else { return };
         let heard = agent.contact.heard;
         let lost_at = heard + self.lost_after_of(&id);
@@ -160,7 +151,7 @@ impl Controller {
 
     /// Hands tasks to parked agents: the best task to the agent that has been parked longest among the least specialised
     /// ones.
-    pub(in crate::engine) fn dispatch(&mut self, now: Now) {
+    pub(crate) fn dispatch(&mut self, now: Now) {
         self.catch_up(now);
         self.release_due(now);
         while let Some((task, agent)) = self.next_match() {
@@ -177,7 +168,7 @@ impl Controller {
     }
 
     /// A task that can start, with an agent that waits for it.
-    pub(in crate::engine) fn next_match(&self) -> Option<(TaskId, AgentId)> {
+    pub(crate) fn next_match(&self) -> Option<(TaskId, AgentId)> {
         if self.fleet.parked().is_empty() || !self.mode.gives_out() {
             return None;
         }
@@ -186,13 +177,7 @@ impl Controller {
         Some((task, agent.clone()))
     }
 
-    pub(in crate::engine) fn assign(
-        &mut self,
-        now: Now,
-        task: TaskId,
-        agent: &AgentId,
-        batch_delay: Duration,
-    ) -> Reply {
+    pub(crate) fn assign(&mut self, now: Now, task: TaskId, agent: &AgentId, batch_delay: Duration) -> Reply {
         self.pin_for(now, task, agent);
         if self.may_be_out(task) {
             // The next number fences off a run that another agent may have.
@@ -235,7 +220,7 @@ impl Controller {
     }
 
     /// Whether the agent of a run waits for the commit of its submit. Then the run has not begun, and cannot be lost.
-    pub(in crate::engine) fn is_untold(&self, task: TaskId) -> bool {
+    pub(crate) fn is_untold(&self, task: TaskId) -> bool {
         !self.tasks.submit_is_stored(task)
             && self
                 .tasks
@@ -243,7 +228,7 @@ impl Controller {
                 .is_some_and(|record| matches!(&record.state, TaskState::Dispatched(run) if run.after_commit))
     }
 
-    pub(in crate::engine) fn give_run(&mut self, now: Now, task: TaskId, assignment: Assignment) {
+    pub(crate) fn give_run(&mut self, now: Now, task: TaskId, assignment: Assignment) {
         let round = self.tasks.get(task).map(|record| record.round).unwrap_or_default();
         self.fleet.give(&assignment.agent, task, round);
         if self.tasks.get(task).is_some_and(|record| record.policy.lost_after.is_some()) {
@@ -253,12 +238,12 @@ impl Controller {
     }
 
     /// Tells agents that do not park that there is work; once per turn is enough.
-    pub(in crate::engine) fn inform(&mut self) {
+    pub(crate) fn inform(&mut self) {
         self.turn.inform();
     }
 
     /// A task ends without a result of its present round.
-    pub(in crate::engine) fn close(&mut self, now: Now, task: TaskId, outcome: Outcome) {
+    pub(crate) fn close(&mut self, now: Now, task: TaskId, outcome: Outcome) {
         self.end_children(now, task);
         self.change(now, task, TaskEvent::Close { at: now.wall, outcome });
         self.finished(now, task);

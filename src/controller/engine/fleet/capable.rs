@@ -7,12 +7,12 @@ use base::{AgentId, Requirements};
 
 impl Fleet {
     /// Whether any agent is not lost, may get tasks, meets these requirements and has the tool according to `has`.
-    pub(in crate::engine) fn any_with(&self, needs: &Requirements, has: impl Fn(SetId) -> bool) -> bool {
+    pub(crate) fn any_with(&self, needs: &Requirements, has: impl Fn(SetId) -> bool) -> bool {
         self.all_with(needs, has).next().is_some()
     }
 
     /// The agents that are not lost, may get tasks, meet these requirements and have the tool according to `has`.
-    pub(in crate::engine) fn all_with(
+    pub(crate) fn all_with(
         &self,
         needs: &Requirements,
         has: impl Fn(SetId) -> bool,
@@ -21,7 +21,7 @@ impl Fleet {
     }
 
     /// The same, with those that are drained.
-    pub(in crate::engine) fn all_drained_or_with(
+    pub(crate) fn all_drained_or_with(
         &self,
         needs: &Requirements,
         has: impl Fn(SetId) -> bool,
@@ -33,7 +33,7 @@ impl Fleet {
     }
 
     /// The tool set of every agent with a known one, and whether the agent is present.
-    pub(in crate::engine) fn tools(&self) -> impl Iterator<Item = (SetId, bool)> {
+    pub(crate) fn tools(&self) -> impl Iterator<Item = (SetId, bool)> {
         self.agents.values().filter_map(|agent| Some((agent.tools?.set, agent.slot != Slot::Lost)))
     }
 }

@@ -64,7 +64,7 @@ pub fn silence_of_cut(cut: Duration, heartbeat_interval: Duration) -> Duration {
 
 /// Whether the controller takes the silence of its agents for its own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(in crate::engine) enum Suspicion {
+pub(crate) enum Suspicion {
     #[default]
     None,
     /// Agents have fallen silent with this one. Some of them may just be about to speak.
@@ -77,7 +77,7 @@ pub(in crate::engine) enum Suspicion {
 
 /// The silence of the first one of several agents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::engine) struct Silence {
+pub(crate) struct Silence {
     /// When it was heard last.
     heard: Mono,
     /// An agent that has been heard later is not silent since then.
@@ -88,7 +88,7 @@ pub(in crate::engine) struct Silence {
 
 impl Controller {
     /// The silence after which an agent is lost: the one of the settings, or what its task demands.
-    pub(in crate::engine) fn lost_after(&self, record: Option<&TaskRecord>) -> Duration {
+    pub(crate) fn lost_after(&self, record: Option<&TaskRecord>) -> Duration {
         let interval = self.settings.heartbeat_interval;
         let demanded = record.and_then(|record| record.policy.lost_after);
         // One lost heartbeat is no sign of anything.
@@ -96,20 +96,20 @@ impl Controller {
     }
 
     /// The same for an agent.
-    pub(in crate::engine) fn lost_after_of(&self, id: &AgentId) -> Duration {
+    pub(crate) fn lost_after_of(&self, id: &AgentId) -> Duration {
         let Slot::Busy(task) = self.fleet.slot_or_free(id) else { return self.settings.lost_after };
         self.lost_after(self.tasks.get(task))
     }
 
     /// An agent has a run, whose task may demand that it is lost earlier than it would be.
-    pub(in crate::engine) fn watch(&mut self, id: &AgentId) {
+    pub(crate) fn watch(&mut self, id: &AgentId) {
         if let Some(heard) = self.fleet.get(id).map(|agent| agent.contact.heard) {
             self.turn.set_timer_earlier(Timer::Silence(id.clone()), heard + self.lost_after_of(id));
         }
     }
 
     /// The agent of a run is silent.
-    pub(in crate::engine) fn lose_contact(&mut self, now: Now, task: TaskId) {
+    pub(crate) fn lose_contact(&mut self, now: Now, task: TaskId) {
         let Some(record) = self.tasks.get(task) else { return };
         let (counts, policy) = (record.counts, &record.policy);
         if let Verdict::End(_) = verdict::if_lost(record) {
@@ -127,7 +127,7 @@ impl Controller {
 
     /// A task is about to start: one whose run is out of contact begins its next round with that. True if it was one, and the choice
     /// must be made again.
-    pub(in crate::engine) fn begins_another_round(&mut self, now: Now, task: TaskId) -> bool {
+    pub(crate) fn begins_another_round(&mut self, now: Now, task: TaskId) -> bool {
         let is_one = self.tasks.get(task).is_some_and(TaskRecord::is_out_of_contact);
         if is_one {
             self.give_up(now, task, RoundEnd::Lost, Remains::Unknown(now.mono));
@@ -136,7 +136,7 @@ impl Controller {
     }
 
     /// A run that is out of contact is void.
-    pub(in crate::engine) fn give_up(&mut self, now: Now, task: TaskId, end: RoundEnd, remains: Remains) {
+    pub(crate) fn give_up(&mut self, now: Now, task: TaskId, end: RoundEnd, remains: Remains) {
         self.change(now, task, TaskEvent::Rejoin);
         let Some(record) = self.tasks.get(task) else { return };
         let is_leased = record.lease().is_some();
@@ -160,14 +160,14 @@ impl Controller {
     }
 
     /// An agent has left, or another process follows it: its runs that are out of contact do not come back.
-    pub(in crate::engine) fn give_up_runs_of(&mut self, now: Now, id: &AgentId, end: RoundEnd) {
+    pub(crate) fn give_up_runs_of(&mut self, now: Now, id: &AgentId, end: RoundEnd) {
         for task in self.tasks.out_of_contact(id) {
             self.give_up(now, task, end, Remains::Gone);
         }
     }
 
     /// A message of an agent: its words about runs that are out of contact come before anything else.
-    pub(in crate::engine) fn rejoin(&mut self, now: Now, sender: &Sender, message: &FromAgent) {
+    pub(crate) fn rejoin(&mut self, now: Now, sender: &Sender, message: &FromAgent) {
         let id = &sender.agent;
         if !self.tasks.has_out_of_contact(id) {
             return;
@@ -232,7 +232,7 @@ impl Controller {
     }
 
     /// An agent is about to be taken for lost; it was heard last at `heard`.
-    pub(in crate::engine) fn suspect(&mut self, now: Now, id: &AgentId, heard: Mono) {
+    pub(crate) fn suspect(&mut self, now: Now, id: &AgentId, heard: Mono) {
         match self.fleet.suspicion {
             Suspicion::Until(_, has_returned) => {
                 return self.suspect_until(now.mono + self.settings.lost_after, has_returned);
@@ -270,7 +270,7 @@ impl Controller {
 
     /// Whether an APPLY is older than the run of its agent: it was delayed on a connection that the agent has given up since, while a
     /// newer one told of the run. Agents that number their heartbeats have one connection at a time, and ask on it after a heartbeat.
-    pub(in crate::engine) fn is_outrun(&self, id: &AgentId, connection: ConnectionId) -> bool {
+    pub(crate) fn is_outrun(&self, id: &AgentId, connection: ConnectionId) -> bool {
         let has_told = |task| self.tasks.get(task).is_some_and(|record| record.phase() > Phase::Dispatched);
         let has_run = match self.fleet.slot_or_free(id) {
             Slot::Busy(task) => has_told(task),
@@ -300,7 +300,7 @@ impl Controller {
     }
 
     /// A lost agent is back.
-    pub(in crate::engine) fn trust(&mut self, now: Now, id: &AgentId) {
+    pub(crate) fn trust(&mut self, now: Now, id: &AgentId) {
         let until = now.mono + self.settings.lost_after;
         match self.fleet.suspicion {
             Suspicion::Until(_, false) => self.suspect_until(until, true),
@@ -337,7 +337,7 @@ impl Controller {
     }
 
     /// The time of a suspicion has passed.
-    pub(in crate::engine) fn end_suspicion(&mut self, now: Now) {
+    pub(crate) fn end_suspicion(&mut self, now: Now) {
         let has_returned = match self.fleet.suspicion {
             Suspicion::Doubt(first) => return self.end_doubt(now, first),
             Suspicion::Until(_, has_returned) => has_returned,
@@ -361,7 +361,7 @@ impl Controller {
     }
 
     /// What a task whose run is out of contact waits for, beside an agent for another round.
-    pub(in crate::engine) fn silent_holdup(&self, now: Now, record: &TaskRecord, other: Holdup) -> Holdup {
+    pub(crate) fn silent_holdup(&self, now: Now, record: &TaskRecord, other: Holdup) -> Holdup {
         let TaskState::OutOfContact { since, suspected, .. } = &record.state else { return other };
         let until = match self.fleet.suspicion {
             Suspicion::Until(until, _) if *suspected => Some(now.wall + until.since(now.mono)),
@@ -371,7 +371,7 @@ impl Controller {
     }
 
     /// Every run that is out of contact is without an agent in contact, and is heard of again.
-    pub(in crate::engine) fn check_contact(&self) {
+    pub(crate) fn check_contact(&self) {
         for task in self.tasks.all_out_of_contact() {
             let record = self.tasks.get(task).unwrap_or_else(|| panic!("the forgotten task {task} is out of contact"));
             let TaskState::OutOfContact { was, suspected, .. } = &record.state else {

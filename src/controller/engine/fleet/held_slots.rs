@@ -17,14 +17,14 @@ const SHOWN_MAX: usize = 10;
 
 impl Controller {
     /// A child was accepted.
-    pub(in crate::engine) fn watch_slots(&mut self, now: Now) {
+    pub(crate) fn watch_slots(&mut self, now: Now) {
         if !self.turn.has_timer(&Timer::Slots) {
             self.turn.set_timer(Timer::Slots, now.mono + LOOK_INTERVAL);
         }
     }
 
     /// Tells of held slots once, and looks again as long as children of running tasks wait.
-    pub(in crate::engine) fn look_at_slots(&mut self, now: Now) {
+    pub(crate) fn look_at_slots(&mut self, now: Now) {
         let parents: Vec<TaskId> = self.fleet.iter().filter_map(|(_, agent)| busy_with(agent.slot)).collect();
         let children: Vec<TaskId> = parents.iter().filter_map(|parent| self.waiting_child(*parent)).collect();
         if !children.is_empty() {
@@ -42,7 +42,7 @@ impl Controller {
     }
 
     /// The agents that could run a waiting task, if each of them runs a task with children that wait.
-    pub(in crate::engine) fn held_agents(&self, now: Now, child: &TaskRecord) -> Option<Vec<AgentId>> {
+    pub(crate) fn held_agents(&self, now: Now, child: &TaskRecord) -> Option<Vec<AgentId>> {
         let sets = self.queue.sets();
         let is_next = |agent: &Slot| busy_with(*agent).is_some_and(|parent| self.waiting_child(parent).is_some());
         let needs = child.needs();
@@ -63,7 +63,7 @@ impl Controller {
     }
 
     /// The same, for a running task, of one of its children.
-    pub(in crate::engine) fn held_for_child(&self, now: Now, parent: TaskId) -> Option<Vec<AgentId>> {
+    pub(crate) fn held_for_child(&self, now: Now, parent: TaskId) -> Option<Vec<AgentId>> {
         self.held_agents(now, self.tasks.get(self.waiting_child(parent)?)?)
     }
 
@@ -78,7 +78,7 @@ impl Controller {
 }
 
 /// The names of some agents, for a sentence.
-pub(in crate::engine) fn shown(agents: &[AgentId]) -> String {
+pub(crate) fn shown(agents: &[AgentId]) -> String {
     let names: Vec<_> = agents.iter().take(SHOWN_MAX).map(AgentId::as_str).collect();
     match agents.len().saturating_sub(SHOWN_MAX) {
         0 => names.join(", "),

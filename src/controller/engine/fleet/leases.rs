@@ -21,18 +21,18 @@ use base::{AgentId, Lease, Mono, Now, Outcome, PhaseTimes, RoundEnd, RunResult, 
 
 /// A void run of an exclusive task, while processes of it may be left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::engine) struct Expiring {
+pub(crate) struct Expiring {
     /// The end that the round will get.
     end: RoundEnd,
     /// When its last process must be gone.
-    pub(in crate::engine) until: Mono,
+    pub(crate) until: Mono,
     /// Whether its agent may come back with the result.
     is_silent: bool,
 }
 
 /// The known state of the processes of a void run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::engine) enum Remains {
+pub(crate) enum Remains {
     /// No process is left.
     Gone,
     /// Unknown since the last message of the agent, at this moment.
@@ -43,7 +43,7 @@ pub(in crate::engine) enum Remains {
 
 impl Controller {
     /// The lease of a run that is handed out to this agent, if its task is exclusive.
-    pub(in crate::engine) fn lease(&self, task: TaskId, agent: &AgentId) -> Option<Box<Lease>> {
+    pub(crate) fn lease(&self, task: TaskId, agent: &AgentId) -> Option<Box<Lease>> {
         self.tasks.get(task).filter(|record| record.policy.needs.exclusive)?;
         let agent = self.fleet.get(agent);
         let kill_budget = agent.and_then(|agent| agent.about.kill_budget).unwrap_or(self.settings.kill_budget);
@@ -52,7 +52,7 @@ impl Controller {
     }
 
     /// The run of a task has become void.
-    pub(in crate::engine) fn void_round(&mut self, now: Now, task: TaskId, end: RoundEnd, remains: Remains) {
+    pub(crate) fn void_round(&mut self, now: Now, task: TaskId, end: RoundEnd, remains: Remains) {
         let lease = self.tasks.get(task).and_then(|record| record.lease()).copied();
         let is_silent = matches!(remains, Remains::Silent(_));
         match (remains, lease) {
@@ -76,7 +76,7 @@ impl Controller {
     }
 
     /// The lease of a void run has expired.
-    pub(in crate::engine) fn end_lease(&mut self, now: Now, task: TaskId) {
+    pub(crate) fn end_lease(&mut self, now: Now, task: TaskId) {
         if let Some(Expiring { end, is_silent, .. }) = self.fleet.expiring.get(&task).copied() {
             self.go_on(now, task, end, is_silent);
         }
@@ -95,7 +95,7 @@ impl Controller {
     }
 
     /// The agent reports that it had to end the run because of its lease, and that no process of it is left.
-    pub(in crate::engine) fn given_up(&mut self, now: Now, task: TaskId) {
+    pub(crate) fn given_up(&mut self, now: Now, task: TaskId) {
         let end = self.fleet.expiring.get(&task).map_or(RoundEnd::Lost, |expiring| expiring.end);
         self.go_on(now, task, end, false);
     }
@@ -114,7 +114,7 @@ impl Controller {
     }
 
     /// A run is lost with its agent, and does not come back.
-    pub(in crate::engine) fn count_loss(&mut self, now: Now, task: TaskId) {
+    pub(crate) fn count_loss(&mut self, now: Now, task: TaskId) {
         self.update(task, |record| record.counts.losses = record.counts.losses.saturating_add(1));
         self.requeue(now, task, RoundEnd::Lost);
     }
@@ -135,7 +135,7 @@ impl Controller {
     }
 
     /// The task continues without waiting for its lease.
-    pub(in crate::engine) fn forget_lease(&mut self, task: TaskId) {
+    pub(crate) fn forget_lease(&mut self, task: TaskId) {
         if self.fleet.expiring.remove(&task).is_some() {
             self.turn.clear_timer(&Timer::Lease(task));
         }
@@ -143,13 +143,7 @@ impl Controller {
 
     /// What may be left of a run that its agent, now back, does not mention. For most tasks its silence is enough; for a
     /// lease, the session that holds it must have ended.
-    pub(in crate::engine) fn remains_after(
-        &self,
-        now: Now,
-        task: TaskId,
-        sender: &Sender,
-        message: &FromAgent,
-    ) -> Remains {
+    pub(crate) fn remains_after(&self, now: Now, task: TaskId, sender: &Sender, message: &FromAgent) -> Remains {
         let over = match message {
             FromAgent::Exit => Some(sender.session),
             FromAgent::Heartbeat(heartbeat) => heartbeat.replaces,
@@ -160,7 +154,7 @@ impl Controller {
     }
 
     /// This session of an agent has ended and has left no process behind.
-    pub(in crate::engine) fn session_is_over(&mut self, now: Now, agent: &AgentId, session: Session) {
+    pub(crate) fn session_is_over(&mut self, now: Now, agent: &AgentId, session: Session) {
         let is_of_it = |task: &TaskId| self.is_held_by(*task, agent, session);
         for task in self.fleet.expiring.keys().copied().filter(is_of_it).collect::<Vec<_>>() {
             self.turn.info(format!("agent {agent} has ended task {task}"));
@@ -169,7 +163,7 @@ impl Controller {
     }
 
     /// Whether the run of a task belongs to this very session of this agent, as far as its lease tells.
-    pub(in crate::engine) fn is_held_by(&self, task: TaskId, agent: &AgentId, session: Session) -> bool {
+    pub(crate) fn is_held_by(&self, task: TaskId, agent: &AgentId, session: Session) -> bool {
         let run = self.tasks.get(task).and_then(|record| record.last_run());
         run.is_some_and(|run| run.is_with(agent, session))
     }

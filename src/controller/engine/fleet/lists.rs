@@ -46,7 +46,7 @@ const TASK_BYTES_MAX: usize = 4096;
 const RUN_COST: Duration = Duration::from_micros(500);
 
 /// The tasks that an earlier controller has stored as ahead, by their agents.
-pub(in crate::engine) type StoredLists = BTreeMap<AgentId, Vec<(ListPlace, TaskId)>>;
+pub(crate) type StoredLists = BTreeMap<AgentId, Vec<(ListPlace, TaskId)>>;
 
 impl Controller {
     /// The tasks that have not started in the lists of agents.
@@ -55,7 +55,7 @@ impl Controller {
     }
 
     /// Extends the answer to an agent that has just got a task by those that it gets with it.
-    pub(in crate::engine) fn with_list(&mut self, now: Now, id: &AgentId, reply: Reply) -> Reply {
+    pub(crate) fn with_list(&mut self, now: Now, id: &AgentId, reply: Reply) -> Reply {
         let counts = self.fleet.counts();
         let share = self.queue.len() / (2 * (counts.total - counts.lost).max(1));
         let max = share.min(self.settings.list_tasks_max).min(LIST_TASKS_MAX);
@@ -162,7 +162,7 @@ impl Controller {
     }
 
     /// The agent's task has ended, and the agent goes on with its list.
-    pub(in crate::engine) fn continue_list(&mut self, id: &AgentId) {
+    pub(crate) fn continue_list(&mut self, id: &AgentId) {
         if let Some((place, task)) = self.list_mut(id).and_then(|list| list.ahead.pop_front()) {
             let round = self.tasks.get(task).map(|record| record.round).unwrap_or_default();
             if let Some(list) = self.list_mut(id) {
@@ -175,14 +175,14 @@ impl Controller {
     }
 
     /// A task of a list has ended. Its report may have overtaken that on the task before.
-    pub(in crate::engine) fn leave_list(&mut self, id: &AgentId, task: TaskId) {
+    pub(crate) fn leave_list(&mut self, id: &AgentId, task: TaskId) {
         if let Some(list) = self.list_mut(id) {
             list.ahead.retain(|(_, ahead)| *ahead != task);
         }
     }
 
     /// Gives each agent the tasks back that it had in its list when the earlier controller stored them.
-    pub(in crate::engine) fn take_back_lists(&mut self, now: Now, lists: StoredLists) {
+    pub(crate) fn take_back_lists(&mut self, now: Now, lists: StoredLists) {
         for (id, mut tasks) in lists {
             tasks.sort_unstable();
             let number = tasks.last().map_or(0, |(place, _)| place.list);
@@ -203,7 +203,7 @@ impl Controller {
     }
 
     /// An agent will not start the tasks of its list from this place on.
-    pub(in crate::engine) fn take_back_list(&mut self, now: Now, id: &AgentId, let_go: LetGo) {
+    pub(crate) fn take_back_list(&mut self, now: Now, id: &AgentId, let_go: LetGo) {
         let Some(list) = self.list_mut(id).filter(|list| list.terms.number == let_go.list) else { return };
         let first = list.ahead.partition_point(|(place, _)| *place < let_go.started);
         let mut tasks: Vec<_> = list.ahead.drain(first..).map(|(_, task)| task).collect();
@@ -224,7 +224,7 @@ impl Controller {
     }
 
     /// An agent has lost its list, or is lost itself: the tasks behind its own get the next round.
-    pub(in crate::engine) fn void_list(&mut self, now: Now, id: &AgentId) {
+    pub(crate) fn void_list(&mut self, now: Now, id: &AgentId) {
         let Some(list) = self.fleet.get_mut(id).and_then(|agent| agent.list.take()) else { return };
         for task in list.ahead() {
             let Some(record) = self.tasks.get(task) else { continue };
@@ -238,7 +238,7 @@ impl Controller {
     }
 
     /// The agent of a list is silent: each task of the list waits for the agent and for another round.
-    pub(in crate::engine) fn lose_list(&mut self, now: Now, id: &AgentId, heard: Mono) {
+    pub(crate) fn lose_list(&mut self, now: Now, id: &AgentId, heard: Mono) {
         let Some(list) = self.fleet.get_mut(id).and_then(|agent| agent.list.take()) else { return };
         for task in list.ahead().filter(|task| self.tasks.get(*task).is_some()).collect::<Vec<_>>() {
             self.void_round(now, task, RoundEnd::Lost, Remains::Silent(heard));
@@ -246,7 +246,7 @@ impl Controller {
     }
 
     /// The answer to an agent that has not seen the answer with its task.
-    pub(in crate::engine) fn answer_again(&mut self, now: Now, id: &AgentId, record: Box<TaskRecord>) -> Reply {
+    pub(crate) fn answer_again(&mut self, now: Now, id: &AgentId, record: Box<TaskRecord>) -> Reply {
         let list = self.fleet.get(id).and_then(|agent| agent.list.as_deref()).filter(|list| list.running == 0);
         match list {
             Some(list) if !list.ahead.is_empty() => {
@@ -262,7 +262,7 @@ impl Controller {
     }
 
     /// How long the confirmation of an end may wait for a commit: the agent goes on with its list meanwhile.
-    pub(in crate::engine) fn list_confirmation_delay(&self, reply: &Reply) -> Duration {
+    pub(crate) fn list_confirmation_delay(&self, reply: &Reply) -> Duration {
         let Reply::Reported { task, phase: Phase::Finished, refusal: None, .. } = reply else { return Duration::ZERO };
         let run = self.tasks.get(*task).and_then(TaskRecord::last_run);
         let agent = run.and_then(|run| self.fleet.get(&run.agent));
@@ -270,7 +270,7 @@ impl Controller {
     }
 
     /// A task was handed out and has not started, and its agent will not start it: it waits again, in the same round.
-    pub(in crate::engine) fn take_back_unstarted(&mut self, now: Now, task: TaskId) {
+    pub(crate) fn take_back_unstarted(&mut self, now: Now, task: TaskId) {
         let Some(record) = self.tasks.get(task) else { return };
         match record.kill.as_ref().map(|kill| kill.cause.clone()) {
             Some(cause) if cause.ends_the_task() => self.close(now, task, cause.outcome()),
@@ -295,7 +295,7 @@ fn expected(record: &TaskRecord, learnt: Option<Duration>) -> Option<Duration> {
 
 impl Controller {
     /// Every task ahead is in the list of its agent, whose own task it follows.
-    pub(in crate::engine) fn check_lists(&self) {
+    pub(crate) fn check_lists(&self) {
         for (id, agent) in self.fleet.iter() {
             let Some(list) = &agent.list else { continue };
             let is_busy = matches!(agent.slot, Slot::Busy(_));

@@ -7,14 +7,14 @@ use base::{AgentId, HostAddress, Offer, Requirements};
 
 /// The waiting agents, longest first: by their tools, then by their offer. No map or set in it is empty.
 #[derive(Debug, Default)]
-pub(in crate::engine) struct Parked(BTreeMap<SetId, BTreeMap<Offer, BTreeSet<(u64, AgentId)>>>);
+pub(crate) struct Parked(BTreeMap<SetId, BTreeMap<Offer, BTreeSet<(u64, AgentId)>>>);
 
 /// An agent that can run a task: the size of its offer, its number, and its id. The smallest gets the task.
-pub(in crate::engine) type Suited<'a> = ((usize, bool), u64, &'a AgentId);
+pub(crate) type Suited<'a> = ((usize, bool), u64, &'a AgentId);
 
 impl Parked {
     /// Adds an agent with these tools and a number, which is greater than that of every agent that has waited longer.
-    pub(in crate::engine) fn add(&mut self, (set, number): (SetId, u64), offer: &Offer, id: &AgentId) {
+    pub(crate) fn add(&mut self, (set, number): (SetId, u64), offer: &Offer, id: &AgentId) {
         let lists = self.0.entry(set).or_default();
         // Agents come and go with each task, so the offer is copied only for the first agent with it.
         match lists.get_mut(offer) {
@@ -24,7 +24,7 @@ impl Parked {
     }
 
     /// Removes an agent that was added with the same arguments.
-    pub(in crate::engine) fn remove(&mut self, (set, number): (SetId, u64), offer: &Offer, id: &AgentId) {
+    pub(crate) fn remove(&mut self, (set, number): (SetId, u64), offer: &Offer, id: &AgentId) {
         let Some(lists) = self.0.get_mut(&set) else { return };
         let Some(with_this) = lists.get_mut(offer) else { return };
         with_this.remove(&(number, id.clone()));
@@ -36,19 +36,19 @@ impl Parked {
         }
     }
 
-    pub(in crate::engine) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
     /// The tool sets of the waiting agents.
-    pub(in crate::engine) fn sets(&self) -> impl Iterator<Item = SetId> {
+    pub(crate) fn sets(&self) -> impl Iterator<Item = SetId> {
         self.0.keys().copied()
     }
 
     /// The agent with these tools for a task with these requirements: among those with the fewest tags, and simple ones
     /// if possible, the one that has waited longest. Specialised agents thus stay free for the tasks that need them.
     /// `host_of` names the machine of an agent.
-    pub(in crate::engine) fn best(
+    pub(crate) fn best(
         &self,
         set: SetId,
         needs: &Requirements,
@@ -63,7 +63,7 @@ impl Parked {
     }
 
     /// All waiting agents, with tools, offer and number.
-    pub(in crate::engine) fn all(&self) -> impl Iterator<Item = (SetId, &Offer, u64, &AgentId)> {
+    pub(crate) fn all(&self) -> impl Iterator<Item = (SetId, &Offer, u64, &AgentId)> {
         assert!(self.0.values().all(|lists| !lists.is_empty()), "a list of parked agents by tools is empty");
         let lists = self.0.iter().flat_map(|(set, lists)| lists.iter().map(move |(offer, list)| (*set, offer, list)));
         lists.flat_map(|(set, offer, list)| {

@@ -41,7 +41,7 @@ use base::{
 
 impl Controller {
     /// Handles an agent's report of its tools; the agent is present.
-    pub(in crate::engine) fn hear_tools(&mut self, now: Now, sender: &Sender, message: &FromAgent) {
+    pub(crate) fn hear_tools(&mut self, now: Now, sender: &Sender, message: &FromAgent) {
         let id = &sender.agent;
         let known = self.fleet.get(id).and_then(|agent| agent.tools);
         let told = if let FromAgent::Heartbeat(heartbeat) = message { heartbeat.tools.as_ref() } else { None };
@@ -78,12 +78,12 @@ impl Controller {
     }
 
     /// An agent of an earlier controller has sent no message yet: no task ends for lack of a tool that it may have.
-    pub(in crate::engine) fn expect_every_tool(&mut self, now: Now, id: &AgentId) {
+    pub(crate) fn expect_every_tool(&mut self, now: Now, id: &AgentId) {
         self.set_tools(now, id, ToolSet::every(), None);
     }
 
     /// The number of the list that is known of an agent, for the answer to it.
-    pub(in crate::engine) fn known_tools(&self, id: &AgentId) -> Option<u64> {
+    pub(crate) fn known_tools(&self, id: &AgentId) -> Option<u64> {
         self.fleet.get(id)?.tools?.generation
     }
 
@@ -101,14 +101,14 @@ impl Controller {
     }
 
     /// A lost agent is back, with its former tools.
-    pub(in crate::engine) fn tools_are_back(&mut self, now: Now, id: &AgentId) {
+    pub(crate) fn tools_are_back(&mut self, now: Now, id: &AgentId) {
         if let Some(tools) = self.fleet.get(id).and_then(|agent| agent.tools) {
             self.queue.enter_set(now, tools.set);
         }
     }
 
     /// An agent is lost: its tools do not count.
-    pub(in crate::engine) fn tools_are_lost(&mut self, now: Now, id: &AgentId) {
+    pub(crate) fn tools_are_lost(&mut self, now: Now, id: &AgentId) {
         let Some(agent) = self.fleet.get(id).filter(|agent| agent.slot != Slot::Lost) else { return };
         if let Some(tools) = agent.tools {
             self.queue.leave_set(now, tools.set);
@@ -116,7 +116,7 @@ impl Controller {
     }
 
     /// An agent has left for good.
-    pub(in crate::engine) fn forget_tools(&mut self, now: Now, id: &AgentId) {
+    pub(crate) fn forget_tools(&mut self, now: Now, id: &AgentId) {
         self.tools_are_lost(now, id);
         if let Some(tools) = self.fleet.get(id).and_then(|agent| agent.tools) {
             self.queue.sets_mut().release(tools.set);
@@ -138,7 +138,7 @@ impl Controller {
     }
 
     /// The run of a task has started: its agent has the tool, whatever it has reported.
-    pub(in crate::engine) fn tool_was_found(&mut self, now: Now, task: TaskId) {
+    pub(crate) fn tool_was_found(&mut self, now: Now, task: TaskId) {
         let Some(record) = self.tasks.get(task) else { return };
         let Some(run) = record.assignment() else { return };
         self.archives.reads_mut().end(&run.agent);
@@ -150,7 +150,7 @@ impl Controller {
 
     /// Whether a report, of the present round by its agent, says that the tool is missing there although another agent has
     /// it or may have it. The task then waits for that agent, as soon as this one has finished with it.
-    pub(in crate::engine) fn gives_back(&mut self, now: Now, report: &Report) -> bool {
+    pub(crate) fn gives_back(&mut self, now: Now, report: &Report) -> bool {
         let missing = |result: &RunResult| result.exit_code == ExitCode::TOOL_MISSING;
         let Some(record) = self.tasks.get(report.task) else { return false };
         if record.phase() >= Phase::Ended || !report.result.as_ref().is_some_and(missing) {
@@ -171,7 +171,7 @@ impl Controller {
     }
 
     /// Ends a round that draws on no budget, for another agent, when the agent of the report has finished with it.
-    pub(in crate::engine) fn go_elsewhere(&mut self, now: Now, report: &Report, end: RoundEnd) {
+    pub(crate) fn go_elsewhere(&mut self, now: Now, report: &Report, end: RoundEnd) {
         if report.phase == Phase::Finished {
             let times = report.times.up_to(Phase::Finished, now.wall);
             let result = report.result.clone().map(Arc::new);
@@ -182,7 +182,7 @@ impl Controller {
     /// Refuses a submit that requires its tool, if the tool is certain to be nowhere: the controller does not hold it, an agent is
     /// present, and each reports its tools, without this one. `place` names the step; `subject` is a graph or a task, which the sentence
     /// says to submit again.
-    pub(in crate::engine) fn check_tool(&self, tool: &ToolName, place: &str, subject: &str) -> Result<(), Refusal> {
+    pub(crate) fn check_tool(&self, tool: &ToolName, place: &str, subject: &str) -> Result<(), Refusal> {
         let sets = self.queue.sets();
         if !tool.is_archive() || sets.is_known(tool) || !sets.are_all_told() {
             return Ok(());

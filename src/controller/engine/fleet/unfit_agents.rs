@@ -18,7 +18,7 @@ impl Controller {
     /// Whether an accepted report says that its agent is unfit for the task although another agent may run it. The task then waits
     /// for that agent, as soon as this one has finished with it. Otherwise the report becomes that of a run that could not be
     /// started.
-    pub(in crate::engine) fn avoids_agent(&mut self, now: Now, agent: &AgentId, report: &mut Report) -> bool {
+    pub(crate) fn avoids_agent(&mut self, now: Now, agent: &AgentId, report: &mut Report) -> bool {
         let Some(result) = report.result.as_mut() else { return false };
         let end = match result.exit_code {
             ExitCode::DISK_FULL => RoundEnd::DiskFull,

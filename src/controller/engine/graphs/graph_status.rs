@@ -16,7 +16,7 @@ const SLICE: usize = 1_000;
 
 /// The changes that wait for room, by their address.
 #[derive(Debug, Default)]
-pub(in crate::engine) struct StatusLines {
+pub(crate) struct StatusLines {
     lines: BTreeMap<Option<Arc<PushAddress>>, Line>,
 }
 
@@ -35,7 +35,7 @@ impl Line {
 }
 
 impl StatusLines {
-    pub(in crate::engine) fn push(&mut self, change: GraphChange) {
+    pub(crate) fn push(&mut self, change: GraphChange) {
         self.lines.entry(change.address.clone()).or_default().waiting.push_back(change);
     }
 }
@@ -73,7 +73,7 @@ impl Controller {
     }
 
     /// The controller stops: the pushes that have no room for all changes drop the oldest.
-    pub(in crate::engine) fn flush_graph_statuses(&mut self) {
+    pub(crate) fn flush_graph_statuses(&mut self) {
         for line in self.graphs.statuses.lines.values_mut() {
             line.leaving += line.waiting.len();
             let leaving = line.waiting.drain(..).map(|change| Effect::GraphStatus(Box::new(change)));

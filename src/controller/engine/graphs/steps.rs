@@ -28,7 +28,7 @@ use base::{
 
 impl Controller {
     /// Something happens to a graph. False if it comes too late to change anything.
-    pub(in crate::engine) fn graph_event(&mut self, now: Now, id: GraphId, event: GraphEvent) -> bool {
+    pub(crate) fn graph_event(&mut self, now: Now, id: GraphId, event: GraphEvent) -> bool {
         let (graphs, tasks) = (&mut self.graphs, &mut self.tasks);
         let Some(graph) = graphs.get_mut(id) else { return false };
         let OwnedGraph { run, tasks: slots, .. } = graph;
@@ -43,7 +43,7 @@ impl Controller {
     }
 
     /// A task has ended for good. If it is one of a step, its graph goes on.
-    pub(in crate::engine) fn step_task_ended(&mut self, now: Now, task: TaskId) {
+    pub(crate) fn step_task_ended(&mut self, now: Now, task: TaskId) {
         let Some(record) = self.tasks.get(task) else { return };
         let (Some(place), TaskState::Finished { outcome, .. }) = (record.place(), &record.state) else { return };
         let reported = self.graphs.take_provided(task);
@@ -60,7 +60,7 @@ impl Controller {
     }
 
     /// Carries out the effects of graphs, as far as this turn may.
-    pub(in crate::engine) fn settle_graphs(&mut self, now: Now) {
+    pub(crate) fn settle_graphs(&mut self, now: Now) {
         let mut last_started = None;
         while self.graphs.has_work()
             && let Some((id, most)) = self.graphs.next()
@@ -86,7 +86,7 @@ impl Controller {
     }
 
     /// Sets the deadline for the work of the next turn.
-    pub(in crate::engine) fn plan_graphs(&mut self, now: Now) {
+    pub(crate) fn plan_graphs(&mut self, now: Now) {
         if !self.graphs.is_settled() {
             self.turn.set_timer(Timer::Graphs, now.mono);
         }
@@ -145,7 +145,7 @@ impl Controller {
     }
 
     /// What the agent of a task of a step must know.
-    pub(in crate::engine) fn step_context(&mut self, task: TaskId) -> Option<Arc<StepContext>> {
+    pub(crate) fn step_context(&mut self, task: TaskId) -> Option<Arc<StepContext>> {
         let place = self.tasks.get(task)?.place()?.clone();
         let graph = self.graphs.get_mut(place.graph)?;
         let slot = graph.slot(&place)?;
@@ -165,14 +165,14 @@ impl Controller {
     }
 
     /// Whether the run of a task is told to finish, because its step ends early.
-    pub(in crate::engine) fn is_told_to_finish(&self, record: &TaskRecord) -> bool {
+    pub(crate) fn is_told_to_finish(&self, record: &TaskRecord) -> bool {
         let Some(graph) = record.place().and_then(|place| self.graphs.get(place.graph)) else { return false };
         let step = record.place().and_then(|place| graph.step(&place.step));
         step.is_some_and(|step| graph.run.scheduler().state(step) >= StepState::Completing)
     }
 
     /// Ends a task that waits, if its step or its graph ends.
-    pub(in crate::engine) fn drop_if_told(&mut self, now: Now, task: TaskId) {
+    pub(crate) fn drop_if_told(&mut self, now: Now, task: TaskId) {
         let Some(place) =
             self.tasks.get(task).filter(|record| record.phase() == Phase::Waiting).and_then(TaskRecord::place)
         else {
@@ -213,7 +213,7 @@ impl Controller {
     }
 
     /// Forgets a graph, whose tasks have been forgotten.
-    pub(in crate::engine) fn forget_graph(&mut self, root: TaskId) {
+    pub(crate) fn forget_graph(&mut self, root: TaskId) {
         let Some(id) = self.graphs.of_root(root).map(|graph| graph.id) else { return };
         self.graphs.remove(id);
         self.turn.store(Record::Graph(id, None));
@@ -221,7 +221,7 @@ impl Controller {
 
     /// A submit of a graph could not be stored, and its submitter has not been told that it was accepted. True if the graph is
     /// removed; a graph of which an agent may have a task stays, and its submitter must wait.
-    pub(in crate::engine) fn handle_graph_unstored(&mut self, now: Now, id: GraphId, duplicate: bool) -> bool {
+    pub(crate) fn handle_graph_unstored(&mut self, now: Now, id: GraphId, duplicate: bool) -> bool {
         let Some(graph) = self.graphs.get(id) else { return true };
         let tasks: Vec<TaskId> = graph.tasks.values().copied().collect();
         let may_go = |record: &TaskRecord| record.phase() == Phase::Waiting && !has_run(record);
@@ -240,7 +240,7 @@ impl Controller {
     }
 
     /// Continues after a restart: tasks end that must not run, and ends that the entries of their graph do not have are added.
-    pub(in crate::engine) fn restore_graphs(&mut self, now: Now) {
+    pub(crate) fn restore_graphs(&mut self, now: Now) {
         self.end_orphans(now);
         let ids: Vec<GraphId> = self.graphs.iter().map(|graph| graph.id).collect();
         for id in ids {
@@ -279,7 +279,7 @@ impl Controller {
     }
 
     /// Checks that graphs and tasks agree.
-    pub(in crate::engine) fn check_graphs(&self) {
+    pub(crate) fn check_graphs(&self) {
         self.graphs.sanity_check();
         assert!(
             self.graphs.is_settled() || self.turn.has_timer(&Timer::Graphs),
@@ -326,6 +326,6 @@ fn failure_of(record: &TaskRecord, outcome: Outcome) -> String {
 }
 
 /// The moment of the end of a graph, for its family.
-pub(in crate::engine) fn ended_at(graph: &OwnedGraph) -> Option<Wall> {
+pub(crate) fn ended_at(graph: &OwnedGraph) -> Option<Wall> {
     graph.run.ended_at().filter(|_| graph.run.is_settled())
 }

@@ -27,7 +27,7 @@ const PUSHES_SKIPPED: u32 = 1_000;
 
 /// The start of a controller, and the age of its store.
 #[derive(Debug, Default)]
-pub(in crate::engine) struct Start {
+pub(crate) struct Start {
     /// Shows agents whether they still talk to the same life of the controller.
     pub(super) id: u64,
     pub(super) at: Wall,
@@ -52,7 +52,7 @@ impl Start {
 
 impl Controller {
     /// The epoch of this start, and why it is not that which follows the last one, if it is not.
-    pub(in crate::engine) fn begin_epoch(&mut self, now: Now, epoch: Option<Epoch>, raised: Option<String>) {
+    pub(crate) fn begin_epoch(&mut self, now: Now, epoch: Option<Epoch>, raised: Option<String>) {
         let start = &mut self.mode.start;
         (start.at, start.epoch, start.is_from_elsewhere) = (now.wall, epoch, raised.is_some());
         let (Some(why), Some(epoch)) = (raised, epoch) else { return };
@@ -71,7 +71,7 @@ impl Controller {
     }
 
     /// The moment before which a restored task does not start, so that an agent that has it can say so.
-    pub(in crate::engine) fn claims_until(&self, record: &TaskRecord) -> Option<Wall> {
+    pub(crate) fn claims_until(&self, record: &TaskRecord) -> Option<Wall> {
         if self.mode.start.is_from_elsewhere {
             return Some(self.mode.start.at + self.claim_time());
         }
@@ -80,22 +80,22 @@ impl Controller {
     }
 
     /// The gap in the numbers of the pushes of a restored task.
-    pub(in crate::engine) fn skipped_pushes(&self) -> u32 {
+    pub(crate) fn skipped_pushes(&self) -> u32 {
         if self.mode.start.is_from_elsewhere { PUSHES_SKIPPED } else { 0 }
     }
 
     /// The epoch, for the answer to a heartbeat.
-    pub(in crate::engine) const fn epoch(&self) -> Option<Epoch> {
+    pub(crate) const fn epoch(&self) -> Option<Epoch> {
         self.mode.start.epoch
     }
 
     /// Why this controller gives out no tasks and takes none, if another one has its agents.
-    pub(in crate::engine) fn outdated(&self) -> Option<&str> {
+    pub(crate) fn outdated(&self) -> Option<&str> {
         self.mode.start.outdated.as_deref()
     }
 
     /// The answer to an agent that has served under a newer epoch.
-    pub(in crate::engine) fn answer_newer(&mut self, sender: &Sender, known: Option<KnownEpoch>) -> Option<Reply> {
+    pub(crate) fn answer_newer(&mut self, sender: &Sender, known: Option<KnownEpoch>) -> Option<Reply> {
         let (epoch, known) = self.mode.start.epoch.zip(known)?;
         if !known.outdates(epoch, self.mode.start.id) {
             return None;
@@ -114,7 +114,7 @@ impl Controller {
     }
 
     /// An agent names a run of a task that a store from elsewhere has in an earlier round, or waiting: it is as the agent says.
-    pub(in crate::engine) fn believe(&mut self, now: Now, id: &AgentId, (named, round): (TaskId, Round)) {
+    pub(crate) fn believe(&mut self, now: Now, id: &AgentId, (named, round): (TaskId, Round)) {
         if !self.mode.start.is_from_elsewhere || named > self.tasks.restored_max() {
             return;
         }
@@ -142,7 +142,7 @@ impl Controller {
     }
 
     /// Whether the store is from a backup or another machine.
-    pub(in crate::engine) const fn is_from_elsewhere(&self) -> bool {
+    pub(crate) const fn is_from_elsewhere(&self) -> bool {
         self.mode.start.is_from_elsewhere
     }
 }

@@ -17,7 +17,7 @@ struct Entry {
 
 /// All gates that are set, named by a task, or have been passed.
 #[derive(Debug, Default)]
-pub(in crate::engine) struct Gates {
+pub(crate) struct Gates {
     gates: BTreeMap<Label, Entry>,
     due: BTreeSet<(Mono, Label)>,
     /// Until when the gate that every task passes is closed.
@@ -26,7 +26,7 @@ pub(in crate::engine) struct Gates {
 
 impl Gates {
     /// Sets a gate.
-    pub(in crate::engine) fn set(&mut self, name: &Label, settings: GateSettings) {
+    pub(crate) fn set(&mut self, name: &Label, settings: GateSettings) {
         if name.is_of_service() {
             self.service_closed_until = settings.closed_until;
         }
@@ -34,28 +34,28 @@ impl Gates {
         self.drop_if_blank(name);
     }
 
-    pub(in crate::engine) fn settings(&self, name: &Label) -> GateSettings {
+    pub(crate) fn settings(&self, name: &Label) -> GateSettings {
         self.gates.get(name).map(|entry| entry.gate.settings().clone()).unwrap_or_default()
     }
 
     /// Whether no gate of these requirements has any limit.
-    pub(in crate::engine) fn are_unlimited(&self, needs: &Requirements) -> bool {
+    pub(crate) fn are_unlimited(&self, needs: &Requirements) -> bool {
         let limited =
             |name| self.gates.get(name).is_some_and(|entry| *entry.gate.settings() != GateSettings::default());
         !needs.gates.iter().any(limited)
     }
 
     /// Number of known gates.
-    pub(in crate::engine) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.gates.len()
     }
 
-    pub(in crate::engine) fn is_known(&self, name: &Label) -> bool {
+    pub(crate) fn is_known(&self, name: &Label) -> bool {
         self.gates.contains_key(name)
     }
 
     /// Adds a line whose tasks must pass these gates.
-    pub(in crate::engine) fn enter(&mut self, now: Now, needs: &Arc<Requirements>) {
+    pub(crate) fn enter(&mut self, now: Now, needs: &Arc<Requirements>) {
         for name in needs.gates.iter() {
             let entry = self.gates.entry(name.clone()).or_default();
             entry.lines.insert(Arc::clone(needs));
@@ -68,7 +68,7 @@ impl Gates {
     }
 
     /// Removes a line.
-    pub(in crate::engine) fn leave(&mut self, needs: &Arc<Requirements>) {
+    pub(crate) fn leave(&mut self, needs: &Arc<Requirements>) {
         for name in needs.gates.iter() {
             if let Some(entry) = self.gates.get_mut(name) {
                 entry.lines.remove(needs);
@@ -85,24 +85,24 @@ impl Gates {
     }
 
     /// The lines that must pass a gate.
-    pub(in crate::engine) fn lines(&self, name: &Label) -> impl Iterator<Item = Arc<Requirements>> {
+    pub(crate) fn lines(&self, name: &Label) -> impl Iterator<Item = Arc<Requirements>> {
         self.gates.get(name).into_iter().flat_map(|entry| entry.lines.iter().cloned())
     }
 
-    pub(in crate::engine) fn start(&mut self, at: Mono, needs: &Requirements) {
+    pub(crate) fn start(&mut self, at: Mono, needs: &Requirements) {
         for name in needs.gates.iter() {
             self.gates.entry(name.clone()).or_default().gate.start(at);
         }
     }
 
     /// Counts a restored run.
-    pub(in crate::engine) fn resume(&mut self, needs: &Requirements) {
+    pub(crate) fn resume(&mut self, needs: &Requirements) {
         for name in needs.gates.iter() {
             self.gates.entry(name.clone()).or_default().gate.resume();
         }
     }
 
-    pub(in crate::engine) fn end(&mut self, needs: &Requirements) {
+    pub(crate) fn end(&mut self, needs: &Requirements) {
         for name in needs.gates.iter() {
             if let Some(entry) = self.gates.get_mut(name) {
                 entry.gate.end();
@@ -112,7 +112,7 @@ impl Gates {
     }
 
     /// Counts the start of a restored run.
-    pub(in crate::engine) fn note_start(&mut self, at: Mono, needs: &Requirements) {
+    pub(crate) fn note_start(&mut self, at: Mono, needs: &Requirements) {
         for name in needs.gates.iter() {
             if let Some(entry) = self.gates.get_mut(name) {
                 entry.gate.note_start(at);
@@ -121,12 +121,12 @@ impl Gates {
     }
 
     /// Whether every gate of these requirements lets one more task pass.
-    pub(in crate::engine) fn admit(&self, now: Now, needs: &Requirements) -> bool {
+    pub(crate) fn admit(&self, now: Now, needs: &Requirements) -> bool {
         (needs.gates.is_empty() && self.service_closed_until.is_none()) || self.obstacle(now, needs).is_none()
     }
 
     /// The first gate that lets no task pass.
-    pub(in crate::engine) fn obstacle(&self, now: Now, needs: &Requirements) -> Option<(Label, GateVerdict)> {
+    pub(crate) fn obstacle(&self, now: Now, needs: &Requirements) -> Option<(Label, GateVerdict)> {
         if let Some(until) = self.service_closed_until {
             return Some((Label::of_service(), GateVerdict::Closed(until)));
         }
@@ -140,7 +140,7 @@ impl Gates {
     }
 
     /// Records when a gate opens by itself.
-    pub(in crate::engine) fn review(&mut self, now: Now, name: &Label) {
+    pub(crate) fn review(&mut self, now: Now, name: &Label) {
         let due = self.gates.get(name).and_then(|entry| {
             let closed = entry.gate.settings().closed_until.is_some();
             let next = entry.gate.verdict(now).1.or(closed.then_some(now.mono));
@@ -151,7 +151,7 @@ impl Gates {
 
     /// Removes the closing of a gate when its time has passed, because runs may close ever more gates. Returns the settings
     /// after that.
-    pub(in crate::engine) fn reopen(&mut self, now: Now, name: &Label) -> Option<GateSettings> {
+    pub(crate) fn reopen(&mut self, now: Now, name: &Label) -> Option<GateSettings> {
         let entry = self.gates.get_mut(name)?;
         let settings = entry.gate.settings();
         settings.closed_until.filter(|until| *until <= now.wall)?;
@@ -171,27 +171,27 @@ impl Gates {
         }
     }
 
-    pub(in crate::engine) fn next_change(&self) -> Option<Mono> {
+    pub(crate) fn next_change(&self) -> Option<Mono> {
         self.due.first().map(|(at, _)| *at)
     }
 
     /// The gates that are due for a check.
-    pub(in crate::engine) fn due(&self, now: Mono) -> Vec<Label> {
+    pub(crate) fn due(&self, now: Mono) -> Vec<Label> {
         self.due.iter().take_while(|(at, _)| *at <= now).map(|(_, name)| name.clone()).collect()
     }
 
     /// Until when the service is paused by its gate.
-    pub(in crate::engine) const fn service_closed_until(&self) -> Option<Wall> {
+    pub(crate) const fn service_closed_until(&self) -> Option<Wall> {
         self.service_closed_until
     }
 
     /// All names, in order.
-    pub(in crate::engine) fn names(&self) -> impl Iterator<Item = &Label> {
+    pub(crate) fn names(&self) -> impl Iterator<Item = &Label> {
         self.gates.keys()
     }
 
     /// The state of a gate for a query.
-    pub(in crate::engine) fn view(&self, now: Now, name: &Label, waiting: usize) -> GateView {
+    pub(crate) fn view(&self, now: Now, name: &Label, waiting: usize) -> GateView {
         let blank = Gate::default();
         let gate = self.gates.get(name).map_or(&blank, |entry| &entry.gate);
         let (settings, running) = (gate.settings().clone(), gate.running());
@@ -199,7 +199,7 @@ impl Gates {
     }
 
     /// Whether a gate is full, or is due for a check later.
-    pub(in crate::engine) fn may_be_shut(&self, needs: &Requirements) -> bool {
+    pub(crate) fn may_be_shut(&self, needs: &Requirements) -> bool {
         let is_paused = self.service_closed_until.is_some();
         is_paused
             || needs.gates.iter().filter_map(|name| self.gates.get(name)).any(|entry| {
@@ -209,7 +209,7 @@ impl Gates {
     }
 
     /// The number of running tasks of each gate.
-    pub(in crate::engine) fn running(&self) -> impl Iterator<Item = (&Label, u32)> {
+    pub(crate) fn running(&self) -> impl Iterator<Item = (&Label, u32)> {
         self.gates.iter().map(|(name, entry)| (name, entry.gate.running()))
     }
 }

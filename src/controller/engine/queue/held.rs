@@ -5,7 +5,7 @@ use base::{Now, ToolName};
 
 impl Queue {
     /// The controller begins or ceases to hold a tool.
-    pub(in crate::engine) fn set_held(&mut self, now: Now, tool: &ToolName, is_held: bool) {
+    pub(crate) fn set_held(&mut self, now: Now, tool: &ToolName, is_held: bool) {
         if !self.sets.set_held(tool, is_held) {
             return;
         }

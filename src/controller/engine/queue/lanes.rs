@@ -21,9 +21,9 @@ use base::{TaskId, ToolName};
 
 /// The place of a task in its lane and in the whole queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(in crate::engine) struct Place {
-    pub(in crate::engine) priority: Reverse<i8>,
-    pub(in crate::engine) task: TaskId,
+pub(crate) struct Place {
+    pub(crate) priority: Reverse<i8>,
+    pub(crate) task: TaskId,
 }
 
 #[derive(Debug)]
@@ -39,7 +39,7 @@ struct Lane {
 }
 
 #[derive(Debug, Default)]
-pub(in crate::engine) struct Lanes {
+pub(crate) struct Lanes {
     lanes: BTreeMap<ToolName, Lane>,
     /// The first tasks of the lanes that each set serves.
     heads: BTreeMap<SetId, BTreeSet<Place>>,
@@ -47,7 +47,7 @@ pub(in crate::engine) struct Lanes {
 
 impl Lanes {
     /// One more task with this tool waits.
-    pub(in crate::engine) fn enter(&mut self, tool: &ToolName, sets: &ToolSets) {
+    pub(crate) fn enter(&mut self, tool: &ToolName, sets: &ToolSets) {
         if let Some(lane) = self.lanes.get_mut(tool) {
             lane.members += 1;
             return;
@@ -57,7 +57,7 @@ impl Lanes {
     }
 
     /// One task less waits; it has been removed from the ready ones before.
-    pub(in crate::engine) fn leave(&mut self, tool: &ToolName) {
+    pub(crate) fn leave(&mut self, tool: &ToolName) {
         let Some(lane) = self.lanes.get_mut(tool) else { unreachable!("tool {tool} has no lane") };
         lane.members -= 1;
         if lane.members == 0 {
@@ -66,19 +66,19 @@ impl Lanes {
     }
 
     /// Whether a present agent has this tool, for which tasks wait.
-    pub(in crate::engine) fn is_stocked(&self, tool: &ToolName) -> bool {
+    pub(crate) fn is_stocked(&self, tool: &ToolName) -> bool {
         self.lanes.get(tool).is_some_and(|lane| lane.is_stocked)
     }
 
     /// A task may start. True if that changes the head of its lane.
-    pub(in crate::engine) fn insert(&mut self, tool: &ToolName, place: Place) -> bool {
+    pub(crate) fn insert(&mut self, tool: &ToolName, place: Place) -> bool {
         self.change(tool, |lane| {
             lane.ready.insert(place);
         })
     }
 
     /// A task may not start any more. True if that changes the head of its lane.
-    pub(in crate::engine) fn remove(&mut self, tool: &ToolName, place: Place) -> bool {
+    pub(crate) fn remove(&mut self, tool: &ToolName, place: Place) -> bool {
         self.change(tool, |lane| {
             lane.ready.remove(&place);
         })
@@ -97,43 +97,43 @@ impl Lanes {
     }
 
     /// The sets that serve the lane of this tool.
-    pub(in crate::engine) fn servers(&self, tool: &ToolName) -> &[SetId] {
+    pub(crate) fn servers(&self, tool: &ToolName) -> &[SetId] {
         self.lanes.get(tool).map_or(&[], |lane| &lane.servers)
     }
 
     /// The best task for an agent with this set.
-    pub(in crate::engine) fn first(&self, set: SetId) -> Option<Place> {
+    pub(crate) fn first(&self, set: SetId) -> Option<Place> {
         self.heads.get(&set)?.first().copied()
     }
 
-    pub(in crate::engine) fn contains(&self, tool: &ToolName, place: Place) -> bool {
+    pub(crate) fn contains(&self, tool: &ToolName, place: Place) -> bool {
         self.lanes.get(tool).is_some_and(|lane| lane.ready.contains(&place))
     }
 
     /// For each lane that has one: its first ready task, and the number of them.
-    pub(in crate::engine) fn ready(&self) -> impl Iterator<Item = (TaskId, usize)> {
+    pub(crate) fn ready(&self) -> impl Iterator<Item = (TaskId, usize)> {
         self.lanes.values().filter_map(|lane| Some((lane.head()?.task, lane.ready.len())))
     }
 
     /// The oldest ready task. It costs O(log n) for each priority that occurs in a lane.
-    pub(in crate::engine) fn oldest(&self) -> Option<TaskId> {
+    pub(crate) fn oldest(&self) -> Option<TaskId> {
         self.lanes.values().filter_map(Lane::oldest).min()
     }
 
     /// Number of lanes.
-    pub(in crate::engine) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.lanes.len()
     }
 
     /// The ready tasks before a place that compete with those of this tool for an agent.
-    pub(in crate::engine) fn rivals(&self, sets: &[SetId], place: Place) -> impl Iterator<Item = &Place> {
+    pub(crate) fn rivals(&self, sets: &[SetId], place: Place) -> impl Iterator<Item = &Place> {
         let compete = move |lane: &&Lane| lane.servers.iter().any(|set| sets.contains(set));
         self.lanes.values().filter(compete).flat_map(move |lane| lane.ready.range(..place))
     }
 
     /// The first agent with a set has come, or the last one has gone. Updates the lanes that the set serves, and, for tools
     /// that have appeared or disappeared with it, the lanes that other sets serve.
-    pub(in crate::engine) fn sets_have_changed(&mut self, set: SetId, sets: &ToolSets) {
+    pub(crate) fn sets_have_changed(&mut self, set: SetId, sets: &ToolSets) {
         let is_here = sets.live().contains(&set);
         for (tool, lane) in &mut self.lanes {
             let has = is_here && sets.has(set, tool);
@@ -158,7 +158,7 @@ impl Lanes {
     }
 
     /// Agents can fetch this tool from the controller from here on, or cannot any more.
-    pub(in crate::engine) fn tool_has_changed(&mut self, tool: &ToolName, sets: &ToolSets) {
+    pub(crate) fn tool_has_changed(&mut self, tool: &ToolName, sets: &ToolSets) {
         let Some(lane) = self.lanes.get_mut(tool) else { return };
         let (servers, is_stocked) = servers_of(tool, sets);
         if !lane.is_stocked && !is_stocked {
@@ -167,7 +167,7 @@ impl Lanes {
         lane.serve(&mut self.heads, servers, is_stocked);
     }
 
-    pub(in crate::engine) fn sanity_check(&self, sets: &ToolSets) -> usize {
+    pub(crate) fn sanity_check(&self, sets: &ToolSets) -> usize {
         let mut heads: BTreeMap<SetId, BTreeSet<Place>> = BTreeMap::new();
         for (tool, lane) in &self.lanes {
             let (mut expected, is_stocked) = servers_of(tool, sets);

@@ -5,22 +5,22 @@ use base::{TaskId, Wall};
 
 impl Queue {
     /// Number of parts that [`Self::heads`] looks at.
-    pub(in crate::engine) fn parts(&self) -> usize {
+    pub(crate) fn parts(&self) -> usize {
         self.lines.values().map(|line| line.lanes.len()).sum()
     }
 
     /// For each tool and each requirement: the first task that could start but for its gates and agents, and the number of them.
-    pub(in crate::engine) fn heads(&self) -> impl Iterator<Item = (TaskId, usize)> {
+    pub(crate) fn heads(&self) -> impl Iterator<Item = (TaskId, usize)> {
         self.lines.values().flat_map(|line| line.lanes.ready())
     }
 
     /// The oldest task that could start but for its gates and agents.
-    pub(in crate::engine) fn oldest(&self) -> Option<TaskId> {
+    pub(crate) fn oldest(&self) -> Option<TaskId> {
         self.lines.values().filter_map(|line| line.lanes.oldest()).min()
     }
 
     /// The number of tasks that start at a moment of their own, and the first of them.
-    pub(in crate::engine) fn delays(&self) -> (usize, Option<(Wall, TaskId)>) {
+    pub(crate) fn delays(&self) -> (usize, Option<(Wall, TaskId)>) {
         (self.delayed.len(), self.delayed.first().copied())
     }
 }

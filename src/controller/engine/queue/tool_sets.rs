@@ -8,7 +8,7 @@ use base::{ToolName, ToolSet};
 
 /// The number of a set. It is never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(in crate::engine) struct SetId(u64);
+pub(crate) struct SetId(u64);
 
 /// Names in all sets together, about 100 bytes each. An agent beyond this is assumed to have every tool.
 const NAMES_MAX: usize = 1_000_000;
@@ -23,7 +23,7 @@ struct Entry {
 }
 
 #[derive(Debug, Default)]
-pub(in crate::engine) struct ToolSets {
+pub(crate) struct ToolSets {
     sets: BTreeMap<SetId, Entry>,
     ids: BTreeMap<Arc<ToolSet>, SetId>,
     /// The sets of present agents.
@@ -36,7 +36,7 @@ pub(in crate::engine) struct ToolSets {
 
 impl ToolSets {
     /// The number of a set for one more agent that holds it, until [`Self::release`].
-    pub(in crate::engine) fn hold(&mut self, set: ToolSet) -> SetId {
+    pub(crate) fn hold(&mut self, set: ToolSet) -> SetId {
         let fits = self.names + set.names().len() <= NAMES_MAX;
         let set = if fits || self.ids.contains_key(&set) { set } else { ToolSet::every() };
         let id = match self.ids.get(&set) {
@@ -59,7 +59,7 @@ impl ToolSets {
     }
 
     /// An agent stops holding the set; if it was present, [`Self::leave`] came before.
-    pub(in crate::engine) fn release(&mut self, id: SetId) {
+    pub(crate) fn release(&mut self, id: SetId) {
         let Some(entry) = self.sets.get_mut(&id) else { return };
         entry.holders -= 1;
         if entry.holders == 0
@@ -71,7 +71,7 @@ impl ToolSets {
     }
 
     /// An agent with this set is present; true for the first one.
-    pub(in crate::engine) fn enter(&mut self, id: SetId) -> bool {
+    pub(crate) fn enter(&mut self, id: SetId) -> bool {
         let Some(entry) = self.sets.get_mut(&id) else { unreachable!("an agent enters without a set") };
         entry.here += 1;
         let is_first = entry.here == 1;
@@ -82,7 +82,7 @@ impl ToolSets {
     }
 
     /// An agent with this set is not present any more; true for the last one.
-    pub(in crate::engine) fn leave(&mut self, id: SetId) -> bool {
+    pub(crate) fn leave(&mut self, id: SetId) -> bool {
         let Some(entry) = self.sets.get_mut(&id) else { unreachable!("an agent leaves without a set") };
         entry.here -= 1;
         let was_last = entry.here == 0;
@@ -92,54 +92,54 @@ impl ToolSets {
         was_last
     }
 
-    pub(in crate::engine) fn get(&self, id: SetId) -> Option<&Arc<ToolSet>> {
+    pub(crate) fn get(&self, id: SetId) -> Option<&Arc<ToolSet>> {
         self.sets.get(&id).map(|entry| &entry.set)
     }
 
     /// Whether an agent with this set can run a tool: it has the tool, or fetches it from the controller.
-    pub(in crate::engine) fn has(&self, id: SetId, tool: &ToolName) -> bool {
+    pub(crate) fn has(&self, id: SetId, tool: &ToolName) -> bool {
         self.get(id).is_some_and(|set| set.has(tool) || set.fetches() && self.held.contains(tool))
     }
 
     /// Whether an agent with this set has the tool in a folder of its own.
-    pub(in crate::engine) fn has_own(&self, id: SetId, tool: &ToolName) -> bool {
+    pub(crate) fn has_own(&self, id: SetId, tool: &ToolName) -> bool {
         self.get(id).is_some_and(|set| set.has(tool))
     }
 
     /// The controller begins or ceases to hold a tool. True if that is a change.
-    pub(in crate::engine) fn set_held(&mut self, tool: &ToolName, is_held: bool) -> bool {
+    pub(crate) fn set_held(&mut self, tool: &ToolName, is_held: bool) -> bool {
         if is_held { self.held.insert(tool.clone()) } else { self.held.remove(tool) }
     }
 
     /// The sets of present agents.
-    pub(in crate::engine) fn live(&self) -> &[SetId] {
+    pub(crate) fn live(&self) -> &[SetId] {
         &self.live
     }
 
     /// Whether each present agent has told its tools, and there is one.
-    pub(in crate::engine) fn are_all_told(&self) -> bool {
+    pub(crate) fn are_all_told(&self) -> bool {
         let is_told = |id| self.get(id).is_some_and(|set| matches!(**set, ToolSet::Only(_)));
         !self.live.is_empty() && self.live.iter().copied().all(is_told)
     }
 
     /// The tools of present agents and of the controller, one several times if several of them have it.
-    pub(in crate::engine) fn names(&self) -> impl Iterator<Item = &ToolName> {
+    pub(crate) fn names(&self) -> impl Iterator<Item = &ToolName> {
         let names = self.live.iter().filter_map(|id| self.get(*id)).flat_map(|set| set.names());
         names.filter(|tool| tool.is_archive()).chain(&self.held)
     }
 
     /// Whether the controller holds this tool, or a present agent may have it.
-    pub(in crate::engine) fn is_known(&self, tool: &ToolName) -> bool {
+    pub(crate) fn is_known(&self, tool: &ToolName) -> bool {
         self.held.contains(tool) || self.with(tool).next().is_some()
     }
 
     /// The sets of present agents that contain this tool.
-    pub(in crate::engine) fn with(&self, tool: &ToolName) -> impl Iterator<Item = SetId> {
+    pub(crate) fn with(&self, tool: &ToolName) -> impl Iterator<Item = SetId> {
         self.live.iter().copied().filter(move |id| self.has(*id, tool))
     }
 
     /// Checks the counts against the agents: the set that each holds, and whether it is present.
-    pub(in crate::engine) fn sanity_check(&self, agents: impl Iterator<Item = (SetId, bool)>) {
+    pub(crate) fn sanity_check(&self, agents: impl Iterator<Item = (SetId, bool)>) {
         let mut counts: BTreeMap<SetId, (usize, usize)> = BTreeMap::new();
         for (id, here) in agents {
             let count = counts.entry(id).or_default();

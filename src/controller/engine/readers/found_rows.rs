@@ -13,41 +13,41 @@ use base::{Now, ShownState, StateCounts, TaskId, TaskRecord, TaskState, Wall};
 
 /// The rows found up to now: the first ones in their order, of which none is larger than the page needs.
 #[derive(Debug)]
-pub(in crate::engine) struct FoundRows {
+pub(crate) struct FoundRows {
     now: Now,
     narrowing: Narrowing,
     order: Order,
-    pub(in crate::engine) page: Page,
+    pub(crate) page: Page,
     /// Rows before and on the page.
     len_max: usize,
     /// By the key of the order, the smallest first; equal ones by their ids.
     first: BTreeSet<(u64, TaskId)>,
-    pub(in crate::engine) states: StateCounts,
+    pub(crate) states: StateCounts,
 }
 
 impl FoundRows {
     /// Nothing yet, of at most this number of rows before and on the page.
-    pub(in crate::engine) fn new(now: Now, (narrowing, order): (Narrowing, Order), page: Page, len_max: usize) -> Self {
+    pub(crate) fn new(now: Now, (narrowing, order): (Narrowing, Order), page: Page, len_max: usize) -> Self {
         Self { now, narrowing, order, page, len_max, first: BTreeSet::new(), states: StateCounts::NONE }
     }
 
     /// Whether no task is left out.
-    pub(in crate::engine) fn has_all(&self) -> bool {
+    pub(crate) fn has_all(&self) -> bool {
         self.narrowing.is_empty()
     }
 
     /// The bytes of a task that have to be read.
-    pub(in crate::engine) fn searched_bytes(&self, record: &TaskRecord) -> usize {
+    pub(crate) fn searched_bytes(&self, record: &TaskRecord) -> usize {
         self.narrowing.searched_bytes(record)
     }
 
     /// Whether a task is one of the rows.
-    pub(in crate::engine) fn admits(&self, tasks: &Tasks, relations: &Relations, record: &TaskRecord) -> bool {
+    pub(crate) fn admits(&self, tasks: &Tasks, relations: &Relations, record: &TaskRecord) -> bool {
         self.narrowing.admits(record) && (!self.narrowing.runs_longer || tasks.runs_longer(relations, self.now, record))
     }
 
     /// The tasks of the page, in their order.
-    pub(in crate::engine) fn ids(&self) -> Vec<TaskId> {
+    pub(crate) fn ids(&self) -> Vec<TaskId> {
         let mut ids: Vec<TaskId> = self.first.iter().map(|(_, id)| *id).collect();
         if !self.order.is_reversed {
             ids.reverse();
@@ -56,13 +56,13 @@ impl FoundRows {
     }
 
     /// Whether no older task can come onto the page.
-    pub(in crate::engine) fn is_full(&self) -> bool {
+    pub(crate) fn is_full(&self) -> bool {
         let is_by_age = self.order == Order { by: SortKey::Submitted, is_reversed: false };
         is_by_age && self.has_all() && self.first.len() >= self.len_max
     }
 
     /// A task matches.
-    pub(in crate::engine) fn take(&mut self, record: &TaskRecord) {
+    pub(crate) fn take(&mut self, record: &TaskRecord) {
         self.states.add(ShownState::of(record));
         self.first.insert((key(self.now, self.order.by, record), record.id));
         if self.first.len() > self.len_max {

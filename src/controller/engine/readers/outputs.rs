@@ -24,20 +24,20 @@ use base::{AgentId, Mono, Now, OutputId, TaskId};
 
 /// A request that has not been answered.
 #[derive(Clone, Debug)]
-pub(in crate::engine) struct Pending {
-    pub(in crate::engine) output: OutputId,
+pub(crate) struct Pending {
+    pub(crate) output: OutputId,
     /// The first wanted byte.
-    pub(in crate::engine) offset: u64,
+    pub(crate) offset: u64,
     /// The largest number of bytes.
-    pub(in crate::engine) limit: u64,
+    pub(crate) limit: u64,
     /// How long the client waits for a byte; `None` if it wants an answer at once.
-    pub(in crate::engine) until: Option<Mono>,
-    pub(in crate::engine) stage: Stage,
+    pub(crate) until: Option<Mono>,
+    pub(crate) stage: Stage,
 }
 
 /// See the [module](self).
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::engine) enum Stage {
+pub(crate) enum Stage {
     Parked,
     Queued(AgentId),
     Asked(AgentId),
@@ -59,8 +59,8 @@ struct Offer {
 }
 
 #[derive(Debug, Default)]
-pub(in crate::engine) struct Outputs {
-    pub(in crate::engine) waits: Waits<TaskId, Pending>,
+pub(crate) struct Outputs {
+    pub(crate) waits: Waits<TaskId, Pending>,
     offers: BTreeMap<AgentId, Offer>,
     /// The agents whose offers are parked by each connection.
     by_connection: BTreeMap<ConnectionId, BTreeSet<AgentId>>,
@@ -72,17 +72,17 @@ pub(in crate::engine) struct Outputs {
 
 impl Outputs {
     /// The requests that wait for an output.
-    pub(in crate::engine) const fn waits(&self) -> &Waits<TaskId, Pending> {
+    pub(crate) const fn waits(&self) -> &Waits<TaskId, Pending> {
         &self.waits
     }
 
     /// Whether an agent offers outputs.
-    pub(in crate::engine) fn has_offer(&self, agent: &AgentId) -> bool {
+    pub(crate) fn has_offer(&self, agent: &AgentId) -> bool {
         self.offers.contains_key(agent)
     }
 
     /// Parks the offer of an agent in place of the one before it, which is returned. True if the agent had none.
-    pub(in crate::engine) fn park(&mut self, agent: &AgentId, ticket: Ticket) -> (Option<Ticket>, bool) {
+    pub(crate) fn park(&mut self, agent: &AgentId, ticket: Ticket) -> (Option<Ticket>, bool) {
         let is_new = !self.has_offer(agent);
         let offer = self.offers.entry(agent.clone()).or_default();
         let before = std::mem::replace(&mut offer.connection, ticket.connection);
@@ -110,7 +110,7 @@ impl Outputs {
     }
 
     /// The request that an agent answers with the part of this number.
-    pub(in crate::engine) fn answered(&mut self, agent: &AgentId, ask: u64) -> Option<Ticket> {
+    pub(crate) fn answered(&mut self, agent: &AgentId, ask: u64) -> Option<Ticket> {
         let offer = self.offers.get_mut(agent)?;
         let (_, ticket) = offer.asked.take_if(|(number, _)| *number == ask)?;
         self.asked.remove(&ask);
@@ -118,7 +118,7 @@ impl Outputs {
     }
 
     /// The requests that watch an output.
-    pub(in crate::engine) fn watching(&self, output: &OutputId) -> Vec<Ticket> {
+    pub(crate) fn watching(&self, output: &OutputId) -> Vec<Ticket> {
         let watches = |ticket: &Ticket| {
             self.waits
                 .get(*ticket)
@@ -177,7 +177,7 @@ impl Outputs {
 
 impl Controller {
     /// Parks a request.
-    pub(in crate::engine) fn park_output(&mut self, ticket: Ticket, pending: Pending) {
+    pub(crate) fn park_output(&mut self, ticket: Ticket, pending: Pending) {
         if let Some(until) = pending.until {
             self.turn.set_timer(Timer::OutputWait(ticket), until);
         }
@@ -185,20 +185,20 @@ impl Controller {
     }
 
     /// Queues a parked request for an agent that offers outputs.
-    pub(in crate::engine) fn queue_output(&mut self, now: Now, ticket: Ticket, agent: &AgentId) {
+    pub(crate) fn queue_output(&mut self, now: Now, ticket: Ticket, agent: &AgentId) {
         self.turn.set_timer(Timer::OutputWait(ticket), now.mono + self.answer_max());
         self.readers.outputs.set_stage(ticket, Stage::Queued(agent.clone()));
         self.ask_agent(now, agent);
     }
 
     /// A request waits for the output to grow, or for a phase of its task, until the client's time has passed.
-    pub(in crate::engine) fn wait_for_output(&mut self, ticket: Ticket, until: Mono, stage: Stage) {
+    pub(crate) fn wait_for_output(&mut self, ticket: Ticket, until: Mono, stage: Stage) {
         self.turn.set_timer(Timer::OutputWait(ticket), until);
         self.readers.outputs.set_stage(ticket, stage);
     }
 
     /// Asks an agent for the next part, unless it has not answered for the last one.
-    pub(in crate::engine) fn ask_agent(&mut self, now: Now, agent: &AgentId) {
+    pub(crate) fn ask_agent(&mut self, now: Now, agent: &AgentId) {
         let Some((parked, ticket)) = self.readers.outputs.next_ask(agent) else { return };
         self.turn.set_timer(Timer::OutputWait(ticket), now.mono + self.answer_max());
         self.readers.outputs.set_stage(ticket, Stage::Asked(agent.clone()));
@@ -214,14 +214,14 @@ impl Controller {
     }
 
     /// Answers a request.
-    pub(in crate::engine) fn answer_output(&mut self, ticket: Ticket, reply: Reply) {
+    pub(crate) fn answer_output(&mut self, ticket: Ticket, reply: Reply) {
         self.readers.outputs.remove(ticket);
         self.turn.clear_timer(&Timer::OutputWait(ticket));
         self.turn.reply(ticket, reply);
     }
 
     /// The tasks that have changed in this event: requests for their outputs may be answered.
-    pub(in crate::engine) fn look_at_changes(&mut self, now: Now) {
+    pub(crate) fn look_at_changes(&mut self, now: Now) {
         if self.readers.outputs.waits.is_empty() {
             // The usual case keeps its allocation.
             return self.turn.forget_changed();
@@ -234,7 +234,7 @@ impl Controller {
     }
 
     /// The time of a request has passed.
-    pub(in crate::engine) fn end_output_wait(&mut self, ticket: Ticket) {
+    pub(crate) fn end_output_wait(&mut self, ticket: Ticket) {
         let Some(pending) = self.readers.outputs.waits.get(ticket).cloned() else { return };
         match &pending.stage {
             Stage::Parked | Stage::Watched(_) => {
@@ -254,7 +254,7 @@ impl Controller {
     }
 
     /// An agent is gone, or does not answer: its requests are answered with what is known, or wait for its return.
-    pub(in crate::engine) fn drop_offer(&mut self, agent: &AgentId) {
+    pub(crate) fn drop_offer(&mut self, agent: &AgentId) {
         self.archives.reads_mut().end(agent);
         let parked = self.rely_no_more_on(agent);
         parked.into_iter().for_each(|parked| self.turn.reply(parked, reply::replaced()));
@@ -278,7 +278,7 @@ impl Controller {
     }
 
     /// A connection is gone: drops its requests, and the offers of its agents. Returns the tickets that get no answer.
-    pub(in crate::engine) fn forget_outputs(&mut self, connection: ConnectionId) -> Vec<Ticket> {
+    pub(crate) fn forget_outputs(&mut self, connection: ConnectionId) -> Vec<Ticket> {
         let mut forgotten = self.readers.outputs.waits.of(connection);
         for ticket in &forgotten {
             self.readers.outputs.remove(*ticket);
@@ -291,7 +291,7 @@ impl Controller {
     }
 
     /// Answers every request with the present state.
-    pub(in crate::engine) fn stop_outputs(&mut self) {
+    pub(crate) fn stop_outputs(&mut self) {
         let tickets: Vec<_> = self.readers.outputs.waits.iter().map(|(ticket, _)| ticket).collect();
         for ticket in tickets {
             let Some(pending) = self.readers.outputs.waits.get(ticket).cloned() else { continue };
@@ -305,7 +305,7 @@ impl Controller {
     }
 
     /// Every request ends by a time, and is with the agent that its stage names.
-    pub(in crate::engine) fn check_outputs(&self) {
+    pub(crate) fn check_outputs(&self) {
         self.readers.outputs.waits.sanity_check();
         for (ticket, _) in self.readers.outputs.waits.iter() {
             assert!(self.turn.has_timer(&Timer::OutputWait(ticket)), "{ticket:?} waits forever for an output");

@@ -29,7 +29,7 @@ const BEGUN: usize = 4;
 const SHOWN: usize = 10;
 
 /// Tasks and jobs that the state of a service has at most.
-pub(in crate::engine) const STATUS_ROWS: usize = 150;
+pub(crate) const STATUS_ROWS: usize = 150;
 
 /// Cost of explaining why a task waits: the tasks before it are counted.
 const EXPLAINED: usize = 500;
@@ -45,7 +45,7 @@ const SHARE: usize = 10;
 
 /// A search in progress.
 #[derive(Debug)]
-pub(in crate::engine) struct Scan {
+pub(crate) struct Scan {
     ticket: Ticket,
     goal: Goal,
     filter: Filter,
@@ -56,7 +56,7 @@ pub(in crate::engine) struct Scan {
 
 /// The object of a search.
 #[derive(Debug)]
-pub(in crate::engine) enum Goal {
+pub(crate) enum Goal {
     Newest {
         found: Option<TaskId>,
         wait_until: Option<Mono>,
@@ -104,7 +104,7 @@ impl Goal {
 
 /// The searches in progress: a line for each connection, and the order of turns.
 #[derive(Debug)]
-pub(in crate::engine) struct Scans {
+pub(crate) struct Scans {
     lines: BTreeMap<ConnectionId, VecDeque<Scan>>,
     turns: VecDeque<ConnectionId>,
     len: usize,
@@ -120,7 +120,7 @@ impl Default for Scans {
 
 impl Scans {
     /// A turn has ended: the next one does its share of work.
-    pub(in crate::engine) const fn begin_turn(&mut self) {
+    pub(crate) const fn begin_turn(&mut self) {
         self.left = SLICE;
     }
 
@@ -169,7 +169,7 @@ impl Scans {
     }
 
     /// A connection is gone; returns the tickets of its searches. An order is carried out nevertheless.
-    pub(in crate::engine) fn forget(&mut self, connection: ConnectionId) -> Vec<Ticket> {
+    pub(crate) fn forget(&mut self, connection: ConnectionId) -> Vec<Ticket> {
         let Some(line) = self.lines.remove(&connection) else { return Vec::new() };
         let tickets = line.iter().map(|scan| scan.ticket).collect();
         let before = line.len();
@@ -183,7 +183,7 @@ impl Scans {
         tickets
     }
 
-    pub(in crate::engine) fn sanity_check(&self) {
+    pub(crate) fn sanity_check(&self) {
         assert_eq!(
             self.len,
             self.lines.values().map(VecDeque::len).sum::<usize>(),
@@ -198,7 +198,7 @@ impl Scans {
 
 impl Controller {
     /// Begins a search, and answers it if it fits into the rest of the present turn.
-    pub(in crate::engine) fn search(&mut self, now: Now, ticket: Ticket, filter: Filter, goal: Goal) -> Answer {
+    pub(crate) fn search(&mut self, now: Now, ticket: Ticket, filter: Filter, goal: Goal) -> Answer {
         let before = filter.before();
         let mut scan = Scan { ticket, goal, filter, before, matches: 0 };
         if self.readers.scans.len == 0 && self.step(now, &mut scan) {
@@ -213,7 +213,7 @@ impl Controller {
     }
 
     /// Does the work that is left for this turn; the connections take turns.
-    pub(in crate::engine) fn continue_scans(&mut self, now: Now) {
+    pub(crate) fn continue_scans(&mut self, now: Now) {
         while self.readers.scans.left > 0
             && let Some(mut scan) = self.readers.scans.next()
         {

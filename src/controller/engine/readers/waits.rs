@@ -11,7 +11,7 @@ const SHARE: usize = 10;
 
 /// The event that a query waits for.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(in crate::engine) enum Subject {
+pub(crate) enum Subject {
     /// The end of a task.
     Task(TaskId),
     /// The end of a job.
@@ -24,7 +24,7 @@ pub(in crate::engine) enum Subject {
 
 /// A query that waits.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::engine) enum Query {
+pub(crate) enum Query {
     /// Of a task, the newest of this number that have matched.
     Task(TaskId, usize),
     Job(JobName),
@@ -39,7 +39,7 @@ pub(in crate::engine) enum Query {
 
 impl Query {
     /// The event that it waits for.
-    pub(in crate::engine) fn subject(&self) -> Subject {
+    pub(crate) fn subject(&self) -> Subject {
         match self {
             Self::Task(task, _) => Subject::Task(*task),
             Self::Job(name) => Subject::Job(name.clone()),
@@ -51,7 +51,7 @@ impl Query {
 
 /// The parked requests of one kind, each with its data. Each of the three indexes follows from the others.
 #[derive(Debug)]
-pub(in crate::engine) struct Waits<S, T> {
+pub(crate) struct Waits<S, T> {
     /// The subject that each request waits for, and its data.
     by_ticket: BTreeMap<Ticket, (S, T)>,
     by_subject: BTreeSet<(S, Ticket)>,
@@ -66,7 +66,7 @@ impl<S, T> Default for Waits<S, T> {
 
 impl<S: Clone + Ord + std::fmt::Debug, T> Waits<S, T> {
     /// Why one more request of this connection cannot be parked, as a sentence.
-    pub(in crate::engine) fn obstacle(&self, connection: ConnectionId, max: usize) -> Option<String> {
+    pub(crate) fn obstacle(&self, connection: ConnectionId, max: usize) -> Option<String> {
         let share = (max / SHARE).max(1);
         let own = self.of_connection.get(&connection).copied().unwrap_or_default();
         if own >= share {
@@ -75,27 +75,27 @@ impl<S: Clone + Ord + std::fmt::Debug, T> Waits<S, T> {
         (self.by_ticket.len() >= max).then(|| format!("{max} are parked already (PARKED_MAX); ask again later"))
     }
 
-    pub(in crate::engine) fn park(&mut self, ticket: Ticket, subject: S, data: T) {
+    pub(crate) fn park(&mut self, ticket: Ticket, subject: S, data: T) {
         let before = self.by_ticket.insert(ticket, (subject.clone(), data));
         assert!(before.is_none(), "{ticket:?} waits twice");
         self.by_subject.insert((subject, ticket));
         *self.of_connection.entry(ticket.connection).or_default() += 1;
     }
 
-    pub(in crate::engine) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.by_ticket.is_empty()
     }
 
-    pub(in crate::engine) fn get_mut(&mut self, ticket: Ticket) -> Option<&mut T> {
+    pub(crate) fn get_mut(&mut self, ticket: Ticket) -> Option<&mut T> {
         self.by_ticket.get_mut(&ticket).map(|(_, data)| data)
     }
 
-    pub(in crate::engine) fn get(&self, ticket: Ticket) -> Option<&T> {
+    pub(crate) fn get(&self, ticket: Ticket) -> Option<&T> {
         self.by_ticket.get(&ticket).map(|(_, data)| data)
     }
 
     /// Ends a wait; returns its subject.
-    pub(in crate::engine) fn remove(&mut self, ticket: Ticket) -> Option<(S, T)> {
+    pub(crate) fn remove(&mut self, ticket: Ticket) -> Option<(S, T)> {
         let (subject, data) = self.by_ticket.remove(&ticket)?;
         self.by_subject.remove(&(subject.clone(), ticket));
         if let Some(count) = self.of_connection.get_mut(&ticket.connection) {
@@ -108,28 +108,28 @@ impl<S: Clone + Ord + std::fmt::Debug, T> Waits<S, T> {
     }
 
     /// Whether a request waits for this subject.
-    pub(in crate::engine) fn has(&self, subject: &S) -> bool {
+    pub(crate) fn has(&self, subject: &S) -> bool {
         let range = (subject.clone(), Ticket::MIN)..=(subject.clone(), Ticket::MAX);
         self.by_subject.range(range).next().is_some()
     }
 
     /// The requests that wait for this subject.
-    pub(in crate::engine) fn of_subject(&self, subject: &S) -> Vec<Ticket> {
+    pub(crate) fn of_subject(&self, subject: &S) -> Vec<Ticket> {
         let range = (subject.clone(), Ticket::MIN)..=(subject.clone(), Ticket::MAX);
         self.by_subject.range(range).map(|(_, ticket)| *ticket).collect()
     }
 
     /// The requests of this connection.
-    pub(in crate::engine) fn of(&self, connection: ConnectionId) -> Vec<Ticket> {
+    pub(crate) fn of(&self, connection: ConnectionId) -> Vec<Ticket> {
         self.by_ticket.range(Ticket::of(connection)).map(|(ticket, _)| *ticket).collect()
     }
 
     /// All requests with their subjects.
-    pub(in crate::engine) fn iter(&self) -> impl Iterator<Item = (Ticket, &S)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (Ticket, &S)> {
         self.by_ticket.iter().map(|(ticket, (subject, _))| (*ticket, subject))
     }
 
-    pub(in crate::engine) fn sanity_check(&self) {
+    pub(crate) fn sanity_check(&self) {
         assert_eq!(self.by_ticket.len(), self.by_subject.len(), "the two indexes of parked requests differ");
         assert_eq!(
             self.by_ticket.len(),

@@ -12,13 +12,13 @@ use base::{JobName, Outcome, Prior, TaskId, TaskRecord, Wanted};
 
 /// A term of a waiting task, by its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(in crate::engine) struct Edge {
-    pub(in crate::engine) dependant: TaskId,
-    pub(in crate::engine) term: u16,
+pub(crate) struct Edge {
+    pub(crate) dependant: TaskId,
+    pub(crate) term: u16,
 }
 
 #[derive(Debug, Default)]
-pub(in crate::engine) struct Dependants {
+pub(crate) struct Dependants {
     of_task: BTreeSet<(TaskId, Edge)>,
     of_job: BTreeSet<(JobName, Wanted, Edge)>,
 }
@@ -27,32 +27,32 @@ const FIRST: Edge = Edge { dependant: TaskId::MIN, term: 0 };
 const LAST: Edge = Edge { dependant: TaskId::MAX, term: u16::MAX };
 
 impl Dependants {
-    pub(in crate::engine) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.of_task.is_empty() && self.of_job.is_empty()
     }
 
     /// One of the waiting tasks.
-    pub(in crate::engine) fn first(&self) -> Option<TaskId> {
+    pub(crate) fn first(&self) -> Option<TaskId> {
         let of_task = self.of_task.first().map(|(_, edge)| edge.dependant);
         of_task.or_else(|| self.of_job.first().map(|(.., edge)| edge.dependant))
     }
 
     /// A task waits for its unmet terms.
-    pub(in crate::engine) fn add(&mut self, record: &TaskRecord) {
+    pub(crate) fn add(&mut self, record: &TaskRecord) {
         for term in &record.unmet {
             self.put(record, *term, true);
         }
     }
 
     /// A task does not wait for its unmet terms any more.
-    pub(in crate::engine) fn remove(&mut self, record: &TaskRecord) {
+    pub(crate) fn remove(&mut self, record: &TaskRecord) {
         for term in &record.unmet {
             self.put(record, *term, false);
         }
     }
 
     /// One term of a task is decided.
-    pub(in crate::engine) fn decide(&mut self, record: &TaskRecord, term: u16) {
+    pub(crate) fn decide(&mut self, record: &TaskRecord, term: u16) {
         self.put(record, term, false);
     }
 
@@ -68,19 +68,13 @@ impl Dependants {
     }
 
     /// The next term that this end of a task decides, among those of tasks that are not younger than `until`.
-    pub(in crate::engine) fn next_of_task(&self, task: TaskId, until: TaskId) -> Option<Edge> {
+    pub(crate) fn next_of_task(&self, task: TaskId, until: TaskId) -> Option<Edge> {
         let last = Edge { dependant: until, ..LAST };
         self.of_task.range((task, FIRST)..=(task, last)).next().map(|(_, edge)| *edge)
     }
 
     /// The next term about a job that this end of a task of it decides by itself.
-    pub(in crate::engine) fn next_of_job(
-        &self,
-        name: &JobName,
-        ended: TaskId,
-        outcome: Outcome,
-        until: TaskId,
-    ) -> Option<Edge> {
+    pub(crate) fn next_of_job(&self, name: &JobName, ended: TaskId, outcome: Outcome, until: TaskId) -> Option<Edge> {
         let decides = |wanted: &Wanted| match wanted {
             Wanted::Success => outcome != Outcome::Succeeded,
             Wanted::Failure => outcome.is_failure(),
@@ -96,7 +90,7 @@ impl Dependants {
 
     /// The next term about a job that has no task left to wait for: all tasks that are older than the waiting one have
     /// finished. `oldest` is the oldest task that has not.
-    pub(in crate::engine) fn next_without_tasks(&self, name: &JobName, oldest: Option<TaskId>) -> Option<Edge> {
+    pub(crate) fn next_without_tasks(&self, name: &JobName, oldest: Option<TaskId>) -> Option<Edge> {
         Wanted::ALL.into_iter().find_map(|wanted| {
             let range = (name.clone(), wanted, FIRST)..=(name.clone(), wanted, LAST);
             let edge = self.of_job.range(range).next().map(|(.., edge)| *edge)?;
@@ -105,7 +99,7 @@ impl Dependants {
     }
 
     /// Whether a task waits for this one, or for the job of it.
-    pub(in crate::engine) fn has(&self, record: &TaskRecord) -> bool {
+    pub(crate) fn has(&self, record: &TaskRecord) -> bool {
         let of_job = |name: &JobName| {
             let wanted = |wanted| self.of_job.range((name.clone(), wanted, FIRST)..=(name.clone(), wanted, LAST));
             Wanted::ALL.into_iter().any(|one| wanted(one).next().is_some())
@@ -115,7 +109,7 @@ impl Dependants {
     }
 
     /// Checks the edges against the waiting tasks.
-    pub(in crate::engine) fn sanity_check<'a>(&self, waiting: impl Iterator<Item = &'a TaskRecord>) {
+    pub(crate) fn sanity_check<'a>(&self, waiting: impl Iterator<Item = &'a TaskRecord>) {
         let mut counted = Self::default();
         waiting.for_each(|record| counted.add(record));
         assert_eq!(self.of_task, counted.of_task, "the terms about tasks");

@@ -35,7 +35,7 @@ struct EndLog {
 
 /// See the [module](self).
 #[derive(Debug)]
-pub(in crate::engine) struct EndLogs {
+pub(crate) struct EndLogs {
     logs: BTreeMap<JobName, EndLog>,
     last_number: u64,
     /// The number of ends in all logs.
@@ -44,17 +44,17 @@ pub(in crate::engine) struct EndLogs {
 
 impl EndLogs {
     /// Without a log. The number is one that no earlier controller has begun with.
-    pub(in crate::engine) const fn numbered_from(number: u64) -> Self {
+    pub(crate) const fn numbered_from(number: u64) -> Self {
         Self { logs: BTreeMap::new(), last_number: number, len: 0 }
     }
 
-    pub(in crate::engine) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.logs.is_empty()
     }
 
     /// The place behind the last end of a job, from which a client begins, and the time at which the log is dropped. `None` if
     /// there is no room for one more log.
-    pub(in crate::engine) fn begin(&mut self, now: Mono, job: &JobName) -> Option<(Cursor, Mono)> {
+    pub(crate) fn begin(&mut self, now: Mono, job: &JobName) -> Option<(Cursor, Mono)> {
         if !self.logs.contains_key(job) {
             if self.logs.len() >= LOGS_MAX {
                 return None;
@@ -70,14 +70,14 @@ impl EndLogs {
 
     /// The number of ends behind a cursor; `None` if the log does not have all of them. The log is kept for another time behind
     /// `asked_until`.
-    pub(in crate::engine) fn ask(&mut self, job: &JobName, cursor: Cursor, asked_until: Mono) -> Option<u64> {
+    pub(crate) fn ask(&mut self, job: &JobName, cursor: Cursor, asked_until: Mono) -> Option<u64> {
         let log = self.logs.get_mut(job).filter(|log| log.has(cursor))?;
         log.until = log.until.max(asked_until + KEEP);
         Some(log.end() - cursor.position)
     }
 
     /// The ends from a position on, each with the position behind it.
-    pub(in crate::engine) fn ends_from(&self, job: &JobName, cursor: Cursor) -> impl Iterator<Item = (TaskId, u64)> {
+    pub(crate) fn ends_from(&self, job: &JobName, cursor: Cursor) -> impl Iterator<Item = (TaskId, u64)> {
         let log = self.logs.get(job).filter(|log| log.has(cursor));
         let ends = log.map(|log| {
             let skipped = usize::try_from(cursor.position - log.first).unwrap_or(usize::MAX);
@@ -87,7 +87,7 @@ impl EndLogs {
     }
 
     /// A task of the job has ended. True if the job has a log.
-    pub(in crate::engine) fn add(&mut self, job: &JobName, task: TaskId) -> bool {
+    pub(crate) fn add(&mut self, job: &JobName, task: TaskId) -> bool {
         let Some(log) = self.logs.get_mut(job) else { return false };
         if log.ends.len() >= ENDS_OF_LOG_MAX || self.len >= ENDS_MAX {
             self.len -= usize::from(log.ends.pop_front().is_some());
@@ -101,7 +101,7 @@ impl EndLogs {
     }
 
     /// Drops the log of a job if its time has passed; otherwise returns that time.
-    pub(in crate::engine) fn drop_unread(&mut self, now: Mono, job: &JobName) -> Option<Mono> {
+    pub(crate) fn drop_unread(&mut self, now: Mono, job: &JobName) -> Option<Mono> {
         let log = self.logs.get(job)?;
         if log.until > now {
             return Some(log.until);
@@ -112,11 +112,11 @@ impl EndLogs {
     }
 
     /// The jobs with a log.
-    pub(in crate::engine) fn jobs(&self) -> impl Iterator<Item = &JobName> {
+    pub(crate) fn jobs(&self) -> impl Iterator<Item = &JobName> {
         self.logs.keys()
     }
 
-    pub(in crate::engine) fn sanity_check(&self) {
+    pub(crate) fn sanity_check(&self) {
         assert_eq!(self.len, self.logs.values().map(|log| log.ends.len()).sum::<usize>(), "the number of logged ends");
         assert!(self.len <= ENDS_MAX && self.logs.len() <= LOGS_MAX, "too many logged ends");
     }

@@ -25,7 +25,7 @@ const RECENT: Duration = Duration::from_secs(60);
 
 impl Controller {
     /// Publishes the jobs that have changed in this event, or sets the deadline for that.
-    pub(in crate::engine) fn publish_jobs(&mut self, now: Now) {
+    pub(crate) fn publish_jobs(&mut self, now: Now) {
         if !self.relations.jobs().has_changed() {
             return;
         }
@@ -38,7 +38,7 @@ impl Controller {
     }
 
     /// Publishes a job that has changed, unless it is leaving or resting.
-    pub(in crate::engine) fn publish_job(&mut self, now: Now, name: JobName) {
+    pub(crate) fn publish_job(&mut self, now: Now, name: JobName) {
         let Some(job) = self.relations.job_mut(&name) else { return };
         if !job.pace.is_dirty || job.pace.is_leaving {
             return;
@@ -71,7 +71,7 @@ impl Controller {
     }
 
     /// A published state has not left, because the store is in trouble: another one follows.
-    pub(in crate::engine) fn handle_job_status_dropped(&mut self, now: Mono, name: &JobName) {
+    pub(crate) fn handle_job_status_dropped(&mut self, now: Mono, name: &JobName) {
         if let Some(job) = self.relations.job_mut(name) {
             job.pace.is_dirty = true;
         }
@@ -79,7 +79,7 @@ impl Controller {
     }
 
     /// After a restart, the jobs whose last state may not have left are published again.
-    pub(in crate::engine) fn publish_restored(&mut self, now: Now) {
+    pub(crate) fn publish_restored(&mut self, now: Now) {
         let since = now.wall.before(RECENT);
         for name in self.relations.jobs_mut().take_changed() {
             let Some(job) = self.relations.job_mut(&name).filter(|job| job.is_recent(since)) else { continue };
@@ -89,7 +89,7 @@ impl Controller {
     }
 
     /// The state of a job.
-    pub(in crate::engine) fn job_view(&self, name: &JobName) -> Option<JobView> {
+    pub(crate) fn job_view(&self, name: &JobName) -> Option<JobView> {
         let submitted_at =
             |task: TaskId| self.tasks.get(task).map_or(task.wall(), |record: &TaskRecord| record.submitted_at);
         let view = self.relations.jobs().view(name, submitted_at)?;
@@ -99,12 +99,12 @@ impl Controller {
     }
 
     /// Whether a job is that of a graph that has not ended.
-    pub(in crate::engine) fn is_of_open_graph(&self, name: &JobName) -> bool {
+    pub(crate) fn is_of_open_graph(&self, name: &JobName) -> bool {
         self.graphs.of_job(name).is_some_and(|graph| !graph.has_ended)
     }
 
     /// Checks that every change of a job is published.
-    pub(in crate::engine) fn check_job_statuses(&self) {
+    pub(crate) fn check_job_statuses(&self) {
         for name in self.relations.jobs().names() {
             let Some(job) = self.relations.job(name) else { continue };
             let is_planned = job.pace.is_leaving || self.turn.has_timer(&Timer::JobStatus(name.clone()));

@@ -16,7 +16,7 @@ use base::{
 
 /// How a task stands, as far as its job counts it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::engine) struct Standing {
+pub(crate) struct Standing {
     phase: Phase,
     end: Option<End>,
 }
@@ -31,7 +31,7 @@ struct End {
 }
 
 impl Standing {
-    pub(in crate::engine) fn of(record: &TaskRecord) -> Self {
+    pub(crate) fn of(record: &TaskRecord) -> Self {
         let end = match &record.state {
             TaskState::Finished { at, outcome, run } => {
                 let times = run.as_ref().map(|(run, _)| run.times);
@@ -46,7 +46,7 @@ impl Standing {
 }
 
 #[derive(Debug, Default)]
-pub(in crate::engine) struct Job {
+pub(crate) struct Job {
     members: BTreeSet<TaskId>,
     /// Number of tasks that have a command.
     commands: usize,
@@ -63,100 +63,100 @@ pub(in crate::engine) struct Job {
     fails: u32,
     /// The addresses that want the state of the job, each with the number of tasks that name it.
     receivers: BTreeMap<Arc<PushAddress>, usize>,
-    pub(in crate::engine) memo: JobMemo,
-    pub(in crate::engine) pace: Pace,
+    pub(crate) memo: JobMemo,
+    pub(crate) pace: Pace,
 }
 
 /// Whether the state of a job must be published, and may be.
 #[derive(Debug, Default)]
-pub(in crate::engine) struct Pace {
+pub(crate) struct Pace {
     /// Number of the last published state.
-    pub(in crate::engine) seq: u64,
+    pub(crate) seq: u64,
     /// Whether the job has changed since then.
-    pub(in crate::engine) is_dirty: bool,
+    pub(crate) is_dirty: bool,
     /// Whether that state still waits for the commit that it depends on.
-    pub(in crate::engine) is_leaving: bool,
+    pub(crate) is_leaving: bool,
     /// The next one is not published before this moment.
-    pub(in crate::engine) rests_until: Option<Mono>,
+    pub(crate) rests_until: Option<Mono>,
 }
 
 impl Job {
     /// Tasks that have not finished, from `after` on, oldest first.
-    pub(in crate::engine) fn next_unfinished(&self, after: Option<TaskId>) -> Option<TaskId> {
+    pub(crate) fn next_unfinished(&self, after: Option<TaskId>) -> Option<TaskId> {
         next(&self.unfinished, after)
     }
 
     /// The next task that failed or was skipped, oldest first.
-    pub(in crate::engine) fn next_unsuccessful(&self, after: Option<TaskId>) -> Option<TaskId> {
+    pub(crate) fn next_unsuccessful(&self, after: Option<TaskId>) -> Option<TaskId> {
         let candidates = [&self.failed, &self.skipped].map(|tasks| next(tasks, after));
         candidates.into_iter().flatten().min()
     }
 
     /// The oldest task that has not finished.
-    pub(in crate::engine) fn oldest_unfinished(&self) -> Option<TaskId> {
+    pub(crate) fn oldest_unfinished(&self) -> Option<TaskId> {
         self.unfinished.first().copied()
     }
 
     /// The oldest task whose outcome is a failure.
-    pub(in crate::engine) fn oldest_failed(&self) -> Option<TaskId> {
+    pub(crate) fn oldest_failed(&self) -> Option<TaskId> {
         self.failed.first().copied()
     }
 
     /// The oldest task that failed or was skipped.
-    pub(in crate::engine) fn oldest_unsuccessful(&self) -> Option<TaskId> {
+    pub(crate) fn oldest_unsuccessful(&self) -> Option<TaskId> {
         self.next_unsuccessful(None)
     }
 
     /// The tasks older than `before`, newest first.
-    pub(in crate::engine) fn newest_before(&self, before: Option<TaskId>) -> impl Iterator<Item = TaskId> {
+    pub(crate) fn newest_before(&self, before: Option<TaskId>) -> impl Iterator<Item = TaskId> {
         use std::ops::Bound::{Excluded, Unbounded};
         self.members.range((Unbounded, before.map_or(Unbounded, Excluded))).rev().copied()
     }
 
     /// Whether one of its tasks has a command.
-    pub(in crate::engine) const fn has_command(&self) -> bool {
+    pub(crate) const fn has_command(&self) -> bool {
         self.commands > 0
     }
 
     /// Number of tasks that have not finished.
-    pub(in crate::engine) fn unfinished(&self) -> usize {
+    pub(crate) fn unfinished(&self) -> usize {
         self.unfinished.len()
     }
 
     /// Whether every task has finished.
-    pub(in crate::engine) fn has_ended(&self) -> bool {
+    pub(crate) fn has_ended(&self) -> bool {
         self.unfinished.is_empty()
     }
 
     /// Whether it ended at this moment or later, or has not ended.
-    pub(in crate::engine) fn is_recent(&self, since: Wall) -> bool {
+    pub(crate) fn is_recent(&self, since: Wall) -> bool {
         !self.has_ended() || self.last_end >= since
     }
 
-    pub(in crate::engine) const fn stopped(&self) -> Option<JobStop> {
+    pub(crate) const fn stopped(&self) -> Option<JobStop> {
         self.memo.stopped
     }
 
     /// Whether the tasks have failed so often that the job must stop, and has not yet.
-    pub(in crate::engine) fn must_stop(&self) -> bool {
+    pub(crate) fn must_stop(&self) -> bool {
         self.memo.stopped.is_none() && self.memo.fails_max.is_some_and(|max| self.fails >= max)
     }
 
     /// The time that most of the runs did not exceed, if there were enough of them.
-    pub(in crate::engine) fn usual_run_time(&self) -> Option<Duration> {
+    pub(crate) fn usual_run_time(&self) -> Option<Duration> {
         usual(&self.run_times)
     }
 
-    pub(in crate::engine) const fn fails(&self) -> u32 {
+    pub(crate) const fn fails(&self) -> u32 {
         self.fails
     }
 
     /// Number of different receivers, unless this address is one of them.
-    pub(in crate::engine) fn other_receivers(&self, address: &Arc<PushAddress>) -> usize {
+    pub(crate) fn other_receivers(&self, address: &Arc<PushAddress>) -> usize {
         if self.receivers.contains_key(address) { 0 } else { self.receivers.len() }
     }
 
-    pub(in crate::engine) fn receivers(&self) -> impl Iterator<Item = &Arc<PushAddress>> {
+    pub(crate) fn receivers(&self) -> impl Iterator<Item = &Arc<PushAddress>> {
         self.receivers.keys()
     }
 
@@ -200,7 +200,7 @@ fn next(tasks: &BTreeSet<TaskId>, after: Option<TaskId>) -> Option<TaskId> {
 }
 
 #[derive(Debug, Default)]
-pub(in crate::engine) struct Jobs {
+pub(crate) struct Jobs {
     jobs: BTreeMap<JobName, Job>,
     /// The jobs by their oldest task.
     by_age: BTreeSet<(TaskId, JobName)>,
@@ -211,49 +211,49 @@ pub(in crate::engine) struct Jobs {
 }
 
 impl Jobs {
-    pub(in crate::engine) fn get(&self, name: &JobName) -> Option<&Job> {
+    pub(crate) fn get(&self, name: &JobName) -> Option<&Job> {
         self.jobs.get(name)
     }
 
-    pub(in crate::engine) fn get_mut(&mut self, name: &JobName) -> Option<&mut Job> {
+    pub(crate) fn get_mut(&mut self, name: &JobName) -> Option<&mut Job> {
         self.jobs.get_mut(name)
     }
 
-    pub(in crate::engine) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.jobs.len()
     }
 
     /// The memo that an earlier controller has stored, before any task of the job.
-    pub(in crate::engine) fn restore(&mut self, name: JobName, memo: JobMemo) {
+    pub(crate) fn restore(&mut self, name: JobName, memo: JobMemo) {
         self.restored.insert(name, memo);
     }
 
     /// The memos whose jobs have no task any more.
-    pub(in crate::engine) fn take_orphans(&mut self) -> impl Iterator<Item = JobName> + use<> {
+    pub(crate) fn take_orphans(&mut self) -> impl Iterator<Item = JobName> + use<> {
         std::mem::take(&mut self.restored).into_keys()
     }
 
     /// The names of all jobs.
-    pub(in crate::engine) fn names(&self) -> impl Iterator<Item = &JobName> {
+    pub(crate) fn names(&self) -> impl Iterator<Item = &JobName> {
         self.jobs.keys()
     }
 
     /// The names, newest job first.
-    pub(in crate::engine) fn newest(&self) -> impl Iterator<Item = &JobName> {
+    pub(crate) fn newest(&self) -> impl Iterator<Item = &JobName> {
         self.by_age.iter().rev().map(|(_, name)| name)
     }
 
-    pub(in crate::engine) fn has_changed(&self) -> bool {
+    pub(crate) fn has_changed(&self) -> bool {
         !self.changed.is_empty()
     }
 
     /// The jobs that have changed since the last call.
-    pub(in crate::engine) fn take_changed(&mut self) -> BTreeSet<JobName> {
+    pub(crate) fn take_changed(&mut self) -> BTreeSet<JobName> {
         std::mem::take(&mut self.changed)
     }
 
     /// A task is known from here on.
-    pub(in crate::engine) fn add(&mut self, member: &Membership, record: &TaskRecord) {
+    pub(crate) fn add(&mut self, member: &Membership, record: &TaskRecord) {
         let name = &member.name;
         if !self.jobs.contains_key(name) {
             let memo = self.restored.remove(name).unwrap_or_default();
@@ -272,7 +272,7 @@ impl Jobs {
     }
 
     /// A task stands in another way than before.
-    pub(in crate::engine) fn moved(&mut self, name: &JobName, task: TaskId, before: Standing, after: Standing) {
+    pub(crate) fn moved(&mut self, name: &JobName, task: TaskId, before: Standing, after: Standing) {
         let Some(job) = self.jobs.get_mut(name) else { return };
         if before.end.is_none() && after.end.is_none() {
             job.phases[before.phase as usize] -= 1;
@@ -287,7 +287,7 @@ impl Jobs {
     }
 
     /// A task is forgotten. True if that was the last one of its job, which is gone with it.
-    pub(in crate::engine) fn remove(&mut self, member: &Membership, record: &TaskRecord) -> bool {
+    pub(crate) fn remove(&mut self, member: &Membership, record: &TaskRecord) -> bool {
         let name = &member.name;
         let Some(job) = self.jobs.get_mut(name) else { return false };
         let oldest = job.members.first().copied();
@@ -316,14 +316,14 @@ impl Jobs {
     }
 
     /// Something else than its tasks has changed the state of a job.
-    pub(in crate::engine) fn touch(&mut self, name: &JobName) {
+    pub(crate) fn touch(&mut self, name: &JobName) {
         if self.jobs.contains_key(name) {
             self.changed.insert(name.clone());
         }
     }
 
     /// The failures up to now do not count any more.
-    pub(in crate::engine) fn count_anew(&mut self, name: &JobName, now: Wall) {
+    pub(crate) fn count_anew(&mut self, name: &JobName, now: Wall) {
         if let Some(job) = self.jobs.get_mut(name) {
             // The clock may have been set back since the last end.
             job.memo.counted_from = now.max(job.last_end + Duration::from_micros(1));
@@ -332,7 +332,7 @@ impl Jobs {
     }
 
     /// The state of a job.
-    pub(in crate::engine) fn view(&self, name: &JobName, submitted_at: impl Fn(TaskId) -> Wall) -> Option<JobView> {
+    pub(crate) fn view(&self, name: &JobName, submitted_at: impl Fn(TaskId) -> Wall) -> Option<JobView> {
         let job = self.jobs.get(name)?;
         let oldest = job.members.first()?;
         Some(JobView {
@@ -347,7 +347,7 @@ impl Jobs {
     }
 
     /// Checks the counts against the tasks.
-    pub(in crate::engine) fn sanity_check<'a>(&self, records: impl Iterator<Item = &'a TaskRecord>) {
+    pub(crate) fn sanity_check<'a>(&self, records: impl Iterator<Item = &'a TaskRecord>) {
         let mut counted = Self::default();
         for (name, job) in &self.jobs {
             counted.restore(name.clone(), job.memo);

@@ -10,7 +10,7 @@ use base::{JobName, KillCause, Now, Outcome, Phase, TaskId, TaskState};
 
 /// An order that is being carried out.
 #[derive(Debug)]
-pub(in crate::engine) struct Ordered {
+pub(crate) struct Ordered {
     job: JobName,
     order: JobOrder,
     /// Whether waiting tasks come first, which they do once: an end of a running one would start a waiting one.
@@ -25,7 +25,7 @@ pub(in crate::engine) struct Ordered {
 
 impl Ordered {
     /// An order about the tasks of a job up to this one.
-    pub(in crate::engine) const fn new(job: JobName, order: JobOrder, until: TaskId) -> Self {
+    pub(crate) const fn new(job: JobName, order: JobOrder, until: TaskId) -> Self {
         let only_waiting = matches!(order, JobOrder::Kill(_));
         Self { job, order, only_waiting, seen: None, until, count: 0, refused: None }
     }
@@ -33,7 +33,7 @@ impl Ordered {
 
 impl Controller {
     /// Changes the next task of an order; true when there is none. Returns the task that was changed, too.
-    pub(in crate::engine) fn order_next(&mut self, now: Now, ordered: &mut Ordered) -> (bool, Option<TaskId>) {
+    pub(crate) fn order_next(&mut self, now: Now, ordered: &mut Ordered) -> (bool, Option<TaskId>) {
         let job = self.relations.job(&ordered.job);
         let next = job.and_then(|job| match ordered.order {
             JobOrder::Kill(_) | JobOrder::Hold(_) => job.next_unfinished(ordered.seen),
@@ -86,7 +86,7 @@ impl Controller {
     }
 
     /// The answer to an order that has been carried out.
-    pub(in crate::engine) fn order_done(&mut self, now: Now, ordered: Ordered) -> Reply {
+    pub(crate) fn order_done(&mut self, now: Now, ordered: Ordered) -> Reply {
         self.dispatch(now);
         if self.queue.len() > 0 {
             self.inform();

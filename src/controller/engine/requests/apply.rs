@@ -50,7 +50,7 @@ impl Controller {
     }
 
     /// Ends the wait of an agent without a task.
-    pub(in crate::engine) fn unpark(&mut self, id: &AgentId) {
+    pub(crate) fn unpark(&mut self, id: &AgentId) {
         if let Slot::Parked(ticket, _) = self.fleet.slot_or_free(id) {
             self.fleet.set_slot(id, Slot::Free);
             self.turn.clear_timer(&Timer::ApplyWait(id.clone()));

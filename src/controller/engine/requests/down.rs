@@ -30,7 +30,7 @@ impl Controller {
     }
 
     /// Tasks are handed out again.
-    pub(in crate::engine) fn end_pause(&mut self, now: Now) {
+    pub(crate) fn end_pause(&mut self, now: Now) {
         self.turn.clear_timer(&Timer::Pause);
         let Some(Paused { since, .. }) = self.mode.set_paused(None) else { return };
         let line = format!("the pause of the service has ended after {}", span(now.wall.since(since)));

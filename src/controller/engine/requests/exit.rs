@@ -13,7 +13,7 @@ impl Controller {
     }
 
     /// Handles the end of an agent: its task waits again, and its state is dropped.
-    pub(in crate::engine) fn leave(&mut self, now: Now, id: &AgentId) {
+    pub(crate) fn leave(&mut self, now: Now, id: &AgentId) {
         self.turn.info(format!("agent {id} has left"));
         self.unpark(id);
         if let Slot::Busy(task) = self.fleet.slot_or_free(id) {

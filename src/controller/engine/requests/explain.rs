@@ -20,12 +20,7 @@ impl Controller {
     }
 
     /// Explains the present state of a task.
-    pub(in crate::engine) fn explain(
-        &self,
-        now: Now,
-        filter: &Filter,
-        found: Option<TaskId>,
-    ) -> Result<Reply, Refusal> {
+    pub(crate) fn explain(&self, now: Now, filter: &Filter, found: Option<TaskId>) -> Result<Reply, Refusal> {
         let found = found.and_then(|task| self.tasks.get(task));
         let Some(record) = found else { return Err(Refusal::no_such_task(filter.shown_id())) };
         let holdup = self.holdup(now, record, BEFORE_MAX);

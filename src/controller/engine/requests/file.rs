@@ -117,13 +117,13 @@ impl Controller {
     }
 
     /// A connection is gone.
-    pub(in crate::engine) fn abandon_files(&mut self, connection: ConnectionId) {
+    pub(crate) fn abandon_files(&mut self, connection: ConnectionId) {
         if self.archives.expect_no_more(connection) {
             self.turn.emit(Effect::Tool(ToolOrder::Abandon(connection)));
         }
     }
 
-    pub(in crate::engine) fn file_written(&mut self, ticket: Ticket, written: Result<FileWritten, Refusal>) {
+    pub(crate) fn file_written(&mut self, ticket: Ticket, written: Result<FileWritten, Refusal>) {
         let limit = self.settings.part_bytes_max;
         let reply = written.map(|FileWritten { digest, end, is_whole }| {
             if is_whole {

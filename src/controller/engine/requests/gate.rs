@@ -23,7 +23,7 @@ impl Controller {
     }
 
     /// The pause of the service begins, ends, or gets another end.
-    pub(in crate::engine) fn tell_pause(&mut self, until: Option<Wall>) {
+    pub(crate) fn tell_pause(&mut self, until: Option<Wall>) {
         let line = match until {
             Some(UNTIL_OPENED) => "a client has paused the service; no task starts until it is resumed".to_owned(),
             Some(until) => format!("a client has paused the service until {until}; no task starts"),
@@ -36,7 +36,7 @@ impl Controller {
     }
 
     /// A run has found that its gate cannot be passed for a while.
-    pub(in crate::engine) fn close_gate(&mut self, now: Now, name: &Label, until: Wall) {
+    pub(crate) fn close_gate(&mut self, now: Now, name: &Label, until: Wall) {
         let mut settings = self.queue.gates.settings(name);
         if settings.closed_until.is_none_or(|at| at < until) {
             let line = format!("gate {name} is closed until {until} by a task that was deferred");
@@ -66,7 +66,7 @@ impl Controller {
     }
 
     /// The answer to GATE/QUERY.
-    pub(in crate::engine) fn query_gates(&self, now: Now) -> Reply {
+    pub(crate) fn query_gates(&self, now: Now) -> Reply {
         let queue = &self.queue;
         let view = |name: &Label| queue.gates.view(now, name, queue.waiting_at(name));
         Reply::Gates(queue.gates.names().filter(|name| !name.is_of_service()).map(view).collect())

@@ -145,7 +145,7 @@ impl Controller {
     }
 
     /// The answer to a query of a graph.
-    pub(in crate::engine) fn graph_reply(&self, id: GraphId) -> Reply {
+    pub(crate) fn graph_reply(&self, id: GraphId) -> Reply {
         match self.graphs.get(id) {
             Some(graph) => Reply::Graph(Box::new(graph.view())),
             None => Reply::Refused(Refusal::no_such_graph(id)),
@@ -161,7 +161,7 @@ impl Controller {
     }
 
     /// A page of graphs, or of the steps of one.
-    pub(in crate::engine) fn page_of_graphs(&self, graph: Option<GraphId>, page: Page, limit: usize) -> Reply {
+    pub(crate) fn page_of_graphs(&self, graph: Option<GraphId>, page: Page, limit: usize) -> Reply {
         let Page { offset, limit: asked } = page;
         let Some(id) = graph else {
             let graphs = self.graphs.iter().rev().skip(offset).take(limit).map(OwnedGraph::view).collect();

@@ -21,7 +21,7 @@ impl Controller {
     }
 
     /// The answer to a query of a job.
-    pub(in crate::engine) fn job_reply(&self, name: &JobName) -> Reply {
+    pub(crate) fn job_reply(&self, name: &JobName) -> Reply {
         match self.job_view(name) {
             Some(view) => Reply::Job(Box::new(view)),
             None => Reply::Refused(Refusal::no_such_job(name)),

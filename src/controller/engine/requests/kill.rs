@@ -17,14 +17,14 @@ impl Controller {
 
     /// Ends all descendants of a task whose run has ended (docs/sources/controller.md, 2.1). A loop instead of recursion, because
     /// chains may be long.
-    pub(in crate::engine) fn end_children(&mut self, now: Now, task: TaskId) {
+    pub(crate) fn end_children(&mut self, now: Now, task: TaskId) {
         for member in self.tasks.families().descendants(task) {
             self.kill_one(now, member, &KillCause::ParentEnded(task));
         }
     }
 
     /// Ends a task and, if that finishes it, all its descendants.
-    pub(in crate::engine) fn kill(&mut self, now: Now, task: TaskId, cause: &KillCause) {
+    pub(crate) fn kill(&mut self, now: Now, task: TaskId, cause: &KillCause) {
         self.kill_one(now, task, cause);
         if self.tasks.get(task).is_some_and(|record| record.phase() == Phase::Finished) {
             self.end_children(now, task);

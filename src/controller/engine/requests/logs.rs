@@ -14,7 +14,7 @@ use api::wire::requests::serve::Part;
 use base::{AgentId, Now, OutputId, Phase, Round, RunResult, TaskRecord, TaskState, exact_tail};
 
 /// A part, as far as it is known without its agent.
-pub(in crate::engine) enum Seen {
+pub(crate) enum Seen {
     /// The answer.
     Part(OutputPart),
     /// There is nothing yet; the answer for a client that does not wait.
@@ -67,7 +67,7 @@ impl Controller {
     }
 
     /// The task of a parked or watched request has changed, or its agent offers outputs again.
-    pub(in crate::engine) fn reconsider_output(&mut self, now: Now, ticket: Ticket) {
+    pub(crate) fn reconsider_output(&mut self, now: Now, ticket: Ticket) {
         let Some(pending) = self.readers.outputs().waits().get(ticket).cloned() else { return };
         if matches!(pending.stage, Stage::Queued(_) | Stage::Asked(_)) {
             return;
@@ -133,7 +133,7 @@ impl Controller {
     }
 
     /// The agent cannot send the part, for this reason: the answer is what is known, unless the run goes on.
-    pub(in crate::engine) fn give_up_output(&mut self, ticket: Ticket, pending: &Pending, reason: &str) {
+    pub(crate) fn give_up_output(&mut self, ticket: Ticket, pending: &Pending, reason: &str) {
         match (self.seen(pending, Some(reason)), pending.until) {
             (Ok(Seen::Nothing(_)), Some(until)) => self.wait_for_output(ticket, until, Stage::Parked),
             (seen, _) => self.answer_output(ticket, at_present(seen)),
@@ -141,7 +141,7 @@ impl Controller {
     }
 
     /// The answer with what is there now, without the agent.
-    pub(in crate::engine) fn output_at_present(&self, pending: &Pending) -> Reply {
+    pub(crate) fn output_at_present(&self, pending: &Pending) -> Reply {
         at_present(self.seen(pending, None))
     }
 

@@ -26,12 +26,7 @@ impl Controller {
     }
 
     /// Answers a query, or parks it until the task has finished.
-    pub(in crate::engine) fn found(
-        &mut self,
-        ticket: Ticket,
-        found: Option<(TaskId, usize)>,
-        wait_until: Option<Mono>,
-    ) -> Answer {
+    pub(crate) fn found(&mut self, ticket: Ticket, found: Option<(TaskId, usize)>, wait_until: Option<Mono>) -> Answer {
         let Some((task, matches)) = found else {
             return Reply::Refused(Refusal::new(Code::InvalidTaskId, "no task matches all fields of the query")).into();
         };
@@ -56,14 +51,14 @@ impl Controller {
     }
 
     /// Answers the queries that wait for this end.
-    pub(in crate::engine) fn answer_waiters(&mut self, subject: &Subject) {
+    pub(crate) fn answer_waiters(&mut self, subject: &Subject) {
         for ticket in self.readers.waits().of_subject(subject) {
             self.answer_waiter(ticket);
         }
     }
 
     /// Answers one of them with the present state.
-    pub(in crate::engine) fn answer_waiter(&mut self, ticket: Ticket) {
+    pub(crate) fn answer_waiter(&mut self, ticket: Ticket) {
         let Some((_, query)) = self.readers.waits_mut().remove(ticket) else { return };
         self.turn.clear_timer(&Timer::QueryWait(ticket));
         let reply = match query {

@@ -137,7 +137,7 @@ impl Controller {
     }
 
     /// The run of a task has ended, and its result is known.
-    pub(in crate::engine) fn finish(&mut self, now: Now, task: TaskId, times: PhaseTimes, result: Arc<RunResult>) {
+    pub(crate) fn finish(&mut self, now: Now, task: TaskId, times: PhaseTimes, result: Arc<RunResult>) {
         let Some(record) = self.tasks.get(task) else { unreachable!("task {task} finishes and is gone") };
         match verdict::of_result(record, &result) {
             Verdict::End(outcome) => {
@@ -152,7 +152,7 @@ impl Controller {
     }
 
     /// Consequences of the end of a task, for all ways of ending.
-    pub(in crate::engine) fn finished(&mut self, now: Now, task: TaskId) {
+    pub(crate) fn finished(&mut self, now: Now, task: TaskId) {
         self.turn.clear_timer(&Timer::RunTime(task));
         self.forget_lease(task);
         self.answer_waiters(&Subject::Task(task));

@@ -21,7 +21,7 @@ impl Controller {
     }
 
     /// The same, without a look at its job and at the agents.
-    pub(in crate::engine) fn retry_one(&mut self, now: Now, task: TaskId) -> Result<(), Refusal> {
+    pub(crate) fn retry_one(&mut self, now: Now, task: TaskId) -> Result<(), Refusal> {
         let record = self.known(task)?;
         let not_allowed = |why: String| Err(Refusal::new(Code::NotAllowed, why));
         let TaskState::Finished { .. } = record.state else {

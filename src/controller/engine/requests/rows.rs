@@ -24,13 +24,7 @@ impl Controller {
     }
 
     /// The answer of a search for rows.
-    pub(in crate::engine) fn page_of_rows(
-        &self,
-        now: Now,
-        filter: &Filter,
-        found: &FoundRows,
-        matches: usize,
-    ) -> Reply {
+    pub(crate) fn page_of_rows(&self, now: Now, filter: &Filter, found: &FoundRows, matches: usize) -> Reply {
         let Page { offset, limit: asked } = found.page;
         // A search for all tasks ends with the page.
         let has_all = filter.is_empty() && found.has_all();

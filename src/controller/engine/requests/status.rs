@@ -28,7 +28,7 @@ impl Controller {
     }
 
     /// The state of the service.
-    pub(in crate::engine) fn status(&self, now: Now) -> Reply {
+    pub(crate) fn status(&self, now: Now) -> Reply {
         let (rate, run_p50) = self.tasks.figures().recent(now.mono);
         let lost = self.fleet.iter().filter(|(_, agent)| agent.slot == Slot::Lost);
         let is_open = |job: &Job| !job.has_ended();

@@ -51,7 +51,7 @@ impl Controller {
         Ok(Reply::Submitted { task, warning, duplicate: false })
     }
 
-    pub(in crate::engine) fn check_open(&self) -> Result<(), Refusal> {
+    pub(crate) fn check_open(&self) -> Result<(), Refusal> {
         if self.mode.is_stopping() {
             return Err(Refusal::new(Code::Stopping, "the controller is stopping; submit again when it is back"));
         }
@@ -145,7 +145,7 @@ impl Controller {
     }
 
     /// Whether there is room in the queue for one more task with this number of bytes.
-    pub(in crate::engine) fn check_queue(&self, needs: &Requirements, bytes: usize) -> Result<(), Refusal> {
+    pub(crate) fn check_queue(&self, needs: &Requirements, bytes: usize) -> Result<(), Refusal> {
         self.check_queue_for(needs, 1, bytes, 0)
     }
 
@@ -190,7 +190,7 @@ impl Controller {
     }
 
     /// Tells agents that do not park of a task that no agent has taken.
-    pub(in crate::engine) fn inform_if_waiting(&mut self, task: TaskId) {
+    pub(crate) fn inform_if_waiting(&mut self, task: TaskId) {
         if self.tasks.get(task).is_some_and(|record| record.phase() == Phase::Waiting) {
             self.inform();
         }

@@ -57,7 +57,7 @@ impl Controller {
         self.order_tool(ToolOrder::Verify(ticket, page, digests))
     }
 
-    pub(in crate::engine) fn page_of_tools(&self, page: Page) -> Reply {
+    pub(crate) fn page_of_tools(&self, page: Page) -> Reply {
         let all = self.archives.catalog().all();
         let total = all.len();
         let limit = self.page_limit(page.limit);
@@ -72,12 +72,12 @@ impl Controller {
         self.order_tool(ToolOrder::List(ticket, tool.clone(), digest))
     }
 
-    pub(in crate::engine) fn unknown_tool(&self, tool: &ToolName) -> Refusal {
+    pub(crate) fn unknown_tool(&self, tool: &ToolName) -> Refusal {
         let hint = nearest_hint(tool.as_str(), self.archives.catalog().all().map(|held| held.name.as_str()));
         Refusal::new(Code::BadOperation, format!("the controller holds no tool {tool}{hint}"))
     }
 
-    pub(in crate::engine) fn view(&self, held: &Arc<HeldTool>) -> ToolView {
+    pub(crate) fn view(&self, held: &Arc<HeldTool>) -> ToolView {
         let tool = &held.name;
         let sets = self.queue.sets();
         let present = || self.fleet.tools().filter(|(_, is_present)| *is_present).map(|(set, _)| set);

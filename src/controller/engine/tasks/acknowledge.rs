@@ -18,7 +18,7 @@ use base::{Acknowledgement, Mono, Now, PushAddress, TaskId, TaskRecord, TaskStat
 
 /// Since when the confirmation of a task's end is awaited.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::engine) struct Awaited {
+pub(crate) struct Awaited {
     /// The time before this controller started, by the wall clock.
     before: Duration,
     since: Mono,
@@ -32,7 +32,7 @@ impl Awaited {
 
 impl Controller {
     /// A task has finished, in this controller or before it started.
-    pub(in crate::engine) fn expect_acknowledgement(&mut self, now: Now, task: TaskId) {
+    pub(crate) fn expect_acknowledgement(&mut self, now: Now, task: TaskId) {
         if let Some(finished_at) = self.tasks.get(task).and_then(awaited_since) {
             self.tasks.awaited.insert(task, Awaited { before: now.wall.since(finished_at), since: now.mono });
             self.turn.set_timer(Timer::PushAgain(task), now.mono + self.settings.push_again_interval);
@@ -40,20 +40,20 @@ impl Controller {
     }
 
     /// The end of a task has been confirmed or given up, or the task is not finished any more.
-    pub(in crate::engine) fn stop_pushing_again(&mut self, task: TaskId) {
+    pub(crate) fn stop_pushing_again(&mut self, task: TaskId) {
         self.tasks.awaited.remove(&task);
         self.turn.clear_timer(&Timer::PushAgain(task));
     }
 
     /// How long the ends of this family may still be pushed again; it is kept until then.
-    pub(in crate::engine) fn awaited_until(&self, now: Now, root: TaskId) -> Option<Wall> {
+    pub(crate) fn awaited_until(&self, now: Now, root: TaskId) -> Option<Wall> {
         let members = std::iter::once(root).chain(self.tasks.families.descendants(root));
         let waited = members.filter_map(|member| Some(self.tasks.awaited.get(&member)?.waited(now))).min()?;
         Some(now.wall + self.settings.push_again_max.saturating_sub(waited))
     }
 
     /// The receiver has not confirmed the end of a task in time.
-    pub(in crate::engine) fn push_again(&mut self, now: Now, task: TaskId) {
+    pub(crate) fn push_again(&mut self, now: Now, task: TaskId) {
         let (Some(record), Some(awaited)) = (self.tasks.get(task), self.tasks.awaited.get(&task)) else { return };
         let waited = awaited.waited(now);
         if waited >= self.settings.push_again_max {
@@ -71,7 +71,7 @@ impl Controller {
     }
 
     /// Checks that exactly the awaited ends are pushed again.
-    pub(in crate::engine) fn check_acknowledgements(&self) {
+    pub(crate) fn check_acknowledgements(&self) {
         for task in self.tasks.awaited.keys() {
             let is_awaited = self.tasks.get(*task).and_then(awaited_since).is_some();
             assert!(is_awaited, "the end of task {task} is pushed again, but no confirmation is awaited");

@@ -19,7 +19,7 @@ const PUSHES_AHEAD: u32 = 100;
 impl Controller {
     /// Adds a new task. It pins the version that the name of its tool stands for, unless it has another one that is held: that of
     /// its graph.
-    pub(in crate::engine) fn insert_task(&mut self, now: Now, mut record: TaskRecord) {
+    pub(crate) fn insert_task(&mut self, now: Now, mut record: TaskRecord) {
         let is_held = |pin: &ToolDigest| self.archives.catalog().size(pin).is_some();
         let present = || self.archives.catalog().present(&record.tool).map(|held| held.digest);
         record.pin = record.pin.filter(is_held).or_else(present);
@@ -28,7 +28,7 @@ impl Controller {
     }
 
     /// Adds a task that is already stored.
-    pub(in crate::engine) fn restore_task(&mut self, now: Now, record: TaskRecord) {
+    pub(crate) fn restore_task(&mut self, now: Now, record: TaskRecord) {
         let id = record.id;
         self.tasks.given_ids.insert(task::given_id(&record), id);
         self.tasks.submit_keys.insert(task::submit_key(&record), id);
@@ -61,7 +61,7 @@ impl Controller {
     }
 
     /// The only place that changes the phase of a task. Stores and pushes the change if required.
-    pub(in crate::engine) fn change(&mut self, now: Now, id: TaskId, event: TaskEvent) {
+    pub(crate) fn change(&mut self, now: Now, id: TaskId, event: TaskEvent) {
         let Some(record) = self.tasks.records.get_mut(&id) else {
             unreachable!("task {id} changes, but does not exist")
         };
@@ -131,7 +131,7 @@ impl Controller {
     }
 
     /// Changes the record of a task except its phase, and updates its place in the queue.
-    pub(in crate::engine) fn update(&mut self, id: TaskId, change: impl FnOnce(&mut TaskRecord)) {
+    pub(crate) fn update(&mut self, id: TaskId, change: impl FnOnce(&mut TaskRecord)) {
         let Some(record) = self.tasks.records.get_mut(&id) else {
             unreachable!("task {id} changes, but does not exist")
         };
@@ -142,7 +142,7 @@ impl Controller {
     }
 
     /// Stores the progress of a run, after phase changes that are not stored individually.
-    pub(in crate::engine) fn store_progress(&mut self, id: TaskId) {
+    pub(crate) fn store_progress(&mut self, id: TaskId) {
         if let Some(record) = self.tasks.records.get(&id).filter(|record| !is_stored(record.phase())) {
             self.turn.put(record);
         }
@@ -150,7 +150,7 @@ impl Controller {
 
     /// A run tells how far it is. The change is pushed, and not stored: the next one makes up for it. Only the numbers of its pushes are
     /// stored, many ahead.
-    pub(in crate::engine) fn tell_progress(&mut self, now: Now, id: TaskId, progress: Progress) {
+    pub(crate) fn tell_progress(&mut self, now: Now, id: TaskId, progress: Progress) {
         let Some(record) = self.tasks.records.get_mut(&id) else { unreachable!("task {id} tells, but does not exist") };
         let pushes = record.pushes + 1;
         let TaskState::Running(run) = &mut record.state else { return };
@@ -174,7 +174,7 @@ impl Controller {
     }
 
     /// Holds a task back, or releases it.
-    pub(in crate::engine) fn hold_task(&mut self, now: Now, id: TaskId, held: Option<Wall>) {
+    pub(crate) fn hold_task(&mut self, now: Now, id: TaskId, held: Option<Wall>) {
         let Some(record) = self.tasks.records.get_mut(&id) else {
             unreachable!("task {id} changes, but does not exist")
         };
@@ -192,7 +192,7 @@ impl Controller {
     }
 
     /// A term of a waiting task is met.
-    pub(in crate::engine) fn meet_term(&mut self, now: Now, Edge { dependant, term }: Edge) {
+    pub(crate) fn meet_term(&mut self, now: Now, Edge { dependant, term }: Edge) {
         let Some(record) = self.tasks.records.get_mut(&dependant) else {
             unreachable!("{dependant} waits and is gone")
         };
@@ -220,7 +220,7 @@ impl Controller {
     }
 
     /// Makes the tasks that are due ready, or lets them go to agents again whose disk was full.
-    pub(in crate::engine) fn release_due(&mut self, now: Now) {
+    pub(crate) fn release_due(&mut self, now: Now) {
         while let Some(id) = self.queue.pop_due(now.wall) {
             let Some(record) = self.tasks.records.get_mut(&id) else {
                 unreachable!("task {id} is delayed and does not exist")
@@ -236,7 +236,7 @@ impl Controller {
     }
 
     /// Forgets a task.
-    pub(in crate::engine) fn remove_task(&mut self, now: Now, id: TaskId) -> Option<TaskRecord> {
+    pub(crate) fn remove_task(&mut self, now: Now, id: TaskId) -> Option<TaskRecord> {
         let record = self.tasks.records.remove(&id)?;
         self.store_met_terms();
         if record.phase() == Phase::Waiting {

@@ -12,14 +12,14 @@ use base::{KillCause, Mono, Now, RoundEnd, TaskId, TaskState, Wall};
 
 /// The moments that the deadline is set for, stored in their own clocks so that a jump does not change them.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(in crate::engine) struct Plan {
+pub(crate) struct Plan {
     wall: Option<Wall>,
     gate: Option<Mono>,
 }
 
 impl Controller {
     /// Sets the deadline for the next event.
-    pub(in crate::engine) fn plan(&mut self, now: Now) {
+    pub(crate) fn plan(&mut self, now: Now) {
         let queue = &self.queue;
         let end = self.tasks.next_end().map(|(at, _)| at);
         let plan = Plan { wall: queue.next_delay_end().into_iter().chain(end).min(), gate: queue.gates.next_change() };
@@ -35,14 +35,14 @@ impl Controller {
     }
 
     /// Does everything that is due.
-    pub(in crate::engine) fn look_at_calendar(&mut self, now: Now) {
+    pub(crate) fn look_at_calendar(&mut self, now: Now) {
         self.tasks.planned = Plan::default();
         self.catch_up(now);
     }
 
     /// Opens the gates and ends the tasks whose time has come. It also runs before each choice of a task: a newcomer does
     /// not overtake waiting tasks, and no task starts after its end, wherever the clock has jumped.
-    pub(in crate::engine) fn catch_up(&mut self, now: Now) {
+    pub(crate) fn catch_up(&mut self, now: Now) {
         let gates = self.queue.gates.due(now.mono);
         for gate in &gates {
             if let Some(settings) = self.queue.gates.reopen(now, gate) {
@@ -60,7 +60,7 @@ impl Controller {
     }
 
     /// An agent has reported that a run continues, and perhaps how long it has run. Sets the deadline of the run.
-    pub(in crate::engine) fn time_run(&mut self, now: Now, task: TaskId, ran: Option<Duration>) {
+    pub(crate) fn time_run(&mut self, now: Now, task: TaskId, ran: Option<Duration>) {
         let Some(record) = self.tasks.get(task) else { return };
         let (Some(timeout), TaskState::Running(run)) = (record.policy.timeout, &record.state) else { return };
         let timer = Timer::RunTime(task);
@@ -75,7 +75,7 @@ impl Controller {
     }
 
     /// Queues the next round of a task.
-    pub(in crate::engine) fn again(&mut self, now: Now, task: TaskId, mut again: Again) {
+    pub(crate) fn again(&mut self, now: Now, task: TaskId, mut again: Again) {
         let Some(record) = self.tasks.get(task) else { unreachable!("task {task} is gone between two rounds") };
         let (policy, is_held) = (Arc::clone(&record.policy), record.held.is_some());
         // Counts of the earlier rounds: a loss has been counted already, whatever follows it.
@@ -120,7 +120,7 @@ impl Controller {
 
     /// The pause before the next round. It doubles each time, up to a cap, and up to a quarter is added at random, so that
     /// tasks that failed together do not return together.
-    pub(in crate::engine) fn backoff(&mut self, base: Duration, rounds: u32) -> Duration {
+    pub(crate) fn backoff(&mut self, base: Duration, rounds: u32) -> Duration {
         use rand::RngExt as _;
         if base.is_zero() {
             return Duration::ZERO;

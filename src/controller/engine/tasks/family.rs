@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use base::TaskId;
 
 #[derive(Debug, Default)]
-pub(in crate::engine) struct Families {
+pub(crate) struct Families {
     children: BTreeMap<TaskId, Vec<TaskId>>,
     /// The eldest ancestor of each child.
     roots: BTreeMap<TaskId, TaskId>,
@@ -17,7 +17,7 @@ pub(in crate::engine) struct Families {
 
 impl Families {
     /// Adds a child of a parent that has not finished.
-    pub(in crate::engine) fn add(&mut self, child: TaskId, parent: TaskId) {
+    pub(crate) fn add(&mut self, child: TaskId, parent: TaskId) {
         let root = self.root(parent);
         self.roots.insert(child, root);
         self.children.entry(parent).or_default().push(child);
@@ -26,17 +26,17 @@ impl Families {
     }
 
     /// Whether a task has relatives.
-    pub(in crate::engine) fn has(&self, task: TaskId) -> bool {
+    pub(crate) fn has(&self, task: TaskId) -> bool {
         self.roots.contains_key(&task) || self.children.contains_key(&task)
     }
 
     /// The eldest ancestor of a task, or the task itself if it has none.
-    pub(in crate::engine) fn root(&self, task: TaskId) -> TaskId {
+    pub(crate) fn root(&self, task: TaskId) -> TaskId {
         self.roots.get(&task).copied().unwrap_or(task)
     }
 
     /// A task has finished. Returns the root if its whole family has.
-    pub(in crate::engine) fn finished(&mut self, task: TaskId) -> Option<TaskId> {
+    pub(crate) fn finished(&mut self, task: TaskId) -> Option<TaskId> {
         let root = self.root(task);
         let Some(unfinished) = self.unfinished.get_mut(&root) else { return Some(root) };
         *unfinished -= 1;
@@ -48,14 +48,14 @@ impl Families {
     }
 
     /// A finished task is reopened.
-    pub(in crate::engine) fn reopened(&mut self, task: TaskId) {
+    pub(crate) fn reopened(&mut self, task: TaskId) {
         if self.has(task) {
             *self.unfinished.entry(self.root(task)).or_insert(0) += 1;
         }
     }
 
     /// All descendants of a task, parents before their children. It does not recurse, because a chain may be long.
-    pub(in crate::engine) fn descendants(&self, task: TaskId) -> Vec<TaskId> {
+    pub(crate) fn descendants(&self, task: TaskId) -> Vec<TaskId> {
         let mut found: Vec<TaskId> = self.children.get(&task).cloned().unwrap_or_default();
         let mut next = 0;
         while let Some(&member) = found.get(next) {
@@ -66,7 +66,7 @@ impl Families {
     }
 
     /// Removes a whole family, finished or withdrawn, and returns its members, the root first.
-    pub(in crate::engine) fn remove(&mut self, root: TaskId) -> Vec<TaskId> {
+    pub(crate) fn remove(&mut self, root: TaskId) -> Vec<TaskId> {
         let mut members = vec![root];
         members.extend(self.descendants(root));
         for member in &members {
@@ -78,12 +78,12 @@ impl Families {
     }
 
     /// Whether any member of the family of this root has not finished.
-    pub(in crate::engine) fn is_open(&self, root: TaskId) -> bool {
+    pub(crate) fn is_open(&self, root: TaskId) -> bool {
         self.unfinished.contains_key(&root)
     }
 
     /// Each family with unfinished members: its root and their number.
-    pub(in crate::engine) fn unfinished(&self) -> impl Iterator<Item = (TaskId, usize)> {
+    pub(crate) fn unfinished(&self) -> impl Iterator<Item = (TaskId, usize)> {
         self.unfinished.iter().map(|(root, count)| (*root, *count))
     }
 }

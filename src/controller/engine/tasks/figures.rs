@@ -21,13 +21,13 @@ const TOOLS_MAX: usize = 1_000;
 const FAILED_MAX: usize = 100;
 
 /// The time that most of the runs did not exceed, if there were enough of them.
-pub(in crate::engine) fn usual(times: &Distribution) -> Option<Duration> {
+pub(crate) fn usual(times: &Distribution) -> Option<Duration> {
     (times.runs() >= RUNS_MIN).then(|| times.quantile(USUAL_PERCENT))
 }
 
 /// How a task stands, as far as the figures go.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::engine) struct Figure {
+pub(crate) struct Figure {
     state: ShownState,
     end: Option<End>,
 }
@@ -40,7 +40,7 @@ struct End {
 }
 
 impl Figure {
-    pub(in crate::engine) fn of(record: &TaskRecord) -> Self {
+    pub(crate) fn of(record: &TaskRecord) -> Self {
         let end = match &record.state {
             TaskState::Finished { at, outcome, run } => {
                 let times = run.as_ref().map(|(run, _)| run.times);
@@ -54,7 +54,7 @@ impl Figure {
 }
 
 #[derive(Debug, Default)]
-pub(in crate::engine) struct Figures {
+pub(crate) struct Figures {
     states: StateCounts,
     /// The run times of the finished tasks of each tool that is an archive.
     tools: BTreeMap<ToolName, Distribution>,
@@ -65,7 +65,7 @@ pub(in crate::engine) struct Figures {
 
 impl Figures {
     /// A task is known from here on.
-    pub(in crate::engine) fn add(&mut self, record: &TaskRecord) {
+    pub(crate) fn add(&mut self, record: &TaskRecord) {
         let Figure { state, end } = Figure::of(record);
         self.states.add(state);
         let Some(End { at, outcome, ran }) = end else { return };
@@ -85,7 +85,7 @@ impl Figures {
     }
 
     /// A task that stood like this is not known any more, or stands in another way.
-    pub(in crate::engine) fn remove(&mut self, record: &TaskRecord, Figure { state, end }: Figure) {
+    pub(crate) fn remove(&mut self, record: &TaskRecord, Figure { state, end }: Figure) {
         self.states.remove(state);
         let Some(End { at, ran, .. }) = end else { return };
         self.failed.remove(&(at, record.id));
@@ -100,7 +100,7 @@ impl Figures {
     }
 
     /// A task that stood in another way has changed.
-    pub(in crate::engine) fn moved(&mut self, now: Now, record: &TaskRecord, before: Figure) {
+    pub(crate) fn moved(&mut self, now: Now, record: &TaskRecord, before: Figure) {
         self.remove(record, before);
         self.add(record);
         if let (None, Some(end)) = (before.end, Figure::of(record).end) {
@@ -108,26 +108,26 @@ impl Figures {
         }
     }
 
-    pub(in crate::engine) const fn states(&self) -> StateCounts {
+    pub(crate) const fn states(&self) -> StateCounts {
         self.states
     }
 
     /// The time that most runs of this tool did not exceed, if there were enough of them.
-    pub(in crate::engine) fn usual(&self, tool: &ToolName) -> Option<Duration> {
+    pub(crate) fn usual(&self, tool: &ToolName) -> Option<Duration> {
         self.tools.get(tool).and_then(usual)
     }
 
     /// The last failures, newest first.
-    pub(in crate::engine) fn last_failed(&self) -> impl Iterator<Item = TaskId> {
+    pub(crate) fn last_failed(&self) -> impl Iterator<Item = TaskId> {
         self.failed.iter().rev().map(|(_, task)| *task)
     }
 
     /// Tasks that have finished per second within the last minute, and the median of their run times.
-    pub(in crate::engine) fn recent(&self, now: Mono) -> (f64, Option<Duration>) {
+    pub(crate) fn recent(&self, now: Mono) -> (f64, Option<Duration>) {
         self.recent.figures(now)
     }
 
-    pub(in crate::engine) fn sanity_check<'a>(&self, records: impl Iterator<Item = &'a TaskRecord>) {
+    pub(crate) fn sanity_check<'a>(&self, records: impl Iterator<Item = &'a TaskRecord>) {
         let mut counted = Self::default();
         for record in records {
             counted.add(record);

@@ -9,7 +9,7 @@ use base::{Phase, ToolDigest, ToolName};
 
 impl Controller {
     /// Checks every invariant. `graphs` are the pins of graphs that have not ended.
-    pub(in crate::engine) fn check_tasks<'a>(&self, graphs: impl Iterator<Item = (&'a ToolName, &'a ToolDigest)>) {
+    pub(crate) fn check_tasks<'a>(&self, graphs: impl Iterator<Item = (&'a ToolName, &'a ToolDigest)>) {
         let mut counts = [0; Phase::ALL.len()];
         for record in self.tasks.records.values() {
             counts[record.shown_phase() as usize] += 1;

@@ -8,7 +8,7 @@ use base::{Now, Phase, TaskId, TaskRecord, ToolDigest, ToolName};
 
 impl Controller {
     /// The version that a name stands for, or the pins of a tool, have changed.
-    pub(in crate::engine) fn refresh_offer(&mut self, now: Now, tool: &ToolName) {
+    pub(crate) fn refresh_offer(&mut self, now: Now, tool: &ToolName) {
         self.queue.set_held(now, tool, self.archives.catalog().offers(tool));
     }
 
@@ -25,17 +25,17 @@ impl Controller {
     }
 
     /// Pins the versions of a graph.
-    pub(in crate::engine) fn pin_all(&mut self, now: Now, pins: &BTreeMap<ToolName, ToolDigest>) {
+    pub(crate) fn pin_all(&mut self, now: Now, pins: &BTreeMap<ToolName, ToolDigest>) {
         pins.iter().for_each(|(tool, digest)| self.pin(now, tool, *digest));
     }
 
     /// A graph with these pins has ended.
-    pub(in crate::engine) fn unpin_all(&mut self, now: Now, pins: &BTreeMap<ToolName, ToolDigest>) {
+    pub(crate) fn unpin_all(&mut self, now: Now, pins: &BTreeMap<ToolName, ToolDigest>) {
         pins.iter().for_each(|(tool, digest)| self.unpin(now, tool, *digest));
     }
 
     /// Pins the present version for a task that was accepted when the controller held none.
-    pub(in crate::engine) fn pin_late(&mut self, now: Now, id: TaskId) {
+    pub(crate) fn pin_late(&mut self, now: Now, id: TaskId) {
         let Some(record) = self.tasks.records.get_mut(&id).filter(|record| record.pin.is_none()) else { return };
         let Some(digest) = self.archives.catalog().present(&record.tool).map(|held| held.digest) else { return };
         record.pin = Some(digest);

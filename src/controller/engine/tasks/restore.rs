@@ -135,7 +135,7 @@ impl Controller {
         }
     }
 
-    pub(in crate::engine) fn take_back_agent(&mut self, now: Now, agent: &AgentId, task: TaskId) {
+    pub(crate) fn take_back_agent(&mut self, now: Now, agent: &AgentId, task: TaskId) {
         let round = |task| self.tasks.get(task).map(|record| record.round).unwrap_or_default();
         let Some(slot) = self.fleet.slot(agent) else {
             self.fleet.register(now, agent.clone(), Liveness::Restored);

@@ -15,7 +15,7 @@ const LOOK_INTERVAL_MIN: Duration = Duration::from_millis(500);
 
 /// The finished families, by the time at which they are forgotten.
 #[derive(Debug, Default)]
-pub(in crate::engine) struct RetainedFamilies {
+pub(crate) struct RetainedFamilies {
     until: BTreeSet<(Wall, TaskId)>,
     until_of: BTreeMap<TaskId, Wall>,
     bytes_of: BTreeMap<TaskId, usize>,
@@ -25,30 +25,30 @@ pub(in crate::engine) struct RetainedFamilies {
 }
 
 impl RetainedFamilies {
-    pub(in crate::engine) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.until.len()
     }
 
     /// A task is reopened, and with it the family of this root.
-    pub(in crate::engine) fn reopened(&mut self, task: TaskId, root: TaskId) {
+    pub(crate) fn reopened(&mut self, task: TaskId, root: TaskId) {
         self.bytes -= self.bytes_of.remove(&task).unwrap_or_default();
         if let Some(until) = self.until_of.remove(&root) {
             self.until.remove(&(until, root));
         }
     }
 
-    pub(in crate::engine) fn roots(&self) -> impl Iterator<Item = TaskId> {
+    pub(crate) fn roots(&self) -> impl Iterator<Item = TaskId> {
         self.until.iter().map(|(_, root)| *root)
     }
 
-    pub(in crate::engine) fn sanity_check(&self) {
+    pub(crate) fn sanity_check(&self) {
         assert_eq!(self.bytes, self.bytes_of.values().sum::<usize>(), "the bytes of kept tasks have drifted");
     }
 }
 
 impl Controller {
     /// A task has finished, at `at`. If its whole family has, the family is kept from now on.
-    pub(in crate::engine) fn keep_family(&mut self, now: Now, task: TaskId, at: Wall) {
+    pub(crate) fn keep_family(&mut self, now: Now, task: TaskId, at: Wall) {
         let of_graph = || self.graphs.of_root(task).map_or(0, |graph| graph.bytes);
         let bytes = self.tasks.get(task).map_or_else(of_graph, TaskRecord::bytes);
         self.tasks.retained.bytes_of.insert(task, bytes);
@@ -67,7 +67,7 @@ impl Controller {
     }
 
     /// Forgets families that are too old or exceed the bound.
-    pub(in crate::engine) fn retain(&mut self, now: Now) {
+    pub(crate) fn retain(&mut self, now: Now) {
         if self.relations.backlog().has_ends() {
             // Tasks that wait for an ended one have not all learned of its end.
             return self.turn.set_timer(Timer::Retention, now.mono);
@@ -104,7 +104,7 @@ impl Controller {
     }
 
     /// Forgets a finished family before its time: members leave at once, in slices.
-    pub(in crate::engine) fn forget_family(&mut self, now: Now, root: TaskId) {
+    pub(crate) fn forget_family(&mut self, now: Now, root: TaskId) {
         if let Some(until) = self.tasks.retained.until_of.remove(&root) {
             self.tasks.retained.until.remove(&(until, root));
         }

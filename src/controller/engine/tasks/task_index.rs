@@ -8,13 +8,13 @@ use base::TaskId;
 
 /// The tasks by their name, as such a text is called here. A name may belong to several tasks; a task has at most one.
 #[derive(Debug, Default)]
-pub(in crate::engine) struct TaskIndex {
+pub(crate) struct TaskIndex {
     by_name: BTreeSet<(Arc<str>, TaskId)>,
     names: BTreeMap<TaskId, Arc<str>>,
 }
 
 impl TaskIndex {
-    pub(in crate::engine) fn insert(&mut self, name: Option<&str>, task: TaskId) {
+    pub(crate) fn insert(&mut self, name: Option<&str>, task: TaskId) {
         if let Some(name) = name {
             let name: Arc<str> = name.into();
             self.by_name.insert((Arc::clone(&name), task));
@@ -22,23 +22,19 @@ impl TaskIndex {
         }
     }
 
-    pub(in crate::engine) fn remove(&mut self, task: TaskId) {
+    pub(crate) fn remove(&mut self, task: TaskId) {
         if let Some(name) = self.names.remove(&task) {
             self.by_name.remove(&(name, task));
         }
     }
 
     /// Whether a task has a name.
-    pub(in crate::engine) fn has(&self, task: TaskId) -> bool {
+    pub(crate) fn has(&self, task: TaskId) -> bool {
         self.names.contains_key(&task)
     }
 
     /// The tasks with this name that are older than `before`, newest first.
-    pub(in crate::engine) fn get<'a>(
-        &'a self,
-        name: &str,
-        before: Option<TaskId>,
-    ) -> impl Iterator<Item = TaskId> + use<'a> {
+    pub(crate) fn get<'a>(&'a self, name: &str, before: Option<TaskId>) -> impl Iterator<Item = TaskId> + use<'a> {
         let name: Arc<str> = name.into();
         let oldest = Bound::Included((Arc::clone(&name), TaskId::MIN));
         let newest = match before {
@@ -48,7 +44,7 @@ impl TaskIndex {
         self.by_name.range((oldest, newest)).rev().map(|(_, task)| *task)
     }
 
-    pub(in crate::engine) fn sanity_check(&self, exists: impl Fn(TaskId) -> bool) {
+    pub(crate) fn sanity_check(&self, exists: impl Fn(TaskId) -> bool) {
         assert_eq!(self.by_name.len(), self.names.len(), "the two indexes of names differ");
         for (name, task) in &self.by_name {
             assert!(exists(*task), "the name {name} leads to the forgotten task {task}");

@@ -9,7 +9,7 @@ use base::{
 
 /// An event of a task.
 #[derive(Debug)]
-pub(in crate::engine) enum TaskEvent {
+pub(crate) enum TaskEvent {
     /// An agent gets it.
     Dispatch(Assignment),
     /// The agent never got it: the same round waits again.
@@ -36,19 +36,19 @@ pub(in crate::engine) enum TaskEvent {
 
 /// The end of a round that another one follows.
 #[derive(Debug)]
-pub(in crate::engine) struct Again {
-    pub(in crate::engine) at: Wall,
-    pub(in crate::engine) end: RoundEnd,
-    pub(in crate::engine) times: PhaseTimes,
-    pub(in crate::engine) result: Option<Arc<RunResult>>,
+pub(crate) struct Again {
+    pub(crate) at: Wall,
+    pub(crate) end: RoundEnd,
+    pub(crate) times: PhaseTimes,
+    pub(crate) result: Option<Arc<RunResult>>,
     /// The earliest start of the next round, once that is decided.
-    pub(in crate::engine) not_before: Option<Wall>,
+    pub(crate) not_before: Option<Wall>,
 }
 
 /// Applies an event.
 ///
 /// A wrong message of a peer is refused before this point. An event that does not fit here is a bug of this engine.
-pub(in crate::engine) fn apply(record: &mut TaskRecord, event: TaskEvent) {
+pub(crate) fn apply(record: &mut TaskRecord, event: TaskEvent) {
     use TaskEvent as Event;
     use TaskState as State;
     let from = std::mem::replace(&mut record.state, State::Waiting { not_before: None });

@@ -6,7 +6,7 @@ use base::{ExitCode, Kill, KillCause, Outcome, RoundEnd, RunResult, TaskRecord};
 
 /// The consequence of a finished round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::engine) enum Verdict {
+pub(crate) enum Verdict {
     /// The task ends with this outcome.
     End(Outcome),
     /// Another round follows, because this one ended like this.
@@ -14,7 +14,7 @@ pub(in crate::engine) enum Verdict {
 }
 
 /// The verdict on a run that has ended with this result.
-pub(in crate::engine) fn of_result(record: &TaskRecord, result: &RunResult) -> Verdict {
+pub(crate) fn of_result(record: &TaskRecord, result: &RunResult) -> Verdict {
     let (policy, counts) = (&record.policy, &record.counts);
     let stderr_is_failure = policy.fail_on_stderr && !result.stderr_tail.is_empty();
     let has_succeeded = result.exit_code == ExitCode::SUCCESS && !stderr_is_failure;
@@ -34,17 +34,17 @@ pub(in crate::engine) fn of_result(record: &TaskRecord, result: &RunResult) -> V
 }
 
 /// Whether no other run follows an ended one, as far as its result is known.
-pub(in crate::engine) fn is_the_last_round(record: &TaskRecord) -> bool {
+pub(crate) fn is_the_last_round(record: &TaskRecord) -> bool {
     record.result().is_some_and(|result| matches!(of_result(record, result), Verdict::End(_)))
 }
 
 /// The verdict on a void run: its agent is lost (already counted), or has come back or left without it.
-pub(in crate::engine) fn of_void_run(record: &TaskRecord, end: RoundEnd) -> Verdict {
+pub(crate) fn of_void_run(record: &TaskRecord, end: RoundEnd) -> Verdict {
     of_lost_run(record, end, record.counts.losses)
 }
 
 /// The verdict on a run if it were lost with its agent.
-pub(in crate::engine) fn if_lost(record: &TaskRecord) -> Verdict {
+pub(crate) fn if_lost(record: &TaskRecord) -> Verdict {
     of_lost_run(record, RoundEnd::Lost, record.counts.losses.saturating_add(1))
 }
 

@@ -11,18 +11,18 @@ use base::{JobName, KillCause, Now, Phase, Round, TaskId, TaskRecord};
 
 /// The unstored submits with a limit of failures. A job stops at a limit that is stored only: the end of its waiting tasks
 /// cannot be taken back with a submit that is refused.
-pub(in crate::engine) type Limits = BTreeMap<TaskId, Replaced>;
+pub(crate) type Limits = BTreeMap<TaskId, Replaced>;
 
 /// The limit of failures of a job before a submit.
 #[derive(Debug)]
-pub(in crate::engine) struct Replaced {
-    pub(in crate::engine) job: JobName,
-    pub(in crate::engine) before: Option<u32>,
+pub(crate) struct Replaced {
+    pub(crate) job: JobName,
+    pub(crate) before: Option<u32>,
 }
 
 /// The fate of a submit that could not be stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(in crate::engine) enum Abandoned {
+pub(crate) enum Abandoned {
     /// Nothing is left of it.
     Withdrawn,
     /// An agent has a task of it, whose run is ended.
@@ -35,12 +35,7 @@ impl Controller {
     /// The tasks of a submit could not be stored, and its submitter is refused. Each is removed, or ended if an agent has it
     /// already: a task whose submit was refused must not go on. `None` if the submitter must wait, because the tasks
     /// existed before (`duplicate`).
-    pub(in crate::engine) fn abandon_unstored(
-        &mut self,
-        now: Now,
-        tasks: &[TaskId],
-        duplicate: bool,
-    ) -> Option<Abandoned> {
+    pub(crate) fn abandon_unstored(&mut self, now: Now, tasks: &[TaskId], duplicate: bool) -> Option<Abandoned> {
         if duplicate {
             return tasks.iter().all(|task| self.tasks.get(*task).is_none()).then_some(Abandoned::Withdrawn);
         }
@@ -136,7 +131,7 @@ impl Controller {
     }
 
     /// Submits are stored, and not withdrawn any more.
-    pub(in crate::engine) fn limits_are_stored(&mut self, now: Now) {
+    pub(crate) fn limits_are_stored(&mut self, now: Now) {
         while let Some(first) =
             self.tasks.unstored_limits.first_entry().filter(|first| *first.key() <= self.tasks.ids.stored_max)
         {
@@ -146,7 +141,7 @@ impl Controller {
     }
 
     /// Stops a job that has reached its limit, unless the limit may be withdrawn.
-    pub(in crate::engine) fn stop_at_limit(&mut self, now: Now, name: &JobName) {
+    pub(crate) fn stop_at_limit(&mut self, now: Now, name: &JobName) {
         let is_reached = self.relations.job(name).is_some_and(Job::must_stop);
         if is_reached && self.tasks.unstored_limits.values().all(|replaced| replaced.job != *name) {
             self.stop_job(name);

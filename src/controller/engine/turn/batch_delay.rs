@@ -31,12 +31,12 @@ const QUEUED_SHARE_OF_TDF: u32 = 4;
 const BATCH_DELAY_MAX: Duration = Duration::from_millis(8);
 
 /// How long an update about a run may be delayed that no client awaits of this task alone.
-pub(in crate::engine) fn of_many(record: &TaskRecord) -> Duration {
+pub(crate) fn of_many(record: &TaskRecord) -> Duration {
     record.batch_delay() * 4
 }
 
 /// The batch delay of a run that begins now, for a waiting task that no agent was free for until now.
-pub(in crate::engine) fn after_queuing(now: Wall, record: &TaskRecord) -> Duration {
+pub(crate) fn after_queuing(now: Wall, record: &TaskRecord) -> Duration {
     if !record.after().is_empty() {
         // The time spent on waiting for other tasks says nothing about how busy the agents are.
         return Duration::ZERO;

@@ -29,20 +29,20 @@ const PROGRESS_DELAY_MAX: Duration = Duration::from_secs(1);
 
 /// The deferred messages of a turn in order, and the deadline of the first one.
 #[derive(Debug)]
-pub(in crate::engine) struct Batch<M> {
+pub(crate) struct Batch<M> {
     list: Vec<M>,
     due: Option<Mono>,
 }
 
 impl<M> Batch<M> {
     /// Adds a message, which leaves as soon as possible after `due`.
-    pub(in crate::engine) fn add(&mut self, due: Mono, message: M) {
+    pub(crate) fn add(&mut self, due: Mono, message: M) {
         self.list.push(message);
         self.due = earlier(self.due, Some(due));
     }
 
     /// The messages in order.
-    pub(in crate::engine) fn into_messages(self) -> Vec<M> {
+    pub(crate) fn into_messages(self) -> Vec<M> {
         self.list
     }
 }
@@ -62,7 +62,7 @@ fn earlier(a: Option<Mono>, b: Option<Mono>) -> Option<Mono> {
 /// After each turn: [`Self::handle_turn`], then [`Self::poll_commit`]. The result of a commit comes back through
 /// [`Self::handle_stored`] or [`Self::handle_trouble`], after which another commit may be polled.
 #[derive(Debug)]
-pub(in crate::engine) struct CommitQueue<M> {
+pub(crate) struct CommitQueue<M> {
     store: Store<M>,
     /// Records of the turns since the last commit began. Only the latest record of a task, a gate or an agent matters.
     records: BTreeMap<Subject, Record>,
@@ -82,13 +82,13 @@ enum Store<M> {
 
 /// The result of a commit.
 #[derive(Debug, PartialEq, Eq)]
-pub(in crate::engine) struct Committed<M> {
+pub(crate) struct Committed<M> {
     /// The messages that may leave.
-    pub(in crate::engine) released: Vec<M>,
+    pub(crate) released: Vec<M>,
     /// The newest task of which a record was stored.
-    pub(in crate::engine) newest: Option<TaskId>,
+    pub(crate) newest: Option<TaskId>,
     /// Whether this commit ended a period of trouble.
-    pub(in crate::engine) recovered: bool,
+    pub(crate) recovered: bool,
 }
 
 impl<M> Default for CommitQueue<M> {
@@ -100,7 +100,7 @@ impl<M> Default for CommitQueue<M> {
 impl<M> CommitQueue<M> {
     /// Takes the records and messages of a turn. Returns the messages that may leave at once.
     #[must_use]
-    pub(in crate::engine) fn handle_turn(&mut self, now: Mono, records: Vec<Record>, batch: Batch<M>) -> Vec<M> {
+    pub(crate) fn handle_turn(&mut self, now: Mono, records: Vec<Record>, batch: Batch<M>) -> Vec<M> {
         let Batch { list, due } = batch;
         let records_due = records.iter().map(delay_max).min().map(|delay| now + delay);
         self.records.extend(records.into_iter().map(|record| (Subject::of(&record), record)));
@@ -118,7 +118,7 @@ impl<M> CommitQueue<M> {
 
     /// The next commit, if the store is free and something is due.
     #[must_use]
-    pub(in crate::engine) fn poll_commit(&mut self, now: Mono) -> Option<Vec<Record>> {
+    pub(crate) fn poll_commit(&mut self, now: Mono) -> Option<Vec<Record>> {
         let in_trouble = match self.store {
             Store::Busy { .. } => return None,
             Store::Idle if !self.is_closing && self.due.is_some_and(|due| now < due) => return None,
@@ -137,7 +137,7 @@ impl<M> CommitQueue<M> {
 
     /// When to poll for a commit if no turn ends before.
     #[must_use]
-    pub(in crate::engine) const fn poll_timeout(&self) -> Option<Mono> {
+    pub(crate) const fn poll_timeout(&self) -> Option<Mono> {
         match self.store {
             Store::Troubled { retry_at } => Some(retry_at),
             Store::Idle => self.due,
@@ -146,13 +146,13 @@ impl<M> CommitQueue<M> {
     }
 
     /// From here on, no record is delayed to share a commit.
-    pub(in crate::engine) const fn close(&mut self) {
+    pub(crate) const fn close(&mut self) {
         self.is_closing = true;
     }
 
     /// The commit is on the disk.
     #[must_use]
-    pub(in crate::engine) fn handle_stored(&mut self) -> Committed<M> {
+    pub(crate) fn handle_stored(&mut self) -> Committed<M> {
         let (released, newest, recovered) = self.end_commit();
         Committed { released, newest, recovered }
     }
@@ -161,7 +161,7 @@ impl<M> CommitQueue<M> {
     /// messages are returned as well, because some can be withdrawn. The caller gives the others to [`Self::hold`] in
     /// order.
     #[must_use]
-    pub(in crate::engine) fn handle_trouble(&mut self, now: Mono, records: Vec<Record>) -> Option<Vec<M>> {
+    pub(crate) fn handle_trouble(&mut self, now: Mono, records: Vec<Record>) -> Option<Vec<M>> {
         let (mut deferred, _, in_trouble) = self.end_commit();
         self.store = Store::Troubled { retry_at: now + RETRY_INTERVAL };
         for record in records {
@@ -184,19 +184,19 @@ impl<M> CommitQueue<M> {
     }
 
     /// Keeps a message until the store recovers.
-    pub(in crate::engine) fn hold(&mut self, message: M) {
+    pub(crate) fn hold(&mut self, message: M) {
         self.deferred.push(message);
     }
 
     /// Whether the last commit failed.
     #[must_use]
-    pub(in crate::engine) const fn is_in_trouble(&self) -> bool {
+    pub(crate) const fn is_in_trouble(&self) -> bool {
         matches!(self.store, Store::Troubled { .. } | Store::Busy { in_trouble: true, .. })
     }
 
     /// Whether no commit is under way, and none is due before the store recovers.
     #[must_use]
-    pub(in crate::engine) fn is_at_rest(&self) -> bool {
+    pub(crate) fn is_at_rest(&self) -> bool {
         match self.store {
             Store::Busy { .. } => false,
             Store::Idle => self.records.is_empty(),
@@ -208,7 +208,7 @@ impl<M> CommitQueue<M> {
     ///
     /// # Panics
     /// When a message is.
-    pub(in crate::engine) fn sanity_check(&self) {
+    pub(crate) fn sanity_check(&self) {
         if let Store::Idle | Store::Busy { .. } = self.store {
             assert!(self.deferred.is_empty() || !self.records.is_empty(), "messages wait for no commit");
         }

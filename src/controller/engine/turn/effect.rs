@@ -15,7 +15,7 @@ use base::{
 };
 
 /// How long a record or message that no client waits for may be delayed to share a commit or a write.
-pub(in crate::engine) const BATCH_DELAY_MAX: Duration = Duration::from_millis(10);
+pub(crate) const BATCH_DELAY_MAX: Duration = Duration::from_millis(10);
 
 /// The answer to a request, by value, so that it can be neither forgotten nor sent twice.
 #[must_use]
@@ -75,7 +75,7 @@ pub enum Claim {
 impl Claim {
     /// Whether a message leaves only after the commit of its turn.
     #[must_use]
-    pub(in crate::engine) const fn waits(self, is_store_in_trouble: bool) -> bool {
+    pub(crate) const fn waits(self, is_store_in_trouble: bool) -> bool {
         match self {
             Self::Promise => true,
             Self::View => !is_store_in_trouble,
@@ -91,7 +91,7 @@ impl Claim {
 impl Effect {
     /// The claim of this effect.
     #[must_use]
-    pub(in crate::engine) fn claim(&self) -> Claim {
+    pub(crate) fn claim(&self) -> Claim {
         match self {
             Self::Record(_) | Self::Publish(_) | Self::Tool(_) => Claim::Nothing,
             // A client that has waited for the end continues from here.
@@ -108,7 +108,7 @@ impl Effect {
     /// How long it may be delayed to share a commit or a write. An end is told in the same time to the address of its task and to the
     /// client that waits for it.
     #[must_use]
-    pub(in crate::engine) fn delay_max(&self) -> Duration {
+    pub(crate) fn delay_max(&self) -> Duration {
         match self {
             Self::Push(record) if record.address.is_none() => batch_delay::of_many(record),
             Self::Push(record) => record.batch_delay(),
@@ -124,7 +124,7 @@ impl Effect {
 /// controller could not find the run again: a controller that dies must not leave a run that its successor hands out as
 /// well.
 #[must_use]
-pub(in crate::engine) fn claim_of_reply(reply: &Reply) -> Claim {
+pub(crate) fn claim_of_reply(reply: &Reply) -> Claim {
     match reply {
         Reply::Submitted { .. }
         | Reply::SubmittedMany { .. }

@@ -15,7 +15,7 @@ const LINES_MAX: u32 = 20;
 
 /// The lines of the present ten seconds.
 #[derive(Debug)]
-pub(in crate::engine) struct EndLines {
+pub(crate) struct EndLines {
     until: Mono,
     lines: u32,
     /// Ends without a line, by outcome.
@@ -30,7 +30,7 @@ impl Default for EndLines {
 
 impl Controller {
     /// Writes the lines of the tasks that have finished in this event.
-    pub(in crate::engine) fn write_end_lines(&mut self, now: Now) {
+    pub(crate) fn write_end_lines(&mut self, now: Now) {
         for task in self.turn.take_unlogged() {
             self.write_end_line(now, task);
         }
@@ -54,7 +54,7 @@ impl Controller {
     }
 
     /// Ends ten seconds in which there were more ends than lines.
-    pub(in crate::engine) fn sum_up_ends(&mut self) {
+    pub(crate) fn sum_up_ends(&mut self) {
         let EndLines { others, .. } = std::mem::take(&mut self.turn.end_lines);
         let counts = Outcome::ALL.into_iter().zip(others).filter(|(_, count)| *count > 0);
         let counts: Vec<_> = counts.map(|(outcome, count)| format!("{count} {}", words::outcome(outcome))).collect();

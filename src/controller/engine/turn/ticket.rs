@@ -23,13 +23,13 @@ pub struct Ticket {
 
 impl Ticket {
     /// Smaller than every ticket.
-    pub(in crate::engine) const MIN: Self = Self { connection: ConnectionId { door: 0, number: 0 }, number: 0 };
+    pub(crate) const MIN: Self = Self { connection: ConnectionId { door: 0, number: 0 }, number: 0 };
     /// Larger than every ticket.
-    pub(in crate::engine) const MAX: Self =
+    pub(crate) const MAX: Self =
         Self { connection: ConnectionId { door: u8::MAX, number: u64::MAX }, number: u64::MAX };
 
     /// The range of all tickets of a connection.
-    pub(in crate::engine) const fn of(connection: ConnectionId) -> RangeInclusive<Self> {
+    pub(crate) const fn of(connection: ConnectionId) -> RangeInclusive<Self> {
         Self { connection, number: 0 }..=Self { connection, number: u64::MAX }
     }
 }

@@ -48,7 +48,7 @@ impl Controller {
     }
 
     /// The ends behind a cursor.
-    pub(in crate::engine) fn results_reply(&self, job: &JobName, cursor: Cursor, limit: usize) -> Reply {
+    pub(crate) fn results_reply(&self, job: &JobName, cursor: Cursor, limit: usize) -> Reply {
         let (mut rows, mut next, mut seen) = (Vec::new(), cursor, BTreeSet::new());
         for (task, position) in self.relations.end_logs().ends_from(job, cursor).take(limit) {
             next.position = position;
@@ -62,7 +62,7 @@ impl Controller {
     }
 
     /// A task has ended: the readers of its job are to learn it.
-    pub(in crate::engine) fn log_end(&mut self, now: Now, task: TaskId) {
+    pub(crate) fn log_end(&mut self, now: Now, task: TaskId) {
         if self.relations.end_logs().is_empty() {
             return;
         }
@@ -85,14 +85,14 @@ impl Controller {
     }
 
     /// The time of a log has passed, unless a client has asked for it since.
-    pub(in crate::engine) fn drop_unread_log(&mut self, now: Now, job: JobName) {
+    pub(crate) fn drop_unread_log(&mut self, now: Now, job: JobName) {
         if let Some(until) = self.relations.end_logs_mut().drop_unread(now.mono, &job) {
             self.turn.set_timer(Timer::EndLog(job), until);
         }
     }
 
     /// Checks that every log is dropped one day, and that no reader waits for ends that are there.
-    pub(in crate::engine) fn check_end_logs(&self) {
+    pub(crate) fn check_end_logs(&self) {
         self.relations.end_logs().sanity_check();
         for job in self.relations.end_logs().jobs() {
             assert!(self.turn.has_timer(&Timer::EndLog(job.clone())), "the log of job {job} is kept forever");

@@ -132,7 +132,7 @@ impl<R: Clone> Sequencer<R> {
     }
 
     /// What the answer to a request claims; `own` is the claim of the reply itself.
-    pub(in crate::engine) fn claim(route: &Route<R>, reply: &Reply, own: Claim) -> Claim {
+    pub(crate) fn claim(route: &Route<R>, reply: &Reply, own: Claim) -> Claim {
         match reply {
             Reply::Done | Reply::Concerned { .. } if at_once(route.kind).is_some() => Claim::View,
             _ => own,
@@ -140,7 +140,7 @@ impl<R: Clone> Sequencer<R> {
     }
 
     /// A reply that leaves while the store is in trouble says so where its receiver would not expect it.
-    pub(in crate::engine) fn with_trouble(&self, route: &Route<R>, reply: Reply) -> Reply {
+    pub(crate) fn with_trouble(&self, route: &Route<R>, reply: Reply) -> Reply {
         let Some((since, why)) = &self.trouble else { return reply };
         let seconds = since.unix_seconds();
         match reply {
