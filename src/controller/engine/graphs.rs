@@ -29,29 +29,29 @@ const TURN: usize = 50;
 
 /// A graph with its run.
 #[derive(Debug)]
-pub(super) struct OwnedGraph {
-    pub(super) id: GraphId,
+pub(crate) struct OwnedGraph {
+    pub(crate) id: GraphId,
     /// The name of the job of its tasks: its id.
-    pub(super) job: JobName,
-    pub(super) submitted_at: Wall,
-    pub(super) accepted: AcceptedGraph,
-    pub(super) run: GraphRun,
+    pub(crate) job: JobName,
+    pub(crate) submitted_at: Wall,
+    pub(crate) accepted: AcceptedGraph,
+    pub(crate) run: GraphRun,
     /// Number of its stored entries.
     entries: u32,
     /// The tasks of its slots.
-    pub(super) tasks: BTreeMap<StepTask, TaskId>,
+    pub(crate) tasks: BTreeMap<StepTask, TaskId>,
     /// The locations of inputs that all tasks of a step and role find alike.
     inputs: BTreeMap<(StepIndex, u32), Arc<[Arc<str>]>>,
     /// Bytes of memory that its document costs.
-    pub(super) bytes: usize,
+    pub(crate) bytes: usize,
     is_queued: bool,
     /// Whether its end has been carried out.
-    pub(super) has_ended: bool,
+    pub(crate) has_ended: bool,
 }
 
 /// All graphs, and those with effects that are still to be carried out.
 #[derive(Debug)]
-pub(super) struct Graphs {
+pub(crate) struct Graphs {
     graphs: BTreeMap<GraphId, OwnedGraph>,
     submit_keys: BTreeMap<String, GraphId>,
     queue: VecDeque<GraphId>,
@@ -73,48 +73,48 @@ impl Default for Graphs {
 }
 
 /// The id of a graph as the root of a family. No task has it, because ids never use a microsecond twice.
-pub(super) fn root(graph: GraphId) -> TaskId {
+pub(crate) fn root(graph: GraphId) -> TaskId {
     TaskId::new(graph.wall(), [0; TaskId::SUFFIX_LEN])
 }
 
 impl Graphs {
-    pub(super) fn get(&self, id: GraphId) -> Option<&OwnedGraph> {
+    pub(crate) fn get(&self, id: GraphId) -> Option<&OwnedGraph> {
         self.graphs.get(&id)
     }
 
-    pub(super) fn get_mut(&mut self, id: GraphId) -> Option<&mut OwnedGraph> {
+    pub(crate) fn get_mut(&mut self, id: GraphId) -> Option<&mut OwnedGraph> {
         self.graphs.get_mut(&id)
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.graphs.len()
     }
 
-    pub(super) fn iter(&self) -> impl DoubleEndedIterator<Item = &OwnedGraph> {
+    pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = &OwnedGraph> {
         self.graphs.values()
     }
 
     /// The graph whose tasks are those of this job.
-    pub(super) fn of_job(&self, name: &JobName) -> Option<&OwnedGraph> {
+    pub(crate) fn of_job(&self, name: &JobName) -> Option<&OwnedGraph> {
         self.get(name.as_str().parse().ok()?)
     }
 
     /// The graph that is the root of this family.
-    pub(super) fn of_root(&self, root: TaskId) -> Option<&OwnedGraph> {
+    pub(crate) fn of_root(&self, root: TaskId) -> Option<&OwnedGraph> {
         let first = GraphId::new(root.wall(), [0; TaskId::SUFFIX_LEN]);
         self.graphs.range(first..).next().map(|(_, graph)| graph).filter(|graph| graph.id.wall() == root.wall())
     }
 
-    pub(super) fn with_submit_key(&self, key: &str) -> Option<&OwnedGraph> {
+    pub(crate) fn with_submit_key(&self, key: &str) -> Option<&OwnedGraph> {
         self.get(*self.submit_keys.get(key)?)
     }
 
     /// Bytes of the documents of graphs that have not ended.
-    pub(super) const fn bytes(&self) -> usize {
+    pub(crate) const fn bytes(&self) -> usize {
         self.bytes
     }
 
-    pub(super) fn insert(&mut self, graph: OwnedGraph) {
+    pub(crate) fn insert(&mut self, graph: OwnedGraph) {
         let id = graph.id;
         if let Some(key) = graph.accepted.fields.text(words::SUBMIT_KEY) {
             self.submit_keys.insert(key.to_owned(), id);
@@ -126,7 +126,7 @@ impl Graphs {
         self.enqueue(id);
     }
 
-    pub(super) fn remove(&mut self, id: GraphId) -> Option<OwnedGraph> {
+    pub(crate) fn remove(&mut self, id: GraphId) -> Option<OwnedGraph> {
         let graph = self.graphs.remove(&id)?;
         if let Some(key) = graph.accepted.fields.text(words::SUBMIT_KEY)
             && self.submit_keys.get(key) == Some(&id)
@@ -141,7 +141,7 @@ impl Graphs {
     }
 
     /// The end of a graph has been carried out. Returns the versions that it had pinned, the first time.
-    pub(super) fn note_end(&mut self, id: GraphId) -> Option<BTreeMap<ToolName, ToolDigest>> {
+    pub(crate) fn note_end(&mut self, id: GraphId) -> Option<BTreeMap<ToolName, ToolDigest>> {
         let graph = self.graphs.get_mut(&id).filter(|graph| !graph.has_ended)?;
         graph.has_ended = true;
         self.bytes -= graph.bytes;
@@ -149,7 +149,7 @@ impl Graphs {
     }
 
     /// The locations in the report that is being handled, with its task.
-    pub(super) fn note_provided(&mut self, provided: Option<(TaskId, Box<Provided>)>) {
+    pub(crate) fn note_provided(&mut self, provided: Option<(TaskId, Box<Provided>)>) {
         self.provided = provided;
     }
 
@@ -159,22 +159,22 @@ impl Graphs {
     }
 
     /// A turn has ended: the next one does its share of work.
-    pub(super) const fn begin_turn(&mut self) {
+    pub(crate) const fn begin_turn(&mut self) {
         self.left = SLICE;
     }
 
     /// Whether this turn is to do more work.
-    pub(super) fn has_work(&self) -> bool {
+    pub(crate) fn has_work(&self) -> bool {
         self.left > 0 && !self.is_settled()
     }
 
     /// Whether no graph has effects.
-    pub(super) fn is_settled(&self) -> bool {
+    pub(crate) fn is_settled(&self) -> bool {
         self.queue.is_empty()
     }
 
     /// A graph may have effects.
-    pub(super) fn enqueue(&mut self, id: GraphId) {
+    pub(crate) fn enqueue(&mut self, id: GraphId) {
         if let Some(graph) = self.graphs.get_mut(&id)
             && !std::mem::replace(&mut graph.is_queued, true)
         {
@@ -183,7 +183,7 @@ impl Graphs {
     }
 
     /// The next graph with effects, and how many of them are to be carried out at once.
-    pub(super) fn next(&mut self) -> Option<(GraphId, usize)> {
+    pub(crate) fn next(&mut self) -> Option<(GraphId, usize)> {
         let id = self.queue.pop_front()?;
         if let Some(graph) = self.graphs.get_mut(&id) {
             graph.is_queued = false;
@@ -192,11 +192,11 @@ impl Graphs {
     }
 
     /// So much of the work of this turn is done.
-    pub(super) const fn spend(&mut self, work: usize) {
+    pub(crate) const fn spend(&mut self, work: usize) {
         self.left = self.left.saturating_sub(work);
     }
 
-    pub(super) fn sanity_check(&self) {
+    pub(crate) fn sanity_check(&self) {
         for graph in self.graphs.values() {
             graph.run.sanity_check();
             assert_eq!(graph.is_queued, self.queue.contains(&graph.id), "the work of graph {}", graph.id);
@@ -212,7 +212,7 @@ impl Graphs {
 
 impl OwnedGraph {
     /// A graph that begins. `plan` are the connected steps of its document.
-    pub(super) fn new(id: GraphId, at: Wall, accepted: AcceptedGraph, plan: Arc<Graph>) -> Self {
+    pub(crate) fn new(id: GraphId, at: Wall, accepted: AcceptedGraph, plan: Arc<Graph>) -> Self {
         let run = GraphRun::new(plan, accepted.partitions_max, at);
         Self::with(id, at, accepted, run, 0)
     }
@@ -221,7 +221,7 @@ impl OwnedGraph {
     ///
     /// # Errors
     /// -1007 when its steps do not fit together, so that no graph like it was ever accepted.
-    pub(super) fn restore(stored: StoredGraph) -> Result<Self, Refusal> {
+    pub(crate) fn restore(stored: StoredGraph) -> Result<Self, Refusal> {
         let StoredGraph { id, submitted_at, graph: accepted, entries } = stored;
         let graph = Arc::new(Graph::new(&accepted.document)?);
         let count = u32::try_from(entries.len()).unwrap_or(u32::MAX);
@@ -237,14 +237,14 @@ impl OwnedGraph {
     }
 
     /// The record of the graph itself. Its text is not needed any more.
-    pub(super) fn record(&mut self) -> Record {
+    pub(crate) fn record(&mut self) -> Record {
         let row = self.accepted.encode(self.id, self.submitted_at);
         self.accepted.text = "".into();
         Record::Graph(self.id, Some(Box::new(row)))
     }
 
     /// The record of its next entry.
-    pub(super) fn entry(&mut self, entry: &GraphEntry) -> Record {
+    pub(crate) fn entry(&mut self, entry: &GraphEntry) -> Record {
         let Some(text) = EntryCodec::encode(&self.accepted.document, entry) else {
             unreachable!("graph {}: {entry:?} is not one of its entries", self.id)
         };
@@ -253,7 +253,7 @@ impl OwnedGraph {
     }
 
     /// The numbers of a task by its names.
-    pub(super) fn slot(&self, place: &StepPlace) -> Option<StepTask> {
+    pub(crate) fn slot(&self, place: &StepPlace) -> Option<StepTask> {
         let graph = self.run.scheduler().graph();
         let step = graph.named(&place.step)?;
         let role = match &place.prepares {
@@ -267,7 +267,7 @@ impl OwnedGraph {
     }
 
     /// The names of a task by its numbers.
-    pub(super) fn place(&self, slot: StepTask) -> StepPlace {
+    pub(crate) fn place(&self, slot: StepTask) -> StepPlace {
         let plan = self.run.scheduler().graph().step(slot.step);
         let prepares = match slot.role {
             TaskRole::Main => None,
@@ -277,12 +277,12 @@ impl OwnedGraph {
     }
 
     /// The terms of the tasks of a step.
-    pub(super) fn terms(&self, step: StepIndex) -> Option<&StepTerms> {
+    pub(crate) fn terms(&self, step: StepIndex) -> Option<&StepTerms> {
         self.accepted.steps.get(step.at())?.as_ref()
     }
 
     /// The locations that a task finds, by the inputs of its role.
-    pub(super) fn inputs_of(&mut self, slot: StepTask) -> BTreeMap<PortName, Arc<[Arc<str>]>> {
+    pub(crate) fn inputs_of(&mut self, slot: StepTask) -> BTreeMap<PortName, Arc<[Arc<str>]>> {
         let Self { run, inputs, .. } = self;
         let graph = Arc::clone(run.scheduler().graph());
         let plan = graph.step(slot.step);
@@ -304,13 +304,13 @@ impl OwnedGraph {
     }
 
     /// A step has ended: its tasks need no inputs any more.
-    pub(super) fn forget_inputs(&mut self, step: StepIndex) {
+    pub(crate) fn forget_inputs(&mut self, step: StepIndex) {
         let of_step: Vec<_> = self.inputs.range((step, 0)..=(step, u32::MAX)).map(|(key, _)| *key).collect();
         of_step.iter().for_each(|key| drop(self.inputs.remove(key)));
     }
 
     /// The outcome of a task that would end as the graph has.
-    pub(super) fn outcome(&self) -> Option<Outcome> {
+    pub(crate) fn outcome(&self) -> Option<Outcome> {
         match self.run.status() {
             GraphStatus::Running => None,
             GraphStatus::Succeeded => Some(Outcome::Succeeded),
@@ -320,7 +320,7 @@ impl OwnedGraph {
     }
 
     /// Its state for clients.
-    pub(super) fn view(&self) -> GraphView {
+    pub(crate) fn view(&self) -> GraphView {
         GraphView {
             id: self.id,
             name: self.accepted.document.name.clone(),
@@ -334,7 +334,7 @@ impl OwnedGraph {
     }
 
     /// The state of a step for clients, without the phases of its tasks.
-    pub(super) fn step_view(&self, step: StepIndex) -> (StepView, Vec<TaskId>) {
+    pub(crate) fn step_view(&self, step: StepIndex) -> (StepView, Vec<TaskId>) {
         use crate::graph::{InputId, OutputId};
         let (scheduler, terms) = (self.run.scheduler(), self.terms(step));
         let graph = scheduler.graph();
@@ -372,14 +372,14 @@ impl OwnedGraph {
     }
 
     /// Whether it was submitted with the same document and the same fields.
-    pub(super) fn is_submitted_as(&self, other: &AcceptedGraph) -> bool {
+    pub(crate) fn is_submitted_as(&self, other: &AcceptedGraph) -> bool {
         let (ours, theirs) = (&self.accepted.fields, &other.fields);
         let has = |(name, value): (&str, &Scalar)| ours.get(name) == Some(value);
         ours.len() == theirs.len() && Fields::iter(theirs).all(has) && self.accepted.document == other.document
     }
 
     /// The step with this name.
-    pub(super) fn step(&self, name: &StepName) -> Option<StepIndex> {
+    pub(crate) fn step(&self, name: &StepName) -> Option<StepIndex> {
         self.run.scheduler().graph().named(name)
     }
 }

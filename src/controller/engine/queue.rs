@@ -52,11 +52,11 @@ struct Line {
 type OpenLines = BTreeMap<SetId, BTreeSet<(Place, Arc<Requirements>)>>;
 
 #[derive(Debug, Default)]
-pub(super) struct Queue {
+pub(crate) struct Queue {
     lines: BTreeMap<Arc<Requirements>, Line>,
     open: OpenLines,
     delayed: BTreeSet<(Wall, TaskId)>,
-    pub(super) gates: Gates,
+    pub(crate) gates: Gates,
     /// The tools of the agents.
     sets: ToolSets,
     len: usize,
@@ -65,22 +65,22 @@ pub(super) struct Queue {
 
 impl Queue {
     /// Number of waiting tasks.
-    pub(super) const fn len(&self) -> usize {
+    pub(crate) const fn len(&self) -> usize {
         self.len
     }
 
     /// Bytes of memory that the waiting tasks cost.
-    pub(super) const fn bytes(&self) -> usize {
+    pub(crate) const fn bytes(&self) -> usize {
         self.bytes
     }
 
     /// Number of different requirements among waiting tasks, unless these are one of them.
-    pub(super) fn other_needs(&self, needs: &Requirements) -> usize {
+    pub(crate) fn other_needs(&self, needs: &Requirements) -> usize {
         if self.lines.contains_key(needs) { 0 } else { self.lines.len() }
     }
 
     /// A task begins to wait.
-    pub(super) fn enter(&mut self, now: Now, record: &TaskRecord) {
+    pub(crate) fn enter(&mut self, now: Now, record: &TaskRecord) {
         let needs = &*record.needs();
         if !self.lines.contains_key(needs) {
             let needs = Arc::new(needs.clone());
@@ -104,7 +104,7 @@ impl Queue {
     }
 
     /// A task stops waiting; `record` is its state while it waited.
-    pub(super) fn leave(&mut self, now: Now, record: &TaskRecord) {
+    pub(crate) fn leave(&mut self, now: Now, record: &TaskRecord) {
         self.len -= 1;
         self.bytes -= record.bytes();
         if let Some(Delay::Until(at)) = delay(record) {
@@ -128,13 +128,13 @@ impl Queue {
     }
 
     /// The next task that is due, if any; the caller then calls [`Self::make_ready`], or moves it to its next line.
-    pub(super) fn pop_due(&mut self, wall: Wall) -> Option<TaskId> {
+    pub(crate) fn pop_due(&mut self, wall: Wall) -> Option<TaskId> {
         self.delayed.first().filter(|(at, _)| *at <= wall)?;
         self.delayed.pop_first().map(|(_, task)| task)
     }
 
     /// A waiting task may start from here on.
-    pub(super) fn make_ready(&mut self, now: Now, record: &TaskRecord) {
+    pub(crate) fn make_ready(&mut self, now: Now, record: &TaskRecord) {
         let needs = &*record.needs();
         let Some(line) = self.lines.get_mut(needs) else { unreachable!("task {} waits in no line", record.id) };
         if line.lanes.insert(&record.tool, place(record)) {
@@ -143,22 +143,22 @@ impl Queue {
     }
 
     /// Whether a present agent has the tool of this waiting task.
-    pub(super) fn is_stocked(&self, record: &TaskRecord) -> bool {
+    pub(crate) fn is_stocked(&self, record: &TaskRecord) -> bool {
         self.lines.get(&*record.needs()).is_some_and(|line| line.lanes.is_stocked(&record.tool))
     }
 
     /// A run of a task begins: it passes its gates.
-    pub(super) fn start(&mut self, now: Now, needs: &Requirements) {
+    pub(crate) fn start(&mut self, now: Now, needs: &Requirements) {
         self.pass(now, needs, |gates| gates.start(now.mono, needs));
     }
 
     /// A run began before this controller started; the time of its start is recorded separately.
-    pub(super) fn resume(&mut self, now: Now, needs: &Requirements) {
+    pub(crate) fn resume(&mut self, now: Now, needs: &Requirements) {
         self.pass(now, needs, |gates| gates.resume(needs));
     }
 
     /// A run has ended.
-    pub(super) fn end(&mut self, now: Now, needs: &Requirements) {
+    pub(crate) fn end(&mut self, now: Now, needs: &Requirements) {
         self.pass(now, needs, |gates| gates.end(needs));
     }
 
@@ -170,7 +170,7 @@ impl Queue {
     }
 
     /// Re-evaluates gates that may let more or fewer tasks pass than before.
-    pub(super) fn refresh_gated<'a>(&mut self, now: Now, gates: impl Iterator<Item = &'a Label>) {
+    pub(crate) fn refresh_gated<'a>(&mut self, now: Now, gates: impl Iterator<Item = &'a Label>) {
         let mut lines = BTreeSet::new();
         for gate in gates {
             self.gates.review(now, gate);
@@ -215,24 +215,24 @@ impl Queue {
     }
 
     /// The tools of the agents.
-    pub(super) const fn sets(&self) -> &ToolSets {
+    pub(crate) const fn sets(&self) -> &ToolSets {
         &self.sets
     }
 
     /// The same as [`Self::sets`], for holding and releasing a set.
-    pub(super) const fn sets_mut(&mut self) -> &mut ToolSets {
+    pub(crate) const fn sets_mut(&mut self) -> &mut ToolSets {
         &mut self.sets
     }
 
     /// An agent with this set is present.
-    pub(super) fn enter_set(&mut self, now: Now, set: SetId) {
+    pub(crate) fn enter_set(&mut self, now: Now, set: SetId) {
         if self.sets.enter(set) {
             self.serve(now, set);
         }
     }
 
     /// An agent with this set is not present any more.
-    pub(super) fn leave_set(&mut self, now: Now, set: SetId) {
+    pub(crate) fn leave_set(&mut self, now: Now, set: SetId) {
         if self.sets.leave(set) {
             self.open.remove(&set);
             for line in self.lines.values_mut() {
@@ -254,7 +254,7 @@ impl Queue {
     }
 
     /// The best task for this agent, if it has told its tools.
-    pub(super) fn best_for(&self, id: &AgentId, agent: &Agent) -> Option<TaskId> {
+    pub(crate) fn best_for(&self, id: &AgentId, agent: &Agent) -> Option<TaskId> {
         let mut open = self.open.get(&agent.tools?.set)?.iter();
         let suits = |needs: &Requirements| agent.offer.meets(needs) && needs.allow(id, || agent.about.host);
         open.find(|(_, needs)| suits(needs)).map(|(place, _)| place.task)
@@ -262,7 +262,7 @@ impl Queue {
 
     /// The first task that `agent_for` finds an agent for, with that agent: of the agents with the smallest offer, the one
     /// that has been parked longest. `sets` are the tool sets of parked agents.
-    pub(super) fn best_match<'a>(
+    pub(crate) fn best_match<'a>(
         &self,
         sets: impl Iterator<Item = SetId>,
         agent_for: impl Fn(SetId, &Requirements) -> Option<Suited<'a>>,
@@ -276,12 +276,12 @@ impl Queue {
     }
 
     /// The end of the next delay.
-    pub(super) fn next_delay_end(&self) -> Option<Wall> {
+    pub(crate) fn next_delay_end(&self) -> Option<Wall> {
         self.delayed.first().map(|(at, _)| *at)
     }
 
     /// The reason that holds up this waiting task. At most `before_max` tasks before it are counted.
-    pub(super) fn holdup(
+    pub(crate) fn holdup(
         &self,
         now: Now,
         record: &TaskRecord,
@@ -327,12 +327,12 @@ impl Queue {
     }
 
     /// Number of waiting tasks that must pass this gate.
-    pub(super) fn waiting_at(&self, gate: &Label) -> usize {
+    pub(crate) fn waiting_at(&self, gate: &Label) -> usize {
         self.gates.lines(gate).filter_map(|needs| self.lines.get(&needs)).map(|line| line.members).sum()
     }
 
     /// Whether a task is in its line.
-    pub(super) fn is_ready(&self, record: &TaskRecord) -> bool {
+    pub(crate) fn is_ready(&self, record: &TaskRecord) -> bool {
         self.lines.get(&*record.needs()).is_some_and(|line| line.lanes.contains(&record.tool, place(record)))
     }
 
@@ -341,7 +341,7 @@ impl Queue {
         matches!(delay(record), Some(Delay::Until(at)) if self.delayed.contains(&(at, record.id)))
     }
 
-    pub(super) fn sanity_check<'a>(&self, waiting: impl Iterator<Item = &'a TaskRecord>) {
+    pub(crate) fn sanity_check<'a>(&self, waiting: impl Iterator<Item = &'a TaskRecord>) {
         let (mut members, mut bytes) = (0, 0);
         for record in waiting {
             members += 1;
@@ -376,7 +376,7 @@ impl Queue {
 }
 
 /// Whether any agent may get tasks, meets these requirements and, if one is given, has this tool.
-pub(super) type AgentsWith<'a> = &'a dyn Fn(&Requirements, Option<&ToolName>) -> bool;
+pub(crate) type AgentsWith<'a> = &'a dyn Fn(&Requirements, Option<&ToolName>) -> bool;
 
 enum Delay {
     Until(Wall),

@@ -39,7 +39,7 @@ const SLICE: usize = 200;
 
 /// What tasks have to do with one another: their jobs, and those that wait for others.
 #[derive(Debug)]
-pub(super) struct Relations {
+pub(crate) struct Relations {
     jobs: Jobs,
     /// The terms that waiting tasks wait for.
     dependants: Dependants,
@@ -54,7 +54,7 @@ pub(super) struct Relations {
 
 impl Relations {
     /// Without a job. No earlier controller has numbered the logs of ends from here.
-    pub(super) fn numbered_from(number: u64) -> Self {
+    pub(crate) fn numbered_from(number: u64) -> Self {
         Self {
             jobs: Jobs::default(),
             dependants: Dependants::default(),
@@ -64,66 +64,66 @@ impl Relations {
         }
     }
 
-    pub(super) fn job(&self, name: &JobName) -> Option<&Job> {
+    pub(crate) fn job(&self, name: &JobName) -> Option<&Job> {
         self.jobs.get(name)
     }
 
-    pub(super) fn job_mut(&mut self, name: &JobName) -> Option<&mut Job> {
+    pub(crate) fn job_mut(&mut self, name: &JobName) -> Option<&mut Job> {
         self.jobs.get_mut(name)
     }
 
-    pub(super) const fn jobs(&self) -> &Jobs {
+    pub(crate) const fn jobs(&self) -> &Jobs {
         &self.jobs
     }
 
-    pub(super) const fn jobs_mut(&mut self) -> &mut Jobs {
+    pub(crate) const fn jobs_mut(&mut self) -> &mut Jobs {
         &mut self.jobs
     }
 
-    pub(super) const fn dependants(&self) -> &Dependants {
+    pub(crate) const fn dependants(&self) -> &Dependants {
         &self.dependants
     }
 
-    pub(super) const fn dependants_mut(&mut self) -> &mut Dependants {
+    pub(crate) const fn dependants_mut(&mut self) -> &mut Dependants {
         &mut self.dependants
     }
 
-    pub(super) const fn backlog(&self) -> &Backlog {
+    pub(crate) const fn backlog(&self) -> &Backlog {
         &self.backlog
     }
 
-    pub(super) const fn end_logs(&self) -> &EndLogs {
+    pub(crate) const fn end_logs(&self) -> &EndLogs {
         &self.end_logs
     }
 
-    pub(super) const fn end_logs_mut(&mut self) -> &mut EndLogs {
+    pub(crate) const fn end_logs_mut(&mut self) -> &mut EndLogs {
         &mut self.end_logs
     }
 
     /// A waiting task has met a term, and is not stored for it.
-    pub(super) fn note_met(&mut self, task: TaskId) {
+    pub(crate) fn note_met(&mut self, task: TaskId) {
         self.met_unstored.insert(task);
     }
 
     /// The waiting tasks that have met terms since they were stored.
-    pub(super) fn take_met(&mut self) -> BTreeSet<TaskId> {
+    pub(crate) fn take_met(&mut self) -> BTreeSet<TaskId> {
         std::mem::take(&mut self.met_unstored)
     }
 
     /// The time that most runs of the job of a task did not exceed.
-    pub(super) fn usual(&self, record: &TaskRecord) -> Option<Duration> {
+    pub(crate) fn usual(&self, record: &TaskRecord) -> Option<Duration> {
         self.job(&record.membership()?.name)?.usual_run_time()
     }
 
     /// A turn has ended: the next one does its share of work.
-    pub(super) const fn begin_turn(&mut self) {
+    pub(crate) const fn begin_turn(&mut self) {
         self.backlog.left = SLICE;
     }
 }
 
 /// The work that earlier ends have left.
 #[derive(Debug)]
-pub(super) struct Backlog {
+pub(crate) struct Backlog {
     ends: VecDeque<End>,
     stops: VecDeque<Stop>,
     /// The work that is left for this turn.
@@ -138,17 +138,17 @@ impl Default for Backlog {
 
 impl Backlog {
     /// Whether ends are still to be worked off.
-    pub(super) fn has_ends(&self) -> bool {
+    pub(crate) fn has_ends(&self) -> bool {
         !self.ends.is_empty()
     }
 
     /// Whether this turn is to do more of it.
-    pub(super) fn has_work(&self) -> bool {
+    pub(crate) fn has_work(&self) -> bool {
         self.left > 0 && !self.is_empty()
     }
 
     /// Whether no consequence is left to be carried out.
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.ends.is_empty() && self.stops.is_empty()
     }
 }
@@ -173,7 +173,7 @@ struct Stop {
 
 /// What can become of a term.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Fate {
+pub(crate) enum Fate {
     Met,
     Open,
     /// It cannot be met, for this reason.
@@ -184,7 +184,7 @@ pub(super) enum Fate {
 
 impl Controller {
     /// What can become of a term of this task, by the present state of its subject.
-    pub(super) fn fate(&self, dependant: TaskId, term: &Term) -> Fate {
+    pub(crate) fn fate(&self, dependant: TaskId, term: &Term) -> Fate {
         match &term.of {
             Prior::Task(task) => match self.tasks.get(*task).map(|record| &record.state) {
                 None => Fate::Unknown,
@@ -232,7 +232,7 @@ impl Controller {
     }
 
     /// Whether all terms of a finished task may still be met.
-    pub(super) fn may_start(&self, record: &TaskRecord) -> bool {
+    pub(crate) fn may_start(&self, record: &TaskRecord) -> bool {
         record.unmet.is_empty()
             || record.after().iter().zip(0..).all(|(term, number)| match self.fate(record.id, term) {
                 Fate::Met | Fate::Open => true,
@@ -244,7 +244,7 @@ impl Controller {
 
     /// A finished task is to wait again: also for its terms, if it has never got past them. Those whose subject is not known
     /// any more stay as they are.
-    pub(super) fn renew_terms(&mut self, task: TaskId) {
+    pub(crate) fn renew_terms(&mut self, task: TaskId) {
         let Some(record) = self.tasks.get(task).filter(|record| !record.unmet.is_empty()) else { return };
         let is_unmet =
             |number: &u16, term: &Term| record.unmet.contains(number) || self.fate(task, term) != Fate::Unknown;
@@ -254,7 +254,7 @@ impl Controller {
     }
 
     /// Judges every unmet term of a waiting task: those that are met are struck; if one cannot be met, the task ends.
-    pub(super) fn judge_terms(&mut self, now: Now, task: TaskId) {
+    pub(crate) fn judge_terms(&mut self, now: Now, task: TaskId) {
         let Some(record) = self.tasks.get(task).filter(|record| record.phase() == Phase::Waiting) else { return };
         let relations = record.relations.clone();
         for number in record.unmet.clone() {
@@ -290,7 +290,7 @@ impl Controller {
     }
 
     /// A task has finished: notes what that means for others, which [`Self::settle_relations`] carries out.
-    pub(super) fn relatives_of(&mut self, now: Now, task: TaskId) {
+    pub(crate) fn relatives_of(&mut self, now: Now, task: TaskId) {
         let Some(record) = self.tasks.get(task) else { return };
         // The end of a task of a graph decides nothing for those that wait for the graph.
         let is_of_a_step = record.place().is_some();
@@ -310,7 +310,7 @@ impl Controller {
     }
 
     /// A graph has ended: notes what that means for the tasks that wait for it.
-    pub(super) fn relatives_of_graph(&mut self, id: GraphId) {
+    pub(crate) fn relatives_of_graph(&mut self, id: GraphId) {
         if self.relations.dependants().is_empty() {
             return;
         }
@@ -322,7 +322,7 @@ impl Controller {
     }
 
     /// Does the work that is left for this turn.
-    pub(super) fn settle_relations(&mut self, now: Now) {
+    pub(crate) fn settle_relations(&mut self, now: Now) {
         while self.relations.backlog.has_work() {
             self.relations.backlog.left -= 1;
             if !self.work_off_end(now) {
@@ -332,7 +332,7 @@ impl Controller {
     }
 
     /// Sets the deadline for the work of the next turn.
-    pub(super) fn plan_relations(&mut self, now: Now) {
+    pub(crate) fn plan_relations(&mut self, now: Now) {
         if !self.relations.backlog.is_empty() {
             self.turn.set_timer(Timer::Relations, now.mono);
         }
@@ -375,7 +375,7 @@ impl Controller {
     }
 
     /// So many tasks of a job have failed that nothing more of it may start.
-    pub(super) fn stop_job(&mut self, name: &JobName) {
+    pub(crate) fn stop_job(&mut self, name: &JobName) {
         let Some(job) = self.relations.job_mut(name) else { return };
         let stop = JobStop { fails: job.fails() };
         job.memo.stopped = Some(stop);
@@ -385,16 +385,16 @@ impl Controller {
     }
 
     /// The waiting tasks of a stopped job are to end.
-    pub(super) fn sweep_stopped(&mut self, name: &JobName) {
+    pub(crate) fn sweep_stopped(&mut self, name: &JobName) {
         self.relations.backlog.stops.push_back(Stop { job: name.clone(), seen: None, until: self.tasks.last_id() });
     }
 
     /// A stopped job goes on: no more of its tasks are to end.
-    pub(super) fn forget_stop(&mut self, name: &JobName) {
+    pub(crate) fn forget_stop(&mut self, name: &JobName) {
         self.relations.backlog.stops.retain(|stop| stop.job != *name);
     }
 
-    pub(super) fn store_memo(&mut self, name: &JobName) {
+    pub(crate) fn store_memo(&mut self, name: &JobName) {
         if let Some(job) = self.relations.job(name) {
             let record = Record::Job(name.clone(), Some(job.memo));
             self.turn.store(record);
@@ -418,7 +418,7 @@ impl Controller {
     }
 
     /// Ends a waiting task whose job has been stopped. True if it was one.
-    pub(super) fn skip_if_stopped(&mut self, now: Now, task: TaskId) -> bool {
+    pub(crate) fn skip_if_stopped(&mut self, now: Now, task: TaskId) -> bool {
         let member = self.tasks.get(task).and_then(TaskRecord::membership);
         let stop = member.and_then(|member| self.relations.job(&member.name)?.stopped());
         let Some(stop) = stop else { return false };
@@ -427,7 +427,7 @@ impl Controller {
     }
 
     /// Continues after a restart: judges all unmet terms, and stops the jobs whose limit of failures is reached.
-    pub(super) fn restore_relations(&mut self, now: Now) {
+    pub(crate) fn restore_relations(&mut self, now: Now) {
         let waits = |record: &&TaskRecord| record.phase() == Phase::Waiting && !record.unmet.is_empty();
         let mut waiting: Vec<_> = self.tasks.newest_before(None).filter(waits).map(|record| record.id).collect();
         waiting.reverse();
@@ -449,7 +449,7 @@ impl Controller {
     }
 
     /// Checks that a task waits only for what can still happen, and that no stopped job has waiting tasks.
-    pub(super) fn check_relations(&self) {
+    pub(crate) fn check_relations(&self) {
         if !self.relations.backlog.is_empty() {
             assert!(self.turn.has_timer(&Timer::Relations), "the consequences of an end are never carried out");
             return;

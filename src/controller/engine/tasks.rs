@@ -77,7 +77,7 @@ impl Ids {
 
 impl Tasks {
     /// Without a task. The ids of new tasks are made with `random`.
-    pub(super) fn new(random: Xoshiro256PlusPlus) -> Self {
+    pub(crate) fn new(random: Xoshiro256PlusPlus) -> Self {
         let ids = Ids { random, last: TaskId::MIN, restored_max: TaskId::MIN, stored_max: TaskId::MIN };
         Self {
             records: BTreeMap::new(),
@@ -97,84 +97,84 @@ impl Tasks {
     }
 
     /// The id of the youngest task or graph.
-    pub(super) const fn last_id(&self) -> TaskId {
+    pub(crate) const fn last_id(&self) -> TaskId {
         self.ids.last
     }
 
     /// Tasks up to this id are older than this start of the controller.
-    pub(super) const fn restored_max(&self) -> TaskId {
+    pub(crate) const fn restored_max(&self) -> TaskId {
         self.ids.restored_max
     }
 
     /// Whether the submit of a task is stored.
-    pub(super) fn submit_is_stored(&self, task: TaskId) -> bool {
+    pub(crate) fn submit_is_stored(&self, task: TaskId) -> bool {
         task <= self.ids.stored_max
     }
 
     /// The submits of all tasks up to this one are stored.
-    pub(super) fn note_stored(&mut self, newest: Option<TaskId>) {
+    pub(crate) fn note_stored(&mut self, newest: Option<TaskId>) {
         self.ids.stored_max = self.ids.stored_max.max(newest.unwrap_or(TaskId::MIN));
     }
 
-    pub(super) fn new_id(&mut self, wall: Wall) -> TaskId {
+    pub(crate) fn new_id(&mut self, wall: Wall) -> TaskId {
         let (at, random) = self.ids.next(wall);
         TaskId::new(at, random)
     }
 
     /// The same for a graph: it is older than its tasks.
-    pub(super) fn new_graph_id(&mut self, wall: Wall) -> GraphId {
+    pub(crate) fn new_graph_id(&mut self, wall: Wall) -> GraphId {
         let (at, random) = self.ids.next(wall);
         GraphId::new(at, random)
     }
 
-    pub(super) const fn families(&self) -> &Families {
+    pub(crate) const fn families(&self) -> &Families {
         &self.families
     }
 
-    pub(super) const fn families_mut(&mut self) -> &mut Families {
+    pub(crate) const fn families_mut(&mut self) -> &mut Families {
         &mut self.families
     }
 
-    pub(super) const fn retained(&self) -> &RetainedFamilies {
+    pub(crate) const fn retained(&self) -> &RetainedFamilies {
         &self.retained
     }
 
-    pub(super) const fn retained_mut(&mut self) -> &mut RetainedFamilies {
+    pub(crate) const fn retained_mut(&mut self) -> &mut RetainedFamilies {
         &mut self.retained
     }
 
     /// Whether an end awaits a confirmation by its receiver.
-    pub(super) fn awaits_confirmations(&self) -> bool {
+    pub(crate) fn awaits_confirmations(&self) -> bool {
         !self.awaited.is_empty()
     }
 
     /// A submit that is not stored yet has replaced this limit of a job.
-    pub(super) fn note_limit(&mut self, task: TaskId, replaced: Replaced) {
+    pub(crate) fn note_limit(&mut self, task: TaskId, replaced: Replaced) {
         self.unstored_limits.insert(task, replaced);
     }
 
     /// The time that most runs of the job of a task did not exceed, or of its tool.
-    pub(super) fn usual(&self, relations: &Relations, record: &TaskRecord) -> Option<Duration> {
+    pub(crate) fn usual(&self, relations: &Relations, record: &TaskRecord) -> Option<Duration> {
         relations.usual(record).or_else(|| self.figures.usual(&record.tool))
     }
 
     /// Whether a task runs and has taken longer than usual.
-    pub(super) fn runs_longer(&self, relations: &Relations, now: Now, record: &TaskRecord) -> bool {
+    pub(crate) fn runs_longer(&self, relations: &Relations, now: Now, record: &TaskRecord) -> bool {
         let started = record.last_run().and_then(|run| run.times.run).filter(|_| record.phase() == Phase::Running);
         started.zip(self.usual(relations, record)).is_some_and(|(at, usual)| is_longer(now.wall.since(at), usual))
     }
 
-    pub(super) fn get(&self, id: TaskId) -> Option<&TaskRecord> {
+    pub(crate) fn get(&self, id: TaskId) -> Option<&TaskRecord> {
         self.records.get(&id).map(|record| &**record)
     }
 
     /// The tasks whose runs at this agent are out of contact.
-    pub(super) fn out_of_contact(&self, agent: &AgentId) -> Vec<TaskId> {
+    pub(crate) fn out_of_contact(&self, agent: &AgentId) -> Vec<TaskId> {
         self.of_silent(agent).collect()
     }
 
     /// Whether there are any.
-    pub(super) fn has_out_of_contact(&self, agent: &AgentId) -> bool {
+    pub(crate) fn has_out_of_contact(&self, agent: &AgentId) -> bool {
         !self.silent.is_empty() && self.of_silent(agent).next().is_some()
     }
 
@@ -184,38 +184,38 @@ impl Tasks {
     }
 
     /// The tasks whose runs are out of contact at any agent.
-    pub(super) fn all_out_of_contact(&self) -> Vec<TaskId> {
+    pub(crate) fn all_out_of_contact(&self) -> Vec<TaskId> {
         self.silent.iter().map(|(_, task)| *task).collect()
     }
 
     /// Whether there are any.
-    pub(super) fn are_out_of_contact(&self) -> bool {
+    pub(crate) fn are_out_of_contact(&self) -> bool {
         !self.silent.is_empty()
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.records.len()
     }
 
     /// Number of tasks in each phase, in the order of [`Phase::ALL`].
-    pub(super) const fn counts(&self) -> [usize; Phase::ALL.len()] {
+    pub(crate) const fn counts(&self) -> [usize; Phase::ALL.len()] {
         self.counts
     }
 
     /// The figures for people.
-    pub(super) const fn figures(&self) -> &Figures {
+    pub(crate) const fn figures(&self) -> &Figures {
         &self.figures
     }
 
     /// The tasks older than `before`, newest first.
-    pub(super) fn newest_before(&self, before: Option<TaskId>) -> impl Iterator<Item = &TaskRecord> {
+    pub(crate) fn newest_before(&self, before: Option<TaskId>) -> impl Iterator<Item = &TaskRecord> {
         use std::ops::Bound::{Excluded, Unbounded};
         let end = before.map_or(Unbounded, Excluded);
         self.records.range((Unbounded, end)).rev().map(|(_, record)| &**record)
     }
 
     /// The tasks with this given id that are older than `before`, newest first.
-    pub(super) fn with_given_id<'a>(
+    pub(crate) fn with_given_id<'a>(
         &'a self,
         given_id: &str,
         before: Option<TaskId>,
@@ -224,26 +224,26 @@ impl Tasks {
     }
 
     /// The task that was submitted with this key.
-    pub(super) fn with_submit_key(&self, key: &str) -> Option<&TaskRecord> {
+    pub(crate) fn with_submit_key(&self, key: &str) -> Option<&TaskRecord> {
         self.submit_keys.get(key, None).find_map(|id| self.get(id))
     }
 
     /// Whether a task was submitted with a key.
-    pub(super) fn has_submit_key(&self, id: TaskId) -> bool {
+    pub(crate) fn has_submit_key(&self, id: TaskId) -> bool {
         self.submit_keys.has(id)
     }
 
     /// The next task that reaches its end-before time, and that time.
-    pub(super) fn next_end(&self) -> Option<(Wall, TaskId)> {
+    pub(crate) fn next_end(&self) -> Option<(Wall, TaskId)> {
         self.end_before.first().copied()
     }
 
     /// An end-before time has been handled; it is not checked again.
-    pub(super) fn forget_end(&mut self, end: (Wall, TaskId)) {
+    pub(crate) fn forget_end(&mut self, end: (Wall, TaskId)) {
         self.end_before.remove(&end);
     }
     /// A finished task that is about to wait again waits for these terms, too.
-    pub(super) fn set_unmet(&mut self, id: TaskId, unmet: Vec<u16>) {
+    pub(crate) fn set_unmet(&mut self, id: TaskId, unmet: Vec<u16>) {
         if let Some(record) = self.records.get_mut(&id) {
             debug_assert_eq!(record.phase(), Phase::Finished, "task {id} waits for its terms already");
             record.unmet = unmet;

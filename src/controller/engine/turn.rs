@@ -23,7 +23,7 @@ use end_lines::EndLines;
 
 /// See the [module](self).
 #[derive(Debug, Default)]
-pub(super) struct Turn {
+pub(crate) struct Turn {
     effects: VecDeque<Effect>,
     journal: Journal,
     /// What the history does not have yet.
@@ -41,110 +41,110 @@ pub(super) struct Turn {
 
 impl Turn {
     /// Adds an effect.
-    pub(super) fn emit(&mut self, effect: Effect) {
+    pub(crate) fn emit(&mut self, effect: Effect) {
         self.effects.push_back(effect);
     }
 
     /// A parked request is answered.
-    pub(super) fn reply(&mut self, ticket: Ticket, reply: Reply) {
+    pub(crate) fn reply(&mut self, ticket: Ticket, reply: Reply) {
         self.emit(Effect::Reply(ticket, reply));
     }
 
     /// A record of the store changes.
-    pub(super) fn store(&mut self, record: Record) {
+    pub(crate) fn store(&mut self, record: Record) {
         self.emit(Effect::Record(record));
     }
 
     /// A task is stored as it is.
-    pub(super) fn put(&mut self, record: &TaskRecord) {
+    pub(crate) fn put(&mut self, record: &TaskRecord) {
         self.store(Record::Put(Box::new(record.clone())));
     }
 
     /// Tells agents that do not park that a task waits; once per turn is enough.
-    pub(super) fn inform(&mut self) {
+    pub(crate) fn inform(&mut self) {
         if !std::mem::replace(&mut self.has_informed, true) {
             self.emit(Effect::Publish(Published::Inform));
         }
     }
 
     /// The next effect. The turn ends when there is none.
-    pub(super) fn poll_effect(&mut self) -> Option<Effect> {
+    pub(crate) fn poll_effect(&mut self) -> Option<Effect> {
         let effect = self.effects.pop_front();
         self.has_informed &= effect.is_some();
         effect
     }
 
     /// Drops the effects for which `keeps` is false.
-    pub(super) fn retain_effects(&mut self, keeps: impl FnMut(&Effect) -> bool) {
+    pub(crate) fn retain_effects(&mut self, keeps: impl FnMut(&Effect) -> bool) {
         self.effects.retain(keeps);
     }
 
     /// A task has changed its phase, or was removed.
-    pub(super) fn note_change(&mut self, task: TaskId) {
+    pub(crate) fn note_change(&mut self, task: TaskId) {
         self.changed.push(task);
     }
 
     /// The tasks that have changed; each is returned once.
-    pub(super) fn take_changed(&mut self) -> Vec<TaskId> {
+    pub(crate) fn take_changed(&mut self) -> Vec<TaskId> {
         std::mem::take(&mut self.changed)
     }
 
     /// Nobody asks for the changed tasks of this event. The list keeps its allocation.
-    pub(super) fn forget_changed(&mut self) {
+    pub(crate) fn forget_changed(&mut self) {
         self.changed.clear();
     }
 
     /// A task has finished without success.
-    pub(super) fn note_failure(&mut self, task: TaskId) {
+    pub(crate) fn note_failure(&mut self, task: TaskId) {
         self.unlogged.push(task);
     }
 
     /// The tasks whose ends without success are not in the log yet; each is returned once.
-    pub(super) fn take_unlogged(&mut self) -> Vec<TaskId> {
+    pub(crate) fn take_unlogged(&mut self) -> Vec<TaskId> {
         std::mem::take(&mut self.unlogged)
     }
 
     /// Sets a deadline, or moves it.
-    pub(super) fn set_timer(&mut self, reason: Timer, at: Mono) {
+    pub(crate) fn set_timer(&mut self, reason: Timer, at: Mono) {
         self.timers.set(reason, at);
     }
 
     /// Sets a deadline, unless there is an earlier one for this reason.
-    pub(super) fn set_timer_earlier(&mut self, reason: Timer, at: Mono) {
+    pub(crate) fn set_timer_earlier(&mut self, reason: Timer, at: Mono) {
         self.timers.set_earlier(reason, at);
     }
 
-    pub(super) fn clear_timer(&mut self, reason: &Timer) {
+    pub(crate) fn clear_timer(&mut self, reason: &Timer) {
         self.timers.clear(reason);
     }
 
-    pub(super) fn has_timer(&self, reason: &Timer) -> bool {
+    pub(crate) fn has_timer(&self, reason: &Timer) -> bool {
         self.timers.is_set(reason)
     }
 
     /// The next deadline, and its reason.
-    pub(super) fn next_timer(&self) -> Option<(Mono, &Timer)> {
+    pub(crate) fn next_timer(&self) -> Option<(Mono, &Timer)> {
         self.timers.next()
     }
 
     /// A deadline that has been reached. It is not set any more.
-    pub(super) fn pop_due(&mut self, now: Mono) -> Option<Timer> {
+    pub(crate) fn pop_due(&mut self, now: Mono) -> Option<Timer> {
         self.timers.pop_due(now)
     }
 
     #[track_caller]
-    pub(super) fn info(&mut self, text: impl Into<String>) {
+    pub(crate) fn info(&mut self, text: impl Into<String>) {
         self.journal.info(text);
     }
 
     #[track_caller]
-    pub(super) fn warn(&mut self, text: impl Into<String>) {
+    pub(crate) fn warn(&mut self, text: impl Into<String>) {
         self.journal.warn(text);
     }
 
     /// Something has happened to the service: a line in the log, which the history gets, too.
     #[track_caller]
-    pub(super) fn incident(&mut self, severity: Severity, kind: IncidentKind, line: String) {
+    pub(crate) fn incident(&mut self, severity: Severity, kind: IncidentKind, line: String) {
         match severity {
             Severity::Error => self.journal.error(line.clone()),
             Severity::Warn => self.journal.warn(line.clone()),
@@ -154,11 +154,11 @@ impl Turn {
         self.incidents.push((kind, line));
     }
 
-    pub(super) fn take_log(&mut self) -> VecDeque<LogLine> {
+    pub(crate) fn take_log(&mut self) -> VecDeque<LogLine> {
         self.journal.take()
     }
 
-    pub(super) fn take_incidents(&mut self) -> Vec<(IncidentKind, String)> {
+    pub(crate) fn take_incidents(&mut self) -> Vec<(IncidentKind, String)> {
         std::mem::take(&mut self.incidents)
     }
 }
