@@ -44,6 +44,7 @@ mod invariants;
 mod leases;
 mod pace;
 mod peers;
+mod phase;
 mod progress;
 mod refusals;
 mod rests;
@@ -76,6 +77,7 @@ use gates::Gates;
 use handout::Claim;
 use leases::Orphans;
 use peers::{Asked, Debt, Peers};
+use phase::Phase;
 use progress::Progress;
 use refusals::Refusals;
 
@@ -140,7 +142,6 @@ pub struct Master {
     paused: Option<String>,
     /// Why answers cannot be stored, if they cannot: no prompt is handed out then.
     full: Option<String>,
-    is_draining: bool,
     /// Number of prompts handed out since the start, or since it was resumed.
     starts: u64,
     progress: Progress,
@@ -163,10 +164,7 @@ pub struct Master {
     ignored: u64,
     /// Whether the current [`Effect::Scan`] counts the files, so that its end may be COMPLETED.
     ticked: bool,
-    stopping: bool,
-    /// When it began to stop: from then on it only closes connections.
-    ended: Option<Mono>,
-    exited: bool,
+    phase: Phase,
 }
 
 impl Master {
@@ -188,7 +186,6 @@ impl Master {
             losses: BTreeMap::new(),
             paused: None,
             full: None,
-            is_draining: false,
             starts: 0,
             progress: Progress::default(),
             costs: Costs::with_max(cost_max),
@@ -203,9 +200,7 @@ impl Master {
             journal: Journal::default(),
             ignored: 0,
             ticked: false,
-            stopping: false,
-            ended: None,
-            exited: false,
+            phase: Phase::Running,
         }
     }
 
@@ -236,7 +231,7 @@ impl Master {
         }
         let effect = self.effects.pop_front();
         if effect.is_none() && self.is_over() {
-            self.exited = true;
+            self.phase.exit();
             return Some(Effect::Exit);
         }
         effect
@@ -245,7 +240,7 @@ impl Master {
     /// Whether a stopping master has nothing left to wait for.
     fn is_over(&self) -> bool {
         let files_rest = self.claim.is_none() && self.files.leaving.values().all(|leaving| !leaving.under_way);
-        self.stopping && !self.exited && self.peers.is_empty() && files_rest
+        matches!(self.phase, Phase::Stopping(_)) && self.peers.is_empty() && files_rest
     }
 
     /// The next deadline, and its reason.
@@ -274,7 +269,7 @@ impl Master {
                 }
                 Timer::Shutdown => {
                     self.journal.warn(format!("{} connections do not close", self.peers.len()));
-                    self.exited = true;
+                    self.phase.exit();
                     self.effects.push_back(Effect::Exit);
                 }
             }
@@ -328,10 +323,9 @@ impl Master {
 
     /// Closes every connection; [`Effect::Exit`] follows when they are closed, or after the time limit.
     pub fn handle_stop(&mut self, now: Now) {
-        if std::mem::replace(&mut self.stopping, true) {
+        if !self.phase.stop(now.mono) {
             return;
         }
-        self.ended = Some(now.mono);
         self.timers.clear(&Timer::Tick);
         self.timers.set(Timer::Shutdown, now.mono + self.settings.shutdown_timeout);
         // A client that follows a finished prompt gets the rest of its output.
@@ -366,7 +360,7 @@ impl Master {
 
     /// After the last result nothing more is expected: the end need not wait for the next TIMER.
     fn count_files_if_none_is_known(&mut self) {
-        if !self.settings.keep_alive && !self.stopping && self.files.pending() == 0 && self.working() == 0 {
+        if !self.settings.keep_alive && !self.phase.is_stopping() && self.files.pending() == 0 && self.working() == 0 {
             self.count_files();
         }
     }

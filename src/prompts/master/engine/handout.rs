@@ -40,7 +40,7 @@ impl Master {
     /// all waiting ones.
     pub(super) fn may_claim(&self) -> bool {
         let has_room = self.peers.sending_bytes() < self.settings.sending_bytes_max;
-        let is_open = !self.stopping && self.paused.is_none() && self.full.is_none();
+        let is_open = !self.phase.is_stopping() && self.paused.is_none() && self.full.is_none();
         is_open && self.claim.is_none() && has_room && !self.files.is_returning() && self.awaited_cost().is_none()
     }
 
@@ -60,7 +60,7 @@ impl Master {
             Ok(Claimed { file, front, prompt }) => {
                 let held = Held { file, front, fails: waiting.fails, limits: waiting.limits, run: None, cost: None };
                 // The file may have changed since it was found, and may name other gates.
-                if is_waiting && !self.stopping && self.gates.may_start(&held.front.gates) {
+                if is_waiting && !self.phase.is_stopping() && self.gates.may_start(&held.front.gates) {
                     self.request(now, connection, held, prompt);
                 } else {
                     self.be_idle(now, connection);

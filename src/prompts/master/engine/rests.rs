@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use super::peers::{Debt, State};
+use super::phase::Phase;
 use super::{Connection, Destination, Effect, Master, Timer};
 use crate::wire::Order;
 use base::{Mono, Now, Wall, span};
@@ -109,12 +110,13 @@ impl Master {
         match order {
             Order::Pause => self.pause("paused by order; llts prompt resume ends it".to_owned()),
             Order::Resume => {
-                (self.paused, self.is_draining, self.starts) = (None, false, 0);
+                self.phase.drain(false);
+                (self.paused, self.starts) = (None, 0);
                 self.effects.push_back(Effect::NotePause(None));
                 self.stop_at_cost();
             }
             Order::Drain => {
-                self.is_draining = true;
+                self.phase.drain(true);
                 self.paused = Some("ends when the running prompts have ended".to_owned());
                 self.end_if_drained(now);
             }
@@ -141,7 +143,7 @@ impl Master {
     }
 
     pub(super) fn end_if_drained(&mut self, now: Now) {
-        if self.is_draining && !self.stopping && self.working() == 0 {
+        if self.phase == Phase::Draining && self.working() == 0 {
             self.journal.info("no prompt is running any more");
             self.handle_stop(now);
         }

@@ -13,7 +13,7 @@ impl Master {
     pub fn totals(&self, now: Now) -> Totals {
         let (succeeded, failed) = (self.files.succeeded_here, self.files.failed_here);
         let left = self.files.pending() + self.files.set_aside_count() + self.working();
-        let end = self.ended.unwrap_or(now.mono);
+        let end = self.phase.stopped().unwrap_or(now.mono);
         Totals {
             running_for: end.since(self.started),
             all: succeeded + failed + left,

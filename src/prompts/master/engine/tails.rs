@@ -63,7 +63,7 @@ impl Master {
                 self.refuse_tail(now, client, reason);
             }
             // The next master may know it.
-            Whereabouts::Away(_) | Whereabouts::Moving if self.stopping => {
+            Whereabouts::Away(_) | Whereabouts::Moving if self.phase.is_stopping() => {
                 self.disconnect(now, client, "the master stops", None);
             }
             Whereabouts::Away(run) if query.run.is_none() => {

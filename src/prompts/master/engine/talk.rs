@@ -27,8 +27,8 @@ impl Master {
     pub fn handle_connected(&mut self, now: Now, connection: Connection, origin: Origin) {
         let places = self.settings.workers_max.saturating_add(STRANGERS_MAX).min(self.settings.connections_max);
         let is_full = self.peers.len() >= places;
-        if self.stopping || (is_full && !self.make_room(now)) {
-            if !self.stopping {
+        if self.phase.is_stopping() || (is_full && !self.make_room(now)) {
+            if !self.phase.is_stopping() {
                 self.complain(now, &origin.to_string(), "all places are taken by workers (WORKERS_MAX, ulimit -n)");
             }
             return self.effects.push_back(Effect::Abort(connection));
