@@ -11,7 +11,7 @@
 //! | a deadline | [`Master::handle_timeout`] | TIMER and TIMEOUT_CHECK of the document, docs/sources/prompts.md |
 //!
 //! The parts: [`files`] has the files that wait or leave, [`peers`] the connections and the states of their workers,
-//! [`answers`] the reports that wait for their answer to be stored, [`gates`] the closed gates, [`rests`] limits, pauses and orders,
+//! [`dispatch`] whether a prompt may be handed out, [`answers`] the reports that wait for their answer to be stored, [`gates`] the closed gates, [`rests`] limits, pauses and orders,
 //! [`costs`] the budget, [`leases`] the prompts of workers without a connection, [`refusals`] the log lines about refused
 //! connections, [`tails`] the clients that follow an output, [`handout`] the way of a file to a worker and back, [`talk`] the messages that a worker
 //! may send in each state, [`pace`] when a message may be sent to it.
@@ -35,6 +35,7 @@
 
 mod answers;
 mod costs;
+mod dispatch;
 mod effect;
 mod file;
 mod files;
@@ -72,9 +73,9 @@ use base::timers::Timers;
 use base::{Mono, Now, Usd};
 
 use costs::Costs;
+use dispatch::Dispatch;
 use files::Files;
 use gates::Gates;
-use handout::Claim;
 use leases::Orphans;
 use peers::{Asked, Debt, Peers};
 use phase::Phase;
@@ -138,12 +139,7 @@ pub struct Master {
     orphans: Orphans,
     /// Number of workers that were lost with a prompt.
     losses: BTreeMap<FileName, u32>,
-    /// Why no prompt is handed out, if none is.
-    paused: Option<String>,
-    /// Why answers cannot be stored, if they cannot: no prompt is handed out then.
-    full: Option<String>,
-    /// Number of prompts handed out since the start, or since it was resumed.
-    starts: u64,
+    dispatch: Dispatch,
     progress: Progress,
     costs: Costs,
     /// Number of prompts that have failed because their time was up.
@@ -155,8 +151,6 @@ pub struct Master {
     /// The workers that have kept the output of a run without a result, by waiting prompt.
     attempts: BTreeMap<FileName, Connection>,
     refusals: Refusals,
-    /// The file that is being moved to `working/`: one at a time, so that its size is known before the next one.
-    claim: Option<Claim>,
     timers: Timers<Timer>,
     effects: VecDeque<Effect>,
     journal: Journal,
@@ -184,9 +178,7 @@ impl Master {
             gates: Gates::default(),
             orphans: Orphans::new(),
             losses: BTreeMap::new(),
-            paused: None,
-            full: None,
-            starts: 0,
+            dispatch: Dispatch::default(),
             progress: Progress::default(),
             costs: Costs::with_max(cost_max),
             timed_out: 0,
@@ -194,7 +186,6 @@ impl Master {
             followers: BTreeSet::new(),
             attempts: BTreeMap::new(),
             refusals: Refusals::default(),
-            claim: None,
             timers,
             effects: VecDeque::from([Effect::Scan]),
             journal: Journal::default(),
@@ -239,7 +230,8 @@ impl Master {
 
     /// Whether a stopping master has nothing left to wait for.
     fn is_over(&self) -> bool {
-        let files_rest = self.claim.is_none() && self.files.leaving.values().all(|leaving| !leaving.under_way);
+        let files_rest =
+            self.dispatch.claim().is_none() && self.files.leaving.values().all(|leaving| !leaving.under_way);
         matches!(self.phase, Phase::Stopping(_)) && self.peers.is_empty() && files_rest
     }
 

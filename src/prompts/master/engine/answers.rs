@@ -62,19 +62,19 @@ impl Master {
     /// Whether the disk takes answers, or why not: with each [`Effect::Scan`], and after an error.
     pub fn handle_room(&mut self, now: Now, room: Result<(), String>) {
         if let Err(reason) = room {
-            if self.full.is_none() {
-                self.journal.error(format!("no prompt is handed out until answers can be stored: {reason}"));
+            let line = format!("no prompt is handed out until answers can be stored: {reason}");
+            if self.dispatch.close_for_disk(reason) {
+                self.journal.error(line);
             }
-            self.full = Some(reason);
             return;
         }
-        if self.full.is_none() {
+        if !self.dispatch.is_disk_full() {
             return;
         }
         let unstored = self.peers.iter().filter(|(_, peer)| peer.answer == Some(Answer::Unstored));
         let unstored: Vec<Connection> = unstored.map(|(connection, _)| connection).collect();
         if unstored.is_empty() {
-            self.full = None;
+            self.dispatch.reopen_for_disk();
             self.journal.info("answers can be stored again");
             self.hand_out(now);
         }

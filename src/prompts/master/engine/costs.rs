@@ -102,13 +102,13 @@ impl Master {
     /// Hands out no more prompts when the bound is reached.
     pub(super) fn stop_at_cost(&mut self) {
         let (Some(sum), Some(max)) = (self.costs.sum, self.costs.max) else { return };
-        if sum >= max && self.paused.is_none() {
+        if sum >= max && !self.dispatch.is_paused() {
             let reason = format!(
                 "the prompts have cost {sum}, and {max} is the bound (--max-cost); llts prompt resume --max-cost USD goes on with a higher one"
             );
             self.journal.warn(format!("no more prompts are handed out: {reason}"));
             // Not noted: a restarted master compares again.
-            self.paused = Some(reason);
+            self.dispatch.pause(reason);
         }
     }
 }

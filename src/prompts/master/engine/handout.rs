@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use super::dispatch::Claim;
 use super::files::{Held, Leaving, Waiting};
 use super::peers::{Asked, State};
 use super::{ClaimError, Claimed, Connection, Destination, Effect, FileName, Master, Moved, Timer};
@@ -15,14 +16,6 @@ pub(super) const CLOSED: &str = "its connection has ended";
 /// The beginning of the reason of a prompt whose run took too long.
 pub const TIME_UP: &str = "the run took longer than";
 
-/// A file that is being moved to `working/`.
-#[derive(Debug)]
-pub(super) struct Claim {
-    pub(super) connection: Connection,
-    pub(super) file: FileName,
-    waiting: Waiting,
-}
-
 impl Master {
     /// The document's rule after each event: bring idle workers and waiting files together.
     pub(super) fn hand_out(&mut self, now: Now) {
@@ -33,20 +26,20 @@ impl Master {
         let Some((file, waiting)) = self.files.take_next(|gates| self.gates.may_start(gates)) else { return };
         self.peers.set(connection, State::Claiming, now.mono);
         self.effects.push_back(Effect::Claim(file.clone()));
-        self.claim = Some(Claim { connection, file, waiting });
+        self.dispatch.begin_claim(Claim { connection, file, waiting });
     }
 
     /// Whether the next file may be chosen. A file that is being returned is awaited, because it may be more urgent than
     /// all waiting ones.
     pub(super) fn may_claim(&self) -> bool {
         let has_room = self.peers.sending_bytes() < self.settings.sending_bytes_max;
-        let is_open = !self.phase.is_stopping() && self.paused.is_none() && self.full.is_none();
-        is_open && self.claim.is_none() && has_room && !self.files.is_returning() && self.awaited_cost().is_none()
+        let is_open = !self.phase.is_stopping() && self.dispatch.is_open();
+        is_open && has_room && !self.files.is_returning() && self.awaited_cost().is_none()
     }
 
     /// The result of the last [`Effect::Claim`].
     pub fn handle_claimed(&mut self, now: Now, claimed: Result<Claimed, ClaimError>) {
-        let Some(Claim { connection, file, waiting }) = self.claim.take() else {
+        let Some(Claim { connection, file, waiting }) = self.dispatch.end_claim() else {
             debug_assert!(false, "nothing was claimed");
             return;
         };
@@ -96,7 +89,9 @@ impl Master {
             // Before the worker can start it.
             self.effects.push_back(Effect::NoteRun(held.file.clone(), id.clone(), None));
         }
-        self.count_start();
+        if let Some(reason) = self.dispatch.count_start(self.settings.starts_max) {
+            self.journal.warn(format!("no more prompts are handed out: {reason}"));
+        }
         let (file, timeout) = (held.file.as_text().map(str::to_owned), held.front.timeout);
         self.journal.info(format!("{} is handed out to {}", held.file, self.name_of(connection)));
         self.peers.set(connection, State::Requesting(Box::new(held), prompt.len()), now.mono);

@@ -28,7 +28,7 @@ impl Master {
                 assert!(!is(Timer::Run(connection)), "{connection:?} runs nothing");
             }
             if peer.state == State::Claiming {
-                let claims = self.claim.as_ref().is_some_and(|claim| claim.connection == connection);
+                let claims = self.dispatch.claim().is_some_and(|claim| claim.connection == connection);
                 assert!(claims, "{connection:?} waits for a claim that does not exist");
             }
             if let Some(held) = peer.held() {
@@ -46,7 +46,7 @@ impl Master {
         for file in self.files.leaving.keys() {
             assert!(names.insert(file), "{file} is held and leaves");
         }
-        let claimed = self.claim.as_ref().map(|claim| &claim.file);
+        let claimed = self.dispatch.claim().map(|claim| &claim.file);
         for file in self.files.noted() {
             assert!(names.contains(file) || claimed == Some(file), "{file} is noted forever");
         }

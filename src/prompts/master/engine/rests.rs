@@ -28,7 +28,9 @@ impl Master {
                 self.close_gate(now, &gate, until.since(now.wall));
             }
         }
-        self.paused = paused;
+        if let Some(reason) = paused {
+            self.dispatch.pause(reason);
+        }
     }
 
     /// The file of a limited worker waits again. A worker that names no time is disconnected, as the document of that message says.
@@ -108,38 +110,24 @@ impl Master {
     pub(super) fn obey(&mut self, now: Now, connection: Connection, order: Order) {
         self.journal.info(format!("{order:?} is ordered by {}", self.name_of(connection)));
         match order {
-            Order::Pause => self.pause("paused by order; llts prompt resume ends it".to_owned()),
+            Order::Pause => {
+                let reason = "paused by order; llts prompt resume ends it".to_owned();
+                self.effects.push_back(Effect::NotePause(Some(reason.clone())));
+                self.dispatch.pause(reason);
+            }
             Order::Resume => {
                 self.phase.drain(false);
-                (self.paused, self.starts) = (None, 0);
+                self.dispatch.resume();
                 self.effects.push_back(Effect::NotePause(None));
                 self.stop_at_cost();
             }
             Order::Drain => {
                 self.phase.drain(true);
-                self.paused = Some("ends when the running prompts have ended".to_owned());
+                self.dispatch.pause("ends when the running prompts have ended".to_owned());
                 self.end_if_drained(now);
             }
         }
         self.owe_debt(now, connection, Debt::Status);
-    }
-
-    fn pause(&mut self, reason: String) {
-        self.effects.push_back(Effect::NotePause(Some(reason.clone())));
-        self.paused = Some(reason);
-    }
-
-    /// A prompt has been handed out: the last one that this master may start, if their number is limited.
-    pub(super) fn count_start(&mut self) {
-        self.starts += 1;
-        if self.settings.starts_max == Some(self.starts) {
-            let reason = format!(
-                "{} prompts have been started (--max-starts); llts prompt resume allows as many again",
-                self.starts
-            );
-            self.journal.warn(format!("no more prompts are handed out: {reason}"));
-            self.paused = Some(reason);
-        }
     }
 
     pub(super) fn end_if_drained(&mut self, now: Now) {

@@ -55,7 +55,7 @@ impl Master {
             running_for: now.mono.since(self.started),
             workers: workers.collect(),
             pace: self.progress.pace(now, self.files.pending() + self.working()),
-            paused: self.paused.clone().or_else(|| self.full.clone()).or_else(|| self.wait_for_cost()),
+            paused: self.dispatch.obstacle().cloned().or_else(|| self.wait_for_cost()),
             gates: gates.collect(),
             away: away.collect(),
             timed_out: self.timed_out,
@@ -70,6 +70,6 @@ impl Master {
 
     pub(super) fn working(&self) -> u64 {
         let held = self.peers.iter().filter(|(_, peer)| peer.held().is_some()).count() + self.files.leaving.len();
-        (held + self.orphans.len()) as u64 + u64::from(self.claim.is_some())
+        (held + self.orphans.len()) as u64 + u64::from(self.dispatch.claim().is_some())
     }
 }

@@ -83,7 +83,7 @@ impl Master {
             let held = peer.held().filter(|held| held.file == *file)?;
             Some((connection, peer, held.run.clone()))
         });
-        let is_claimed = self.claim.as_ref().is_some_and(|claim| claim.file == *file);
+        let is_claimed = self.dispatch.claim().is_some_and(|claim| claim.file == *file);
         match holder {
             Some((worker, Peer { state: State::Working(_), tails: true, .. }, run)) => Whereabouts::Worker(worker, run),
             Some((_, peer @ Peer { tails: false, .. }, _)) => Whereabouts::Original(peer.name()),
