@@ -67,7 +67,7 @@ pub use file::{FileName, REASON_ENDING, count_prompts, prompts_among};
 pub use handout::TIME_UP;
 pub use leases::KeptRun;
 
-use crate::wire::{FromMaster, Front, RequestId, TailQuery};
+use crate::wire::{FromMaster, Front, RequestId};
 use base::journal::{Journal, LogLine};
 use base::timers::Timers;
 use base::{Mono, Now, Usd};
@@ -81,6 +81,7 @@ use peers::{Asked, Debt, Peers};
 use phase::Phase;
 use progress::Progress;
 use refusals::Refusals;
+use tails::Tails;
 
 /// The engine's part of the configuration, section `[prompt]`.
 #[derive(Clone)]
@@ -144,12 +145,7 @@ pub struct Master {
     costs: Costs,
     /// Number of prompts that have failed because their time was up.
     timed_out: u64,
-    /// The clients that wait for a part of an output.
-    tails: BTreeMap<Connection, TailQuery>,
-    /// The clients that will ask for the next part.
-    followers: BTreeSet<Connection>,
-    /// The workers that have kept the output of a run without a result, by waiting prompt.
-    attempts: BTreeMap<FileName, Connection>,
+    tails: Tails,
     refusals: Refusals,
     timers: Timers<Timer>,
     effects: VecDeque<Effect>,
@@ -182,9 +178,7 @@ impl Master {
             progress: Progress::default(),
             costs: Costs::with_max(cost_max),
             timed_out: 0,
-            tails: BTreeMap::new(),
-            followers: BTreeSet::new(),
-            attempts: BTreeMap::new(),
+            tails: Tails::default(),
             refusals: Refusals::default(),
             timers,
             effects: VecDeque::from([Effect::Scan]),
@@ -322,7 +316,7 @@ impl Master {
         self.timers.set(Timer::Shutdown, now.mono + self.settings.shutdown_timeout);
         // A client that follows a finished prompt gets the rest of its output.
         let all = self.peers.iter().map(|(connection, _)| connection);
-        let all: Vec<Connection> = all.filter(|connection| !self.followers.contains(connection)).collect();
+        let all: Vec<Connection> = all.filter(|connection| !self.tails.is_followed_by(*connection)).collect();
         for connection in all {
             // A worker that resumes may go on under the next master.
             let lease = self.lease_of(connection);

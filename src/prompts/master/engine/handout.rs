@@ -180,7 +180,7 @@ impl Master {
         self.files.forget(file);
         self.move_tails(now, file);
         if is_result {
-            self.attempts.remove(file);
+            self.tails.forget_attempt(file);
             self.count_files_if_none_is_known();
         }
         self.end_if_drained(now);
@@ -293,8 +293,6 @@ impl Master {
     pub(super) fn forget(&mut self, connection: Connection) {
         self.timers.clear(&Timer::Disconnect(connection));
         self.peers.remove(connection);
-        self.tails.remove(&connection);
-        self.followers.remove(&connection);
-        self.attempts.retain(|_, worker| *worker != connection);
+        self.tails.forget(connection);
     }
 }

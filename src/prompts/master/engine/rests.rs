@@ -51,7 +51,7 @@ impl Master {
         }
         let run = held.run.clone();
         if self.peers.get(connection).is_some_and(|peer| peer.tails) {
-            self.attempts.insert(held.file.clone(), connection);
+            self.tails.note_attempt(held.file.clone(), connection);
         }
         self.release(held, Destination::Pending);
         self.acknowledge_report(connection, run);

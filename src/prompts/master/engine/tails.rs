@@ -6,6 +6,7 @@
 //!
 //! A run may end without a result. Then its client is told so, and may ask for the next run, for which it waits.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::peers::{Peer, State};
@@ -15,6 +16,40 @@ use base::Now;
 
 /// How long a client may take to write a part: its reader may be a pager.
 const READING_MAX: Duration = Duration::from_secs(3600);
+
+/// The clients that follow outputs, and the outputs that workers have kept for them.
+#[derive(Debug, Default)]
+pub(super) struct Tails {
+    /// The clients that wait for a part.
+    waiting: BTreeMap<Connection, TailQuery>,
+    /// The clients that will ask for the next part.
+    followers: BTreeSet<Connection>,
+    /// The workers that have kept the output of a run without a result, by waiting prompt.
+    attempts: BTreeMap<FileName, Connection>,
+}
+
+impl Tails {
+    /// Whether this client will ask for more of the output that it follows.
+    pub(super) fn is_followed_by(&self, client: Connection) -> bool {
+        self.followers.contains(&client)
+    }
+
+    /// A run without a result has ended, and its worker keeps the output.
+    pub(super) fn note_attempt(&mut self, file: FileName, worker: Connection) {
+        self.attempts.insert(file, worker);
+    }
+
+    /// The result of a prompt is in place.
+    pub(super) fn forget_attempt(&mut self, file: &FileName) {
+        self.attempts.remove(file);
+    }
+
+    pub(super) fn forget(&mut self, connection: Connection) {
+        self.waiting.remove(&connection);
+        self.followers.remove(&connection);
+        self.attempts.retain(|_, worker| *worker != connection);
+    }
+}
 
 /// The place of a prompt that is asked for.
 enum Whereabouts {
@@ -34,7 +69,7 @@ impl Master {
     /// A client asks for the next part of an output.
     pub(super) fn tail(&mut self, now: Now, client: Connection, query: TailQuery) {
         let file = FileName::from(query.file.as_str());
-        self.followers.remove(&client);
+        self.tails.followers.remove(&client);
         let part = |run: &RequestId, again, note| {
             let (run, offset) = (run.label(), query.offset);
             TailPart { run, offset, ended: again, again, note, ..TailPart::default() }
@@ -48,13 +83,13 @@ impl Master {
                 self.send_tail(now, client, part(&run, true, note));
             }
             // The output of the last run is not wanted.
-            Whereabouts::Worker(_, None) if query.next => drop(self.tails.insert(client, query)),
-            Whereabouts::Folder if query.next && waits => drop(self.tails.insert(client, query)),
+            Whereabouts::Worker(_, None) if query.next => drop(self.tails.waiting.insert(client, query)),
+            Whereabouts::Folder if query.next && waits => drop(self.tails.waiting.insert(client, query)),
             Whereabouts::Worker(worker, run) => {
                 let TailQuery { file, output, offset, .. } = query.clone();
                 let order = TailOrder { tail: client.0, run, file, output, offset };
                 self.effects.push_back(Effect::Send(worker, FromMaster::Tail(Box::new(order))));
-                self.tails.insert(client, query);
+                self.tails.waiting.insert(client, query);
             }
             Whereabouts::Original(worker) => {
                 let reason = format!(
@@ -70,10 +105,10 @@ impl Master {
                 let note = format!("{file} is with a worker that has no connection; waiting for it");
                 self.send_tail(now, client, part(&run, false, note));
             }
-            Whereabouts::Away(_) | Whereabouts::Moving => drop(self.tails.insert(client, query)),
+            Whereabouts::Away(_) | Whereabouts::Moving => drop(self.tails.waiting.insert(client, query)),
             Whereabouts::Folder => {
                 self.effects.push_back(Effect::ReadTail(client, Box::new(query.clone())));
-                self.tails.insert(client, query);
+                self.tails.waiting.insert(client, query);
             }
         }
     }
@@ -91,7 +126,7 @@ impl Master {
             None if is_claimed || self.files.leaving.contains_key(file) => Whereabouts::Moving,
             None => {
                 let away = self.orphans.iter().find(|(_, orphan)| orphan.held.file == *file);
-                let kept = self.attempts.get(file).filter(|_| self.files.is_known(file)).copied();
+                let kept = self.tails.attempts.get(file).filter(|_| self.files.is_known(file)).copied();
                 let kept = kept.filter(|worker| self.peers.get(*worker).is_some_and(Peer::is_worker));
                 match (away, kept) {
                     (Some((run, _)), _) => Whereabouts::Away(run.clone()),
@@ -105,11 +140,11 @@ impl Master {
     /// The worker of a prompt has read a part.
     pub(super) fn tail_part(&mut self, now: Now, worker: Connection, mut part: TailPart) {
         let client = Connection(std::mem::take(&mut part.tail));
-        let is_wanted = self.tails.get(&client).is_some_and(|query| query.offset == part.offset);
+        let is_wanted = self.tails.waiting.get(&client).is_some_and(|query| query.offset == part.offset);
         let Some(peer) = self.peers.get(worker).filter(|peer| is_wanted && peer.tails) else {
             return self.ignored += 1;
         };
-        let is_of_query = |file: &FileName| self.tails.get(&client).map(|query| &*query.file) == file.as_text();
+        let is_of_query = |file: &FileName| self.tails.waiting.get(&client).map(|query| &*query.file) == file.as_text();
         let run = peer.held().filter(|held| is_of_query(&held.file)).and_then(|held| held.run.as_ref());
         // Otherwise it is the kept output of the last run.
         (part.again, part.run) = (part.ended && run.is_none(), run.map(RequestId::label).unwrap_or_default());
@@ -125,19 +160,19 @@ impl Master {
     }
 
     fn send_tail(&mut self, now: Now, client: Connection, part: TailPart) {
-        self.tails.remove(&client);
+        self.tails.waiting.remove(&client);
         if self.peers.get(client).is_some_and(|peer| peer.state == State::Stranger) {
             let patience = if part.ended { self.settings.join_timeout } else { READING_MAX };
             self.timers.set(super::Timer::Join(client), now.mono + patience);
             if !part.ended {
-                self.followers.insert(client);
+                self.tails.followers.insert(client);
             }
             self.effects.push_back(Effect::Send(client, FromMaster::TailPart(Box::new(part))));
         }
     }
 
     fn refuse_tail(&mut self, now: Now, client: Connection, reason: String) {
-        self.tails.remove(&client);
+        self.tails.waiting.remove(&client);
         if self.peers.get(client).is_some_and(|peer| peer.state == State::Stranger) {
             self.effects.push_back(Effect::Send(client, FromMaster::Refused(reason)));
             self.disconnect(now, client, "it has its answer", None);
@@ -146,7 +181,7 @@ impl Master {
 
     /// A client has waited for a while: it asks again. `false` if this connection is none.
     pub(super) fn renew_tail(&mut self, now: Now, client: Connection) -> bool {
-        let Some(query) = self.tails.get(&client) else { return false };
+        let Some(query) = self.tails.waiting.get(&client) else { return false };
         let (run, offset) = (query.run.clone().unwrap_or_default(), query.offset);
         self.send_tail(now, client, TailPart { run, offset, ..TailPart::default() });
         true
@@ -154,7 +189,7 @@ impl Master {
 
     /// A prompt has another place: the requests for its output are looked at again.
     pub(super) fn move_tails(&mut self, now: Now, file: &FileName) {
-        let of_file = self.tails.iter().filter(|(_, query)| file.as_text() == Some(&query.file));
+        let of_file = self.tails.waiting.iter().filter(|(_, query)| file.as_text() == Some(&query.file));
         let of_file: Vec<(Connection, TailQuery)> = of_file.map(|(client, query)| (*client, query.clone())).collect();
         for (client, query) in of_file {
             self.tail(now, client, query);
