@@ -133,7 +133,6 @@ const STRANGERS_MAX: usize = 64;
 pub struct Master {
     settings: Settings,
     random: Xoshiro256PlusPlus,
-    started: Mono,
     files: Files,
     peers: Peers,
     gates: Gates,
@@ -143,8 +142,6 @@ pub struct Master {
     dispatch: Dispatch,
     progress: Progress,
     costs: Costs,
-    /// Number of prompts that have failed because their time was up.
-    timed_out: u64,
     tails: Tails,
     refusals: Refusals,
     timers: Timers<Timer>,
@@ -168,16 +165,14 @@ impl Master {
         Self {
             settings,
             random: Xoshiro256PlusPlus::seed_from_u64(seed),
-            started: now.mono,
-            files: Files::new(done, failed),
+            files: Files::default(),
             peers: Peers::default(),
             gates: Gates::default(),
             orphans: Orphans::new(),
             losses: BTreeMap::new(),
             dispatch: Dispatch::default(),
-            progress: Progress::default(),
+            progress: Progress::new(now.mono, done, failed),
             costs: Costs::with_max(cost_max),
-            timed_out: 0,
             tails: Tails::default(),
             refusals: Refusals::default(),
             timers,
@@ -199,7 +194,7 @@ impl Master {
     /// The same, with the names of the prompts that are in `failed/`.
     #[must_use]
     pub fn with_failed(mut self, names: BTreeSet<FileName>) -> Self {
-        self.files.restore_failed(names);
+        self.progress.restore_failed(names);
         self
     }
 
@@ -272,12 +267,12 @@ impl Master {
     /// Whether a file of this name has failed, and is in `failed/` as far as is known.
     #[must_use]
     pub fn has_failed(&self, file: &FileName) -> bool {
-        self.files.has_failed(file)
+        self.progress.has_failed(file)
     }
 
     /// A file that had failed is in `pending/` again: it does not count as failed any more.
     pub fn handle_retried(&mut self, file: &FileName) {
-        self.files.retried(file);
+        self.progress.retried(file);
     }
 
     /// Whether this file of `pending/` needs no [`Master::handle_found`].

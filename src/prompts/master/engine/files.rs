@@ -1,5 +1,5 @@
-//! The prompt files that the master knows: the waiting ones and their order, the ones that are being moved, the number of
-//! finished ones, and the failures that a restart must know.
+//! The prompt files that the master knows: the waiting ones and their order, the ones that are being moved, and the
+//! failures that a restart must know.
 //!
 //! Files that name the same gates share a lane, so that the next file that may start is found without looking at all that
 //! may not.
@@ -68,22 +68,9 @@ pub(super) struct Files {
     notes: VecDeque<(FileName, u32)>,
     /// By name in `working/`.
     pub(super) leaving: BTreeMap<FileName, Leaving>,
-    /// Number of files in `done/` and `failed/`.
-    pub(super) done: u64,
-    pub(super) failed: u64,
-    /// Number of files that this master has put there.
-    pub(super) succeeded_here: u64,
-    pub(super) failed_here: u64,
-    /// The names of files in `failed/`, and whether this master has put each of them there.
-    failed_names: BTreeMap<FileName, bool>,
 }
 
 impl Files {
-    /// For no waiting files, and this many processed before.
-    pub(super) fn new(done: u64, failed: u64) -> Self {
-        Self { done, failed, ..Self::default() }
-    }
-
     /// The failures that an earlier master has noted.
     pub(super) fn restore(&mut self, fails: BTreeMap<FileName, u32>) {
         self.noted.clone_from(&fails);
@@ -93,30 +80,6 @@ impl Files {
     /// The failures of a file that is still with the worker of an earlier master.
     pub(super) fn take_restored(&mut self, file: &FileName) -> u32 {
         self.restored.remove(file).unwrap_or(0)
-    }
-
-    /// The files that an earlier master has put into `failed/`.
-    pub(super) fn restore_failed(&mut self, names: BTreeSet<FileName>) {
-        self.failed_names = names.into_iter().map(|name| (name, false)).collect();
-    }
-
-    /// A file has been put into `failed/`.
-    pub(super) fn count_failed(&mut self, file: FileName) {
-        self.failed += 1;
-        self.failed_here += 1;
-        self.failed_names.insert(file, true);
-    }
-
-    pub(super) fn has_failed(&self, file: &FileName) -> bool {
-        self.failed_names.contains_key(file)
-    }
-
-    /// A file of `failed/` is in `pending/` again.
-    pub(super) fn retried(&mut self, file: &FileName) {
-        if let Some(is_ours) = self.failed_names.remove(file) {
-            self.failed = self.failed.saturating_sub(1);
-            self.failed_here -= u64::from(is_ours);
-        }
     }
 
     /// A file is in `pending/`. It may be known already and have changed. Its failures are kept.
@@ -246,6 +209,5 @@ impl Files {
             assert_eq!(noted, waiting.fails, "{file} has failed more or less often than is noted");
         }
         assert!(self.lanes.values().all(|lane| !lane.is_empty()), "an empty lane is left");
-        assert!(self.succeeded_here <= self.done && self.failed_here <= self.failed);
     }
 }

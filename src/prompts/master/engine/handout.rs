@@ -141,7 +141,7 @@ impl Master {
             held.file,
             self.name_of(connection)
         ));
-        self.timed_out += 1;
+        self.progress.count_timed_out();
         let name = self.name_of(connection);
         self.fail(held, Some(format!("{TIME_UP} the {seconds} s that it is allowed, at {name}")));
         self.disconnect(now, connection, "its run took too long", None);
@@ -170,11 +170,8 @@ impl Master {
             matches!((&moved, &destination), (Moved::To(_), Destination::Done | Destination::Failed { .. }));
         match (moved, destination) {
             (Moved::To(file), Destination::Pending) => self.files.insert(file, waiting),
-            (Moved::To(_), Destination::Done) => {
-                self.files.done += 1;
-                self.files.succeeded_here += 1;
-            }
-            (Moved::To(file), Destination::Failed { .. }) => self.files.count_failed(file),
+            (Moved::To(_), Destination::Done) => self.progress.count_done(),
+            (Moved::To(file), Destination::Failed { .. }) => self.progress.count_failed(file),
             (Moved::Vanished | Moved::Stuck(_), _) => self.journal.warn(format!("{file} is gone from working/")),
         }
         self.files.forget(file);

@@ -12,6 +12,7 @@ impl Master {
     /// When an invariant does not hold.
     pub fn sanity_check(&self) {
         self.files.sanity_check();
+        self.progress.sanity_check();
         self.peers.sanity_check();
         let mut names = BTreeSet::new();
         for (connection, peer) in self.peers.iter() {

@@ -11,17 +11,8 @@ impl Master {
     /// The summary for the end.
     #[must_use]
     pub fn totals(&self, now: Now) -> Totals {
-        let (succeeded, failed) = (self.files.succeeded_here, self.files.failed_here);
         let left = self.files.pending() + self.files.set_aside_count() + self.working();
-        let end = self.phase.stopped().unwrap_or(now.mono);
-        Totals {
-            running_for: end.since(self.started),
-            all: succeeded + failed + left,
-            succeeded,
-            failed,
-            timed_out: self.timed_out,
-            cost: self.costs.sum,
-        }
+        self.progress.totals(self.phase.stopped().unwrap_or(now.mono), left, self.costs.sum)
     }
 
     /// Number of messages that had no meaning in their state: DONE of an idle worker, an unexpected acknowledgement.
@@ -50,15 +41,15 @@ impl Master {
         Status {
             pending: self.files.pending() + self.files.set_aside_count(),
             working: self.working(),
-            done: self.files.done,
-            failed: self.files.failed,
-            running_for: now.mono.since(self.started),
+            done: self.progress.done(),
+            failed: self.progress.failed(),
+            running_for: self.progress.running_for(now.mono),
             workers: workers.collect(),
             pace: self.progress.pace(now, self.files.pending() + self.working()),
             paused: self.dispatch.obstacle().cloned().or_else(|| self.wait_for_cost()),
             gates: gates.collect(),
             away: away.collect(),
-            timed_out: self.timed_out,
+            timed_out: self.progress.timed_out(),
             cost: self.costs.sum,
             cost_max: self.costs.max,
         }

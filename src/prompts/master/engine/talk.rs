@@ -302,7 +302,9 @@ impl Master {
             let reason: String = reason.chars().take(REASON_CHARS_MAX).collect();
             self.journal.info(format!("{} has failed at {name} after {seconds:.1} s: {reason}", held.file));
             // The worker applies the same limit.
-            self.timed_out += u64::from(held.front.timeout.is_some_and(|limit| took >= limit));
+            if held.front.timeout.is_some_and(|limit| took >= limit) {
+                self.progress.count_timed_out();
+            }
             self.spend(&held);
             let run = held.run.clone();
             self.fail(held, None);
