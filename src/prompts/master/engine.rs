@@ -137,8 +137,6 @@ pub struct Master {
     peers: Peers,
     gates: Gates,
     orphans: Orphans,
-    /// Number of workers that were lost with a prompt.
-    losses: BTreeMap<FileName, u32>,
     dispatch: Dispatch,
     progress: Progress,
     costs: Costs,
@@ -149,8 +147,6 @@ pub struct Master {
     journal: Journal,
     /// Number of messages that had no meaning in their state.
     ignored: u64,
-    /// Whether the current [`Effect::Scan`] counts the files, so that its end may be COMPLETED.
-    ticked: bool,
     phase: Phase,
 }
 
@@ -169,7 +165,6 @@ impl Master {
             peers: Peers::default(),
             gates: Gates::default(),
             orphans: Orphans::new(),
-            losses: BTreeMap::new(),
             dispatch: Dispatch::default(),
             progress: Progress::new(now.mono, done, failed),
             costs: Costs::with_max(cost_max),
@@ -179,7 +174,6 @@ impl Master {
             effects: VecDeque::from([Effect::Scan]),
             journal: Journal::default(),
             ignored: 0,
-            ticked: false,
             phase: Phase::Running,
         }
     }
@@ -219,8 +213,7 @@ impl Master {
 
     /// Whether a stopping master has nothing left to wait for.
     fn is_over(&self) -> bool {
-        let files_rest =
-            self.dispatch.claim().is_none() && self.files.leaving.values().all(|leaving| !leaving.under_way);
+        let files_rest = self.dispatch.claim().is_none() && !self.files.is_moving();
         matches!(self.phase, Phase::Stopping(_)) && self.peers.is_empty() && files_rest
     }
 
@@ -283,12 +276,10 @@ impl Master {
 
     /// All names in `pending/`, after an [`Effect::Scan`].
     pub fn handle_scanned(&mut self, now: Now, present: &BTreeSet<FileName>) {
-        self.files.keep_only(present);
-        self.retry_moves();
-        let is_counted = std::mem::take(&mut self.ticked);
-        // Files that are still being written count, although they were not found yet; files that can never be moved do not.
-        let waits = present.len() as u64 > self.files.set_aside_count();
-        if is_counted && !self.settings.keep_alive && !waits && self.working() == 0 {
+        let is_empty = self.files.scanned(present);
+        let retries = self.files.retry_moves();
+        self.effects.extend(retries.map(|(file, destination)| Effect::Move(file, destination)));
+        if is_empty && !self.settings.keep_alive && self.working() == 0 {
             // The document's COMPLETED.
             self.journal.info("no file is left in pending/ and working/");
             self.tell_workers(&FromMaster::Completed);
@@ -335,7 +326,7 @@ impl Master {
 
     /// The document's check whether a file is left, as part of a TIMER.
     fn count_files(&mut self) {
-        self.ticked = true;
+        self.files.start_count();
         self.effects.push_back(Effect::Scan);
     }
 

@@ -49,7 +49,7 @@ pub(super) struct Leaving {
     pub(super) waiting: Waiting,
     pub(super) destination: Destination,
     /// Whether the move is in progress; otherwise it has failed and is tried again.
-    pub(super) under_way: bool,
+    under_way: bool,
 }
 
 /// Higher priority first, then fewer limits, then by name.
@@ -66,8 +66,12 @@ pub(super) struct Files {
     /// The same of an earlier master, until the first scan of `pending/` has ended.
     restored: BTreeMap<FileName, u32>,
     notes: VecDeque<(FileName, u32)>,
+    /// Number of lost runs of files that wait or are in `working/`; never 0.
+    losses: BTreeMap<FileName, u32>,
     /// By name in `working/`.
-    pub(super) leaving: BTreeMap<FileName, Leaving>,
+    leaving: BTreeMap<FileName, Leaving>,
+    /// Whether the next scan of `pending/` counts the files.
+    is_counting: bool,
 }
 
 impl Files {
@@ -132,8 +136,14 @@ impl Files {
         }
     }
 
-    /// Forgets files that are not in `pending/` any more.
-    pub(super) fn keep_only(&mut self, present: &BTreeSet<FileName>) {
+    /// The next scan counts the files.
+    pub(super) const fn start_count(&mut self) {
+        self.is_counting = true;
+    }
+
+    /// Forgets files that are not in `pending/` any more. True if the files were to be counted, and none is left: a file that is still being
+    /// written counts although it was not found yet, and one that can never be moved does not.
+    pub(super) fn scanned(&mut self, present: &BTreeSet<FileName>) -> bool {
         let gone: Vec<FileName> = self.pending.keys().filter(|file| !present.contains(*file)).cloned().collect();
         for file in gone {
             self.remove(&file);
@@ -144,6 +154,7 @@ impl Files {
             // The file is being rewritten, or has gone.
             self.forget(&file);
         }
+        std::mem::take(&mut self.is_counting) && present.len() <= self.set_aside.len()
     }
 
     /// A file with this number of failures is in `working/` under another name.
@@ -170,6 +181,58 @@ impl Files {
     /// A change that a restart must know.
     pub(super) fn next_note(&mut self) -> Option<(FileName, u32)> {
         self.notes.pop_front()
+    }
+
+    pub(super) fn restore_losses(&mut self, losses: BTreeMap<FileName, u32>) {
+        self.losses = losses;
+    }
+
+    pub(super) fn losses(&self, file: &FileName) -> u32 {
+        self.losses.get(file).copied().unwrap_or(0)
+    }
+
+    /// False if the number was the same before.
+    pub(super) fn set_losses(&mut self, file: &FileName, losses: u32) -> bool {
+        let before = if losses == 0 { self.losses.remove(file) } else { self.losses.insert(file.clone(), losses) };
+        before.unwrap_or(0) != losses
+    }
+
+    /// A file is being moved out of `working/`.
+    pub(super) fn leave(&mut self, file: FileName, waiting: Waiting, destination: Destination) {
+        self.leaving.insert(file, Leaving { waiting, destination, under_way: true });
+    }
+
+    /// A file could not be moved out of `working/`.
+    pub(super) fn stay(&mut self, file: &FileName) {
+        if let Some(leaving) = self.leaving.get_mut(file) {
+            leaving.under_way = false;
+        }
+    }
+
+    /// A file has been moved out of `working/`.
+    pub(super) fn left(&mut self, file: &FileName) -> Option<Leaving> {
+        self.leaving.remove(file)
+    }
+
+    /// The files whose move has failed, which is tried again.
+    pub(super) fn retry_moves(&mut self) -> impl Iterator<Item = (FileName, Destination)> {
+        self.leaving.iter_mut().filter_map(|(file, leaving)| {
+            let was_under_way = std::mem::replace(&mut leaving.under_way, true);
+            (!was_under_way).then(|| (file.clone(), leaving.destination.clone()))
+        })
+    }
+
+    pub(super) fn is_leaving(&self, file: &FileName) -> bool {
+        self.leaving.contains_key(file)
+    }
+
+    pub(super) fn leaving(&self) -> impl ExactSizeIterator<Item = &FileName> {
+        self.leaving.keys()
+    }
+
+    /// Whether a move out of `working/` is in progress.
+    pub(super) fn is_moving(&self) -> bool {
+        self.leaving.values().any(|leaving| leaving.under_way)
     }
 
     /// Whether a file is being moved back to `pending/`.

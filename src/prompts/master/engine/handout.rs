@@ -115,7 +115,7 @@ impl Master {
         let Held { file, front, fails, limits, run: _, cost: _ } = held;
         let waiting = Waiting { priority: front.priority, gates: front.gates, fails, limits };
         self.effects.push_back(Effect::Move(file.clone(), destination.clone()));
-        self.files.leaving.insert(file, Leaving { waiting, destination, under_way: true });
+        self.files.leave(file, waiting, destination);
     }
 
     /// A run has failed: the file waits again as often as it allows.
@@ -149,17 +149,16 @@ impl Master {
 
     /// The result of an [`Effect::Move`].
     pub fn handle_moved(&mut self, now: Now, file: &FileName, moved: Moved) {
-        let Some(leaving) = self.files.leaving.get_mut(file) else {
-            debug_assert!(false, "{file} was not moved");
-            return;
-        };
         if let Moved::Stuck(reason) = &moved {
             // It is safe where it is, and counts as work until it is moved.
             self.journal.error(format!("{file} cannot be moved out of working/ and is tried again: {reason}"));
-            leaving.under_way = false;
+            self.files.stay(file);
             return self.hand_out(now);
         }
-        let Some(Leaving { waiting, destination, .. }) = self.files.leaving.remove(file) else { return };
+        let Some(Leaving { waiting, destination, .. }) = self.files.left(file) else {
+            debug_assert!(false, "{file} was not moved");
+            return;
+        };
         if let Moved::To(name) = &moved
             && name != file
         {
@@ -182,15 +181,6 @@ impl Master {
         }
         self.end_if_drained(now);
         self.hand_out(now);
-    }
-
-    /// Failed moves are tried again with each TIMER.
-    pub(super) fn retry_moves(&mut self) {
-        for (file, leaving) in &mut self.files.leaving {
-            if !std::mem::replace(&mut leaving.under_way, true) {
-                self.effects.push_back(Effect::Move(file.clone(), leaving.destination.clone()));
-            }
-        }
     }
 
     /// The document's disconnection of a worker: its file waits again, or is kept for it for the time of a lease, and its connection
@@ -251,7 +241,7 @@ impl Master {
 
     /// The worker of a prompt is lost, or its command. A prompt that ends them each time is given up.
     pub(super) fn lose(&mut self, held: Held, why: &str) {
-        let losses = self.losses.get(&held.file).map_or(1, |losses| losses.saturating_add(1));
+        let losses = self.files.losses(&held.file).saturating_add(1);
         self.note_losses(&held.file, losses);
         if self.settings.losses_max.is_some_and(|max| losses > max) {
             let reason = format!("{losses} runs of this prompt were lost (LOSSES_MAX); the last one: {why}");
@@ -264,12 +254,12 @@ impl Master {
 
     /// The losses that an earlier master has counted: its last [`Effect::NoteLosses`] for each file.
     pub fn restore_losses(&mut self, losses: BTreeMap<FileName, u32>) {
-        self.losses = losses;
+        self.files.restore_losses(losses);
     }
 
     /// The losses of a file go with it as long as it waits.
     fn move_losses(&mut self, file: &FileName, moved: &Moved, destination: &Destination) {
-        let losses = self.losses.get(file).copied().unwrap_or(0);
+        let losses = self.files.losses(file);
         match (moved, destination) {
             (Moved::To(name), Destination::Pending) if name == file => {}
             (Moved::To(name), Destination::Pending) => {
@@ -281,8 +271,7 @@ impl Master {
     }
 
     fn note_losses(&mut self, file: &FileName, losses: u32) {
-        let before = if losses == 0 { self.losses.remove(file) } else { self.losses.insert(file.clone(), losses) };
-        if before.unwrap_or(0) != losses {
+        if self.files.set_losses(file, losses) {
             self.effects.push_back(Effect::NoteLosses(file.clone(), losses));
         }
     }

@@ -44,7 +44,7 @@ impl Master {
             );
             assert!(names.insert(&orphan.held.file), "{} is held twice", orphan.held.file);
         }
-        for file in self.files.leaving.keys() {
+        for file in self.files.leaving() {
             assert!(names.insert(file), "{file} is held and leaves");
         }
         let claimed = self.dispatch.claim().map(|claim| &claim.file);

@@ -60,7 +60,7 @@ impl Master {
     }
 
     pub(super) fn working(&self) -> u64 {
-        let held = self.peers.iter().filter(|(_, peer)| peer.held().is_some()).count() + self.files.leaving.len();
+        let held = self.peers.iter().filter(|(_, peer)| peer.held().is_some()).count() + self.files.leaving().len();
         (held + self.orphans.len()) as u64 + u64::from(self.dispatch.claim().is_some())
     }
 }

@@ -123,7 +123,7 @@ impl Master {
             Some((worker, Peer { state: State::Working(_), tails: true, .. }, run)) => Whereabouts::Worker(worker, run),
             Some((_, peer @ Peer { tails: false, .. }, _)) => Whereabouts::Original(peer.name()),
             Some(_) => Whereabouts::Moving,
-            None if is_claimed || self.files.leaving.contains_key(file) => Whereabouts::Moving,
+            None if is_claimed || self.files.is_leaving(file) => Whereabouts::Moving,
             None => {
                 let away = self.orphans.iter().find(|(_, orphan)| orphan.held.file == *file);
                 let kept = self.tails.attempts.get(file).filter(|_| self.files.is_known(file)).copied();
