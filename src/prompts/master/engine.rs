@@ -59,9 +59,6 @@ mod scenarios;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
-use rand::rngs::Xoshiro256PlusPlus;
-use rand::{RngExt as _, SeedableRng as _};
-
 pub use effect::{ClaimError, Claimed, Connection, Destination, Effect, Moved, NotStored, Timer, Totals};
 pub use file::{FileName, REASON_ENDING, count_prompts, prompts_among};
 pub use handout::TIME_UP;
@@ -132,7 +129,6 @@ const STRANGERS_MAX: usize = 64;
 /// The state of a prompt master. See the [module](self).
 pub struct Master {
     settings: Settings,
-    random: Xoshiro256PlusPlus,
     files: Files,
     peers: Peers,
     gates: Gates,
@@ -160,9 +156,8 @@ impl Master {
         timers.set(Timer::Tick, now.mono + settings.timer_interval);
         Self {
             settings,
-            random: Xoshiro256PlusPlus::seed_from_u64(seed),
             files: Files::default(),
-            peers: Peers::default(),
+            peers: Peers::new(seed),
             gates: Gates::default(),
             orphans: Orphans::new(),
             dispatch: Dispatch::default(),
@@ -339,12 +334,9 @@ impl Master {
 
     /// Records that a message with a new id must be acknowledged.
     fn ask(&mut self, now: Now, connection: Connection, asked: Asked) -> RequestId {
-        let request = RequestId::from_random(self.random.random());
-        if let Some(peer) = self.peers.get_mut(connection) {
-            peer.outstanding.insert(request.clone(), asked);
-            let timer = Timer::Acknowledge(connection, request.clone());
-            self.timers.set(timer, now.mono + self.settings.request_timeout);
-        }
+        let request = self.peers.ask(connection, asked);
+        let timer = Timer::Acknowledge(connection, request.clone());
+        self.timers.set(timer, now.mono + self.settings.request_timeout);
         request
     }
 

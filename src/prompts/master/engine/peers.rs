@@ -2,6 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use rand::rngs::Xoshiro256PlusPlus;
+use rand::{RngExt as _, SeedableRng as _};
+
 use super::effect::Connection;
 use super::files::Held;
 use crate::wire::{Offer, RequestId, WorkerState};
@@ -166,8 +169,10 @@ impl Peer {
 }
 
 /// All connections. Every change of a state goes through [`Peers::set`], which keeps the queue and the sums consistent.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Peers {
+    /// The source of request ids.
+    random: Xoshiro256PlusPlus,
     all: BTreeMap<Connection, Peer>,
     /// The workers that wait for a prompt, longest first.
     idle: BTreeMap<u64, Connection>,
@@ -179,6 +184,19 @@ pub(super) struct Peers {
 }
 
 impl Peers {
+    /// The seed determines all request ids.
+    pub(super) fn new(seed: u64) -> Self {
+        Self {
+            random: Xoshiro256PlusPlus::seed_from_u64(seed),
+            all: BTreeMap::new(),
+            idle: BTreeMap::new(),
+            turns: 0,
+            sending_bytes: 0,
+            workers: 0,
+            strangers: BTreeMap::new(),
+        }
+    }
+
     pub(super) fn get(&self, connection: Connection) -> Option<&Peer> {
         self.all.get(&connection)
     }
@@ -202,6 +220,15 @@ impl Peers {
         let state = self.end_of_queue();
         let (resumes, tails, gate) = (splits && offer.resumes, splits && offer.tails, offer.gate.clone());
         self.insert(connection, Peer { label, splits, resumes, tails, gate, state, since, ..peer });
+    }
+
+    /// The id under which a message to this peer must be acknowledged.
+    pub(super) fn ask(&mut self, connection: Connection, asked: Asked) -> RequestId {
+        let request = RequestId::from_random(self.random.random());
+        if let Some(peer) = self.get_mut(connection) {
+            peer.outstanding.insert(request.clone(), asked);
+        }
+        request
     }
 
     /// The worker has told the cost of this run; false if it has another one.
