@@ -10,7 +10,7 @@
 //! | the master is told to stop | [`Master::handle_stop`] | every connection is closed |
 //! | a deadline | [`Master::handle_timeout`] | TIMER and TIMEOUT_CHECK of the document, docs/sources/prompts.md |
 //!
-//! The parts: [`files`] has the files that wait or leave, [`peers`] the connections and the states of their workers,
+//! The parts: [`files`] has the files that wait or leave, [`peers`] the connections, [`peer`] the state of each,
 //! [`dispatch`] whether a prompt may be handed out, [`answers`] the reports that wait for their answer to be stored, [`gates`] the closed gates, [`rests`] limits, pauses and orders,
 //! [`costs`] the budget, [`leases`] the prompts of workers without a connection, [`refusals`] the log lines about refused
 //! connections, [`tails`] the clients that follow an output, [`handout`] the way of a file to a worker and back, [`talk`] the messages that a worker
@@ -44,6 +44,7 @@ mod handout;
 mod invariants;
 mod leases;
 mod pace;
+mod peer;
 mod peers;
 mod phase;
 mod progress;
@@ -74,7 +75,8 @@ use dispatch::Dispatch;
 use files::Files;
 use gates::Gates;
 use leases::Orphans;
-use peers::{Asked, Debt, Peers};
+use peer::{Asked, Debt};
+use peers::Peers;
 use phase::Phase;
 use progress::Progress;
 use refusals::Refusals;
@@ -284,7 +286,7 @@ impl Master {
     }
 
     fn tell_workers(&mut self, message: &FromMaster) {
-        let workers = self.peers.iter().filter(|(_, peer)| peer.is_worker() && peer.may_hear());
+        let workers = self.peers.iter().filter(|(_, peer)| peer.is_worker() && peer.may_receive());
         self.effects.extend(workers.map(|(connection, _)| Effect::Send(connection, message.clone())));
     }
 
@@ -343,7 +345,7 @@ impl Master {
     /// The document's TIMEOUT_CHECK, for an id that is still outstanding: an acknowledged one has no timer.
     fn unacknowledged(&mut self, now: Now, connection: Connection, request: &RequestId) {
         let Some(peer) = self.peers.get(connection) else { return };
-        let Some(asked) = peer.outstanding.get(request) else { return };
+        let Some(asked) = peer.outstanding().get(request) else { return };
         self.journal.warn(format!("{} has not acknowledged a {asked:?} in time; disconnecting it", peer.name()));
         let lease = self.lease_of(connection);
         self.disconnect(now, connection, "it has not answered in time", lease);

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::dispatch::Claim;
 use super::files::{Held, Leaving, Waiting};
-use super::peers::{Asked, State};
+use super::peer::{Asked, State};
 use super::{ClaimError, Claimed, Connection, Destination, Effect, FileName, Master, Moved, Timer};
 use crate::wire::{FromMaster, Request};
 use base::Now;
@@ -201,22 +201,19 @@ impl Master {
             self.timers.clear(&timer(connection));
         }
         if let Some(peer) = self.peers.get_mut(connection) {
-            peer.is_quiet = false;
-            peer.answer = None;
-            peer.owed.clear();
-            for request in std::mem::take(&mut peer.outstanding).into_keys() {
+            for request in peer.hang_up() {
                 self.timers.clear(&Timer::Acknowledge(connection, request));
             }
         }
         match (old, lease) {
-            (Some(State::Working(held)), Some(lease)) => {
+            (Some(State::Working(held, _)), Some(lease)) => {
                 let name = self.name_of(connection);
                 self.keep_for_worker(now, *held, &name, lease);
             }
             (Some(State::Requesting(held, _)), _) => self.give_again(connection, *held, why),
             // As when it was killed. Any other end says nothing about the prompt.
-            (Some(State::Working(held)), None) if why == CLOSED => self.lose(*held, why),
-            (Some(State::Working(held)), None) => self.give_again(connection, *held, why),
+            (Some(State::Working(held, _)), None) if why == CLOSED => self.lose(*held, why),
+            (Some(State::Working(held, _)), None) => self.give_again(connection, *held, why),
             // A file that is being claimed is returned in `handle_claimed`.
             (
                 Some(

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::peers::State;
+use super::peer::State;
 use super::{Master, Timer};
 
 impl Master {
@@ -17,15 +17,15 @@ impl Master {
         let mut names = BTreeSet::new();
         for (connection, peer) in self.peers.iter() {
             let is = |timer| self.timers.is_set(&timer);
-            for request in peer.outstanding.keys() {
+            for request in peer.outstanding().keys() {
                 assert!(is(Timer::Acknowledge(connection, request.clone())), "{request} is outstanding forever");
             }
             assert_eq!(is(Timer::Join(connection)), peer.state == State::Stranger, "{connection:?}");
             assert_eq!(is(Timer::Refuse(connection)), peer.state == State::Guessed, "{connection:?}");
-            assert_eq!(is(Timer::Speak(connection)), peer.is_quiet, "{connection:?}");
+            assert_eq!(is(Timer::Speak(connection)), peer.is_quiet(), "{connection:?}");
             assert_eq!(is(Timer::Rest(connection)), peer.state == State::Resting, "{connection:?}");
             assert_eq!(is(Timer::Disconnect(connection)), peer.state == State::Disconnecting, "{connection:?}");
-            if !matches!(peer.state, State::Working(_)) {
+            if !matches!(peer.state, State::Working(..)) {
                 assert!(!is(Timer::Run(connection)), "{connection:?} runs nothing");
             }
             if peer.state == State::Claiming {

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::files::Held;
-use super::peers::State;
+use super::peer::{Peer, State};
 use super::{Connection, Destination, Effect, FileName, Master, Timer};
 use crate::wire::{FromMaster, Front, Offer, RequestId, Welcome};
 use base::{Now, Wall};
@@ -56,7 +56,7 @@ impl Master {
 
     /// How long the prompt of a worker is kept if its connection has broken without a word; `None` if it is given to the next worker.
     pub(super) fn lease_of(&self, connection: Connection) -> Option<Duration> {
-        let resumes = self.peers.get(connection).is_some_and(|peer| peer.resumes);
+        let resumes = self.peers.get(connection).is_some_and(Peer::resumes);
         (resumes && !self.settings.lease.is_zero()).then_some(self.settings.lease)
     }
 
@@ -111,7 +111,7 @@ impl Master {
     }
 
     fn resume(&mut self, now: Now, connection: Connection, run: &RequestId) -> bool {
-        let has_run = |state: &State| matches!(state, State::Working(held) if held.run.as_ref() == Some(run));
+        let has_run = |state: &State| matches!(state, State::Working(held, _) if held.run.as_ref() == Some(run));
         let former = self.peers.iter().find(|(_, peer)| has_run(&peer.state)).map(|(former, _)| former);
         if let Some(former) = former {
             self.disconnect(now, former, "its worker has joined again", Some(self.settings.lease));
@@ -122,14 +122,14 @@ impl Master {
         self.journal.info(format!("{} goes on at {}", held.file, self.name_of(connection)));
         self.effects.push_back(Effect::NoteRun(held.file.clone(), run.clone(), None));
         let timeout = held.front.timeout;
-        self.peers.set(connection, State::Working(Box::new(held)), now.mono);
+        self.peers.set(connection, State::Working(Box::new(held), None), now.mono);
         self.limit_run(now, connection, timeout);
         true
     }
 
     /// The report of a worker has been carried out, except for effects that come first.
     pub(super) fn acknowledge_report(&mut self, connection: Connection, run: Option<RequestId>) {
-        if let Some(run) = run.filter(|_| self.peers.get(connection).is_some_and(|peer| peer.resumes)) {
+        if let Some(run) = run.filter(|_| self.peers.get(connection).is_some_and(Peer::resumes)) {
             self.effects.push_back(Effect::Send(connection, FromMaster::ReportAck(run)));
         }
     }

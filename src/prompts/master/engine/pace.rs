@@ -8,7 +8,7 @@
 
 use std::time::Duration;
 
-use super::peers::{Asked, Debt, State};
+use super::peer::{Asked, Debt, Peer, State};
 use super::{Connection, Effect, Master, Timer};
 use crate::wire::FromMaster;
 use base::Now;
@@ -22,21 +22,15 @@ impl Master {
     pub(super) fn send_paced(&mut self, now: Now, connection: Connection, message: FromMaster) {
         let is_check = matches!(message, FromMaster::Check(_));
         self.effects.push_back(Effect::Send(connection, message));
-        let Some(peer) = self.peers.get_mut(connection).filter(|peer| peer.is_worker() && !peer.splits) else { return };
-        debug_assert!(!peer.is_quiet, "two messages to {connection:?} at once");
-        peer.is_quiet = true;
-        peer.is_checked = is_check;
-        let (is_idle, since) = (matches!(peer.state, State::Idle(_)), peer.since);
-        if is_idle {
-            self.peers.set(connection, State::Settling, since);
+        if self.peers.begin_pause(connection, is_check) {
+            self.timers.set(Timer::Speak(connection), now.mono + GAP);
         }
-        self.timers.set(Timer::Speak(connection), now.mono + GAP);
     }
 
     /// Sends a message as soon as the peer may get one. A message that is already owed is not owed twice.
     pub(super) fn owe_debt(&mut self, now: Now, connection: Connection, debt: Debt) {
         if let Some(peer) = self.peers.get_mut(connection) {
-            peer.owed.insert(debt);
+            peer.owe(debt);
         }
         self.pay(now, connection);
     }
@@ -55,21 +49,22 @@ impl Master {
 
     /// Takes the next owed message, if the peer may get one.
     fn next_debt(&mut self, connection: Connection) -> Option<Debt> {
-        let peer = self.peers.get(connection).filter(|peer| peer.may_hear())?;
-        let debt = *peer.owed.first()?;
+        let peer = self.peers.get(connection)?;
+        let debt = peer.next_debt()?;
         // Checks in quick succession would keep all prompts from the worker: after one check it is a prompt's turn. This
         // check follows that prompt, or comes with the next TIMER if another worker gets the prompt.
-        let gives_way = debt == Debt::Check && peer.is_checked && matches!(peer.state, State::Idle(_));
+        let gives_way = debt == Debt::Check && peer.prefers_prompt();
         if gives_way && self.may_claim() && self.files.has_next(|gates| self.gates.may_start(gates)) {
             return None;
         }
-        self.peers.get_mut(connection)?.owed.pop_first()
+        self.peers.get_mut(connection)?.pay_first();
+        Some(debt)
     }
 
     /// A worker may get the next message.
     pub(super) fn may_speak(&mut self, now: Now, connection: Connection) {
         let Some(peer) = self.peers.get_mut(connection) else { return };
-        peer.is_quiet = false;
+        peer.end_pause();
         if peer.state == State::Settling {
             let since = peer.since;
             let end = self.idle_state(connection);
@@ -84,7 +79,7 @@ impl Master {
             self.timers.set(Timer::Rest(connection), until);
             return State::Resting;
         }
-        let is_quiet = self.peers.get(connection).is_some_and(|peer| peer.is_quiet);
+        let is_quiet = self.peers.get(connection).is_some_and(Peer::is_quiet);
         if is_quiet { State::Settling } else { self.peers.end_of_queue() }
     }
 }

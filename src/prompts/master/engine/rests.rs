@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use super::peers::{Debt, State};
+use super::peer::{Debt, Peer, State};
 use super::phase::Phase;
 use super::{Connection, Destination, Effect, Master, Timer};
 use crate::wire::Order;
@@ -42,7 +42,7 @@ impl Master {
         let name = self.name_of(connection);
         self.journal.warn(format!("{} waits again, from {name}: it has met a limit: {reason}", held.file));
         let pause = retry_after.unwrap_or(self.settings.retry_after);
-        let own = self.peers.get(connection).and_then(|peer| peer.gate.clone());
+        let own = self.peers.get(connection).and_then(|peer| peer.gate().map(str::to_owned));
         let closes_gates = !is_local && (own.is_some() || !held.front.gates.is_empty());
         if !is_local {
             for gate in held.front.gates.iter().chain(&own) {
@@ -50,7 +50,7 @@ impl Master {
             }
         }
         let run = held.run.clone();
-        if self.peers.get(connection).is_some_and(|peer| peer.tails) {
+        if self.peers.get(connection).is_some_and(Peer::tails) {
             self.tails.note_attempt(held.file.clone(), connection);
         }
         self.release(held, Destination::Pending);
@@ -61,7 +61,7 @@ impl Master {
             Some(_) => self.rest(now, connection, now.mono + pause),
         }
         if let Some(peer) = self.peers.get_mut(connection) {
-            peer.reason = Some(reason);
+            peer.meet_limit(reason);
         }
     }
 
@@ -72,7 +72,7 @@ impl Master {
         self.journal.info(format!("gate {gate} is closed for {}", span(time)));
         self.effects.push_back(Effect::NoteGate(gate.to_owned(), Some(now.wall + time)));
         let idle = |state: &State| matches!(state, State::Idle(_) | State::Resting);
-        let of_gate = self.peers.iter().filter(|(_, peer)| peer.gate.as_deref() == Some(gate) && idle(&peer.state));
+        let of_gate = self.peers.iter().filter(|(_, peer)| peer.gate() == Some(gate) && idle(&peer.state));
         let of_gate: Vec<Connection> = of_gate.map(|(connection, _)| connection).collect();
         for connection in of_gate {
             self.rest(now, connection, until);
@@ -94,7 +94,7 @@ impl Master {
 
     /// When the gate of a worker opens, if it is closed.
     pub(super) fn closed_until(&self, connection: Connection) -> Option<Mono> {
-        self.gates.closed_until(self.peers.get(connection)?.gate.as_deref()?)
+        self.gates.closed_until(self.peers.get(connection)?.gate()?)
     }
 
     /// A worker that has joined rests if its gate is closed.

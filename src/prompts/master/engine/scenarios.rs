@@ -237,7 +237,7 @@ impl World {
     }
 
     fn state(&self, connection: Connection) -> Option<WorkerState> {
-        self.master.peers.get(connection).map(peers::Peer::shown_state)
+        self.master.peers.get(connection).map(peer::Peer::shown_state)
     }
 
     /// Lets time pass, deadline by deadline, while workers answer their CHECKs.
@@ -373,7 +373,7 @@ impl World {
 
     /// One `recv` of a document's worker returns one message.
     fn is_heard_alone(&mut self, connection: Connection, message: &FromMaster) {
-        let is_plain = |peer: &peers::Peer| peer.label.is_some() && !peer.splits;
+        let is_plain = |peer: &peer::Peer| peer.worker.is_some() && peer.pacing != peer::Pacing::Unpaced;
         if self.master.peers.get(connection).is_some_and(is_plain)
             && let Some(before) = self.told.insert(connection, self.now.mono)
         {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::peers::State;
+use super::peer::State;
 use super::{Master, Timer, Totals};
 use crate::wire::{Status, WorkerStatus};
 use base::Now;
@@ -24,14 +24,14 @@ impl Master {
     /// The present state for a status client.
     #[must_use]
     pub fn status(&self, now: Now) -> Status {
-        let joined = self.peers.iter().filter_map(|(connection, peer)| Some((connection, peer, peer.label.as_ref()?)));
-        let workers = joined.map(|(connection, peer, label)| WorkerStatus {
-            id: label.clone(),
+        let joined = self.peers.iter().filter_map(|(connection, peer)| Some((connection, peer, peer.worker.as_ref()?)));
+        let workers = joined.map(|(connection, peer, worker)| WorkerStatus {
+            id: worker.label.clone(),
             state: peer.shown_state(),
             file: peer.held().map(|held| held.file.to_string()),
             age: now.mono.since(peer.since),
             resting: (peer.state == State::Resting).then(|| self.time_to(now, &Timer::Rest(connection))),
-            reason: peer.reason.clone().filter(|_| peer.state == State::Resting),
+            reason: peer.reason_of_rest().cloned(),
         });
         let gates = self.gates.closed().map(|gate| (gate.clone(), self.time_to(now, &Timer::Gate(gate.clone()))));
         let away = self

@@ -9,7 +9,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use super::peers::{Peer, State};
+use super::peer::{Peer, State};
 use super::{Connection, Effect, FileName, Master};
 use crate::wire::{FromMaster, RequestId, TailOrder, TailPart, TailQuery};
 use base::Now;
@@ -120,8 +120,8 @@ impl Master {
         });
         let is_claimed = self.dispatch.claim().is_some_and(|claim| claim.file == *file);
         match holder {
-            Some((worker, Peer { state: State::Working(_), tails: true, .. }, run)) => Whereabouts::Worker(worker, run),
-            Some((_, peer @ Peer { tails: false, .. }, _)) => Whereabouts::Original(peer.name()),
+            Some((_, peer, _)) if !peer.tails() => Whereabouts::Original(peer.name()),
+            Some((worker, Peer { state: State::Working(..), .. }, run)) => Whereabouts::Worker(worker, run),
             Some(_) => Whereabouts::Moving,
             None if is_claimed || self.files.is_leaving(file) => Whereabouts::Moving,
             None => {
@@ -141,7 +141,7 @@ impl Master {
     pub(super) fn tail_part(&mut self, now: Now, worker: Connection, mut part: TailPart) {
         let client = Connection(std::mem::take(&mut part.tail));
         let is_wanted = self.tails.waiting.get(&client).is_some_and(|query| query.offset == part.offset);
-        let Some(peer) = self.peers.get(worker).filter(|peer| is_wanted && peer.tails) else {
+        let Some(peer) = self.peers.get(worker).filter(|peer| is_wanted && peer.tails()) else {
             return self.ignored += 1;
         };
         let is_of_query = |file: &FileName| self.tails.waiting.get(&client).map(|query| &*query.file) == file.as_text();

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::files::Held;
 use super::handout::CLOSED;
-use super::peers::{Asked, Debt, Peer, Report, State};
+use super::peer::{Asked, Debt, Peer, Report, State};
 use super::rests::Limit;
 use super::{Connection, Destination, Effect, Master, STRANGERS_MAX, Timer};
 use crate::wire::{FromMaster, FromWorker, MessageError, Offer, Order, RequestId};
@@ -40,14 +40,14 @@ impl Master {
     /// The peer has proved that it has an authorised key. It needs no secret.
     pub fn handle_authorised(&mut self, connection: Connection) {
         if let Some(peer) = self.peers.get_mut(connection) {
-            peer.is_authorised = true;
+            peer.authorise();
         }
     }
 
     /// The peer is not served, for this reason, unless it proves that it has an authorised key.
     pub fn handle_stranger(&mut self, connection: Connection, why: String) {
         if let Some(peer) = self.peers.get_mut(connection) {
-            peer.refusal = Some(why);
+            peer.require_key(why);
         }
     }
 
@@ -67,7 +67,7 @@ impl Master {
     pub fn handle_closed(&mut self, now: Now, connection: Connection) {
         let Some(peer) = self.peers.get(connection) else { return };
         if peer.state != State::Disconnecting {
-            if peer.label.is_some() {
+            if peer.worker.is_some() {
                 self.journal.info(format!("{} is gone", peer.name()));
             }
             let lease = self.grace_of(connection);
@@ -115,22 +115,23 @@ impl Master {
             (_, FromWorker::RequestAck(request)) => self.acknowledged(now, connection, &request, Asked::Request),
             (_, FromWorker::CheckAck(request)) => self.acknowledged(now, connection, &request, Asked::Check),
             // An earlier report waits until its answer is stored.
-            (State::Working(_), FromWorker::Done { .. } | FromWorker::Failed { .. }) if peer.answer.is_some() => {
-                self.ignored += 1;
-            }
-            (State::Working(_), FromWorker::UsageLimited { .. } | FromWorker::Result(_)) if peer.answer.is_some() => {
-                self.ignored += 1;
-            }
-            (State::Working(_), FromWorker::Done { .. }) => self.reported(now, connection, Report::Done),
-            (State::Working(_), FromWorker::Failed { reason, is_loss: true }) => self.lost(now, connection, &reason),
-            (State::Working(_), FromWorker::Failed { reason, is_loss: false }) => {
+            (
+                State::Working(_, Some(_)),
+                FromWorker::Done { .. }
+                | FromWorker::Failed { .. }
+                | FromWorker::UsageLimited { .. }
+                | FromWorker::Result(_),
+            ) => self.ignored += 1,
+            (State::Working(..), FromWorker::Done { .. }) => self.reported(now, connection, Report::Done),
+            (State::Working(..), FromWorker::Failed { reason, is_loss: true }) => self.lost(now, connection, &reason),
+            (State::Working(..), FromWorker::Failed { reason, is_loss: false }) => {
                 self.reported(now, connection, Report::Failed(reason));
             }
-            (State::Working(_), FromWorker::UsageLimited { retry_after, is_local, reason }) => {
+            (State::Working(..), FromWorker::UsageLimited { retry_after, is_local, reason }) => {
                 let reason = reason.chars().take(REASON_CHARS_MAX).collect();
                 self.usage_limited(now, connection, Limit { retry_after, is_local, reason });
             }
-            (State::Working(held), FromWorker::Result(part)) if held.run.as_ref() == Some(&part.run) => {
+            (State::Working(held, _), FromWorker::Result(part)) if held.run.as_ref() == Some(&part.run) => {
                 return self.effects.push_back(Effect::StorePart(part));
             }
             (_, FromWorker::Cost { run, cost }) => self.note_cost(connection, &run, cost),
@@ -160,7 +161,7 @@ impl Master {
                 MessageError::UnknownType(_),
                 State::Guessed | State::Settling | State::Idle(_) | State::Resting | State::Claiming,
             )
-            | (MessageError::UnknownType(_), State::Requesting(..) | State::Working(_))
+            | (MessageError::UnknownType(_), State::Requesting(..) | State::Working(..))
             | (_, State::Disconnecting) => self.ignored += 1,
             (MessageError::UnknownType(_), State::Stranger) | (MessageError::Malformed(_), _) => {
                 self.refuse(now, connection, &error.to_string());
@@ -200,9 +201,9 @@ impl Master {
     fn admit(&mut self, now: Now, connection: Connection, shown: Option<&str>) -> bool {
         let Some(peer) = self.peers.get(connection) else { return false };
         match &self.settings.secret {
-            _ if peer.is_authorised => true,
+            _ if peer.is_authorised() => true,
             None => {
-                let refusal = peer.refusal.clone();
+                let refusal = peer.missing_key().cloned();
                 if let Some(why) = &refusal {
                     self.refuse(now, connection, &format!("{why}, or a SECRET of [prompt] on both sides"));
                 }
@@ -241,7 +242,7 @@ impl Master {
     }
 
     fn send_away(&mut self, now: Now, connection: Connection, reason: &str) {
-        if self.peers.get(connection).is_some_and(Peer::may_hear) {
+        if self.peers.get(connection).is_some_and(Peer::may_receive) {
             self.effects.push_back(Effect::Send(connection, FromMaster::Refused(reason.to_owned())));
         }
         self.disconnect(now, connection, "it is refused", None);
@@ -329,11 +330,10 @@ impl Master {
 
     fn acknowledged(&mut self, now: Now, connection: Connection, request: &RequestId, asked: Asked) {
         let Some(peer) = self.peers.get_mut(connection) else { return };
-        if peer.outstanding.get(request) != Some(&asked) {
+        if !peer.acknowledge(request, asked) {
             self.ignored += 1;
             return;
         }
-        peer.outstanding.remove(request);
         self.timers.clear(&Timer::Acknowledge(connection, request.clone()));
         if asked == Asked::Request {
             self.start_run(now, connection);
@@ -358,12 +358,9 @@ impl Master {
     /// The worker is idle again; returns its file.
     pub(super) fn end_run(&mut self, now: Now, connection: Connection) -> Option<Held> {
         self.timers.clear(&Timer::Run(connection));
-        if let Some(peer) = self.peers.get_mut(connection) {
-            peer.answer = None;
-        }
         let end = self.idle_state(connection);
         match self.peers.set(connection, end, now.mono)? {
-            State::Working(held) => Some(*held),
+            State::Working(held, _) => Some(*held),
             state => unreachable!("a run ends in {state:?}"),
         }
     }

@@ -102,7 +102,7 @@ impl Chaos {
     }
 
     fn message(&mut self, connection: Connection) -> FromWorker {
-        let outstanding = self.world.master.peers.get(connection).and_then(|peer| peer.outstanding.first_key_value());
+        let outstanding = self.world.master.peers.get(connection).and_then(|peer| peer.outstanding().first_key_value());
         let id = outstanding.map_or_else(|| "x".into(), |(id, _)| id.clone());
         match self.dice.random_range(0..14) {
             0..5 => FromWorker::RequestAck(id),
