@@ -45,10 +45,7 @@ pub(super) struct Incoming {
 struct Job {
     root: PathBuf,
     run: RequestId,
-    from: PathBuf,
-    file: FileName,
-    outcome: &'static str,
-    durable: bool,
+    placement: Placement,
 }
 
 impl Incoming {
@@ -99,7 +96,6 @@ impl Incoming {
         destination: &Destination,
         durable: bool,
     ) -> Option<Result<(), NotStored>> {
-        let outcome = if *destination == Destination::Done { "done" } else { "failed" };
         let folder = self.folder_of(run);
         if let Some(reason) = self.broken.remove(run) {
             return Some(Err(NotStored::NoRoom(reason)));
@@ -118,8 +114,9 @@ impl Incoming {
             return Some(Err(NotStored::NoRoom(format!("cannot rename {}: {error}", folder.display()))));
         }
         self.placing.insert(run.clone());
-        let (root, run, file) = (self.root.clone(), run.clone(), file.clone());
-        self.placer.give(Job { root, run, from, file, outcome, durable });
+        let outcome = if *destination == Destination::Done { "done" } else { "failed" };
+        let placement = Placement { name: file.clone(), outcome, is_overdue: false, from, durable };
+        self.placer.give(Job { root: self.root.clone(), run: run.clone(), placement });
         None
     }
 
@@ -154,14 +151,12 @@ impl AsFd for Incoming {
 
 impl Job {
     fn put(&self) -> Result<(), NotStored> {
-        let Self { root, from, file, outcome, durable, .. } = self;
+        let from = &self.placement.from;
         let placed = match read_json(&from.join(ResultFile::Json.ending())).filter(|json| is_whole(from, json)) {
-            Some(json) => {
-                let text = format!("{json:#}\n");
-                Placement { name: file, outcome, may_be_late: false, from, json: &text, durable: *durable }
-                    .put(root)
-                    .map_err(|error| NotStored::NoRoom(format!("cannot store an answer: {error}")))
-            }
+            Some(json) => self
+                .placement
+                .put(&self.root, &format!("{json:#}\n"))
+                .map_err(|error| NotStored::NoRoom(format!("cannot store an answer: {error}"))),
             None => Err(NotStored::Torn("its answer has not arrived as a whole".to_owned())),
         };
         remove(from);

@@ -26,7 +26,7 @@ use super::outbox::{Outbox, Outputs};
 use super::workdir::{Left, Place, Workplace};
 use super::{PromptWorkerError, memory, tails};
 use crate::files::create::TASKS;
-use crate::files::results::{ATTEMPTS, Results};
+use crate::files::results::{ATTEMPTS, Placement, Results};
 use crate::wire::{Request, RequestId};
 use crate::worker::engine::command_line::CommandLine;
 use crate::worker::engine::signs::{RETRY_AFTER_MAX, Signs};
@@ -210,23 +210,25 @@ impl Runner {
             ResultFolder::Failed | ResultFolder::Overdue => "failed",
         };
         log::info!("{}: {outcome} after {:.1} s", run.name, end.since(run.start).as_secs_f64());
-        let results = Results {
-            name: run.name.clone(),
-            said: run.said.clone(),
-            run: run.request.label(),
+        let placement = Placement {
+            name: run.name.as_str().into(),
             outcome,
-            may_be_late: folder == ResultFolder::Overdue,
+            is_overdue: folder == ResultFolder::Overdue,
             from: run.folder.clone(),
+            durable: self.durable,
+        };
+        let results = Results {
+            file: run.said.as_ref().unwrap_or(&run.name).clone(),
+            run: run.request.label(),
             worker: worker.to_owned(),
             command: self.command.words(),
             exit,
             start: run.start,
             end,
-            durable: self.durable,
             branch: None,
             workdir: None,
             cost: run.cost,
-            timed_out: folder == ResultFolder::Overdue,
+            placement,
         };
         let (root, place) = (self.root.clone(), run.place.take());
         OneJob::start("results", move || keep(results, place, &root))
@@ -349,8 +351,8 @@ impl Runner {
 fn keep(mut results: Results, place: Option<Place>, root: &Path) -> Result<Outputs, StoreError> {
     let left = place.map(Place::finish).transpose().map_err(StoreError::Place)?;
     (results.branch, results.workdir) = left.map(|Left { branch, folder }| (branch, folder)).unwrap_or_default();
-    let outputs =
-        Outputs::open(&results.from, results.json()).map_err(|error| StoreError::Unread(error.to_string()))?;
+    let outputs = Outputs::open(&results.placement.from, results.json())
+        .map_err(|error| StoreError::Unread(error.to_string()))?;
     results.put_in_place(root).map_err(|error| StoreError::Place(error.to_string()))?;
     Ok(outputs)
 }
