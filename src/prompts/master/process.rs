@@ -18,7 +18,6 @@ mod start;
 mod sync;
 mod tails;
 
-use std::collections::BTreeSet;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd as _, AsRawFd as _};
@@ -31,8 +30,7 @@ use mio::{Events, Interest, Poll, Token, Waker};
 
 use crate::master::engine::{Connection, Destination, Effect, FileName, Master, Moved, Totals};
 use crate::wire::{FromWorker, MASTER_FRAME_BYTES_MAX, MessageError, WORKER_FRAME_BYTES_MAX};
-use base::{Mono, Now, Origin, Usd};
-use proc::files::folder_watch::Watch;
+use base::{Now, Origin, Usd};
 use proc::lock::StateLock;
 use proc::signals::Signals;
 use proc::{clock, logging};
@@ -46,6 +44,7 @@ use incoming::Incoming;
 use notes::Notes;
 pub use notices::Audience;
 use notices::Notices;
+use scan::PendingWatch;
 use sync::Syncer;
 
 const LISTENER: Token = Token(0);
@@ -98,25 +97,14 @@ pub struct PromptMaster {
     folders: Folders,
     fails: FailLog,
     notes: Notes,
-    /// Prompts that earlier masters of this run have done.
-    done_before: u64,
     incoming: Incoming,
-    /// Whether answers are on the disk before they are confirmed.
-    durable: bool,
     notices: Notices,
     poll: Poll,
     server: JsonServer,
     address: SocketAddr,
-    watch: Option<Watch>,
+    watch: PendingWatch,
     syncer: Option<Syncer>,
     waker: Arc<Waker>,
-    /// Whether the watch has had its turn and may have more changes.
-    watch_unread: bool,
-    first_scan: bool,
-    /// Results in `pending/` that are named in the log.
-    results_seen: BTreeSet<FileName>,
-    /// When files that are being written may be complete.
-    rescan: Option<Mono>,
     /// Whether the engine has reported the end.
     over: bool,
     /// Held until the process ends or the master is dropped.
@@ -151,7 +139,7 @@ impl PromptMaster {
             for event in &events {
                 match event.token() {
                     LISTENER => self.server.note_listener(),
-                    WATCH => self.watch_unread = true,
+                    WATCH => self.watch.note_readable(),
                     ANSWERS => self.read_answers(now),
                     KEYS => self.look_at_keys(now),
                     WAKER => self.handle_stop(now, "its host stops"),
@@ -172,6 +160,7 @@ impl PromptMaster {
     fn end(&mut self) -> End {
         let now = clock::now();
         let (own, forced) = (self.engine.totals(now), !self.over);
+        let done_before = self.notes.done_before();
         let failed_before =
             self.fails.failed_before().iter().filter(|file| self.folders.has_failed(file)).count() as u64;
         let since = self.notes.noted().since.unwrap_or(now.wall);
@@ -179,8 +168,8 @@ impl PromptMaster {
         let running_for = now.wall.since(since).max(own.running_for);
         let totals = Totals {
             running_for,
-            all: own.all + self.done_before + failed_before,
-            succeeded: own.succeeded + self.done_before,
+            all: own.all + done_before + failed_before,
+            succeeded: own.succeeded + done_before,
             failed: own.failed + failed_before,
             ..own
         };
@@ -195,10 +184,10 @@ impl PromptMaster {
 
     /// The time-out of the wait: zero while input is left unread.
     fn timeout(&self, now: Now) -> Option<Duration> {
-        if self.watch_unread {
+        if self.watch.is_unread() {
             return Some(Duration::ZERO);
         }
-        let deadlines = self.engine.poll_timeout().map(|(at, _)| at).into_iter().chain(self.rescan);
+        let deadlines = self.engine.poll_timeout().map(|(at, _)| at).into_iter().chain(self.watch.rescan());
         deadlines.map(|at| at.since(now.mono)).chain(self.server.timeout()).min()
     }
 
@@ -208,11 +197,11 @@ impl PromptMaster {
         for number in self.server.take_unread() {
             self.receive(now, Connection(number));
         }
-        if self.watch_unread {
+        if self.watch.is_unread() {
             self.read_watch(now);
         }
         let now = clock::now();
-        if self.rescan.is_some_and(|at| at <= now.mono) {
+        if self.watch.rescan().is_some_and(|at| at <= now.mono) {
             self.scan(now);
         }
         self.engine.handle_timeout(now);
@@ -321,7 +310,7 @@ impl PromptMaster {
                     }
                 }
                 Effect::StoreAnswer(run, file, destination) => {
-                    if let Some(outcome) = self.incoming.place(&run, &file, &destination, self.durable) {
+                    if let Some(outcome) = self.incoming.place(&run, &file, &destination) {
                         self.engine.handle_answer_stored(now, &run, outcome);
                     }
                 }

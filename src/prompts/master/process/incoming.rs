@@ -32,6 +32,8 @@ pub(super) struct Incoming {
     root: PathBuf,
     folder: PathBuf,
     bytes_max: u64,
+    /// Whether results are on the disk before their run is confirmed.
+    durable: bool,
     /// The runs of which a part could not be stored, and why.
     broken: BTreeMap<RequestId, String>,
     /// The runs whose files are being put in place, and those whose files are there while their prompt is in `working/`.
@@ -53,12 +55,12 @@ impl Incoming {
     ///
     /// # Errors
     /// When no thread can be started.
-    pub(super) fn open(root: &Path, tasks: &Path, bytes_max: u64) -> io::Result<Self> {
+    pub(super) fn open(root: &Path, tasks: &Path, bytes_max: u64, durable: bool) -> io::Result<Self> {
         let folder = tasks.join(INCOMING);
         remove(&folder);
         let placer = Background::start("prompt-answers", |job: Job, report| report((job.run.clone(), job.put())))?;
         let (broken, placing, placed) = (BTreeMap::new(), BTreeSet::new(), BTreeSet::new());
-        Ok(Self { root: root.to_owned(), folder, bytes_max, broken, placing, placed, placer })
+        Ok(Self { root: root.to_owned(), folder, bytes_max, durable, broken, placing, placed, placer })
     }
 
     /// Stores a part.
@@ -94,7 +96,6 @@ impl Incoming {
         run: &RequestId,
         file: &FileName,
         destination: &Destination,
-        durable: bool,
     ) -> Option<Result<(), NotStored>> {
         let folder = self.folder_of(run);
         if let Some(reason) = self.broken.remove(run) {
@@ -115,7 +116,7 @@ impl Incoming {
         }
         self.placing.insert(run.clone());
         let outcome = if *destination == Destination::Done { "done" } else { "failed" };
-        let placement = Placement { name: file.clone(), outcome, is_overdue: false, from, durable };
+        let placement = Placement { name: file.clone(), outcome, is_overdue: false, from, durable: self.durable };
         self.placer.give(Job { root: self.root.clone(), run: run.clone(), placement });
         None
     }
@@ -206,9 +207,9 @@ mod tests {
     fn results(parts: &[ResultPart], destination: &Destination, folder: &str) -> Vec<(String, String)> {
         let root = tempfile::tempdir().unwrap();
         let tasks = root.path().join(".tasks");
-        let mut incoming = Incoming::open(root.path(), &tasks, 20).unwrap();
+        let mut incoming = Incoming::open(root.path(), &tasks, 20, true).unwrap();
         parts.iter().for_each(|part| incoming.store(part).unwrap());
-        if incoming.place(&"r1".into(), &"a.txt".into(), destination, true).is_none() {
+        if incoming.place(&"r1".into(), &"a.txt".into(), destination).is_none() {
             assert!(readable::is_readable(&incoming, None));
             let (run, outcome) = incoming.next_placed().unwrap();
             let is_there = tasks.join(folder).exists();
@@ -260,7 +261,7 @@ mod tests {
     fn results_that_find_no_room_are_refused_until_they_are_sent_again() {
         let root = tempfile::tempdir().unwrap();
         let tasks = root.path().join(".tasks");
-        let mut incoming = Incoming::open(root.path(), &tasks, 20).unwrap();
+        let mut incoming = Incoming::open(root.path(), &tasks, 20, true).unwrap();
         // In place of a full disk.
         fs::create_dir(&tasks).unwrap();
         fs::write(tasks.join(INCOMING), "").unwrap();
@@ -269,16 +270,16 @@ mod tests {
         fs::remove_file(tasks.join(INCOMING)).unwrap();
         assert_eq!(incoming.store(&rest), Ok(()));
         let (run, file) = ("r1".into(), "a.txt".into());
-        assert!(incoming.place(&run, &file, &Destination::Done, true).unwrap().is_err());
+        assert!(incoming.place(&run, &file, &Destination::Done).unwrap().is_err());
         for part in [first, rest, part(ResultFile::Err, 0, ""), part(ResultFile::Json, 0, &json(9, "done"))] {
             incoming.store(&part).unwrap();
         }
-        assert_eq!(incoming.place(&run, &file, &Destination::Done, true), None);
+        assert_eq!(incoming.place(&run, &file, &Destination::Done), None);
         // The same report again, over another connection.
-        assert_eq!(incoming.place(&run, &file, &Destination::Done, true), None);
+        assert_eq!(incoming.place(&run, &file, &Destination::Done), None);
         assert!(readable::is_readable(&incoming, None));
         assert_eq!(incoming.next_placed(), Some((run.clone(), Ok(()))));
-        assert_eq!(incoming.place(&run, &file, &Destination::Done, true), Some(Ok(())));
+        assert_eq!(incoming.place(&run, &file, &Destination::Done), Some(Ok(())));
         assert_eq!(fs::read_to_string(tasks.join("done/a.txt.out")).unwrap(), "answer 42");
     }
 }

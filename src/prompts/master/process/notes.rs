@@ -34,6 +34,8 @@ const COST_MAX: &str = "cost_max";
 pub(super) struct Notes {
     log: LineLog,
     noted: Noted,
+    /// Prompts that earlier masters of this run have done.
+    done_before: u64,
 }
 
 /// The notes that hold.
@@ -70,11 +72,15 @@ impl Notes {
         }
         noted.runs.retain(|file, _| is_in_work(file));
         noted.losses.retain(|file, _| is_in_work(file) || is_waiting(file));
-        Ok(Self { log: LineLog::create(path, &noted)?, noted })
+        Ok(Self { log: LineLog::create(path, &noted)?, done_before: noted.done, noted })
     }
 
     pub(super) const fn noted(&self) -> &Noted {
         &self.noted
+    }
+
+    pub(super) const fn done_before(&self) -> u64 {
+        self.done_before
     }
 
     /// The run of a file in `working/`, if its worker resumes.

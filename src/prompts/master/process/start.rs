@@ -1,7 +1,5 @@
 //! The start of a prompt master: folders, lock, port, watch.
 
-use std::collections::BTreeSet;
-use std::ffi::OsStr;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd as _, AsRawFd as _};
@@ -16,13 +14,13 @@ use super::folders::Folders;
 use super::incoming::Incoming;
 use super::notes::{Noted, Notes};
 use super::notices::Notices;
+use super::scan::PendingWatch;
 use super::sync::Syncer;
-use super::{ANSWERS, CONNECTIONS, KEYS, LINK_LIMITS, LISTENER, Place, PromptError, PromptMaster, WAKER, WATCH};
+use super::{ANSWERS, CONNECTIONS, KEYS, LINK_LIMITS, LISTENER, Place, PromptError, PromptMaster, WAKER};
 use crate::files::results::root_id;
 use crate::master::engine::{FileName, KeptRun, Master, Settings};
 use api::config::{Config, Durability, Secret};
 use base::{Loopback, Now};
-use proc::files::folder_watch::Watch;
 use proc::lock::{LockError, StateLock};
 use proc::{clock, limits};
 use zmtp::curve_keys::KeyFolder;
@@ -57,7 +55,7 @@ impl PromptMaster {
             log::warn!("the prompt master listens on {address}, which other machines can reach");
         }
         let waker = Arc::new(Waker::new(poll.registry(), WAKER)?);
-        let watch = open_watch(&poll, &folders.pending);
+        let watch = PendingWatch::open(&poll, &folders.pending);
         let failed = |source| PromptError::Folder { path: folders.tasks.clone(), source };
         let mut notes =
             Notes::open(&folders.tasks, |file| folders.is_in_work(file), |file| folders.look(file).is_some())
@@ -81,28 +79,21 @@ impl PromptMaster {
         let now = clock::now();
         let mut engine = Master::new(settings, rand::random(), now, done, failed).with_fails(fails.fails().clone());
         engine = engine.with_failed(folders.failed_names());
-        let done_before = notes.noted().done;
         restore(&mut engine, now, notes.noted().clone(), &folders);
-        let incoming = open_incoming(&poll, &folders, config.prompt.result_bytes_max)?;
+        let incoming = open_incoming(&poll, &folders, config.prompt.result_bytes_max, durable)?;
         Ok(Self {
             engine,
             folders,
             fails,
             notes,
-            done_before,
             incoming,
-            durable,
             notices: Notices::new(place.audience.clone(), config.prompt.notice_timeout)?,
-            results_seen: BTreeSet::new(),
             poll,
             server,
             address,
             watch,
             syncer,
             waker,
-            watch_unread: true,
-            first_scan: true,
-            rescan: None,
             over: false,
             _lock: lock,
         })
@@ -120,8 +111,8 @@ fn restore(engine: &mut Master, now: Now, noted: Noted, folders: &Folders) {
     engine.restore_costs(cost, usual_cost, cost_max);
 }
 
-fn open_incoming(poll: &Poll, folders: &Folders, bytes_max: u64) -> io::Result<Incoming> {
-    let incoming = Incoming::open(&folders.root, &folders.tasks, bytes_max)?;
+fn open_incoming(poll: &Poll, folders: &Folders, bytes_max: u64, durable: bool) -> io::Result<Incoming> {
+    let incoming = Incoming::open(&folders.root, &folders.tasks, bytes_max, durable)?;
     poll.registry().register(&mut SourceFd(&incoming.as_fd().as_raw_fd()), ANSWERS, Interest::READABLE)?;
     Ok(incoming)
 }
@@ -139,25 +130,6 @@ fn lock(root: &Path, tasks: &Path) -> Result<StateLock, PromptError> {
         LockError::Held { pid, .. } => PromptError::InUse { path: root.to_owned(), pid },
         error @ LockError::Io { .. } => PromptError::Lock(error),
     })
-}
-
-fn is_prompt(name: &OsStr) -> bool {
-    FileName::new(name.to_owned()).is_prompt()
-}
-
-fn open_watch(poll: &Poll, pending: &Path) -> Option<Watch> {
-    let open = || {
-        let mut watch = Watch::open(is_prompt)?;
-        watch.follow(pending)?;
-        let fd = watch.raw_fd();
-        poll.registry().register(&mut SourceFd(&fd), WATCH, Interest::READABLE)?;
-        Ok::<_, io::Error>(watch)
-    };
-    let watch = open();
-    if let Err(error) = &watch {
-        log::warn!("cannot watch {}: {error}; new files are found with each TIMER", pending.display());
-    }
-    watch.ok()
 }
 
 fn settings(config: &Config, place: Place<'_>, root_id: String, descriptors: u64) -> Settings {
