@@ -5,16 +5,17 @@
 //! | a file appears | [`Master::handle_found`], [`Master::handle_scanned`] | it waits, and goes to an idle worker |
 //! | an answer was stored, or there is no room | [`Master::handle_answer_stored`], [`Master::handle_room`] | the prompt is done; or no prompt is handed out |
 //! | a file was moved, or not | [`Master::handle_claimed`], [`Master::handle_moved`] | the prompt is sent; or the next file is tried |
-//! | a connection comes or goes, or proves its key | [`Master::handle_connected`], [`Master::handle_closed`], [`Master::handle_authorised`] | what its worker had waits again |
+//! | a connection comes or goes, or proves its key | [`Master::handle_connected`], [`Master::handle_closed`], [`Master::handle_authorised`] | the prompt of its worker waits again |
 //! | a message, or an invalid one | [`Master::handle_message`], [`Master::handle_bad_message`] | the worker changes its state |
-//! | the master is told to stop | [`Master::handle_stop`] | every connection is closed |
+//! | an order to stop | [`Master::handle_stop`] | every connection is closed |
 //! | a deadline | [`Master::handle_timeout`] | TIMER and TIMEOUT_CHECK of the document, docs/sources/prompts.md |
 //!
 //! The parts: [`files`] has the files that wait or leave, [`peers`] the connections, [`peer`] the state of each,
-//! [`dispatch`] whether a prompt may be handed out, [`answers`] the reports that wait for their answer to be stored, [`gates`] the closed gates, [`rests`] limits, pauses and orders,
-//! [`costs`] the budget, [`leases`] the prompts of workers without a connection, [`refusals`] the log lines about refused
-//! connections, [`tails`] the clients that follow an output, [`handout`] the way of a file to a worker and back, [`talk`] the messages that a worker
-//! may send in each state, [`pace`] when a message may be sent to it.
+//! [`dispatch`] the conditions for the next hand-out, [`handout`] the way of a file to a worker and back, [`talk`] the messages that
+//! a worker may send in each state, [`pace`] the time between messages to it, [`answers`] the reports that wait until their answer
+//! is stored, [`gates`] the closed gates, [`rests`] limits, pauses and orders, [`costs`] the budget, [`leases`] the prompts of workers
+//! without a connection, [`tails`] the clients that follow an output, [`progress`] the counts and the pace, [`phase`] the life of the
+//! master, [`refusals`] the log lines about refused connections.
 //!
 //! ```text
 //! stranger --JOIN--> (settling) --> idle --claim--> (claiming) --REQUEST--> requesting --REQUEST_ACK--> working
@@ -23,14 +24,14 @@
 //! any of them --LEAVE, closed, no acknowledgement in time--> disconnecting --closed--> forgotten
 //! ```
 //!
-//! A worker settles for 200 ms after each message to it, because the document's workers parse the result of one `recv` as
-//! one JSON text: a REQUEST in the same segment as JOIN_ACK or CHECK would end them. A worker that declares in its JOIN
+//! A worker settles for 200 ms after each message to it. The document's workers parse the result of one `recv` as one JSON text,
+//! so a REQUEST in the same segment as JOIN_ACK or CHECK would end them. A worker that declares in its JOIN
 //! that it splits the stream is idle at once.
 //!
 //! The document's threads are timers and events here. COMPLETED is a TIMER that finds no file left, or the same check after
-//! the last result; DISCONNECT is [`Master::handle_closed`], or its time-out. A worker is identified by its connection: two
-//! may have the same name. A file is in one place at any time: a worker that is disconnected, in whatever state, returns
-//! its file before it is forgotten, and its later messages do not count. A report on a prompt counts only after the worker
+//! the last result; DISCONNECT is [`Master::handle_closed`], or its time-out. A worker is identified by its connection,
+//! because two may have the same name. A file is in one place at any time: a disconnected worker returns its file before the
+//! master forgets it, and its later messages do not count. A report on a prompt counts only after the worker
 //! has acknowledged that prompt: a second DONE for the previous file never ends the next one.
 
 mod answers;
@@ -75,7 +76,7 @@ use dispatch::Dispatch;
 use files::Files;
 use gates::Gates;
 use leases::Orphans;
-use peer::{Asked, Debt};
+use peer::{AckKind, Queued};
 use peers::Peers;
 use phase::Phase;
 use progress::Progress;
@@ -97,7 +98,7 @@ pub struct Settings {
     pub shutdown_timeout: Duration,
     /// How long the gates of a file stay closed if the worker names no time: `RETRY_AFTER`.
     pub retry_after: Duration,
-    /// Whether the master keeps running when no file is left: `KEEP_ALIVE`.
+    /// Keep running when no file is left: `KEEP_ALIVE`.
     pub keep_alive: bool,
     /// Maximum number of workers: `WORKERS_MAX`.
     pub workers_max: usize,
@@ -175,14 +176,14 @@ impl Master {
         }
     }
 
-    /// The same, with the failures that an earlier master has counted: its last [`Effect::NoteFails`] for each file.
+    /// Continues the failures of an earlier master: its last [`Effect::NoteFails`] for each file.
     #[must_use]
     pub fn with_fails(mut self, fails: BTreeMap<FileName, u32>) -> Self {
         self.files.restore(fails);
         self
     }
 
-    /// The same, with the names of the prompts that are in `failed/`.
+    /// Adds the names of the prompts that are in `failed/`.
     #[must_use]
     pub fn with_failed(mut self, names: BTreeSet<FileName>) -> Self {
         self.progress.restore_failed(names);
@@ -196,7 +197,7 @@ impl Master {
 
     /// The next effect. The turn ends when there is none.
     pub fn poll_effect(&mut self) -> Option<Effect> {
-        // This must come before the file is handed out again.
+        // A note precedes the next hand-out of its file.
         if let Some((file, fails)) = self.files.next_note() {
             return Some(Effect::NoteFails(file, fails));
         }
@@ -208,7 +209,7 @@ impl Master {
         effect
     }
 
-    /// Whether a stopping master has nothing left to wait for.
+    /// Whether a stopping master has no connection and no move left.
     fn is_over(&self) -> bool {
         let files_rest = self.dispatch.claim().is_none() && !self.files.is_moving();
         matches!(self.phase, Phase::Stopping(_)) && self.peers.is_empty() && files_rest
@@ -227,9 +228,9 @@ impl Master {
                 Timer::Tick => self.tick(now),
                 Timer::Join(connection) if self.renew_tail(now, connection) => {}
                 Timer::Join(connection) => self.refuse(now, connection, "JOIN did not come in time"),
-                Timer::Refuse(connection) => self.answer_guess(now, connection),
-                Timer::Speak(connection) => self.may_speak(now, connection),
-                Timer::Acknowledge(connection, request) => self.unacknowledged(now, connection, &request),
+                Timer::Refuse(connection) => self.reject_guess(now, connection),
+                Timer::Pause(connection) => self.end_pause(now, connection),
+                Timer::Acknowledge(connection, request) => self.ack_timeout(now, connection, &request),
                 Timer::Run(connection) => self.run_too_long(now, connection),
                 Timer::Rest(connection) => self.be_idle(now, connection),
                 Timer::Gate(gate) => self.open_gate(gate),
@@ -254,18 +255,18 @@ impl Master {
         self.hand_out(now);
     }
 
-    /// Whether a file of this name has failed, and is in `failed/` as far as is known.
+    /// Whether the master believes that a file of this name is in `failed/`.
     #[must_use]
     pub fn has_failed(&self, file: &FileName) -> bool {
         self.progress.has_failed(file)
     }
 
-    /// A file that had failed is in `pending/` again: it does not count as failed any more.
+    /// A failed file is in `pending/` again, and does not count as failed.
     pub fn handle_retried(&mut self, file: &FileName) {
         self.progress.retried(file);
     }
 
-    /// Whether this file of `pending/` needs no [`Master::handle_found`].
+    /// Whether this file of `pending/` is known, so that it needs no [`Master::handle_found`].
     #[must_use]
     pub fn is_known(&self, file: &FileName) -> bool {
         self.files.is_known(file)
@@ -279,13 +280,13 @@ impl Master {
         if is_empty && !self.settings.keep_alive && self.working() == 0 {
             // The document's COMPLETED.
             self.journal.info("no file is left in pending/ and working/");
-            self.tell_workers(&FromMaster::Completed);
+            self.broadcast(&FromMaster::Completed);
             self.handle_stop(now);
         }
         self.hand_out(now);
     }
 
-    fn tell_workers(&mut self, message: &FromMaster) {
+    fn broadcast(&mut self, message: &FromMaster) {
         let workers = self.peers.iter().filter(|(_, peer)| peer.is_worker() && peer.may_receive());
         self.effects.extend(workers.map(|(connection, _)| Effect::Send(connection, message.clone())));
     }
@@ -317,7 +318,7 @@ impl Master {
         let workers: Vec<Connection> =
             self.peers.iter().filter(|(_, peer)| peer.is_worker()).map(|(connection, _)| connection).collect();
         for connection in workers {
-            self.owe_debt(now, connection, Debt::Check);
+            self.enqueue(now, connection, Queued::Check);
         }
     }
 
@@ -327,26 +328,26 @@ impl Master {
         self.effects.push_back(Effect::Scan);
     }
 
-    /// After the last result nothing more is expected: the end need not wait for the next TIMER.
+    /// Counts the files at once after the last result: the end need not wait for the next TIMER.
     fn count_files_if_none_is_known(&mut self) {
         if !self.settings.keep_alive && !self.phase.is_stopping() && self.files.pending() == 0 && self.working() == 0 {
             self.count_files();
         }
     }
 
-    /// Records that a message with a new id must be acknowledged.
-    fn ask(&mut self, now: Now, connection: Connection, asked: Asked) -> RequestId {
-        let request = self.peers.ask(connection, asked);
+    /// Returns a new id, under which a message must be acknowledged in time.
+    fn expect_ack(&mut self, now: Now, connection: Connection, kind: AckKind) -> RequestId {
+        let request = self.peers.expect_ack(connection, kind);
         let timer = Timer::Acknowledge(connection, request.clone());
         self.timers.set(timer, now.mono + self.settings.request_timeout);
         request
     }
 
-    /// The document's TIMEOUT_CHECK, for an id that is still outstanding: an acknowledged one has no timer.
-    fn unacknowledged(&mut self, now: Now, connection: Connection, request: &RequestId) {
+    /// The document's TIMEOUT_CHECK. An id that is acknowledged has no timer.
+    fn ack_timeout(&mut self, now: Now, connection: Connection, request: &RequestId) {
         let Some(peer) = self.peers.get(connection) else { return };
-        let Some(asked) = peer.outstanding().get(request) else { return };
-        self.journal.warn(format!("{} has not acknowledged a {asked:?} in time; disconnecting it", peer.name()));
+        let Some(kind) = peer.outstanding().get(request) else { return };
+        self.journal.warn(format!("{} has not acknowledged a {kind:?} in time; disconnecting it", peer.name()));
         let lease = self.lease_of(connection);
         self.disconnect(now, connection, "it has not answered in time", lease);
     }

@@ -1,6 +1,8 @@
-//! The reports of workers that send their answers: a prompt has ended when its answer is stored, not before. While the disk of the
-//! master is full, no prompt is handed out, and a worker whose answer could not be stored keeps it: it has no confirmation of its
-//! report. An answer that has not arrived as a whole is none: its run is lost. When there is room again, its connection is closed. It rejoins at once, and sends everything again.
+//! The reports of workers that send their answers: a prompt ends when its answer is stored, not before.
+//!
+//! While the disk of the master is full, no prompt is handed out. A worker whose answer could not be stored gets no confirmation, so it
+//! keeps the answer. When there is room again, its connection is closed: the worker rejoins at once, and sends everything again. The
+//! run of an answer that is incomplete is lost.
 
 use super::peer::{Answer, Report, State};
 use super::{Connection, Destination, Effect, Master, NotStored, Timer};
@@ -35,7 +37,7 @@ impl Master {
         }
     }
 
-    /// The result of an [`Effect::StoreAnswer`]. The worker may have lost its connection since: then it reports again.
+    /// The result of an [`Effect::StoreAnswer`]. A worker that has lost its connection since then reports again.
     pub fn handle_answer_stored(&mut self, now: Now, run: &RequestId, outcome: Result<(), NotStored>) {
         let is_of = |state: &State| matches!(state, State::Working(held, _) if held.run.as_ref() == Some(run));
         let stored = self.peers.iter().find(|(_, peer)| is_of(&peer.state)).map(|(connection, _)| connection);
@@ -59,7 +61,7 @@ impl Master {
         self.hand_out(now);
     }
 
-    /// Whether the disk takes answers, or why not: with each [`Effect::Scan`], and after an error.
+    /// The room for answers, or the reason why there is none: with each [`Effect::Scan`], and after an error.
     pub fn handle_room(&mut self, now: Now, room: Result<(), String>) {
         if let Err(reason) = room {
             let line = format!("no prompt is handed out until answers can be stored: {reason}");
@@ -78,7 +80,7 @@ impl Master {
             self.journal.info("answers can be stored again");
             self.hand_out(now);
         }
-        // No prompt is handed out before these answers are stored, because there may be room for less than them.
+        // These answers come before the next prompt: there may not be room for all of them.
         for connection in unstored {
             let lease = self.lease_of(connection);
             self.disconnect(now, connection, "its answer can be stored now", lease);

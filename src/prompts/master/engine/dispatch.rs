@@ -1,5 +1,5 @@
-//! Whether a prompt may be handed out: not while another one is being moved to `working/`, while prompts are paused, or while the disk
-//! takes no answers.
+//! The conditions for handing out the next prompt: no other one is being moved to `working/`, prompts are not paused, and the disk has
+//! room for answers.
 
 use super::effect::Connection;
 use super::file::FileName;
@@ -15,11 +15,11 @@ pub(super) struct Claim {
 
 #[derive(Debug, Default)]
 pub(super) struct Dispatch {
-    /// One at a time, so that the size of the prompt is known before the next one.
+    /// The claim under way. Only one, so that the size of its prompt is known before the next one.
     claim: Option<Claim>,
-    /// Why prompts are paused, if they are.
+    /// Reason of a pause.
     pause: Option<String>,
-    /// Why answers cannot be stored, if they cannot.
+    /// Error of the disk that cannot store answers.
     disk_full: Option<String>,
     /// Number of prompts handed out since the start or the last resume.
     starts: u64,
@@ -59,7 +59,7 @@ impl Dispatch {
         (self.pause, self.starts) = (None, 0);
     }
 
-    /// The disk takes no answers. False if that was already known.
+    /// The disk has no room for answers. False if that was already known.
     pub(super) fn close_for_disk(&mut self, reason: String) -> bool {
         self.disk_full.replace(reason).is_none()
     }

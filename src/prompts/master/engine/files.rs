@@ -17,9 +17,9 @@ use base::Usd;
 pub(super) struct Waiting {
     pub(super) priority: i32,
     pub(super) gates: Vec<String>,
-    /// Number of its failures.
+    /// Number of failures.
     pub(super) fails: u32,
-    /// Number of its runs that have met a limit. Such a file waits behind the others: its output may only look like one.
+    /// Number of runs that have met a limit. Such a file waits behind the others: its output may only look like a limit.
     pub(super) limits: u32,
 }
 
@@ -37,9 +37,9 @@ pub(super) struct Held {
     pub(super) front: Front,
     pub(super) fails: u32,
     pub(super) limits: u32,
-    /// The request with which it was handed out, if it was.
+    /// The request with which the file was handed out.
     pub(super) run: Option<RequestId>,
-    /// What its run has cost, as its worker says.
+    /// Cost of the run, as the worker has reported it.
     pub(super) cost: Option<Usd>,
 }
 
@@ -48,29 +48,29 @@ pub(super) struct Held {
 pub(super) struct Leaving {
     pub(super) waiting: Waiting,
     pub(super) destination: Destination,
-    /// Whether the move is in progress; otherwise it has failed and is tried again.
+    /// False after a failed move, which is tried again.
     under_way: bool,
 }
 
 /// Higher priority first, then fewer limits, then by name.
-type Place = (Reverse<i32>, u32, FileName);
+type Rank = (Reverse<i32>, u32, FileName);
 
 #[derive(Debug, Default)]
 pub(super) struct Files {
     pending: BTreeMap<FileName, Waiting>,
-    lanes: BTreeMap<Vec<String>, BTreeSet<Place>>,
+    lanes: BTreeMap<Vec<String>, BTreeSet<Rank>>,
     /// Files in `pending/` that cannot be moved from there.
     set_aside: BTreeSet<FileName>,
     /// Failures of files that wait or are in `working/`, as reported by [`Files::next_note`]; never 0.
     noted: BTreeMap<FileName, u32>,
-    /// The same of an earlier master, until the first scan of `pending/` has ended.
+    /// Failures that an earlier master has noted, until the first scan of `pending/` has ended.
     restored: BTreeMap<FileName, u32>,
     notes: VecDeque<(FileName, u32)>,
     /// Number of lost runs of files that wait or are in `working/`; never 0.
     losses: BTreeMap<FileName, u32>,
     /// By name in `working/`.
     leaving: BTreeMap<FileName, Leaving>,
-    /// Whether the next scan of `pending/` counts the files.
+    /// The next scan of `pending/` counts the files.
     is_counting: bool,
 }
 
@@ -81,12 +81,12 @@ impl Files {
         self.restored = fails;
     }
 
-    /// The failures of a file that is still with the worker of an earlier master.
+    /// The failures of a file that the worker of an earlier master still has.
     pub(super) fn take_restored(&mut self, file: &FileName) -> u32 {
         self.restored.remove(file).unwrap_or(0)
     }
 
-    /// A file is in `pending/`. It may be known already and have changed. Its failures are kept.
+    /// A file is in `pending/`: a new one, or a known one that has changed. A known file keeps its failures.
     pub(super) fn found(&mut self, file: FileName, front: &Front) {
         let before = self.restored.remove(&file);
         let (fails, limits) =
@@ -102,7 +102,7 @@ impl Files {
         self.pending.insert(file, waiting);
     }
 
-    /// Removes a file, wherever in `pending/` it is.
+    /// Removes a file of `pending/`.
     pub(super) fn remove(&mut self, file: &FileName) -> Option<Waiting> {
         self.set_aside.remove(file);
         let waiting = self.pending.remove(file)?;
@@ -123,13 +123,12 @@ impl Files {
         Some((file, waiting))
     }
 
-    /// Whether such a file exists.
+    /// Whether a file waits whose gates are open.
     pub(super) fn has_next(&self, may_start: impl Fn(&[String]) -> bool) -> bool {
         self.lanes.keys().any(|gates| may_start(gates))
     }
 
-    /// A file cannot be moved from `pending/`, and must not block others. If it was found again meanwhile, it gets another
-    /// try.
+    /// A file cannot be moved from `pending/`, and must not block others. A file that was found again meanwhile is tried again.
     pub(super) fn set_aside(&mut self, file: FileName) {
         if !self.pending.contains_key(&file) {
             self.set_aside.insert(file);

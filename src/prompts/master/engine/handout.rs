@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use super::dispatch::Claim;
 use super::files::{Held, Leaving, Waiting};
-use super::peer::{Asked, State};
+use super::peer::{AckKind, State};
 use super::{ClaimError, Claimed, Connection, Destination, Effect, FileName, Master, Moved, Timer};
 use crate::wire::{FromMaster, Request};
 use base::Now;
 
-/// The reason for the end of a worker whose connection has ended without a LEAVE.
+/// The reason for disconnecting a worker whose connection has ended without a LEAVE.
 pub(super) const CLOSED: &str = "its connection has ended";
 
 /// The beginning of the reason of a prompt whose run took too long.
@@ -29,8 +29,8 @@ impl Master {
         self.dispatch.begin_claim(Claim { connection, file, waiting });
     }
 
-    /// Whether the next file may be chosen. A file that is being returned is awaited, because it may be more urgent than
-    /// all waiting ones.
+    /// Whether the next file may be chosen. The choice waits for a file that is being returned, which may be more urgent than all
+    /// waiting ones.
     pub(super) fn may_claim(&self) -> bool {
         let has_room = self.peers.sending_bytes() < self.settings.sending_bytes_max;
         let is_open = !self.phase.is_stopping() && self.dispatch.is_open();
@@ -82,7 +82,7 @@ impl Master {
     }
 
     fn request(&mut self, now: Now, connection: Connection, mut held: Held, prompt: String) {
-        let id = self.ask(now, connection, Asked::Request);
+        let id = self.expect_ack(now, connection, AckKind::Request);
         held.run = Some(id.clone());
         held.front.timeout = held.front.timeout.or(self.settings.timeout);
         if self.lease_of(connection).is_some() {
@@ -96,7 +96,7 @@ impl Master {
         self.journal.info(format!("{} is handed out to {}", held.file, self.name_of(connection)));
         self.peers.set(connection, State::Requesting(Box::new(held), prompt.len()), now.mono);
         self.send_paced(now, connection, FromMaster::Request(Request { id, prompt, file, timeout }));
-        self.pay(now, connection);
+        self.send_queued(now, connection);
     }
 
     /// A claim has failed, or a rest has ended: the worker takes the next file. A worker that is being disconnected stays
@@ -106,7 +106,7 @@ impl Master {
         if self.peers.get(connection).is_some_and(|peer| waits(&peer.state)) {
             let end = self.idle_state(connection);
             self.peers.set(connection, end, now.mono);
-            self.pay(now, connection);
+            self.send_queued(now, connection);
         }
     }
 
@@ -131,8 +131,7 @@ impl Master {
         self.release(held, if again { Destination::Pending } else { Destination::Failed { reason } });
     }
 
-    /// The time that a file allows for its run has passed: that is a failure, and there is no guarantee that the worker
-    /// stops.
+    /// The time limit of a file has passed. The run counts as failed; its worker may go on.
     pub(super) fn run_too_long(&mut self, now: Now, connection: Connection) {
         let Some(held) = self.end_run(now, connection) else { return };
         let seconds = held.front.timeout.unwrap_or_default().as_secs_f64();
@@ -150,7 +149,7 @@ impl Master {
     /// The result of an [`Effect::Move`].
     pub fn handle_moved(&mut self, now: Now, file: &FileName, moved: Moved) {
         if let Moved::Stuck(reason) = &moved {
-            // It is safe where it is, and counts as work until it is moved.
+            // The file is safe in working/, and counts as work until it is moved.
             self.journal.error(format!("{file} cannot be moved out of working/ and is tried again: {reason}"));
             self.files.stay(file);
             return self.hand_out(now);
@@ -194,10 +193,10 @@ impl Master {
         self.effects.push_back(Effect::Close(connection));
     }
 
-    /// From here on, messages of the worker do not count.
+    /// Takes the prompt from a worker, whose later messages do not count.
     pub(super) fn take_back(&mut self, now: Now, connection: Connection, why: &str, lease: Option<Duration>) {
         let old = self.peers.set(connection, State::Disconnecting, now.mono);
-        for timer in [Timer::Join, Timer::Refuse, Timer::Speak, Timer::Run, Timer::Rest] {
+        for timer in [Timer::Join, Timer::Refuse, Timer::Pause, Timer::Run, Timer::Rest] {
             self.timers.clear(&timer(connection));
         }
         if let Some(peer) = self.peers.get_mut(connection) {
@@ -211,7 +210,7 @@ impl Master {
                 self.keep_for_worker(now, *held, &name, lease);
             }
             (Some(State::Requesting(held, _)), _) => self.give_again(connection, *held, why),
-            // As when it was killed. Any other end says nothing about the prompt.
+            // The worker may have been killed by the prompt. Any other end has reasons of its own.
             (Some(State::Working(held, _)), None) if why == CLOSED => self.lose(*held, why),
             (Some(State::Working(held, _)), None) => self.give_again(connection, *held, why),
             // A file that is being claimed is returned in `handle_claimed`.
@@ -236,7 +235,7 @@ impl Master {
         self.release(held, Destination::Pending);
     }
 
-    /// The worker of a prompt is lost, or its command. A prompt that ends them each time is given up.
+    /// The worker of a prompt is lost, or its command. A prompt that kills them each time is given up.
     pub(super) fn lose(&mut self, held: Held, why: &str) {
         let losses = self.files.losses(&held.file).saturating_add(1);
         self.note_losses(&held.file, losses);
@@ -249,12 +248,12 @@ impl Master {
         self.release(held, Destination::Pending);
     }
 
-    /// The losses that an earlier master has counted: its last [`Effect::NoteLosses`] for each file.
+    /// Continues the losses of an earlier master: its last [`Effect::NoteLosses`] for each file.
     pub fn restore_losses(&mut self, losses: BTreeMap<FileName, u32>) {
         self.files.restore_losses(losses);
     }
 
-    /// The losses of a file go with it as long as it waits.
+    /// A file that waits again keeps its losses.
     fn move_losses(&mut self, file: &FileName, moved: &Moved, destination: &Destination) {
         let losses = self.files.losses(file);
         match (moved, destination) {

@@ -6,7 +6,7 @@ use super::peer::State;
 use super::{Master, Timer};
 
 impl Master {
-    /// Checks every invariant.
+    /// Checks all invariants.
     ///
     /// # Panics
     /// When an invariant does not hold.
@@ -22,7 +22,7 @@ impl Master {
             }
             assert_eq!(is(Timer::Join(connection)), peer.state == State::Stranger, "{connection:?}");
             assert_eq!(is(Timer::Refuse(connection)), peer.state == State::Guessed, "{connection:?}");
-            assert_eq!(is(Timer::Speak(connection)), peer.is_quiet(), "{connection:?}");
+            assert_eq!(is(Timer::Pause(connection)), peer.is_quiet(), "{connection:?}");
             assert_eq!(is(Timer::Rest(connection)), peer.state == State::Resting, "{connection:?}");
             assert_eq!(is(Timer::Disconnect(connection)), peer.state == State::Disconnecting, "{connection:?}");
             if !matches!(peer.state, State::Working(..)) {

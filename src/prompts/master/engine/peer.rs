@@ -12,17 +12,17 @@ const LABEL_CHARS_MAX: usize = 128;
 /// The state of a connection.
 #[derive(Debug, PartialEq)]
 pub(super) enum State {
-    /// It has not sent JOIN.
+    /// JOIN has not arrived.
     Stranger,
-    /// It has sent a wrong secret, and has not got its answer yet.
+    /// A wrong secret has arrived, and is not answered yet.
     Guessed,
-    /// It has no work, but got a message so recently that it may not get a prompt yet.
+    /// Without work, but in the pause after a message.
     Settling,
-    /// It waits for a prompt; the number is its place in the queue.
+    /// Waiting for a prompt; the number is the place in the queue.
     Idle(u64),
-    /// It waits until its service can be used again.
+    /// Waiting until the service behind the worker can be used again.
     Resting,
-    /// A file is being moved to `working/` for it.
+    /// A file is being moved to `working/` for the worker.
     Claiming,
     /// The prompt, of this many bytes, has been sent.
     Requesting(Box<Held>, usize),
@@ -32,9 +32,9 @@ pub(super) enum State {
     Disconnecting,
 }
 
-/// A message that a peer gets as soon as it may, in this order.
+/// A message that waits for the pause before it to end. Several are sent in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Debt {
+pub(super) enum Queued {
     /// The answer to another JOIN.
     JoinAck,
     /// The answer to a status request.
@@ -45,7 +45,7 @@ pub(super) enum Debt {
 
 /// The kind of an unacknowledged message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Asked {
+pub(super) enum AckKind {
     Request,
     Check,
 }
@@ -62,7 +62,7 @@ pub(super) enum Report {
 pub(super) enum Answer {
     /// The answer is on its way to the disk.
     Storing(Report),
-    /// It could not be stored, and is at its worker.
+    /// The answer could not be stored, and its worker has it.
     Unstored,
 }
 
@@ -80,11 +80,11 @@ enum Access {
 /// The declarations of a worker in its JOIN.
 #[derive(Debug)]
 pub(super) struct Worker {
-    /// Its own name for itself.
+    /// The worker's own name, a label for people.
     pub(super) label: String,
-    /// Whether it keeps its run while it has no connection. Such a worker splits the stream.
+    /// The worker keeps its run while it has no connection. Such a worker splits the stream.
     pub(super) resumes: bool,
-    /// Whether it can be asked for the output of its run. Such a worker splits the stream.
+    /// The worker answers requests for the output of its run. Such a worker splits the stream.
     pub(super) tails: bool,
     /// The service behind it; workers of a closed gate rest.
     pub(super) gate: Option<String>,
@@ -99,7 +99,7 @@ pub(super) enum Pacing {
     Ready,
     /// At once, but a prompt goes before another CHECK.
     PromptFirst,
-    /// After its [`super::Timer::Speak`].
+    /// After its [`super::Timer::Pause`].
     Quiet { after_check: bool },
 }
 
@@ -107,18 +107,18 @@ pub(super) enum Pacing {
 pub(super) struct Peer {
     pub(super) origin: Origin,
     access: Access,
-    /// `None` until it has joined.
+    /// `None` before JOIN.
     pub(super) worker: Option<Worker>,
     pub(super) state: State,
     /// Start of the present state.
     pub(super) since: Mono,
     /// The unacknowledged messages. Each has a [`super::Timer::Acknowledge`].
-    outstanding: BTreeMap<RequestId, Asked>,
-    /// The last limit of its service, for people.
+    outstanding: BTreeMap<RequestId, AckKind>,
+    /// The last limit of the service behind the worker, for people.
     limit: Option<String>,
     pub(super) pacing: Pacing,
-    /// The messages that it gets as soon as it may.
-    owed: BTreeSet<Debt>,
+    /// Messages that are sent when the pause ends.
+    queue: BTreeSet<Queued>,
 }
 
 impl Peer {
@@ -132,11 +132,11 @@ impl Peer {
             outstanding: BTreeMap::new(),
             limit: None,
             pacing: Pacing::Ready,
-            owed: BTreeSet::new(),
+            queue: BTreeSet::new(),
         }
     }
 
-    /// A stranger becomes a worker. One that does not split the stream neither resumes nor tails.
+    /// A stranger becomes a worker. A worker that does not split the stream neither resumes nor tails.
     pub(super) fn join(&mut self, label: &str, splits: bool, offer: &Offer) {
         let label = label.chars().take(LABEL_CHARS_MAX).collect();
         let (resumes, tails, gate) = (splits && offer.resumes, splits && offer.tails, offer.gate.clone());
@@ -144,7 +144,7 @@ impl Peer {
         self.pacing = if splits { Pacing::Unpaced } else { Pacing::Ready };
     }
 
-    /// Its label and its address, for people.
+    /// Label and address, for people.
     pub(super) fn name(&self) -> String {
         match &self.worker {
             Some(worker) => format!("worker {} ({})", worker.label, self.origin),
@@ -167,7 +167,7 @@ impl Peer {
         matches!(self.access, Access::Authorised)
     }
 
-    /// Why it needs an authorised key, if it does.
+    /// Why the peer needs an authorised key, if it does.
     pub(super) const fn missing_key(&self) -> Option<&String> {
         match &self.access {
             Access::Key(why) => Some(why),
@@ -187,12 +187,12 @@ impl Peer {
         self.worker.as_ref()?.gate.as_deref()
     }
 
-    /// A run of it has met this limit.
+    /// A run of the worker has met this limit.
     pub(super) fn meet_limit(&mut self, reason: String) {
         self.limit = Some(reason);
     }
 
-    /// Why it rests, if it does and the reason is known.
+    /// The limit for which a resting worker rests, if it is known.
     pub(super) fn reason_of_rest(&self) -> Option<&String> {
         self.limit.as_ref().filter(|_| self.state == State::Resting)
     }
@@ -210,7 +210,7 @@ impl Peer {
         }
     }
 
-    /// Its report that has not been carried out.
+    /// The report that has not been carried out.
     pub(super) const fn answer(&self) -> Option<&Answer> {
         match &self.state {
             State::Working(_, answer) => answer.as_ref(),
@@ -231,12 +231,12 @@ impl Peer {
         }
     }
 
-    /// Whether it has joined and is not being closed.
+    /// True from JOIN until the connection is being closed.
     pub(super) const fn is_worker(&self) -> bool {
         !matches!(self.state, State::Stranger | State::Guessed | State::Disconnecting)
     }
 
-    /// Whether it may be sent a message. A worker whose prompt is being fetched gets that next.
+    /// Whether a message may be sent at once. A worker whose prompt is being fetched gets the prompt next.
     pub(super) fn may_receive(&self) -> bool {
         match self.pacing {
             Pacing::Unpaced => true,
@@ -249,7 +249,7 @@ impl Peer {
         matches!(self.pacing, Pacing::Quiet { .. })
     }
 
-    /// It has got a message. True if that begins a pause: it is a worker that does not split the stream.
+    /// A message has been sent. True if that begins a pause, as for every worker that does not split the stream.
     pub(super) fn begin_pause(&mut self, after_check: bool) -> bool {
         if !self.is_worker() || self.pacing == Pacing::Unpaced {
             return false;
@@ -266,59 +266,59 @@ impl Peer {
         }
     }
 
-    /// A message is owed to it; a second one of the same kind is not.
-    pub(super) fn owe(&mut self, debt: Debt) {
-        self.owed.insert(debt);
+    /// Queues a message, unless one of its kind is queued already.
+    pub(super) fn enqueue(&mut self, message: Queued) {
+        self.queue.insert(message);
     }
 
-    /// The first message that is owed to it, if it may get one.
-    pub(super) fn next_debt(&self) -> Option<Debt> {
-        self.owed.first().copied().filter(|_| self.may_receive())
+    /// The first queued message, if it may be sent.
+    pub(super) fn next_queued(&self) -> Option<Queued> {
+        self.queue.first().copied().filter(|_| self.may_receive())
     }
 
     /// The invariants.
     pub(super) fn sanity_check(&self) {
         let (name, state) = (self.name(), &self.state);
-        let requests = self.outstanding.values().filter(|asked| **asked == Asked::Request).count();
+        let requests = self.outstanding.values().filter(|kind| **kind == AckKind::Request).count();
         assert_eq!(requests, usize::from(matches!(state, State::Requesting(..))), "{name}: {state:?}");
-        assert!(self.is_worker() || self.outstanding.is_empty(), "{name} is asked in vain");
+        assert!(self.is_worker() || self.outstanding.is_empty(), "{name} has an outstanding message in vain");
         assert!(self.worker.is_some() || !self.is_worker(), "{name} works and has not joined");
         assert!(!self.is_quiet() || self.is_worker(), "{name} is quiet in vain");
         assert!(self.is_quiet() || *state != State::Settling, "{name} settles forever");
         assert!(!(self.is_quiet() && matches!(state, State::Idle(_))), "{name} is idle and may not get a prompt");
-        assert!(self.next_debt().is_none() || self.prefers_prompt(), "{name} waits for {:?}", self.owed);
+        assert!(self.next_queued().is_none() || self.prefers_prompt(), "{name} waits for {:?}", self.queue);
     }
 
-    /// Whether an owed CHECK gives way to a prompt, if there is one.
+    /// Whether a queued CHECK gives way to a prompt, if there is one.
     pub(super) const fn prefers_prompt(&self) -> bool {
         matches!((self.pacing, &self.state), (Pacing::PromptFirst, State::Idle(_)))
     }
 
-    pub(super) fn pay_first(&mut self) {
-        self.owed.pop_first();
+    pub(super) fn dequeue(&mut self) {
+        self.queue.pop_first();
     }
 
-    pub(super) const fn outstanding(&self) -> &BTreeMap<RequestId, Asked> {
+    pub(super) const fn outstanding(&self) -> &BTreeMap<RequestId, AckKind> {
         &self.outstanding
     }
 
-    pub(super) fn ask(&mut self, request: RequestId, asked: Asked) {
-        self.outstanding.insert(request, asked);
+    pub(super) fn expect_ack(&mut self, request: RequestId, kind: AckKind) {
+        self.outstanding.insert(request, kind);
     }
 
-    /// False if no such message is outstanding.
-    pub(super) fn acknowledge(&mut self, request: &RequestId, asked: Asked) -> bool {
-        let is_asked = self.outstanding.get(request) == Some(&asked);
-        if is_asked {
+    /// False if no such message waits for its acknowledgement.
+    pub(super) fn acknowledge(&mut self, request: &RequestId, kind: AckKind) -> bool {
+        let is_expected = self.outstanding.get(request) == Some(&kind);
+        if is_expected {
             self.outstanding.remove(request);
         }
-        is_asked
+        is_expected
     }
 
-    /// Nothing more is sent to it, and nothing is expected. Returns the outstanding requests.
+    /// Forgets queued messages and outstanding ones; returns the ids of the latter.
     pub(super) fn hang_up(&mut self) -> impl Iterator<Item = RequestId> {
         self.end_pause();
-        self.owed.clear();
+        self.queue.clear();
         std::mem::take(&mut self.outstanding).into_keys()
     }
 

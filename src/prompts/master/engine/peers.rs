@@ -6,7 +6,7 @@ use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt as _, SeedableRng as _};
 
 use super::effect::Connection;
-use super::peer::{Asked, Peer, State};
+use super::peer::{AckKind, Peer, State};
 use crate::wire::{Offer, RequestId};
 use base::{Mono, Neighbourhood, Usd};
 
@@ -65,15 +65,15 @@ impl Peers {
     }
 
     /// The id under which a message to this peer must be acknowledged.
-    pub(super) fn ask(&mut self, connection: Connection, asked: Asked) -> RequestId {
+    pub(super) fn expect_ack(&mut self, connection: Connection, kind: AckKind) -> RequestId {
         let request = RequestId::from_random(self.random.random());
         if let Some(peer) = self.get_mut(connection) {
-            peer.ask(request.clone(), asked);
+            peer.expect_ack(request.clone(), kind);
         }
         request
     }
 
-    /// The worker has told the cost of this run; false if it has another one.
+    /// The worker has reported the cost of this run. False if it has another run.
     pub(super) fn set_cost(&mut self, connection: Connection, run: &RequestId, cost: Usd) -> bool {
         let held = match self.all.get_mut(&connection).map(|peer| &mut peer.state) {
             Some(State::Working(held, _)) if held.run.as_ref() == Some(run) => held,

@@ -8,10 +8,10 @@ use super::file::FileName;
 use crate::wire::Pace;
 use base::{Mono, Now, Usd};
 
-/// Number of the last runs that are looked at.
+/// Number of the last runs from which the pace is computed.
 const RUNS_MAX: usize = 256;
 
-/// With fewer ends, no rate is named.
+/// Fewer ends give no rate.
 const ENDS_MIN: usize = 3;
 
 #[derive(Debug, Default)]
@@ -104,7 +104,7 @@ impl Progress {
         self.runs.push_back((took, now.mono));
     }
 
-    /// The pace, for this many prompts that have not ended. The rate is that of the last runs, with all limits and pauses among them.
+    /// The pace, with this many prompts left. The rate is that of the last runs, including all limits and pauses.
     pub(super) fn pace(&self, now: Now, left: u64) -> Pace {
         let mut times: Vec<Duration> = self.runs.iter().map(|(took, _)| *took).collect();
         times.sort_unstable();

@@ -1,11 +1,11 @@
-//! What holds prompts up: limits of the services behind workers, workers that pause, and orders of a person.
+//! Limits of the services behind workers, workers that pause, and orders of a person.
 //!
 //! A limit closes the gates of the prompt and the gate of the worker. All workers of a closed gate rest; a prompt of a closed gate waits.
-//! Closed gates and a pause are noted, so that a restarted master knows them.
+//! Closed gates and a pause are noted for a restarted master.
 
 use std::time::Duration;
 
-use super::peer::{Debt, Peer, State};
+use super::peer::{Peer, Queued, State};
 use super::phase::Phase;
 use super::{Connection, Destination, Effect, Master, Timer};
 use crate::wire::Order;
@@ -15,13 +15,13 @@ use base::{Mono, Now, Wall, span};
 #[derive(Debug)]
 pub(super) struct Limit {
     pub(super) retry_after: Option<Duration>,
-    /// Whether no other worker is affected.
+    /// No other worker is affected.
     pub(super) is_local: bool,
     pub(super) reason: String,
 }
 
 impl Master {
-    /// The gates that an earlier master has closed, each with the moment until which it stays closed, and why it handed out no prompt.
+    /// The gates that an earlier master has closed, each with the moment until which it stays closed, and the reason of its pause.
     pub fn restore_rests(&mut self, now: Now, gates: Vec<(String, Wall)>, paused: Option<String>) {
         for (gate, until) in gates {
             if until > now.wall {
@@ -33,7 +33,7 @@ impl Master {
         }
     }
 
-    /// The file of a limited worker waits again. A worker that names no time is disconnected, as the document of that message says.
+    /// The file of a limited worker waits again. A worker that names no time is disconnected, as the document demands.
     pub(super) fn usage_limited(&mut self, now: Now, connection: Connection, limit: Limit) {
         let Some(mut held) = self.end_run(now, connection) else { return };
         let Limit { retry_after, is_local, reason } = limit;
@@ -106,8 +106,8 @@ impl Master {
         }
     }
 
-    /// A person changes what the master does.
-    pub(super) fn obey(&mut self, now: Now, connection: Connection, order: Order) {
+    /// An order of a person.
+    pub(super) fn carry_out_order(&mut self, now: Now, connection: Connection, order: Order) {
         self.journal.info(format!("{order:?} is ordered by {}", self.name_of(connection)));
         match order {
             Order::Pause => {
@@ -127,7 +127,7 @@ impl Master {
                 self.end_if_drained(now);
             }
         }
-        self.owe_debt(now, connection, Debt::Status);
+        self.enqueue(now, connection, Queued::Status);
     }
 
     pub(super) fn end_if_drained(&mut self, now: Now) {

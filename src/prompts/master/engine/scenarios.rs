@@ -35,9 +35,10 @@ struct World {
     folders: Folders,
     notes: Notes,
     answers: Answers,
-    said: BTreeMap<Connection, Vec<FromMaster>>,
+    /// Messages to each connection that the test has not read.
+    inboxes: BTreeMap<Connection, Vec<FromMaster>>,
     /// The time of the last message to a worker that does not split the stream.
-    told: BTreeMap<Connection, Mono>,
+    last_sent: BTreeMap<Connection, Mono>,
     closing: BTreeSet<Connection>,
     aborted: BTreeSet<Connection>,
     connections: u64,
@@ -119,8 +120,8 @@ impl World {
             folders: Folders::default(),
             notes: Notes::default(),
             answers: Answers::default(),
-            said: BTreeMap::new(),
-            told: BTreeMap::new(),
+            inboxes: BTreeMap::new(),
+            last_sent: BTreeMap::new(),
             closing: BTreeSet::new(),
             aborted: BTreeSet::new(),
             connections: 0,
@@ -164,7 +165,7 @@ impl World {
             connection,
             FromWorker::Join { worker: connection.0.to_string(), secret, splits: true, offer: Offer::default() },
         );
-        assert_eq!(self.said.get_mut(&connection).unwrap().remove(0), FromMaster::JoinAck);
+        assert_eq!(self.inboxes.get_mut(&connection).unwrap().remove(0), FromMaster::JoinAck);
         connection
     }
 
@@ -179,7 +180,7 @@ impl World {
         let offer = Offer { resumes: true, run: run.cloned(), gate: gate.map(str::to_owned), tails: true };
         let worker = connection.0.to_string();
         self.says(connection, FromWorker::Join { worker, secret: None, splits: true, offer });
-        match self.said.get_mut(&connection).unwrap().remove(0) {
+        match self.inboxes.get_mut(&connection).unwrap().remove(0) {
             FromMaster::Welcome(welcome) => (connection, *welcome),
             other => panic!("{other:?}"),
         }
@@ -230,7 +231,7 @@ impl World {
 
     /// Everything that a connection got since the last call.
     fn heard(&mut self, connection: Connection) -> Vec<FromMaster> {
-        self.said.remove(&connection).unwrap_or_default()
+        self.inboxes.remove(&connection).unwrap_or_default()
     }
 
     fn closed(&mut self, connection: Connection) {
@@ -255,10 +256,10 @@ impl World {
             self.master.handle_timeout(self.now);
             self.settle();
             let checks: Vec<_> =
-                self.said.iter().flat_map(|(to, all)| all.iter().map(|one| (*to, one.clone()))).collect();
+                self.inboxes.iter().flat_map(|(to, all)| all.iter().map(|one| (*to, one.clone()))).collect();
             for (connection, message) in checks {
                 if let FromMaster::Check(id) = message {
-                    self.said.get_mut(&connection).unwrap().retain(|one| !matches!(one, FromMaster::Check(_)));
+                    self.inboxes.get_mut(&connection).unwrap().retain(|one| !matches!(one, FromMaster::Check(_)));
                     if answers(connection) {
                         self.says(connection, FromWorker::CheckAck(id));
                     }
@@ -279,7 +280,7 @@ impl World {
             .into_iter()
             .partition(|(file, _)| self.notes.runs.contains_key(file));
         self.folders.pending.extend(left);
-        self.said.clear();
+        self.inboxes.clear();
         self.closing.clear();
         self.master = Master::new(self.master.settings.clone(), 8, self.now, 0, 0).with_fails(self.notes.fails.clone());
         let runs = kept.iter().map(|(file, content)| {
@@ -311,8 +312,8 @@ impl World {
     fn apply(&mut self, effect: Effect) {
         match effect {
             Effect::Send(connection, message) => {
-                self.is_heard_alone(connection, &message);
-                self.said.entry(connection).or_default().push(message);
+                self.check_gap(connection, &message);
+                self.inboxes.entry(connection).or_default().push(message);
             }
             Effect::Close(connection) => {
                 self.closing.insert(connection);
@@ -365,14 +366,17 @@ impl World {
         }
     }
 
-    /// One `recv` of a document's worker returns one message.
-    fn is_heard_alone(&mut self, connection: Connection, message: &FromMaster) {
+    /// The gap between messages lets one `recv` of a document's worker return one message.
+    fn check_gap(&mut self, connection: Connection, message: &FromMaster) {
         let is_plain = |peer: &peer::Peer| peer.worker.is_some() && peer.pacing != peer::Pacing::Unpaced;
         if self.master.peers.get(connection).is_some_and(is_plain)
-            && let Some(before) = self.told.insert(connection, self.now.mono)
+            && let Some(before) = self.last_sent.insert(connection, self.now.mono)
         {
             let gap = self.now.mono.since(before);
-            assert!(gap >= Duration::from_millis(200), "{connection:?} hears {message:?} {gap:?} after the last");
+            assert!(
+                gap >= Duration::from_millis(200),
+                "{connection:?} gets {message:?} {gap:?} after the last message"
+            );
         }
     }
 

@@ -1,10 +1,10 @@
-//! Clients that follow the output of a prompt. A request is passed on to the worker that runs the prompt, is answered from the folders if
-//! it has ended, and waits while the prompt is on its way from one to the other.
+//! Clients that follow the output of a prompt. The worker that runs the prompt answers a request; after its end, the folders do. While
+//! the prompt is on its way from one to the other, the request waits.
 //!
 //! A waiting client is a connection that has not joined: when its time for a JOIN has passed, it gets an empty part, and asks again. So
-//! a request that was lost with a worker is made again, and a client that has gone is noticed.
+//! a request that was lost with a worker is repeated, and a client that has gone is noticed.
 //!
-//! A run may end without a result. Then its client is told so, and may ask for the next run, for which it waits.
+//! If a run ends without a result, the part contains a note, and the client may wait for the next run.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -29,7 +29,7 @@ pub(super) struct Tails {
 }
 
 impl Tails {
-    /// Whether this client will ask for more of the output that it follows.
+    /// Whether this client will request more of an output.
     pub(super) fn is_followed_by(&self, client: Connection) -> bool {
         self.followers.contains(&client)
     }
@@ -51,17 +51,17 @@ impl Tails {
     }
 }
 
-/// The place of a prompt that is asked for.
+/// The place of a requested prompt.
 enum Whereabouts {
-    /// Its worker can be asked, about this run or about the kept output of the last one.
+    /// At a worker that can send the output of this run, or the kept output of the last one.
     Worker(Connection, Option<RequestId>),
-    /// Its worker cannot be asked.
+    /// At a worker that cannot send its output.
     Original(String),
-    /// Its worker has no connection.
+    /// At a worker without a connection.
     Away(RequestId),
-    /// It is being moved or handed out.
+    /// Being moved or handed out.
     Moving,
-    /// It is in one of the folders, or nowhere.
+    /// In one of the folders, or nowhere.
     Folder,
 }
 
@@ -137,7 +137,7 @@ impl Master {
         }
     }
 
-    /// The worker of a prompt has read a part.
+    /// The worker of a prompt has sent a part.
     pub(super) fn tail_part(&mut self, now: Now, worker: Connection, mut part: TailPart) {
         let client = Connection(std::mem::take(&mut part.tail));
         let is_wanted = self.tails.waiting.get(&client).is_some_and(|query| query.offset == part.offset);
@@ -179,7 +179,7 @@ impl Master {
         }
     }
 
-    /// A client has waited for a while: it asks again. `false` if this connection is none.
+    /// A client has waited for a while, and gets an empty part. False if the connection is not a waiting client.
     pub(super) fn renew_tail(&mut self, now: Now, client: Connection) -> bool {
         let Some(query) = self.tails.waiting.get(&client) else { return false };
         let (run, offset) = (query.run.clone().unwrap_or_default(), query.offset);
@@ -187,7 +187,7 @@ impl Master {
         true
     }
 
-    /// A prompt has another place: the requests for its output are looked at again.
+    /// A prompt has another place: the requests for its output are tried again.
     pub(super) fn move_tails(&mut self, now: Now, file: &FileName) {
         let of_file = self.tails.waiting.iter().filter(|(_, query)| file.as_text() == Some(&query.file));
         let of_file: Vec<(Connection, TailQuery)> = of_file.map(|(client, query)| (*client, query.clone())).collect();

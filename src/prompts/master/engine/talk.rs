@@ -4,16 +4,15 @@ use std::time::Duration;
 
 use super::files::Held;
 use super::handout::CLOSED;
-use super::peer::{Asked, Debt, Peer, Report, State};
+use super::peer::{AckKind, Peer, Queued, Report, State};
 use super::rests::Limit;
 use super::{Connection, Destination, Effect, Master, STRANGERS_MAX, Timer};
 use crate::wire::{FromMaster, FromWorker, MessageError, Offer, Order, RequestId};
 use api::config::is_secret;
 use base::{Now, Origin};
 
-/// Grace time for a worker's own report after the time limit of its prompt. The worker applies that limit, too, and its
-/// report says more than a disconnection would. Its SIGTERM, its SIGKILL two seconds later and the report take less than
-/// this.
+/// Grace time for a worker's own report after the time limit of its prompt. The worker applies that limit, too, and its report
+/// contains more than a disconnection would. SIGTERM, SIGKILL two seconds later and the report take less than this.
 const RUN_GRACE: Duration = Duration::from_secs(5);
 
 /// The answer to a wrong secret.
@@ -29,7 +28,7 @@ impl Master {
         let is_full = self.peers.len() >= places;
         if self.phase.is_stopping() || (is_full && !self.make_room(now)) {
             if !self.phase.is_stopping() {
-                self.complain(now, &origin.to_string(), "all places are taken by workers (WORKERS_MAX, ulimit -n)");
+                self.log_refusal(now, &origin.to_string(), "all places are taken by workers (WORKERS_MAX, ulimit -n)");
             }
             return self.effects.push_back(Effect::Abort(connection));
         }
@@ -37,7 +36,7 @@ impl Master {
         self.timers.set(Timer::Join(connection), now.mono + self.settings.join_timeout);
     }
 
-    /// The peer has proved that it has an authorised key. It needs no secret.
+    /// The peer has proved that it has an authorised key, and needs no secret.
     pub fn handle_authorised(&mut self, connection: Connection) {
         if let Some(peer) = self.peers.get_mut(connection) {
             peer.authorise();
@@ -56,7 +55,7 @@ impl Master {
     /// connections belong to workers.
     fn make_room(&mut self, now: Now) -> bool {
         let Some(stranger) = self.peers.most_crowded() else { return false };
-        self.complain(now, &self.name_of(stranger), "it is not a worker, and another connection needs its place");
+        self.log_refusal(now, &self.name_of(stranger), "it is not a worker, and another connection needs its place");
         self.take_back(now, stranger, "another connection needs its place", None);
         self.effects.push_back(Effect::Abort(stranger));
         self.forget(stranger);
@@ -81,25 +80,25 @@ impl Master {
     pub fn handle_message(&mut self, now: Now, connection: Connection, message: FromWorker) {
         let Some(peer) = self.peers.get(connection) else { return };
         match (&peer.state, message) {
-            // Its file already waits for another worker.
+            // The file of this worker already waits for another one.
             (State::Disconnecting, _) => self.ignored += 1,
             (_, FromWorker::Leave) => self.disconnect(now, connection, "it leaves", None),
             // Each connection may try one secret.
             (State::Guessed, _) => self.ignored += 1,
-            (_, FromWorker::Status { secret }) => self.tell_status(now, connection, secret.as_deref()),
+            (_, FromWorker::Status { secret }) => self.send_status(now, connection, secret.as_deref()),
             (_, FromWorker::Order { order, secret }) => {
-                if self.is_heard(now, connection, secret.as_deref()) {
-                    self.obey(now, connection, order);
+                if self.admit_client(now, connection, secret.as_deref()) {
+                    self.carry_out_order(now, connection, order);
                 }
             }
             (_, FromWorker::Budget { max, secret }) => {
-                if self.is_heard(now, connection, secret.as_deref()) {
+                if self.admit_client(now, connection, secret.as_deref()) {
                     self.set_cost_max(max);
-                    self.obey(now, connection, Order::Resume);
+                    self.carry_out_order(now, connection, Order::Resume);
                 }
             }
             (State::Stranger, FromWorker::Tail { query, secret }) => {
-                if self.is_heard(now, connection, secret.as_deref()) {
+                if self.admit_client(now, connection, secret.as_deref()) {
                     self.tail(now, connection, *query);
                 }
             }
@@ -108,12 +107,12 @@ impl Master {
             }
             (State::Stranger, _) => self.refuse(now, connection, "the first message must be JOIN"),
             (_, FromWorker::Join { .. }) => {
-                // It is a worker already. It may wait for the answer, so it gets one.
+                // The sender is a worker already. It may wait for the answer, so it gets one.
                 self.ignored += 1;
-                self.owe_debt(now, connection, Debt::JoinAck);
+                self.enqueue(now, connection, Queued::JoinAck);
             }
-            (_, FromWorker::RequestAck(request)) => self.acknowledged(now, connection, &request, Asked::Request),
-            (_, FromWorker::CheckAck(request)) => self.acknowledged(now, connection, &request, Asked::Check),
+            (_, FromWorker::RequestAck(request)) => self.acknowledged(now, connection, &request, AckKind::Request),
+            (_, FromWorker::CheckAck(request)) => self.acknowledged(now, connection, &request, AckKind::Check),
             // An earlier report waits until its answer is stored.
             (
                 State::Working(_, Some(_)),
@@ -134,7 +133,7 @@ impl Master {
             (State::Working(held, _), FromWorker::Result(part)) if held.run.as_ref() == Some(&part.run) => {
                 return self.effects.push_back(Effect::StorePart(part));
             }
-            (_, FromWorker::Cost { run, cost }) => self.note_cost(connection, &run, cost),
+            (_, FromWorker::Cost { run, cost }) => self.record_cost(connection, &run, cost),
             (_, FromWorker::TailPart(part)) => self.tail_part(now, connection, *part),
             // A worker without a prompt, or one that has not acknowledged its prompt, refers to a prompt that it has
             // already reported.
@@ -197,7 +196,7 @@ impl Master {
         }
     }
 
-    /// Whether the sender of a request has a key or the secret, or needs neither. Otherwise it is refused.
+    /// Refuses the sender of a request, unless it has a key or the secret, or needs neither. True if it is admitted.
     fn admit(&mut self, now: Now, connection: Connection, shown: Option<&str>) -> bool {
         let Some(peer) = self.peers.get(connection) else { return false };
         match &self.settings.secret {
@@ -217,14 +216,14 @@ impl Master {
         }
     }
 
-    fn tell_status(&mut self, now: Now, connection: Connection, secret: Option<&str>) {
-        if self.is_heard(now, connection, secret) {
-            self.owe_debt(now, connection, Debt::Status);
+    fn send_status(&mut self, now: Now, connection: Connection, secret: Option<&str>) {
+        if self.admit_client(now, connection, secret) {
+            self.enqueue(now, connection, Queued::Status);
         }
     }
 
-    /// The same of a client that only asks, or gives an order.
-    fn is_heard(&mut self, now: Now, connection: Connection, secret: Option<&str>) -> bool {
+    /// Admits a client that makes a request or gives an order.
+    fn admit_client(&mut self, now: Now, connection: Connection, secret: Option<&str>) -> bool {
         if !self.admit(now, connection, secret) {
             return false;
         }
@@ -237,11 +236,11 @@ impl Master {
 
     /// Sends the reason, and closes the connection.
     pub(super) fn refuse(&mut self, now: Now, connection: Connection, reason: &str) {
-        self.complain(now, &self.name_of(connection), reason);
-        self.send_away(now, connection, reason);
+        self.log_refusal(now, &self.name_of(connection), reason);
+        self.reject(now, connection, reason);
     }
 
-    fn send_away(&mut self, now: Now, connection: Connection, reason: &str) {
+    fn reject(&mut self, now: Now, connection: Connection, reason: &str) {
         if self.peers.get(connection).is_some_and(Peer::may_receive) {
             self.effects.push_back(Effect::Send(connection, FromMaster::Refused(reason.to_owned())));
         }
@@ -249,7 +248,7 @@ impl Master {
     }
 
     /// Logs a refusal, unless another one was logged recently.
-    fn complain(&mut self, now: Now, name: &str, reason: &str) {
+    fn log_refusal(&mut self, now: Now, name: &str, reason: &str) {
         match self.refusals.take_line(now.mono) {
             None => {}
             Some(0) => self.journal.warn(format!("{name} is refused: {reason}")),
@@ -266,15 +265,15 @@ impl Master {
         if self.peers.get(connection).is_none_or(|peer| peer.state != State::Stranger) {
             return self.refuse(now, connection, WRONG_SECRET);
         }
-        self.complain(now, &self.name_of(connection), WRONG_SECRET);
+        self.log_refusal(now, &self.name_of(connection), WRONG_SECRET);
         self.timers.clear(&Timer::Join(connection));
         self.peers.set(connection, State::Guessed, now.mono);
         self.timers.set(Timer::Refuse(connection), now.mono + self.settings.refusal_pause);
     }
 
     /// The pause after a wrong secret has passed.
-    pub(super) fn answer_guess(&mut self, now: Now, connection: Connection) {
-        self.send_away(now, connection, WRONG_SECRET);
+    pub(super) fn reject_guess(&mut self, now: Now, connection: Connection) {
+        self.reject(now, connection, WRONG_SECRET);
     }
 
     /// A label of a connection for people.
@@ -328,14 +327,14 @@ impl Master {
         self.peers.get(connection).map(|peer| now.mono.since(peer.since)).unwrap_or_default()
     }
 
-    fn acknowledged(&mut self, now: Now, connection: Connection, request: &RequestId, asked: Asked) {
+    fn acknowledged(&mut self, now: Now, connection: Connection, request: &RequestId, kind: AckKind) {
         let Some(peer) = self.peers.get_mut(connection) else { return };
-        if !peer.acknowledge(request, asked) {
+        if !peer.acknowledge(request, kind) {
             self.ignored += 1;
             return;
         }
         self.timers.clear(&Timer::Acknowledge(connection, request.clone()));
-        if asked == Asked::Request {
+        if kind == AckKind::Request {
             self.start_run(now, connection);
         }
     }

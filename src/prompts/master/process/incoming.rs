@@ -1,6 +1,6 @@
-//! Results that workers of other roots send: `.tasks/.incoming/<run>/{out,err,json}` until their run is reported, then beside the place
-//! where its prompt goes, as if its worker had this root. The worker is told that its report is carried out when they are on the disk
-//! there. A thread of its own waits for the disk.
+//! Results that workers of other roots send: `.tasks/.incoming/<run>/{out,err,json}` until the run is reported, then beside its prompt,
+//! as if the worker had this root. The report is confirmed when the results are on the disk there. A thread of its own waits for the
+//! disk.
 //!
 //! A worker sends the JSON file last, with the sizes of the other two. If a part cannot be stored, the worker keeps the results and
 //! sends all of them again, as it does after an interrupted connection.
@@ -21,7 +21,7 @@ use proc::files::removal;
 
 const INCOMING: &str = ".incoming";
 
-/// Added to the name of a folder whose files are being put in place.
+/// Ending of a folder whose files are being put in place.
 const PLACING: &str = "placing";
 
 /// Bytes of a JSON file, whatever the limit of the outputs is.
@@ -32,7 +32,7 @@ pub(super) struct Incoming {
     root: PathBuf,
     folder: PathBuf,
     bytes_max: u64,
-    /// Whether results are on the disk before their run is confirmed.
+    /// Sync results to the disk before their run is confirmed.
     durable: bool,
     /// The runs of which a part could not be stored, and why.
     broken: BTreeMap<RequestId, String>,
@@ -89,8 +89,8 @@ impl Incoming {
         })
     }
 
-    /// Begins to put the results of a run where its prompt goes, if its worker has sent any. `None` if [`Self::next_placed`] tells the
-    /// outcome.
+    /// Begins to put the results of a run beside its prompt, if the worker has sent any. `None` if [`Self::next_placed`] returns the
+    /// outcome later.
     pub(super) fn place(
         &mut self,
         run: &RequestId,
@@ -102,11 +102,11 @@ impl Incoming {
             return Some(Err(NotStored::NoRoom(reason)));
         }
         if folder.symlink_metadata().is_err() {
-            // Its worker has the same root, or sends nothing.
+            // The worker has the same root, or sends nothing.
             return (!self.placing.contains(run)).then_some(Ok(()));
         }
         if self.placing.contains(run) || self.placed.contains(run) {
-            // It has sent them a second time, over another connection.
+            // The worker has sent them a second time, over another connection.
             remove(&folder);
             return self.placed.contains(run).then_some(Ok(()));
         }
@@ -121,7 +121,7 @@ impl Incoming {
         None
     }
 
-    /// The next run whose results are in their place, or why they are not.
+    /// The next run whose results are in their place or cannot be put there.
     pub(super) fn next_placed(&mut self) -> Option<(RequestId, Result<(), NotStored>)> {
         let (run, outcome) = self.placer.poll()?;
         self.placing.remove(&run);

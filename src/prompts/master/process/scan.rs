@@ -20,14 +20,14 @@ use proc::files::folder_watch::{Change, Watch};
 /// A file that has changed within this time is still being written, unless the watch has reported its close.
 const SETTLED: Duration = Duration::from_secs(1);
 
-/// The same for a file that its writer has open. A file truncated by its name also looks like that.
+/// This time for a file that its writer has open. A file that is truncated by its name looks open, too.
 const ABANDONED: Duration = Duration::from_secs(60);
 
 /// The watch of `pending/`, and the state of the scans that find what it does not report.
 pub(super) struct PendingWatch {
-    /// `None` if it could not be opened.
+    /// `None` if the kernel has refused it.
     watch: Option<Watch>,
-    /// Whether it may have more changes.
+    /// The watch may have more changes.
     is_unread: bool,
     is_first_scan: bool,
     /// When files that are being written may be complete.
@@ -79,8 +79,8 @@ impl PendingWatch {
         }
     }
 
-    /// Whether a scanned file is complete; otherwise another scan follows. The first scan accepts every file as it is, because it was
-    /// put there before the master was started.
+    /// Whether a scanned file is complete; otherwise another scan follows. The first scan accepts every file as it is, because the file
+    /// was there before the master was started.
     fn is_complete(&mut self, file: &FileName, metadata: &Metadata, now: Now) -> bool {
         let is_open = self.watch.as_ref().is_some_and(|watch| watch.is_open(file.as_os_str()));
         let is_complete = self.is_first_scan || is_settled(metadata, now, if is_open { ABANDONED } else { SETTLED });
@@ -110,7 +110,7 @@ impl PromptMaster {
                 Change::File(file) => {
                     let file = FileName::new(file);
                     // If it has gone, it has been handed out already.
-                    if let Some(metadata) = self.folders.look(&file) {
+                    if let Some(metadata) = self.folders.metadata(&file) {
                         self.find(now, file, &metadata);
                     }
                 }
@@ -145,7 +145,7 @@ impl PromptMaster {
             if self.engine.is_known(file) {
                 continue;
             }
-            let Some(metadata) = self.folders.look(file) else { continue };
+            let Some(metadata) = self.folders.metadata(file) else { continue };
             if self.watch.is_complete(file, &metadata, now) {
                 self.find(now, file.clone(), &metadata);
             }
@@ -155,7 +155,7 @@ impl PromptMaster {
     }
 }
 
-/// Whether the file has not changed for this long. A moment in the future comes from another clock, and proves nothing.
+/// True if the file has not changed for this long. A moment in the future comes from another clock, and proves nothing.
 fn is_settled(metadata: &Metadata, now: Now, after: Duration) -> bool {
     let changed = file_stamp::wall(FileStamp::from(metadata).changed);
     changed > now.wall || now.wall.since(changed) >= after

@@ -16,7 +16,7 @@ use super::notes::{Noted, Notes};
 use super::notices::Notices;
 use super::scan::PendingWatch;
 use super::sync::Syncer;
-use super::{ANSWERS, CONNECTIONS, KEYS, LINK_LIMITS, LISTENER, Place, PromptError, PromptMaster, WAKER};
+use super::{ANSWERS, CONNECTIONS, KEYS, LINK_LIMITS, LISTENER, MasterOptions, PromptError, PromptMaster, WAKER};
 use crate::files::results::root_id;
 use crate::master::engine::{FileName, KeptRun, Master, Settings};
 use api::config::{Config, Durability, Secret};
@@ -32,9 +32,9 @@ impl PromptMaster {
     ///
     /// # Errors
     /// [`PromptError`].
-    pub fn start(config: &Config, place: Place<'_>) -> Result<Self, PromptError> {
-        let folders = Folders::open(place.root, config.prompt.prompt_bytes_max)?;
-        let lock = lock(place.root, &folders.tasks)?;
+    pub fn start(config: &Config, options: MasterOptions<'_>) -> Result<Self, PromptError> {
+        let folders = Folders::open(options.root, config.prompt.prompt_bytes_max)?;
+        let lock = lock(options.root, &folders.tasks)?;
         let limit = limits::raise_descriptor_limit()?;
         if limit < config.prompt.workers_max as u64 {
             log::warn!("{limit} descriptors are allowed, fewer than the {} of WORKERS_MAX", config.prompt.workers_max);
@@ -42,7 +42,7 @@ impl PromptMaster {
         if let Some(warning) = config.prompt.secret.as_ref().and_then(|secret| secret.warning("prompt")) {
             log::warn!("{warning}");
         }
-        let address = SocketAddr::new(config.prompt.bind, place.port);
+        let address = SocketAddr::new(config.prompt.bind, options.port);
         let refused = |source| PromptError::Listen { address, source };
         let poll = Poll::new()?;
         // The secret admits whichever user shows it.
@@ -58,7 +58,7 @@ impl PromptMaster {
         let watch = PendingWatch::open(&poll, &folders.pending);
         let failed = |source| PromptError::Folder { path: folders.tasks.clone(), source };
         let mut notes =
-            Notes::open(&folders.tasks, |file| folders.is_in_work(file), |file| folders.look(file).is_some())
+            Notes::open(&folders.tasks, |file| folders.is_in_work(file), |file| folders.metadata(file).is_some())
                 .map_err(failed)?;
         notes.note_start(clock::now().wall);
         let is_kept = |file: &FileName| !config.prompt.lease.is_zero() && notes.run_of(file).is_some();
@@ -75,7 +75,7 @@ impl PromptMaster {
         if let Some(syncer) = &syncer {
             syncer.note();
         }
-        let settings = settings(config, place, root_id, limit);
+        let settings = settings(config, options, root_id, limit);
         let now = clock::now();
         let mut engine = Master::new(settings, rand::random(), now, done, failed).with_fails(fails.fails().clone());
         engine = engine.with_failed(folders.failed_names());
@@ -87,7 +87,7 @@ impl PromptMaster {
             fails,
             notes,
             incoming,
-            notices: Notices::new(place.audience.clone(), config.prompt.notice_timeout)?,
+            notices: Notices::new(options.audience.clone(), config.prompt.notice_timeout)?,
             poll,
             server,
             address,
@@ -132,7 +132,7 @@ fn lock(root: &Path, tasks: &Path) -> Result<StateLock, PromptError> {
     })
 }
 
-fn settings(config: &Config, place: Place<'_>, root_id: String, descriptors: u64) -> Settings {
+fn settings(config: &Config, options: MasterOptions<'_>, root_id: String, descriptors: u64) -> Settings {
     let prompt = &config.prompt;
     Settings {
         timer_interval: prompt.timer_interval,
@@ -141,7 +141,7 @@ fn settings(config: &Config, place: Place<'_>, root_id: String, descriptors: u64
         disconnect_timeout: prompt.disconnect_timeout,
         shutdown_timeout: prompt.shutdown_timeout,
         retry_after: prompt.retry_after,
-        keep_alive: place.keep_alive,
+        keep_alive: options.keep_alive,
         workers_max: prompt.workers_max,
         // The rest is for files, and for the controller that may be the host.
         connections_max: usize::try_from(descriptors / 4 * 3).unwrap_or(usize::MAX),
@@ -151,9 +151,9 @@ fn settings(config: &Config, place: Place<'_>, root_id: String, descriptors: u64
         lease: prompt.lease,
         result_bytes_max: prompt.result_bytes_max,
         root_id,
-        starts_max: place.starts_max,
-        timeout: place.timeout,
-        cost_max: place.cost_max,
+        starts_max: options.starts_max,
+        timeout: options.timeout,
+        cost_max: options.cost_max,
         losses_max: (prompt.losses_max > 0).then_some(prompt.losses_max),
     }
 }

@@ -165,7 +165,7 @@ impl Chaos {
         self.world.master.sanity_check();
         let [pending, working, done, failed] = self.world.counts();
         assert_eq!(pending + working + done + failed + self.vanished, FILES);
-        self.world.said.clear();
+        self.world.inboxes.clear();
     }
 
     /// A well-behaved worker comes and processes everything.

@@ -106,7 +106,7 @@ fn two_workers_of_one_id_are_two_workers() {
             worker,
             FromWorker::Join { worker: "same".into(), secret: None, splits: true, offer: Offer::default() },
         );
-        world.said.get_mut(&worker).unwrap().remove(0);
+        world.inboxes.get_mut(&worker).unwrap().remove(0);
     }
     assert_eq!(workers.map(|worker| world.takes(worker)), ["a", "b"]);
     world.closed(workers[0]);
@@ -182,7 +182,7 @@ fn a_worker_that_reports_the_end_of_the_time_itself_stays() {
     world.wait(32.5);
     world.fails(worker);
     assert_eq!(world.counts(), [0, 0, 0, 1]);
-    assert_eq!(world.folders.reasons[&"a".into()], None, "the worker has said why");
+    assert_eq!(world.folders.reasons[&"a".into()], None, "the worker has given the reason");
     world.wait(10.0);
     assert!(!world.aborted.contains(&worker) && world.state(worker) != Some(WorkerState::Working));
 }
