@@ -1,9 +1,9 @@
 //! The results of a run: `NAME.out`, `NAME.err` and `NAME.json` in `.tasks/done/` or `.tasks/failed/` below a root.
 //!
-//! A worker puts them there before the master gets the report, on the disk unless `DURABILITY` says otherwise: if both use
-//! the same root, before the prompt file appears beside them. A worker with another root, or on another machine, has them
-//! in the same layout there, and sends them to the master, which puts them beside the prompt in the same way. The whole output is kept
-//! by the worker: the disk is the user's, and the run wrote it there.
+//! A worker puts them there before the master gets the report, and syncs them to the disk unless `DURABILITY` is otherwise. With a
+//! common root, they are there before the prompt file appears beside them. A worker with another root, or on another machine, has
+//! them in the same layout there, and sends them to the master, which puts them beside the prompt in the same way. The worker keeps
+//! the whole output: the run wrote it to the user's disk.
 //!
 //! No file is ever overwritten. NAME means the last run: results of an earlier run that have no prompt beside them, because
 //! it waits again or because prompts of this root never come here, are renamed with a number first; so are results that a
@@ -42,7 +42,7 @@ const ENDINGS: [&str; 3] = ["out", "err", JSON];
 /// Bytes of a JSON file that are read: a command line may be long.
 const JSON_BYTES_MAX: u64 = 8 << 20;
 
-/// Members that only a JSON file of ours has.
+/// Members that only a JSON file of a run has.
 const OUTCOME: &str = "outcome";
 const WORKER: &str = "worker";
 
@@ -84,11 +84,11 @@ pub(crate) struct Placement {
     pub(crate) name: FileName,
     /// `done` or `failed`: the name of the folder.
     pub(crate) outcome: &'static str,
-    /// Whether the time of the run was up: then the prompt's file may be there already.
+    /// The time of the run was up: the prompt's file may be there already.
     pub(crate) is_overdue: bool,
     /// The folder with `out` and `err`, which are moved.
     pub(crate) from: PathBuf,
-    /// Whether they are on the disk before they are in place.
+    /// Sync the outputs to the disk before they are in place.
     pub(crate) durable: bool,
 }
 
@@ -174,7 +174,7 @@ impl Placement {
 
     /// Places all files, or none.
     fn place(&self, folder: &Path, name: &FileName, json: &str, draft: &mut Draft) -> io::Result<()> {
-        // It identifies the output that follows, if this worker is killed.
+        // The draft identifies the output that follows, if this worker is killed.
         draft.write(json, self.durable)?;
         let mut placed: Vec<(PathBuf, PathBuf)> = Vec::new();
         let mut place = |ending| {
@@ -212,8 +212,8 @@ fn is_there(path: &Path) -> bool {
     path.symlink_metadata().is_ok()
 }
 
-/// Whether results can have this name: that of the prompt's file, which arrives later or is there already, because a master
-/// does not overwrite an existing file. Results of an earlier run that are in the way get a number.
+/// Whether results can have this name: that of the prompt's file, which arrives later or is there already. A master does not overwrite
+/// an existing file. Results of an earlier run that are in the way get a number.
 fn make_free(folder: &Path, name: &FileName, is_overdue: bool) -> io::Result<bool> {
     let is_bare = !is_there(&result(folder, name, JSON));
     // A single check of each file: the prompt may be arriving at this moment.
@@ -278,7 +278,7 @@ fn give_number(folder: &Path, name: &FileName, json: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether this is the JSON file of a run, and not a prompt with such a name.
+/// True for the JSON file of a run, false for a prompt with such a name.
 pub(crate) fn is_ours(path: &Path) -> bool {
     read_json(path).is_some()
 }
@@ -310,7 +310,7 @@ fn open(path: &Path) -> io::Result<File> {
     File::options().read(true).custom_flags(flags).open(path)
 }
 
-/// Opens an output. Its command may have put anything in its place.
+/// Opens an output. The command may have put anything in its place.
 ///
 /// # Errors
 /// The error of the system; or when it is no regular file.
@@ -330,7 +330,7 @@ pub(crate) fn read_output(path: &Path, offset: u64) -> io::Result<(Vec<u8>, bool
     read_open_output(&open_output(path)?, offset)
 }
 
-/// The same of an open file.
+/// A part of an open output, and whether the file ends with it.
 ///
 /// # Errors
 /// The error of the system.
@@ -341,8 +341,8 @@ pub(crate) fn read_open_output(file: &File, offset: u64) -> io::Result<(Vec<u8>,
 }
 
 /// A name for the results that is safe in a path: the name from the master, or one made of the request id.
-pub(crate) fn file_name(said: Option<&str>, request: &str) -> String {
-    if let Some(name) = said.filter(|name| is_plain(name)) {
+pub(crate) fn file_name(given: Option<&str>, request: &str) -> String {
+    if let Some(name) = given.filter(|name| is_plain(name)) {
         return name.to_owned();
     }
     let part: String = request.chars().filter(|letter| letter.is_alphanumeric() || "._-".contains(*letter)).collect();
@@ -380,8 +380,9 @@ mod tests {
     #[test]
     fn a_name_of_a_stranger_is_no_path() {
         assert_eq!(file_name(Some("task_001_a b.txt"), "r"), "task_001_a b.txt");
-        for said in [None, Some(""), Some("../x"), Some("a/b"), Some(".hidden"), Some("a\nb"), Some(&"x".repeat(241))] {
-            assert_eq!(file_name(said, "0f/../\0e"), "task_0f..e", "{said:?}");
+        for given in [None, Some(""), Some("../x"), Some("a/b"), Some(".hidden"), Some("a\nb"), Some(&"x".repeat(241))]
+        {
+            assert_eq!(file_name(given, "0f/../\0e"), "task_0f..e", "{given:?}");
         }
     }
 

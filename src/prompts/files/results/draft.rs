@@ -1,7 +1,7 @@
 //! The JSON file of a run while its results are put in place: `.NAME.llts` beside them, locked by its worker.
 //!
-//! It is renamed to its final name last. So output without a JSON file, beside a draft that no worker holds, comes from a
-//! worker that was killed in between, and from a run that was never reported.
+//! The draft gets its final name last. So output without a JSON file, beside a draft that no worker holds, comes from a worker that was
+//! killed in between, and from a run that was never reported.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
