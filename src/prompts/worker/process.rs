@@ -9,10 +9,10 @@
 
 mod memory;
 mod outbox;
+mod output_ends;
 mod runner;
 mod sending;
 mod tailing;
-mod tails;
 mod workdir;
 
 use std::ffi::OsString;

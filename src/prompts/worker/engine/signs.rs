@@ -55,7 +55,7 @@ pub enum Sign {
 
 /// The ends of the outputs of a command that has ended.
 #[derive(Clone, Copy, Debug)]
-pub struct OutputTails<'a> {
+pub struct OutputEnds<'a> {
     /// Exit code of the command.
     pub exit: ExitCode,
     /// End of the output.
@@ -141,8 +141,8 @@ impl Signs {
 
     /// The sign in the ends of the outputs of a command.
     #[must_use]
-    pub fn read(&self, tails: &OutputTails<'_>, now: Wall, zones: Zones<'_>) -> Option<Sign> {
-        let messages = messages(tails);
+    pub fn read(&self, ends: &OutputEnds<'_>, now: Wall, zones: Zones<'_>) -> Option<Sign> {
+        let messages = messages(ends);
         let find = |patterns: &[Regex]| {
             messages.iter().find(|message| patterns.iter().any(|pattern| pattern.is_match(&message.whole)))
         };
@@ -162,18 +162,18 @@ fn compiled(patterns: &[String]) -> Result<Vec<Regex>, String> {
 }
 
 /// The messages of the command, the most likely first.
-fn messages(tails: &OutputTails<'_>) -> Vec<Message> {
-    let [out, err] = [tails.out, tails.err].map(without_colours);
-    let tails = &OutputTails { exit: tails.exit, out: &out, err: &err };
-    if tails.exit == ExitCode::SUCCESS {
+fn messages(ends: &OutputEnds<'_>) -> Vec<Message> {
+    let [out, err] = [ends.out, ends.err].map(without_colours);
+    let ends = &OutputEnds { exit: ends.exit, out: &out, err: &err };
+    if ends.exit == ExitCode::SUCCESS {
         // Any other JSON is an answer, and errors on the side did no harm.
-        return last_object(tails.out).and_then(|object| in_known_form(&object)).into_iter().collect();
+        return last_object(ends.out).and_then(|object| in_known_form(&object)).into_iter().collect();
     }
-    let objects = [tails.out, tails.err].map(last_object);
+    let objects = [ends.out, ends.err].map(last_object);
     let mut messages: Vec<Message> = objects.iter().flatten().filter_map(in_json).collect();
     // The answer in a result is no message.
-    let out = if is_answer(tails.out) { "" } else { tails.out };
-    for (text, lines_max) in [(tails.err, ERR_LINES), (out, OUT_LINES)] {
+    let out = if is_answer(ends.out) { "" } else { ends.out };
+    for (text, lines_max) in [(ends.err, ERR_LINES), (out, OUT_LINES)] {
         let lines = text.lines().rev().map(str::trim).filter(|line| !line.is_empty()).take(lines_max);
         let lines = lines.filter(|line| line.chars().count() <= LINE_CHARS_MAX);
         // Of an event in JSON, only its error counts: others contain parts of an answer.

@@ -24,7 +24,7 @@ pub(super) use tail::Answer;
 
 use super::outbox::{Outbox, Outputs};
 use super::workdir::{Remains, WorkFolder, Workplace};
-use super::{PromptWorkerError, memory, tails};
+use super::{PromptWorkerError, memory, output_ends};
 use crate::files::create::TASKS;
 use crate::files::results::{ATTEMPTS, Placement, Results};
 use crate::wire::{Request, RequestId};
@@ -179,10 +179,10 @@ impl Runner {
             let text = format!("the command says so with exit code {}", exit.0);
             retry_after(&run.folder.join(DEFER)).map(|time| Sign::Limited { retry_after: Some(time), text })
         } else {
-            tails::sign(&self.signs, exit, &run.folder, now.wall)
+            output_ends::sign(&self.signs, exit, &run.folder, now.wall)
         };
         let sign = sign.or_else(|| memory::sign(exit, run.memory_kills));
-        run.cost = tails::cost(&run.folder);
+        run.cost = output_ends::cost(&run.folder);
         worker.handle_cost(run.cost);
         worker.handle_exited(now, exit, sign);
     }

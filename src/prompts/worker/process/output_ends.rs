@@ -7,7 +7,7 @@ use std::path::Path;
 use jiff::tz::TimeZone;
 
 use crate::files::results::open_output;
-use crate::worker::engine::signs::{OutputTails, Signs, TAIL_BYTES};
+use crate::worker::engine::signs::{OutputEnds, Signs, TAIL_BYTES};
 use crate::worker::engine::{Sign, signs};
 use base::{ExitCode, Usd, Wall};
 
@@ -23,7 +23,7 @@ pub(super) fn sign(signs: &Signs, exit: ExitCode, folder: &Path, now: Wall) -> O
         })
     };
     let (out, err) = (tail("out"), tail("err"));
-    signs.read(&OutputTails { exit, out: &out, err: &err }, now, &zone)
+    signs.read(&OutputEnds { exit, out: &out, err: &err }, now, &zone)
 }
 
 /// The cost of the run, from its output in this folder. Only an output in JSON contains it.
