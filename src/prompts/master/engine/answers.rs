@@ -73,7 +73,8 @@ impl Master {
         if !self.dispatch.is_disk_full() {
             return;
         }
-        let unstored = self.peers.iter().filter(|(_, peer)| peer.answer() == Some(&Answer::Unstored));
+        let unstored =
+            self.peers.iter().filter(|(_, peer)| matches!(peer.state, State::Working(_, Some(Answer::Unstored))));
         let unstored: Vec<Connection> = unstored.map(|(connection, _)| connection).collect();
         if unstored.is_empty() {
             self.dispatch.reopen_for_disk();

@@ -211,13 +211,6 @@ impl Peer {
     }
 
     /// The report that has not been carried out.
-    pub(super) const fn answer(&self) -> Option<&Answer> {
-        match &self.state {
-            State::Working(_, answer) => answer.as_ref(),
-            _ => None,
-        }
-    }
-
     pub(super) const fn take_answer(&mut self) -> Option<Answer> {
         match &mut self.state {
             State::Working(_, answer) => answer.take(),

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::effect::Totals;
 use super::file::FileName;
-use crate::wire::Pace;
+use crate::wire::{Pace, Status};
 use base::{Mono, Now, Usd};
 
 /// Number of the last runs from which the pace is computed.
@@ -73,26 +73,22 @@ impl Progress {
         }
     }
 
-    pub(super) const fn done(&self) -> u64 {
-        self.done
-    }
-
-    pub(super) const fn failed(&self) -> u64 {
-        self.failed
-    }
-
-    pub(super) const fn timed_out(&self) -> u64 {
-        self.timed_out
-    }
-
-    pub(super) fn running_for(&self, now: Mono) -> Duration {
-        now.since(self.started)
+    /// The part of the status about ended prompts, with this many left.
+    pub(super) fn status(&self, now: Now, left: u64) -> Status {
+        Status {
+            done: self.done,
+            failed: self.failed,
+            running_for: now.mono.since(self.started),
+            pace: self.pace(now, left),
+            timed_out: self.timed_out,
+            ..Status::default()
+        }
     }
 
     /// The summary at this end, with the number of prompts that are left.
     pub(super) fn totals(&self, end: Mono, left: u64, cost: Option<Usd>) -> Totals {
         let (succeeded, failed) = (self.succeeded_here, self.failed_here);
-        let (running_for, all) = (self.running_for(end), succeeded + failed + left);
+        let (running_for, all) = (end.since(self.started), succeeded + failed + left);
         Totals { running_for, all, succeeded, failed, timed_out: self.timed_out, cost }
     }
 
@@ -105,7 +101,7 @@ impl Progress {
     }
 
     /// The pace, with this many prompts left. The rate is that of the last runs, including all limits and pauses.
-    pub(super) fn pace(&self, now: Now, left: u64) -> Pace {
+    fn pace(&self, now: Now, left: u64) -> Pace {
         let mut times: Vec<Duration> = self.runs.iter().map(|(took, _)| *took).collect();
         times.sort_unstable();
         let median = times.get(times.len() / 2).copied();

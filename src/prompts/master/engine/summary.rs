@@ -41,17 +41,13 @@ impl Master {
         Status {
             pending: self.files.pending() + self.files.set_aside_count(),
             working: self.working(),
-            done: self.progress.done(),
-            failed: self.progress.failed(),
-            running_for: self.progress.running_for(now.mono),
             workers: workers.collect(),
-            pace: self.progress.pace(now, self.files.pending() + self.working()),
             paused: self.dispatch.obstacle().cloned().or_else(|| self.wait_for_cost()),
             gates: gates.collect(),
             away: away.collect(),
-            timed_out: self.progress.timed_out(),
             cost: self.costs.sum,
             cost_max: self.costs.max,
+            ..self.progress.status(now, self.files.pending() + self.working())
         }
     }
 
