@@ -24,15 +24,15 @@
 //! any of them --LEAVE, closed, no acknowledgement in time--> disconnecting --closed--> forgotten
 //! ```
 //!
-//! A worker settles for 200 ms after each message to it. The document's workers parse the result of one `recv` as one JSON text,
-//! so a REQUEST in the same segment as JOIN_ACK or CHECK would end them. A worker that declares in its JOIN
-//! that it splits the stream is idle at once.
+//! A worker settles for 200 ms after each message to it. The document's workers parse the result of one `recv` as one JSON
+//! text, so a REQUEST in the same segment as JOIN_ACK or CHECK would end them. A worker that declares in its JOIN that it
+//! splits the stream is idle at once.
 //!
 //! The document's threads are timers and events here. COMPLETED is a TIMER that finds no file left, or the same check after
 //! the last result; DISCONNECT is [`Master::handle_closed`], or its time-out. A worker is identified by its connection,
 //! because two may have the same name. A file is in one place at any time: a disconnected worker returns its file before the
-//! master forgets it, and its later messages do not count. A report on a prompt counts only after the worker
-//! has acknowledged that prompt: a second DONE for the previous file never ends the next one.
+//! master forgets the worker, whose later messages do not count. A report on a prompt counts only after the worker has
+//! acknowledged that prompt: a second DONE for the previous file never ends the next one.
 
 mod answers;
 mod costs;

@@ -72,7 +72,7 @@ pub struct End {
     pub forced: bool,
 }
 
-/// The differences between a stand-alone master and a hosted one.
+/// The options of a master, which differ between a stand-alone and a hosted one.
 #[derive(Clone, Copy, Debug)]
 pub struct MasterOptions<'a> {
     /// The folder with `.tasks`.
@@ -87,7 +87,7 @@ pub struct MasterOptions<'a> {
     pub timeout: Option<Duration>,
     /// The cost of all prompts at which the master pauses.
     pub cost_max: Option<Usd>,
-    /// The receivers of notices about its end and about failures.
+    /// The receivers of notices about the end and about failures.
     pub audience: &'a Audience,
 }
 

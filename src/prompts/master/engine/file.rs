@@ -102,8 +102,8 @@ impl FileName {
         prompts == 0 || (files.len() == RUN_ENDINGS.len() && prompts < files.len() && !is_elsewhere())
     }
 
-    /// True if a run of this prompt got a number, because a name of its results was taken. A prompt with that number has a run of its
-    /// own: a prompt gets the number, too, if its own name was taken.
+    /// True if a run of this prompt got a number, because a name of its results was taken. The run of a prompt with that number does
+    /// not count: a prompt gets the number itself if its own name was taken.
     fn has_numbered_run(&self, beside: &BTreeSet<Self>) -> bool {
         let is_in_the_way = |name: &Self| RUN_ENDINGS.iter().any(|ending| beside.contains(&name.with_ending(ending)));
         if !is_in_the_way(self) {

@@ -203,8 +203,9 @@ impl Files {
 
     /// A file could not be moved out of `working/`.
     pub(super) fn stay(&mut self, file: &FileName) {
-        if let Some(leaving) = self.leaving.get_mut(file) {
-            leaving.under_way = false;
+        match self.leaving.get_mut(file) {
+            Some(leaving) => leaving.under_way = false,
+            None => debug_assert!(false, "{file} was not moved"),
         }
     }
 

@@ -55,7 +55,7 @@ impl FailLog {
         &self.noted.fails
     }
 
-    /// The prompts that failed finally under earlier masters, none of which has reported them at its end.
+    /// The final failures under earlier masters that none of them has reported at its end.
     pub(super) const fn failed_before(&self) -> &BTreeSet<FileName> {
         &self.failed_before
     }

@@ -121,7 +121,7 @@ impl Incoming {
         None
     }
 
-    /// The next run whose results are in their place or cannot be put there.
+    /// The next run whose results are in place, or cannot be put there.
     pub(super) fn next_placed(&mut self) -> Option<(RequestId, Result<(), NotStored>)> {
         let (run, outcome) = self.placer.poll()?;
         self.placing.remove(&run);

@@ -57,8 +57,8 @@ pub(super) struct Noted {
 }
 
 impl Notes {
-    /// Reads the notes of an earlier master. Runs of files that are not in `working/` are dropped, and losses of files that do not wait
-    /// either.
+    /// Reads the notes of an earlier master. Runs of files that are not in `working/` are dropped, and so are losses of files that are not
+    /// in `pending/` either.
     pub(super) fn open(
         tasks: &Path,
         is_in_work: impl Fn(&FileName) -> bool,

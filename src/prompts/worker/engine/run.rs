@@ -16,9 +16,9 @@ use crate::wire::FromWorker;
 use base::{ExitCode, Now, Usd};
 use proc::ladder::{RunMachine, Step, Terms};
 
-/// The end of a command by a signal of another process, or of the kernel when memory runs out. The prompt is not to blame. At the
-/// shutdown of a machine every process gets SIGTERM, perhaps before the worker. An exit code of 128 + 9 or 128 + 15 may be the
-/// command's own choice, and does not count, except for [`Sign::OutOfMemory`].
+/// Signals by which another process has ended a command, or the kernel when memory ran out. The prompt is not to blame. At the shutdown
+/// of a machine every process gets SIGTERM, perhaps before the worker. An exit code of 128 + 9 or 128 + 15 may be the command's own
+/// choice, and does not count, except for [`Sign::OutOfMemory`].
 const KILLED: [ExitCode; 2] = [ExitCode(-9), ExitCode(-15)];
 
 impl Worker {

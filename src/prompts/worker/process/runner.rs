@@ -114,7 +114,7 @@ struct Run {
     name: String,
     folder: PathBuf,
     /// `None` once it is being removed.
-    place: Option<WorkFolder>,
+    work: Option<WorkFolder>,
     start: Wall,
     /// The time and the exit code of the end of the command.
     end: Option<(Wall, ExitCode)>,
@@ -230,8 +230,8 @@ impl Runner {
             cost: run.cost,
             placement,
         };
-        let (root, place) = (self.root.clone(), run.place.take());
-        OneJob::start("results", move || keep(results, place, &root))
+        let (root, work) = (self.root.clone(), run.work.take());
+        OneJob::start("results", move || keep(results, work, &root))
     }
 
     /// The results of a run for a master with another root.
@@ -294,21 +294,21 @@ impl Runner {
         let end = run.end.map_or(run.start, |(end, _)| end);
         log::info!("{}: given back after {:.1} s", run.name, end.since(run.start).as_secs_f64());
         self.keep_attempt(&run);
-        match run.place.take() {
-            Some(place) => self.remove_work_folder(&run.id, place),
+        match run.work.take() {
+            Some(work) => self.remove_work_folder(&run.id, work),
             None => self.runs.clean(&run.id, self.record.take()),
         }
     }
 
     /// Removes the files of a run, and the folder that it worked in, which may take a while.
-    fn remove_work_folder(&mut self, id: &WorkerRun, place: WorkFolder) {
+    fn remove_work_folder(&mut self, id: &WorkerRun, work: WorkFolder) {
         let record = self.record.take();
-        if !place.is_own() {
+        if !work.is_own() {
             return self.runs.clean(id, record);
         }
         let (runs, id) = (self.runs.reopen(), id.clone());
         let clean = move || {
-            let finished = place.finish();
+            let finished = work.finish();
             match (runs, finished) {
                 (Ok(runs), Ok(_)) => runs.clean(&id, record),
                 (Ok(runs), Err(reason)) => {
@@ -348,8 +348,8 @@ impl Runner {
 }
 
 /// Removes or keeps the folder that a run worked in, and puts its results in place.
-fn keep(mut results: Results, place: Option<WorkFolder>, root: &Path) -> Result<Outputs, StoreError> {
-    let left = place.map(WorkFolder::finish).transpose().map_err(StoreError::Disk)?;
+fn keep(mut results: Results, work: Option<WorkFolder>, root: &Path) -> Result<Outputs, StoreError> {
+    let left = work.map(WorkFolder::finish).transpose().map_err(StoreError::Disk)?;
     (results.branch, results.workdir) = left.map(|Remains { branch, folder }| (branch, folder)).unwrap_or_default();
     let outputs = Outputs::open(&results.placement.from, results.json())
         .map_err(|error| StoreError::Unread(error.to_string()))?;

@@ -43,8 +43,8 @@ impl Runner {
             return Startup::Started(self.give_up(&pending, error));
         }
         if self.workplace.is_shared() {
-            let place = self.workplace.shared();
-            return Startup::Started(self.start_command(pending, place));
+            let work = self.workplace.shared();
+            return Startup::Started(self.start_command(pending, work));
         }
         match self.prepare(&pending) {
             Ok(preparation) => {
@@ -74,17 +74,17 @@ impl Runner {
     ) -> Result<(), StartError> {
         let Some(pending) = self.pending.take() else { return Err(StartError::Disk("there is no run".to_owned())) };
         match prepared {
-            Ok(place) => self.start_command(pending, place),
+            Ok(work) => self.start_command(pending, work),
             Err(reason) => self.give_up(&pending, StartError::Disk(reason)),
         }
     }
 
-    fn start_command(&mut self, pending: PendingRun, place: WorkFolder) -> Result<(), StartError> {
+    fn start_command(&mut self, pending: PendingRun, work: WorkFolder) -> Result<(), StartError> {
         let memory_kills = memory::kills();
-        let child = match self.spawn(&pending, &place.folder) {
+        let child = match self.spawn(&pending, &work.folder) {
             Ok(child) => child,
             Err(error) => {
-                self.remove_work_folder(&pending.id, place);
+                self.remove_work_folder(&pending.id, work);
                 return Err(error);
             }
         };
@@ -97,9 +97,9 @@ impl Runner {
         }
         self.processes = RunProcesses::of(child);
         let (given_name, request) = (request.file, request.id);
-        let place = Some(place);
+        let work = Some(work);
         self.run =
-            Some(Run { id, request, given_name, name, folder, place, start, end: None, cost: None, memory_kills });
+            Some(Run { id, request, given_name, name, folder, work, start, end: None, cost: None, memory_kills });
         Ok(())
     }
 
