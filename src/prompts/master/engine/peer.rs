@@ -68,7 +68,7 @@ pub(super) enum Answer {
 
 /// The right of a peer to be served.
 #[derive(Debug)]
-enum Access {
+pub(super) enum Access {
     /// The secret decides, if there is one.
     Secret,
     /// An authorised key is needed, for this reason: the peer belongs to another user of this machine, and there is no secret.
@@ -158,21 +158,13 @@ impl Peer {
 
     /// Only an authorised key admits the peer, for this reason.
     pub(super) fn require_key(&mut self, why: String) {
-        if !self.is_authorised() {
+        if !matches!(self.access, Access::Authorised) {
             self.access = Access::Key(why);
         }
     }
 
-    pub(super) const fn is_authorised(&self) -> bool {
-        matches!(self.access, Access::Authorised)
-    }
-
-    /// Why the peer needs an authorised key, if it does.
-    pub(super) const fn missing_key(&self) -> Option<&String> {
-        match &self.access {
-            Access::Key(why) => Some(why),
-            Access::Secret | Access::Authorised => None,
-        }
+    pub(super) const fn access(&self) -> &Access {
+        &self.access
     }
 
     pub(super) fn resumes(&self) -> bool {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::files::Held;
 use super::handout::CLOSED;
-use super::peer::{AckKind, Peer, Queued, Report, State};
+use super::peer::{Access, AckKind, Peer, Queued, Report, State};
 use super::rests::Limit;
 use super::{Connection, Destination, Effect, Master, STRANGERS_MAX, Timer};
 use crate::wire::{FromMaster, FromWorker, MessageError, Offer, Order, RequestId};
@@ -199,21 +199,16 @@ impl Master {
     /// Refuses the sender of a request, unless it has a key or the secret, or needs neither. True if it is admitted.
     fn admit(&mut self, now: Now, connection: Connection, shown: Option<&str>) -> bool {
         let Some(peer) = self.peers.get(connection) else { return false };
-        match &self.settings.secret {
-            _ if peer.is_authorised() => true,
-            None => {
-                let refusal = peer.missing_key().cloned();
-                if let Some(why) = &refusal {
-                    self.refuse(now, connection, &format!("{why}, or a SECRET of [prompt] on both sides"));
-                }
-                refusal.is_none()
-            }
-            Some(secret) if is_secret(secret, shown.unwrap_or_default()) => true,
-            Some(_) => {
-                self.refuse_secret(now, connection);
-                false
+        match (&self.settings.secret, peer.access()) {
+            (_, Access::Authorised) | (None, Access::Secret) => return true,
+            (Some(secret), _) if is_secret(secret, shown.unwrap_or_default()) => return true,
+            (Some(_), _) => self.refuse_secret(now, connection),
+            (None, Access::Key(why)) => {
+                let reason = format!("{why}, or a SECRET of [prompt] on both sides");
+                self.refuse(now, connection, &reason);
             }
         }
+        false
     }
 
     fn send_status(&mut self, now: Now, connection: Connection, secret: Option<&str>) {
