@@ -1,4 +1,4 @@
-//! What stands in the folder of a master, and how others than the master read it and write to it.
+//! The folder of a master for other programs, which read it and write to it.
 
 pub mod create;
 pub mod crew;

@@ -9,7 +9,7 @@
 //! | [`wire`] | the messages of master and worker, JSON objects over TCP |
 //! | [`master::engine`], [`master::process`] | which worker gets which file; sockets and folders around it |
 //! | [`worker::engine`], [`worker::process`] | connection and run of a worker; the command and its files |
-//! | [`worker::engine::signs`] | the output of a command: whether a limit was reached, and until when |
+//! | [`worker::engine::signs`] | the signs of a limit in the output of a command |
 //! | [`files`] | the folder of a master for other programs: new prompts, results, status |
 //! | [`cli`] | `llts prompt` |
 //!
@@ -27,16 +27,16 @@
 //!
 //! # The way of a prompt
 //!
-//! 1. A file appears in `pending/`: [`handle_found`](master::engine::Master::handle_found). It waits for an idle worker and its gates.
+//! 1. A file appears in `pending/`: [`handle_found`](master::engine::Master::handle_found). The file waits for an idle worker and its gates.
 //! 2. [`master::engine::Effect::Claim`] moves it to `working/`. The worker gets a [`wire::Request`] and acknowledges it.
 //! 3. [`worker::engine::Effect::Start`] starts the command. Input and outputs are files, so no loop waits for it.
 //! 4. The command ends, and no process of it is left: [`proc::ladder`] ends the rest, as for any run.
 //! 5. [`Signs::read`](worker::engine::signs::Signs::read) searches the output for a limit of the service behind the command. Error
 //!    messages in JSON count, and the last lines of a run that has failed. The known patterns stand in
 //!    `src/prompts/worker/engine/limits.toml`.
-//! 6. The results are stored, and the worker reports DONE, FAILED or USAGE_LIMITED. It keeps the report until it is confirmed.
-//! 7. The master moves the file to `done/` or `failed/`; after a limit it waits again, and its gates are closed meanwhile.
-//! 8. A worker that loses its connection goes on for the time of its lease, and names its run when it joins again.
+//! 6. The results are stored, and the worker reports DONE, FAILED or USAGE_LIMITED. The worker keeps the report until it is confirmed.
+//! 7. The master moves the file to `done/` or `failed/`. After a limit the file waits again, and its gates are closed meanwhile.
+//! 8. A worker that loses its connection continues for the time of its lease, and names its run when it joins again.
 
 pub mod cli;
 pub mod wire;

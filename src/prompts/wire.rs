@@ -7,7 +7,7 @@
 //! | worker | `DONE`, `FAILED` | `msg`: any text; the file follows from the worker; llts adds `lost`: true to a FAILED whose command was killed from outside |
 //! | worker | `USAGE_LIMITED` | llts adds `retry_after`, in seconds, and `scope`: "worker" if no other worker is affected |
 //! | worker | `RESULT` | added by llts, for a master that takes results: a [`ResultPart`] |
-//! | worker | `COST` | added by llts, for a master that sends a [`Welcome`]: `req_id`, and `usd`, what the run has cost |
+//! | worker | `COST` | added by llts, for a master that sends a [`Welcome`]: `req_id`, and `usd`: the cost of the run |
 //! | worker | `LEAVE` | |
 //! | master | `JOIN_ACK` | llts adds a [`Welcome`], for a worker whose JOIN has an [`Offer`] |
 //! | master | `REPORT_ACK` | added by llts, for such a worker: `req_id` of the run whose report has been carried out |
@@ -95,39 +95,39 @@ pub fn prompt_fits(prompt: &str) -> bool {
 /// A message of a worker to the master.
 #[derive(Clone, PartialEq)]
 pub enum FromWorker {
-    /// It asks to join.
+    /// The first message of a worker.
     Join {
-        /// The name that it gives itself; not unique.
+        /// The worker's own name; not unique.
         worker: String,
         /// The secret that the master's configuration requires.
         secret: Option<String>,
-        /// Whether it finds the messages in the stream, however they arrive. The document's workers read one message with
-        /// each `recv`.
+        /// The worker finds the messages in the stream, however they arrive. The document's workers read one message with each
+        /// `recv`.
         splits: bool,
         /// The additions of llts; the default for an original.
         offer: Offer,
     },
-    /// It has taken a prompt.
+    /// The worker has taken a prompt.
     RequestAck(RequestId),
-    /// It is alive.
+    /// The answer to a CHECK.
     CheckAck(RequestId),
-    /// Its prompt is done.
+    /// The prompt is done.
     Done {
         /// A text for people.
         text: String,
     },
-    /// Its prompt has failed.
+    /// The prompt has failed.
     Failed {
         /// A text for people.
         reason: String,
-        /// Whether its command was killed from outside, which says nothing about the prompt: it has no results.
+        /// The command was killed from outside. The prompt is not to blame, and there are no results.
         is_loss: bool,
     },
     /// The service behind the worker is limited for a while.
     UsageLimited {
         /// The duration of the limit, if the service has reported it.
         retry_after: Option<Duration>,
-        /// Whether the reason lies with this worker alone, such as a full disk.
+        /// The reason lies with this worker alone, such as a full disk.
         is_local: bool,
         /// A text for people.
         reason: String,
@@ -148,7 +148,7 @@ pub enum FromWorker {
         /// As in [`FromWorker::Join`].
         secret: Option<String>,
     },
-    /// A client asks for the output of a prompt.
+    /// A client requests the output of a prompt.
     Tail {
         /// The wanted part.
         query: Box<TailQuery>,
@@ -157,14 +157,14 @@ pub enum FromWorker {
     },
     /// The answer to a [`FromMaster::Tail`].
     TailPart(Box<TailPart>),
-    /// It leaves.
+    /// The worker leaves.
     Leave,
     /// Requests the status of the master.
     Status {
         /// As in [`FromWorker::Join`].
         secret: Option<String>,
     },
-    /// Orders the master to change what it does; answered like a status request.
+    /// An order to the master, answered like a status request.
     Order {
         /// The change.
         order: Order,
@@ -188,20 +188,20 @@ pub enum FromMaster {
     Check(RequestId),
     /// The present state for a status client.
     StatusAck(Box<Status>),
-    /// A worker is asked for the output of its run.
+    /// Requests the output of the run of a worker.
     Tail(Box<TailOrder>),
     /// The answer to a client.
     TailPart(Box<TailPart>),
     /// The reason why the connection is closed.
     Refused(String),
-    /// All prompts are done, and the master ends. A worker then need not look for the master again.
+    /// All prompts are done, and the master ends. The worker need not look for it again.
     Completed,
 }
 
 /// Why an object is not a message.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MessageError {
-    /// Not a flat object with the members of its type. The sender cannot be understood.
+    /// Not a flat object with the members of its type.
     #[error("{0}")]
     Malformed(String),
     /// A type of another program or of a later version; the other messages of the sender may be valid.

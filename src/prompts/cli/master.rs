@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::{port, root};
 use crate::master::engine::Totals;
-use crate::master::process::{Audience, End, Place, PromptMaster};
+use crate::master::process::{Audience, End, MasterOptions, PromptMaster};
 use base::Usd;
 use proc::logging;
 use proc::signals::{STOP, Signals};
@@ -52,13 +52,13 @@ pub(super) struct MasterArgs {
 
 pub(super) fn run(session: &mut Session, args: &MasterArgs) -> Result<u8, Failure> {
     let config = &session.config;
-    // This comes before any thread is started, so that all of them leave these signals to the loop.
+    // Before any thread is started, so that all of them leave these signals to the loop.
     let signals = Signals::install(&STOP).map_err(Failure::failed)?;
     logging::init(&config.log, None).map_err(Failure::failed)?;
     let root = root(session, args.root_dir.as_deref());
     let keep_alive = args.keep_alive || config.prompt.keep_alive;
     let (on_end, on_fail, webhook) = (args.on_end.clone(), args.on_fail.clone(), args.webhook.clone());
-    let place = Place {
+    let options = MasterOptions {
         root: &root,
         port: port(session, args.port),
         keep_alive,
@@ -67,7 +67,7 @@ pub(super) fn run(session: &mut Session, args: &MasterArgs) -> Result<u8, Failur
         cost_max: args.max_cost,
         audience: &Audience { on_end, on_fail, webhook },
     };
-    let master = PromptMaster::start(config, place).map_err(Failure::failed)?;
+    let master = PromptMaster::start(config, options).map_err(Failure::failed)?;
     let ready = master.ready_line();
     if session.out.is_json() {
         note(&ready);
@@ -75,7 +75,7 @@ pub(super) fn run(session: &mut Session, args: &MasterArgs) -> Result<u8, Failur
         session.out.line(ready);
     }
     let end = master.run(Some(signals)).map_err(Failure::failed)?;
-    tell(session, &end);
+    print_summary(session, &end);
     Ok(match end {
         End { forced: true, .. } => INTERRUPTED,
         End { totals, .. } if totals.failed > 0 => FAILED,
@@ -89,7 +89,7 @@ fn seconds(text: &str) -> Result<Duration, String> {
     seconds.filter(|time| allowed.contains(time)).ok_or_else(|| "it is no number of seconds up to a year".to_owned())
 }
 
-fn tell(session: &mut Session, end: &End) {
+fn print_summary(session: &mut Session, end: &End) {
     let totals = &end.totals;
     let seconds = totals.running_for.as_secs_f64();
     if session.out.is_json() {

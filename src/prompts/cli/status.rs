@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::files::create::TASKS;
 use crate::files::status;
 use crate::files::status::Counts;
-use crate::files::talk::AskError;
+use crate::files::talk::RequestError;
 use crate::wire::{Pace, Status, WorkerState, WorkerStatus};
 use base::printable;
 use proc::readable;
@@ -55,8 +55,10 @@ pub(crate) fn run(session: &mut Session, args: &StatusArgs) -> Result<u8, Failur
     loop {
         let status = match ask(session, &master) {
             Ok(status) => status,
-            Err(error @ AskError::Refused { .. }) => return Err(refused(&error)),
-            Err(error @ AskError::NoMaster { .. }) => return without_master(session, args, &error, shown.is_some()),
+            Err(error @ RequestError::Refused { .. }) => return Err(refused(&error)),
+            Err(error @ RequestError::NoMaster { .. }) => {
+                return without_master(session, args, &error, shown.is_some());
+            }
         };
         let news = Some(Counts::from(&status)) != shown;
         shown = Some(Counts::from(&status));
@@ -73,14 +75,19 @@ pub(crate) fn run(session: &mut Session, args: &StatusArgs) -> Result<u8, Failur
     }
 }
 
-fn ask(session: &Session, master: &Server) -> Result<Status, AskError> {
+fn ask(session: &Session, master: &Server) -> Result<Status, RequestError> {
     let prompt = &session.config.prompt;
     let secret = prompt.secret.as_ref().map(|secret| secret.reveal().to_owned());
     status::ask(master, secret, session.config.client.reply_timeout)
 }
 
 /// The folders still show the progress.
-fn without_master(session: &mut Session, args: &StatusArgs, error: &AskError, was_there: bool) -> Result<u8, Failure> {
+fn without_master(
+    session: &mut Session,
+    args: &StatusArgs,
+    error: &RequestError,
+    was_there: bool,
+) -> Result<u8, Failure> {
     let root = super::root(session, args.root_dir.as_deref());
     let folder = root.join(TASKS);
     let counts = match status::count(&root) {
@@ -108,10 +115,10 @@ fn without_master(session: &mut Session, args: &StatusArgs, error: &AskError, wa
 }
 
 /// The failure of a command that gets no answer of a master.
-pub(super) fn refused(error: &AskError) -> Failure {
+pub(super) fn refused(error: &RequestError) -> Failure {
     let code = match error {
-        AskError::Refused { .. } => exit::REFUSED,
-        AskError::NoMaster { .. } => exit::NO_CONTROLLER,
+        RequestError::Refused { .. } => exit::REFUSED,
+        RequestError::NoMaster { .. } => exit::NO_CONTROLLER,
     };
     Failure::new(code, error.to_string())
 }
@@ -183,7 +190,7 @@ fn pace(status: &Status) -> String {
     format!("{per_hour:.0} prompts an hour{run}{rest}\n")
 }
 
-/// What the prompts have cost and how many ran out of time, in one line each.
+/// The cost of the prompts and the number that ran out of time, in one line each.
 fn losses(status: &Status) -> String {
     let cost = status.cost.map(|cost| format!("the prompts have cost {cost}"));
     let cost = cost.map(|text| status.cost_max.map_or(text.clone(), |max| format!("{text} of {max}")) + "\n");
@@ -191,7 +198,7 @@ fn losses(status: &Status) -> String {
     cost.into_iter().chain(late).collect()
 }
 
-/// What holds prompts up, one line each. A worker is a stranger: its text must not control a terminal.
+/// The reasons why prompts wait, in one line each. A worker is a stranger: its text must not control a terminal.
 fn obstacles(status: &Status) -> String {
     let paused = status.paused.iter().map(|reason| format!("no prompt is handed out: {reason}"));
     let gates = status.gates.iter().map(|(gate, time)| format!("{gate} is limited for {}", times::duration(*time)));

@@ -137,7 +137,7 @@ pub(crate) fn run(session: &Session, args: WorkerArgs) -> Result<u8, Failure> {
         error => Failure::failed(error),
     })?;
     if let (End::Completed, Some(crew)) = (&end, args.crew_of) {
-        crew::tell_all_done(crew);
+        crew::report_all_done(crew);
     }
     match end {
         End::MasterGone if patience != Some(Duration::ZERO) => {
@@ -173,7 +173,7 @@ fn without_jobs(arguments: impl Iterator<Item = OsString>) -> Vec<OsString> {
             kept.push(argument);
             break;
         } else if argument == "--jobs" {
-            // Its value.
+            // The value of `--jobs`.
             arguments.next();
         } else if !argument.as_encoded_bytes().starts_with(b"--jobs=") {
             kept.push(argument);
@@ -198,7 +198,7 @@ fn signs(session: &Session, limited_by: &[String]) -> Result<Signs, Failure> {
 /// The gate of a command line whose limits belong to an account.
 fn known_gate(signs: &Signs, command: &[OsString]) -> Option<String> {
     let name = Path::new(command.first()?).file_name()?.to_str()?;
-    signs.know(name).then(|| name.to_owned())
+    signs.has_wording_of(name).then(|| name.to_owned())
 }
 
 fn workdir(text: &str) -> Result<Workdir, String> {

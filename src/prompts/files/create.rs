@@ -1,7 +1,7 @@
 //! The creator of prompts: one file in `.tasks/pending/` for each line of a target list.
 //!
 //! A master may be waiting for the files. So all of them are written beside its folders first, and then renamed into
-//! `pending/`: it never sees half a prompt, and a full disk leaves none. No file is ever overwritten.
+//! `pending/`: a master never sees half a prompt, and a full disk leaves none. No file is ever overwritten.
 
 mod targets;
 mod template;
@@ -49,7 +49,7 @@ pub struct Creation {
     pub template: Option<PathBuf>,
     /// The folder with `.tasks/`.
     pub root: PathBuf,
-    /// Whether to empty `.tasks/` first, including finished prompts.
+    /// Empty `.tasks/` first, including finished prompts.
     pub clear: bool,
 }
 
@@ -253,7 +253,7 @@ fn publish(drafts: &Drafts, pending: &Path, target: &Target) -> Result<(), Creat
     })
 }
 
-/// The folder of files that are not in place yet. It is removed with its remaining contents.
+/// The folder of files that are not in place yet, which is removed with its remaining contents.
 struct Drafts(PathBuf);
 
 impl Drafts {

@@ -1,7 +1,7 @@
-//! Several prompt workers as one program: `llts prompt worker --jobs N`. Each is a process of its own, with a guard of its own, so that
-//! the end of one does not affect the others, with one exception: when the master has told one that all prompts are done, the others end,
-//! too. One that has not reached the master by then would wait for it for ever. Signals are passed on to all of them. If this process is killed, the kernel sends them a SIGTERM:
-//! they end their commands and give their prompts back.
+//! Several prompt workers as one program: `llts prompt worker --jobs N`. Each is a process of its own, with a guard of its own, so the
+//! end of one does not affect the others. There is one exception: after COMPLETED to one of them the others end, too, because a
+//! worker that has not reached the master by then would wait for ever. Signals are passed on to all of them. If this process is
+//! killed, the kernel sends them a SIGTERM: they end their commands and give their prompts back.
 
 use std::ffi::OsString;
 use std::io;
@@ -17,7 +17,7 @@ use rustix::process::set_parent_process_death_signal;
 use proc::readable;
 use proc::signals::{STOP, Signals, with_clean_mask};
 
-/// The signal by which a worker says that all prompts are done.
+/// The signal of a worker to its crew that all prompts are done.
 const ALL_DONE: Signal = Signal::SIGUSR1;
 
 /// The exit code of a worker that a signal has ended.
@@ -90,9 +90,9 @@ pub fn end_with(parent: u32) -> io::Result<()> {
     Err(io::Error::other(format!("the process {parent}, which has started this worker, has ended")))
 }
 
-/// Tells the parent of a crew that all prompts are done.
-pub fn tell_all_done(parent: u32) {
-    // A parent that has ended needs no word of it.
+/// Reports to the parent of a crew that all prompts are done.
+pub fn report_all_done(parent: u32) {
+    // The parent may have ended.
     let _ = kill(Pid::from_raw(parent.cast_signed()), ALL_DONE);
 }
 

@@ -1,5 +1,5 @@
-//! The folders that workers have kept below a root, because they have something that is nowhere else: the work of a run that git could not
-//! keep, or the files of a run whose results could not be stored. No worker removes them; a person does, with this.
+//! The folders that workers have kept below a root, because their content is nowhere else: the work of a run that git could not keep,
+//! or the files of a run whose results could not be stored. A person removes them with this module; no worker does.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -18,18 +18,18 @@ use proc::runs::{UNKEPT, UNKEPT_WORK};
 /// A kept folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Kept {
-    /// Its path.
+    /// Path of the folder.
     pub path: PathBuf,
-    /// Time since it was changed.
+    /// Time since the last change.
     pub age: Duration,
-    /// Whether a run has worked in it; otherwise it has the files of a run whose results could not be stored.
+    /// True for the working folder of a run, false for the files of a run whose results could not be stored.
     pub is_work: bool,
-    /// The prompt, and whether the run has failed, as far as results tell it.
+    /// The prompt, and whether the run has failed, if there are results.
     pub prompt: Option<(String, bool)>,
 }
 
 impl Kept {
-    /// Removes it, with everything in it.
+    /// Removes the folder, with everything in it.
     ///
     /// # Errors
     /// The error of the system.

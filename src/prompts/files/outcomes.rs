@@ -1,5 +1,5 @@
-//! The finished prompts below a root, with what their runs have left beside them, and another try for those that failed. Works on
-//! the folders alone, with or without a running master, which notices a file that waits again at once.
+//! The finished prompts below a root, with the results of their runs, and another try for the failed ones. This works on the folders
+//! alone, with or without a running master, which notices a file that waits again at once.
 
 use std::cell::LazyCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,15 +23,15 @@ const LINE_CHARS_MAX: usize = 200;
 /// A finished prompt.
 #[derive(Clone, Debug)]
 pub struct Outcome {
-    /// The name of its file.
+    /// Name of the prompt file.
     pub name: FileName,
-    /// Whether it has failed.
+    /// True for a failed prompt.
     pub is_failed: bool,
-    /// The JSON file of its run; `None` if there is none, for example because the results are with the worker.
+    /// The JSON file of the run; `None` if there is none, for example because the worker has the results.
     pub run: Option<Value>,
-    /// The folder that it is in.
+    /// Folder of the prompt file.
     folder: PathBuf,
-    /// The name of its results, which a worker has changed if it cannot be part of a file name.
+    /// Name of the results. The worker changes a name that cannot be part of a file name.
     results: FileName,
 }
 
@@ -48,7 +48,7 @@ impl Outcome {
         self.run.as_ref()?[member].as_str()
     }
 
-    /// Whether its run was ended because its time was up.
+    /// True if the run was ended because its time was up.
     #[must_use]
     pub fn is_timed_out(&self) -> bool {
         match &self.run {
@@ -57,7 +57,7 @@ impl Outcome {
         }
     }
 
-    /// Its output or its error output, whole; bytes that are not UTF-8 are replaced.
+    /// The whole output or error output; bytes that are not UTF-8 are replaced.
     ///
     /// # Errors
     /// When the file cannot be read. A file that does not exist is `None`.
@@ -68,7 +68,7 @@ impl Outcome {
         }
     }
 
-    /// The last line of its error output or else of its output, or the reason why it was never run.
+    /// The last line of the error output or else of the output, or the reason why the prompt was never run.
     #[must_use]
     pub fn last_line(&self) -> Option<String> {
         let endings = if self.run.is_some() { &["err", "out"][..] } else { &[REASON_ENDING] };
@@ -139,10 +139,10 @@ fn odd_prompts<'a>(names: &'a BTreeSet<FileName>, folder: &'a Path) -> impl Iter
     named.map(OsStr::from_bytes).filter(is_odd).map(|name| FileName::new(name.to_owned()))
 }
 
-/// Moves a prompt from `failed/` to `pending/`. Its results stay where they are.
+/// Moves a prompt from `failed/` to `pending/`. The results stay where they are.
 ///
 /// # Errors
-/// When it is not there, or a prompt of its name waits already.
+/// When the prompt is not there, or another one of its name waits already.
 pub fn retry(root: &Path, name: &FileName) -> io::Result<()> {
     let [pending, _, _, failed] = FOLDERS.map(|folder| root.join(TASKS).join(folder).join(name.as_os_str()));
     rename_new(&failed, &pending)

@@ -1,9 +1,9 @@
 //! The results of a run: `NAME.out`, `NAME.err` and `NAME.json` in `.tasks/done/` or `.tasks/failed/` below a root.
 //!
-//! A worker puts them there before the master gets the report, on the disk unless `DURABILITY` says otherwise: if both use
-//! the same root, before the prompt file appears beside them. A worker with another root, or on another machine, has them
-//! in the same layout there, and sends them to the master, which puts them beside the prompt in the same way. The whole output is kept
-//! by the worker: the disk is the user's, and the run wrote it there.
+//! A worker puts them there before the master gets the report, and syncs them to the disk unless `DURABILITY` is otherwise. With a
+//! common root, they are there before the prompt file appears beside them. A worker with another root, or on another machine, has
+//! them in the same layout there, and sends them to the master, which puts them beside the prompt in the same way. The worker keeps
+//! the whole output: the run wrote it to the user's disk.
 //!
 //! No file is ever overwritten. NAME means the last run: results of an earlier run that have no prompt beside them, because
 //! it waits again or because prompts of this root never come here, are renamed with a number first; so are results that a
@@ -42,7 +42,7 @@ const ENDINGS: [&str; 3] = ["out", "err", JSON];
 /// Bytes of a JSON file that are read: a command line may be long.
 const JSON_BYTES_MAX: u64 = 8 << 20;
 
-/// Members that only a JSON file of ours has.
+/// Members that only a JSON file of a run has.
 const OUTCOME: &str = "outcome";
 const WORKER: &str = "worker";
 
@@ -55,53 +55,40 @@ pub(crate) const ATTEMPTS: &str = "attempts";
 /// The member with the sizes of outputs that are sent to a master.
 pub(crate) const SIZES: &str = "bytes";
 
-/// The data of a run and its end.
+/// A run that has ended, and its results.
 #[derive(Clone, Debug)]
 pub(crate) struct Results {
-    /// The name of the prompt's file, or a replacement.
-    pub(crate) name: String,
-    /// The master's name for it.
-    pub(crate) said: Option<String>,
+    /// The master's name for the prompt, or a replacement.
+    pub(crate) file: String,
     /// The label of the run.
     pub(crate) run: String,
-    /// `done` or `failed`: the name of the folder.
-    pub(crate) outcome: &'static str,
-    /// Whether the prompt's file may be there already.
-    pub(crate) may_be_late: bool,
-    /// The folder with `out` and `err`, which are moved.
-    pub(crate) from: PathBuf,
     pub(crate) worker: String,
     pub(crate) command: Vec<String>,
     /// Exit code of the command; negative for a signal.
     pub(crate) exit: ExitCode,
     pub(crate) start: Wall,
     pub(crate) end: Wall,
-    /// Whether they are on the disk before they are in place.
-    pub(crate) durable: bool,
     /// The git branch with the changes of the run.
     pub(crate) branch: Option<String>,
-    /// The folder that it worked in, if that has something that git could not keep.
+    /// Working folder of the run, if it contains something that git could not keep.
     pub(crate) workdir: Option<PathBuf>,
-    /// What the run has cost, if its output says so.
+    /// Cost of the run, if its output contains it.
     pub(crate) cost: Option<Usd>,
-    /// Whether it was ended because its time was up.
-    pub(crate) timed_out: bool,
+    pub(crate) placement: Placement,
 }
 
 /// Outputs in a folder, and the place where they go.
 #[derive(Clone, Debug)]
-pub(crate) struct Placement<'a> {
+pub(crate) struct Placement {
     /// The name of the prompt's file.
-    pub(crate) name: &'a FileName,
+    pub(crate) name: FileName,
     /// `done` or `failed`: the name of the folder.
-    pub(crate) outcome: &'a str,
-    /// Whether the prompt's file may be there already.
-    pub(crate) may_be_late: bool,
+    pub(crate) outcome: &'static str,
+    /// The time of the run was up: the prompt's file may be there already.
+    pub(crate) is_overdue: bool,
     /// The folder with `out` and `err`, which are moved.
-    pub(crate) from: &'a Path,
-    /// The text of the JSON file.
-    pub(crate) json: &'a str,
-    /// Whether they are on the disk before they are in place.
+    pub(crate) from: PathBuf,
+    /// Sync the outputs to the disk before they are in place.
     pub(crate) durable: bool,
 }
 
@@ -111,9 +98,7 @@ impl Results {
     /// # Errors
     /// When one of them cannot be put in place; then the others are back at their source.
     pub(crate) fn put_in_place(&self, root: &Path) -> io::Result<()> {
-        let (name, json) = (FileName::from(self.name.as_str()), self.json());
-        let (outcome, may_be_late, from) = (self.outcome, self.may_be_late, &self.from);
-        Placement { name: &name, outcome, may_be_late, from, json: &json, durable: self.durable }.put(root)
+        self.placement.put(root, &self.json())
     }
 
     /// The text of the JSON file.
@@ -121,8 +106,8 @@ impl Results {
         let ExitCode(code) = self.exit;
         let (exit_code, signal) = if code < 0 { (None, Some(code.unsigned_abs())) } else { (Some(code), None) };
         let mut value = json!({
-            "file": self.said.as_deref().unwrap_or(&self.name),
-            OUTCOME: self.outcome,
+            "file": self.file,
+            OUTCOME: self.placement.outcome,
             "exit_code": exit_code,
             "signal": signal,
             "start": self.start.unix_seconds(),
@@ -141,34 +126,34 @@ impl Results {
         if let Some(cost) = self.cost {
             value["cost_usd"] = cost.dollars().into();
         }
-        if self.timed_out {
+        if self.placement.is_overdue {
             value["timed_out"] = true.into();
         }
         format!("{value:#}\n")
     }
 }
 
-impl Placement<'_> {
-    /// Puts the results in place.
+impl Placement {
+    /// Puts the outputs in place, with this text of the JSON file.
     ///
     /// # Errors
     /// When one of them cannot be put in place; then the others are back at their source.
-    pub(crate) fn put(&self, root: &Path) -> io::Result<()> {
+    pub(crate) fn put(&self, root: &Path, json: &str) -> io::Result<()> {
         let folder = root.join(TASKS).join(self.outcome);
         fs::create_dir_all(&folder)?;
-        check_room(self.from)?;
+        check_room(&self.from)?;
         // If they cannot be put in place, the folder then contains everything.
-        fs::write(self.from.join(JSON), self.json)?;
+        fs::write(self.from.join(JSON), json)?;
         if self.durable {
             OUTPUTS.iter().try_for_each(|ending| sync(&self.from.join(ending)))?;
         }
-        let first = self.name.clone();
-        settle_elsewhere(root, self.outcome, &first);
+        let first = &self.name;
+        settle_elsewhere(root, self.outcome, first);
         let numbered = (2..NAMES_MAX).map(|number| first.numbered(number));
         for name in std::iter::once(first.clone()).chain(numbered) {
             let mut draft = take_draft(&folder, &name)?;
-            let placed = match make_free(&folder, &name, self.may_be_late) {
-                Ok(true) => self.place(&folder, &name, &mut draft),
+            let placed = match make_free(&folder, &name, self.is_overdue) {
+                Ok(true) => self.place(&folder, &name, json, &mut draft),
                 Ok(false) => Err(io::ErrorKind::AlreadyExists.into()),
                 Err(error) => Err(error),
             };
@@ -188,9 +173,9 @@ impl Placement<'_> {
     }
 
     /// Places all files, or none.
-    fn place(&self, folder: &Path, name: &FileName, draft: &mut Draft) -> io::Result<()> {
-        // It identifies the output that follows, if this worker is killed.
-        draft.write(self.json, self.durable)?;
+    fn place(&self, folder: &Path, name: &FileName, json: &str, draft: &mut Draft) -> io::Result<()> {
+        // The draft identifies the output that follows, if this worker is killed.
+        draft.write(json, self.durable)?;
         let mut placed: Vec<(PathBuf, PathBuf)> = Vec::new();
         let mut place = |ending| {
             let (from, to) = (self.from.join(ending), result(folder, name, ending));
@@ -227,12 +212,12 @@ fn is_there(path: &Path) -> bool {
     path.symlink_metadata().is_ok()
 }
 
-/// Whether results can have this name: that of the prompt's file, which arrives later or is there already, because a master
-/// does not overwrite an existing file. Results of an earlier run that are in the way get a number.
-fn make_free(folder: &Path, name: &FileName, may_be_late: bool) -> io::Result<bool> {
+/// Whether results can have this name: that of the prompt's file, which arrives later or is there already. A master does not overwrite
+/// an existing file. Results of an earlier run that are in the way get a number.
+fn make_free(folder: &Path, name: &FileName, is_overdue: bool) -> io::Result<bool> {
     let is_bare = !is_there(&result(folder, name, JSON));
     // A single check of each file: the prompt may be arriving at this moment.
-    if is_there(&folder.join(name.as_os_str())) && !(may_be_late && is_bare) {
+    if is_there(&folder.join(name.as_os_str())) && !(is_overdue && is_bare) {
         return Ok(false);
     }
     if ENDINGS.iter().all(|ending| !is_there(&result(folder, name, ending))) {
@@ -293,7 +278,7 @@ fn give_number(folder: &Path, name: &FileName, json: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether this is the JSON file of a run, and not a prompt with such a name.
+/// True for the JSON file of a run, false for a prompt with such a name.
 pub(crate) fn is_ours(path: &Path) -> bool {
     read_json(path).is_some()
 }
@@ -325,7 +310,7 @@ fn open(path: &Path) -> io::Result<File> {
     File::options().read(true).custom_flags(flags).open(path)
 }
 
-/// Opens an output. Its command may have put anything in its place.
+/// Opens an output. The command may have put anything in its place.
 ///
 /// # Errors
 /// The error of the system; or when it is no regular file.
@@ -345,7 +330,7 @@ pub(crate) fn read_output(path: &Path, offset: u64) -> io::Result<(Vec<u8>, bool
     read_open_output(&open_output(path)?, offset)
 }
 
-/// The same of an open file.
+/// A part of an open output, and whether the file ends with it.
 ///
 /// # Errors
 /// The error of the system.
@@ -356,8 +341,8 @@ pub(crate) fn read_open_output(file: &File, offset: u64) -> io::Result<(Vec<u8>,
 }
 
 /// A name for the results that is safe in a path: the name from the master, or one made of the request id.
-pub(crate) fn file_name(said: Option<&str>, request: &str) -> String {
-    if let Some(name) = said.filter(|name| is_plain(name)) {
+pub(crate) fn file_name(given: Option<&str>, request: &str) -> String {
+    if let Some(name) = given.filter(|name| is_plain(name)) {
         return name.to_owned();
     }
     let part: String = request.chars().filter(|letter| letter.is_alphanumeric() || "._-".contains(*letter)).collect();
@@ -374,11 +359,30 @@ fn is_plain(name: &str) -> bool {
 mod tests {
     use super::*;
 
+    /// A run of this prompt that was killed after 2.5 seconds, with its outputs in `from`.
+    pub(super) fn results(name: &str, worker: &str, from: &Path) -> Results {
+        let (name, outcome, from) = (FileName::from(name), "done", from.to_owned());
+        Results {
+            file: name.to_string(),
+            run: String::new(),
+            worker: worker.to_owned(),
+            command: Vec::new(),
+            exit: ExitCode(-9),
+            start: Wall::from_micros(1_000_000),
+            end: Wall::from_micros(3_500_000),
+            branch: None,
+            workdir: None,
+            cost: None,
+            placement: Placement { name, outcome, is_overdue: false, from, durable: true },
+        }
+    }
+
     #[test]
     fn a_name_of_a_stranger_is_no_path() {
         assert_eq!(file_name(Some("task_001_a b.txt"), "r"), "task_001_a b.txt");
-        for said in [None, Some(""), Some("../x"), Some("a/b"), Some(".hidden"), Some("a\nb"), Some(&"x".repeat(241))] {
-            assert_eq!(file_name(said, "0f/../\0e"), "task_0f..e", "{said:?}");
+        for given in [None, Some(""), Some("../x"), Some("a/b"), Some(".hidden"), Some("a\nb"), Some(&"x".repeat(241))]
+        {
+            assert_eq!(file_name(given, "0f/../\0e"), "task_0f..e", "{given:?}");
         }
     }
 
@@ -407,27 +411,11 @@ mod tests {
             names
         }
 
-        fn store(&self, name: &str, text: &str, may_be_late: bool) -> io::Result<()> {
+        fn store(&self, name: &str, text: &str, is_overdue: bool) -> io::Result<()> {
             fs::write(self.path("out"), text).unwrap();
             fs::write(self.path("err"), "").unwrap();
-            let results = Results {
-                name: name.to_owned(),
-                said: None,
-                run: String::new(),
-                outcome: "done",
-                may_be_late,
-                from: self.0.path().to_owned(),
-                worker: "w".to_owned(),
-                command: vec!["sh".to_owned()],
-                exit: ExitCode(-9),
-                start: Wall::from_micros(1_000_000),
-                end: Wall::from_micros(3_500_000),
-                durable: true,
-                branch: None,
-                workdir: None,
-                cost: None,
-                timed_out: false,
-            };
+            let mut results = results(name, "w", self.0.path());
+            results.placement.is_overdue = is_overdue;
             results.put_in_place(self.0.path())
         }
     }
@@ -481,24 +469,8 @@ mod tests {
         let run = place.path("run");
         fs::create_dir(&run).unwrap();
         fs::write(run.join("out"), "answer").unwrap();
-        let results = Results {
-            name: "a".to_owned(),
-            said: None,
-            run: String::new(),
-            outcome: "done",
-            may_be_late: false,
-            from: run.clone(),
-            worker: String::new(),
-            command: Vec::new(),
-            exit: ExitCode(0),
-            start: Wall::from_micros(0),
-            end: Wall::from_micros(0),
-            durable: false,
-            branch: None,
-            workdir: None,
-            cost: None,
-            timed_out: false,
-        };
+        let mut results = results("a", "w", &run);
+        results.placement.durable = false;
         assert_eq!(results.put_in_place(place.0.path()).unwrap_err().kind(), io::ErrorKind::NotFound);
         assert_eq!((fs::read_to_string(run.join("out")).unwrap(), place.names()), ("answer".to_owned(), vec![]));
     }

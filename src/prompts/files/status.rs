@@ -6,7 +6,7 @@ use std::time::Duration;
 use std::{fs, io};
 
 use crate::files::create::{FOLDERS, TASKS};
-use crate::files::talk::{AskError, Talk};
+use crate::files::talk::{RequestError, Talk};
 use crate::master::engine::{FileName, count_prompts};
 use crate::wire::{FromMaster, FromWorker, Order, Status};
 use base::Usd;
@@ -29,28 +29,33 @@ pub struct Counts {
 /// Asks the master. `timeout` applies to each step, and to the whole answer.
 ///
 /// # Errors
-/// [`AskError`].
-pub fn ask(master: &Server, secret: Option<String>, timeout: Duration) -> Result<Status, AskError> {
+/// [`RequestError`].
+pub fn ask(master: &Server, secret: Option<String>, timeout: Duration) -> Result<Status, RequestError> {
     send(master, &FromWorker::Status { secret }, timeout)
 }
 
 /// Orders the master to change what it does; returns its state afterwards. `timeout` as in [`ask`].
 ///
 /// # Errors
-/// [`AskError`].
-pub fn order(master: &Server, order: Order, secret: Option<String>, timeout: Duration) -> Result<Status, AskError> {
+/// [`RequestError`].
+pub fn order(master: &Server, order: Order, secret: Option<String>, timeout: Duration) -> Result<Status, RequestError> {
     send(master, &FromWorker::Order { order, secret }, timeout)
 }
 
 /// As [`order`] with [`Order::Resume`], and another bound for the cost of all prompts.
 ///
 /// # Errors
-/// [`AskError`].
-pub fn resume_with(master: &Server, max: Usd, secret: Option<String>, timeout: Duration) -> Result<Status, AskError> {
+/// [`RequestError`].
+pub fn resume_with(
+    master: &Server,
+    max: Usd,
+    secret: Option<String>,
+    timeout: Duration,
+) -> Result<Status, RequestError> {
     send(master, &FromWorker::Budget { max, secret }, timeout)
 }
 
-fn send(master: &Server, message: &FromWorker, timeout: Duration) -> Result<Status, AskError> {
+fn send(master: &Server, message: &FromWorker, timeout: Duration) -> Result<Status, RequestError> {
     let mut talk = Talk::open(master, timeout)?;
     talk.send(message)?;
     talk.answer(Some(clock::now().mono + timeout), |message| match message {

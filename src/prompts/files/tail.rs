@@ -1,11 +1,11 @@
-//! A client that follows the output of a prompt, through its master, from any machine. It asks for one part after the other. A lost
-//! connection is made again, and the next part is asked for at the place where the last one has ended. A run that ends without a result is
-//! followed by the next one of the prompt.
+//! A client that follows the output of a prompt, through its master, from any machine. The client requests one part after the other.
+//! After a lost connection it connects again, and continues where the last part has ended. After a run without a result it
+//! follows the next run of the prompt.
 
 use std::io::Write;
 use std::time::Duration;
 
-use crate::files::talk::{AskError, Talk};
+use crate::files::talk::{RequestError, Talk};
 use crate::wire::{FromMaster, FromWorker, RESULT_PART_BYTES_MAX, TailPart, TailQuery};
 use base::Mono;
 use proc::clock;
@@ -26,43 +26,43 @@ pub enum TailEnd {
     Broken,
 }
 
-/// The master to ask, and how.
+/// The master, and the limits of a client.
 #[derive(Clone, Debug)]
 pub struct Source<'a> {
     /// The master.
     pub master: &'a Server,
-    /// Its secret.
+    /// Secret of the master.
     pub secret: Option<&'a str>,
     /// Time limit for making the connection, and for sending a message.
     pub timeout: Duration,
-    /// How long a master that was there may be absent; `None` is for ever.
+    /// The longest absence of a master that was there before; `None` is for ever.
     pub patience: Option<Duration>,
-    /// The longest pause between two attempts to reach it.
+    /// The longest pause between two attempts to reach the master.
     pub pause_max: Duration,
 }
 
-/// Writes the output to `out` until the run has ended, and texts for people to `tell`.
+/// Writes the output to `out` until the run has ended, and passes texts for people to `notify`.
 ///
 /// # Errors
-/// [`AskError`].
+/// [`RequestError`].
 pub fn tail(
     source: &Source<'_>,
     mut query: TailQuery,
     out: &mut impl Write,
-    mut tell: impl FnMut(&str),
-) -> Result<TailEnd, AskError> {
+    mut notify: impl FnMut(&str),
+) -> Result<TailEnd, RequestError> {
     let mut talk = Talk::open(source.master, source.timeout)?;
     loop {
         let part = match ask(&mut talk, source, &query) {
             Ok(part) => part,
-            Err(error @ AskError::NoMaster { .. }) => {
-                talk = connect_again(source, &error, &mut tell)?;
+            Err(error @ RequestError::NoMaster { .. }) => {
+                talk = connect_again(source, &error, &mut notify)?;
                 continue;
             }
             Err(error) => return Err(error),
         };
         if !part.note.is_empty() {
-            tell(&part.note);
+            notify(&part.note);
         }
         if out.write_all(&part.bytes).and_then(|()| out.flush()).is_err() {
             return Ok(TailEnd::Broken);
@@ -73,14 +73,14 @@ pub fn tail(
         if part.bytes.len() < RESULT_PART_BYTES_MAX {
             std::thread::park_timeout(PAUSE);
         }
-        advance(&mut query, part, &mut tell);
+        advance(&mut query, part, &mut notify);
     }
 }
 
 /// Makes the query for the part after this one.
-fn advance(query: &mut TailQuery, part: TailPart, tell: &mut impl FnMut(&str)) {
+fn advance(query: &mut TailQuery, part: TailPart, notify: &mut impl FnMut(&str)) {
     if part.ended {
-        tell("waiting for the output of the next run");
+        notify("waiting for the output of the next run");
         (query.offset, query.next) = (0, true);
         return;
     }
@@ -90,7 +90,7 @@ fn advance(query: &mut TailQuery, part: TailPart, tell: &mut impl FnMut(&str)) {
     }
 }
 
-fn ask(talk: &mut Talk<'_>, source: &Source<'_>, query: &TailQuery) -> Result<TailPart, AskError> {
+fn ask(talk: &mut Talk<'_>, source: &Source<'_>, query: &TailQuery) -> Result<TailPart, RequestError> {
     let secret = source.secret.map(str::to_owned);
     talk.send(&FromWorker::Tail { query: Box::new(query.clone()), secret })?;
     talk.answer(None, |message| match message {
@@ -100,18 +100,22 @@ fn ask(talk: &mut Talk<'_>, source: &Source<'_>, query: &TailQuery) -> Result<Ta
 }
 
 /// Connects to a master that was there before, and may be being restarted.
-fn connect_again<'a>(source: &Source<'a>, error: &AskError, tell: &mut impl FnMut(&str)) -> Result<Talk<'a>, AskError> {
+fn connect_again<'a>(
+    source: &Source<'a>,
+    error: &RequestError,
+    notify: &mut impl FnMut(&str),
+) -> Result<Talk<'a>, RequestError> {
     let until: Option<Mono> = source.patience.map(|patience| clock::now().mono + patience);
-    tell(&format!("{error}; trying again"));
+    notify(&format!("{error}; trying again"));
     let mut pause = FIRST_PAUSE;
     loop {
         std::thread::park_timeout(pause);
         match Talk::open(source.master, source.timeout) {
             Ok(talk) => {
-                tell("the prompt master is there again");
+                notify("the prompt master is there again");
                 return Ok(talk);
             }
-            Err(error @ AskError::NoMaster { .. }) => {
+            Err(error @ RequestError::NoMaster { .. }) => {
                 if until.is_some_and(|until| until.since(clock::now().mono).is_zero()) {
                     return Err(error);
                 }

@@ -1,4 +1,4 @@
-//! A connection of a command to the prompt master: it sends a message, and waits for the answer to it.
+//! A connection of a command to the prompt master, for one message and the answer to it.
 
 use std::io::{self, Read as _, Write as _};
 use std::time::Duration;
@@ -16,13 +16,13 @@ const KEEP_ALIVE_IDLE: Duration = Duration::from_secs(15);
 
 /// Why a master did not answer.
 #[derive(Debug, thiserror::Error)]
-pub enum AskError {
+pub enum RequestError {
     /// No master answers.
     #[error("no prompt master answers at {host}:{port}: {source}")]
     NoMaster {
         /// Host of the master.
         host: String,
-        /// Its port.
+        /// Port of the master.
         port: u16,
         /// Error of the system.
         source: io::Error,
@@ -32,9 +32,9 @@ pub enum AskError {
     Refused {
         /// Host of the master.
         host: String,
-        /// Its port.
+        /// Port of the master.
         port: u16,
-        /// Its reason.
+        /// Reason of the master.
         reason: String,
     },
 }
@@ -47,7 +47,7 @@ pub(crate) struct Talk<'a> {
 
 impl<'a> Talk<'a> {
     /// Connects. `timeout` is for this, and for each message that is sent.
-    pub(crate) fn open(master: &'a Server, timeout: Duration) -> Result<Self, AskError> {
+    pub(crate) fn open(master: &'a Server, timeout: Duration) -> Result<Self, RequestError> {
         let dialled = dial(master, timeout, MASTER_FRAME_BYTES_MAX).map_err(|error| match error {
             DialError::Unreachable(reason) => failed(master, io::Error::other(reason)),
             DialError::Denied(reason) => refused(master, reason),
@@ -61,7 +61,7 @@ impl<'a> Talk<'a> {
         Ok(Self { master, dialled })
     }
 
-    pub(crate) fn send(&mut self, message: &FromWorker) -> Result<(), AskError> {
+    pub(crate) fn send(&mut self, message: &FromWorker) -> Result<(), RequestError> {
         let Dialled { stream, wire, .. } = &mut self.dialled;
         stream.write_all(&wire.encode(message.encode())).map_err(|error| failed(self.master, error))
     }
@@ -71,7 +71,7 @@ impl<'a> Talk<'a> {
         &mut self,
         until: Option<Mono>,
         take: impl Fn(FromMaster) -> Option<T>,
-    ) -> Result<T, AskError> {
+    ) -> Result<T, RequestError> {
         let Self { master, dialled: Dialled { stream, wire, splitter } } = self;
         let failed = |error| failed(master, error);
         let odd = |error: String| failed(io::Error::new(io::ErrorKind::InvalidData, error));
@@ -115,10 +115,10 @@ impl<'a> Talk<'a> {
     }
 }
 
-fn failed(Server { host, port, .. }: &Server, source: io::Error) -> AskError {
-    AskError::NoMaster { host: host.clone(), port: *port, source }
+fn failed(Server { host, port, .. }: &Server, source: io::Error) -> RequestError {
+    RequestError::NoMaster { host: host.clone(), port: *port, source }
 }
 
-fn refused(Server { host, port, .. }: &Server, reason: String) -> AskError {
-    AskError::Refused { host: host.clone(), port: *port, reason }
+fn refused(Server { host, port, .. }: &Server, reason: String) -> RequestError {
+    RequestError::Refused { host: host.clone(), port: *port, reason }
 }

@@ -5,16 +5,17 @@
 //! | a file appears | [`Master::handle_found`], [`Master::handle_scanned`] | it waits, and goes to an idle worker |
 //! | an answer was stored, or there is no room | [`Master::handle_answer_stored`], [`Master::handle_room`] | the prompt is done; or no prompt is handed out |
 //! | a file was moved, or not | [`Master::handle_claimed`], [`Master::handle_moved`] | the prompt is sent; or the next file is tried |
-//! | a connection comes or goes, or proves its key | [`Master::handle_connected`], [`Master::handle_closed`], [`Master::handle_authorised`] | what its worker had waits again |
+//! | a connection comes or goes, or proves its key | [`Master::handle_connected`], [`Master::handle_closed`], [`Master::handle_authorised`] | the prompt of its worker waits again |
 //! | a message, or an invalid one | [`Master::handle_message`], [`Master::handle_bad_message`] | the worker changes its state |
-//! | the master is told to stop | [`Master::handle_stop`] | every connection is closed |
+//! | an order to stop | [`Master::handle_stop`] | every connection is closed |
 //! | a deadline | [`Master::handle_timeout`] | TIMER and TIMEOUT_CHECK of the document, docs/sources/prompts.md |
 //!
-//! The parts: [`files`] has the files that wait or leave, [`peers`] the connections and the states of their workers,
-//! [`answers`] the reports that wait for their answer to be stored, [`gates`] the closed gates, [`rests`] limits, pauses and orders,
-//! [`costs`] the budget, [`leases`] the prompts of workers without a connection, [`refusals`] the log lines about refused
-//! connections, [`tails`] the clients that follow an output, [`handout`] the way of a file to a worker and back, [`talk`] the messages that a worker
-//! may send in each state, [`pace`] when a message may be sent to it.
+//! The parts: [`files`] has the files that wait or leave, [`peers`] the connections, [`peer`] the state of each,
+//! [`dispatch`] the conditions for the next hand-out, [`handout`] the way of a file to a worker and back, [`talk`] the messages that
+//! a worker may send in each state, [`pace`] the time between messages to it, [`answers`] the reports that wait until their answer
+//! is stored, [`gates`] the closed gates, [`rests`] limits, pauses and orders, [`costs`] the budget, [`leases`] the prompts of workers
+//! without a connection, [`tails`] the clients that follow an output, [`progress`] the counts and the pace, [`phase`] the life of the
+//! master, [`refusals`] the log lines about refused connections.
 //!
 //! ```text
 //! stranger --JOIN--> (settling) --> idle --claim--> (claiming) --REQUEST--> requesting --REQUEST_ACK--> working
@@ -23,18 +24,19 @@
 //! any of them --LEAVE, closed, no acknowledgement in time--> disconnecting --closed--> forgotten
 //! ```
 //!
-//! A worker settles for 200 ms after each message to it, because the document's workers parse the result of one `recv` as
-//! one JSON text: a REQUEST in the same segment as JOIN_ACK or CHECK would end them. A worker that declares in its JOIN
-//! that it splits the stream is idle at once.
+//! A worker settles for 200 ms after each message to it. The document's workers parse the result of one `recv` as one JSON
+//! text, so a REQUEST in the same segment as JOIN_ACK or CHECK would end them. A worker that declares in its JOIN that it
+//! splits the stream is idle at once.
 //!
 //! The document's threads are timers and events here. COMPLETED is a TIMER that finds no file left, or the same check after
-//! the last result; DISCONNECT is [`Master::handle_closed`], or its time-out. A worker is identified by its connection: two
-//! may have the same name. A file is in one place at any time: a worker that is disconnected, in whatever state, returns
-//! its file before it is forgotten, and its later messages do not count. A report on a prompt counts only after the worker
-//! has acknowledged that prompt: a second DONE for the previous file never ends the next one.
+//! the last result; DISCONNECT is [`Master::handle_closed`], or its time-out. A worker is identified by its connection,
+//! because two may have the same name. A file is in one place at any time: a disconnected worker returns its file before the
+//! master forgets the worker, whose later messages do not count. A report on a prompt counts only after the worker has
+//! acknowledged that prompt: a second DONE for the previous file never ends the next one.
 
 mod answers;
 mod costs;
+mod dispatch;
 mod effect;
 mod file;
 mod files;
@@ -43,7 +45,9 @@ mod handout;
 mod invariants;
 mod leases;
 mod pace;
+mod peer;
 mod peers;
+mod phase;
 mod progress;
 mod refusals;
 mod rests;
@@ -57,27 +61,27 @@ mod scenarios;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
-use rand::rngs::Xoshiro256PlusPlus;
-use rand::{RngExt as _, SeedableRng as _};
-
 pub use effect::{ClaimError, Claimed, Connection, Destination, Effect, Moved, NotStored, Timer, Totals};
 pub use file::{FileName, REASON_ENDING, count_prompts, prompts_among};
 pub use handout::TIME_UP;
 pub use leases::KeptRun;
 
-use crate::wire::{FromMaster, Front, RequestId, TailQuery};
+use crate::wire::{FromMaster, Front, RequestId};
 use base::journal::{Journal, LogLine};
 use base::timers::Timers;
 use base::{Mono, Now, Usd};
 
 use costs::Costs;
+use dispatch::Dispatch;
 use files::Files;
 use gates::Gates;
-use handout::Claim;
 use leases::Orphans;
-use peers::{Asked, Debt, Peers};
+use peer::{AckKind, Queued};
+use peers::Peers;
+use phase::Phase;
 use progress::Progress;
 use refusals::Refusals;
+use tails::Tails;
 
 /// The engine's part of the configuration, section `[prompt]`.
 #[derive(Clone)]
@@ -94,7 +98,7 @@ pub struct Settings {
     pub shutdown_timeout: Duration,
     /// How long the gates of a file stay closed if the worker names no time: `RETRY_AFTER`.
     pub retry_after: Duration,
-    /// Whether the master keeps running when no file is left: `KEEP_ALIVE`.
+    /// Keep running when no file is left: `KEEP_ALIVE`.
     pub keep_alive: bool,
     /// Maximum number of workers: `WORKERS_MAX`.
     pub workers_max: usize,
@@ -128,45 +132,21 @@ const STRANGERS_MAX: usize = 64;
 /// The state of a prompt master. See the [module](self).
 pub struct Master {
     settings: Settings,
-    random: Xoshiro256PlusPlus,
-    started: Mono,
     files: Files,
     peers: Peers,
     gates: Gates,
     orphans: Orphans,
-    /// Number of workers that were lost with a prompt.
-    losses: BTreeMap<FileName, u32>,
-    /// Why no prompt is handed out, if none is.
-    paused: Option<String>,
-    /// Why answers cannot be stored, if they cannot: no prompt is handed out then.
-    full: Option<String>,
-    is_draining: bool,
-    /// Number of prompts handed out since the start, or since it was resumed.
-    starts: u64,
+    dispatch: Dispatch,
     progress: Progress,
     costs: Costs,
-    /// Number of prompts that have failed because their time was up.
-    timed_out: u64,
-    /// The clients that wait for a part of an output.
-    tails: BTreeMap<Connection, TailQuery>,
-    /// The clients that will ask for the next part.
-    followers: BTreeSet<Connection>,
-    /// The workers that have kept the output of a run without a result, by waiting prompt.
-    attempts: BTreeMap<FileName, Connection>,
+    tails: Tails,
     refusals: Refusals,
-    /// The file that is being moved to `working/`: one at a time, so that its size is known before the next one.
-    claim: Option<Claim>,
     timers: Timers<Timer>,
     effects: VecDeque<Effect>,
     journal: Journal,
     /// Number of messages that had no meaning in their state.
     ignored: u64,
-    /// Whether the current [`Effect::Scan`] counts the files, so that its end may be COMPLETED.
-    ticked: bool,
-    stopping: bool,
-    /// When it began to stop: from then on it only closes connections.
-    ended: Option<Mono>,
-    exited: bool,
+    phase: Phase,
 }
 
 impl Master {
@@ -179,47 +159,34 @@ impl Master {
         timers.set(Timer::Tick, now.mono + settings.timer_interval);
         Self {
             settings,
-            random: Xoshiro256PlusPlus::seed_from_u64(seed),
-            started: now.mono,
-            files: Files::new(done, failed),
-            peers: Peers::default(),
+            files: Files::default(),
+            peers: Peers::new(seed),
             gates: Gates::default(),
             orphans: Orphans::new(),
-            losses: BTreeMap::new(),
-            paused: None,
-            full: None,
-            is_draining: false,
-            starts: 0,
-            progress: Progress::default(),
+            dispatch: Dispatch::default(),
+            progress: Progress::new(now.mono, done, failed),
             costs: Costs::with_max(cost_max),
-            timed_out: 0,
-            tails: BTreeMap::new(),
-            followers: BTreeSet::new(),
-            attempts: BTreeMap::new(),
+            tails: Tails::default(),
             refusals: Refusals::default(),
-            claim: None,
             timers,
             effects: VecDeque::from([Effect::Scan]),
             journal: Journal::default(),
             ignored: 0,
-            ticked: false,
-            stopping: false,
-            ended: None,
-            exited: false,
+            phase: Phase::Running,
         }
     }
 
-    /// The same, with the failures that an earlier master has counted: its last [`Effect::NoteFails`] for each file.
+    /// Continues the failures of an earlier master: its last [`Effect::NoteFails`] for each file.
     #[must_use]
     pub fn with_fails(mut self, fails: BTreeMap<FileName, u32>) -> Self {
         self.files.restore(fails);
         self
     }
 
-    /// The same, with the names of the prompts that are in `failed/`.
+    /// Adds the names of the prompts that are in `failed/`.
     #[must_use]
     pub fn with_failed(mut self, names: BTreeSet<FileName>) -> Self {
-        self.files.restore_failed(names);
+        self.progress.restore_failed(names);
         self
     }
 
@@ -230,22 +197,22 @@ impl Master {
 
     /// The next effect. The turn ends when there is none.
     pub fn poll_effect(&mut self) -> Option<Effect> {
-        // This must come before the file is handed out again.
+        // A note precedes the next hand-out of its file.
         if let Some((file, fails)) = self.files.next_note() {
             return Some(Effect::NoteFails(file, fails));
         }
         let effect = self.effects.pop_front();
         if effect.is_none() && self.is_over() {
-            self.exited = true;
+            self.phase.exit();
             return Some(Effect::Exit);
         }
         effect
     }
 
-    /// Whether a stopping master has nothing left to wait for.
+    /// Whether a stopping master has no connection and no move left.
     fn is_over(&self) -> bool {
-        let files_rest = self.claim.is_none() && self.files.leaving.values().all(|leaving| !leaving.under_way);
-        self.stopping && !self.exited && self.peers.is_empty() && files_rest
+        let files_rest = self.dispatch.claim().is_none() && !self.files.is_moving();
+        matches!(self.phase, Phase::Stopping(_)) && self.peers.is_empty() && files_rest
     }
 
     /// The next deadline, and its reason.
@@ -261,9 +228,9 @@ impl Master {
                 Timer::Tick => self.tick(now),
                 Timer::Join(connection) if self.renew_tail(now, connection) => {}
                 Timer::Join(connection) => self.refuse(now, connection, "JOIN did not come in time"),
-                Timer::Refuse(connection) => self.answer_guess(now, connection),
-                Timer::Speak(connection) => self.may_speak(now, connection),
-                Timer::Acknowledge(connection, request) => self.unacknowledged(now, connection, &request),
+                Timer::Refuse(connection) => self.reject_guess(now, connection),
+                Timer::Pause(connection) => self.end_pause(now, connection),
+                Timer::Acknowledge(connection, request) => self.ack_timeout(now, connection, &request),
                 Timer::Run(connection) => self.run_too_long(now, connection),
                 Timer::Rest(connection) => self.be_idle(now, connection),
                 Timer::Gate(gate) => self.open_gate(gate),
@@ -274,7 +241,7 @@ impl Master {
                 }
                 Timer::Shutdown => {
                     self.journal.warn(format!("{} connections do not close", self.peers.len()));
-                    self.exited = true;
+                    self.phase.exit();
                     self.effects.push_back(Effect::Exit);
                 }
             }
@@ -288,18 +255,18 @@ impl Master {
         self.hand_out(now);
     }
 
-    /// Whether a file of this name has failed, and is in `failed/` as far as is known.
+    /// Whether the master believes that a file of this name is in `failed/`.
     #[must_use]
     pub fn has_failed(&self, file: &FileName) -> bool {
-        self.files.has_failed(file)
+        self.progress.has_failed(file)
     }
 
-    /// A file that had failed is in `pending/` again: it does not count as failed any more.
+    /// A failed file is in `pending/` again, and does not count as failed.
     pub fn handle_retried(&mut self, file: &FileName) {
-        self.files.retried(file);
+        self.progress.retried(file);
     }
 
-    /// Whether this file of `pending/` needs no [`Master::handle_found`].
+    /// Whether this file of `pending/` is known, so that it needs no [`Master::handle_found`].
     #[must_use]
     pub fn is_known(&self, file: &FileName) -> bool {
         self.files.is_known(file)
@@ -307,36 +274,33 @@ impl Master {
 
     /// All names in `pending/`, after an [`Effect::Scan`].
     pub fn handle_scanned(&mut self, now: Now, present: &BTreeSet<FileName>) {
-        self.files.keep_only(present);
-        self.retry_moves();
-        let is_counted = std::mem::take(&mut self.ticked);
-        // Files that are still being written count, although they were not found yet; files that can never be moved do not.
-        let waits = present.len() as u64 > self.files.set_aside_count();
-        if is_counted && !self.settings.keep_alive && !waits && self.working() == 0 {
+        let is_empty = self.files.scanned(present);
+        let retries = self.files.retry_moves();
+        self.effects.extend(retries.map(|(file, destination)| Effect::Move(file, destination)));
+        if is_empty && !self.settings.keep_alive && self.working() == 0 {
             // The document's COMPLETED.
             self.journal.info("no file is left in pending/ and working/");
-            self.tell_workers(&FromMaster::Completed);
+            self.broadcast(&FromMaster::Completed);
             self.handle_stop(now);
         }
         self.hand_out(now);
     }
 
-    fn tell_workers(&mut self, message: &FromMaster) {
-        let workers = self.peers.iter().filter(|(_, peer)| peer.is_worker() && peer.may_hear());
+    fn broadcast(&mut self, message: &FromMaster) {
+        let workers = self.peers.iter().filter(|(_, peer)| peer.is_worker() && peer.may_receive());
         self.effects.extend(workers.map(|(connection, _)| Effect::Send(connection, message.clone())));
     }
 
     /// Closes every connection; [`Effect::Exit`] follows when they are closed, or after the time limit.
     pub fn handle_stop(&mut self, now: Now) {
-        if std::mem::replace(&mut self.stopping, true) {
+        if !self.phase.stop(now.mono) {
             return;
         }
-        self.ended = Some(now.mono);
         self.timers.clear(&Timer::Tick);
         self.timers.set(Timer::Shutdown, now.mono + self.settings.shutdown_timeout);
         // A client that follows a finished prompt gets the rest of its output.
         let all = self.peers.iter().map(|(connection, _)| connection);
-        let all: Vec<Connection> = all.filter(|connection| !self.followers.contains(connection)).collect();
+        let all: Vec<Connection> = all.filter(|connection| !self.tails.is_followed_by(*connection)).collect();
         for connection in all {
             // A worker that resumes may go on under the next master.
             let lease = self.lease_of(connection);
@@ -354,39 +318,36 @@ impl Master {
         let workers: Vec<Connection> =
             self.peers.iter().filter(|(_, peer)| peer.is_worker()).map(|(connection, _)| connection).collect();
         for connection in workers {
-            self.owe_debt(now, connection, Debt::Check);
+            self.enqueue(now, connection, Queued::Check);
         }
     }
 
     /// The document's check whether a file is left, as part of a TIMER.
     fn count_files(&mut self) {
-        self.ticked = true;
+        self.files.start_count();
         self.effects.push_back(Effect::Scan);
     }
 
-    /// After the last result nothing more is expected: the end need not wait for the next TIMER.
+    /// Counts the files at once after the last result: the end need not wait for the next TIMER.
     fn count_files_if_none_is_known(&mut self) {
-        if !self.settings.keep_alive && !self.stopping && self.files.pending() == 0 && self.working() == 0 {
+        if !self.settings.keep_alive && !self.phase.is_stopping() && self.files.pending() == 0 && self.working() == 0 {
             self.count_files();
         }
     }
 
-    /// Records that a message with a new id must be acknowledged.
-    fn ask(&mut self, now: Now, connection: Connection, asked: Asked) -> RequestId {
-        let request = RequestId::from_random(self.random.random());
-        if let Some(peer) = self.peers.get_mut(connection) {
-            peer.outstanding.insert(request.clone(), asked);
-            let timer = Timer::Acknowledge(connection, request.clone());
-            self.timers.set(timer, now.mono + self.settings.request_timeout);
-        }
+    /// Returns a new id, under which a message must be acknowledged in time.
+    fn expect_ack(&mut self, now: Now, connection: Connection, kind: AckKind) -> RequestId {
+        let request = self.peers.expect_ack(connection, kind);
+        let timer = Timer::Acknowledge(connection, request.clone());
+        self.timers.set(timer, now.mono + self.settings.request_timeout);
         request
     }
 
-    /// The document's TIMEOUT_CHECK, for an id that is still outstanding: an acknowledged one has no timer.
-    fn unacknowledged(&mut self, now: Now, connection: Connection, request: &RequestId) {
+    /// The document's TIMEOUT_CHECK. An id that is acknowledged has no timer.
+    fn ack_timeout(&mut self, now: Now, connection: Connection, request: &RequestId) {
         let Some(peer) = self.peers.get(connection) else { return };
-        let Some(asked) = peer.outstanding.get(request) else { return };
-        self.journal.warn(format!("{} has not acknowledged a {asked:?} in time; disconnecting it", peer.name()));
+        let Some(kind) = peer.outstanding().get(request) else { return };
+        self.journal.warn(format!("{} has not acknowledged a {kind:?} in time; disconnecting it", peer.name()));
         let lease = self.lease_of(connection);
         self.disconnect(now, connection, "it has not answered in time", lease);
     }

@@ -1,7 +1,7 @@
 //! The process of a prompt master: one thread, one wait, sockets and folders around the engine.
 //!
-//! A turn is one wait; then ready events go through the engine one by one, each followed by its effects: a DONE has the
-//! next prompt on its way before the next message is read. No move waits for the disk ([`sync`]). [`folders`] has
+//! A turn is one wait; then ready events go through the engine one by one, each followed by its effects: after a DONE, the
+//! next prompt is on its way before the next message is read. No move waits for the disk ([`sync`]). [`folders`] has
 //! the files, [`scan`] finds new ones, [`incoming`] has the results that workers send, [`fails`] and [`notes`] the data for a restart,
 //! [`start`] the start, [`hosted_master`] the master inside a controller.
 
@@ -18,7 +18,6 @@ mod start;
 mod sync;
 mod tails;
 
-use std::collections::BTreeSet;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd as _, AsRawFd as _};
@@ -31,8 +30,7 @@ use mio::{Events, Interest, Poll, Token, Waker};
 
 use crate::master::engine::{Connection, Destination, Effect, FileName, Master, Moved, Totals};
 use crate::wire::{FromWorker, MASTER_FRAME_BYTES_MAX, MessageError, WORKER_FRAME_BYTES_MAX};
-use base::{Mono, Now, Origin, Usd};
-use proc::files::folder_watch::Watch;
+use base::{Now, Origin, Usd};
 use proc::lock::StateLock;
 use proc::signals::Signals;
 use proc::{clock, logging};
@@ -46,6 +44,7 @@ use incoming::Incoming;
 use notes::Notes;
 pub use notices::Audience;
 use notices::Notices;
+use scan::PendingWatch;
 use sync::Syncer;
 
 const LISTENER: Token = Token(0);
@@ -69,26 +68,26 @@ const EVENTS: usize = 1024;
 pub struct End {
     /// The summary of the whole run: of this master, and of those before it since the last one that left no prompt.
     pub totals: Totals,
-    /// Whether a second signal ended it before its connections were closed.
+    /// True if a second signal ended the master before its connections were closed.
     pub forced: bool,
 }
 
-/// The differences between a stand-alone master and a hosted one.
+/// The options of a master, which differ between a stand-alone and a hosted one.
 #[derive(Clone, Copy, Debug)]
-pub struct Place<'a> {
+pub struct MasterOptions<'a> {
     /// The folder with `.tasks`.
     pub root: &'a Path,
     /// The TCP port; 0 takes a free one.
     pub port: u16,
-    /// Whether it keeps running when no file is left.
+    /// Keep running when no file is left.
     pub keep_alive: bool,
-    /// Number of prompts that are handed out before it pauses.
+    /// Number of prompts that are handed out before the master pauses.
     pub starts_max: Option<u64>,
     /// Time limit of a run whose file names none.
     pub timeout: Option<Duration>,
-    /// The cost of all prompts at which it pauses.
+    /// The cost of all prompts at which the master pauses.
     pub cost_max: Option<Usd>,
-    /// The receivers of notices about its end and about failures.
+    /// The receivers of notices about the end and about failures.
     pub audience: &'a Audience,
 }
 
@@ -98,26 +97,15 @@ pub struct PromptMaster {
     folders: Folders,
     fails: FailLog,
     notes: Notes,
-    /// Prompts that earlier masters of this run have done.
-    done_before: u64,
     incoming: Incoming,
-    /// Whether answers are on the disk before they are confirmed.
-    durable: bool,
     notices: Notices,
     poll: Poll,
     server: JsonServer,
     address: SocketAddr,
-    watch: Option<Watch>,
+    watch: PendingWatch,
     syncer: Option<Syncer>,
     waker: Arc<Waker>,
-    /// Whether the watch has had its turn and may have more changes.
-    watch_unread: bool,
-    first_scan: bool,
-    /// Results in `pending/` that are named in the log.
-    results_seen: BTreeSet<FileName>,
-    /// When files that are being written may be complete.
-    rescan: Option<Mono>,
-    /// Whether the engine has reported the end.
+    /// True after the engine has reported the end.
     over: bool,
     /// Held until the process ends or the master is dropped.
     _lock: StateLock,
@@ -130,10 +118,10 @@ impl PromptMaster {
         format!("llts prompt master ready: {} root {}", self.address, self.folders.root.display())
     }
 
-    /// Runs until all prompts are done, unless it is to keep running, or until a signal.
+    /// Runs until all prompts are done, or until a signal. With `keep_alive` only a signal ends it.
     ///
     /// # Errors
-    /// [`PromptError::System`], when it cannot wait for events.
+    /// [`PromptError::System`], when the master cannot wait for events.
     pub fn run(mut self, mut signals: Option<Signals>) -> Result<End, PromptError> {
         log::info!("prompt master ready: {} for {}", self.address, self.folders.root.display());
         if let Some(signals) = &signals {
@@ -151,9 +139,9 @@ impl PromptMaster {
             for event in &events {
                 match event.token() {
                     LISTENER => self.server.note_listener(),
-                    WATCH => self.watch_unread = true,
+                    WATCH => self.watch.note_readable(),
                     ANSWERS => self.read_answers(now),
-                    KEYS => self.look_at_keys(now),
+                    KEYS => self.check_keys(now),
                     WAKER => self.handle_stop(now, "its host stops"),
                     SIGNALS => {
                         for signal in signals.as_mut().map(Signals::read).unwrap_or_default() {
@@ -172,15 +160,16 @@ impl PromptMaster {
     fn end(&mut self) -> End {
         let now = clock::now();
         let (own, forced) = (self.engine.totals(now), !self.over);
+        let done_before = self.notes.done_before();
         let failed_before =
             self.fails.failed_before().iter().filter(|file| self.folders.has_failed(file)).count() as u64;
         let since = self.notes.noted().since.unwrap_or(now.wall);
-        // A clock that was set back meanwhile knows no better.
+        // The wall clock may have been set back meanwhile.
         let running_for = now.wall.since(since).max(own.running_for);
         let totals = Totals {
             running_for,
-            all: own.all + self.done_before + failed_before,
-            succeeded: own.succeeded + self.done_before,
+            all: own.all + done_before + failed_before,
+            succeeded: own.succeeded + done_before,
             failed: own.failed + failed_before,
             ..own
         };
@@ -189,16 +178,16 @@ impl PromptMaster {
             self.notes.end_batch();
         }
         let end = End { totals, forced };
-        self.notices.tell_end(&self.folders.root, &end);
+        self.notices.report_end(&self.folders.root, &end);
         end
     }
 
     /// The time-out of the wait: zero while input is left unread.
     fn timeout(&self, now: Now) -> Option<Duration> {
-        if self.watch_unread {
+        if self.watch.is_unread() {
             return Some(Duration::ZERO);
         }
-        let deadlines = self.engine.poll_timeout().map(|(at, _)| at).into_iter().chain(self.rescan);
+        let deadlines = self.engine.poll_timeout().map(|(at, _)| at).into_iter().chain(self.watch.rescan());
         deadlines.map(|at| at.since(now.mono)).chain(self.server.timeout()).min()
     }
 
@@ -208,11 +197,11 @@ impl PromptMaster {
         for number in self.server.take_unread() {
             self.receive(now, Connection(number));
         }
-        if self.watch_unread {
+        if self.watch.is_unread() {
             self.read_watch(now);
         }
         let now = clock::now();
-        if self.rescan.is_some_and(|at| at <= now.mono) {
+        if self.watch.rescan().is_some_and(|at| at <= now.mono) {
             self.scan(now);
         }
         self.engine.handle_timeout(now);
@@ -245,7 +234,7 @@ impl PromptMaster {
     }
 
     /// A removed key closes the connections that have it.
-    fn look_at_keys(&mut self, now: Now) {
+    fn check_keys(&mut self, now: Now) {
         for number in self.server.look_at_keys() {
             log::warn!("connection {number} is closed: its key is not authorised any more");
             self.lose(now, Connection(number));
@@ -300,12 +289,12 @@ impl PromptMaster {
                 Effect::Claim(file) => {
                     let claimed = self.folders.claim(&file);
                     self.engine.handle_claimed(now, claimed);
-                    self.note_move();
+                    self.request_sync();
                 }
                 Effect::Move(file, destination) => {
                     let moved = self.move_out(&file, &destination);
                     self.engine.handle_moved(now, &file, moved);
-                    self.note_move();
+                    self.request_sync();
                 }
                 Effect::Scan => self.scan(now),
                 Effect::NoteFails(file, fails) => self.fails.note(&file, fails),
@@ -321,7 +310,7 @@ impl PromptMaster {
                     }
                 }
                 Effect::StoreAnswer(run, file, destination) => {
-                    if let Some(outcome) = self.incoming.place(&run, &file, &destination, self.durable) {
+                    if let Some(outcome) = self.incoming.place(&run, &file, &destination) {
                         self.engine.handle_answer_stored(now, &run, outcome);
                     }
                 }
@@ -355,7 +344,7 @@ impl PromptMaster {
             && fails
         {
             self.fails.note_failed(name);
-            self.notices.tell_failed(name);
+            self.notices.report_failed(name);
         }
         moved
     }
@@ -367,7 +356,7 @@ impl PromptMaster {
         }
     }
 
-    fn note_move(&self) {
+    fn request_sync(&self) {
         if let Some(syncer) = &self.syncer {
             syncer.note();
         }

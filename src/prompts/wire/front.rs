@@ -51,7 +51,7 @@ impl Front {
     /// The front matter of a file's text, and the prompt after it.
     ///
     /// # Errors
-    /// One sentence, when one of the keys has an invalid value.
+    /// A sentence, when one of the keys has an invalid value.
     pub fn split(text: &str) -> Result<(Self, &str), String> {
         let Some((block, rest)) = Block::find(text) else { return Ok((Self::default(), text)) };
         match block.fields() {

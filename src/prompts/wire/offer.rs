@@ -1,5 +1,5 @@
-//! The additions of llts to JOIN and JOIN_ACK: the worker offers, and the master accepts. A side that is told nothing of them
-//! speaks to an original, and uses none of them.
+//! The additions of llts to JOIN and JOIN_ACK: the worker offers, and the master accepts. A side that receives none of them
+//! speaks to an original, and uses none.
 //!
 //! | in | member | content |
 //! |---|---|---|
@@ -32,13 +32,13 @@ const GATE_BYTES_MAX: usize = 64;
 /// The additions to a JOIN.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Offer {
-    /// Whether the worker keeps its run while it has no connection.
+    /// The worker keeps its run while it has no connection.
     pub resumes: bool,
-    /// The run that it has from an earlier connection.
+    /// The run that the worker has from an earlier connection.
     pub run: Option<RequestId>,
-    /// The service behind its command, in up to 64 bytes.
+    /// The service behind the command, in up to 64 bytes.
     pub gate: Option<String>,
-    /// Whether it can be asked for the output of its run.
+    /// The worker answers requests for the output of its run.
     pub tails: bool,
 }
 

@@ -3,18 +3,18 @@
 /// A change of what a master does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// It hands out no prompt until it is resumed, across restarts.
+    /// Hand out no prompt until a RESUME, across restarts.
     Pause,
-    /// It hands out prompts again.
+    /// Hand out prompts again.
     Resume,
-    /// It hands out no prompt, and ends when the running ones have ended.
+    /// Hand out no prompt, and end when the running ones have ended.
     Drain,
 }
 
 impl Order {
     const ALL: [Self; 3] = [Self::Pause, Self::Resume, Self::Drain];
 
-    /// Its type on the wire.
+    /// The type on the wire.
     pub(super) const fn kind(self) -> &'static str {
         match self {
             Self::Pause => "PAUSE",

@@ -28,7 +28,7 @@ pub enum ResultFile {
     Out,
     /// The error output.
     Err,
-    /// The data of the run, in JSON. It comes last and has the sizes of the other two.
+    /// The data of the run, in JSON. The last file, with the sizes of the other two.
     Json,
 }
 

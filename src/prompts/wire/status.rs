@@ -14,15 +14,15 @@ use base::json::ObjectWriter;
 pub enum WorkerState {
     /// No activity.
     Idle,
-    /// A prompt is on its way to it.
+    /// A prompt is on its way to the worker.
     Requesting,
-    /// It has acknowledged a prompt.
+    /// The worker has acknowledged a prompt.
     Working,
-    /// Its connection is being closed.
+    /// The connection is being closed.
     Disconnecting,
 }
 
-/// The counts of the four folders, every worker, and what holds prompts up.
+/// The counts of the four folders, every worker, and the reasons why prompts wait.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Status {
     /// Number of waiting prompt files.
@@ -45,7 +45,7 @@ pub struct Status {
     pub gates: Vec<(String, Duration)>,
     /// Number of prompts that have failed because their time was up, under this master.
     pub timed_out: u64,
-    /// What the prompts have cost, as far as it is known.
+    /// Cost of all prompts, as far as it is known.
     pub cost: Option<Usd>,
     /// The cost at which no more prompts are handed out.
     pub cost_max: Option<Usd>,
@@ -64,20 +64,20 @@ pub struct Pace {
     pub rest: Option<Duration>,
 }
 
-/// One worker.
+/// The state of a worker.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WorkerStatus {
-    /// The name that it gives itself.
+    /// The worker's own name.
     pub id: String,
-    /// Its activity.
+    /// Activity of the worker.
     pub state: WorkerState,
-    /// The name of its file, if it has one.
+    /// Name of the file of its prompt.
     pub file: Option<String>,
     /// Time in this state.
     pub age: Duration,
-    /// Time until it gets a prompt again, if it rests.
+    /// Time until a resting worker gets a prompt again.
     pub resting: Option<Duration>,
-    /// Why it rests.
+    /// Reason of the rest.
     pub reason: Option<String>,
 }
 

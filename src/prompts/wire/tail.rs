@@ -15,7 +15,7 @@ const ENDED: &str = "ended";
 const AGAIN: &str = "again";
 const NEXT: &str = "next";
 
-/// Letters of a request id that tell the runs of a prompt apart. All of them would be a key to the run.
+/// Letters of a request id that distinguish the runs of a prompt. The whole id would be a key to the run.
 const LABEL_BYTES: usize = 8;
 
 /// A client's request for the next part.
@@ -23,17 +23,17 @@ const LABEL_BYTES: usize = 8;
 pub struct TailQuery {
     /// The name of the prompt.
     pub file: String,
-    /// Its output or its error output.
+    /// The output or the error output.
     pub output: ResultFile,
     /// Position of the first wanted byte.
     pub offset: u64,
     /// The run that the parts before this one came from, as in [`TailPart::run`].
     pub run: Option<String>,
-    /// Whether the run after that one is wanted.
+    /// True to get the run after that one.
     pub next: bool,
 }
 
-/// The same for the worker.
+/// The request for the next part, as the master passes it on to the worker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TailOrder {
     /// Identifies the client.
@@ -42,7 +42,7 @@ pub struct TailOrder {
     pub run: Option<RequestId>,
     /// The name of the prompt.
     pub file: String,
-    /// Its output or its error output.
+    /// The output or the error output.
     pub output: ResultFile,
     /// Position of the first wanted byte.
     pub offset: u64,
@@ -59,11 +59,11 @@ pub struct TailPart {
     pub offset: u64,
     /// At most [`super::RESULT_PART_BYTES_MAX`] bytes.
     pub bytes: Vec<u8>,
-    /// Whether no more follows.
+    /// No part follows.
     pub ended: bool,
-    /// Whether the run has ended without a result, so that another one follows it.
+    /// The run has ended without a result, and another run follows.
     pub again: bool,
-    /// A text for people; empty if there is nothing to say.
+    /// A text for people; empty if there is none.
     pub note: String,
 }
 

@@ -9,16 +9,16 @@
 //! | a request to stop | [`Worker::handle_stop`] |
 //! | a deadline | [`Worker::handle_timeout`] |
 //!
-//! The parts: [`link`] has the connection to the master; [`run`] the phases of the command and the signals to it. They meet
-//! here.
+//! The parts: [`link`] has the connection to the master, [`run`] the phases of the command and the signals to it, [`report`] the report
+//! on it, [`brake`] the pauses. They meet here.
 //!
 //! A request and a check are acknowledged at once, whatever the command is doing. A result is reported when no process of
 //! the command is left and the results are in place.
 //!
 //! A master of ours keeps the prompt of a worker without a connection for the time of its lease ([`Welcome`]). The run goes
-//! on meanwhile, and the worker names it when it joins again. It keeps its report until the master has acknowledged it. The
-//! lease counts from the last message of the master, which is earlier than the moment when the master misses the worker: so
-//! the worker has ended the run when the master hands its prompt out again. With any other master, a run whose connection has
+//! on meanwhile, and the worker names it when it joins again. The worker keeps its report until the master has acknowledged it. The
+//! lease counts from the last message of the master, which is earlier than the moment when the master misses the worker. So
+//! the worker has ended the run when the master hands the prompt out again. With any other master, a run whose connection has
 //! ended is void, because the master has put its prompt back: it is ended, and no new connection is made before its end.
 
 mod brake;
@@ -70,7 +70,7 @@ pub struct Settings {
     pub gate: Option<String>,
     /// When to pause for other reasons.
     pub brake: BrakeSettings,
-    /// Whether the worker ends after USAGE_LIMITED instead.
+    /// End after USAGE_LIMITED instead of joining again.
     pub ends_when_limited: bool,
     /// Time between SIGTERM and SIGKILL to a command that must end.
     pub kill_interval: Duration,
@@ -101,7 +101,7 @@ pub enum Effect {
     /// Send the stored results of this run, unless the master finds them in its own folders or takes none; then
     /// [`Worker::handle_results_sent`].
     SendResults(RequestId, Box<Welcome>),
-    /// Answer this when there is something to answer, with what the files of the run or of a former one have.
+    /// Answer this request from the files of the run or of a former one, as soon as they contain the part.
     Tail(Box<TailOrder>),
     /// The worker has ended.
     Exit(End),
@@ -114,16 +114,16 @@ pub enum ResultFolder {
     Done,
     /// Beside the prompts in `failed/`.
     Failed,
-    /// The same, but the master also applies the time limit, and may have put the prompt there already.
+    /// `failed/`, but the master also applies the time limit, and may have put the prompt there already.
     Overdue,
 }
 
 /// Why the worker has ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum End {
-    /// It was asked to stop.
+    /// A person or a process has stopped the worker.
     Stopped,
-    /// The master has said that all prompts are done.
+    /// The master has sent COMPLETED: all prompts are done.
     Completed,
     /// The master has closed the connection and did not come back.
     MasterGone,
@@ -154,16 +154,16 @@ pub enum Timer {
     Signal,
 }
 
-/// One prompt worker.
+/// A prompt worker. See the [module](self).
 #[derive(Debug)]
 pub struct Worker {
     settings: Settings,
     link: Link,
     run: Run,
-    /// What the master of the last connection has agreed to; `None` for an original.
+    /// The terms of the master of the last connection; `None` for an original.
     welcome: Option<Box<Welcome>>,
-    /// When the master was last heard.
-    heard: Mono,
+    /// Moment of the last message of the master.
+    last_message: Mono,
     brake: Brake,
     stopping: bool,
     tally: Tally,
@@ -175,7 +175,7 @@ pub struct Worker {
 /// Number of finished prompts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// All of them, whatever the result.
+    /// All of them, with any result.
     pub all: u64,
     /// The failed ones.
     pub failed: u64,
@@ -190,7 +190,7 @@ impl Worker {
             link: Link::new(now),
             run: Run::Free,
             welcome: None,
-            heard: now.mono,
+            last_message: now.mono,
             brake: Brake::default(),
             stopping: false,
             tally: Tally::default(),
@@ -236,7 +236,7 @@ impl Worker {
 
     /// The master has sent a message.
     pub fn handle_message(&mut self, now: Now, message: FromMaster) {
-        self.heard = now.mono;
+        self.last_message = now.mono;
         match message {
             FromMaster::JoinAck => self.joined(now, None),
             FromMaster::Welcome(welcome) => self.joined(now, Some(welcome)),

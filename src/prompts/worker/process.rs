@@ -1,18 +1,18 @@
 //! The prompt worker's process: one connection to a master, one run of the command at a time, one loop.
 //!
 //! The loop waits for the master, the signals and the end of the command, all at once, and never for the command: its input
-//! is a file, its output goes to files, its end is a descriptor. It does not wait for a disk either: results are put in
-//! place in the background. So a check is answered at once, whatever the command does.
+//! is a file, its output goes to files, its end is a descriptor. Results are put in place in the background, so the loop does not
+//! wait for a disk either. A check is answered at once, whatever the command does.
 //!
-//! It has a guard ([`proc::guard`]): a worker that is killed leaves no command running, which would work on a prompt that
-//! another worker has by then. A worker whose guard is killed stops.
+//! A guard ([`proc::guard`]) ends the command of a killed worker, which would otherwise work on a prompt that another worker has by
+//! then. A worker whose guard is killed stops.
 
 mod memory;
 mod outbox;
+mod output_ends;
 mod runner;
 mod sending;
 mod tailing;
-mod tails;
 mod workdir;
 
 use std::ffi::OsString;
@@ -35,7 +35,7 @@ use zmtp::json::json_connection::ServerLink;
 use zmtp::json::json_dial::{DialError, Server};
 
 use outbox::{Outbox, Outputs};
-use runner::{Begun, Keeping, Preparation, Runner};
+use runner::{Keeping, Preparation, Runner, Startup};
 use tailing::Tailing;
 pub use workdir::Workdir;
 use workdir::Workplace;
@@ -57,18 +57,18 @@ pub struct Work {
     pub command: Vec<OsString>,
     /// Settings of the engine.
     pub settings: Settings,
-    /// Whether results are on the disk before they are reported.
+    /// Sync results to the disk before they are reported.
     pub durable: bool,
-    /// How outputs say that a limit is reached.
+    /// The signs of a limit in outputs.
     pub signs: Signs,
-    /// Where runs work.
+    /// The kind of folder in which runs work.
     pub workdir: Workdir,
 }
 
 /// Why a worker cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum PromptWorkerError {
-    /// There is no such command.
+    /// The command does not exist or cannot be run.
     #[error(transparent)]
     Command(#[from] CommandError),
     /// A value of the prompt cannot be quoted where it stands.
@@ -138,7 +138,7 @@ pub fn run(work: Work, guard: GuardPlan) -> Result<(End, Tally), PromptWorkerErr
 struct Loop {
     link: ServerLink,
     host: String,
-    /// Our name on the present connection, or on the last one.
+    /// Name of the worker on the present or the last connection.
     name: String,
     watch: Watch,
     worker: Worker,
@@ -168,7 +168,7 @@ struct Ready {
 impl Loop {
     fn serve(&mut self) -> (End, Tally) {
         loop {
-            if let Some(end) = self.obey() {
+            if let Some(end) = self.settle() {
                 return (end, self.worker.tally());
             }
             let ready = self.wait();
@@ -227,7 +227,7 @@ impl Loop {
         self.worker.handle_stop(clock::now());
     }
 
-    /// Whether a thread may have started a program of its own. It reaps that itself, and there is no run meanwhile.
+    /// Whether a thread may have started a program of its own, which the thread reaps itself. There is no run meanwhile.
     fn has_helpers(&self) -> bool {
         let works = self.preparing.is_some() || self.keeping.is_some() || self.runner.is_cleaning();
         works && !self.runner.is_shared()
@@ -250,7 +250,7 @@ impl Loop {
     fn store_results(&mut self, folder: ResultFolder) {
         match self.runner.store_results(folder, &self.name) {
             Ok(keeping) => self.keeping = Some(keeping),
-            Err(error) => self.results_stored(Err(StoreError::Place(error.to_string()))),
+            Err(error) => self.results_stored(Err(StoreError::Disk(error.to_string()))),
         }
     }
 
@@ -259,13 +259,13 @@ impl Loop {
         let prepared =
             preparing.outcome().unwrap_or_else(|| Err("the thread that makes its folder has died".to_owned()));
         let started = self.runner.launch(prepared);
-        self.tailing.look_again();
+        self.tailing.retry_all();
         self.worker.handle_started(clock::now(), started);
     }
 
     fn finish_keeping(&mut self) {
         let Some(keeping) = self.keeping.take() else { return };
-        let died = || StoreError::Place("the thread that keeps them has died".to_owned());
+        let died = || StoreError::Disk("the thread that keeps them has died".to_owned());
         self.results_stored(keeping.outcome().unwrap_or_else(|| Err(died())));
     }
 
@@ -285,7 +285,7 @@ impl Loop {
                     self.lose(&format!("the master cannot be understood: {reason}"));
                 }
             }
-            if let Some(end) = self.obey() {
+            if let Some(end) = self.settle() {
                 return Some(end);
             }
         }
@@ -310,7 +310,7 @@ impl Loop {
     }
 
     /// Carries out the engine's decisions. `Some` when the worker has ended.
-    fn obey(&mut self) -> Option<End> {
+    fn settle(&mut self) -> Option<End> {
         loop {
             logging::write(self.worker.take_log());
             match self.worker.poll_effect()? {
@@ -327,8 +327,8 @@ impl Loop {
                     self.link.close();
                 }
                 Effect::Start(request) => match self.runner.begin(*request) {
-                    Begun::Started(started) => self.worker.handle_started(clock::now(), started),
-                    Begun::Preparing(preparing) => self.preparing = Some(preparing),
+                    Startup::Started(started) => self.worker.handle_started(clock::now(), started),
+                    Startup::Preparing(preparing) => self.preparing = Some(preparing),
                 },
                 Effect::Signal(signal) => self.runner.signal(signal),
                 Effect::CheckTree => self.runner.check_tree(&mut self.worker),

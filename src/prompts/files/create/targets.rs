@@ -9,13 +9,13 @@ const NAME_CHARS_MAX: usize = 50;
 /// Digits of a number, as in the names of the original.
 const DIGITS_MIN: usize = 3;
 
-/// One line of the list.
+/// A line of the list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Target {
     /// Number of the line, from 1, including blank lines.
     pub(super) line: usize,
     pub(super) text: String,
-    /// Name of its file: `task_NNN_<target>.txt`, numbered without blank lines.
+    /// Name of the prompt file: `task_NNN_<target>.txt`, numbered without blank lines.
     pub(super) name: String,
 }
 

@@ -101,7 +101,7 @@ impl Template {
     /// Fills in the placeholders once: placeholders inside `prompt` or `target` are not replaced.
     ///
     /// # Errors
-    /// One sentence, when a value is no number where a script calculates.
+    /// A sentence, when a value is no number where a script calculates.
     pub(super) fn fill(&self, prompt: &str, target: &str) -> Result<String, String> {
         let mut text = String::new();
         for part in &self.0 {
@@ -135,7 +135,7 @@ fn place(parts: &mut [Part]) -> Result<(), (usize, Misplaced)> {
     Ok(())
 }
 
-/// Whether a placeholder in a text stands alone in quotes, in which its own would end them.
+/// Whether a placeholder in a text stands alone in quotes, which the quotes of its value would end.
 fn is_enclosed(before: &str, after: &str) -> bool {
     ['\'', '"'].into_iter().any(|quote| before.ends_with(quote) && after.starts_with(quote))
 }

@@ -1,7 +1,7 @@
 //! The JSON file of a run while its results are put in place: `.NAME.llts` beside them, locked by its worker.
 //!
-//! It is renamed to its final name last. So output without a JSON file, beside a draft that no worker holds, comes from a
-//! worker that was killed in between, and from a run that was never reported.
+//! The draft gets its final name last. So output without a JSON file, beside a draft that no worker holds, comes from a worker that was
+//! killed in between, and from a run that was never reported.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -61,9 +61,9 @@ impl Draft {
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests::results;
     use super::super::{OUTPUTS, Results, result, take_draft};
     use super::*;
-    use base::{ExitCode, Wall};
 
     /// A run in a folder of its own, with this output.
     fn run(root: &Path, text: &str) -> Results {
@@ -71,24 +71,7 @@ mod tests {
         fs::create_dir(&from).unwrap();
         fs::write(from.join("out"), text).unwrap();
         fs::write(from.join("err"), "").unwrap();
-        Results {
-            name: "a.txt".to_owned(),
-            said: None,
-            run: String::new(),
-            outcome: "done",
-            may_be_late: false,
-            from,
-            worker: text.to_owned(),
-            command: Vec::new(),
-            exit: ExitCode(0),
-            start: Wall::from_micros(0),
-            end: Wall::from_micros(0),
-            durable: true,
-            branch: None,
-            workdir: None,
-            cost: None,
-            timed_out: false,
-        }
+        results("a.txt", text, &from)
     }
 
     fn names(folder: &Path) -> Vec<String> {
@@ -109,7 +92,7 @@ mod tests {
             let mut draft = take_draft(&folder, &name).unwrap();
             draft.write(&dead.json(), false).unwrap();
             for ending in &OUTPUTS[..placed] {
-                fs::rename(dead.from.join(ending), result(&folder, &name, ending)).unwrap();
+                fs::rename(dead.placement.from.join(ending), result(&folder, &name, ending)).unwrap();
             }
             drop(draft);
             run(root.path(), "alive").put_in_place(root.path()).unwrap();
@@ -140,7 +123,8 @@ mod tests {
         draft.write(&run(root.path(), "dead").json(), false).unwrap();
         fs::write(folder.join("a.txt.out"), "dead").unwrap();
         drop(draft);
-        let failed = Results { outcome: "failed", ..run(root.path(), "alive") };
+        let mut failed = run(root.path(), "alive");
+        failed.placement.outcome = "failed";
         failed.put_in_place(root.path()).unwrap();
         assert_eq!(names(&folder), ["a.2.txt.json", "a.2.txt.out"]);
         assert_eq!(names(&root.path().join(".tasks/failed")), ["a.txt.err", "a.txt.json", "a.txt.out"]);
@@ -157,7 +141,7 @@ mod tests {
         let mut draft = take_draft(&folder, &name).unwrap();
         draft.write(&first.json(), false).unwrap();
         let inode = format!(":{} ", draft.file.metadata().unwrap().ino());
-        fs::rename(first.from.join("out"), result(&folder, &name, "out")).unwrap();
+        fs::rename(first.placement.from.join("out"), result(&folder, &name, "out")).unwrap();
         let base = root.path().to_owned();
         let keeping = std::thread::spawn(move || second.put_in_place(&base));
         // Blocked on the lock, as the kernel shows; or past it, which must not happen.
@@ -168,7 +152,7 @@ mod tests {
             std::thread::yield_now();
             waits() || keeping.is_finished()
         });
-        fs::rename(first.from.join("err"), result(&folder, &name, "err")).unwrap();
+        fs::rename(first.placement.from.join("err"), result(&folder, &name, "err")).unwrap();
         draft.publish(&result(&folder, &name, "json")).unwrap();
         drop(draft);
         keeping.join().unwrap().unwrap();

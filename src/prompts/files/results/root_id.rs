@@ -1,5 +1,5 @@
-//! The identity of a root, `.tasks/master.id`: a worker that finds there what its master says has the same root, and need not send
-//! its results.
+//! The identity of a root, `.tasks/master.id`. A worker that finds the identity of its master there has the same root, and need not
+//! send its results.
 
 use std::fs;
 use std::io::{self, Write as _};

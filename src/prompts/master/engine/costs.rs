@@ -1,10 +1,10 @@
-//! What the prompts have cost, as far as their workers say it, and the bound at which no more are handed out.
+//! The cost of the prompts, as far as workers report it, and the bound at which no more are handed out.
 //!
-//! While prompts are running, each of them is expected to cost what the last ones usually have. No prompt is handed out while the sum and
-//! this expectation reach the bound, so that it is exceeded by about one prompt at most, however many workers there are. Before the
-//! first cost is known, nothing is expected.
+//! Each running prompt is expected to cost the median of the last ones. No prompt is handed out while the sum and this expectation
+//! reach the bound, so the bound is exceeded by about one prompt at most, however many workers there are. Before the first cost is
+//! known, the expectation is zero.
 //!
-//! A worker tells the cost of a run before its report. It counts with the report, so that a report that is repeated after a lost
+//! A worker sends the cost of a run before its report. The cost counts with the report, so a report that is repeated after a lost
 //! connection counts once. The sum, the usual cost and a raised bound are noted for a restarted master.
 
 use std::collections::VecDeque;
@@ -14,7 +14,7 @@ use super::{Effect, Master};
 use crate::wire::RequestId;
 use base::Usd;
 
-/// Number of the last costs that are looked at.
+/// Number of the last costs from which the usual one is computed.
 const LAST_MAX: usize = 256;
 
 #[derive(Debug, Default)]
@@ -31,7 +31,7 @@ impl Costs {
         Self { max, ..Self::default() }
     }
 
-    /// What a run usually costs.
+    /// The median cost of the last runs.
     fn usual(&self) -> Option<Usd> {
         let mut last: Vec<Usd> = self.last.iter().copied().collect();
         last.sort_unstable();
@@ -48,7 +48,7 @@ impl Costs {
 }
 
 impl Master {
-    /// The sum of an earlier master, what a run has usually cost under it, and the bound that it was resumed with.
+    /// The sum of an earlier master, the usual cost of a run under it, and the bound that a person has set for it.
     pub fn restore_costs(&mut self, sum: Option<Usd>, usual: Option<Usd>, max: Option<Usd>) {
         self.costs.sum = sum;
         self.costs.last.extend(usual);
@@ -57,14 +57,14 @@ impl Master {
         self.stop_at_cost();
     }
 
-    /// A worker tells what its run has cost.
-    pub(super) fn note_cost(&mut self, connection: super::Connection, run: &RequestId, cost: Usd) {
+    /// A worker reports the cost of its run.
+    pub(super) fn record_cost(&mut self, connection: super::Connection, run: &RequestId, cost: Usd) {
         if !self.peers.set_cost(connection, run, cost) {
             self.ignored += 1;
         }
     }
 
-    /// A run has been reported.
+    /// Counts the cost of a run with its report.
     pub(super) fn spend(&mut self, held: &Held) {
         let Some(cost) = held.cost else { return };
         self.costs.add(cost);
@@ -88,7 +88,7 @@ impl Master {
         (running > 0 && sum.plus(expected) >= max).then_some((running as u64, expected))
     }
 
-    /// The same for people.
+    /// Why the next prompt waits for the cost of others, for people.
     pub(super) fn wait_for_cost(&self) -> Option<String> {
         let (sum, max) = (self.costs.sum?, self.costs.max?);
         let (running, expected) = self.awaited_cost()?;
@@ -102,13 +102,13 @@ impl Master {
     /// Hands out no more prompts when the bound is reached.
     pub(super) fn stop_at_cost(&mut self) {
         let (Some(sum), Some(max)) = (self.costs.sum, self.costs.max) else { return };
-        if sum >= max && self.paused.is_none() {
+        if sum >= max && !self.dispatch.is_paused() {
             let reason = format!(
                 "the prompts have cost {sum}, and {max} is the bound (--max-cost); llts prompt resume --max-cost USD goes on with a higher one"
             );
             self.journal.warn(format!("no more prompts are handed out: {reason}"));
             // Not noted: a restarted master compares again.
-            self.paused = Some(reason);
+            self.dispatch.pause(reason);
         }
     }
 }

@@ -6,8 +6,8 @@ use super::file::FileName;
 use crate::wire::{FromMaster, Front, RequestId, ResultPart, TailQuery};
 use base::{Usd, Wall};
 
-/// A connection. The shell assigns the number and never reuses it. A worker is identified by its connection; its id is only
-/// a label.
+/// A connection. The shell assigns the number and never reuses it. A worker is identified by its connection; the id in its JOIN is
+/// only a label.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Connection(pub u64);
 
@@ -29,18 +29,18 @@ pub enum Effect {
     Scan,
     /// Remember across restarts that this file of `pending/` or `working/` has failed this many times; 0 clears it.
     NoteFails(FileName, u32),
-    /// Remember across restarts that this file is with a worker that resumes, under this request, until it leaves `working/`; and since
-    /// when that worker has no connection, if it has none.
+    /// Remember across restarts that a worker that resumes has this file, under this request, until the file leaves `working/`; and since
+    /// when that worker has had no connection, if it has none.
     NoteRun(FileName, RequestId, Option<Wall>),
     /// Remember across restarts how many runs of this file were lost; 0 clears it.
     NoteLosses(FileName, u32),
-    /// Remember across restarts until when a gate is closed; `None` if it is open.
+    /// Remember across restarts until when a gate is closed; `None` for an open gate.
     NoteGate(String, Option<Wall>),
-    /// Remember across restarts why no prompt is handed out; `None` if prompts are.
+    /// Remember across restarts the reason of a pause; `None` for its end.
     NotePause(Option<String>),
-    /// Remember across restarts what the prompts have cost, and what a run usually costs.
+    /// Remember across restarts the cost of all prompts, and the usual cost of a run.
     NoteCost(Option<Usd>, Option<Usd>),
-    /// Remember across restarts a bound for it that a person has set.
+    /// Remember across restarts the bound of the cost that a person has set.
     NoteCostMax(Option<Usd>),
     /// Keep this part of the results of a run, until its file leaves `working/`.
     StorePart(Box<ResultPart>),
@@ -56,13 +56,13 @@ pub enum Effect {
 /// The destination of a file from `working/`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Destination {
-    /// It waits again.
+    /// `pending/`: the file waits again.
     Pending,
-    /// It has been processed.
+    /// `done/`: the prompt is processed.
     Done,
-    /// It is given up.
+    /// `failed/`: the prompt is given up.
     Failed {
-        /// The reason, if the master rather than the worker found it.
+        /// The reason, if the prompt fails by the master and not by a report.
         reason: Option<String>,
     },
 }
@@ -70,9 +70,9 @@ pub enum Destination {
 /// A file that is in `working/` and read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Claimed {
-    /// Its name there.
+    /// Name in `working/`.
     pub file: FileName,
-    /// Its front matter.
+    /// Front matter of the file.
     pub front: Front,
     /// The text for the worker.
     pub prompt: String,
@@ -81,31 +81,31 @@ pub struct Claimed {
 /// Why a file was not claimed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ClaimError {
-    /// It is not in `pending/` any more.
+    /// The file is not in `pending/` any more.
     Vanished,
-    /// It is in `working/` under this name, but is not a readable prompt.
+    /// The file is in `working/` under this name, but is not a readable prompt.
     Unfit(FileName, String),
-    /// It cannot be moved, and is still in `pending/`.
+    /// The file cannot be moved, and is still in `pending/`.
     Stuck(String),
 }
 
 /// Why the answer of a run is not in its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NotStored {
-    /// The disk does not take it. Its worker has it.
+    /// The disk has no room for it; the worker keeps it.
     NoRoom(String),
-    /// It has not arrived as a whole, although its worker has sent what it has.
+    /// The worker has sent everything that it has, and a part is missing.
     Torn(String),
 }
 
 /// The result of a move.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Moved {
-    /// It is at its destination under this name.
+    /// The file is at its destination under this name.
     To(FileName),
-    /// It has disappeared from `working/`.
+    /// The file has disappeared from `working/`.
     Vanished,
-    /// It cannot be moved, and is still in `working/`.
+    /// The file cannot be moved, and is still in `working/`.
     Stuck(String),
 }
 
@@ -118,13 +118,13 @@ pub enum Timer {
     Join(Connection),
     /// A connection with a wrong secret gets its answer.
     Refuse(Connection),
-    /// A worker that does not split the stream may get the next message.
-    Speak(Connection),
+    /// The pause after a message to a worker that does not split the stream ends.
+    Pause(Connection),
     /// The document's TIMEOUT_CHECK: a request or a check may not have been acknowledged.
     Acknowledge(Connection, RequestId),
-    /// A prompt has taken as long as its file allows, without a report of its worker.
+    /// The time limit of a prompt has passed without a report of its worker.
     Run(Connection),
-    /// A gate opens: before the workers that rest until then.
+    /// A gate opens, before the workers that rest until then.
     Gate(String),
     /// A worker that has reached the limit of its service may work again.
     Rest(Connection),
@@ -147,9 +147,9 @@ pub struct Totals {
     pub succeeded: u64,
     /// Files that this master has moved to `failed/`.
     pub failed: u64,
-    /// Those of them that have failed because their time was up.
+    /// Files among them that have failed because their time was up.
     pub timed_out: u64,
-    /// What the prompts have cost, also under earlier masters, as far as it is known.
+    /// Cost of all prompts, also under earlier masters, as far as workers have reported it.
     pub cost: Option<Usd>,
 }
 

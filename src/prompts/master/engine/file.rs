@@ -8,7 +8,7 @@ use std::path::Path;
 /// Endings of the files that a worker leaves beside a prompt file in `done/` or `failed/`.
 const RUN_ENDINGS: [&str; 3] = ["json", "out", "err"];
 
-/// Ending of the file that says why the master has put a prompt file into `failed/`.
+/// Ending of the file with the reason for which the master has put a prompt file into `failed/`.
 pub const REASON_ENDING: &str = "reason";
 
 /// Longest name on the file systems of Linux.
@@ -37,15 +37,14 @@ impl FileName {
         self.0.to_str()
     }
 
-    /// Whether it may name a prompt: hidden and temporary files belong to their writer.
+    /// False for hidden and temporary files, which belong to their writer.
     #[must_use]
     pub fn is_prompt(&self) -> bool {
         let name = self.0.as_encoded_bytes();
         !(name.is_empty() || name.starts_with(b".") || name.ends_with(b"~") || name.ends_with(b".tmp"))
     }
 
-    /// The same name with a number before its ending: `task.2.txt`. A name that would be too long loses the end of its
-    /// stem.
+    /// This name with a number before its ending: `task.2.txt`. A name that would be too long loses the end of its stem.
     #[must_use]
     pub fn numbered(&self, number: u32) -> Self {
         let path = Path::new(&self.0);
@@ -64,7 +63,7 @@ impl FileName {
         Self(name)
     }
 
-    /// Whether a file of this name, among these, is a result and not a prompt.
+    /// True if a file of this name, beside these, is a result and not a prompt.
     fn is_result(&self, beside: &BTreeSet<Self>, is_known: impl Fn(&OsStr) -> bool) -> bool {
         let path = Path::new(&self.0);
         let (Some(stem), Some(ending)) = (path.file_stem(), path.extension().and_then(OsStr::to_str)) else {
@@ -75,23 +74,22 @@ impl FileName {
             "out" | "err" | "json" if prompt.has_run(beside) => true,
             "out" | "err" | "json" | REASON_ENDING if self.has_results(beside) => false,
             "out" | "err" | "json" => is_known(stem),
-            // Only a master writes them, and their prompt may have been removed.
+            // Only a master writes a reason, and its prompt may have been removed.
             REASON_ENDING => true,
             _ => false,
         }
     }
 
-    /// Whether results of this file are beside it: then it is a prompt, even if its name is that of a result.
+    /// True if this file has results beside it. Then the file is a prompt, even if its name is that of a result.
     fn has_results(&self, beside: &BTreeSet<Self>) -> bool {
         let reason = self.reason();
         let is_refused = || beside.contains(&reason) && !reason.has_run(beside);
         self.has_run(beside) || is_refused() || self.has_numbered_run(beside)
     }
 
-    /// Whether the files of a run of this prompt exist: NAME.json, and NAME.out or NAME.err, because an empty one may have
-    /// been removed. A file among them that has results of its own is a prompt, which means that the run used another name.
-    /// But if all three exist and no other run does, only a run can have made them. Each recursion goes to longer existing
-    /// names.
+    /// True if the files of a run of this prompt exist: NAME.json, and NAME.out or NAME.err, because an empty one may have been
+    /// removed. A file among them that has results of its own is a prompt, so the run used another name. But if all three exist
+    /// and no other run does, only a run can have made them. Each recursion goes to longer existing names.
     fn has_run(&self, beside: &BTreeSet<Self>) -> bool {
         let mut files = RUN_ENDINGS.map(|ending| self.with_ending(ending)).to_vec();
         let has_json = beside.contains(&files[0]);
@@ -104,8 +102,8 @@ impl FileName {
         prompts == 0 || (files.len() == RUN_ENDINGS.len() && prompts < files.len() && !is_elsewhere())
     }
 
-    /// Whether a run exists whose name got a number, because a name of its results was taken, and which is not the run of a
-    /// prompt with that number. If the name of the prompt itself was taken, the prompt got the number, too.
+    /// True if a run of this prompt got a number, because a name of its results was taken. The run of a prompt with that number does
+    /// not count: a prompt gets the number itself if its own name was taken.
     fn has_numbered_run(&self, beside: &BTreeSet<Self>) -> bool {
         let is_in_the_way = |name: &Self| RUN_ENDINGS.iter().any(|ending| beside.contains(&name.with_ending(ending)));
         if !is_in_the_way(self) {
@@ -116,7 +114,7 @@ impl FileName {
         taken.any(|name| !beside.contains(&name) && name.has_run(beside))
     }
 
-    /// The name of the file that says why this one is in `failed/`.
+    /// The name of the file with the reason why this one is in `failed/`.
     #[must_use]
     pub fn reason(&self) -> Self {
         self.with_ending(REASON_ENDING)
@@ -131,7 +129,7 @@ impl FileName {
         is_ending.then(|| (Self(stem.to_owned()), ending))
     }
 
-    /// The same name with this ending behind it.
+    /// This name with another ending appended.
     #[must_use]
     pub fn with_ending(&self, ending: &str) -> Self {
         let mut name = self.0.clone();
@@ -156,9 +154,9 @@ impl fmt::Display for FileName {
 /// The number of prompts in `pending`, `working`, `done` and `failed`, given the names of all files in these folders.
 ///
 /// In the first two, every file is a prompt. In the others, a file with the name of a result is not a prompt if its prompt
-/// is in any of the folders, because that may wait again after a failure; nor if all files of a run exist, because the
-/// prompts of a worker with a root of its own are elsewhere. A file that has results of its own beside it is a prompt in
-/// any case: `a.out` with an `a.out.json`.
+/// is in any of the folders, where it may wait again after a failure; nor if all files of a run exist, because the
+/// prompts of a worker with a root of its own are elsewhere. A file with results of its own is a prompt in any case: `a.out`
+/// with an `a.out.json`.
 #[must_use]
 pub fn count_prompts(folders: &[BTreeSet<FileName>; 4]) -> [u64; 4] {
     prompts_among(folders).map(|prompts| prompts.len() as u64)

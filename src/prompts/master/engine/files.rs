@@ -1,5 +1,5 @@
-//! The prompt files that the master knows: the waiting ones and their order, the ones that are being moved, the number of
-//! finished ones, and the failures that a restart must know.
+//! The prompt files that the master knows: the waiting ones and their order, the ones that are being moved, and the
+//! failures that a restart must know.
 //!
 //! Files that name the same gates share a lane, so that the next file that may start is found without looking at all that
 //! may not.
@@ -17,9 +17,9 @@ use base::Usd;
 pub(super) struct Waiting {
     pub(super) priority: i32,
     pub(super) gates: Vec<String>,
-    /// Number of its failures.
+    /// Number of failures.
     pub(super) fails: u32,
-    /// Number of its runs that have met a limit. Such a file waits behind the others: its output may only look like one.
+    /// Number of runs that have met a limit. Such a file waits behind the others: its output may only look like a limit.
     pub(super) limits: u32,
 }
 
@@ -37,9 +37,9 @@ pub(super) struct Held {
     pub(super) front: Front,
     pub(super) fails: u32,
     pub(super) limits: u32,
-    /// The request with which it was handed out, if it was.
+    /// The request with which the file was handed out.
     pub(super) run: Option<RequestId>,
-    /// What its run has cost, as its worker says.
+    /// Cost of the run, as the worker has reported it.
     pub(super) cost: Option<Usd>,
 }
 
@@ -48,78 +48,45 @@ pub(super) struct Held {
 pub(super) struct Leaving {
     pub(super) waiting: Waiting,
     pub(super) destination: Destination,
-    /// Whether the move is in progress; otherwise it has failed and is tried again.
-    pub(super) under_way: bool,
+    /// False after a failed move, which is tried again.
+    under_way: bool,
 }
 
 /// Higher priority first, then fewer limits, then by name.
-type Place = (Reverse<i32>, u32, FileName);
+type Rank = (Reverse<i32>, u32, FileName);
 
 #[derive(Debug, Default)]
 pub(super) struct Files {
     pending: BTreeMap<FileName, Waiting>,
-    lanes: BTreeMap<Vec<String>, BTreeSet<Place>>,
+    lanes: BTreeMap<Vec<String>, BTreeSet<Rank>>,
     /// Files in `pending/` that cannot be moved from there.
     set_aside: BTreeSet<FileName>,
     /// Failures of files that wait or are in `working/`, as reported by [`Files::next_note`]; never 0.
     noted: BTreeMap<FileName, u32>,
-    /// The same of an earlier master, until the first scan of `pending/` has ended.
+    /// Failures that an earlier master has noted, until the first scan of `pending/` has ended.
     restored: BTreeMap<FileName, u32>,
     notes: VecDeque<(FileName, u32)>,
+    /// Number of lost runs of files that wait or are in `working/`; never 0.
+    losses: BTreeMap<FileName, u32>,
     /// By name in `working/`.
-    pub(super) leaving: BTreeMap<FileName, Leaving>,
-    /// Number of files in `done/` and `failed/`.
-    pub(super) done: u64,
-    pub(super) failed: u64,
-    /// Number of files that this master has put there.
-    pub(super) succeeded_here: u64,
-    pub(super) failed_here: u64,
-    /// The names of files in `failed/`, and whether this master has put each of them there.
-    failed_names: BTreeMap<FileName, bool>,
+    leaving: BTreeMap<FileName, Leaving>,
+    /// The next scan of `pending/` counts the files.
+    is_counting: bool,
 }
 
 impl Files {
-    /// For no waiting files, and this many processed before.
-    pub(super) fn new(done: u64, failed: u64) -> Self {
-        Self { done, failed, ..Self::default() }
-    }
-
     /// The failures that an earlier master has noted.
     pub(super) fn restore(&mut self, fails: BTreeMap<FileName, u32>) {
         self.noted.clone_from(&fails);
         self.restored = fails;
     }
 
-    /// The failures of a file that is still with the worker of an earlier master.
+    /// The failures of a file that the worker of an earlier master still has.
     pub(super) fn take_restored(&mut self, file: &FileName) -> u32 {
         self.restored.remove(file).unwrap_or(0)
     }
 
-    /// The files that an earlier master has put into `failed/`.
-    pub(super) fn restore_failed(&mut self, names: BTreeSet<FileName>) {
-        self.failed_names = names.into_iter().map(|name| (name, false)).collect();
-    }
-
-    /// A file has been put into `failed/`.
-    pub(super) fn count_failed(&mut self, file: FileName) {
-        self.failed += 1;
-        self.failed_here += 1;
-        self.failed_names.insert(file, true);
-    }
-
-    pub(super) fn has_failed(&self, file: &FileName) -> bool {
-        self.failed_names.contains_key(file)
-    }
-
-    /// A file of `failed/` is in `pending/` again.
-    pub(super) fn retried(&mut self, file: &FileName) {
-        if let Some(is_ours) = self.failed_names.remove(file) {
-            self.failed = self.failed.saturating_sub(1);
-            self.failed_here -= u64::from(is_ours);
-        }
-    }
-
-    /// A file is in `pending/`. It may be known already and have changed. Its failures are kept.
+    /// A file is in `pending/`: a new one, or a known one that has changed. A known file keeps its failures.
     pub(super) fn found(&mut self, file: FileName, front: &Front) {
         let before = self.restored.remove(&file);
         let (fails, limits) =
@@ -135,7 +102,7 @@ impl Files {
         self.pending.insert(file, waiting);
     }
 
-    /// Removes a file, wherever in `pending/` it is.
+    /// Removes a file of `pending/`.
     pub(super) fn remove(&mut self, file: &FileName) -> Option<Waiting> {
         self.set_aside.remove(file);
         let waiting = self.pending.remove(file)?;
@@ -156,21 +123,26 @@ impl Files {
         Some((file, waiting))
     }
 
-    /// Whether such a file exists.
+    /// Whether a file waits whose gates are open.
     pub(super) fn has_next(&self, may_start: impl Fn(&[String]) -> bool) -> bool {
         self.lanes.keys().any(|gates| may_start(gates))
     }
 
-    /// A file cannot be moved from `pending/`, and must not block others. If it was found again meanwhile, it gets another
-    /// try.
+    /// A file cannot be moved from `pending/`, and must not block others. A file that was found again meanwhile is tried again.
     pub(super) fn set_aside(&mut self, file: FileName) {
         if !self.pending.contains_key(&file) {
             self.set_aside.insert(file);
         }
     }
 
-    /// Forgets files that are not in `pending/` any more.
-    pub(super) fn keep_only(&mut self, present: &BTreeSet<FileName>) {
+    /// The next scan counts the files.
+    pub(super) const fn start_count(&mut self) {
+        self.is_counting = true;
+    }
+
+    /// Forgets files that are not in `pending/` any more. True if the files were to be counted, and none is left: a file that is still being
+    /// written counts although it was not found yet, and one that can never be moved does not.
+    pub(super) fn scanned(&mut self, present: &BTreeSet<FileName>) -> bool {
         let gone: Vec<FileName> = self.pending.keys().filter(|file| !present.contains(*file)).cloned().collect();
         for file in gone {
             self.remove(&file);
@@ -181,6 +153,7 @@ impl Files {
             // The file is being rewritten, or has gone.
             self.forget(&file);
         }
+        std::mem::take(&mut self.is_counting) && present.len() <= self.set_aside.len()
     }
 
     /// A file with this number of failures is in `working/` under another name.
@@ -207,6 +180,59 @@ impl Files {
     /// A change that a restart must know.
     pub(super) fn next_note(&mut self) -> Option<(FileName, u32)> {
         self.notes.pop_front()
+    }
+
+    pub(super) fn restore_losses(&mut self, losses: BTreeMap<FileName, u32>) {
+        self.losses = losses;
+    }
+
+    pub(super) fn losses(&self, file: &FileName) -> u32 {
+        self.losses.get(file).copied().unwrap_or(0)
+    }
+
+    /// False if the number was the same before.
+    pub(super) fn set_losses(&mut self, file: &FileName, losses: u32) -> bool {
+        let before = if losses == 0 { self.losses.remove(file) } else { self.losses.insert(file.clone(), losses) };
+        before.unwrap_or(0) != losses
+    }
+
+    /// A file is being moved out of `working/`.
+    pub(super) fn leave(&mut self, file: FileName, waiting: Waiting, destination: Destination) {
+        self.leaving.insert(file, Leaving { waiting, destination, under_way: true });
+    }
+
+    /// A file could not be moved out of `working/`.
+    pub(super) fn stay(&mut self, file: &FileName) {
+        match self.leaving.get_mut(file) {
+            Some(leaving) => leaving.under_way = false,
+            None => debug_assert!(false, "{file} was not moved"),
+        }
+    }
+
+    /// A file has been moved out of `working/`.
+    pub(super) fn left(&mut self, file: &FileName) -> Option<Leaving> {
+        self.leaving.remove(file)
+    }
+
+    /// The files whose move has failed, which is tried again.
+    pub(super) fn retry_moves(&mut self) -> impl Iterator<Item = (FileName, Destination)> {
+        self.leaving.iter_mut().filter_map(|(file, leaving)| {
+            let was_under_way = std::mem::replace(&mut leaving.under_way, true);
+            (!was_under_way).then(|| (file.clone(), leaving.destination.clone()))
+        })
+    }
+
+    pub(super) fn is_leaving(&self, file: &FileName) -> bool {
+        self.leaving.contains_key(file)
+    }
+
+    pub(super) fn leaving(&self) -> impl ExactSizeIterator<Item = &FileName> {
+        self.leaving.keys()
+    }
+
+    /// Whether a move out of `working/` is in progress.
+    pub(super) fn is_moving(&self) -> bool {
+        self.leaving.values().any(|leaving| leaving.under_way)
     }
 
     /// Whether a file is being moved back to `pending/`.
@@ -246,6 +272,5 @@ impl Files {
             assert_eq!(noted, waiting.fails, "{file} has failed more or less often than is noted");
         }
         assert!(self.lanes.values().all(|lane| !lane.is_empty()), "an empty lane is left");
-        assert!(self.succeeded_here <= self.done && self.failed_here <= self.failed);
     }
 }

@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 
 use base::Mono;
 
-/// The closed gates; every other one is open.
+/// The closed gates, with the moments at which they open. All others are open.
 #[derive(Debug, Default)]
 pub(super) struct Gates {
     closed: BTreeMap<String, Mono>,
 }
 
 impl Gates {
-    /// Whether a file that names these gates may be handed out.
+    /// Whether all of these gates are open.
     pub(super) fn may_start(&self, gates: &[String]) -> bool {
         self.closed.is_empty() || gates.iter().all(|gate| !self.closed.contains_key(gate))
     }

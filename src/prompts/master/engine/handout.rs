@@ -3,25 +3,18 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use super::dispatch::Claim;
 use super::files::{Held, Leaving, Waiting};
-use super::peers::{Asked, State};
+use super::peer::{AckKind, State};
 use super::{ClaimError, Claimed, Connection, Destination, Effect, FileName, Master, Moved, Timer};
 use crate::wire::{FromMaster, Request};
 use base::Now;
 
-/// The reason for the end of a worker whose connection has ended without a LEAVE.
+/// The reason for disconnecting a worker whose connection has ended without a LEAVE.
 pub(super) const CLOSED: &str = "its connection has ended";
 
 /// The beginning of the reason of a prompt whose run took too long.
 pub const TIME_UP: &str = "the run took longer than";
-
-/// A file that is being moved to `working/`.
-#[derive(Debug)]
-pub(super) struct Claim {
-    pub(super) connection: Connection,
-    pub(super) file: FileName,
-    waiting: Waiting,
-}
 
 impl Master {
     /// The document's rule after each event: bring idle workers and waiting files together.
@@ -33,20 +26,20 @@ impl Master {
         let Some((file, waiting)) = self.files.take_next(|gates| self.gates.may_start(gates)) else { return };
         self.peers.set(connection, State::Claiming, now.mono);
         self.effects.push_back(Effect::Claim(file.clone()));
-        self.claim = Some(Claim { connection, file, waiting });
+        self.dispatch.begin_claim(Claim { connection, file, waiting });
     }
 
-    /// Whether the next file may be chosen. A file that is being returned is awaited, because it may be more urgent than
-    /// all waiting ones.
+    /// Whether the next file may be chosen. The choice waits for a file that is being returned, which may be more urgent than all
+    /// waiting ones.
     pub(super) fn may_claim(&self) -> bool {
         let has_room = self.peers.sending_bytes() < self.settings.sending_bytes_max;
-        let is_open = !self.stopping && self.paused.is_none() && self.full.is_none();
-        is_open && self.claim.is_none() && has_room && !self.files.is_returning() && self.awaited_cost().is_none()
+        let is_open = !self.phase.is_stopping() && self.dispatch.is_open();
+        is_open && has_room && !self.files.is_returning() && self.awaited_cost().is_none()
     }
 
     /// The result of the last [`Effect::Claim`].
     pub fn handle_claimed(&mut self, now: Now, claimed: Result<Claimed, ClaimError>) {
-        let Some(Claim { connection, file, waiting }) = self.claim.take() else {
+        let Some(Claim { connection, file, waiting }) = self.dispatch.end_claim() else {
             debug_assert!(false, "nothing was claimed");
             return;
         };
@@ -60,7 +53,7 @@ impl Master {
             Ok(Claimed { file, front, prompt }) => {
                 let held = Held { file, front, fails: waiting.fails, limits: waiting.limits, run: None, cost: None };
                 // The file may have changed since it was found, and may name other gates.
-                if is_waiting && !self.stopping && self.gates.may_start(&held.front.gates) {
+                if is_waiting && !self.phase.is_stopping() && self.gates.may_start(&held.front.gates) {
                     self.request(now, connection, held, prompt);
                 } else {
                     self.be_idle(now, connection);
@@ -89,19 +82,21 @@ impl Master {
     }
 
     fn request(&mut self, now: Now, connection: Connection, mut held: Held, prompt: String) {
-        let id = self.ask(now, connection, Asked::Request);
+        let id = self.expect_ack(now, connection, AckKind::Request);
         held.run = Some(id.clone());
         held.front.timeout = held.front.timeout.or(self.settings.timeout);
         if self.lease_of(connection).is_some() {
             // Before the worker can start it.
             self.effects.push_back(Effect::NoteRun(held.file.clone(), id.clone(), None));
         }
-        self.count_start();
+        if let Some(reason) = self.dispatch.count_start(self.settings.starts_max) {
+            self.journal.warn(format!("no more prompts are handed out: {reason}"));
+        }
         let (file, timeout) = (held.file.as_text().map(str::to_owned), held.front.timeout);
         self.journal.info(format!("{} is handed out to {}", held.file, self.name_of(connection)));
         self.peers.set(connection, State::Requesting(Box::new(held), prompt.len()), now.mono);
         self.send_paced(now, connection, FromMaster::Request(Request { id, prompt, file, timeout }));
-        self.pay(now, connection);
+        self.send_queued(now, connection);
     }
 
     /// A claim has failed, or a rest has ended: the worker takes the next file. A worker that is being disconnected stays
@@ -111,7 +106,7 @@ impl Master {
         if self.peers.get(connection).is_some_and(|peer| waits(&peer.state)) {
             let end = self.idle_state(connection);
             self.peers.set(connection, end, now.mono);
-            self.pay(now, connection);
+            self.send_queued(now, connection);
         }
     }
 
@@ -120,7 +115,7 @@ impl Master {
         let Held { file, front, fails, limits, run: _, cost: _ } = held;
         let waiting = Waiting { priority: front.priority, gates: front.gates, fails, limits };
         self.effects.push_back(Effect::Move(file.clone(), destination.clone()));
-        self.files.leaving.insert(file, Leaving { waiting, destination, under_way: true });
+        self.files.leave(file, waiting, destination);
     }
 
     /// A run has failed: the file waits again as often as it allows.
@@ -136,8 +131,7 @@ impl Master {
         self.release(held, if again { Destination::Pending } else { Destination::Failed { reason } });
     }
 
-    /// The time that a file allows for its run has passed: that is a failure, and there is no guarantee that the worker
-    /// stops.
+    /// The time limit of a file has passed. The run counts as failed; its worker may go on.
     pub(super) fn run_too_long(&mut self, now: Now, connection: Connection) {
         let Some(held) = self.end_run(now, connection) else { return };
         let seconds = held.front.timeout.unwrap_or_default().as_secs_f64();
@@ -146,7 +140,7 @@ impl Master {
             held.file,
             self.name_of(connection)
         ));
-        self.timed_out += 1;
+        self.progress.count_timed_out();
         let name = self.name_of(connection);
         self.fail(held, Some(format!("{TIME_UP} the {seconds} s that it is allowed, at {name}")));
         self.disconnect(now, connection, "its run took too long", None);
@@ -154,17 +148,16 @@ impl Master {
 
     /// The result of an [`Effect::Move`].
     pub fn handle_moved(&mut self, now: Now, file: &FileName, moved: Moved) {
-        let Some(leaving) = self.files.leaving.get_mut(file) else {
+        if let Moved::Stuck(reason) = &moved {
+            // The file is safe in working/, and counts as work until it is moved.
+            self.journal.error(format!("{file} cannot be moved out of working/ and is tried again: {reason}"));
+            self.files.stay(file);
+            return self.hand_out(now);
+        }
+        let Some(Leaving { waiting, destination, .. }) = self.files.left(file) else {
             debug_assert!(false, "{file} was not moved");
             return;
         };
-        if let Moved::Stuck(reason) = &moved {
-            // It is safe where it is, and counts as work until it is moved.
-            self.journal.error(format!("{file} cannot be moved out of working/ and is tried again: {reason}"));
-            leaving.under_way = false;
-            return self.hand_out(now);
-        }
-        let Some(Leaving { waiting, destination, .. }) = self.files.leaving.remove(file) else { return };
         if let Moved::To(name) = &moved
             && name != file
         {
@@ -175,30 +168,18 @@ impl Master {
             matches!((&moved, &destination), (Moved::To(_), Destination::Done | Destination::Failed { .. }));
         match (moved, destination) {
             (Moved::To(file), Destination::Pending) => self.files.insert(file, waiting),
-            (Moved::To(_), Destination::Done) => {
-                self.files.done += 1;
-                self.files.succeeded_here += 1;
-            }
-            (Moved::To(file), Destination::Failed { .. }) => self.files.count_failed(file),
+            (Moved::To(_), Destination::Done) => self.progress.count_done(),
+            (Moved::To(file), Destination::Failed { .. }) => self.progress.count_failed(file),
             (Moved::Vanished | Moved::Stuck(_), _) => self.journal.warn(format!("{file} is gone from working/")),
         }
         self.files.forget(file);
         self.move_tails(now, file);
         if is_result {
-            self.attempts.remove(file);
+            self.tails.forget_attempt(file);
             self.count_files_if_none_is_known();
         }
         self.end_if_drained(now);
         self.hand_out(now);
-    }
-
-    /// Failed moves are tried again with each TIMER.
-    pub(super) fn retry_moves(&mut self) {
-        for (file, leaving) in &mut self.files.leaving {
-            if !std::mem::replace(&mut leaving.under_way, true) {
-                self.effects.push_back(Effect::Move(file.clone(), leaving.destination.clone()));
-            }
-        }
     }
 
     /// The document's disconnection of a worker: its file waits again, or is kept for it for the time of a lease, and its connection
@@ -212,29 +193,26 @@ impl Master {
         self.effects.push_back(Effect::Close(connection));
     }
 
-    /// From here on, messages of the worker do not count.
+    /// Takes the prompt from a worker, whose later messages do not count.
     pub(super) fn take_back(&mut self, now: Now, connection: Connection, why: &str, lease: Option<Duration>) {
         let old = self.peers.set(connection, State::Disconnecting, now.mono);
-        for timer in [Timer::Join, Timer::Refuse, Timer::Speak, Timer::Run, Timer::Rest] {
+        for timer in [Timer::Join, Timer::Refuse, Timer::Pause, Timer::Run, Timer::Rest] {
             self.timers.clear(&timer(connection));
         }
         if let Some(peer) = self.peers.get_mut(connection) {
-            peer.is_quiet = false;
-            peer.answer = None;
-            peer.owed.clear();
-            for request in std::mem::take(&mut peer.outstanding).into_keys() {
+            for request in peer.hang_up() {
                 self.timers.clear(&Timer::Acknowledge(connection, request));
             }
         }
         match (old, lease) {
-            (Some(State::Working(held)), Some(lease)) => {
+            (Some(State::Working(held, _)), Some(lease)) => {
                 let name = self.name_of(connection);
                 self.keep_for_worker(now, *held, &name, lease);
             }
             (Some(State::Requesting(held, _)), _) => self.give_again(connection, *held, why),
-            // As when it was killed. Any other end says nothing about the prompt.
-            (Some(State::Working(held)), None) if why == CLOSED => self.lose(*held, why),
-            (Some(State::Working(held)), None) => self.give_again(connection, *held, why),
+            // The worker may have been killed by the prompt. Any other end has reasons of its own.
+            (Some(State::Working(held, _)), None) if why == CLOSED => self.lose(*held, why),
+            (Some(State::Working(held, _)), None) => self.give_again(connection, *held, why),
             // A file that is being claimed is returned in `handle_claimed`.
             (
                 Some(
@@ -257,9 +235,9 @@ impl Master {
         self.release(held, Destination::Pending);
     }
 
-    /// The worker of a prompt is lost, or its command. A prompt that ends them each time is given up.
+    /// The worker of a prompt is lost, or its command. A prompt that kills them each time is given up.
     pub(super) fn lose(&mut self, held: Held, why: &str) {
-        let losses = self.losses.get(&held.file).map_or(1, |losses| losses.saturating_add(1));
+        let losses = self.files.losses(&held.file).saturating_add(1);
         self.note_losses(&held.file, losses);
         if self.settings.losses_max.is_some_and(|max| losses > max) {
             let reason = format!("{losses} runs of this prompt were lost (LOSSES_MAX); the last one: {why}");
@@ -270,14 +248,14 @@ impl Master {
         self.release(held, Destination::Pending);
     }
 
-    /// The losses that an earlier master has counted: its last [`Effect::NoteLosses`] for each file.
+    /// Continues the losses of an earlier master: its last [`Effect::NoteLosses`] for each file.
     pub fn restore_losses(&mut self, losses: BTreeMap<FileName, u32>) {
-        self.losses = losses;
+        self.files.restore_losses(losses);
     }
 
-    /// The losses of a file go with it as long as it waits.
+    /// A file that waits again keeps its losses.
     fn move_losses(&mut self, file: &FileName, moved: &Moved, destination: &Destination) {
-        let losses = self.losses.get(file).copied().unwrap_or(0);
+        let losses = self.files.losses(file);
         match (moved, destination) {
             (Moved::To(name), Destination::Pending) if name == file => {}
             (Moved::To(name), Destination::Pending) => {
@@ -289,8 +267,7 @@ impl Master {
     }
 
     fn note_losses(&mut self, file: &FileName, losses: u32) {
-        let before = if losses == 0 { self.losses.remove(file) } else { self.losses.insert(file.clone(), losses) };
-        if before.unwrap_or(0) != losses {
+        if self.files.set_losses(file, losses) {
             self.effects.push_back(Effect::NoteLosses(file.clone(), losses));
         }
     }
@@ -298,8 +275,6 @@ impl Master {
     pub(super) fn forget(&mut self, connection: Connection) {
         self.timers.clear(&Timer::Disconnect(connection));
         self.peers.remove(connection);
-        self.tails.remove(&connection);
-        self.followers.remove(&connection);
-        self.attempts.retain(|_, worker| *worker != connection);
+        self.tails.forget(connection);
     }
 }

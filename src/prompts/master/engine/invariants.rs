@@ -2,33 +2,34 @@
 
 use std::collections::BTreeSet;
 
-use super::peers::State;
+use super::peer::State;
 use super::{Master, Timer};
 
 impl Master {
-    /// Checks every invariant.
+    /// Checks all invariants.
     ///
     /// # Panics
     /// When an invariant does not hold.
     pub fn sanity_check(&self) {
         self.files.sanity_check();
+        self.progress.sanity_check();
         self.peers.sanity_check();
         let mut names = BTreeSet::new();
         for (connection, peer) in self.peers.iter() {
             let is = |timer| self.timers.is_set(&timer);
-            for request in peer.outstanding.keys() {
+            for request in peer.outstanding().keys() {
                 assert!(is(Timer::Acknowledge(connection, request.clone())), "{request} is outstanding forever");
             }
             assert_eq!(is(Timer::Join(connection)), peer.state == State::Stranger, "{connection:?}");
             assert_eq!(is(Timer::Refuse(connection)), peer.state == State::Guessed, "{connection:?}");
-            assert_eq!(is(Timer::Speak(connection)), peer.is_quiet, "{connection:?}");
+            assert_eq!(is(Timer::Pause(connection)), peer.is_quiet(), "{connection:?}");
             assert_eq!(is(Timer::Rest(connection)), peer.state == State::Resting, "{connection:?}");
             assert_eq!(is(Timer::Disconnect(connection)), peer.state == State::Disconnecting, "{connection:?}");
-            if !matches!(peer.state, State::Working(_)) {
+            if !matches!(peer.state, State::Working(..)) {
                 assert!(!is(Timer::Run(connection)), "{connection:?} runs nothing");
             }
             if peer.state == State::Claiming {
-                let claims = self.claim.as_ref().is_some_and(|claim| claim.connection == connection);
+                let claims = self.dispatch.claim().is_some_and(|claim| claim.connection == connection);
                 assert!(claims, "{connection:?} waits for a claim that does not exist");
             }
             if let Some(held) = peer.held() {
@@ -43,10 +44,10 @@ impl Master {
             );
             assert!(names.insert(&orphan.held.file), "{} is held twice", orphan.held.file);
         }
-        for file in self.files.leaving.keys() {
+        for file in self.files.leaving() {
             assert!(names.insert(file), "{file} is held and leaves");
         }
-        let claimed = self.claim.as_ref().map(|claim| &claim.file);
+        let claimed = self.dispatch.claim().map(|claim| &claim.file);
         for file in self.files.noted() {
             assert!(names.contains(file) || claimed == Some(file), "{file} is noted forever");
         }

@@ -1,6 +1,6 @@
 //! The prompts of workers without a connection. A worker that has declared in its JOIN that it resumes keeps its run when the connection
-//! breaks, or when the master is restarted: its prompt stays in `working/` for it, until it names the run in another JOIN, or until the
-//! lease ends.
+//! breaks, or when the master is restarted. Its prompt stays in `working/` until the worker names the run in another JOIN, or until
+//! the lease ends.
 //!
 //! A run is identified by the id of its request, which cannot be guessed. A restarted master knows the runs, and since when their
 //! workers have no connection, by notes ([`Effect::NoteRun`]).
@@ -9,13 +9,13 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::files::Held;
-use super::peers::State;
+use super::peer::{Peer, State};
 use super::{Connection, Destination, Effect, FileName, Master, Timer};
 use crate::wire::{FromMaster, Front, Offer, RequestId, Welcome};
 use base::{Now, Wall};
 
-/// The longest lease of a worker whose connection was closed from its side. A worker that lives joins again at once, and a worker that was
-/// killed never does. A connection that breaks without a word has the whole lease.
+/// The longest lease of a worker whose side has closed the connection. A living worker joins again at once, a killed one never does. A
+/// connection that breaks silently has the whole lease.
 const CLOSED_GRACE: Duration = Duration::from_secs(10);
 
 /// A file of `working/` that an earlier master has handed out to a worker that resumes.
@@ -23,11 +23,11 @@ const CLOSED_GRACE: Duration = Duration::from_secs(10);
 pub struct KeptRun {
     /// The name of the file.
     pub file: FileName,
-    /// Its front matter.
+    /// Front matter of the file.
     pub front: Front,
-    /// The request.
+    /// The request with which the file was handed out.
     pub run: RequestId,
-    /// Since when its worker had no connection under the earlier master; `None` if it had one.
+    /// Since when the worker had no connection under the earlier master; `None` if it had one.
     pub away: Option<Wall>,
 }
 
@@ -35,7 +35,7 @@ pub struct KeptRun {
 #[derive(Debug)]
 pub(super) struct Orphan {
     pub(super) held: Held,
-    /// Its worker, for people.
+    /// Name of the worker, for people.
     worker: String,
 }
 
@@ -54,13 +54,13 @@ impl Master {
         }
     }
 
-    /// How long the prompt of a worker is kept if its connection has broken without a word; `None` if it is given to the next worker.
+    /// The lease after a connection has broken silently; `None` if the next worker gets the prompt.
     pub(super) fn lease_of(&self, connection: Connection) -> Option<Duration> {
-        let resumes = self.peers.get(connection).is_some_and(|peer| peer.resumes);
+        let resumes = self.peers.get(connection).is_some_and(Peer::resumes);
         (resumes && !self.settings.lease.is_zero()).then_some(self.settings.lease)
     }
 
-    /// The same if the connection was closed from the side of the worker.
+    /// The lease after the side of the worker has closed the connection.
     pub(super) fn grace_of(&self, connection: Connection) -> Option<Duration> {
         self.lease_of(connection).map(|lease| lease.min(CLOSED_GRACE))
     }
@@ -69,8 +69,8 @@ impl Master {
         self.keep_since(now, held, worker, lease, now.wall);
     }
 
-    /// The same for a worker that has had no connection since `away`. A restarted master counts the lease from there: otherwise the
-    /// prompt of a worker that has died would stay with it for as long as masters are killed within a lease.
+    /// Keeps the prompt of a worker without a connection since `away`. A restarted master counts the lease from there: otherwise a dead
+    /// worker would have its prompt for as long as masters are killed within a lease.
     fn keep_since(&mut self, now: Now, held: Held, worker: &str, lease: Duration, away: Wall) {
         let Some(run) = held.run.clone() else { return self.release(held, Destination::Pending) };
         self.effects.push_back(Effect::NoteRun(held.file.clone(), run.clone(), Some(away)));
@@ -105,13 +105,13 @@ impl Master {
             self.move_tails(now, &file);
         }
         if is_unwanted {
-            // It ends that run, and joins without one.
+            // The worker ends that run, and joins without one.
             self.disconnect(now, connection, "its run is not wanted any more", None);
         }
     }
 
     fn resume(&mut self, now: Now, connection: Connection, run: &RequestId) -> bool {
-        let has_run = |state: &State| matches!(state, State::Working(held) if held.run.as_ref() == Some(run));
+        let has_run = |state: &State| matches!(state, State::Working(held, _) if held.run.as_ref() == Some(run));
         let former = self.peers.iter().find(|(_, peer)| has_run(&peer.state)).map(|(former, _)| former);
         if let Some(former) = former {
             self.disconnect(now, former, "its worker has joined again", Some(self.settings.lease));
@@ -122,14 +122,14 @@ impl Master {
         self.journal.info(format!("{} goes on at {}", held.file, self.name_of(connection)));
         self.effects.push_back(Effect::NoteRun(held.file.clone(), run.clone(), None));
         let timeout = held.front.timeout;
-        self.peers.set(connection, State::Working(Box::new(held)), now.mono);
+        self.peers.set(connection, State::Working(Box::new(held), None), now.mono);
         self.limit_run(now, connection, timeout);
         true
     }
 
     /// The report of a worker has been carried out, except for effects that come first.
     pub(super) fn acknowledge_report(&mut self, connection: Connection, run: Option<RequestId>) {
-        if let Some(run) = run.filter(|_| self.peers.get(connection).is_some_and(|peer| peer.resumes)) {
+        if let Some(run) = run.filter(|_| self.peers.get(connection).is_some_and(Peer::resumes)) {
             self.effects.push_back(Effect::Send(connection, FromMaster::ReportAck(run)));
         }
     }

@@ -1,173 +1,20 @@
-//! The connections, and the states of their workers.
+//! All connections, the queue of idle workers, and the sums over them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use rand::rngs::Xoshiro256PlusPlus;
+use rand::{RngExt as _, SeedableRng as _};
+
 use super::effect::Connection;
-use super::files::Held;
-use crate::wire::{Offer, RequestId, WorkerState};
-use base::{Mono, Neighbourhood, Origin, Usd};
-
-/// Longest worker id that is kept; it is a label for people, such as a port number or a name.
-const LABEL_CHARS_MAX: usize = 128;
-
-/// The state of a connection.
-#[derive(Debug, PartialEq)]
-pub(super) enum State {
-    /// It has not sent JOIN.
-    Stranger,
-    /// It has sent a wrong secret, and has not got its answer yet.
-    Guessed,
-    /// It has no work, but got a message so recently that it may not get a prompt yet.
-    Settling,
-    /// It waits for a prompt; the number is its place in the queue.
-    Idle(u64),
-    /// It waits until its service can be used again.
-    Resting,
-    /// A file is being moved to `working/` for it.
-    Claiming,
-    /// The prompt, of this many bytes, has been sent.
-    Requesting(Box<Held>, usize),
-    /// The prompt has been acknowledged.
-    Working(Box<Held>),
-    /// The connection is being closed.
-    Disconnecting,
-}
-
-/// A message that a peer gets as soon as it may, in this order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Debt {
-    /// The answer to another JOIN.
-    JoinAck,
-    /// The answer to a status request.
-    Status,
-    /// The check of a TIMER.
-    Check,
-}
-
-/// The kind of an unacknowledged message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Asked {
-    Request,
-    Check,
-}
-
-/// A report, as a worker has sent it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Report {
-    Done,
-    Failed(String),
-}
-
-/// A report that has not been carried out.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Answer {
-    /// The answer is on its way to the disk.
-    Storing(Report),
-    /// It could not be stored, and is at its worker.
-    Unstored,
-}
-
-#[derive(Debug)]
-pub(super) struct Peer {
-    /// Its own name for itself; `None` until it has joined.
-    pub(super) label: Option<String>,
-    pub(super) origin: Origin,
-    /// Whether it has proved that it has an authorised key.
-    pub(super) is_authorised: bool,
-    /// Why it is not served without a key: it belongs to another user of this machine, and there is no secret.
-    pub(super) refusal: Option<String>,
-    pub(super) state: State,
-    /// Start of the present state.
-    pub(super) since: Mono,
-    /// The unacknowledged messages. Each has a [`super::Timer::Acknowledge`].
-    pub(super) outstanding: BTreeMap<RequestId, Asked>,
-    /// Whether it has declared that it splits the stream into messages.
-    pub(super) splits: bool,
-    /// Whether it keeps its run while it has no connection. Such a worker splits the stream.
-    pub(super) resumes: bool,
-    /// The service behind it; workers of a closed gate rest.
-    pub(super) gate: Option<String>,
-    /// Whether it can be asked for the output of its run. Such a worker splits the stream.
-    pub(super) tails: bool,
-    /// Why it rests, or has rested.
-    pub(super) reason: Option<String>,
-    /// Its report on the present run, if that waits for its answer to be stored.
-    pub(super) answer: Option<Answer>,
-    /// Whether it may not get a message yet, until its [`super::Timer::Speak`].
-    pub(super) is_quiet: bool,
-    /// Whether the last message to it, if it does not split the stream, was a CHECK: then it is a prompt's turn.
-    pub(super) is_checked: bool,
-    /// The messages that it gets afterwards.
-    pub(super) owed: BTreeSet<Debt>,
-}
-
-impl Peer {
-    pub(super) const fn new(since: Mono, origin: Origin) -> Self {
-        Self {
-            label: None,
-            origin,
-            is_authorised: false,
-            refusal: None,
-            state: State::Stranger,
-            since,
-            outstanding: BTreeMap::new(),
-            splits: false,
-            resumes: false,
-            gate: None,
-            tails: false,
-            reason: None,
-            answer: None,
-            is_quiet: false,
-            is_checked: false,
-            owed: BTreeSet::new(),
-        }
-    }
-
-    /// Its label and its address, for people.
-    pub(super) fn name(&self) -> String {
-        match &self.label {
-            Some(label) => format!("worker {label} ({})", self.origin),
-            None => self.origin.to_string(),
-        }
-    }
-
-    pub(super) fn held(&self) -> Option<&Held> {
-        match &self.state {
-            State::Requesting(held, _) | State::Working(held) => Some(held),
-            State::Stranger
-            | State::Guessed
-            | State::Settling
-            | State::Idle(_)
-            | State::Resting
-            | State::Claiming
-            | State::Disconnecting => None,
-        }
-    }
-
-    /// Whether it has joined and is not being closed.
-    pub(super) const fn is_worker(&self) -> bool {
-        !matches!(self.state, State::Stranger | State::Guessed | State::Disconnecting)
-    }
-
-    /// Whether it may be sent a message. A worker whose prompt is being fetched gets that next.
-    pub(super) fn may_hear(&self) -> bool {
-        self.splits || !(self.is_quiet || self.state == State::Claiming)
-    }
-
-    /// The state in the document's words.
-    pub(super) const fn shown_state(&self) -> WorkerState {
-        match self.state {
-            State::Stranger | State::Guessed | State::Settling | State::Idle(_) | State::Resting => WorkerState::Idle,
-            State::Claiming | State::Requesting(..) => WorkerState::Requesting,
-            State::Working(_) => WorkerState::Working,
-            State::Disconnecting => WorkerState::Disconnecting,
-        }
-    }
-}
+use super::peer::{AckKind, Peer, State};
+use crate::wire::{Offer, RequestId};
+use base::{Mono, Neighbourhood, Usd};
 
 /// All connections. Every change of a state goes through [`Peers::set`], which keeps the queue and the sums consistent.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Peers {
+    /// The source of request ids.
+    random: Xoshiro256PlusPlus,
     all: BTreeMap<Connection, Peer>,
     /// The workers that wait for a prompt, longest first.
     idle: BTreeMap<u64, Connection>,
@@ -179,6 +26,19 @@ pub(super) struct Peers {
 }
 
 impl Peers {
+    /// The seed determines all request ids.
+    pub(super) fn new(seed: u64) -> Self {
+        Self {
+            random: Xoshiro256PlusPlus::seed_from_u64(seed),
+            all: BTreeMap::new(),
+            idle: BTreeMap::new(),
+            turns: 0,
+            sending_bytes: 0,
+            workers: 0,
+            strangers: BTreeMap::new(),
+        }
+    }
+
     pub(super) fn get(&self, connection: Connection) -> Option<&Peer> {
         self.all.get(&connection)
     }
@@ -191,23 +51,32 @@ impl Peers {
     pub(super) fn set(&mut self, connection: Connection, state: State, since: Mono) -> Option<State> {
         let mut peer = self.remove(connection)?;
         let old = std::mem::replace(&mut peer.state, state);
-        self.insert(connection, Peer { since, ..peer });
+        peer.since = since;
+        self.insert(connection, peer);
         Some(old)
     }
 
     /// A stranger becomes a worker, at the end of the queue.
     pub(super) fn join(&mut self, connection: Connection, label: &str, splits: bool, offer: &Offer, since: Mono) {
-        let Some(peer) = self.remove(connection) else { return };
-        let label = Some(label.chars().take(LABEL_CHARS_MAX).collect());
-        let state = self.end_of_queue();
-        let (resumes, tails, gate) = (splits && offer.resumes, splits && offer.tails, offer.gate.clone());
-        self.insert(connection, Peer { label, splits, resumes, tails, gate, state, since, ..peer });
+        let Some(mut peer) = self.remove(connection) else { return };
+        peer.join(label, splits, offer);
+        (peer.state, peer.since) = (self.end_of_queue(), since);
+        self.insert(connection, peer);
     }
 
-    /// The worker has told the cost of this run; false if it has another one.
+    /// The id under which a message to this peer must be acknowledged.
+    pub(super) fn expect_ack(&mut self, connection: Connection, kind: AckKind) -> RequestId {
+        let request = RequestId::from_random(self.random.random());
+        if let Some(peer) = self.get_mut(connection) {
+            peer.expect_ack(request.clone(), kind);
+        }
+        request
+    }
+
+    /// The worker has reported the cost of this run. False if it has another run.
     pub(super) fn set_cost(&mut self, connection: Connection, run: &RequestId, cost: Usd) -> bool {
         let held = match self.all.get_mut(&connection).map(|peer| &mut peer.state) {
-            Some(State::Working(held)) if held.run.as_ref() == Some(run) => held,
+            Some(State::Working(held, _)) if held.run.as_ref() == Some(run) => held,
             _ => return false,
         };
         held.cost = Some(cost);
@@ -218,10 +87,22 @@ impl Peers {
     pub(super) fn start_run(&mut self, connection: Connection, since: Mono) {
         let Some(mut peer) = self.remove(connection) else { return };
         peer.state = match peer.state {
-            State::Requesting(held, _) => State::Working(held),
+            State::Requesting(held, _) => State::Working(held, None),
             state => unreachable!("{connection:?} has acknowledged a request in {state:?}"),
         };
-        self.insert(connection, Peer { since, ..peer });
+        peer.since = since;
+        self.insert(connection, peer);
+    }
+
+    /// A message has been sent. True if the worker gets no other one for a while, and settles if it is idle.
+    pub(super) fn begin_pause(&mut self, connection: Connection, after_check: bool) -> bool {
+        let Some(peer) = self.all.get_mut(&connection) else { return false };
+        let pauses = peer.begin_pause(after_check);
+        if pauses && matches!(peer.state, State::Idle(_)) {
+            let since = peer.since;
+            self.set(connection, State::Settling, since);
+        }
+        pauses
     }
 
     pub(super) fn insert(&mut self, connection: Connection, peer: Peer) {
@@ -239,7 +120,7 @@ impl Peers {
             | State::Settling
             | State::Resting
             | State::Claiming
-            | State::Working(_)
+            | State::Working(..)
             | State::Disconnecting => {}
         }
         self.all.insert(connection, peer);
@@ -264,7 +145,7 @@ impl Peers {
             | State::Settling
             | State::Resting
             | State::Claiming
-            | State::Working(_)
+            | State::Working(..)
             | State::Disconnecting => {}
         }
         Some(peer)
@@ -317,19 +198,7 @@ impl Peers {
             if let Some(file) = peer.held().map(|held| &held.file) {
                 assert!(held.insert(file), "{file} is held twice");
             }
-            let requests = peer.outstanding.values().filter(|asked| **asked == Asked::Request).count();
-            let requesting = matches!(peer.state, State::Requesting(..));
-            assert_eq!(requests, usize::from(requesting), "{connection:?}: {:?}", peer.state);
-            assert!(peer.is_worker() || peer.outstanding.is_empty(), "{connection:?} is asked in vain");
-            assert!(peer.label.is_some() || !peer.is_worker(), "{connection:?} works and has not joined");
-            assert!(!peer.is_quiet || (peer.is_worker() && !peer.splits), "{connection:?} is quiet in vain");
-            assert!(peer.is_quiet || peer.state != State::Settling, "{connection:?} settles forever");
-            assert!(
-                !(peer.is_quiet && matches!(peer.state, State::Idle(_))),
-                "{connection:?} may not hear of a prompt"
-            );
-            let gives_way = peer.is_checked && matches!(peer.state, State::Idle(_));
-            assert!(peer.owed.is_empty() || gives_way || !peer.may_hear(), "{connection:?} waits for {:?}", peer.owed);
+            peer.sanity_check();
         }
         let count = |what: fn(&Peer) -> bool| self.all.values().filter(|peer| what(peer)).count();
         assert_eq!(

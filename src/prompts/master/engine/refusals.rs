@@ -15,7 +15,7 @@ pub(super) struct Refusals {
 }
 
 impl Refusals {
-    /// Whether a line about a refusal may be written; if so, the number of suppressed ones since the last line.
+    /// The number of suppressed lines since the last one, if a line about a refusal may be written.
     pub(super) fn take_line(&mut self, now: Mono) -> Option<u64> {
         if self.next_line.is_some_and(|next| now < next) {
             self.suppressed += 1;
@@ -25,7 +25,7 @@ impl Refusals {
         Some(std::mem::take(&mut self.suppressed))
     }
 
-    /// The number of suppressed lines, if the next line is due and no refusal has asked for it.
+    /// The number of suppressed lines, if a line is due that no refusal has caused.
     pub(super) fn take_suppressed(&mut self, now: Mono) -> Option<u64> {
         let is_due = self.suppressed > 0 && self.next_line.is_none_or(|next| now >= next);
         if is_due { self.take_line(now) } else { None }

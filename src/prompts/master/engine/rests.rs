@@ -1,11 +1,12 @@
-//! What holds prompts up: limits of the services behind workers, workers that pause, and orders of a person.
+//! Limits of the services behind workers, workers that pause, and orders of a person.
 //!
 //! A limit closes the gates of the prompt and the gate of the worker. All workers of a closed gate rest; a prompt of a closed gate waits.
-//! Closed gates and a pause are noted, so that a restarted master knows them.
+//! Closed gates and a pause are noted for a restarted master.
 
 use std::time::Duration;
 
-use super::peers::{Debt, State};
+use super::peer::{Peer, Queued, State};
+use super::phase::Phase;
 use super::{Connection, Destination, Effect, Master, Timer};
 use crate::wire::Order;
 use base::{Mono, Now, Wall, span};
@@ -14,23 +15,25 @@ use base::{Mono, Now, Wall, span};
 #[derive(Debug)]
 pub(super) struct Limit {
     pub(super) retry_after: Option<Duration>,
-    /// Whether no other worker is affected.
+    /// No other worker is affected.
     pub(super) is_local: bool,
     pub(super) reason: String,
 }
 
 impl Master {
-    /// The gates that an earlier master has closed, each with the moment until which it stays closed, and why it handed out no prompt.
+    /// The gates that an earlier master has closed, each with the moment until which it stays closed, and the reason of its pause.
     pub fn restore_rests(&mut self, now: Now, gates: Vec<(String, Wall)>, paused: Option<String>) {
         for (gate, until) in gates {
             if until > now.wall {
                 self.close_gate(now, &gate, until.since(now.wall));
             }
         }
-        self.paused = paused;
+        if let Some(reason) = paused {
+            self.dispatch.pause(reason);
+        }
     }
 
-    /// The file of a limited worker waits again. A worker that names no time is disconnected, as the document of that message says.
+    /// The file of a limited worker waits again. A worker that names no time is disconnected, as the document demands.
     pub(super) fn usage_limited(&mut self, now: Now, connection: Connection, limit: Limit) {
         let Some(mut held) = self.end_run(now, connection) else { return };
         let Limit { retry_after, is_local, reason } = limit;
@@ -39,7 +42,7 @@ impl Master {
         let name = self.name_of(connection);
         self.journal.warn(format!("{} waits again, from {name}: it has met a limit: {reason}", held.file));
         let pause = retry_after.unwrap_or(self.settings.retry_after);
-        let own = self.peers.get(connection).and_then(|peer| peer.gate.clone());
+        let own = self.peers.get(connection).and_then(|peer| peer.gate().map(str::to_owned));
         let closes_gates = !is_local && (own.is_some() || !held.front.gates.is_empty());
         if !is_local {
             for gate in held.front.gates.iter().chain(&own) {
@@ -47,8 +50,8 @@ impl Master {
             }
         }
         let run = held.run.clone();
-        if self.peers.get(connection).is_some_and(|peer| peer.tails) {
-            self.attempts.insert(held.file.clone(), connection);
+        if self.peers.get(connection).is_some_and(Peer::tails) {
+            self.tails.note_attempt(held.file.clone(), connection);
         }
         self.release(held, Destination::Pending);
         self.acknowledge_report(connection, run);
@@ -58,7 +61,7 @@ impl Master {
             Some(_) => self.rest(now, connection, now.mono + pause),
         }
         if let Some(peer) = self.peers.get_mut(connection) {
-            peer.reason = Some(reason);
+            peer.meet_limit(reason);
         }
     }
 
@@ -69,7 +72,7 @@ impl Master {
         self.journal.info(format!("gate {gate} is closed for {}", span(time)));
         self.effects.push_back(Effect::NoteGate(gate.to_owned(), Some(now.wall + time)));
         let idle = |state: &State| matches!(state, State::Idle(_) | State::Resting);
-        let of_gate = self.peers.iter().filter(|(_, peer)| peer.gate.as_deref() == Some(gate) && idle(&peer.state));
+        let of_gate = self.peers.iter().filter(|(_, peer)| peer.gate() == Some(gate) && idle(&peer.state));
         let of_gate: Vec<Connection> = of_gate.map(|(connection, _)| connection).collect();
         for connection in of_gate {
             self.rest(now, connection, until);
@@ -91,7 +94,7 @@ impl Master {
 
     /// When the gate of a worker opens, if it is closed.
     pub(super) fn closed_until(&self, connection: Connection) -> Option<Mono> {
-        self.gates.closed_until(self.peers.get(connection)?.gate.as_deref()?)
+        self.gates.closed_until(self.peers.get(connection)?.gate()?)
     }
 
     /// A worker that has joined rests if its gate is closed.
@@ -103,45 +106,32 @@ impl Master {
         }
     }
 
-    /// A person changes what the master does.
-    pub(super) fn obey(&mut self, now: Now, connection: Connection, order: Order) {
+    /// An order of a person.
+    pub(super) fn carry_out_order(&mut self, now: Now, connection: Connection, order: Order) {
         self.journal.info(format!("{order:?} is ordered by {}", self.name_of(connection)));
         match order {
-            Order::Pause => self.pause("paused by order; llts prompt resume ends it".to_owned()),
+            Order::Pause => {
+                let reason = "paused by order; llts prompt resume ends it".to_owned();
+                self.effects.push_back(Effect::NotePause(Some(reason.clone())));
+                self.dispatch.pause(reason);
+            }
             Order::Resume => {
-                (self.paused, self.is_draining, self.starts) = (None, false, 0);
+                self.phase.drain(false);
+                self.dispatch.resume();
                 self.effects.push_back(Effect::NotePause(None));
                 self.stop_at_cost();
             }
             Order::Drain => {
-                self.is_draining = true;
-                self.paused = Some("ends when the running prompts have ended".to_owned());
+                self.phase.drain(true);
+                self.dispatch.pause("ends when the running prompts have ended".to_owned());
                 self.end_if_drained(now);
             }
         }
-        self.owe_debt(now, connection, Debt::Status);
-    }
-
-    fn pause(&mut self, reason: String) {
-        self.effects.push_back(Effect::NotePause(Some(reason.clone())));
-        self.paused = Some(reason);
-    }
-
-    /// A prompt has been handed out: the last one that this master may start, if their number is limited.
-    pub(super) fn count_start(&mut self) {
-        self.starts += 1;
-        if self.settings.starts_max == Some(self.starts) {
-            let reason = format!(
-                "{} prompts have been started (--max-starts); llts prompt resume allows as many again",
-                self.starts
-            );
-            self.journal.warn(format!("no more prompts are handed out: {reason}"));
-            self.paused = Some(reason);
-        }
+        self.enqueue(now, connection, Queued::Status);
     }
 
     pub(super) fn end_if_drained(&mut self, now: Now) {
-        if self.is_draining && !self.stopping && self.working() == 0 {
+        if self.phase == Phase::Draining && self.working() == 0 {
             self.journal.info("no prompt is running any more");
             self.handle_stop(now);
         }

@@ -32,34 +32,50 @@ enum Content {
 struct World {
     master: Master,
     now: Now,
+    folders: Folders,
+    notes: Notes,
+    answers: Answers,
+    /// Messages to each connection that the test has not read.
+    inboxes: BTreeMap<Connection, Vec<FromMaster>>,
+    /// The time of the last message to a worker that does not split the stream.
+    last_sent: BTreeMap<Connection, Mono>,
+    closing: BTreeSet<Connection>,
+    aborted: BTreeSet<Connection>,
+    connections: u64,
+    exited: bool,
+}
+
+#[derive(Default)]
+struct Folders {
     pending: BTreeMap<FileName, Content>,
     working: BTreeMap<FileName, Content>,
     done: BTreeSet<FileName>,
     failed: BTreeSet<FileName>,
     reasons: BTreeMap<FileName, Option<String>>,
-    /// The failures that a restarted master gets.
+    /// Whether moves out of `working/` fail.
+    stuck: bool,
+}
+
+/// The notes for a restarted master.
+#[derive(Default)]
+struct Notes {
     fails: BTreeMap<FileName, u32>,
-    /// The rest of what it gets.
     runs: BTreeMap<FileName, (RequestId, Option<Wall>)>,
     losses: BTreeMap<FileName, u32>,
     gates: BTreeMap<String, Wall>,
     paused: Option<String>,
+}
+
+/// The answers of workers, and the disk for them.
+#[derive(Default)]
+struct Answers {
     parts: Vec<ResultPart>,
-    said: BTreeMap<Connection, Vec<FromMaster>>,
-    /// The time of the last message to a worker that does not split the stream.
-    told: BTreeMap<Connection, Mono>,
-    closing: BTreeSet<Connection>,
-    aborted: BTreeSet<Connection>,
-    connections: u64,
-    /// Whether moves out of `working/` fail.
-    stuck: bool,
+    /// The runs whose answers are stored.
+    stored: BTreeSet<RequestId>,
     /// Whether no answer can be stored.
     is_full: bool,
     /// Whether no answer arrives as a whole.
     is_torn: bool,
-    /// The runs whose answers are stored.
-    stored: BTreeSet<RequestId>,
-    exited: bool,
 }
 
 fn settings() -> Settings {
@@ -101,30 +117,18 @@ impl World {
         let mut world = Self {
             master: Master::new(settings, 7, now, 0, 0),
             now,
-            pending: BTreeMap::new(),
-            working: BTreeMap::new(),
-            done: BTreeSet::new(),
-            failed: BTreeSet::new(),
-            reasons: BTreeMap::new(),
-            fails: BTreeMap::new(),
-            runs: BTreeMap::new(),
-            losses: BTreeMap::new(),
-            gates: BTreeMap::new(),
-            paused: None,
-            parts: Vec::new(),
-            said: BTreeMap::new(),
-            told: BTreeMap::new(),
+            folders: Folders::default(),
+            notes: Notes::default(),
+            answers: Answers::default(),
+            inboxes: BTreeMap::new(),
+            last_sent: BTreeMap::new(),
             closing: BTreeSet::new(),
             aborted: BTreeSet::new(),
             connections: 0,
-            stuck: false,
-            is_full: false,
-            is_torn: false,
-            stored: BTreeSet::new(),
             exited: false,
         };
         for file in files {
-            world.pending.insert((*file).into(), Content::Prompt(Front::default(), format!("do {file}")));
+            world.folders.pending.insert((*file).into(), Content::Prompt(Front::default(), format!("do {file}")));
         }
         world.settle();
         world
@@ -133,7 +137,7 @@ impl World {
     /// A file appears, and is noticed at once.
     fn appears(&mut self, name: &str, content: Content) {
         let front = if let Content::Prompt(front, _) = &content { front.clone() } else { Front::default() };
-        self.pending.insert(name.into(), content);
+        self.folders.pending.insert(name.into(), content);
         self.master.handle_found(self.now, name.into(), &front);
         self.settle();
     }
@@ -161,7 +165,7 @@ impl World {
             connection,
             FromWorker::Join { worker: connection.0.to_string(), secret, splits: true, offer: Offer::default() },
         );
-        assert_eq!(self.said.get_mut(&connection).unwrap().remove(0), FromMaster::JoinAck);
+        assert_eq!(self.inboxes.get_mut(&connection).unwrap().remove(0), FromMaster::JoinAck);
         connection
     }
 
@@ -176,7 +180,7 @@ impl World {
         let offer = Offer { resumes: true, run: run.cloned(), gate: gate.map(str::to_owned), tails: true };
         let worker = connection.0.to_string();
         self.says(connection, FromWorker::Join { worker, secret: None, splits: true, offer });
-        match self.said.get_mut(&connection).unwrap().remove(0) {
+        match self.inboxes.get_mut(&connection).unwrap().remove(0) {
             FromMaster::Welcome(welcome) => (connection, *welcome),
             other => panic!("{other:?}"),
         }
@@ -227,7 +231,7 @@ impl World {
 
     /// Everything that a connection got since the last call.
     fn heard(&mut self, connection: Connection) -> Vec<FromMaster> {
-        self.said.remove(&connection).unwrap_or_default()
+        self.inboxes.remove(&connection).unwrap_or_default()
     }
 
     fn closed(&mut self, connection: Connection) {
@@ -237,7 +241,7 @@ impl World {
     }
 
     fn state(&self, connection: Connection) -> Option<WorkerState> {
-        self.master.peers.get(connection).map(peers::Peer::shown_state)
+        self.master.peers.get(connection).map(peer::Peer::shown_state)
     }
 
     /// Lets time pass, deadline by deadline, while workers answer their CHECKs.
@@ -252,10 +256,10 @@ impl World {
             self.master.handle_timeout(self.now);
             self.settle();
             let checks: Vec<_> =
-                self.said.iter().flat_map(|(to, all)| all.iter().map(|one| (*to, one.clone()))).collect();
+                self.inboxes.iter().flat_map(|(to, all)| all.iter().map(|one| (*to, one.clone()))).collect();
             for (connection, message) in checks {
                 if let FromMaster::Check(id) = message {
-                    self.said.get_mut(&connection).unwrap().retain(|one| !matches!(one, FromMaster::Check(_)));
+                    self.inboxes.get_mut(&connection).unwrap().retain(|one| !matches!(one, FromMaster::Check(_)));
                     if answers(connection) {
                         self.says(connection, FromWorker::CheckAck(id));
                     }
@@ -272,21 +276,22 @@ impl World {
 
     /// The master is killed, and another one takes over the folders.
     fn restart(&mut self) {
-        let (kept, left): (BTreeMap<_, _>, _) =
-            std::mem::take(&mut self.working).into_iter().partition(|(file, _)| self.runs.contains_key(file));
-        self.pending.extend(left);
-        self.said.clear();
+        let (kept, left): (BTreeMap<_, _>, _) = std::mem::take(&mut self.folders.working)
+            .into_iter()
+            .partition(|(file, _)| self.notes.runs.contains_key(file));
+        self.folders.pending.extend(left);
+        self.inboxes.clear();
         self.closing.clear();
-        self.master = Master::new(self.master.settings.clone(), 8, self.now, 0, 0).with_fails(self.fails.clone());
+        self.master = Master::new(self.master.settings.clone(), 8, self.now, 0, 0).with_fails(self.notes.fails.clone());
         let runs = kept.iter().map(|(file, content)| {
             let front = if let Content::Prompt(front, _) = content { front.clone() } else { Front::default() };
-            let (run, away) = self.runs[file].clone();
+            let (run, away) = self.notes.runs[file].clone();
             KeptRun { file: file.clone(), front, run, away }
         });
-        self.master.restore_losses(self.losses.clone());
+        self.master.restore_losses(self.notes.losses.clone());
         self.master.restore_runs(self.now, runs.collect());
-        self.working = kept;
-        self.master.restore_rests(self.now, self.gates.clone().into_iter().collect(), self.paused.clone());
+        self.folders.working = kept;
+        self.master.restore_rests(self.now, self.notes.gates.clone().into_iter().collect(), self.notes.paused.clone());
         self.settle();
     }
 
@@ -301,21 +306,14 @@ impl World {
             self.apply(effect);
         }
         self.master.sanity_check();
-        let all = self.pending.len() + self.working.len() + self.done.len() + self.failed.len();
-        let names: BTreeSet<_> =
-            self.pending.keys().chain(self.working.keys()).chain(&self.done).chain(&self.failed).collect();
-        assert_eq!(names.len(), all, "a file is in two folders");
-    }
-
-    fn room(&self) -> Result<(), String> {
-        if self.is_full { Err("the disk is full".to_owned()) } else { Ok(()) }
+        self.folders.sanity_check();
     }
 
     fn apply(&mut self, effect: Effect) {
         match effect {
             Effect::Send(connection, message) => {
-                self.is_heard_alone(connection, &message);
-                self.said.entry(connection).or_default().push(message);
+                self.check_gap(connection, &message);
+                self.inboxes.entry(connection).or_default().push(message);
             }
             Effect::Close(connection) => {
                 self.closing.insert(connection);
@@ -325,61 +323,89 @@ impl World {
                 self.aborted.insert(connection);
             }
             Effect::Claim(file) => {
-                let claimed = self.claim(&file);
+                let claimed = self.folders.claim(&file);
                 self.master.handle_claimed(self.now, claimed);
             }
             Effect::Move(file, destination) => {
-                let moved = self.move_out(&file, &destination);
+                let moved = self.folders.move_out(&file, &destination);
+                if matches!(moved, Moved::To(_)) {
+                    self.notes.runs.remove(&file);
+                }
                 self.master.handle_moved(self.now, &file, moved);
             }
             Effect::Scan => {
-                for (file, content) in &self.pending {
+                for (file, content) in &self.folders.pending {
                     if !self.master.is_known(file) {
                         let front =
                             if let Content::Prompt(front, _) = content { front.clone() } else { Front::default() };
                         self.master.handle_found(self.now, file.clone(), &front);
                     }
                 }
-                self.master.handle_room(self.now, self.room());
-                self.master.handle_scanned(self.now, &self.pending.keys().cloned().collect());
+                self.master.handle_room(self.now, self.answers.room());
+                self.master.handle_scanned(self.now, &self.folders.pending.keys().cloned().collect());
             }
-            Effect::NoteFails(file, 0) => drop(self.fails.remove(&file)),
-            Effect::NoteFails(file, fails) => drop(self.fails.insert(file, fails)),
-            Effect::NoteRun(file, run, away) => drop(self.runs.insert(file, (run, away))),
-            Effect::NoteLosses(file, 0) => drop(self.losses.remove(&file)),
-            Effect::NoteLosses(file, losses) => drop(self.losses.insert(file, losses)),
-            Effect::NoteGate(gate, Some(until)) => drop(self.gates.insert(gate, until)),
-            Effect::NoteGate(gate, None) => drop(self.gates.remove(&gate)),
-            Effect::NotePause(reason) => self.paused = reason,
+            Effect::NoteFails(file, 0) => drop(self.notes.fails.remove(&file)),
+            Effect::NoteFails(file, fails) => drop(self.notes.fails.insert(file, fails)),
+            Effect::NoteRun(file, run, away) => drop(self.notes.runs.insert(file, (run, away))),
+            Effect::NoteLosses(file, 0) => drop(self.notes.losses.remove(&file)),
+            Effect::NoteLosses(file, losses) => drop(self.notes.losses.insert(file, losses)),
+            Effect::NoteGate(gate, Some(until)) => drop(self.notes.gates.insert(gate, until)),
+            Effect::NoteGate(gate, None) => drop(self.notes.gates.remove(&gate)),
+            Effect::NotePause(reason) => self.notes.paused = reason,
             Effect::NoteCost(..) | Effect::NoteCostMax(_) => {}
             Effect::ReadTail(client, query) => {
                 let reason = format!("{} is read from {}", query.file, query.offset);
                 self.master.handle_tail_read(self.now, client, Err(reason));
             }
-            Effect::StorePart(part) => self.parts.push(*part),
+            Effect::StorePart(part) => self.answers.parts.push(*part),
             Effect::StoreAnswer(run, ..) => {
-                let outcome = match self.is_torn {
-                    true => Err(NotStored::Torn("x".to_owned())),
-                    false => self.room().map_err(NotStored::NoRoom),
-                };
-                if outcome.is_ok() {
-                    self.stored.insert(run.clone());
-                }
+                let outcome = self.answers.store(&run);
                 self.master.handle_answer_stored(self.now, &run, outcome);
             }
             Effect::Exit => self.exited = true,
         }
     }
 
-    /// One `recv` of a document's worker returns one message.
-    fn is_heard_alone(&mut self, connection: Connection, message: &FromMaster) {
-        let is_plain = |peer: &peers::Peer| peer.label.is_some() && !peer.splits;
+    /// The gap between messages lets one `recv` of a document's worker return one message.
+    fn check_gap(&mut self, connection: Connection, message: &FromMaster) {
+        let is_plain = |peer: &peer::Peer| peer.worker.is_some() && peer.pacing != peer::Pacing::Unpaced;
         if self.master.peers.get(connection).is_some_and(is_plain)
-            && let Some(before) = self.told.insert(connection, self.now.mono)
+            && let Some(before) = self.last_sent.insert(connection, self.now.mono)
         {
             let gap = self.now.mono.since(before);
-            assert!(gap >= Duration::from_millis(200), "{connection:?} hears {message:?} {gap:?} after the last");
+            assert!(
+                gap >= Duration::from_millis(200),
+                "{connection:?} gets {message:?} {gap:?} after the last message"
+            );
         }
+    }
+
+    /// Pending, working, done, failed.
+    fn counts(&self) -> [usize; 4] {
+        self.folders.counts()
+    }
+}
+
+impl Answers {
+    fn room(&self) -> Result<(), String> {
+        if self.is_full { Err("the disk is full".to_owned()) } else { Ok(()) }
+    }
+
+    fn store(&mut self, run: &RequestId) -> Result<(), NotStored> {
+        if self.is_torn {
+            return Err(NotStored::Torn("x".to_owned()));
+        }
+        self.room().map_err(NotStored::NoRoom)?;
+        self.stored.insert(run.clone());
+        Ok(())
+    }
+}
+
+impl Folders {
+    fn sanity_check(&self) {
+        let names: BTreeSet<_> =
+            self.pending.keys().chain(self.working.keys()).chain(&self.done).chain(&self.failed).collect();
+        assert_eq!(names.len(), self.counts().iter().sum::<usize>(), "a file is in two folders");
     }
 
     fn claim(&mut self, file: &FileName) -> Result<Claimed, ClaimError> {
@@ -405,7 +431,6 @@ impl World {
             return Moved::Stuck("no".into());
         }
         let Some(content) = self.working.remove(file) else { return Moved::Vanished };
-        self.runs.remove(file);
         match destination {
             Destination::Pending => {
                 self.pending.insert(file.clone(), content);
@@ -421,7 +446,6 @@ impl World {
         Moved::To(file.clone())
     }
 
-    /// Pending, working, done, failed.
     fn counts(&self) -> [usize; 4] {
         [self.pending.len(), self.working.len(), self.done.len(), self.failed.len()]
     }

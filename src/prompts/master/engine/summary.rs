@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::peers::State;
+use super::peer::State;
 use super::{Master, Timer, Totals};
 use crate::wire::{Status, WorkerStatus};
 use base::Now;
@@ -11,17 +11,8 @@ impl Master {
     /// The summary for the end.
     #[must_use]
     pub fn totals(&self, now: Now) -> Totals {
-        let (succeeded, failed) = (self.files.succeeded_here, self.files.failed_here);
         let left = self.files.pending() + self.files.set_aside_count() + self.working();
-        let end = self.ended.unwrap_or(now.mono);
-        Totals {
-            running_for: end.since(self.started),
-            all: succeeded + failed + left,
-            succeeded,
-            failed,
-            timed_out: self.timed_out,
-            cost: self.costs.sum,
-        }
+        self.progress.totals(self.phase.stopped().unwrap_or(now.mono), left, self.costs.sum)
     }
 
     /// Number of messages that had no meaning in their state: DONE of an idle worker, an unexpected acknowledgement.
@@ -33,14 +24,14 @@ impl Master {
     /// The present state for a status client.
     #[must_use]
     pub fn status(&self, now: Now) -> Status {
-        let joined = self.peers.iter().filter_map(|(connection, peer)| Some((connection, peer, peer.label.as_ref()?)));
-        let workers = joined.map(|(connection, peer, label)| WorkerStatus {
-            id: label.clone(),
+        let joined = self.peers.iter().filter_map(|(connection, peer)| Some((connection, peer, peer.worker.as_ref()?)));
+        let workers = joined.map(|(connection, peer, worker)| WorkerStatus {
+            id: worker.label.clone(),
             state: peer.shown_state(),
             file: peer.held().map(|held| held.file.to_string()),
             age: now.mono.since(peer.since),
             resting: (peer.state == State::Resting).then(|| self.time_to(now, &Timer::Rest(connection))),
-            reason: peer.reason.clone().filter(|_| peer.state == State::Resting),
+            reason: peer.reason_of_rest().cloned(),
         });
         let gates = self.gates.closed().map(|gate| (gate.clone(), self.time_to(now, &Timer::Gate(gate.clone()))));
         let away = self
@@ -50,17 +41,13 @@ impl Master {
         Status {
             pending: self.files.pending() + self.files.set_aside_count(),
             working: self.working(),
-            done: self.files.done,
-            failed: self.files.failed,
-            running_for: now.mono.since(self.started),
             workers: workers.collect(),
-            pace: self.progress.pace(now, self.files.pending() + self.working()),
-            paused: self.paused.clone().or_else(|| self.full.clone()).or_else(|| self.wait_for_cost()),
+            paused: self.dispatch.obstacle().cloned().or_else(|| self.wait_for_cost()),
             gates: gates.collect(),
             away: away.collect(),
-            timed_out: self.timed_out,
             cost: self.costs.sum,
             cost_max: self.costs.max,
+            ..self.progress.status(now, self.files.pending() + self.working())
         }
     }
 
@@ -69,7 +56,7 @@ impl Master {
     }
 
     pub(super) fn working(&self) -> u64 {
-        let held = self.peers.iter().filter(|(_, peer)| peer.held().is_some()).count() + self.files.leaving.len();
-        (held + self.orphans.len()) as u64 + u64::from(self.claim.is_some())
+        let held = self.peers.iter().filter(|(_, peer)| peer.held().is_some()).count() + self.files.leaving().len();
+        (held + self.orphans.len()) as u64 + u64::from(self.dispatch.claim().is_some())
     }
 }

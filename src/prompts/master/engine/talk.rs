@@ -4,16 +4,15 @@ use std::time::Duration;
 
 use super::files::Held;
 use super::handout::CLOSED;
-use super::peers::{Asked, Debt, Peer, Report, State};
+use super::peer::{Access, AckKind, Peer, Queued, Report, State};
 use super::rests::Limit;
 use super::{Connection, Destination, Effect, Master, STRANGERS_MAX, Timer};
 use crate::wire::{FromMaster, FromWorker, MessageError, Offer, Order, RequestId};
 use api::config::is_secret;
 use base::{Now, Origin};
 
-/// Grace time for a worker's own report after the time limit of its prompt. The worker applies that limit, too, and its
-/// report says more than a disconnection would. Its SIGTERM, its SIGKILL two seconds later and the report take less than
-/// this.
+/// Grace time for a worker's own report after the time limit of its prompt. The worker applies that limit, too, and its report
+/// contains more than a disconnection would. SIGTERM, SIGKILL two seconds later and the report take less than this.
 const RUN_GRACE: Duration = Duration::from_secs(5);
 
 /// The answer to a wrong secret.
@@ -27,9 +26,9 @@ impl Master {
     pub fn handle_connected(&mut self, now: Now, connection: Connection, origin: Origin) {
         let places = self.settings.workers_max.saturating_add(STRANGERS_MAX).min(self.settings.connections_max);
         let is_full = self.peers.len() >= places;
-        if self.stopping || (is_full && !self.make_room(now)) {
-            if !self.stopping {
-                self.complain(now, &origin.to_string(), "all places are taken by workers (WORKERS_MAX, ulimit -n)");
+        if self.phase.is_stopping() || (is_full && !self.make_room(now)) {
+            if !self.phase.is_stopping() {
+                self.log_refusal(now, &origin.to_string(), "all places are taken by workers (WORKERS_MAX, ulimit -n)");
             }
             return self.effects.push_back(Effect::Abort(connection));
         }
@@ -37,17 +36,17 @@ impl Master {
         self.timers.set(Timer::Join(connection), now.mono + self.settings.join_timeout);
     }
 
-    /// The peer has proved that it has an authorised key. It needs no secret.
+    /// The peer has proved that it has an authorised key, and needs no secret.
     pub fn handle_authorised(&mut self, connection: Connection) {
         if let Some(peer) = self.peers.get_mut(connection) {
-            peer.is_authorised = true;
+            peer.authorise();
         }
     }
 
     /// The peer is not served, for this reason, unless it proves that it has an authorised key.
     pub fn handle_stranger(&mut self, connection: Connection, why: String) {
         if let Some(peer) = self.peers.get_mut(connection) {
-            peer.refusal = Some(why);
+            peer.require_key(why);
         }
     }
 
@@ -56,7 +55,7 @@ impl Master {
     /// connections belong to workers.
     fn make_room(&mut self, now: Now) -> bool {
         let Some(stranger) = self.peers.most_crowded() else { return false };
-        self.complain(now, &self.name_of(stranger), "it is not a worker, and another connection needs its place");
+        self.log_refusal(now, &self.name_of(stranger), "it is not a worker, and another connection needs its place");
         self.take_back(now, stranger, "another connection needs its place", None);
         self.effects.push_back(Effect::Abort(stranger));
         self.forget(stranger);
@@ -67,7 +66,7 @@ impl Master {
     pub fn handle_closed(&mut self, now: Now, connection: Connection) {
         let Some(peer) = self.peers.get(connection) else { return };
         if peer.state != State::Disconnecting {
-            if peer.label.is_some() {
+            if peer.worker.is_some() {
                 self.journal.info(format!("{} is gone", peer.name()));
             }
             let lease = self.grace_of(connection);
@@ -81,25 +80,25 @@ impl Master {
     pub fn handle_message(&mut self, now: Now, connection: Connection, message: FromWorker) {
         let Some(peer) = self.peers.get(connection) else { return };
         match (&peer.state, message) {
-            // Its file already waits for another worker.
+            // The file of this worker already waits for another one.
             (State::Disconnecting, _) => self.ignored += 1,
             (_, FromWorker::Leave) => self.disconnect(now, connection, "it leaves", None),
             // Each connection may try one secret.
             (State::Guessed, _) => self.ignored += 1,
-            (_, FromWorker::Status { secret }) => self.tell_status(now, connection, secret.as_deref()),
+            (_, FromWorker::Status { secret }) => self.send_status(now, connection, secret.as_deref()),
             (_, FromWorker::Order { order, secret }) => {
-                if self.is_heard(now, connection, secret.as_deref()) {
-                    self.obey(now, connection, order);
+                if self.admit_client(now, connection, secret.as_deref()) {
+                    self.carry_out_order(now, connection, order);
                 }
             }
             (_, FromWorker::Budget { max, secret }) => {
-                if self.is_heard(now, connection, secret.as_deref()) {
+                if self.admit_client(now, connection, secret.as_deref()) {
                     self.set_cost_max(max);
-                    self.obey(now, connection, Order::Resume);
+                    self.carry_out_order(now, connection, Order::Resume);
                 }
             }
             (State::Stranger, FromWorker::Tail { query, secret }) => {
-                if self.is_heard(now, connection, secret.as_deref()) {
+                if self.admit_client(now, connection, secret.as_deref()) {
                     self.tail(now, connection, *query);
                 }
             }
@@ -108,32 +107,33 @@ impl Master {
             }
             (State::Stranger, _) => self.refuse(now, connection, "the first message must be JOIN"),
             (_, FromWorker::Join { .. }) => {
-                // It is a worker already. It may wait for the answer, so it gets one.
+                // The sender is a worker already. It may wait for the answer, so it gets one.
                 self.ignored += 1;
-                self.owe_debt(now, connection, Debt::JoinAck);
+                self.enqueue(now, connection, Queued::JoinAck);
             }
-            (_, FromWorker::RequestAck(request)) => self.acknowledged(now, connection, &request, Asked::Request),
-            (_, FromWorker::CheckAck(request)) => self.acknowledged(now, connection, &request, Asked::Check),
+            (_, FromWorker::RequestAck(request)) => self.acknowledged(now, connection, &request, AckKind::Request),
+            (_, FromWorker::CheckAck(request)) => self.acknowledged(now, connection, &request, AckKind::Check),
             // An earlier report waits until its answer is stored.
-            (State::Working(_), FromWorker::Done { .. } | FromWorker::Failed { .. }) if peer.answer.is_some() => {
-                self.ignored += 1;
-            }
-            (State::Working(_), FromWorker::UsageLimited { .. } | FromWorker::Result(_)) if peer.answer.is_some() => {
-                self.ignored += 1;
-            }
-            (State::Working(_), FromWorker::Done { .. }) => self.reported(now, connection, Report::Done),
-            (State::Working(_), FromWorker::Failed { reason, is_loss: true }) => self.lost(now, connection, &reason),
-            (State::Working(_), FromWorker::Failed { reason, is_loss: false }) => {
+            (
+                State::Working(_, Some(_)),
+                FromWorker::Done { .. }
+                | FromWorker::Failed { .. }
+                | FromWorker::UsageLimited { .. }
+                | FromWorker::Result(_),
+            ) => self.ignored += 1,
+            (State::Working(..), FromWorker::Done { .. }) => self.reported(now, connection, Report::Done),
+            (State::Working(..), FromWorker::Failed { reason, is_loss: true }) => self.lost(now, connection, &reason),
+            (State::Working(..), FromWorker::Failed { reason, is_loss: false }) => {
                 self.reported(now, connection, Report::Failed(reason));
             }
-            (State::Working(_), FromWorker::UsageLimited { retry_after, is_local, reason }) => {
+            (State::Working(..), FromWorker::UsageLimited { retry_after, is_local, reason }) => {
                 let reason = reason.chars().take(REASON_CHARS_MAX).collect();
                 self.usage_limited(now, connection, Limit { retry_after, is_local, reason });
             }
-            (State::Working(held), FromWorker::Result(part)) if held.run.as_ref() == Some(&part.run) => {
+            (State::Working(held, _), FromWorker::Result(part)) if held.run.as_ref() == Some(&part.run) => {
                 return self.effects.push_back(Effect::StorePart(part));
             }
-            (_, FromWorker::Cost { run, cost }) => self.note_cost(connection, &run, cost),
+            (_, FromWorker::Cost { run, cost }) => self.record_cost(connection, &run, cost),
             (_, FromWorker::TailPart(part)) => self.tail_part(now, connection, *part),
             // A worker without a prompt, or one that has not acknowledged its prompt, refers to a prompt that it has
             // already reported.
@@ -160,7 +160,7 @@ impl Master {
                 MessageError::UnknownType(_),
                 State::Guessed | State::Settling | State::Idle(_) | State::Resting | State::Claiming,
             )
-            | (MessageError::UnknownType(_), State::Requesting(..) | State::Working(_))
+            | (MessageError::UnknownType(_), State::Requesting(..) | State::Working(..))
             | (_, State::Disconnecting) => self.ignored += 1,
             (MessageError::UnknownType(_), State::Stranger) | (MessageError::Malformed(_), _) => {
                 self.refuse(now, connection, &error.to_string());
@@ -196,34 +196,29 @@ impl Master {
         }
     }
 
-    /// Whether the sender of a request has a key or the secret, or needs neither. Otherwise it is refused.
+    /// Refuses the sender of a request, unless it has a key or the secret, or needs neither. True if it is admitted.
     fn admit(&mut self, now: Now, connection: Connection, shown: Option<&str>) -> bool {
         let Some(peer) = self.peers.get(connection) else { return false };
-        match &self.settings.secret {
-            _ if peer.is_authorised => true,
-            None => {
-                let refusal = peer.refusal.clone();
-                if let Some(why) = &refusal {
-                    self.refuse(now, connection, &format!("{why}, or a SECRET of [prompt] on both sides"));
-                }
-                refusal.is_none()
+        match (&self.settings.secret, peer.access()) {
+            (_, Access::Authorised) | (None, Access::Secret) => return true,
+            (Some(secret), _) if is_secret(secret, shown.unwrap_or_default()) => return true,
+            (Some(_), _) => self.refuse_secret(now, connection),
+            (None, Access::Key(why)) => {
+                let reason = format!("{why}, or a SECRET of [prompt] on both sides");
+                self.refuse(now, connection, &reason);
             }
-            Some(secret) if is_secret(secret, shown.unwrap_or_default()) => true,
-            Some(_) => {
-                self.refuse_secret(now, connection);
-                false
-            }
+        }
+        false
+    }
+
+    fn send_status(&mut self, now: Now, connection: Connection, secret: Option<&str>) {
+        if self.admit_client(now, connection, secret) {
+            self.enqueue(now, connection, Queued::Status);
         }
     }
 
-    fn tell_status(&mut self, now: Now, connection: Connection, secret: Option<&str>) {
-        if self.is_heard(now, connection, secret) {
-            self.owe_debt(now, connection, Debt::Status);
-        }
-    }
-
-    /// The same of a client that only asks, or gives an order.
-    fn is_heard(&mut self, now: Now, connection: Connection, secret: Option<&str>) -> bool {
+    /// Admits a client that makes a request or gives an order.
+    fn admit_client(&mut self, now: Now, connection: Connection, secret: Option<&str>) -> bool {
         if !self.admit(now, connection, secret) {
             return false;
         }
@@ -236,19 +231,19 @@ impl Master {
 
     /// Sends the reason, and closes the connection.
     pub(super) fn refuse(&mut self, now: Now, connection: Connection, reason: &str) {
-        self.complain(now, &self.name_of(connection), reason);
-        self.send_away(now, connection, reason);
+        self.log_refusal(now, &self.name_of(connection), reason);
+        self.reject(now, connection, reason);
     }
 
-    fn send_away(&mut self, now: Now, connection: Connection, reason: &str) {
-        if self.peers.get(connection).is_some_and(Peer::may_hear) {
+    fn reject(&mut self, now: Now, connection: Connection, reason: &str) {
+        if self.peers.get(connection).is_some_and(Peer::may_receive) {
             self.effects.push_back(Effect::Send(connection, FromMaster::Refused(reason.to_owned())));
         }
         self.disconnect(now, connection, "it is refused", None);
     }
 
     /// Logs a refusal, unless another one was logged recently.
-    fn complain(&mut self, now: Now, name: &str, reason: &str) {
+    fn log_refusal(&mut self, now: Now, name: &str, reason: &str) {
         match self.refusals.take_line(now.mono) {
             None => {}
             Some(0) => self.journal.warn(format!("{name} is refused: {reason}")),
@@ -265,15 +260,15 @@ impl Master {
         if self.peers.get(connection).is_none_or(|peer| peer.state != State::Stranger) {
             return self.refuse(now, connection, WRONG_SECRET);
         }
-        self.complain(now, &self.name_of(connection), WRONG_SECRET);
+        self.log_refusal(now, &self.name_of(connection), WRONG_SECRET);
         self.timers.clear(&Timer::Join(connection));
         self.peers.set(connection, State::Guessed, now.mono);
         self.timers.set(Timer::Refuse(connection), now.mono + self.settings.refusal_pause);
     }
 
     /// The pause after a wrong secret has passed.
-    pub(super) fn answer_guess(&mut self, now: Now, connection: Connection) {
-        self.send_away(now, connection, WRONG_SECRET);
+    pub(super) fn reject_guess(&mut self, now: Now, connection: Connection) {
+        self.reject(now, connection, WRONG_SECRET);
     }
 
     /// A label of a connection for people.
@@ -302,7 +297,9 @@ impl Master {
             let reason: String = reason.chars().take(REASON_CHARS_MAX).collect();
             self.journal.info(format!("{} has failed at {name} after {seconds:.1} s: {reason}", held.file));
             // The worker applies the same limit.
-            self.timed_out += u64::from(held.front.timeout.is_some_and(|limit| took >= limit));
+            if held.front.timeout.is_some_and(|limit| took >= limit) {
+                self.progress.count_timed_out();
+            }
             self.spend(&held);
             let run = held.run.clone();
             self.fail(held, None);
@@ -325,15 +322,14 @@ impl Master {
         self.peers.get(connection).map(|peer| now.mono.since(peer.since)).unwrap_or_default()
     }
 
-    fn acknowledged(&mut self, now: Now, connection: Connection, request: &RequestId, asked: Asked) {
+    fn acknowledged(&mut self, now: Now, connection: Connection, request: &RequestId, kind: AckKind) {
         let Some(peer) = self.peers.get_mut(connection) else { return };
-        if peer.outstanding.get(request) != Some(&asked) {
+        if !peer.acknowledge(request, kind) {
             self.ignored += 1;
             return;
         }
-        peer.outstanding.remove(request);
         self.timers.clear(&Timer::Acknowledge(connection, request.clone()));
-        if asked == Asked::Request {
+        if kind == AckKind::Request {
             self.start_run(now, connection);
         }
     }
@@ -356,12 +352,9 @@ impl Master {
     /// The worker is idle again; returns its file.
     pub(super) fn end_run(&mut self, now: Now, connection: Connection) -> Option<Held> {
         self.timers.clear(&Timer::Run(connection));
-        if let Some(peer) = self.peers.get_mut(connection) {
-            peer.answer = None;
-        }
         let end = self.idle_state(connection);
         match self.peers.set(connection, end, now.mono)? {
-            State::Working(held) => Some(*held),
+            State::Working(held, _) => Some(*held),
             state => unreachable!("a run ends in {state:?}"),
         }
     }

@@ -49,7 +49,7 @@ pub enum PromptError {
         /// Error of the system.
         source: io::Error,
     },
-    /// Its keys cannot be used.
+    /// The keys of this home cannot be used.
     #[error("cannot secure the prompt master: {0}")]
     Keys(KeyError),
     /// The system refuses a basic resource.

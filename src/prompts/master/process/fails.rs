@@ -16,7 +16,7 @@ use crate::master::engine::FileName;
 /// Name of the file, which is beside the four folders and cleared with them.
 const NAME: &str = "master.fails";
 
-/// The text in place of a number for a prompt that is given up.
+/// Stands in place of a number for a prompt that is given up.
 const FAILED: &str = "failed";
 
 #[derive(Debug)]
@@ -55,7 +55,7 @@ impl FailLog {
         &self.noted.fails
     }
 
-    /// The prompts that failed finally under earlier masters, and that no master has reported at its end.
+    /// The final failures under earlier masters that none of them has reported at its end.
     pub(super) const fn failed_before(&self) -> &BTreeSet<FileName> {
         &self.failed_before
     }

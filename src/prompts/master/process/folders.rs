@@ -39,7 +39,7 @@ impl Folders {
         if !root.is_dir() {
             return Err(PromptError::NoRoot(root.to_owned()));
         }
-        // The present path: a relative path would mislead its reader.
+        // An absolute path, because a relative one would mislead readers of logs.
         let root = root.canonicalize().map_err(|source| PromptError::Folder { path: root.to_owned(), source })?;
         let tasks = root.join(TASKS);
         let [pending, working, done, failed] = FOLDERS.map(|name| tasks.join(name));
@@ -125,8 +125,8 @@ impl Folders {
         names(&self.failed).unwrap_or_default()
     }
 
-    /// Whether a file of `pending/` is a result of a run, which came there together with its prompt: NAME.out, .err, .json or .reason of
-    /// a run whose JSON file is there, or is still beside the prompt while they are moved one by one.
+    /// Whether a file of `pending/` is a result that came there together with its prompt: NAME.out, .err, .json or .reason of a run
+    /// whose JSON file is there, or is still in the old folder while a person moves the files one by one.
     pub(super) fn is_result(&self, file: &FileName) -> bool {
         let Some((prompt, ending)) = file.split_result() else { return false };
         let is_elsewhere = |folder: &Path| folder.join(file.as_os_str()).symlink_metadata().is_ok();
@@ -158,7 +158,7 @@ impl Folders {
     }
 
     /// The metadata of the waiting file with this name; `None` if there is none.
-    pub(super) fn look(&self, file: &FileName) -> Option<fs::Metadata> {
+    pub(super) fn metadata(&self, file: &FileName) -> Option<fs::Metadata> {
         self.pending.join(file.as_os_str()).symlink_metadata().ok()
     }
 
@@ -173,8 +173,8 @@ impl Folders {
         if read.is_ok() { Front::peek(&head) } else { Front::default() }
     }
 
-    /// Moves a file to `working/` and reads it. It gets a name that is free in all folders that it may come to, so that
-    /// results that a worker puts there have the name of their prompt.
+    /// Moves a file to `working/` and reads it. Its new name is free in all folders to which it may be moved later, so that results
+    /// that a worker puts there have the name of their prompt.
     pub(super) fn claim(&self, file: &FileName) -> Result<Claimed, ClaimError> {
         let from = self.pending.join(file.as_os_str());
         let moved = self.rename_everywhere_free(&from, file);
@@ -247,8 +247,8 @@ impl Folders {
         }
     }
 
-    /// Writes why a file is in `failed/`: in a new file, because an existing one may be a prompt. The reason is in the log,
-    /// too.
+    /// Writes the reason for which a file is in `failed/` into a new file, because an existing one may be a prompt. The log has the
+    /// reason, too.
     fn write_reason(&self, file: &FileName, reason: &str) {
         let create = |name: FileName| File::create_new(self.failed.join(name.as_os_str()));
         let is_taken =
@@ -261,7 +261,7 @@ impl Folders {
     }
 }
 
-/// Whether the prompt that a reason may belong to is in any folder.
+/// Whether any folder has the prompt that a reason may belong to.
 fn is_prompt_of_reason(folders: &Folders, prompt: &FileName) -> bool {
     folders.all().iter().any(|folder| folder.join(prompt.as_os_str()).symlink_metadata().is_ok())
 }

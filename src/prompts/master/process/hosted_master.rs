@@ -7,14 +7,14 @@ use std::{fmt, io};
 
 use mio::Waker;
 
-use super::{Audience, Place, PromptError, PromptMaster};
+use super::{Audience, MasterOptions, PromptError, PromptMaster};
 use api::config::Config;
 
 /// Time limit for closing all connections at the end, if `SHUTDOWN_TIMEOUT` is not shorter. The prompts are back in their
-/// folder by then, and a stopping host has no reason to wait for a worker that merely stays connected.
+/// folder by then, so a stopping host need not wait for a worker that stays connected.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// A running master. It keeps running when no file is left.
+/// A running master, which keeps running when no file is left.
 #[derive(Debug)]
 pub struct HostedMaster {
     waker: Arc<Waker>,
@@ -29,10 +29,11 @@ impl HostedMaster {
     /// [`PromptError`], when it cannot start.
     pub fn start(config: &Config) -> Result<Self, PromptError> {
         let (root, port, audience) = (config.prompt.root_dir.as_path(), config.prompt.port, &Audience::default());
-        let place = Place { root, port, keep_alive: true, starts_max: None, timeout: None, cost_max: None, audience };
+        let options =
+            MasterOptions { root, port, keep_alive: true, starts_max: None, timeout: None, cost_max: None, audience };
         let mut config = config.clone();
         config.prompt.shutdown_timeout = config.prompt.shutdown_timeout.min(CLOSE_TIMEOUT);
-        let master = PromptMaster::start(&config, place)?;
+        let master = PromptMaster::start(&config, options)?;
         let (waker, ready_line) = (Arc::clone(&master.waker), master.ready_line());
         let thread = std::thread::Builder::new().name("prompt-master".into()).spawn(move || run(master))?;
         Ok(Self { waker, thread, ready_line })

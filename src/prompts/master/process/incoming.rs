@@ -1,6 +1,6 @@
-//! Results that workers of other roots send: `.tasks/.incoming/<run>/{out,err,json}` until their run is reported, then beside the place
-//! where its prompt goes, as if its worker had this root. The worker is told that its report is carried out when they are on the disk
-//! there. A thread of its own waits for the disk.
+//! Results that workers of other roots send: `.tasks/.incoming/<run>/{out,err,json}` until the run is reported, then beside its prompt,
+//! as if the worker had this root. The report is confirmed when the results are on the disk there. A thread of its own waits for the
+//! disk.
 //!
 //! A worker sends the JSON file last, with the sizes of the other two. If a part cannot be stored, the worker keeps the results and
 //! sends all of them again, as it does after an interrupted connection.
@@ -21,7 +21,7 @@ use proc::files::removal;
 
 const INCOMING: &str = ".incoming";
 
-/// Added to the name of a folder whose files are being put in place.
+/// Ending of a folder whose files are being put in place.
 const PLACING: &str = "placing";
 
 /// Bytes of a JSON file, whatever the limit of the outputs is.
@@ -32,6 +32,8 @@ pub(super) struct Incoming {
     root: PathBuf,
     folder: PathBuf,
     bytes_max: u64,
+    /// Sync results to the disk before their run is confirmed.
+    durable: bool,
     /// The runs of which a part could not be stored, and why.
     broken: BTreeMap<RequestId, String>,
     /// The runs whose files are being put in place, and those whose files are there while their prompt is in `working/`.
@@ -45,10 +47,7 @@ pub(super) struct Incoming {
 struct Job {
     root: PathBuf,
     run: RequestId,
-    from: PathBuf,
-    file: FileName,
-    outcome: &'static str,
-    durable: bool,
+    placement: Placement,
 }
 
 impl Incoming {
@@ -56,12 +55,12 @@ impl Incoming {
     ///
     /// # Errors
     /// When no thread can be started.
-    pub(super) fn open(root: &Path, tasks: &Path, bytes_max: u64) -> io::Result<Self> {
+    pub(super) fn open(root: &Path, tasks: &Path, bytes_max: u64, durable: bool) -> io::Result<Self> {
         let folder = tasks.join(INCOMING);
         remove(&folder);
         let placer = Background::start("prompt-answers", |job: Job, report| report((job.run.clone(), job.put())))?;
         let (broken, placing, placed) = (BTreeMap::new(), BTreeSet::new(), BTreeSet::new());
-        Ok(Self { root: root.to_owned(), folder, bytes_max, broken, placing, placed, placer })
+        Ok(Self { root: root.to_owned(), folder, bytes_max, durable, broken, placing, placed, placer })
     }
 
     /// Stores a part.
@@ -90,26 +89,24 @@ impl Incoming {
         })
     }
 
-    /// Begins to put the results of a run where its prompt goes, if its worker has sent any. `None` if [`Self::next_placed`] tells the
-    /// outcome.
+    /// Begins to put the results of a run beside its prompt, if the worker has sent any. `None` if [`Self::next_placed`] returns the
+    /// outcome later.
     pub(super) fn place(
         &mut self,
         run: &RequestId,
         file: &FileName,
         destination: &Destination,
-        durable: bool,
     ) -> Option<Result<(), NotStored>> {
-        let outcome = if *destination == Destination::Done { "done" } else { "failed" };
         let folder = self.folder_of(run);
         if let Some(reason) = self.broken.remove(run) {
             return Some(Err(NotStored::NoRoom(reason)));
         }
         if folder.symlink_metadata().is_err() {
-            // Its worker has the same root, or sends nothing.
+            // The worker has the same root, or sends nothing.
             return (!self.placing.contains(run)).then_some(Ok(()));
         }
         if self.placing.contains(run) || self.placed.contains(run) {
-            // It has sent them a second time, over another connection.
+            // The worker has sent them a second time, over another connection.
             remove(&folder);
             return self.placed.contains(run).then_some(Ok(()));
         }
@@ -118,12 +115,13 @@ impl Incoming {
             return Some(Err(NotStored::NoRoom(format!("cannot rename {}: {error}", folder.display()))));
         }
         self.placing.insert(run.clone());
-        let (root, run, file) = (self.root.clone(), run.clone(), file.clone());
-        self.placer.give(Job { root, run, from, file, outcome, durable });
+        let outcome = if *destination == Destination::Done { "done" } else { "failed" };
+        let placement = Placement { name: file.clone(), outcome, is_overdue: false, from, durable: self.durable };
+        self.placer.give(Job { root: self.root.clone(), run: run.clone(), placement });
         None
     }
 
-    /// The next run whose results are in their place, or why they are not.
+    /// The next run whose results are in place, or cannot be put there.
     pub(super) fn next_placed(&mut self) -> Option<(RequestId, Result<(), NotStored>)> {
         let (run, outcome) = self.placer.poll()?;
         self.placing.remove(&run);
@@ -154,14 +152,12 @@ impl AsFd for Incoming {
 
 impl Job {
     fn put(&self) -> Result<(), NotStored> {
-        let Self { root, from, file, outcome, durable, .. } = self;
+        let from = &self.placement.from;
         let placed = match read_json(&from.join(ResultFile::Json.ending())).filter(|json| is_whole(from, json)) {
-            Some(json) => {
-                let text = format!("{json:#}\n");
-                Placement { name: file, outcome, may_be_late: false, from, json: &text, durable: *durable }
-                    .put(root)
-                    .map_err(|error| NotStored::NoRoom(format!("cannot store an answer: {error}")))
-            }
+            Some(json) => self
+                .placement
+                .put(&self.root, &format!("{json:#}\n"))
+                .map_err(|error| NotStored::NoRoom(format!("cannot store an answer: {error}"))),
             None => Err(NotStored::Torn("its answer has not arrived as a whole".to_owned())),
         };
         remove(from);
@@ -211,9 +207,9 @@ mod tests {
     fn results(parts: &[ResultPart], destination: &Destination, folder: &str) -> Vec<(String, String)> {
         let root = tempfile::tempdir().unwrap();
         let tasks = root.path().join(".tasks");
-        let mut incoming = Incoming::open(root.path(), &tasks, 20).unwrap();
+        let mut incoming = Incoming::open(root.path(), &tasks, 20, true).unwrap();
         parts.iter().for_each(|part| incoming.store(part).unwrap());
-        if incoming.place(&"r1".into(), &"a.txt".into(), destination, true).is_none() {
+        if incoming.place(&"r1".into(), &"a.txt".into(), destination).is_none() {
             assert!(readable::is_readable(&incoming, None));
             let (run, outcome) = incoming.next_placed().unwrap();
             let is_there = tasks.join(folder).exists();
@@ -265,7 +261,7 @@ mod tests {
     fn results_that_find_no_room_are_refused_until_they_are_sent_again() {
         let root = tempfile::tempdir().unwrap();
         let tasks = root.path().join(".tasks");
-        let mut incoming = Incoming::open(root.path(), &tasks, 20).unwrap();
+        let mut incoming = Incoming::open(root.path(), &tasks, 20, true).unwrap();
         // In place of a full disk.
         fs::create_dir(&tasks).unwrap();
         fs::write(tasks.join(INCOMING), "").unwrap();
@@ -274,16 +270,16 @@ mod tests {
         fs::remove_file(tasks.join(INCOMING)).unwrap();
         assert_eq!(incoming.store(&rest), Ok(()));
         let (run, file) = ("r1".into(), "a.txt".into());
-        assert!(incoming.place(&run, &file, &Destination::Done, true).unwrap().is_err());
+        assert!(incoming.place(&run, &file, &Destination::Done).unwrap().is_err());
         for part in [first, rest, part(ResultFile::Err, 0, ""), part(ResultFile::Json, 0, &json(9, "done"))] {
             incoming.store(&part).unwrap();
         }
-        assert_eq!(incoming.place(&run, &file, &Destination::Done, true), None);
+        assert_eq!(incoming.place(&run, &file, &Destination::Done), None);
         // The same report again, over another connection.
-        assert_eq!(incoming.place(&run, &file, &Destination::Done, true), None);
+        assert_eq!(incoming.place(&run, &file, &Destination::Done), None);
         assert!(readable::is_readable(&incoming, None));
         assert_eq!(incoming.next_placed(), Some((run.clone(), Ok(()))));
-        assert_eq!(incoming.place(&run, &file, &Destination::Done, true), Some(Ok(())));
+        assert_eq!(incoming.place(&run, &file, &Destination::Done), Some(Ok(())));
         assert_eq!(fs::read_to_string(tasks.join("done/a.txt.out")).unwrap(), "answer 42");
     }
 }

@@ -1,5 +1,5 @@
-//! A file of lines, each a change, that is appended to and read at a start. When it has many more lines than facts that hold, it is
-//! rewritten with these alone. A kill can only tear the last line. No line waits for the disk.
+//! A file of lines, each of them a change, that is read at a start. When it has many more lines than there are valid facts, it is
+//! rewritten with the valid ones. A kill can only tear the last line. No line waits for the disk.
 
 use std::fs::{self, File};
 use std::io::{self, Write as _};
@@ -10,7 +10,7 @@ use proc::files::draft::{SHARED, replace};
 /// Lines beyond two for each fact after which the file is rewritten.
 pub(super) const SURPLUS_MAX: usize = 1000;
 
-/// The facts that hold, as the lines of a new file.
+/// The valid facts, as the lines of a new file.
 pub(super) trait Facts {
     fn len(&self) -> usize;
 
@@ -43,7 +43,7 @@ impl LineLog {
         &self.path
     }
 
-    /// Appends a line, with its end, about a change of which the facts tell already.
+    /// Appends a line, with its end, about a change that `facts` already contain.
     pub(super) fn append(&mut self, line: &str, facts: &impl Facts) -> io::Result<()> {
         self.lines += 1;
         if self.lines > 2 * facts.len() + SURPLUS_MAX {

@@ -1,6 +1,6 @@
-//! What a restarted master knows besides the failures: which files are with workers that resume, and since when these have no
-//! connection, how often runs of a file were lost, which gates are closed, whether it was paused, what the prompts have cost, and the
-//! beginning and the successes of the whole run: `master.notes` beside the four folders.
+//! The state of a master that outlives it, besides the failures: the files of workers that resume, and since when these have had no
+//! connection, the lost runs of each file, the closed gates, a pause, the cost of the prompts, and the beginning and the successes of
+//! the whole run. It is in `master.notes`, beside the four folders.
 //!
 //! Each change is a line, `["run","task.txt","<request>"]` or `["run","task.txt","<request>",<unix seconds>]`,
 //! `["losses","task.txt",<number>]`, `["gate","claude",<unix seconds>]`, `["paused","<reason>"]`,
@@ -34,28 +34,31 @@ const COST_MAX: &str = "cost_max";
 pub(super) struct Notes {
     log: LineLog,
     noted: Noted,
+    /// Number of prompts that were done under earlier masters of this run.
+    done_before: u64,
 }
 
-/// The notes that hold.
+/// The valid notes.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Noted {
-    /// With the moment since which the worker has no connection, if it has none.
+    /// The request, and the moment since which the worker has had no connection, if it has none.
     pub(super) runs: BTreeMap<FileName, (RequestId, Option<Wall>)>,
     pub(super) losses: BTreeMap<FileName, u32>,
     pub(super) gates: BTreeMap<String, Wall>,
     pub(super) paused: Option<String>,
-    /// When the first master of this run was started. A run ends with a master that leaves no prompt.
+    /// Start of the first master of this run. A run ends with a master that leaves no prompt.
     pub(super) since: Option<Wall>,
-    /// Prompts of this run that are done.
+    /// Number of prompts of this run that are done.
     pub(super) done: u64,
     pub(super) cost: Option<Usd>,
-    /// The cost of a run, usually.
+    /// The usual cost of a run.
     pub(super) usual_cost: Option<Usd>,
     pub(super) cost_max: Option<Usd>,
 }
 
 impl Notes {
-    /// Reads the notes of an earlier master; those of files that are not in `working/`, or have no run to come, are dropped.
+    /// Reads the notes of an earlier master. Runs of files that are not in `working/` are dropped, and so are losses of files that are not
+    /// in `pending/` either.
     pub(super) fn open(
         tasks: &Path,
         is_in_work: impl Fn(&FileName) -> bool,
@@ -70,11 +73,15 @@ impl Notes {
         }
         noted.runs.retain(|file, _| is_in_work(file));
         noted.losses.retain(|file, _| is_in_work(file) || is_waiting(file));
-        Ok(Self { log: LineLog::create(path, &noted)?, noted })
+        Ok(Self { log: LineLog::create(path, &noted)?, done_before: noted.done, noted })
     }
 
     pub(super) const fn noted(&self) -> &Noted {
         &self.noted
+    }
+
+    pub(super) const fn done_before(&self) -> u64 {
+        self.done_before
     }
 
     /// The run of a file in `working/`, if its worker resumes.

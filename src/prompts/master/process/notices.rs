@@ -1,6 +1,6 @@
-//! Telling a person: a command and a webhook for each prompt that has failed and for the end of a master, and a summary file. A thread of
-//! its own runs them one by one, so that the master does not wait for them before its end. Then it waits for two time limits and two
-//! webhooks at most: one for the notices of failures that are left, and one for that of the end.
+//! Notices for people: a command and a webhook for each prompt that has failed and for the end of a master, and a summary file. A thread
+//! of its own runs them one by one, so that the master waits for them only at its end: for at most two time limits and two webhooks, one
+//! for the remaining notices of failures and one for that of the end.
 
 use std::io;
 use std::os::unix::process::CommandExt as _;
@@ -44,7 +44,7 @@ pub struct Audience {
 pub(super) struct Notices {
     audience: Audience,
     timeout: Duration,
-    /// Set at the end: the moment until which failures are told.
+    /// Set at the end: the moment until which notices of failures are delivered.
     until: Arc<OnceLock<Mono>>,
     thread: Option<(SyncSender<Notice>, JoinHandle<()>)>,
 }
@@ -67,19 +67,19 @@ impl Notices {
         let (sender, notices) = sync_channel::<Notice>(QUEUE_MAX);
         let until = Arc::<OnceLock<Mono>>::default();
         let their_until = Arc::clone(&until);
-        let tell = move || tell_all(&notices, timeout, &their_until);
-        let thread = std::thread::Builder::new().name("notices".into()).spawn(tell)?;
+        let deliver = move || deliver_all(&notices, timeout, &their_until);
+        let thread = std::thread::Builder::new().name("notices".into()).spawn(deliver)?;
         Ok(Self { audience, timeout, until, thread: Some((sender, thread)) })
     }
 
     /// A prompt has failed for good.
-    pub(super) fn tell_failed(&self, file: &FileName) {
+    pub(super) fn report_failed(&self, file: &FileName) {
         let value = json!({ "event": "failed", "prompt": file.to_string() });
-        self.tell(self.audience.on_fail.clone(), value, false);
+        self.enqueue(self.audience.on_fail.clone(), value, false);
     }
 
-    /// The master has ended. Waits for what is still to be told, within the time limits.
-    pub(super) fn tell_end(&mut self, root: &Path, end: &End) {
+    /// The master has ended. Waits for the remaining notices, within the time limits.
+    pub(super) fn report_end(&mut self, root: &Path, end: &End) {
         let totals = &end.totals;
         let value = json!({
             "event": "end",
@@ -97,7 +97,7 @@ impl Notices {
         }
         // The master ends once.
         let _ = self.until.set(clock::now().mono + self.timeout);
-        self.tell(self.audience.on_end.clone(), value, true);
+        self.enqueue(self.audience.on_end.clone(), value, true);
         if let Some((sender, thread)) = self.thread.take() {
             drop(sender);
             // A panic of the thread has already been reported by the thread.
@@ -105,7 +105,7 @@ impl Notices {
         }
     }
 
-    fn tell(&self, command: Option<String>, value: Value, is_end: bool) {
+    fn enqueue(&self, command: Option<String>, value: Value, is_end: bool) {
         let webhook = self.audience.webhook.clone();
         let Some((sender, _)) = self.thread.as_ref().filter(|_| command.is_some() || webhook.is_some()) else { return };
         let notice = Notice { command, webhook, value, is_end };
@@ -117,13 +117,13 @@ impl Notices {
     }
 }
 
-fn tell_all(notices: &Receiver<Notice>, timeout: Duration, until: &OnceLock<Mono>) {
+fn deliver_all(notices: &Receiver<Notice>, timeout: Duration, until: &OnceLock<Mono>) {
     let mut late = 0;
     for notice in notices {
         let left = until.get().map(|until| until.since(clock::now().mono));
         match left.filter(|_| !notice.is_end) {
             Some(Duration::ZERO) => late += 1,
-            left => notice.tell(left.unwrap_or(timeout).min(timeout)),
+            left => notice.deliver(left.unwrap_or(timeout).min(timeout)),
         }
     }
     if late > 0 {
@@ -132,7 +132,7 @@ fn tell_all(notices: &Receiver<Notice>, timeout: Duration, until: &OnceLock<Mono
 }
 
 impl Notice {
-    fn tell(&self, timeout: Duration) {
+    fn deliver(&self, timeout: Duration) {
         if let Some(command) = &self.command {
             let mut shell = Command::new("sh");
             // In a group of its own, so that everything that it has started can be killed.
@@ -186,7 +186,7 @@ fn status(command: &mut Command, timeout: Duration) -> io::Result<Option<ExitSta
             return child.wait().map(Some);
         }
         if left.is_zero() {
-            // It is not reaped yet, so its group is still its own.
+            // The child is not reaped yet, so its group is still its own.
             kill_process_group(Pid::from_child(&child), Signal::KILL)?;
             return child.wait().map(|_| None);
         }

@@ -1,11 +1,17 @@
 //! The files of `pending/`: their changes as the kernel reports them, and whole scans.
 
 use std::collections::BTreeSet;
+use std::fs::Metadata;
+use std::io;
+use std::path::Path;
 use std::time::Duration;
 
-use super::PromptMaster;
+use mio::unix::SourceFd;
+use mio::{Interest, Poll};
+
+use super::{PromptMaster, WATCH};
 use crate::master::engine::FileName;
-use base::Now;
+use base::{Mono, Now};
 use proc::files::disk_room::check_room;
 use proc::files::file_stamp;
 use proc::files::file_stamp::FileStamp;
@@ -14,19 +20,97 @@ use proc::files::folder_watch::{Change, Watch};
 /// A file that has changed within this time is still being written, unless the watch has reported its close.
 const SETTLED: Duration = Duration::from_secs(1);
 
-/// The same for a file that its writer has open. A file truncated by its name also looks like that.
+/// This time for a file that its writer has open. A file that is truncated by its name looks open, too.
 const ABANDONED: Duration = Duration::from_secs(60);
+
+/// The watch of `pending/`, and the state of the scans that find what it does not report.
+pub(super) struct PendingWatch {
+    /// `None` if the kernel has refused it.
+    watch: Option<Watch>,
+    /// The watch may have more changes.
+    is_unread: bool,
+    is_first_scan: bool,
+    /// When files that are being written may be complete.
+    rescan: Option<Mono>,
+    /// Results in `pending/` that are named in the log.
+    results: BTreeSet<FileName>,
+}
+
+impl PendingWatch {
+    /// Without a watch, files are found by scans only.
+    pub(super) fn open(poll: &Poll, pending: &Path) -> Self {
+        let open = || {
+            let mut watch = Watch::open(|name| FileName::new(name.to_owned()).is_prompt())?;
+            watch.follow(pending)?;
+            poll.registry().register(&mut SourceFd(&watch.raw_fd()), WATCH, Interest::READABLE)?;
+            Ok::<_, io::Error>(watch)
+        };
+        let watch = open();
+        if let Err(error) = &watch {
+            log::warn!("cannot watch {}: {error}; new files are found with each TIMER", pending.display());
+        }
+        Self { watch: watch.ok(), is_unread: true, is_first_scan: true, rescan: None, results: BTreeSet::new() }
+    }
+
+    pub(super) const fn note_readable(&mut self) {
+        self.is_unread = true;
+    }
+
+    pub(super) const fn is_unread(&self) -> bool {
+        self.is_unread
+    }
+
+    /// When the next scan is due because of files that are being written.
+    pub(super) const fn rescan(&self) -> Option<Mono> {
+        self.rescan
+    }
+
+    fn read(&mut self) -> Vec<Change> {
+        let changes = self.watch.as_mut().and_then(Watch::read);
+        self.is_unread = changes.is_some();
+        changes.unwrap_or_default()
+    }
+
+    fn begin_scan(&mut self, pending: &Path) {
+        self.rescan = None;
+        // The folder may have been replaced.
+        if let Some(Err(error)) = self.watch.as_mut().map(|watch| watch.follow(pending)) {
+            log::warn!("cannot watch {}: {error}", pending.display());
+        }
+    }
+
+    /// Whether a scanned file is complete; otherwise another scan follows. The first scan accepts every file as it is, because the file
+    /// was there before the master was started.
+    fn is_complete(&mut self, file: &FileName, metadata: &Metadata, now: Now) -> bool {
+        let is_open = self.watch.as_ref().is_some_and(|watch| watch.is_open(file.as_os_str()));
+        let is_complete = self.is_first_scan || is_settled(metadata, now, if is_open { ABANDONED } else { SETTLED });
+        if !is_complete {
+            self.rescan = Some(now.mono + SETTLED);
+        }
+        is_complete
+    }
+
+    const fn end_scan(&mut self) {
+        self.is_first_scan = false;
+    }
+
+    /// Logs once that a file is a result and not a prompt.
+    fn report_result(&mut self, file: FileName) {
+        if !self.results.contains(&file) {
+            log::warn!("{file} in pending/ is a result and not a prompt; it is left there");
+            self.results.insert(file);
+        }
+    }
+}
 
 impl PromptMaster {
     pub(super) fn read_watch(&mut self, now: Now) {
-        let changes = self.watch.as_mut().and_then(Watch::read);
-        self.watch_unread = changes.is_some();
-        for change in changes.unwrap_or_default() {
+        for change in self.watch.read() {
             match change {
                 Change::File(file) => {
                     let file = FileName::new(file);
                     // If it has gone, it has been handed out already.
-                    if let Some(metadata) = self.folders.look(&file) {
+                    if let Some(metadata) = self.folders.metadata(&file) {
                         self.find(now, file, &metadata);
                     }
                 }
@@ -37,12 +121,9 @@ impl PromptMaster {
     }
 
     /// A file is in `pending/`.
-    fn find(&mut self, now: Now, file: FileName, metadata: &std::fs::Metadata) {
+    fn find(&mut self, now: Now, file: FileName, metadata: &Metadata) {
         if self.folders.is_result(&file) {
-            if self.results_seen.insert(file.clone()) {
-                log::warn!("{file} in pending/ is a result and not a prompt; it is left there");
-            }
-            return;
+            return self.watch.report_result(file);
         }
         if self.engine.has_failed(&file) && !self.folders.has_failed(&file) {
             self.engine.handle_retried(&file);
@@ -59,31 +140,23 @@ impl PromptMaster {
             Ok(present) => present.into_iter().filter(|file| !self.folders.is_result(file)).collect::<BTreeSet<_>>(),
             Err(error) => return log::error!("cannot look through {}: {error}", self.folders.pending.display()),
         };
-        self.rescan = None;
-        // The folder may have been replaced.
-        if let Some(Err(error)) = self.watch.as_mut().map(|watch| watch.follow(&self.folders.pending)) {
-            log::warn!("cannot watch {}: {error}", self.folders.pending.display());
-        }
-        // At the start every file is accepted as it is, because it was put there before the master was started.
-        let all = std::mem::take(&mut self.first_scan);
+        self.watch.begin_scan(&self.folders.pending);
         for file in &present {
             if self.engine.is_known(file) {
                 continue;
             }
-            let Some(metadata) = self.folders.look(file) else { continue };
-            let is_open = self.watch.as_ref().is_some_and(|watch| watch.is_open(file.as_os_str()));
-            if all || is_settled(&metadata, now, if is_open { ABANDONED } else { SETTLED }) {
+            let Some(metadata) = self.folders.metadata(file) else { continue };
+            if self.watch.is_complete(file, &metadata, now) {
                 self.find(now, file.clone(), &metadata);
-            } else {
-                self.rescan = Some(now.mono + SETTLED);
             }
         }
+        self.watch.end_scan();
         self.engine.handle_scanned(now, &present);
     }
 }
 
-/// Whether the file has not changed for this long. A moment in the future comes from another clock, and proves nothing.
-fn is_settled(metadata: &std::fs::Metadata, now: Now, after: Duration) -> bool {
+/// True if the file has not changed for this long. A moment in the future comes from another clock, and proves nothing.
+fn is_settled(metadata: &Metadata, now: Now, after: Duration) -> bool {
     let changed = file_stamp::wall(FileStamp::from(metadata).changed);
     changed > now.wall || now.wall.since(changed) >= after
 }

@@ -1,7 +1,5 @@
 //! The start of a prompt master: folders, lock, port, watch.
 
-use std::collections::BTreeSet;
-use std::ffi::OsStr;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd as _, AsRawFd as _};
@@ -16,13 +14,13 @@ use super::folders::Folders;
 use super::incoming::Incoming;
 use super::notes::{Noted, Notes};
 use super::notices::Notices;
+use super::scan::PendingWatch;
 use super::sync::Syncer;
-use super::{ANSWERS, CONNECTIONS, KEYS, LINK_LIMITS, LISTENER, Place, PromptError, PromptMaster, WAKER, WATCH};
+use super::{ANSWERS, CONNECTIONS, KEYS, LINK_LIMITS, LISTENER, MasterOptions, PromptError, PromptMaster, WAKER};
 use crate::files::results::root_id;
 use crate::master::engine::{FileName, KeptRun, Master, Settings};
 use api::config::{Config, Durability, Secret};
 use base::{Loopback, Now};
-use proc::files::folder_watch::Watch;
 use proc::lock::{LockError, StateLock};
 use proc::{clock, limits};
 use zmtp::curve_keys::KeyFolder;
@@ -34,9 +32,9 @@ impl PromptMaster {
     ///
     /// # Errors
     /// [`PromptError`].
-    pub fn start(config: &Config, place: Place<'_>) -> Result<Self, PromptError> {
-        let folders = Folders::open(place.root, config.prompt.prompt_bytes_max)?;
-        let lock = lock(place.root, &folders.tasks)?;
+    pub fn start(config: &Config, options: MasterOptions<'_>) -> Result<Self, PromptError> {
+        let folders = Folders::open(options.root, config.prompt.prompt_bytes_max)?;
+        let lock = lock(options.root, &folders.tasks)?;
         let limit = limits::raise_descriptor_limit()?;
         if limit < config.prompt.workers_max as u64 {
             log::warn!("{limit} descriptors are allowed, fewer than the {} of WORKERS_MAX", config.prompt.workers_max);
@@ -44,7 +42,7 @@ impl PromptMaster {
         if let Some(warning) = config.prompt.secret.as_ref().and_then(|secret| secret.warning("prompt")) {
             log::warn!("{warning}");
         }
-        let address = SocketAddr::new(config.prompt.bind, place.port);
+        let address = SocketAddr::new(config.prompt.bind, options.port);
         let refused = |source| PromptError::Listen { address, source };
         let poll = Poll::new()?;
         // The secret admits whichever user shows it.
@@ -57,10 +55,10 @@ impl PromptMaster {
             log::warn!("the prompt master listens on {address}, which other machines can reach");
         }
         let waker = Arc::new(Waker::new(poll.registry(), WAKER)?);
-        let watch = open_watch(&poll, &folders.pending);
+        let watch = PendingWatch::open(&poll, &folders.pending);
         let failed = |source| PromptError::Folder { path: folders.tasks.clone(), source };
         let mut notes =
-            Notes::open(&folders.tasks, |file| folders.is_in_work(file), |file| folders.look(file).is_some())
+            Notes::open(&folders.tasks, |file| folders.is_in_work(file), |file| folders.metadata(file).is_some())
                 .map_err(failed)?;
         notes.note_start(clock::now().wall);
         let is_kept = |file: &FileName| !config.prompt.lease.is_zero() && notes.run_of(file).is_some();
@@ -77,32 +75,25 @@ impl PromptMaster {
         if let Some(syncer) = &syncer {
             syncer.note();
         }
-        let settings = settings(config, place, root_id, limit);
+        let settings = settings(config, options, root_id, limit);
         let now = clock::now();
         let mut engine = Master::new(settings, rand::random(), now, done, failed).with_fails(fails.fails().clone());
         engine = engine.with_failed(folders.failed_names());
-        let done_before = notes.noted().done;
         restore(&mut engine, now, notes.noted().clone(), &folders);
-        let incoming = open_incoming(&poll, &folders, config.prompt.result_bytes_max)?;
+        let incoming = open_incoming(&poll, &folders, config.prompt.result_bytes_max, durable)?;
         Ok(Self {
             engine,
             folders,
             fails,
             notes,
-            done_before,
             incoming,
-            durable,
-            notices: Notices::new(place.audience.clone(), config.prompt.notice_timeout)?,
-            results_seen: BTreeSet::new(),
+            notices: Notices::new(options.audience.clone(), config.prompt.notice_timeout)?,
             poll,
             server,
             address,
             watch,
             syncer,
             waker,
-            watch_unread: true,
-            first_scan: true,
-            rescan: None,
             over: false,
             _lock: lock,
         })
@@ -120,8 +111,8 @@ fn restore(engine: &mut Master, now: Now, noted: Noted, folders: &Folders) {
     engine.restore_costs(cost, usual_cost, cost_max);
 }
 
-fn open_incoming(poll: &Poll, folders: &Folders, bytes_max: u64) -> io::Result<Incoming> {
-    let incoming = Incoming::open(&folders.root, &folders.tasks, bytes_max)?;
+fn open_incoming(poll: &Poll, folders: &Folders, bytes_max: u64, durable: bool) -> io::Result<Incoming> {
+    let incoming = Incoming::open(&folders.root, &folders.tasks, bytes_max, durable)?;
     poll.registry().register(&mut SourceFd(&incoming.as_fd().as_raw_fd()), ANSWERS, Interest::READABLE)?;
     Ok(incoming)
 }
@@ -141,26 +132,7 @@ fn lock(root: &Path, tasks: &Path) -> Result<StateLock, PromptError> {
     })
 }
 
-fn is_prompt(name: &OsStr) -> bool {
-    FileName::new(name.to_owned()).is_prompt()
-}
-
-fn open_watch(poll: &Poll, pending: &Path) -> Option<Watch> {
-    let open = || {
-        let mut watch = Watch::open(is_prompt)?;
-        watch.follow(pending)?;
-        let fd = watch.raw_fd();
-        poll.registry().register(&mut SourceFd(&fd), WATCH, Interest::READABLE)?;
-        Ok::<_, io::Error>(watch)
-    };
-    let watch = open();
-    if let Err(error) = &watch {
-        log::warn!("cannot watch {}: {error}; new files are found with each TIMER", pending.display());
-    }
-    watch.ok()
-}
-
-fn settings(config: &Config, place: Place<'_>, root_id: String, descriptors: u64) -> Settings {
+fn settings(config: &Config, options: MasterOptions<'_>, root_id: String, descriptors: u64) -> Settings {
     let prompt = &config.prompt;
     Settings {
         timer_interval: prompt.timer_interval,
@@ -169,7 +141,7 @@ fn settings(config: &Config, place: Place<'_>, root_id: String, descriptors: u64
         disconnect_timeout: prompt.disconnect_timeout,
         shutdown_timeout: prompt.shutdown_timeout,
         retry_after: prompt.retry_after,
-        keep_alive: place.keep_alive,
+        keep_alive: options.keep_alive,
         workers_max: prompt.workers_max,
         // The rest is for files, and for the controller that may be the host.
         connections_max: usize::try_from(descriptors / 4 * 3).unwrap_or(usize::MAX),
@@ -179,9 +151,9 @@ fn settings(config: &Config, place: Place<'_>, root_id: String, descriptors: u64
         lease: prompt.lease,
         result_bytes_max: prompt.result_bytes_max,
         root_id,
-        starts_max: place.starts_max,
-        timeout: place.timeout,
-        cost_max: place.cost_max,
+        starts_max: options.starts_max,
+        timeout: options.timeout,
+        cost_max: options.cost_max,
         losses_max: (prompt.losses_max > 0).then_some(prompt.losses_max),
     }
 }

@@ -10,7 +10,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Time between two syncs: moving files into a folder that is synced all the time is slow.
+/// Time between two syncs: moves into a folder that is synced all the time are slow.
 const PAUSE: Duration = Duration::from_millis(50);
 
 #[derive(Debug, Default)]

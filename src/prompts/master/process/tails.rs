@@ -9,7 +9,7 @@ use crate::files::results::{ATTEMPTS, JSON, RUN, read_json, read_output};
 use crate::master::engine::FileName;
 use crate::wire::{TailPart, TailQuery};
 
-/// Reads the next part, or says in one sentence why there is none.
+/// Reads the next part. The error is a sentence for people.
 pub(super) fn read_tail(folders: &Folders, query: &TailQuery) -> Result<TailPart, String> {
     let file = FileName::from(query.file.as_str());
     if query.file.contains('/') || !file.is_prompt() {
@@ -41,7 +41,7 @@ pub(super) fn read_tail(folders: &Folders, query: &TailQuery) -> Result<TailPart
         return Err(format!("there is no prompt {file} below {}", folders.root.join(TASKS).display()));
     }
     if query.next {
-        // It is not known yet that it waits.
+        // The engine has not found the waiting file yet.
         return part(Vec::new(), false, String::new());
     }
     let again = format!("{file} waits again; this is the output of a run without a result");

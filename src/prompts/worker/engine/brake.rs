@@ -1,13 +1,13 @@
 //! The pauses that a worker makes by itself: after a limit that names no time, after failures in quick succession, and when its
-//! machine cannot run or keep anything. They double while nothing succeeds.
+//! machine cannot run a command or keep its results. They double while nothing succeeds.
 //!
-//! Failures in quick succession have one reason more often than many: an expired login, a missing model, a broken network. So
-//! after some of them the next prompt is given back instead of failed, and the worker pauses. The one after the pause counts
-//! again, so that prompts that really fail at once come to an end as well.
+//! Failures in quick succession often have one common reason: an expired login, a missing model, a broken network. So after
+//! some of them the worker gives the next prompt back instead of failing it, and pauses. The first failure after the pause counts
+//! again, so that prompts that do fail at once come to an end.
 
 use std::time::Duration;
 
-/// When to pause, and for how long.
+/// The settings of pauses.
 #[derive(Clone, Copy, Debug)]
 pub struct BrakeSettings {
     /// Number of quick failures in a row; 0 never pauses for them.
@@ -23,9 +23,9 @@ pub(super) struct Brake {
     quick_fails: u32,
     /// Pauses since the last run that was no quick failure.
     pauses: u32,
-    /// Whether the last run ended with a pause.
+    /// The last run ended with a pause.
     is_paused: bool,
-    /// Whether the outputs of the last run that had an answer could not be read.
+    /// The outputs of the last run with an answer could not be read.
     is_unread: bool,
 }
 
@@ -40,12 +40,12 @@ impl Brake {
         self.is_unread = false;
     }
 
-    /// The outputs of a run cannot be read; whether it is the second run in a row, so that the disk may be broken.
+    /// The outputs of a run cannot be read. True for the second run in a row: the disk may be broken.
     pub(super) const fn outputs_unread(&mut self) -> bool {
         std::mem::replace(&mut self.is_unread, true)
     }
 
-    /// A run has failed; whether its prompt is given back, for a pause.
+    /// A run has failed. True if its prompt is given back, for a pause.
     pub(super) fn failed(&mut self, settings: &BrakeSettings, took: Duration) -> bool {
         if took >= settings.quick {
             self.release();

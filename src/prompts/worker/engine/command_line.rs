@@ -85,7 +85,7 @@ impl CommandLine {
         words.iter().enumerate().map(word).collect::<Result<_, _>>().map(Self)
     }
 
-    /// Whether there is any place.
+    /// True if any word has a place for a value.
     #[must_use]
     pub fn has_places(&self) -> bool {
         self.0.iter().any(|word| matches!(word, Word::Filled(_)))
@@ -94,7 +94,7 @@ impl CommandLine {
     /// The words for a prompt.
     ///
     /// # Errors
-    /// One sentence, when a word is longer than a program can get, or has a NUL byte.
+    /// A sentence, when a word is longer than a program can get, or has a NUL byte.
     pub fn fill(&self, values: PromptValues<'_>) -> Result<Vec<OsString>, String> {
         let fill = |word: &Word| match word {
             Word::Plain(word) => Ok(word.clone()),

@@ -9,12 +9,12 @@
 //! | Limited | closed; REQUEST | Resting; Joined |
 //! | Resting | its timer | Connecting |
 //!
-//! A master may close the connection of a limited worker, which then joins again when the command can work again. It may
-//! also keep the connection and decide itself which prompts the worker gets meanwhile.
+//! A master may close the connection of a limited worker, which joins again when the command can work again. Another master
+//! keeps the connection and decides which prompts the worker gets meanwhile.
 //!
-//! Our master sends COMPLETED when its work is done. The document's master closes the connection instead, and so does a
-//! master that is restarted. So a worker looks for the master again, for as long as
-//! [`Settings::patience`](super::Settings::patience) says, and in any case while it keeps a run.
+//! A master of llts sends COMPLETED when its work is done. The document's master closes the connection instead, and so does a
+//! master that is restarted. So a worker looks for the master again for [`Settings::patience`](super::Settings::patience), and
+//! in any case while it keeps a run.
 
 use std::time::Duration;
 
@@ -25,8 +25,8 @@ use base::{Mono, Now};
 /// The pause after the first failed attempt; it doubles with each.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 
-/// A search that takes so long is told to people: longer than a master takes to start again.
-const TELL_AFTER: Duration = Duration::from_secs(10);
+/// A search of this length is logged for people. A master takes less time to start again.
+const REPORT_AFTER: Duration = Duration::from_secs(10);
 
 #[derive(Debug)]
 pub(super) enum Link {
@@ -46,12 +46,12 @@ pub(super) struct Search {
     since: Mono,
     /// Pause after the next failure.
     pause: Duration,
-    /// Whether there has been a master.
-    known: bool,
-    /// Whether it has refused our key, which is said once.
+    /// The worker had a master before.
+    had_master: bool,
+    /// The master has refused the key of this worker, which is logged once.
     denied: bool,
-    /// Whether people were told of the search.
-    told: bool,
+    /// The search was logged for people.
+    is_reported: bool,
 }
 
 impl Link {
@@ -63,7 +63,7 @@ impl Link {
         matches!(self, Self::Joined | Self::Limited(_))
     }
 
-    /// Whether there is a connection.
+    /// True from the connection to its end.
     pub(super) const fn is_open(&self) -> bool {
         matches!(self, Self::Joining(_) | Self::Joined | Self::Limited(_))
     }
@@ -80,8 +80,8 @@ impl Link {
 }
 
 impl Search {
-    const fn new(now: Now, known: bool) -> Self {
-        Self { since: now.mono, pause: FIRST_PAUSE, known, denied: false, told: false }
+    const fn new(now: Now, had_master: bool) -> Self {
+        Self { since: now.mono, pause: FIRST_PAUSE, had_master, denied: false, is_reported: false }
     }
 }
 
@@ -116,10 +116,10 @@ impl Worker {
         }
     }
 
-    /// The keys of one side are wrong. A worker that was taken before looks for a master that takes it again: its key may be put back.
+    /// The keys of one side are wrong. A worker that had a master before goes on looking, because its key may be put back.
     pub fn handle_denied(&mut self, now: Now, reason: &str) {
         let Link::Connecting(search) = self.link else { return };
-        if !search.known {
+        if !search.had_master {
             return self.exit(End::Refused(reason.to_owned()));
         }
         if !search.denied {
@@ -154,8 +154,8 @@ impl Worker {
         }
     }
 
-    /// The run is void although the master can be reached. It is ended first, so that the master does not wait for the answer
-    /// to another prompt meanwhile.
+    /// The run is void although the master can be reached. The worker ends the run before it joins again, so that the master does not
+    /// wait for the answer to another prompt meanwhile.
     fn lose_run(&mut self, now: Now) {
         self.timers.clear(&Timer::Lease);
         if self.run.is_reporting() {
@@ -167,18 +167,18 @@ impl Worker {
         self.timers.set(Timer::Reconnect, now.mono + FIRST_PAUSE);
     }
 
-    /// How long the master keeps the prompt of the run, if it does.
+    /// Time for which the master keeps the prompt of the run, if it does.
     fn lease(&self) -> Option<Duration> {
         let lease = self.welcome.as_ref().map(|welcome| welcome.lease).filter(|lease| !lease.is_zero());
         lease.filter(|_| !self.stopping && self.settings.patience != Some(Duration::ZERO) && self.run.is_wanted())
     }
 
-    /// No work is left, so there is no reason to look for the master again.
+    /// COMPLETED: no work is left, so there is no reason to look for the master again.
     pub(super) fn completed(&mut self, now: Now) {
         if self.link.is_joined() && self.run.is_free() {
             self.exit(End::Completed);
         } else {
-            // The master does not know of our prompt: as after any other end of the connection.
+            // The master does not have the prompt of this run: as after any other end of the connection.
             self.journal.warn("the master says that all prompts are done");
             self.welcome = None;
             self.effects.push_back(Effect::Close);
@@ -205,7 +205,7 @@ impl Worker {
                 self.journal.info(format!("the connection to the master has ended: {reason}"));
                 self.link = Link::Away(Search::new(now, true));
                 match self.lease() {
-                    Some(lease) => self.timers.set(Timer::Lease, self.heard + lease),
+                    Some(lease) => self.timers.set(Timer::Lease, self.last_message + lease),
                     None => self.void_run(now),
                 }
                 if self.settings.patience == Some(Duration::ZERO) && self.run.is_free() {
@@ -226,15 +226,15 @@ impl Worker {
             self.journal.error(format!("gave up looking for the master: {reason}"));
             self.exit(match search {
                 Search { denied: true, .. } => End::Refused(reason.to_owned()),
-                Search { known: true, .. } => End::MasterGone,
+                Search { had_master: true, .. } => End::MasterGone,
                 _ => End::NoMaster(reason.to_owned()),
             });
             return;
         }
         self.journal.debug(format!("no master yet: {reason}"));
         let pause = (search.pause * 2).min(self.settings.reconnect_interval_max);
-        let is_long = now.mono.since(search.since) >= TELL_AFTER;
-        if is_long && !search.told {
+        let is_long = now.mono.since(search.since) >= REPORT_AFTER;
+        if is_long && !search.is_reported {
             let limit =
                 self.settings.patience.map_or("until one does".into(), |time| format!("for {} s", time.as_secs_f64()));
             self.journal.warn(format!(
@@ -242,7 +242,7 @@ impl Worker {
                  worker with Ctrl-C or SIGTERM, or give it --patience SECONDS"
             ));
         }
-        self.link = Link::Away(Search { pause, told: search.told || is_long, ..search });
+        self.link = Link::Away(Search { pause, is_reported: search.is_reported || is_long, ..search });
         self.timers.set(Timer::Reconnect, now.mono + search.pause);
     }
 
@@ -288,7 +288,8 @@ impl Worker {
     /// The run has ended: a waiting reconnect continues.
     pub(super) fn after_run(&mut self) {
         self.leave_if_stopping();
-        if self.settings.patience == Some(Duration::ZERO) && matches!(self.link, Link::Away(Search { known: true, .. }))
+        if self.settings.patience == Some(Duration::ZERO)
+            && matches!(self.link, Link::Away(Search { had_master: true, .. }))
         {
             self.exit(End::MasterGone);
         }

@@ -9,21 +9,21 @@ use proc::ladder::RunMachine;
 #[derive(Debug)]
 pub(super) enum Run {
     Free,
-    Taken(Box<Taken>),
+    Active(Box<ActiveRun>),
 }
 
 #[derive(Debug)]
-pub(super) struct Taken {
+pub(super) struct ActiveRun {
     pub(super) request: RequestId,
-    /// Name of the prompt's file for people, as far as it is known.
+    /// Name of the prompt's file, for people.
     pub(super) file: String,
     /// Moment of the acknowledgement, from which the master also counts the time.
     pub(super) since: Mono,
     pub(super) limit: Option<Duration>,
     pub(super) state: State,
-    /// The cost of the run, if its output tells one.
+    /// Cost of the run, if its output contains it.
     pub(super) cost: Option<Usd>,
-    /// Why it is being ended, if it is.
+    /// Why the run is being ended, if it is.
     pub(super) ending: Option<Ending>,
 }
 
@@ -37,9 +37,9 @@ pub(super) enum State {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ending {
-    /// Its result is not wanted.
+    /// The result is not wanted.
     Void,
-    /// It timed out.
+    /// The time limit has passed.
     Overdue,
 }
 
@@ -59,7 +59,7 @@ pub(super) enum Verdict {
 
 impl Run {
     pub(super) fn starting(now: Now, request: &Request) -> Self {
-        Self::Taken(Box::new(Taken {
+        Self::Active(Box::new(ActiveRun {
             request: request.id.clone(),
             file: request.file.clone().unwrap_or_else(|| format!("task_{}", request.id)),
             since: now.mono,
@@ -76,33 +76,33 @@ impl Run {
 
     /// The request of the present run.
     pub(super) const fn id(&self) -> Option<&RequestId> {
-        if let Self::Taken(run) = self { Some(&run.request) } else { None }
+        if let Self::Active(run) = self { Some(&run.request) } else { None }
     }
 
-    /// Whether there is a run whose result is wanted.
+    /// True for a run whose result is wanted.
     pub(super) fn is_wanted(&self) -> bool {
-        matches!(self, Self::Taken(run) if run.ending != Some(Ending::Void))
+        matches!(self, Self::Active(run) if run.ending != Some(Ending::Void))
     }
 
-    /// Whether the run has ended, and only its report is left.
+    /// True if the run has ended, and only its report is left.
     pub(super) fn is_reporting(&self) -> bool {
-        matches!(self, Self::Taken(run) if matches!(run.state, State::Reporting(_)))
+        matches!(self, Self::Active(run) if matches!(run.state, State::Reporting(_)))
     }
 
     pub(super) fn is_of(&self, id: &RequestId) -> bool {
-        matches!(self, Self::Taken(run) if run.request == *id)
+        matches!(self, Self::Active(run) if run.request == *id)
     }
 
     #[cfg(test)]
     pub(super) fn is_ending(&self) -> bool {
         let lives = |state: &State| matches!(state, State::Starting | State::Run(RunMachine { end: None, .. }));
-        matches!(self, Self::Taken(run) if run.ending.is_some() || !lives(&run.state))
+        matches!(self, Self::Active(run) if run.ending.is_some() || !lives(&run.state))
     }
 }
 
-impl Taken {
-    /// A master that applies the time limit itself disconnects some seconds after it: the prompt has failed, and does not
-    /// wait again.
+impl ActiveRun {
+    /// A master that applies the time limit itself disconnects the worker some seconds after it. The prompt has failed, and does
+    /// not wait again.
     pub(super) fn is_overdue(&self, now: Now) -> bool {
         self.limit.is_some_and(|limit| now.mono.since(self.since) >= limit)
     }
@@ -112,14 +112,14 @@ impl Taken {
 #[derive(Clone, Debug)]
 pub(super) struct Report {
     pub(super) message: FromWorker,
-    /// How long the worker rests afterwards.
+    /// Rest of the worker afterwards.
     pub(super) pause: Option<Duration>,
-    /// Whether no results belong to it.
+    /// The run has no results.
     pub(super) is_bare: bool,
 }
 
 impl Report {
-    /// Whether results belong to it.
+    /// Whether results precede the report.
     pub(super) const fn has_results(&self) -> bool {
         !self.is_bare && !matches!(self.message, FromWorker::Failed { is_loss: true, .. })
     }

@@ -1,11 +1,11 @@
-//! The report on a run: what the master is told at its end, and until when the worker keeps it.
+//! The report on a run, which the master gets at its end.
 //!
-//! A master of ours acknowledges a report when it has moved the prompt. Until then the report is kept, and sent again after a
-//! lost connection. With any other master it is sent once.
+//! A master of llts acknowledges a report when it has moved the prompt. Until then the worker keeps the report, and sends it again
+//! after a lost connection. Any other master gets the report once.
 
 use std::time::Duration;
 
-use super::phases::{Ending, Report, Run, State, Taken};
+use super::phases::{ActiveRun, Ending, Report, Run, State};
 use super::{Effect, Timer, Worker};
 use crate::wire::{FromWorker, RequestId};
 use base::Now;
@@ -17,24 +17,24 @@ pub enum StartError {
     Command(String),
     /// The command cannot get this prompt: the same would happen everywhere.
     Prompt(String),
-    /// Its files cannot be made here: the disk is full or broken, and may be repaired.
-    Place(String),
+    /// The files of the run cannot be made: the disk is full or broken, and may be repaired.
+    Disk(String),
 }
 
 /// Why the results of a run are not in place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StoreError {
-    /// Its outputs cannot be read.
+    /// The outputs of the run cannot be read.
     Unread(String),
-    /// They cannot be put in place: the disk is full or broken, and may be repaired.
-    Place(String),
+    /// The results cannot be put in place: the disk is full or broken, and may be repaired.
+    Disk(String),
 }
 
 impl Worker {
-    /// The run has no result, and its prompt waits again: its service is limited, or this worker is.
-    pub(super) fn give_back(&mut self, now: Now, run: Box<Taken>, pause: Duration, reason: String, is_local: bool) {
+    /// The run has no result, and its prompt waits again: the service or this worker is limited.
+    pub(super) fn give_back(&mut self, now: Now, run: Box<ActiveRun>, pause: Duration, reason: String, is_local: bool) {
         self.effects.push_back(Effect::Discard);
-        self.run = Run::Taken(run);
+        self.run = Run::Active(run);
         let seconds = pause.as_secs_f64();
         self.journal.warn(format!("pausing for {seconds:.0} s: {reason}"));
         let message = FromWorker::UsageLimited { retry_after: Some(pause), is_local, reason };
@@ -51,7 +51,7 @@ impl Worker {
 
     /// The run has ended, with its results in place.
     pub(super) fn conclude(&mut self, now: Now, report: Report) {
-        let Run::Taken(run) = &mut self.run else { return };
+        let Run::Active(run) = &mut self.run else { return };
         if run.ending == Some(Ending::Void) {
             return self.drop_run();
         }
@@ -76,9 +76,9 @@ impl Worker {
         self.after_run();
     }
 
-    /// The connection is there, and the run is wanted: a waiting report follows its results.
+    /// The worker is connected, and the run is wanted: a waiting report follows its results.
     pub(super) fn go_on_with_run(&mut self) {
-        let Run::Taken(run) = &self.run else { return };
+        let Run::Active(run) = &self.run else { return };
         let State::Reporting(report) = &run.state else { return };
         match &self.welcome {
             Some(welcome) if report.has_results() => {
@@ -88,18 +88,18 @@ impl Worker {
         }
     }
 
-    /// The cost of the run, and the report on it.
+    /// Sends the cost of the run, and the report on it.
     fn send_report(&mut self) {
-        let Run::Taken(run) = &self.run else { return };
+        let Run::Active(run) = &self.run else { return };
         let State::Reporting(report) = &run.state else { return };
         let cost = run.cost.map(|cost| FromWorker::Cost { run: run.request.clone(), cost });
         let messages = cost.into_iter().chain([report.message.clone()]).map(Effect::Send);
         self.effects.extend(messages);
     }
 
-    /// All results have been handed to the connection, or there is nothing to send; or they cannot be read.
+    /// The connection has taken all results, or there are none to send; or they cannot be read.
     pub fn handle_results_sent(&mut self, now: Now, request: &RequestId, outcome: Result<(), String>) {
-        if let Run::Taken(run) = &self.run
+        if let Run::Active(run) = &self.run
             && run.request == *request
             && self.link.is_joined()
             && let State::Reporting(report) = &run.state
@@ -117,10 +117,10 @@ impl Worker {
         }
     }
 
-    /// The answer of a run cannot be read. Without it, its prompt is not done: the run is lost, and a second one in a row makes this
-    /// worker pause. A run that took too long has no answer to wait for.
+    /// The answer of a run cannot be read. Without an answer the prompt is not done: the run is lost, and a second one in a row makes
+    /// this worker pause. A run that took too long has no answer to wait for.
     pub(super) fn conclude_unread(&mut self, now: Now, report: FromWorker, reason: String) {
-        let Run::Taken(run) = &self.run else { return };
+        let Run::Active(run) = &self.run else { return };
         if run.ending == Some(Ending::Overdue) {
             self.journal.error(reason);
             let mut report = Report::of(report);
@@ -136,7 +136,7 @@ impl Worker {
 
     /// The master has carried out the report.
     pub(super) fn reported(&mut self, now: Now, request: &RequestId) {
-        let Run::Taken(run) = &self.run else { return };
+        let Run::Active(run) = &self.run else { return };
         let State::Reporting(report) = &run.state else { return };
         if run.request == *request {
             let report = report.clone();

@@ -16,15 +16,15 @@ use crate::wire::FromWorker;
 use base::{ExitCode, Now, Usd};
 use proc::ladder::{RunMachine, Step, Terms};
 
-/// The end of a command by a signal of another process, or of the kernel for want of memory: that says nothing about its prompt. SIGTERM is
-/// also what every process gets when its machine is shut down, perhaps before the worker. An exit code of 128 + 9 or 128 + 15 may be the
-/// command's own choice, and is none of these ([`Sign::OutOfMemory`] tells otherwise).
+/// Signals by which another process has ended a command, or the kernel when memory ran out. The prompt is not to blame. At the shutdown
+/// of a machine every process gets SIGTERM, perhaps before the worker. An exit code of 128 + 9 or 128 + 15 may be the command's own
+/// choice, and does not count, except for [`Sign::OutOfMemory`].
 const KILLED: [ExitCode; 2] = [ExitCode(-9), ExitCode(-15)];
 
 impl Worker {
     /// The command has been started, or could not be.
     pub fn handle_started(&mut self, now: Now, outcome: Result<(), StartError>) {
-        let Run::Taken(run) = &mut self.run else { return };
+        let Run::Active(run) = &mut self.run else { return };
         match outcome {
             Ok(()) => {}
             // Another prompt would fail here as well, but this prompt may succeed elsewhere: it is returned to the master.
@@ -37,8 +37,8 @@ impl Worker {
                 self.journal.warn(format!("{} cannot be run: {reason}", run.file));
                 return self.conclude(now, Report::of(FromWorker::Failed { reason, is_loss: false }));
             }
-            Err(StartError::Place(_)) if run.ending.is_some() => return self.drop_run(),
-            Err(StartError::Place(reason)) => return self.pause_for(now, reason),
+            Err(StartError::Disk(_)) if run.ending.is_some() => return self.drop_run(),
+            Err(StartError::Disk(reason)) => return self.pause_for(now, reason),
         }
         run.state = State::Run(RunMachine::started());
         if let Some(limit) = run.limit {
@@ -49,19 +49,19 @@ impl Worker {
         }
     }
 
-    /// What the run has cost, if its output says so; before [`Self::handle_exited`].
+    /// The cost of the run, if its output contains it; before [`Self::handle_exited`].
     pub fn handle_cost(&mut self, cost: Option<Usd>) {
-        if let Run::Taken(run) = &mut self.run {
+        if let Run::Active(run) = &mut self.run {
             run.cost = cost;
         }
     }
 
-    /// The command has ended; processes that it started may be left. `sign` is what its output says about a limit.
+    /// The command has ended; processes that it started may be left. `sign` is the sign of a limit in its output.
     pub fn handle_exited(&mut self, now: Now, exit: ExitCode, sign: Option<Sign>) {
-        let Run::Taken(run) = &mut self.run else { return };
+        let Run::Active(run) = &mut self.run else { return };
         let State::Run(machine @ RunMachine { end: None, .. }) = &mut run.state else { return };
         let (settings, brake) = (&self.settings, &mut self.brake);
-        // Any other master takes it for a failure, whose results a person looks for.
+        // Any other master treats a loss as a failure, whose results a person looks for.
         let takes_losses = self.welcome.is_some();
         let verdict = match (run.ending, exit, sign) {
             (Some(Ending::Void), ..) => Verdict::Void,
@@ -104,7 +104,7 @@ impl Worker {
         self.effects.push_back(Effect::CheckTree);
     }
 
-    /// Whether any process of the tree is left.
+    /// The tree of the run was checked; `left` if it still has a process.
     pub fn handle_tree(&mut self, now: Now, left: bool) {
         self.step(now, |machine, terms| machine.handle_tree(now, left, terms));
     }
@@ -112,7 +112,7 @@ impl Worker {
     /// Carries out the next step for the processes of the run after an event.
     fn step(&mut self, now: Now, event: impl FnOnce(&mut RunMachine<Verdict>, &Terms) -> Step) {
         let terms = Terms::of_worker(self.settings.kill_interval, self.settings.straggler_grace);
-        let Run::Taken(run) = &mut self.run else { return };
+        let Run::Active(run) = &mut self.run else { return };
         let State::Run(machine) = &mut run.state else { return };
         let step = event(machine, &terms);
         self.timers.put(Timer::Signal, machine.due());
@@ -130,7 +130,7 @@ impl Worker {
 
     /// The run has ended: results first, then the report.
     fn settle(&mut self, now: Now) {
-        let Run::Taken(mut run) = std::mem::replace(&mut self.run, Run::Free) else { return };
+        let Run::Active(mut run) = std::mem::replace(&mut self.run, Run::Free) else { return };
         let State::Run(RunMachine { end: Some(verdict), .. }) = std::mem::replace(&mut run.state, State::Starting)
         else {
             unreachable!("a run is settled before its end")
@@ -141,7 +141,7 @@ impl Worker {
             Verdict::Failed(reason) => (ResultFolder::Failed, failed(reason)),
             Verdict::Lost(reason) => {
                 self.effects.push_back(Effect::Discard);
-                self.run = Run::Taken(run);
+                self.run = Run::Active(run);
                 return self.conclude(now, Report::of(FromWorker::Failed { reason, is_loss: true }));
             }
             Verdict::Limited(pause, reason) => return self.give_back(now, run, pause, reason, false),
@@ -152,14 +152,14 @@ impl Worker {
             }
         };
         run.state = State::Keeping { report };
-        self.run = Run::Taken(run);
+        self.run = Run::Active(run);
         self.effects.push_back(Effect::StoreResults(folder));
     }
 
     /// The results of the run are in place, or cannot be stored: then the disk is full or broken, and the results of the next
     /// run would be lost as well; or the command has removed them.
     pub fn handle_results_stored(&mut self, now: Now, outcome: Result<(), StoreError>) {
-        let Run::Taken(run) = &mut self.run else { return };
+        let Run::Active(run) = &mut self.run else { return };
         let State::Keeping { report } = &run.state else { unreachable!("results are stored in {:?}", run.state) };
         match outcome {
             Ok(()) => {
@@ -170,16 +170,16 @@ impl Worker {
                 let report = report.clone();
                 self.conclude_unread(now, report, reason);
             }
-            Err(StoreError::Place(reason)) => self.pause_for(now, reason),
+            Err(StoreError::Disk(reason)) => self.pause_for(now, reason),
         }
     }
 
-    /// The result is not wanted: the command must end. A command that has ended by itself while the master is there keeps
-    /// its result.
+    /// The result is not wanted: the command must end. A command that has ended by itself while the master is connected keeps its
+    /// result.
     pub(super) fn void_run(&mut self, now: Now) {
         let connected = self.link.is_joined();
         self.timers.clear(&Timer::Lease);
-        let Run::Taken(run) = &mut self.run else { return };
+        let Run::Active(run) = &mut self.run else { return };
         let overdue = !connected && run.is_overdue(now);
         match &mut run.state {
             State::Run(RunMachine { end: Some(_), .. }) if connected => {}
@@ -208,7 +208,7 @@ impl Worker {
     }
 
     pub(super) fn run_timer(&mut self, now: Now, timer: Timer) {
-        let Run::Taken(run) = &mut self.run else { return };
+        let Run::Active(run) = &mut self.run else { return };
         match (timer, &mut run.state) {
             (Timer::Limit, State::Run(_)) if run.ending.is_none() => {
                 run.ending = Some(Ending::Overdue);

@@ -379,7 +379,7 @@ fn a_result_is_reported_when_it_is_kept_and_checks_are_answered_meanwhile() {
 #[test]
 fn a_result_that_cannot_be_kept_gives_its_prompt_back_for_a_pause_of_this_worker() {
     let mut story = keeping();
-    story.worker.handle_results_stored(story.now, Err(StoreError::Place("the disk is full".to_owned())));
+    story.worker.handle_results_stored(story.now, Err(StoreError::Disk("the disk is full".to_owned())));
     story.does(&["USAGE_LIMITED Some(60s) here"]);
 }
 
@@ -584,7 +584,7 @@ proptest! {
                 8 if time == 0 => story.worker.handle_stop(story.now),
                 9 if keeping => {
                     (keeping, running) = (false, false);
-                    story.worker.handle_results_stored(story.now, match time { 0 => Err(StoreError::Place("full".to_owned())), 1 => Err(StoreError::Unread("gone".to_owned())), _ => Ok(()) });
+                    story.worker.handle_results_stored(story.now, match time { 0 => Err(StoreError::Disk("full".to_owned())), 1 => Err(StoreError::Unread("gone".to_owned())), _ => Ok(()) });
                 }
                 _ => story.passes(Duration::from_millis(100 * time)),
             }

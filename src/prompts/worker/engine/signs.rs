@@ -1,8 +1,8 @@
-//! What the output of a command says about the service behind it: that a limit is reached, until when, or that no run can
-//! succeed before a person has done something.
+//! Signs in the output of a command about the service behind it: a limit is reached, until some moment, or no run can succeed
+//! before a person has done something.
 //!
-//! An answer may talk about limits, so its text alone is no sign. A match counts in an error message of a known JSON form, or in the
-//! last lines of a run that has failed.
+//! An answer may talk about limits, so its text is no sign. A match counts in an error message of a known JSON form, or in the last
+//! lines of a run that has failed.
 
 mod reset;
 
@@ -18,7 +18,7 @@ use base::{ExitCode, Usd, Wall};
 
 pub use reset::{RETRY_AFTER_MAX, Zones};
 
-/// Bytes of the end of each output that are looked at.
+/// Bytes of the end of each output that are searched.
 pub const TAIL_BYTES: usize = 64 << 10;
 
 /// Lines at the end of the output and of the error output that may be a message of the command.
@@ -28,7 +28,7 @@ const ERR_LINES: usize = 12;
 /// A longer line is a paragraph of an answer.
 const LINE_CHARS_MAX: usize = 600;
 
-/// Characters of a line that are repeated for people.
+/// Characters of a line that are shown to people.
 const TEXT_CHARS_MAX: usize = 200;
 
 /// The subtype of a result of claude that has ended because of its own number of turns, with a part of an answer.
@@ -37,30 +37,30 @@ const MAX_TURNS: &str = "error_max_turns";
 /// The wording of the known services.
 const BUILT_IN: &str = include_str!("limits.toml");
 
-/// What an output says besides its answer.
+/// A sign in an output.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Sign {
     /// The service behind the command has reached its limit.
     Limited {
-        /// Time until the limit ends, if the command says so.
+        /// Time until the limit ends, if the output contains it.
         retry_after: Option<Duration>,
         /// The message of the command.
         text: String,
     },
     /// The next run would fail for the same reason; the message of the command.
     Trouble(String),
-    /// Memory ran out on this machine during the run, and a shell says that a process of the command was killed.
+    /// Memory ran out on this machine during the run, and a shell reports that a process of the command was killed.
     OutOfMemory,
 }
 
 /// The ends of the outputs of a command that has ended.
 #[derive(Clone, Copy, Debug)]
-pub struct Said<'a> {
-    /// Its exit code.
+pub struct OutputEnds<'a> {
+    /// Exit code of the command.
     pub exit: ExitCode,
-    /// The end of its output.
+    /// End of the output.
     pub out: &'a str,
-    /// The end of its error output.
+    /// End of the error output.
     pub err: &'a str,
 }
 
@@ -103,7 +103,7 @@ impl Signs {
     /// The patterns for the known services, with those of the user's own `limits.toml`.
     ///
     /// # Errors
-    /// One sentence, when the text does not have the form of ours, or a pattern is no regular expression.
+    /// A sentence, when the text is not of the form of `limits.toml`, or a pattern is no regular expression.
     pub fn new(own: Option<&str>) -> Result<Self, String> {
         let mut signs = Self::default();
         for text in std::iter::once(BUILT_IN).chain(own) {
@@ -112,10 +112,10 @@ impl Signs {
         Ok(signs)
     }
 
-    /// The same with these patterns of limits in place of all others, if there are any; an empty one matches nothing.
+    /// Replaces all patterns of limits by these, if there are any. An empty pattern matches nothing.
     ///
     /// # Errors
-    /// One sentence, when a pattern is no regular expression.
+    /// A sentence, when a pattern is no regular expression.
     pub fn limited_by(mut self, patterns: &[String]) -> Result<Self, String> {
         if !patterns.is_empty() {
             self.limits = compiled(patterns)?;
@@ -133,16 +133,16 @@ impl Signs {
         Ok(())
     }
 
-    /// Whether the wording of this program is known: its limits belong to an account.
+    /// Whether the patterns have the wording of this program. Its limits belong to an account.
     #[must_use]
-    pub fn know(&self, program: &str) -> bool {
+    pub fn has_wording_of(&self, program: &str) -> bool {
         self.programs.contains(program)
     }
 
     /// The sign in the ends of the outputs of a command.
     #[must_use]
-    pub fn read(&self, said: &Said<'_>, now: Wall, zones: Zones<'_>) -> Option<Sign> {
-        let messages = messages(said);
+    pub fn read(&self, ends: &OutputEnds<'_>, now: Wall, zones: Zones<'_>) -> Option<Sign> {
+        let messages = messages(ends);
         let find = |patterns: &[Regex]| {
             messages.iter().find(|message| patterns.iter().any(|pattern| pattern.is_match(&message.whole)))
         };
@@ -162,18 +162,18 @@ fn compiled(patterns: &[String]) -> Result<Vec<Regex>, String> {
 }
 
 /// The messages of the command, the most likely first.
-fn messages(said: &Said<'_>) -> Vec<Message> {
-    let [out, err] = [said.out, said.err].map(without_colours);
-    let said = &Said { exit: said.exit, out: &out, err: &err };
-    if said.exit == ExitCode::SUCCESS {
+fn messages(ends: &OutputEnds<'_>) -> Vec<Message> {
+    let [out, err] = [ends.out, ends.err].map(without_colours);
+    let ends = &OutputEnds { exit: ends.exit, out: &out, err: &err };
+    if ends.exit == ExitCode::SUCCESS {
         // Any other JSON is an answer, and errors on the side did no harm.
-        return last_object(said.out).and_then(|object| in_known_form(&object)).into_iter().collect();
+        return last_object(ends.out).and_then(|object| in_known_form(&object)).into_iter().collect();
     }
-    let objects = [said.out, said.err].map(last_object);
+    let objects = [ends.out, ends.err].map(last_object);
     let mut messages: Vec<Message> = objects.iter().flatten().filter_map(in_json).collect();
     // The answer in a result is no message.
-    let out = if is_answer(said.out) { "" } else { said.out };
-    for (text, lines_max) in [(said.err, ERR_LINES), (out, OUT_LINES)] {
+    let out = if is_answer(ends.out) { "" } else { ends.out };
+    for (text, lines_max) in [(ends.err, ERR_LINES), (out, OUT_LINES)] {
         let lines = text.lines().rev().map(str::trim).filter(|line| !line.is_empty()).take(lines_max);
         let lines = lines.filter(|line| line.chars().count() <= LINE_CHARS_MAX);
         // Of an event in JSON, only its error counts: others contain parts of an answer.
@@ -230,21 +230,21 @@ fn in_json(object: &Value) -> Option<Message> {
     Some(Message { text, whole })
 }
 
-/// What a run has cost, as the JSON output of claude says. Codex and gemini tell tokens, and no price: that is no cost.
+/// The cost of a run in the JSON output of claude. Codex and gemini report tokens without a price, which give no cost.
 #[must_use]
 pub fn cost(out: &str) -> Option<Usd> {
     let object = last_object(out).filter(|object| object["type"] == "result")?;
     Usd::from_dollars(object["total_cost_usd"].as_f64()?)
 }
 
-/// Whether an output is an answer in JSON.
+/// True for an answer in JSON.
 fn is_answer(text: &str) -> bool {
     last_object(text).is_some_and(|object| {
         object["is_error"] == false || object["subtype"] == MAX_TURNS || object["response"].is_string()
     })
 }
 
-/// The JSON object that an output is, or the last one of several.
+/// The JSON object that the output consists of, or the last one of several.
 fn last_object(text: &str) -> Option<Value> {
     let text = text.trim();
     let whole = || serde_json::from_str(text).ok();

@@ -1,15 +1,15 @@
-//! Whether the kernel has killed a process of this machine because memory ran out. A shell whose program was killed exits with 137, and so
-//! may a program of its own will: this tells them apart.
+//! Kills by the kernel of this machine because memory ran out. A shell whose program was killed exits with 137, and so may a program by
+//! its own choice: the count of kills distinguishes them.
 
 use std::fs;
 
 use crate::worker::engine::Sign;
 use base::ExitCode;
 
-/// What a shell makes of SIGKILL.
+/// Exit code of a shell whose program got SIGKILL.
 const KILLED_IN_SHELL: ExitCode = ExitCode(128 + 9);
 
-/// Processes that were killed for want of memory since the machine was started; `None` if the kernel does not say.
+/// Number of processes that were killed for want of memory since the machine was started; `None` if the kernel does not count them.
 pub(super) fn kills() -> Option<u64> {
     read(&fs::read_to_string("/proc/vmstat").ok()?)
 }
@@ -18,7 +18,7 @@ fn read(text: &str) -> Option<u64> {
     text.lines().find_map(|line| line.strip_prefix("oom_kill ")?.trim().parse().ok())
 }
 
-/// The sign in the exit code of a run, at whose start there were that many of them.
+/// The sign in the exit code of a run, at whose start `before` processes had been killed.
 pub(super) fn sign(exit: ExitCode, before: Option<u64>) -> Option<Sign> {
     (exit == KILLED_IN_SHELL && kills() > before && before.is_some()).then_some(Sign::OutOfMemory)
 }

@@ -1,5 +1,5 @@
-//! The results of a run on their way to a master with another root. They are read part by part, as fast as the connection takes
-//! them, from files that were opened before they were put in place: whatever happens to their names, the content is the same.
+//! The results of a run on their way to a master with another root. The worker reads them part by part, as fast as the connection takes
+//! them, from files that were opened before they were put in place: their content is the same whatever happens to their names.
 
 use std::fs::File;
 use std::io;
@@ -53,12 +53,12 @@ impl Outputs {
         Ok(Self { out: open("out")?, err: open("err")?, json })
     }
 
-    /// One of the outputs.
+    /// The output or the error output.
     pub(super) const fn file(&self, output: ResultFile) -> &File {
         if matches!(output, ResultFile::Err) { &self.err } else { &self.out }
     }
 
-    /// All of it, or the end of each output that is longer than `bytes_max`.
+    /// Whole outputs, or the end of each output that is longer than `bytes_max`.
     pub(super) fn outbox(&self, run: RequestId, bytes_max: u64) -> io::Result<Outbox> {
         let mut files = Vec::new();
         let mut sizes = json!({});

@@ -23,10 +23,10 @@ use std::time::Duration;
 pub(super) use tail::Answer;
 
 use super::outbox::{Outbox, Outputs};
-use super::workdir::{Left, Place, Workplace};
-use super::{PromptWorkerError, memory, tails};
+use super::workdir::{Remains, WorkFolder, Workplace};
+use super::{PromptWorkerError, memory, output_ends};
 use crate::files::create::TASKS;
-use crate::files::results::{ATTEMPTS, Results};
+use crate::files::results::{ATTEMPTS, Placement, Results};
 use crate::wire::{Request, RequestId};
 use crate::worker::engine::command_line::CommandLine;
 use crate::worker::engine::signs::{RETRY_AFTER_MAX, Signs};
@@ -61,7 +61,7 @@ const DEFER_BYTES_MAX: u64 = 4096;
 pub(super) struct Runner {
     root: PathBuf,
     command: Command,
-    /// The same with places for values, if it has any.
+    /// The words of the command, if they have places for values.
     line: Option<CommandLine>,
     durable: bool,
     runs: Runs,
@@ -75,7 +75,7 @@ pub(super) struct Runner {
     signs: Signs,
     workplace: Workplace,
     /// A run whose folder is being made.
-    draft: Option<Draft>,
+    pending: Option<PendingRun>,
     /// Removes the folder of a run without results.
     cleaning: Option<JoinHandle<()>>,
     /// The results of the last run, and its request.
@@ -83,7 +83,7 @@ pub(super) struct Runner {
 }
 
 /// A run whose command is not started yet.
-struct Draft {
+struct PendingRun {
     id: WorkerRun,
     request: Request,
     name: String,
@@ -92,7 +92,7 @@ struct Draft {
 }
 
 /// The beginning of a run.
-pub(super) enum Begun {
+pub(super) enum Startup {
     /// The command was started, or could not be.
     Started(Result<(), StartError>),
     /// The folder that it works in is being made; [`Runner::launch`] follows.
@@ -100,7 +100,7 @@ pub(super) enum Begun {
 }
 
 /// The folder of a run that is being made.
-pub(super) type Preparation = OneJob<Result<Place, String>>;
+pub(super) type Preparation = OneJob<Result<WorkFolder, String>>;
 
 /// Results that are being put in place; their outputs can be sent afterwards.
 pub(super) type Keeping = OneJob<Result<Outputs, StoreError>>;
@@ -109,18 +109,18 @@ struct Run {
     id: WorkerRun,
     request: RequestId,
     /// The name of the prompt as the master gave it, if it gave one.
-    said: Option<String>,
+    given_name: Option<String>,
     /// The part of the result file names that stands for the prompt.
     name: String,
     folder: PathBuf,
     /// `None` once it is being removed.
-    place: Option<Place>,
+    work: Option<WorkFolder>,
     start: Wall,
     /// The time and the exit code of the end of the command.
     end: Option<(Wall, ExitCode)>,
-    /// The cost of the run, if its output tells one.
+    /// Cost of the run, if its output contains it.
     cost: Option<Usd>,
-    /// [`memory::kills`] at its start.
+    /// [`memory::kills`] at the start of the run.
     memory_kills: Option<u64>,
 }
 
@@ -155,7 +155,7 @@ impl Runner {
             processes: RunProcesses::none(),
             signs,
             workplace,
-            draft: None,
+            pending: None,
             cleaning: None,
             last: None,
         })
@@ -179,10 +179,10 @@ impl Runner {
             let text = format!("the command says so with exit code {}", exit.0);
             retry_after(&run.folder.join(DEFER)).map(|time| Sign::Limited { retry_after: Some(time), text })
         } else {
-            tails::sign(&self.signs, exit, &run.folder, now.wall)
+            output_ends::sign(&self.signs, exit, &run.folder, now.wall)
         };
         let sign = sign.or_else(|| memory::sign(exit, run.memory_kills));
-        run.cost = tails::cost(&run.folder);
+        run.cost = output_ends::cost(&run.folder);
         worker.handle_cost(run.cost);
         worker.handle_exited(now, exit, sign);
     }
@@ -210,32 +210,34 @@ impl Runner {
             ResultFolder::Failed | ResultFolder::Overdue => "failed",
         };
         log::info!("{}: {outcome} after {:.1} s", run.name, end.since(run.start).as_secs_f64());
-        let results = Results {
-            name: run.name.clone(),
-            said: run.said.clone(),
-            run: run.request.label(),
+        let placement = Placement {
+            name: run.name.as_str().into(),
             outcome,
-            may_be_late: folder == ResultFolder::Overdue,
+            is_overdue: folder == ResultFolder::Overdue,
             from: run.folder.clone(),
+            durable: self.durable,
+        };
+        let results = Results {
+            file: run.given_name.as_ref().unwrap_or(&run.name).clone(),
+            run: run.request.label(),
             worker: worker.to_owned(),
             command: self.command.words(),
             exit,
             start: run.start,
             end,
-            durable: self.durable,
             branch: None,
             workdir: None,
             cost: run.cost,
-            timed_out: folder == ResultFolder::Overdue,
+            placement,
         };
-        let (root, place) = (self.root.clone(), run.place.take());
-        OneJob::start("results", move || keep(results, place, &root))
+        let (root, work) = (self.root.clone(), run.work.take());
+        OneJob::start("results", move || keep(results, work, &root))
     }
 
     /// The results of a run for a master with another root.
     ///
     /// # Errors
-    /// One sentence, when they cannot be read.
+    /// A sentence, when they cannot be read.
     pub(super) fn outbox(&self, run: &RequestId, bytes_max: u64) -> Result<Outbox, String> {
         let unread = |error: &dyn std::fmt::Display| format!("{UNREAD}: {error}");
         let outputs = self.last.as_ref().filter(|(last, _)| last == run);
@@ -260,7 +262,7 @@ impl Runner {
                     StoreError::Unread(reason) => {
                         StoreError::Unread(format!("{UNREAD}: {reason}; the rest of it is in {left}"))
                     }
-                    StoreError::Place(reason) => StoreError::Place(format!(
+                    StoreError::Disk(reason) => StoreError::Disk(format!(
                         "cannot store the results of {}: {reason}; its output is in {left}",
                         run.name
                     )),
@@ -269,8 +271,8 @@ impl Runner {
         }
     }
 
-    /// Keeps the output of a run without results, until another one of its prompt ends like that: it may say more about the
-    /// reason, and may be most of an answer.
+    /// Keeps the output of a run without results, until another run of the prompt ends without results. The output may contain the
+    /// reason, or most of an answer.
     fn keep_attempt(&self, run: &Run) {
         let folder = self.root.join(TASKS).join(ATTEMPTS);
         for ending in [OUT, ERR] {
@@ -292,21 +294,21 @@ impl Runner {
         let end = run.end.map_or(run.start, |(end, _)| end);
         log::info!("{}: given back after {:.1} s", run.name, end.since(run.start).as_secs_f64());
         self.keep_attempt(&run);
-        match run.place.take() {
-            Some(place) => self.remove_place(&run.id, place),
+        match run.work.take() {
+            Some(work) => self.remove_work_folder(&run.id, work),
             None => self.runs.clean(&run.id, self.record.take()),
         }
     }
 
     /// Removes the files of a run, and the folder that it worked in, which may take a while.
-    fn remove_place(&mut self, id: &WorkerRun, place: Place) {
+    fn remove_work_folder(&mut self, id: &WorkerRun, work: WorkFolder) {
         let record = self.record.take();
-        if !place.is_own() {
+        if !work.is_own() {
             return self.runs.clean(id, record);
         }
         let (runs, id) = (self.runs.reopen(), id.clone());
         let clean = move || {
-            let finished = place.finish();
+            let finished = work.finish();
             match (runs, finished) {
                 (Ok(runs), Ok(_)) => runs.clean(&id, record),
                 (Ok(runs), Err(reason)) => {
@@ -321,12 +323,12 @@ impl Runner {
         }
     }
 
-    /// Whether a thread may have children of its own, which are not remains of a run.
+    /// True while a thread may have children of its own, which are not remains of a run.
     pub(super) fn is_cleaning(&self) -> bool {
         self.cleaning.as_ref().is_some_and(|thread| !thread.is_finished())
     }
 
-    /// Whether all runs work in the folder of the worker.
+    /// True if all runs work in the folder of the worker.
     pub(super) fn is_shared(&self) -> bool {
         self.workplace.is_shared()
     }
@@ -346,16 +348,16 @@ impl Runner {
 }
 
 /// Removes or keeps the folder that a run worked in, and puts its results in place.
-fn keep(mut results: Results, place: Option<Place>, root: &Path) -> Result<Outputs, StoreError> {
-    let left = place.map(Place::finish).transpose().map_err(StoreError::Place)?;
-    (results.branch, results.workdir) = left.map(|Left { branch, folder }| (branch, folder)).unwrap_or_default();
-    let outputs =
-        Outputs::open(&results.from, results.json()).map_err(|error| StoreError::Unread(error.to_string()))?;
-    results.put_in_place(root).map_err(|error| StoreError::Place(error.to_string()))?;
+fn keep(mut results: Results, work: Option<WorkFolder>, root: &Path) -> Result<Outputs, StoreError> {
+    let left = work.map(WorkFolder::finish).transpose().map_err(StoreError::Disk)?;
+    (results.branch, results.workdir) = left.map(|Remains { branch, folder }| (branch, folder)).unwrap_or_default();
+    let outputs = Outputs::open(&results.placement.from, results.json())
+        .map_err(|error| StoreError::Unread(error.to_string()))?;
+    results.put_in_place(root).map_err(|error| StoreError::Disk(error.to_string()))?;
     Ok(outputs)
 }
 
-/// The limit that a limited command reports: `retry_after=SECONDS`, as a run.sh writes it to `../defer.info`.
+/// The time in the file of a limited command: `retry_after=SECONDS`, as a run.sh writes it to `../defer.info`.
 fn retry_after(path: &Path) -> Option<Duration> {
     // The command may have put anything there: no link is followed, and no open blocks.
     let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
@@ -363,8 +365,8 @@ fn retry_after(path: &Path) -> Option<Duration> {
     let mut text = String::new();
     file.metadata().ok().filter(fs::Metadata::is_file)?;
     file.take(DEFER_BYTES_MAX).read_to_string(&mut text).ok()?;
-    let said = text.lines().find_map(|line| line.trim().strip_prefix("retry_after="));
-    let time = said.and_then(|seconds| Duration::try_from_secs_f64(seconds.trim().parse().ok()?).ok());
+    let line = text.lines().find_map(|line| line.trim().strip_prefix("retry_after="));
+    let time = line.and_then(|seconds| Duration::try_from_secs_f64(seconds.trim().parse().ok()?).ok());
     if time.is_none() {
         log::warn!("{PROMPT_DEFER_FILE} has no line retry_after=SECONDS");
     }

@@ -57,8 +57,8 @@ impl Loop {
                     if let Err(error) = self.tailing.wait(order.clone(), &path) {
                         log::warn!("cannot watch {}: {error}", path.display());
                     } else if matches!(self.runner.tail(&order), Answer::Part(_)) {
-                        // It has grown before it was watched.
-                        self.tailing.look_again();
+                        // The file has grown before it was watched.
+                        self.tailing.retry_all();
                     }
                 }
                 Answer::Early => self.tailing.park(order),

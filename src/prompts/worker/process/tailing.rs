@@ -1,5 +1,5 @@
-//! Requests of the master for the output of the present run. One that has nothing to answer yet waits until the file has grown, which
-//! inotify tells; without a request nothing is watched.
+//! Requests of the master for the output of the present run. A request for a part that does not exist yet waits until inotify reports
+//! that the file has grown; without a request no file is watched.
 
 use std::collections::VecDeque;
 use std::io;
@@ -10,12 +10,12 @@ use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
 
 use crate::wire::TailOrder;
 
-/// Requests that wait. A client whose request was dropped makes it again.
+/// Number of waiting requests. A client whose request was dropped repeats it.
 const ORDERS_MAX: usize = 64;
 
 #[derive(Debug, Default)]
 pub(super) struct Tailing {
-    /// The requests to look at.
+    /// The requests to be answered.
     ready: VecDeque<TailOrder>,
     /// The requests that wait for more output.
     waiting: VecDeque<TailOrder>,
@@ -23,7 +23,7 @@ pub(super) struct Tailing {
 }
 
 impl Tailing {
-    /// A request has arrived. It replaces the last one of its client.
+    /// Adds a request, which replaces the last one of its client.
     pub(super) fn add(&mut self, order: TailOrder) {
         for orders in [&mut self.ready, &mut self.waiting] {
             orders.retain(|other| other.tail != order.tail);
@@ -34,12 +34,12 @@ impl Tailing {
         self.ready.push_back(order);
     }
 
-    /// The next request to look at.
+    /// The next request to be answered.
     pub(super) fn next(&mut self) -> Option<TailOrder> {
         self.ready.pop_front()
     }
 
-    /// A request waits until this file grows. The caller looks at the file again afterwards.
+    /// A request waits until this file grows. The caller reads the file again afterwards, because it may have grown already.
     ///
     /// # Errors
     /// When the user has no watches left.
@@ -54,7 +54,7 @@ impl Tailing {
         Ok(())
     }
 
-    /// A request waits until all are looked at again.
+    /// A request waits until all of them are tried again.
     pub(super) fn park(&mut self, order: TailOrder) {
         self.waiting.push_back(order);
     }
@@ -62,15 +62,15 @@ impl Tailing {
     /// A file has grown.
     pub(super) fn handle_growth(&mut self) {
         while let Some(Ok(_)) = self.inotify.as_ref().map(Inotify::read_events) {}
-        self.look_again();
+        self.retry_all();
     }
 
-    /// All requests are looked at.
-    pub(super) fn look_again(&mut self) {
+    /// All waiting requests are to be tried again.
+    pub(super) fn retry_all(&mut self) {
         self.ready.append(&mut self.waiting);
     }
 
-    /// The run has ended: its output is read from the folders now, which the master does.
+    /// The run has ended: from here on the master reads the output from the folders.
     pub(super) fn end(&mut self) {
         *self = Self::default();
     }

@@ -3,7 +3,7 @@
 //! A copy or a worktree is `work` in the folder of the run, so that the remains of a killed worker go with that. A worktree and its
 //! branch are also known to git: [`Workplace::clean_up`] forgets those whose folder is gone.
 //!
-//! Both take their time, and git is a process: while [`Workplace::prepare`] or [`Place::finish`] is running, on a thread of its own, the
+//! Both are slow, and git is a process: while [`Workplace::prepare`] or [`WorkFolder::finish`] is running, on a thread of its own, the
 //! worker must not reap children, and has no run.
 
 mod copy;
@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use base::Wall;
 use proc::runs::remove_folder;
 
-pub(super) use git::Left;
+pub(super) use git::Remains;
 use git::{Repository, Worktree};
 
 /// The name in the folder of a run.
@@ -40,7 +40,7 @@ impl Workdir {
         [("shared", Self::Shared), ("copy", Self::Copy), ("git-worktree", Self::GitWorktree)];
 }
 
-/// Where runs work.
+/// The folders of all runs.
 #[derive(Clone, Debug)]
 pub(super) struct Workplace {
     kind: Workdir,
@@ -52,7 +52,7 @@ pub(super) struct Workplace {
 
 /// The folder of one run.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct WorkFolder {
     /// The working directory of the command.
     pub(super) folder: PathBuf,
     extra: Extra,
@@ -70,7 +70,7 @@ impl Workplace {
     /// Looks for the repository, if one is needed.
     ///
     /// # Errors
-    /// One sentence, when there is no git or no repository with a commit.
+    /// A sentence, when there is no git or no repository with a commit.
     pub(super) fn open(kind: Workdir, root: &Path) -> Result<Self, String> {
         let repository = (kind == Workdir::GitWorktree).then(|| Repository::of(root)).transpose()?;
         Ok(Self { kind, root: root.to_owned(), repository, stop: Arc::default() })
@@ -87,24 +87,24 @@ impl Workplace {
         }
     }
 
-    /// The place of all runs, if they share one.
-    pub(super) fn shared(&self) -> Place {
-        Place { folder: self.root.clone(), extra: Extra::None }
+    /// The folder of all runs, if they share one.
+    pub(super) fn shared(&self) -> WorkFolder {
+        WorkFolder { folder: self.root.clone(), extra: Extra::None }
     }
 
-    /// Makes the place of a run, whose folder is `run`. `name` is that of the prompt, `letters` tell runs of one second apart.
+    /// Makes the working folder of a run, whose own folder is `run`. `name` is that of the prompt; `letters` distinguish runs of one second.
     ///
     /// # Errors
-    /// One sentence; then nothing is left of it.
-    pub(super) fn prepare(&self, run: &Path, name: &str, start: Wall, letters: &str) -> Result<Place, String> {
+    /// A sentence; then nothing is left of the folder.
+    pub(super) fn prepare(&self, run: &Path, name: &str, start: Wall, letters: &str) -> Result<WorkFolder, String> {
         let work = run.join(WORK);
         match (&self.repository, self.kind) {
             (Some(repository), _) => {
                 let worktree = repository.add(&work, name, start, letters)?;
-                Ok(Place { folder: worktree.folder(), extra: Extra::Worktree(Box::new(worktree)) })
+                Ok(WorkFolder { folder: worktree.folder(), extra: Extra::Worktree(Box::new(worktree)) })
             }
             (None, Workdir::Copy) => match copy::copy(&self.root, &work, &self.stop) {
-                Ok(()) => Ok(Place { folder: work.clone(), extra: Extra::Copy(work) }),
+                Ok(()) => Ok(WorkFolder { folder: work.clone(), extra: Extra::Copy(work) }),
                 Err(error) => {
                     remove_folder(&work);
                     Err(format!("cannot copy {} for a run (--workdir copy): {error}", self.root.display()))
@@ -120,8 +120,8 @@ impl Workplace {
     }
 }
 
-impl Place {
-    /// Whether the place needs [`Self::finish`].
+impl WorkFolder {
+    /// True if the folder is the run's own, and needs [`Self::finish`].
     pub(super) const fn is_own(&self) -> bool {
         !matches!(self.extra, Extra::None)
     }
@@ -129,13 +129,13 @@ impl Place {
     /// Removes the folder of an ended run, unless work of the run would be lost with it. Returns the branch or the folder that remains.
     ///
     /// # Errors
-    /// One sentence, when such a folder cannot be kept elsewhere; then it is still there.
-    pub(super) fn finish(self) -> Result<Left, String> {
+    /// A sentence, when such a folder cannot be kept elsewhere; then it is still there.
+    pub(super) fn finish(self) -> Result<Remains, String> {
         match self.extra {
-            Extra::None => Ok(Left::default()),
+            Extra::None => Ok(Remains::default()),
             Extra::Copy(folder) => {
                 remove_folder(&folder);
-                Ok(Left::default())
+                Ok(Remains::default())
             }
             Extra::Worktree(worktree) => worktree.finish(),
         }

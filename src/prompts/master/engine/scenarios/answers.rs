@@ -10,7 +10,7 @@ fn a_prompt_is_done_when_its_answer_is_stored_and_no_prompt_is_handed_out_while_
     let run = world.takes_as_run(worker);
     let plain = world.join();
     world.takes(plain);
-    world.is_full = true;
+    world.answers.is_full = true;
     world.done(worker);
     assert_eq!(world.heard(worker), [], "it keeps its report");
     world.done(worker);
@@ -20,7 +20,7 @@ fn a_prompt_is_done_when_its_answer_is_stored_and_no_prompt_is_handed_out_while_
     assert_eq!(world.counts(), [1, 1, 1, 0], "an original keeps its answers itself");
     world.wait(500.0);
     assert_eq!((world.counts(), world.heard(plain)), ([1, 1, 1, 0], vec![]));
-    world.is_full = false;
+    world.answers.is_full = false;
     world.wait(10.0);
     assert!(world.closing.contains(&worker), "it sends its answer again");
     world.closed(worker);
@@ -29,7 +29,7 @@ fn a_prompt_is_done_when_its_answer_is_stored_and_no_prompt_is_handed_out_while_
     assert_eq!(welcome.run.as_ref(), Some(&run));
     world.done(worker);
     assert_eq!(world.heard(worker), [FromMaster::ReportAck(run.clone())]);
-    assert!(world.stored.contains(&run));
+    assert!(world.answers.stored.contains(&run));
     world.wait(10.0);
     assert_eq!(world.takes(plain), "c");
     assert_eq!(world.master.status(world.now).paused, None);
@@ -41,7 +41,7 @@ fn a_run_that_has_ended_in_time_is_not_too_long_while_its_answer_waits() {
     world.prompt("a", Front { timeout: Some(Duration::from_secs(20)), ..Front::default() });
     let (worker, _) = world.rejoin(None, None);
     world.takes_as_run(worker);
-    world.is_full = true;
+    world.answers.is_full = true;
     world.done(worker);
     world.wait(100.0);
     assert_eq!(world.counts(), [0, 1, 0, 0]);
@@ -51,7 +51,7 @@ fn a_run_that_has_ended_in_time_is_not_too_long_while_its_answer_waits() {
 fn a_prompt_whose_answer_has_not_arrived_as_a_whole_is_not_done() {
     let mut world = World::with(Settings { losses_max: Some(1), ..settings() }, &["a"]);
     let (worker, _) = world.rejoin(None, None);
-    world.is_torn = true;
+    world.answers.is_torn = true;
     for counts in [[0, 1, 0, 0], [0, 0, 0, 1]] {
         let heard = world.heard(worker);
         let Some(FromMaster::Request(request)) = heard.last() else { panic!("{heard:?}") };
@@ -59,7 +59,7 @@ fn a_prompt_whose_answer_has_not_arrived_as_a_whole_is_not_done() {
         world.done(worker);
         assert_eq!(world.counts(), counts);
     }
-    let reason = world.reasons[&FileName::from("a")].clone().unwrap();
+    let reason = world.folders.reasons[&FileName::from("a")].clone().unwrap();
     assert!(reason.starts_with("2 runs of this prompt were lost"), "{reason}");
     assert!(matches!(world.heard(worker)[..], [FromMaster::ReportAck(_)]), "its worker drops the report");
 }

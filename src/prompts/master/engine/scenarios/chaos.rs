@@ -41,13 +41,13 @@ impl Chaos {
                 1 => Content::Unmovable,
                 _ => Content::Prompt(front, "prompt".into()),
             };
-            world.pending.insert(format!("f{number}").as_str().into(), content);
+            world.folders.pending.insert(format!("f{number}").as_str().into(), content);
         }
         Self { world, dice, waiting: VecDeque::new(), open: Vec::new(), vanished: 0 }
     }
 
     fn step(&mut self) {
-        let World { master, now, pending, connections, .. } = &mut self.world;
+        let World { master, now, folders, connections, .. } = &mut self.world;
         let connection = (!self.open.is_empty()).then(|| self.open[self.dice.random_range(0..self.open.len())]);
         match (self.dice.random_range(0..100), connection) {
             (0..10, _) if self.open.len() < 6 => {
@@ -87,14 +87,14 @@ impl Chaos {
             }
             (65, _) => {
                 let file: FileName = format!("f{}", self.dice.random_range(0..FILES)).as_str().into();
-                if let Some(Content::Prompt(front, _)) = pending.get(&file) {
+                if let Some(Content::Prompt(front, _)) = folders.pending.get(&file) {
                     master.handle_found(*now, file, front);
                 }
             }
             (66, _) if self.dice.random_bool(0.3) => {
-                self.world.is_full = !self.world.is_full;
+                self.world.answers.is_full = !self.world.answers.is_full;
             }
-            (67..69, _) => self.world.stuck = self.dice.random_bool(0.3),
+            (67..69, _) => self.world.folders.stuck = self.dice.random_bool(0.3),
             (69, _) if self.dice.random_bool(0.2) => self.vanish(),
             _ => self.file_effect(),
         }
@@ -102,7 +102,7 @@ impl Chaos {
     }
 
     fn message(&mut self, connection: Connection) -> FromWorker {
-        let outstanding = self.world.master.peers.get(connection).and_then(|peer| peer.outstanding.first_key_value());
+        let outstanding = self.world.master.peers.get(connection).and_then(|peer| peer.outstanding().first_key_value());
         let id = outstanding.map_or_else(|| "x".into(), |(id, _)| id.clone());
         match self.dice.random_range(0..14) {
             0..5 => FromWorker::RequestAck(id),
@@ -125,7 +125,7 @@ impl Chaos {
 
     /// Another process deletes a file of `working/`.
     fn vanish(&mut self) {
-        if self.world.working.pop_first().is_some() {
+        if self.world.folders.working.pop_first().is_some() {
             self.vanished += 1;
         }
     }
@@ -165,13 +165,13 @@ impl Chaos {
         self.world.master.sanity_check();
         let [pending, working, done, failed] = self.world.counts();
         assert_eq!(pending + working + done + failed + self.vanished, FILES);
-        self.world.said.clear();
+        self.world.inboxes.clear();
     }
 
     /// A well-behaved worker comes and processes everything.
     fn finish(&mut self) {
-        self.world.stuck = false;
-        self.world.is_full = false;
+        self.world.folders.stuck = false;
+        self.world.answers.is_full = false;
         for connection in std::mem::take(&mut self.open) {
             self.world.master.handle_closed(self.world.now, connection);
         }
@@ -191,12 +191,12 @@ impl Chaos {
             self.world.wait(1.0);
         }
         let [pending, working, ..] = self.world.counts();
-        let left = self.world.pending.values().filter(|content| !matches!(content, Content::Unmovable)).count();
-        assert_eq!((left, working), (0, 0), "{pending} files wait forever: {:?}", self.world.pending);
+        let left = self.world.folders.pending.values().filter(|content| !matches!(content, Content::Unmovable)).count();
+        assert_eq!((left, working), (0, 0), "{pending} files wait forever: {:?}", self.world.folders.pending);
         let totals = self.world.master.totals(self.world.now);
         assert_eq!(totals.all as usize, FILES - self.vanished);
-        assert_eq!(totals.succeeded as usize, self.world.done.len());
-        assert_eq!(totals.failed as usize, self.world.failed.len());
+        assert_eq!(totals.succeeded as usize, self.world.folders.done.len());
+        assert_eq!(totals.failed as usize, self.world.folders.failed.len());
     }
 }
 

@@ -31,7 +31,7 @@ fn a_prompt_that_comes_before_the_last_result_is_worked_off() {
     let worker = world.join();
     world.takes(worker);
     // The file has not been announced yet.
-    world.pending.insert("b".into(), Content::Prompt(Front::default(), "b".into()));
+    world.folders.pending.insert("b".into(), Content::Prompt(Front::default(), "b".into()));
     world.done(worker);
     assert_eq!(world.takes(worker), "b");
     world.done(worker);
@@ -54,7 +54,7 @@ fn a_master_without_files_ends_with_the_first_timer_unless_it_is_to_stay() {
 fn a_file_that_only_the_timer_finds_keeps_the_master_from_ending() {
     let mut world = World::ending(&[]);
     let worker = world.join();
-    world.pending.insert("a".into(), Content::Prompt(Front::default(), "a".into()));
+    world.folders.pending.insert("a".into(), Content::Prompt(Front::default(), "a".into()));
     world.wait(10.0);
     assert_eq!(world.takes(worker), "a");
     assert!(!world.exited);
@@ -132,7 +132,7 @@ fn a_file_that_cannot_be_read_goes_to_failed_and_holds_nobody_up() {
     let worker = world.join();
     assert_eq!(world.takes(worker), "b");
     assert_eq!(world.counts(), [0, 1, 0, 1]);
-    assert_eq!(world.reasons[&"a".into()].as_deref(), Some("not UTF-8"));
+    assert_eq!(world.folders.reasons[&"a".into()].as_deref(), Some("not UTF-8"));
     assert_eq!(world.master.totals(world.now).failed, 1);
 }
 
@@ -161,11 +161,11 @@ fn a_file_that_was_left_is_tried_again_when_it_changes() {
 #[test]
 fn a_file_that_vanishes_is_forgotten() {
     let mut world = World::ending(&["a", "b", "c"]);
-    world.pending.remove(&"a".into());
+    world.folders.pending.remove(&"a".into());
     let worker = world.join();
     assert_eq!(world.takes(worker), "b");
-    world.pending.clear();
-    world.working.clear();
+    world.folders.pending.clear();
+    world.folders.working.clear();
     world.done(worker);
     assert_eq!(world.counts(), [0, 0, 0, 0]);
     world.wait(10.0);
@@ -178,11 +178,11 @@ fn a_move_that_fails_is_tried_again() {
     let mut world = World::ending(&["a", "b"]);
     let worker = world.join();
     world.takes(worker);
-    world.stuck = true;
+    world.folders.stuck = true;
     world.done(worker);
     assert_eq!(world.takes(worker), "b");
     assert_eq!(world.counts(), [0, 2, 0, 0]);
-    world.stuck = false;
+    world.folders.stuck = false;
     world.done(worker);
     assert_eq!(world.counts(), [0, 1, 1, 0]);
     world.wait(5.0);

@@ -115,13 +115,13 @@ fn an_original_worker_gets_only_what_the_document_names() {
     world.done(worker);
     let heard = world.heard(worker);
     assert!(matches!(&heard[..], [FromMaster::Request(_)]), "{heard:?}");
-    assert!(world.runs.is_empty());
+    assert!(world.notes.runs.is_empty());
     world.closed(worker);
     assert_eq!(world.counts(), [1, 0, 1, 0], "its prompt waits again at once");
     let part = ResultPart { run: "x".into(), file: crate::wire::ResultFile::Out, offset: 0, bytes: vec![1] };
     let worker = world.join();
     world.says(worker, FromWorker::Result(Box::new(part)));
-    assert!(world.parts.is_empty());
+    assert!(world.answers.parts.is_empty());
 }
 
 #[test]
@@ -134,9 +134,9 @@ fn only_the_results_of_its_own_run_are_taken_from_a_worker() {
         FromWorker::Result(Box::new(ResultPart { run, file, offset: 0, bytes: vec![1] }))
     };
     world.says(one, part(&foreign));
-    assert!(world.parts.is_empty());
+    assert!(world.answers.parts.is_empty());
     world.says(one, part(&run));
-    assert_eq!(world.parts.len(), 1);
+    assert_eq!(world.answers.parts.len(), 1);
 }
 
 #[test]
@@ -146,7 +146,7 @@ fn a_file_that_failed_and_is_tried_again_does_not_count_as_failed() {
     world.takes(worker);
     world.fails(worker);
     assert_eq!(world.takes(worker), "b");
-    world.failed.remove(&"a".into());
+    world.folders.failed.remove(&"a".into());
     assert!(world.master.has_failed(&"a".into()));
     world.master.handle_retried(&"a".into());
     world.prompt("a", Front::default());
@@ -168,7 +168,7 @@ fn a_prompt_that_ends_its_worker_each_time_is_given_up() {
         world.wait(10.0);
     }
     assert_eq!(world.counts(), [0, 0, 0, 1]);
-    let reason = world.reasons[&FileName::from("a")].clone().unwrap();
+    let reason = world.folders.reasons[&FileName::from("a")].clone().unwrap();
     assert!(reason.starts_with("3 runs of this prompt were lost"), "{reason}");
 }
 
@@ -255,5 +255,5 @@ fn a_prompt_that_ends_its_worker_and_the_master_each_time_is_given_up() {
         world.wait(100.0);
     }
     assert_eq!(world.counts(), [0, 0, 0, 1]);
-    assert!(world.losses.is_empty(), "a prompt that is tried again begins anew");
+    assert!(world.notes.losses.is_empty(), "a prompt that is tried again begins anew");
 }

@@ -142,7 +142,7 @@ fn a_stranger_is_refused_whatever_it_says() {
         world.says(stranger, message);
         let why = refusal(&mut world, stranger);
         assert!(why.contains("user 7") && why.contains("SECRET"), "{why}");
-        assert!(world.closing.contains(&stranger) && world.paused.is_none());
+        assert!(world.closing.contains(&stranger) && world.notes.paused.is_none());
         let worker = world.join();
         assert_eq!(world.takes(worker), "a", "nothing has changed");
     }

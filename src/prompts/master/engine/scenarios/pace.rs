@@ -156,7 +156,7 @@ fn a_prompt_that_comes_with_a_check_is_told_soon_after_it() {
     let worker = joins_plainly(&mut world);
     world.wait(9.999);
     // Found by the scan of the TIMER that checks the worker.
-    world.pending.insert("a".into(), Content::Prompt(Front::default(), "a".into()));
+    world.folders.pending.insert("a".into(), Content::Prompt(Front::default(), "a".into()));
     world.wait(0.2);
     assert_eq!((world.heard(worker), world.counts()), (vec![], [1, 0, 0, 0]));
     world.wait(0.001);

@@ -37,7 +37,7 @@ fn all_workers_of_a_limited_service_rest_and_no_prompt_has_failed() {
     assert!(!got(&mut world, one));
     world.wait(0.1);
     assert_eq!([one, two, late].map(|worker| got(&mut world, worker)), [true, false, false], "only one prompt waits");
-    assert_eq!((world.counts(), world.gates.len()), ([0, 2, 2, 0], 0));
+    assert_eq!((world.counts(), world.notes.gates.len()), ([0, 2, 2, 0], 0));
 }
 
 #[test]
@@ -47,7 +47,7 @@ fn a_worker_that_pauses_by_itself_holds_up_no_other() {
     world.takes_as_run(full);
     limited(&mut world, full, 60, true);
     assert!(got(&mut world, other));
-    assert!(world.gates.is_empty());
+    assert!(world.notes.gates.is_empty());
     world.closed(other);
     world.wait(59.0);
     assert!(!got(&mut world, full));

@@ -17,7 +17,7 @@ fn a_prompt_goes_to_a_worker_and_its_file_to_done() {
     assert_eq!(world.takes(worker), "b");
     world.fails(worker);
     assert_eq!(world.counts(), [0, 0, 1, 1]);
-    assert_eq!(world.reasons[&"b".into()], None, "the reason is the worker's to tell");
+    assert_eq!(world.folders.reasons[&"b".into()], None, "the reason is the worker's to tell");
     assert_eq!(world.state(worker), Some(WorkerState::Idle));
     assert!(world.heard(worker).is_empty());
 }
@@ -106,7 +106,7 @@ fn two_workers_of_one_id_are_two_workers() {
             worker,
             FromWorker::Join { worker: "same".into(), secret: None, splits: true, offer: Offer::default() },
         );
-        world.said.get_mut(&worker).unwrap().remove(0);
+        world.inboxes.get_mut(&worker).unwrap().remove(0);
     }
     assert_eq!(workers.map(|worker| world.takes(worker)), ["a", "b"]);
     world.closed(workers[0]);
@@ -170,7 +170,7 @@ fn a_run_that_takes_too_long_is_a_failure_and_cuts_the_worker() {
         world.done(worker);
         assert_eq!(world.counts(), counts);
     }
-    assert!(world.reasons[&"a".into()].as_ref().unwrap().contains("30 s"));
+    assert!(world.folders.reasons[&"a".into()].as_ref().unwrap().contains("30 s"));
 }
 
 #[test]
@@ -182,7 +182,7 @@ fn a_worker_that_reports_the_end_of_the_time_itself_stays() {
     world.wait(32.5);
     world.fails(worker);
     assert_eq!(world.counts(), [0, 0, 0, 1]);
-    assert_eq!(world.reasons[&"a".into()], None, "the worker has said why");
+    assert_eq!(world.folders.reasons[&"a".into()], None, "the worker has given the reason");
     world.wait(10.0);
     assert!(!world.aborted.contains(&worker) && world.state(worker) != Some(WorkerState::Working));
 }
@@ -198,7 +198,7 @@ fn failures_are_counted_on_after_a_restart() {
         assert_eq!(world.takes(worker), "a");
         world.fails(worker);
     }
-    assert_eq!(world.fails, BTreeMap::from([("a".into(), 2)]));
+    assert_eq!(world.notes.fails, BTreeMap::from([("a".into(), 2)]));
     // The same for a prompt that a worker has when the master is killed.
     assert_eq!(world.takes(worker), "a");
     world.restart();
@@ -208,10 +208,10 @@ fn failures_are_counted_on_after_a_restart() {
     assert_eq!(world.counts(), [0, 1, 0, 1]);
     assert_eq!(world.takes(worker), "b");
     world.fails(worker);
-    assert_eq!(world.fails, BTreeMap::from([("b".into(), 1)]));
+    assert_eq!(world.notes.fails, BTreeMap::from([("b".into(), 1)]));
     assert_eq!(world.takes(worker), "b");
     world.done(worker);
-    assert!(world.fails.is_empty());
+    assert!(world.notes.fails.is_empty());
 }
 
 #[test]
@@ -222,15 +222,15 @@ fn the_failures_of_a_file_that_is_gone_are_forgotten() {
         let worker = world.join();
         world.takes(worker);
         world.fails(worker);
-        assert_eq!(world.fails, BTreeMap::from([("a".into(), 1)]));
+        assert_eq!(world.notes.fails, BTreeMap::from([("a".into(), 1)]));
         world.takes(worker);
-        world.working.clear();
+        world.folders.working.clear();
         if restarts {
             world.restart();
         } else {
             world.done(worker);
         }
-        assert!(world.fails.is_empty(), "{:?}", world.fails);
+        assert!(world.notes.fails.is_empty(), "{:?}", world.notes.fails);
     }
 }
 
@@ -309,7 +309,7 @@ fn a_file_that_names_a_closed_gate_only_when_it_is_read_waits_again() {
     world.takes(worker);
     world.limited(worker, Some(60));
     // The scan of `b` has not shown its gate.
-    world.pending.insert("b".into(), Content::Prompt(gated(&["claude"]), "b".into()));
+    world.folders.pending.insert("b".into(), Content::Prompt(gated(&["claude"]), "b".into()));
     world.master.handle_found(world.now, "b".into(), &Front::default());
     world.settle();
     assert_eq!((world.counts(), world.heard(worker).len()), ([2, 0, 0, 0], 0));

@@ -89,7 +89,7 @@ fn a_cost_counts_once_with_the_report_and_stops_at_the_bound() {
     world.done(worker);
     assert_eq!(world.master.status(world.now).cost, Some(usd(0.6)));
     world.says(worker, FromWorker::Cost { run, cost: usd(0.6) });
-    world.said.get_mut(&worker).unwrap().remove(0);
+    world.inboxes.get_mut(&worker).unwrap().remove(0);
     let run = world.takes_as_run(worker);
     world.says(worker, FromWorker::Cost { run, cost: usd(0.4) });
     world.limited(worker, Some(1));

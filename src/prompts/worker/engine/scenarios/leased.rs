@@ -237,7 +237,7 @@ fn an_expired_login_pauses_the_worker_at_once() {
 fn a_full_disk_at_the_start_of_a_run_pauses_the_worker() {
     let mut story = Story::joined(settings());
     story.hears(request("r1", None));
-    story.worker.handle_started(story.now, Err(StartError::Place("no space left".to_owned())));
+    story.worker.handle_started(story.now, Err(StartError::Disk("no space left".to_owned())));
     story.does(&["REQUEST_ACK r1", "start r1", "USAGE_LIMITED Some(60s) here"]);
 }
 

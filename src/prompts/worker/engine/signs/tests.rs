@@ -14,7 +14,7 @@ fn zones(name: Option<&str>) -> TimeZone {
 fn read(exit: i32, out: &str, err: &str) -> Option<Sign> {
     let now: Timestamp = NOW.parse().unwrap();
     let now = Wall::from_micros(u64::try_from(now.as_microsecond()).unwrap());
-    Signs::new(None).unwrap().read(&Said { exit: ExitCode(exit), out, err }, now, &zones)
+    Signs::new(None).unwrap().read(&OutputEnds { exit: ExitCode(exit), out, err }, now, &zones)
 }
 
 /// The limit in an output of a failed run, in seconds; `None` if no time is named.
@@ -166,7 +166,7 @@ fn patterns_of_the_user_replace_the_built_in_ones() {
     let read = |patterns: &[&str], text: &str| {
         let patterns: Vec<String> = patterns.iter().map(|pattern| (*pattern).to_owned()).collect();
         Signs::new(None).unwrap().limited_by(&patterns).unwrap().read(
-            &Said { exit: ExitCode(1), out: text, err: "" },
+            &OutputEnds { exit: ExitCode(1), out: text, err: "" },
             now,
             &zones,
         )
@@ -182,12 +182,14 @@ fn patterns_of_the_user_replace_the_built_in_ones() {
 fn wordings_of_the_user_add_to_the_built_in_ones() {
     let own = "limits = ['slow down']\n[oracle]\ntroubles = ['no such oracle']\n";
     let signs = Signs::new(Some(own)).unwrap();
-    let read = |text: &str| signs.read(&Said { exit: ExitCode(1), out: text, err: "" }, Wall::from_micros(0), &zones);
+    let read =
+        |text: &str| signs.read(&OutputEnds { exit: ExitCode(1), out: text, err: "" }, Wall::from_micros(0), &zones);
     assert!(matches!(read("please slow down"), Some(Sign::Limited { .. })));
     assert!(matches!(read("usage limit reached"), Some(Sign::Limited { .. })));
     assert_eq!(read("no such oracle"), Some(Sign::Trouble("no such oracle".into())));
     assert!(
-        ["claude", "codex", "gemini", "oracle"].into_iter().all(|program| signs.know(program)) && !signs.know("sh")
+        ["claude", "codex", "gemini", "oracle"].into_iter().all(|program| signs.has_wording_of(program))
+            && !signs.has_wording_of("sh")
     );
     for (bad, part) in
         [("limits = 1", "limits"), ("[x]\nlimit = []", "unknown field `limit`"), ("limits = ['(']", "\"(\"")]

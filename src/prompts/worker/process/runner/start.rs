@@ -10,8 +10,8 @@ use std::path::Path;
 use std::thread::JoinHandle;
 
 use super::{
-    Begun, DEFER, Draft, ERR, MARK, OUT, PROMPT, PROMPT_DEFER_FILE, PROMPT_FILE, PROMPT_NAME, Place, Preparation, Run,
-    Runner,
+    DEFER, ERR, MARK, OUT, PROMPT, PROMPT_DEFER_FILE, PROMPT_FILE, PROMPT_NAME, PendingRun, Preparation, Run, Runner,
+    Startup, WorkFolder,
 };
 use crate::files::results::file_name;
 use crate::wire::Request;
@@ -26,40 +26,40 @@ use proc::{clock, process};
 
 impl Runner {
     /// Begins a run for a prompt: the command is started at once, unless it has to wait for a folder of its own.
-    pub(in crate::worker::process) fn begin(&mut self, request: Request) -> Begun {
+    pub(in crate::worker::process) fn begin(&mut self, request: Request) -> Startup {
         let start = clock::now().wall;
         self.last = None;
         let id = WorkerRun::new(start);
         let folder = self.runs.folder_of(&id);
         let name = file_name(request.file.as_deref(), request.id.as_str());
-        if let Some(said) = request.file.as_deref().filter(|said| *said != name) {
+        if let Some(given) = request.file.as_deref().filter(|given| *given != name) {
             log::info!(
-                "the results of {said:?} are stored as {name}, because the given name cannot be part of a file name"
+                "the results of {given:?} are stored as {name}, because the given name cannot be part of a file name"
             );
         }
         let made = self.make_files(&id, &folder, &request.prompt);
-        let draft = Draft { id, request, name, folder, start };
+        let pending = PendingRun { id, request, name, folder, start };
         if let Err(error) = made {
-            return Begun::Started(self.give_up(&draft, error));
+            return Startup::Started(self.give_up(&pending, error));
         }
         if self.workplace.is_shared() {
-            let place = self.workplace.shared();
-            return Begun::Started(self.start_command(draft, place));
+            let work = self.workplace.shared();
+            return Startup::Started(self.start_command(pending, work));
         }
-        match self.prepare(&draft) {
+        match self.prepare(&pending) {
             Ok(preparation) => {
-                self.draft = Some(draft);
-                Begun::Preparing(preparation)
+                self.pending = Some(pending);
+                Startup::Preparing(preparation)
             }
-            Err(error) => Begun::Started(self.give_up(&draft, StartError::Place(error.to_string()))),
+            Err(error) => Startup::Started(self.give_up(&pending, StartError::Disk(error.to_string()))),
         }
     }
 
     /// Makes the folder that the command works in, after the last one has been removed.
-    fn prepare(&mut self, draft: &Draft) -> io::Result<Preparation> {
+    fn prepare(&mut self, pending: &PendingRun) -> io::Result<Preparation> {
         let (workplace, cleaning) = (self.workplace.clone(), self.cleaning.take());
-        let (folder, name, start) = (draft.folder.clone(), draft.name.clone(), draft.start);
-        let letters = draft.id.letters().to_owned();
+        let (folder, name, start) = (pending.folder.clone(), pending.name.clone(), pending.start);
+        let letters = pending.id.letters().to_owned();
         OneJob::start("workdir", move || {
             // A panic of the thread has already been reported by the thread.
             let _ = cleaning.map(JoinHandle::join);
@@ -68,24 +68,27 @@ impl Runner {
     }
 
     /// Starts the command in its folder, which has been made or could not be.
-    pub(in crate::worker::process) fn launch(&mut self, prepared: Result<Place, String>) -> Result<(), StartError> {
-        let Some(draft) = self.draft.take() else { return Err(StartError::Place("there is no run".to_owned())) };
+    pub(in crate::worker::process) fn launch(
+        &mut self,
+        prepared: Result<WorkFolder, String>,
+    ) -> Result<(), StartError> {
+        let Some(pending) = self.pending.take() else { return Err(StartError::Disk("there is no run".to_owned())) };
         match prepared {
-            Ok(place) => self.start_command(draft, place),
-            Err(reason) => self.give_up(&draft, StartError::Place(reason)),
+            Ok(work) => self.start_command(pending, work),
+            Err(reason) => self.give_up(&pending, StartError::Disk(reason)),
         }
     }
 
-    fn start_command(&mut self, draft: Draft, place: Place) -> Result<(), StartError> {
+    fn start_command(&mut self, pending: PendingRun, work: WorkFolder) -> Result<(), StartError> {
         let memory_kills = memory::kills();
-        let child = match self.spawn(&draft, &place.folder) {
+        let child = match self.spawn(&pending, &work.folder) {
             Ok(child) => child,
             Err(error) => {
-                self.remove_place(&draft.id, place);
+                self.remove_work_folder(&pending.id, work);
                 return Err(error);
             }
         };
-        let Draft { id, request, name, folder, start } = draft;
+        let PendingRun { id, request, name, folder, start } = pending;
         log::info!("{name}: started");
         let present = self.record_of(&id, Some(child.id()));
         if let Some(Err(error)) = self.record.as_mut().map(|record| record.write(&present)) {
@@ -93,23 +96,24 @@ impl Runner {
             log::error!("{error}");
         }
         self.processes = RunProcesses::of(child);
-        let (said, request) = (request.file, request.id);
-        let place = Some(place);
-        self.run = Some(Run { id, request, said, name, folder, place, start, end: None, cost: None, memory_kills });
+        let (given_name, request) = (request.file, request.id);
+        let work = Some(work);
+        self.run =
+            Some(Run { id, request, given_name, name, folder, work, start, end: None, cost: None, memory_kills });
         Ok(())
     }
 
-    fn give_up(&mut self, draft: &Draft, error: StartError) -> Result<(), StartError> {
-        self.runs.clean(&draft.id, self.record.take());
+    fn give_up(&mut self, pending: &PendingRun, error: StartError) -> Result<(), StartError> {
+        self.runs.clean(&pending.id, self.record.take());
         Err(error)
     }
 
     /// Makes the files of a run.
     fn make_files(&mut self, id: &WorkerRun, folder: &Path, prompt: &str) -> Result<(), StartError> {
         // The folder .tasks/ may have been removed since the last run.
-        self.runs = self.runs.reopen().map_err(|error| StartError::Place(error.to_string()))?;
-        let mut record = self.runs.records.of(self.own, None).map_err(|error| StartError::Place(error.to_string()))?;
-        record.write(&self.record_of(id, None)).map_err(|error| StartError::Place(error.to_string()))?;
+        self.runs = self.runs.reopen().map_err(|error| StartError::Disk(error.to_string()))?;
+        let mut record = self.runs.records.of(self.own, None).map_err(|error| StartError::Disk(error.to_string()))?;
+        record.write(&self.record_of(id, None)).map_err(|error| StartError::Disk(error.to_string()))?;
         self.record = Some(record);
         // The answer would be lost on a full disk.
         check_room(folder.parent().unwrap_or(folder)).map_err(|error| no_files(folder, &error))?;
@@ -117,8 +121,8 @@ impl Runner {
         fs::write(folder.join(PROMPT), prompt).map_err(|error| no_files(folder, &error))
     }
 
-    fn spawn(&self, draft: &Draft, work: &Path) -> Result<RunningChild, StartError> {
-        let Draft { id, name, folder, .. } = draft;
+    fn spawn(&self, pending: &PendingRun, work: &Path) -> Result<RunningChild, StartError> {
+        let PendingRun { id, name, folder, .. } = pending;
         let failed = |error: io::Error| no_files(folder, &error);
         let path = folder.join(PROMPT);
         // The command must not see the configuration of its worker: with the secret it could take prompts and report
@@ -133,7 +137,7 @@ impl Runner {
         for (name, value) in added {
             environment.set(name, value).map_err(|error| StartError::Command(error.to_string()))?;
         }
-        let values = PromptValues { prompt: &draft.request.prompt, name, file: &path.to_string_lossy() };
+        let values = PromptValues { prompt: &pending.request.prompt, name, file: &path.to_string_lossy() };
         let words = self.line.as_ref().map(|line| line.fill(values)).transpose().map_err(StartError::Prompt)?;
         let filled = words.map(|words| self.command.with_words(words));
         let stdin = File::open(&path).map_err(failed)?;
@@ -154,5 +158,5 @@ impl Runner {
 }
 
 fn no_files(folder: &Path, error: &io::Error) -> StartError {
-    StartError::Place(format!("cannot make the files of a run in {}: {error}", folder.display()))
+    StartError::Disk(format!("cannot make the files of a run in {}: {error}", folder.display()))
 }

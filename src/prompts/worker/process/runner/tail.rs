@@ -11,7 +11,7 @@ use crate::wire::{TailOrder, TailPart};
 /// The answer to a request.
 pub(in crate::worker::process) enum Answer {
     Part(TailPart),
-    /// There is no more yet; this file may grow.
+    /// No part yet; this file may grow.
     Wait(PathBuf),
     /// The command is not started yet.
     Early,
@@ -20,7 +20,7 @@ pub(in crate::worker::process) enum Answer {
 }
 
 impl Runner {
-    /// What there is for a request.
+    /// The answer to a request.
     pub(in crate::worker::process) fn tail(&self, order: &TailOrder) -> Answer {
         let part = |bytes: Vec<u8>, ended: bool, note: String| {
             let (tail, offset) = (order.tail, order.offset);
@@ -36,7 +36,7 @@ impl Runner {
                 Err(_) => part(Vec::new(), true, again),
             };
         };
-        if self.draft.as_ref().is_some_and(|draft| draft.request.id == *wanted) {
+        if self.pending.as_ref().is_some_and(|pending| pending.request.id == *wanted) {
             return Answer::Early;
         }
         let present = self.run.as_ref().filter(|run| run.request == *wanted);

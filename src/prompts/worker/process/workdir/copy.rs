@@ -76,12 +76,12 @@ fn copy_file(source: &Path, target: &Path, metadata: &Metadata, stop: &AtomicBoo
             }
             at = start + copied;
         }
-        // It may end with a hole.
+        // The file may end with a hole.
         to.set_len(from.metadata()?.len().max(at))?;
     }
     // The owner and the bits beyond rwx are those of the worker.
     to.set_permissions(fs::Permissions::from_mode(metadata.permissions().mode() & 0o777))?;
-    // A build tool would take everything for new.
+    // With new times, a build tool would build everything again.
     to.set_times(FileTimes::new().set_modified(metadata.modified()?))
 }
 

@@ -35,7 +35,7 @@ const LINK: &str = ".git";
 /// Bytes of the name of a prompt in the name of a branch, which is also a file name below 255 bytes.
 const NAME_BYTES_MAX: usize = 120;
 
-/// The author of a commit where git knows none.
+/// The author of a commit if git has none configured.
 const AUTHOR: [&str; 4] = ["-c", "user.name=llts", "-c", "user.email=llts@localhost"];
 
 /// The repository that a folder is in.
@@ -59,7 +59,7 @@ pub(super) struct Worktree {
     base: String,
     /// The message of a commit.
     message: String,
-    /// Its own part of the repository, with its index and `HEAD`.
+    /// The part of the repository for this worktree, with its index and `HEAD`.
     git_dir: PathBuf,
     /// The contents of its `.git`.
     link: String,
@@ -67,12 +67,12 @@ pub(super) struct Worktree {
     heads: String,
 }
 
-/// What a run has left.
+/// The remains of a run.
 #[derive(Debug, Default)]
-pub(in crate::worker::process) struct Left {
-    /// The branch with its changes, if git has any.
+pub(in crate::worker::process) struct Remains {
+    /// The branch with the changes of the run, if there are any.
     pub(in crate::worker::process) branch: Option<String>,
-    /// Its folder, if that has something that git could not keep.
+    /// The working folder, if it contains something that git could not keep.
     pub(in crate::worker::process) folder: Option<PathBuf>,
 }
 
@@ -80,7 +80,7 @@ impl Repository {
     /// The repository that the folder is in.
     ///
     /// # Errors
-    /// One sentence, when there is no git, no repository, or no commit in it.
+    /// A sentence, when there is no git, no repository, or no commit in it.
     pub(super) fn of(folder: &Path) -> Result<Self, String> {
         let top = git(folder, &["rev-parse", "--show-toplevel"]).map_err(|reason| {
             format!("--workdir git-worktree cannot use {}: {reason}; --workdir copy needs no git", folder.display())
@@ -109,7 +109,7 @@ impl Repository {
     /// Adds a worktree.
     ///
     /// # Errors
-    /// One sentence; then nothing is left of it.
+    /// A sentence; then nothing is left of the worktree.
     pub(super) fn add(&self, path: &Path, name: &str, start: Wall, letters: &str) -> Result<Worktree, String> {
         programs::check(&self.programs, &self.git_dir, &self.top)?;
         let branch = branch_name(name, start, letters);
@@ -189,8 +189,8 @@ impl Worktree {
     /// Commits changes and removes the worktree, or keeps its folder.
     ///
     /// # Errors
-    /// One sentence, when the folder can be neither committed nor moved; then it is still there.
-    pub(super) fn finish(self) -> Result<Left, String> {
+    /// A sentence, when the folder can be neither committed nor moved; then it is still there.
+    pub(super) fn finish(self) -> Result<Remains, String> {
         let conserved = self.conserve();
         let branch = self.branch_with_changes(conserved.as_ref().ok().and_then(Option::as_deref));
         if let Some(branch) = &branch {
@@ -206,13 +206,13 @@ impl Worktree {
                 self.message,
                 folder.display()
             );
-            return Ok(Left { branch, folder: Some(folder) });
+            return Ok(Remains { branch, folder: Some(folder) });
         }
         self.remove_folder();
         if self.repository.tip(&self.branch).is_some_and(|tip| tip == self.base) {
             self.remove_branch();
         }
-        Ok(Left { branch, folder: None })
+        Ok(Remains { branch, folder: None })
     }
 
     /// Gives everything to git; returns the branch that was made for commits without one.
@@ -261,7 +261,7 @@ impl Worktree {
         }
     }
 
-    /// Whether a repository below is a submodule at the commit that it had, without changes.
+    /// True for a submodule at its original commit and without changes.
     fn is_unchanged_submodule(&self, folder: &Path) -> bool {
         let Some(folder) = folder.to_str() else { return false };
         let path = format!(":(top,literal){folder}");

@@ -10,7 +10,7 @@ pub(super) fn find(top: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut open = vec![PathBuf::new()];
     while let Some(folder) = open.pop() {
-        // What cannot be read cannot be committed either, and git says so.
+        // A folder that cannot be read cannot be committed either, and git reports that.
         for entry in fs::read_dir(top.join(&folder)).into_iter().flatten().flatten() {
             if entry.file_name() == LINK {
                 if !folder.as_os_str().is_empty() {

@@ -1,5 +1,5 @@
 //! The programs that the configuration of a repository names. Git starts them by itself, and a run can write that configuration, so
-//! that they would run outside of every run. Only those count that were there when the worker has started.
+//! they would run outside of every run. Only programs that were configured when the worker started are allowed.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -31,7 +31,7 @@ pub(super) fn programs(git_dir: &Path, files: &Path) -> Result<BTreeSet<String>,
 /// Refuses a repository with other programs than these.
 ///
 /// # Errors
-/// One sentence with the first one.
+/// A sentence with the first one.
 pub(super) fn check(trusted: &BTreeSet<String>, git_dir: &Path, files: &Path) -> Result<(), String> {
     let present = programs(git_dir, files)?;
     let Some(new) = present.difference(trusted).next() else { return Ok(()) };

@@ -1,4 +1,4 @@
-//! The ends of the outputs of a command, and what they say about a limit.
+//! The ends of the outputs of a command, and the signs in them.
 
 use std::io;
 use std::os::unix::fs::FileExt as _;
@@ -7,7 +7,7 @@ use std::path::Path;
 use jiff::tz::TimeZone;
 
 use crate::files::results::open_output;
-use crate::worker::engine::signs::{Said, Signs, TAIL_BYTES};
+use crate::worker::engine::signs::{OutputEnds, Signs, TAIL_BYTES};
 use crate::worker::engine::{Sign, signs};
 use base::{ExitCode, Usd, Wall};
 
@@ -23,10 +23,10 @@ pub(super) fn sign(signs: &Signs, exit: ExitCode, folder: &Path, now: Wall) -> O
         })
     };
     let (out, err) = (tail("out"), tail("err"));
-    signs.read(&Said { exit, out: &out, err: &err }, now, &zone)
+    signs.read(&OutputEnds { exit, out: &out, err: &err }, now, &zone)
 }
 
-/// What the run has cost, as its output in this folder says. Only an output in JSON does.
+/// The cost of the run, from its output in this folder. Only an output in JSON contains it.
 pub(super) fn cost(folder: &Path) -> Option<Usd> {
     let path = folder.join("out");
     let mut first = [0];
