@@ -59,6 +59,7 @@ use link::Link;
 use orders::EarlyOrders;
 pub use outcome::{Ending, Exited, Failure, Hold, ProvideFolder, SpawnFailure};
 use run::Run;
+use stop::Mode;
 use tools::Telling;
 
 /// The engine's part of the configuration.
@@ -202,9 +203,7 @@ pub struct Slot {
     /// The deadline of a report that the controller needs, if any.
     report_by: Option<Mono>,
     early_orders: EarlyOrders,
-    stopping: bool,
-    /// Whether it stops as soon as its slot is free and its results are confirmed.
-    retiring: bool,
+    mode: Mode,
 }
 
 impl Slot {
@@ -224,8 +223,7 @@ impl Slot {
             journal: Journal::default(),
             report_by: None,
             early_orders: EarlyOrders::default(),
-            stopping: false,
-            retiring: false,
+            mode: Mode::default(),
         };
         slot.heartbeat(now);
         slot
@@ -385,7 +383,7 @@ impl Slot {
             Some((task, round, Directive::Finish)) if self.run.id() == Some((task, round)) => self.finish(now),
             Some((.., Directive::Run | Directive::Kill | Directive::Finish)) | None => {}
         }
-        if news.new_controller || self.ahead.is_untold() {
+        if news.new_controller || self.ahead.is_unreported() {
             self.report_soon(now);
         }
         // This comes before it asks for a task, so that it gets a task that it can run.
@@ -397,10 +395,12 @@ impl Slot {
 
     /// Asks for a task, if the slot is free and no request is pending. While a report is unconfirmed, only the report asks.
     fn apply(&mut self, now: Now) {
-        if self.retiring {
-            return self.stop_if_idle(now);
+        match self.mode {
+            Mode::Serving => {}
+            Mode::Retiring => return self.stop_if_idle(now),
+            Mode::Stopping => return,
         }
-        let idle = self.run.is_free() && self.link.is_settled() && !self.stopping;
+        let idle = self.run.is_free() && self.link.is_settled();
         if self.link.is_up() && !self.link.has_applied() && idle {
             self.link.apply(now.mono);
             self.effects.push_back(Effect::Send(FromAgent::Apply(Some(self.apply_wait()))));
@@ -417,18 +417,18 @@ impl Slot {
     fn report(&mut self, now: Now) -> Option<FromAgent> {
         let mut report: Report = self.run.report(now)?;
         if !self.run.is_finished() {
-            report.let_go = self.ahead.tell_let_go();
+            report.let_go = self.ahead.report_let_go();
             return Some(FromAgent::Report(Box::new(report)));
         }
         self.run.clear();
         let has_started = self.start_next(now);
-        report.let_go = self.ahead.tell_let_go();
+        report.let_go = self.ahead.report_let_go();
         self.link.keep_report(report.clone());
         if has_started {
             // The next report asks for more.
-        } else if self.stopping {
+        } else if self.mode == Mode::Stopping {
             self.leave_if_done(now);
-        } else if !self.retiring && !self.link.has_applied() && self.run.is_free() {
+        } else if self.mode == Mode::Serving && !self.link.has_applied() && self.run.is_free() {
             self.link.apply(now.mono);
             report.wait = Some(self.apply_wait());
         } else if !self.run.is_free() {

@@ -14,6 +14,7 @@
 use std::collections::VecDeque;
 
 use super::hold::BeyondLease;
+use super::stop::Mode;
 use super::{Effect, Slot, Timer};
 use api::wire::requests::FromAgent;
 use api::wire::requests::apply::{Job, JobList};
@@ -26,20 +27,30 @@ pub(super) struct Ahead {
     jobs: VecDeque<Job>,
     /// The number of the list, and of its tasks that have started; `None` before the first list.
     list: Option<LetGo>,
-    is_let_go: bool,
-    /// Whether no report has said so.
-    is_untold: bool,
+    state: ListState,
     /// The tasks of the list that are to be killed when they start.
     killed: Vec<(TaskId, Round)>,
     /// No task of the list starts from this moment on.
     until: Mono,
 }
 
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum ListState {
+    #[default]
+    Open,
+    /// Let go, and no report has said so.
+    LetGo,
+    /// Let go, as each report says.
+    Reported,
+}
+
 impl Ahead {
     /// The end of the list for a report, if it was let go.
-    pub(super) fn tell_let_go(&mut self) -> Option<LetGo> {
-        self.is_untold = false;
-        self.list.filter(|_| self.is_let_go)
+    pub(super) fn report_let_go(&mut self) -> Option<LetGo> {
+        if self.state == ListState::LetGo {
+            self.state = ListState::Reported;
+        }
+        self.list.filter(|_| self.state == ListState::Reported)
     }
 
     /// Kills a task that has not started; false if it is not in the list.
@@ -51,14 +62,14 @@ impl Ahead {
         is_here
     }
 
-    /// Whether the list was let go, and the controller has not been told: it keeps its tasks for this agent.
-    pub(super) const fn is_untold(&self) -> bool {
-        self.is_untold
+    /// Whether the list was let go without a report: the controller still keeps the tasks for this agent.
+    pub(super) fn is_unreported(&self) -> bool {
+        self.state == ListState::LetGo
     }
 
     fn drop_jobs(&mut self) {
         self.jobs.clear();
-        (self.is_let_go, self.is_untold) = (true, true);
+        self.state = ListState::LetGo;
     }
 }
 
@@ -66,7 +77,7 @@ impl Slot {
     /// Takes a task, if the slot is free.
     pub(super) fn take(&mut self, now: Now, job: Job) {
         self.link.answered();
-        if !self.run.is_free() || self.stopping {
+        if !self.run.is_free() || self.mode == Mode::Stopping {
             // The controller hands it out again with the next APPLY, or to another agent after the exit.
             self.journal.warn(format!("task {} arrives while the slot is occupied", job.task));
             return;
@@ -115,13 +126,13 @@ impl Slot {
         let time = terms.time.min(self.settings.heartbeat_interval / 2);
         let until = asked.map_or(now.mono, |asked| asked + time);
         let list = Some(LetGo { list: terms.number, started: 1 });
-        self.ahead = Ahead { jobs, list, is_let_go: false, is_untold: false, killed: Vec::new(), until };
+        self.ahead = Ahead { jobs, list, state: ListState::Open, killed: Vec::new(), until };
         self.timers.set(Timer::List, until);
     }
 
     /// The next task of the list starts, if there is one and it may: true. Otherwise the list is let go.
     pub(super) fn start_next(&mut self, now: Now) -> bool {
-        let may_start = !self.stopping && !self.retiring && self.run.is_free() && now.mono < self.ahead.until;
+        let may_start = self.mode == Mode::Serving && self.run.is_free() && now.mono < self.ahead.until;
         if !may_start {
             self.drop_list();
         }

@@ -13,6 +13,7 @@
 use std::time::Duration;
 
 use super::run::{Run, State, Taken};
+use super::stop::Mode;
 use super::{Exited, Slot, Timer};
 use base::Now;
 use proc::ladder::RunMachine;
@@ -21,11 +22,44 @@ use proc::ladder::RunMachine;
 /// process that SIGKILL can end has gone by then.
 const LAST_PAUSE: Duration = Duration::from_millis(100);
 
+/// A process of a run that may not be signalled, and whether it keeps the slot after the run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Foreign {
+    /// No signal to the run has been refused.
+    #[default]
+    None,
+    /// A process that is not known to be run.sh.
+    Other { keeps_slot: bool },
+    /// run.sh, which counts as ended but may still be running.
+    Root { keeps_slot: bool },
+}
+
+impl Foreign {
+    pub(super) const fn keeps_slot(self) -> bool {
+        matches!(self, Self::Other { keeps_slot: true } | Self::Root { keeps_slot: true })
+    }
+
+    const fn keep_slot(&mut self, keep: bool) {
+        match self {
+            Self::None => {}
+            Self::Other { keeps_slot } | Self::Root { keeps_slot } => *keeps_slot = keep,
+        }
+    }
+
+    /// run.sh has ended; true if it counted as ended before.
+    pub(super) const fn end_root(&mut self) -> bool {
+        let Self::Root { keeps_slot } = *self else { return false };
+        *self = Self::Other { keeps_slot };
+        true
+    }
+}
+
 impl Slot {
     /// A signal to the processes of the run was refused; `holders` names them.
     pub fn handle_refused(&mut self, now: Now, holders: &str) {
         let Run::Taken(run) = &mut self.run else { return };
-        if !std::mem::replace(&mut run.refused, true) {
+        if run.foreign == Foreign::None {
+            run.foreign = Foreign::Other { keeps_slot: false };
             self.journal.warn(format!("task {}: {holders}", run.job.task));
         }
         let State::Run(machine) = &mut run.state else { return };
@@ -45,7 +79,7 @@ impl Slot {
             self.timers.set(Timer::Hold, now.mono + self.settings.foreign_process_timeout);
         }
         self.report_soon(now);
-        if self.stopping {
+        if self.mode == Mode::Stopping {
             self.stop_waiting();
         }
     }
@@ -54,7 +88,7 @@ impl Slot {
     pub fn handle_unended(&mut self, now: Now, mut known: Exited) {
         let Run::Taken(run) = &mut self.run else { return };
         if run.is_running() {
-            run.unended = true;
+            run.foreign = Foreign::Root { keeps_slot: false };
             // It may be writing there.
             known.provided = None;
             self.handle_known(now, known);
@@ -70,8 +104,8 @@ impl Slot {
                 self.run.clear();
                 self.apply(now);
             }
-            Run::Taken(run) if run.refused => {
-                run.held = false;
+            Run::Taken(run) if run.foreign != Foreign::None => {
+                run.foreign.keep_slot(false);
                 if let State::Run(RunMachine { end: Some(result), .. }) = &mut run.state {
                     result.error.clear();
                 }
@@ -88,7 +122,7 @@ impl Slot {
         self.journal.warn(format!("task {}: {}; this agent takes no task until it has ended", job.task, result.error));
         let result = result.clone();
         let close = run.close(result);
-        run.held = !self.stopping;
+        run.foreign.keep_slot(self.mode != Mode::Stopping);
         self.timers.clear(&Timer::Hold);
         self.timers.clear(&Timer::Signal);
         self.effects.push_back(close);
@@ -98,7 +132,7 @@ impl Slot {
     pub(super) fn stop_waiting(&mut self) {
         match &mut self.run {
             Run::Held => self.run.clear(),
-            Run::Taken(run) if run.held => run.held = false,
+            Run::Taken(run) if run.foreign.keeps_slot() => run.foreign.keep_slot(false),
             Run::Taken(_) if self.timers.is_set(&Timer::Hold) => self.give_up_waiting(),
             Run::Taken(_) | Run::Free => {}
         }

@@ -9,6 +9,8 @@
 //! | it expires | the run is ended, and then reported as given up |
 //! | no process of the run is left | ends for the guard, too |
 
+use super::orders::Order;
+use super::outcome::not_started;
 use super::run::Fate;
 use super::{Effect, Hold, Slot, Timer};
 use api::wire::requests::apply::Job;
@@ -72,7 +74,7 @@ impl Slot {
             return false;
         }
         self.give_up(now);
-        self.end_without_run(now, super::outcome::killed_preparing());
+        self.end_without_run(now, not_started(Order::Kill));
         true
     }
 

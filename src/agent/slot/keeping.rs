@@ -3,6 +3,7 @@
 //! A result without them would count if the agent died meanwhile, so it is reported with them only. A kill stops the keeping, and the
 //! result says so; an agent that stops does not report the run, which waits for another one.
 
+use super::foreign::Foreign;
 use super::run::{Fate, Run, State, Taken};
 use super::{Effect, Exited, Slot};
 use base::{KeptFiles, RunResult, TaskId};
@@ -18,8 +19,8 @@ impl Run {
 impl Taken {
     /// Whether its result waits for processes that had to end with run.sh, and still write. A process that may not be signalled is
     /// reported at once.
-    pub(super) const fn writes_on(&self, machine: &RunMachine<RunResult>) -> bool {
-        self.killed && !self.refused && machine.end.is_some() && machine.is_signalled()
+    pub(super) fn writes_on(&self, machine: &RunMachine<RunResult>) -> bool {
+        self.is_killed() && self.foreign == Foreign::None && machine.end.is_some() && machine.is_signalled()
     }
 
     /// No process of the run is left, or the rest is not waited for. The next effect keeps its files if its task names outputs, run.sh
@@ -39,8 +40,9 @@ impl Slot {
     /// No process of the run is left, or the rest is not waited for.
     pub(super) fn close(&mut self) {
         let Run::Taken(run) = &mut self.run else { return };
+        let is_killed = run.is_killed();
         let State::Run(machine) = &mut run.state else { return };
-        let is_late = run.killed && machine.is_signalled();
+        let is_late = is_killed && machine.is_signalled();
         if let Some(result) = machine.end.as_ref().filter(|_| is_late) {
             self.effects.push_back(Effect::ReadAgain(result.exit_code));
         }

@@ -11,9 +11,9 @@
 
 use std::collections::VecDeque;
 
-use super::outcome::{killed_preparing, told_preparing};
+use super::outcome::not_started;
 use super::run::{Run, State, Taken};
-use super::{Effect, Failure, Signal, Slot, Timer};
+use super::{Effect, Signal, Slot, Timer};
 use api::wire::publish::Published;
 use base::{Now, Round, TaskId};
 use proc::ladder::RunMachine;
@@ -25,6 +25,7 @@ pub(super) struct EarlyOrders(VecDeque<(TaskId, Round, Order)>);
 /// Most early orders.
 const EARLY_ORDERS_MAX: usize = 64;
 
+/// The end of a run, as ordered by the controller or by the agent itself. The strongest order is the least one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Order {
     Kill,
@@ -107,11 +108,11 @@ impl Slot {
             self.effects.push_back(Effect::AbortKeep);
         }
         let Run::Taken(run) = &mut self.run else { return };
-        if ended || std::mem::replace(&mut run.killed, true) {
+        if ended || run.order.replace(Order::Kill) == Some(Order::Kill) {
             return;
         }
         self.timers.clear(&Timer::Grace);
-        self.end_by(now, killed_preparing);
+        self.end_by(now, Order::Kill);
     }
 
     /// Tells the run to finish early.
@@ -119,22 +120,23 @@ impl Slot {
         let ended = self.run.has_ended();
         let Run::Taken(run) = &mut self.run else { return };
         // Only a task of a step knows what that means.
-        if ended || run.killed || run.job.grace.is_none() || std::mem::replace(&mut run.told, true) {
+        if ended || run.order.is_some() || run.job.grace.is_none() {
             return;
         }
+        run.order = Some(Order::Finish);
         match run.is_running() {
             true => self.tell_to_finish(now),
-            false => self.end_by(now, told_preparing),
+            false => self.end_by(now, Order::Finish),
         }
     }
 
     /// Ends a run, whatever it does.
-    fn end_by(&mut self, now: Now, without_run: fn() -> Failure) {
+    fn end_by(&mut self, now: Now, order: Order) {
         let Run::Taken(run) = &mut self.run else { return };
         match run.state {
             State::Preparing => self.effects.push_back(Effect::AbortPrepare),
             State::Starting { .. } if self.timers.is_set(&Timer::Respawn) => {
-                self.end_without_run(now, without_run());
+                self.end_without_run(now, not_started(order));
             }
             _ => self.step(now, |machine, terms| machine.end(now, terms)),
         }

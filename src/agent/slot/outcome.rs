@@ -1,5 +1,6 @@
 //! Data of effects, and their results.
 
+use super::orders::Order;
 use base::{Defer, ExitCode, Mono, OutputBytes, Provided, RunResult};
 
 /// How long the run of an exclusive task may continue.
@@ -125,14 +126,13 @@ impl Exited {
     }
 }
 
-/// The failure of a run that is killed before it starts.
-pub(super) fn killed_preparing() -> Failure {
-    Failure { exit_code: ExitCode::KILLED_PREPARING, error: "killed during its preparation".to_owned() }
-}
-
-/// The end of a run that is told to finish before it starts.
-pub(super) fn told_preparing() -> Failure {
-    Failure { exit_code: ExitCode::KILLED_PREPARING, error: "told to finish during its preparation".to_owned() }
+/// The end of a run that gets this order before it starts.
+pub(super) fn not_started(order: Order) -> Failure {
+    let error = match order {
+        Order::Kill => "killed during its preparation",
+        Order::Finish => "told to finish during its preparation",
+    };
+    Failure { exit_code: ExitCode::KILLED_PREPARING, error: error.to_owned() }
 }
 
 /// The report for a run that had to be ended because of its lease, however it ended.

@@ -14,7 +14,9 @@
 
 use std::time::Duration;
 
-use super::outcome::{killed_preparing, lease_over, told_preparing};
+use super::foreign::Foreign;
+use super::orders::Order;
+use super::outcome::{lease_over, not_started};
 use super::progress::FIRST_LOOK;
 use super::run_order::RunOrder;
 use super::{Effect, Exited, Failure, Hold, Slot, SpawnFailure, Timer};
@@ -48,10 +50,8 @@ pub(super) struct Taken {
     pub(super) times: PhaseTimes,
     /// Start of run.sh.
     since: Option<Mono>,
-    /// Whether it must end, or had to when it ended.
-    pub(super) killed: bool,
-    /// Whether it is told to finish early, or was when it ended.
-    pub(super) told: bool,
+    /// The strongest order that it got before its end.
+    pub(super) order: Option<Order>,
     /// The newest progress that it has told.
     progress: Option<Box<Progress>>,
     /// The locations that it provides, once it has ended.
@@ -59,12 +59,7 @@ pub(super) struct Taken {
     pub(super) fate: Fate,
     /// How long an exclusive run may continue; `None` for other runs, and when no process of it is left.
     hold: Option<Hold>,
-    /// Whether a process of it could not be signalled.
-    pub(super) refused: bool,
-    /// Whether that process is run.sh itself, which counts as ended but may still be running.
-    pub(super) unended: bool,
-    /// Whether that process keeps the slot after the run.
-    pub(super) held: bool,
+    pub(super) foreign: Foreign,
 }
 
 /// The fate of a finished run.
@@ -103,16 +98,15 @@ impl Run {
         let job = RunOrder::from(job);
         let times = PhaseTimes { prepare: Some(now.wall), ..PhaseTimes::default() };
         let (state, fate) = (State::Preparing, Fate::Reported);
-        let [killed, told, refused, unended, held] = [false; 5];
-        let (since, hold, provided, progress) = (None, None, None, None);
+        let (since, order, hold, provided, progress) = (None, None, None, None, None);
         let run =
-            Taken { job, state, times, since, killed, told, progress, provided, fate, hold, refused, unended, held };
+            Taken { job, state, times, since, order, progress, provided, fate, hold, foreign: Foreign::default() };
         *self = Self::Taken(Box::new(run));
     }
 
     /// The run has ended.
     pub(super) fn clear(&mut self) {
-        *self = if self.taken().is_some_and(|run| run.held) { Self::Held } else { Self::Free };
+        *self = if self.taken().is_some_and(|run| run.foreign.keeps_slot()) { Self::Held } else { Self::Free };
     }
 
     pub(super) const fn is_free(&self) -> bool {
@@ -235,6 +229,11 @@ impl Taken {
     pub(super) const fn is_running(&self) -> bool {
         matches!(self.state, State::Run(RunMachine { end: None, .. }))
     }
+
+    /// Whether it must end, or had to when it ended.
+    pub(super) fn is_killed(&self) -> bool {
+        self.order == Some(Order::Kill)
+    }
 }
 
 impl Slot {
@@ -244,11 +243,10 @@ impl Slot {
         if run.state != State::Preparing {
             return;
         }
-        match outcome {
-            Err(failure) => self.end_without_run(now, failure),
-            Ok(()) if run.killed => self.end_without_run(now, killed_preparing()),
-            Ok(()) if run.told => self.end_without_run(now, told_preparing()),
-            Ok(()) => {
+        match (outcome, run.order) {
+            (Err(failure), _) => self.end_without_run(now, failure),
+            (Ok(()), Some(order)) => self.end_without_run(now, not_started(order)),
+            (Ok(()), None) => {
                 run.state = State::Starting { tries: 0 };
                 self.effects.push_back(Effect::Spawn);
             }
@@ -264,13 +262,13 @@ impl Slot {
                 run.state = State::Run(RunMachine::started());
                 run.times.run = Some(now.wall);
                 run.since = Some(now.mono);
-                let (killed, told) = (run.killed, run.told);
+                let order = run.order;
                 self.report_soon(now);
                 self.timers.set(Timer::Progress, now.mono + FIRST_LOOK);
-                if killed {
-                    self.step(now, |machine, terms| machine.end(now, terms));
-                } else if told {
-                    self.tell_to_finish(now);
+                match order {
+                    Some(Order::Kill) => self.step(now, |machine, terms| machine.end(now, terms)),
+                    Some(Order::Finish) => self.tell_to_finish(now),
+                    None => {}
                 }
             }
             Err(SpawnFailure::Busy) if *tries < RESPAWNS_MAX => {
@@ -292,7 +290,7 @@ impl Slot {
     /// run.sh has ended; processes that it started may be left.
     pub fn handle_exited(&mut self, now: Now, exited: Exited) {
         let Run::Taken(run) = &mut self.run else { return };
-        if run.is_running() || std::mem::take(&mut run.unended) {
+        if run.is_running() || run.foreign.end_root() {
             self.handle_known(now, exited);
         }
     }
@@ -301,11 +299,9 @@ impl Slot {
     pub(super) fn handle_known(&mut self, now: Now, mut exited: Exited) {
         let Run::Taken(run) = &mut self.run else { return };
         let provided = exited.provided.take();
-        let mut result = exited.into_result(!run.killed && !run.told);
-        run.provided = match provided {
-            Some(provided) if !run.killed => provided.count(&mut result, run.told),
-            Some(_) | None => None,
-        };
+        let mut result = exited.into_result(run.order.is_none());
+        let provided = provided.filter(|_| !run.is_killed());
+        run.provided = provided.and_then(|provided| provided.count(&mut result, run.order == Some(Order::Finish)));
         self.end(now, result);
     }
 
@@ -318,7 +314,7 @@ impl Slot {
 
     fn end(&mut self, now: Now, mut result: RunResult) {
         let Run::Taken(run) = &mut self.run else { return };
-        result.told_to_finish = run.told && !run.killed;
+        result.told_to_finish = run.order == Some(Order::Finish);
         run.times.end = Some(now.wall);
         if run.hold.is_some_and(|hold| hold.until <= now.mono) && result.exit_code.0 < 0 && run.fate == Fate::Reported {
             // The guard has ended it, or it was never started: that is no failure of the tool.
@@ -342,8 +338,9 @@ impl Slot {
             self.let_go(now);
         }
         let Run::Taken(run) = &mut self.run else { return };
+        let is_killed = run.is_killed();
         if let State::Run(machine) = &mut run.state
-            && (run.killed || machine.is_signalled())
+            && (is_killed || machine.is_signalled())
             && let Some(result) = &mut machine.end
         {
             result.reaped = result.reaped.saturating_add(reaped);
@@ -361,7 +358,7 @@ impl Slot {
             kill_interval: self.settings.kill_interval,
             kills_max: Some(self.settings.kill_count),
             grace: self.settings.straggler_grace,
-            sweep_interval: if run.refused { REFUSED_INTERVAL } else { SWEEP_INTERVAL },
+            sweep_interval: if run.foreign == Foreign::None { SWEEP_INTERVAL } else { REFUSED_INTERVAL },
             sweeps_max: None,
         };
         let step = event(machine, &terms);

@@ -15,11 +15,20 @@ use base::Now;
 /// How long a stopping agent waits for the confirmation of its exit.
 pub(super) const FAREWELL: Duration = Duration::from_secs(1);
 
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Mode {
+    #[default]
+    Serving,
+    /// The agent stops as soon as its slot is free and its results are confirmed.
+    Retiring,
+    Stopping,
+}
+
 impl Slot {
     /// Stops the agent: its run is ended first, and waits for another agent. A result that is already known is reported,
     /// and its confirmation awaited, for at most `AGENT_STOP_TIMEOUT`.
     pub fn handle_stop(&mut self, now: Now) {
-        if std::mem::replace(&mut self.stopping, true) {
+        if std::mem::replace(&mut self.mode, Mode::Stopping) == Mode::Stopping {
             return;
         }
         self.drop_list();
@@ -31,7 +40,9 @@ impl Slot {
 
     /// Stops the agent as soon as its slot is free and its results are confirmed. It takes no other task.
     pub fn handle_retire(&mut self, now: Now) {
-        self.retiring = true;
+        if self.mode == Mode::Serving {
+            self.mode = Mode::Retiring;
+        }
         self.stop_if_idle(now);
     }
 
@@ -44,7 +55,7 @@ impl Slot {
 
     /// A stopping agent sends its exit when it has nothing else to send.
     pub(super) fn leave_if_done(&mut self, now: Now) {
-        if !self.stopping || self.timers.is_set(&Timer::Farewell) {
+        if self.mode != Mode::Stopping || self.timers.is_set(&Timer::Farewell) {
             return;
         }
         if self.run.is_free() && self.link.is_settled() {
