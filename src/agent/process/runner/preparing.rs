@@ -16,16 +16,14 @@ impl Runner {
     pub(super) fn prepare(&mut self, job: Job, slot: &mut Slot) {
         // The record is written before the folder is made. Otherwise an agent could die and leave an unknown folder, or
         // another agent could take the folder for that of a dead agent.
-        let record = self.record_of(&job, None);
-        let recorded = self.record.write(&record).map_err(|error| unprepared(&error));
+        let recorded = self.record.write(&job, None).map_err(|error| unprepared(&error));
         let halt = Halt::new(job.source.is_some()).map(Arc::new);
         let (halt, recorded) = match halt {
             Ok(halt) => (halt, recorded),
             Err(error) => (Arc::default(), Err(failure(&error))),
         };
-        let dir_pool = self.dir_pool.as_mut().map(|dir_pool| (dir_pool, &self.remover));
         let outcome = match recorded {
-            Ok(()) => self.preparer.begin(&job, &halt, dir_pool),
+            Ok(()) => self.preparer.begin(&job, &halt, self.folders.kept()),
             Err(failure) => Some(Outcome { task: job.task, prepared: None, outcome: Err(failure) }),
         };
         self.run = Some(Run { job, halt, is_prepared: false, folder: None });
