@@ -17,6 +17,7 @@
 
 mod ahead;
 mod calls;
+mod claims;
 mod tasks;
 
 #[cfg(test)]
@@ -39,8 +40,8 @@ use controller::hosted::rules::Answer;
 use controller::hosted::rules::life::{Life, Next};
 use controller::hosted::rules::reading::Reading;
 
-use ahead::Pace;
 pub use calls::Unanswered;
+use claims::Claims;
 
 /// Time that a run waits for an agent before its task is opened again for others. An agent that was free when it was claimed takes it
 /// within milliseconds.
@@ -145,25 +146,6 @@ enum Asked {
     Run(RunNumber),
 }
 
-/// How far the next claim is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Claiming {
-    /// This process has not been let in yet.
-    Joining {
-        is_calling: bool,
-    },
-    Resting,
-    /// The controller is asked for free agents, of which one may have become free since then.
-    Counting {
-        is_stale: bool,
-    },
-    /// With Redis, or to be sent again with the same token.
-    Calling {
-        count: usize,
-        is_calling: bool,
-    },
-}
-
 #[derive(Debug)]
 struct Run {
     task: Assignment,
@@ -192,17 +174,9 @@ pub struct Pool {
     /// Tasks of other times that were told to end.
     killed: BTreeSet<TaskId>,
     asked: BTreeMap<u64, Asked>,
-    /// The last number of a question, of a run or of a claim.
+    /// The last number of a question or of a run.
     numbers: u64,
-    claiming: Claiming,
-    claim: u64,
-    /// Whether a task may have been opened since the last claim left.
-    is_woken: bool,
-    /// Whether the last claim got as many tasks as it wanted, so that there may be more.
-    has_more: bool,
-    /// Tasks without an agent that are enough, by the last count of agents.
-    wanted: usize,
-    pace: Pace,
+    claims: Claims,
     /// The pause after the next call that is not answered; `None` while Redis answers.
     away: Outage,
     /// Whether another process has the name, and this was said.
@@ -226,12 +200,7 @@ impl Pool {
             killed: BTreeSet::new(),
             asked: BTreeMap::new(),
             numbers: 0,
-            claiming: Claiming::Joining { is_calling: false },
-            claim: 0,
-            is_woken: false,
-            has_more: false,
-            wanted: 0,
-            pace: Pace::default(),
+            claims: Claims::new(),
             away: Outage::default(),
             is_displaced: false,
             is_refused: false,
@@ -269,7 +238,7 @@ impl Pool {
     #[must_use]
     pub fn wants_agents(&self) -> bool {
         // One that becomes free behind the answer is not in it.
-        self.lacks_agents() || matches!(self.claiming, Claiming::Counting { .. })
+        self.lacks_agents() || self.claims.is_counting()
     }
 
     /// Whether it waits for a free agent.
@@ -284,7 +253,7 @@ impl Pool {
                 Timer::Poll | Timer::Free => self.consider_claim(),
                 Timer::Renew => self.renew(),
                 // Otherwise its retry reports.
-                Timer::Report if self.has_joined() && !self.away.is_on() => self.call(),
+                Timer::Report if self.claims.has_joined() && !self.away.is_on() => self.call(),
                 Timer::Report => {}
                 Timer::Retry => self.call(),
                 Timer::Submit(run) => self.submit(now, run),
@@ -297,7 +266,7 @@ impl Pool {
 
     /// A task may be open.
     pub fn handle_woken(&mut self) {
-        self.is_woken = true;
+        self.claims.wake();
         // Without a free agent nothing is claimed.
         if !self.lacks_agents() {
             self.consider_claim();
@@ -306,9 +275,7 @@ impl Pool {
 
     /// An agent may have become free.
     pub fn handle_freed(&mut self) {
-        if let Claiming::Counting { is_stale } = &mut self.claiming {
-            *is_stale = true;
-        } else if self.lacks_agents() {
+        if !self.claims.outdate_count() && self.lacks_agents() {
             self.consider_claim();
         }
     }

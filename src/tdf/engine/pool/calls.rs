@@ -1,8 +1,9 @@
 //! The calls to Redis: each is made again until it is answered.
 
+use super::claims::Counted;
 use super::{
-    Asked, Assignment, CLAIM_MAX, Claiming, Effect, FREE_PAUSE, Fence, Life, Now, POLL_INTERVAL_MAX, Pool, Question,
-    RENEWAL_INTERVAL, REPORT_DELAY_MAX, RETRY_MAX, RETURN_PAUSE, Run, RunNumber, State, Timer,
+    Asked, Assignment, Effect, FREE_PAUSE, Fence, Life, Now, POLL_INTERVAL_MAX, Pool, Question, RENEWAL_INTERVAL,
+    REPORT_DELAY_MAX, RETRY_MAX, RETURN_PAUSE, Run, RunNumber, State, Timer,
 };
 use base::tdf::TaskId;
 
@@ -19,7 +20,7 @@ impl Pool {
     /// Makes all calls that are due and have no answer.
     pub(super) fn call(&mut self) {
         // Before it has joined, another process may have its name.
-        if self.has_joined() {
+        if self.claims.has_joined() {
             self.timers.clear(&Timer::Report);
             for (number, run) in &mut self.runs {
                 match &mut run.state {
@@ -36,18 +37,7 @@ impl Pool {
             }
         }
         // Behind the reports, with which it shares a round trip.
-        match &mut self.claiming {
-            Claiming::Joining { is_calling: is_calling @ false } => {
-                *is_calling = true;
-                self.effects.push_back(Effect::Join);
-            }
-            Claiming::Calling { count, is_calling: is_calling @ false } => {
-                *is_calling = true;
-                self.is_woken = false;
-                self.effects.push_back(Effect::Claim(self.claim, *count));
-            }
-            _ => {}
-        }
+        self.effects.extend(self.claims.call());
     }
 
     /// Reports the results that have no answer: at once, or, while short programs queue in the namespace, soon, so that several share
@@ -56,15 +46,11 @@ impl Pool {
         if self.away.is_on() {
             return;
         }
-        if self.has_more && self.pace.ahead(1) > 0 {
+        if self.claims.has_short_queue() {
             self.timers.set_earlier(Timer::Report, now.mono + REPORT_DELAY_MAX);
         } else {
             self.call();
         }
-    }
-
-    pub(super) const fn has_joined(&self) -> bool {
-        !matches!(self.claiming, Claiming::Joining { .. })
     }
 
     /// This process has the name, and these are the runs that an earlier one had. They are taken up as they were.
@@ -75,7 +61,7 @@ impl Pool {
                 if std::mem::take(&mut self.is_displaced) {
                     self.journal.info("the name of this worker is free again");
                 }
-                self.claiming = Claiming::Resting;
+                self.claims.joined();
                 self.timers.set(Timer::Renew, now.mono + RENEWAL_INTERVAL);
                 let known: Vec<Fence> = self.runs.values().map(|run| run.task.fence.clone()).collect();
                 let runs: Vec<Assignment> = runs.into_iter().filter(|task| !known.contains(&task.fence)).collect();
@@ -87,7 +73,7 @@ impl Pool {
                 self.consider_claim();
             }
             Err(reason) => {
-                self.claiming = Claiming::Joining { is_calling: false };
+                self.claims.join();
                 self.unanswered(now, reason);
             }
         }
@@ -95,19 +81,16 @@ impl Pool {
 
     /// Asks for free agents, unless a claim is under way.
     pub(super) fn consider_claim(&mut self) {
-        if self.claiming == Claiming::Resting && !self.away.is_on() {
+        if !self.away.is_on() && self.claims.count() {
             self.timers.clear(&Timer::Poll);
             self.timers.clear(&Timer::Free);
-            self.claiming = Claiming::Counting { is_stale: false };
             self.ask(Asked::Free, Question::Free);
         }
     }
 
     /// Claims the next tasks before the last ones have an agent, if there may be more.
     pub(super) fn consider_more(&mut self) {
-        if self.lacks_agents()
-            || (self.has_more && self.claiming == Claiming::Resting && self.waiting() * 2 <= self.wanted)
-        {
+        if self.lacks_agents() || self.claims.is_due(|| self.waiting()) {
             self.consider_claim();
         }
     }
@@ -118,46 +101,38 @@ impl Pool {
     }
 
     pub(super) fn free(&mut self, now: Now, free: usize, busy: usize) {
-        let Claiming::Counting { is_stale } = self.claiming else { return };
-        self.wanted = (free + self.pace.ahead(free + busy)).min(free.max(CLAIM_MAX));
-        let waiting = self.waiting();
-        if self.wanted > free && waiting >= free && waiting * 2 > self.wanted {
+        match self.claims.counted((free, busy), self.waiting()) {
             // The next end of a run looks again.
-            self.claiming = Claiming::Resting;
-            return self.timers.set(Timer::Poll, now.mono + POLL_INTERVAL_MAX);
-        }
-        let count = self.wanted.saturating_sub(waiting);
-        if count == 0 {
-            self.claiming = Claiming::Resting;
-            self.timers.set(Timer::Free, now.mono + FREE_PAUSE);
-            if is_stale {
-                self.consider_claim();
+            Some(Counted::EnoughAhead) => self.timers.set(Timer::Poll, now.mono + POLL_INTERVAL_MAX),
+            Some(Counted::NoneFree(is_stale)) => {
+                self.timers.set(Timer::Free, now.mono + FREE_PAUSE);
+                if is_stale {
+                    self.consider_claim();
+                }
             }
-            return;
+            Some(Counted::Claim) => self.call(),
+            None => {}
         }
-        self.claim += 1;
-        self.claiming = Claiming::Calling { count: count.min(CLAIM_MAX), is_calling: false };
-        self.call();
     }
 
     /// The claimed tasks.
     pub fn handle_claimed(&mut self, now: Now, answer: Result<Vec<Assignment>, Unanswered>) {
-        let Claiming::Calling { count, is_calling } = &mut self.claiming else { return };
+        if !self.claims.is_claiming() {
+            return;
+        }
         match answer {
             Ok(tasks) => {
-                let is_full = tasks.len() >= *count;
-                self.claiming = Claiming::Resting;
-                self.has_more = is_full;
+                self.claims.claimed(tasks.len());
                 self.answered(now);
                 tasks.into_iter().for_each(|task| self.begin(now, task));
-                if is_full || self.is_woken {
+                if self.claims.may_find_more() {
                     self.consider_claim();
                 } else {
                     self.timers.set(Timer::Poll, now.mono + POLL_INTERVAL_MAX);
                 }
             }
             Err(reason) => {
-                *is_calling = false;
+                self.claims.unanswered();
                 self.unanswered(now, reason);
             }
         }
@@ -208,7 +183,7 @@ impl Pool {
     }
 
     pub(super) fn renew(&mut self) {
-        if self.has_joined() {
+        if self.claims.has_joined() {
             let fences = self.runs.values().map(|run| run.task.fence.clone()).collect();
             self.effects.push_back(Effect::Renew(fences));
         }
@@ -241,7 +216,7 @@ impl Pool {
                 self.away.pause().min(RENEWAL_INTERVAL)
             }
         };
-        if self.has_joined() {
+        if self.claims.has_joined() {
             self.timers.set(Timer::Renew, now.mono + pause);
         }
     }
@@ -249,7 +224,7 @@ impl Pool {
     /// Whether a call that has failed is not answered yet.
     fn has_calls(&self) -> bool {
         let is_call = |run: &Run| matches!(run.state, State::Reporting { .. } | State::Returning { .. });
-        let is_claiming = matches!(self.claiming, Claiming::Joining { .. } | Claiming::Calling { .. });
+        let is_claiming = !self.claims.has_joined() || self.claims.is_claiming();
         self.away.is_on() && (is_claiming || self.runs.values().any(is_call))
     }
 
@@ -276,7 +251,7 @@ impl Pool {
                 let mine = self.runs.iter().filter(|(_, run)| !matches!(run.state, State::Reporting { .. }));
                 let mine: Vec<RunNumber> = mine.map(|(number, _)| *number).collect();
                 mine.into_iter().for_each(|run| self.forget(run));
-                self.claiming = Claiming::Joining { is_calling: false };
+                self.claims.join();
                 self.timers.clear(&Timer::Renew);
                 self.timers.set(Timer::Retry, now.mono + RETRY_MAX);
             }

@@ -158,7 +158,7 @@ impl Pool {
         self.tasks.remove(&task);
         self.timers.clear(&Timer::Pull(run));
         if let Some((started, ended)) = end.started.zip(end.ended) {
-            self.pace.note(Duration::from_micros(ended.micros().saturating_sub(started.micros())));
+            self.claims.note_time(Duration::from_micros(ended.micros().saturating_sub(started.micros())));
         }
         // The door may not know yet that an agent is wanted.
         self.consider_more();
