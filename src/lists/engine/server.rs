@@ -14,6 +14,7 @@
 //! their claim to their end.
 
 mod desk;
+mod facts;
 mod hosted;
 mod peers;
 mod running;
@@ -33,7 +34,9 @@ use base::{Mono, Now};
 
 use desk::Desk;
 pub use desk::Sighting;
-use peers::Peer;
+pub use facts::Facts;
+use facts::PublishedFacts;
+use peers::Peers;
 use running::Running;
 
 /// Time between two scans of `new/`, a safety net for file systems whose changes the kernel does not report.
@@ -115,15 +118,6 @@ pub enum StartError {
     Stuck(String),
 }
 
-/// Facts that no file shows, for `status`.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Facts {
-    /// Files of `new/` that are not tasks, and why.
-    pub invalid: BTreeMap<String, String>,
-    /// Results that came too late and were refused.
-    pub late: u64,
-}
-
 /// The reason for a deadline.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Timer {
@@ -156,13 +150,8 @@ pub struct Server {
     running: BTreeMap<RunningName, Running>,
     /// The ids of all tasks that are in a list.
     listed: BTreeSet<ListTaskId>,
-    peers: BTreeMap<Connection, Peer>,
-    /// Workers that wait for a list, the longest wait first.
-    claimers: VecDeque<Connection>,
-    /// The worker inside this process, which cannot be silent.
-    hosted: Option<Connection>,
-    late: u64,
-    facts_changed: bool,
+    peers: Peers,
+    facts: PublishedFacts,
     /// Whether a failed move has been logged since the last one that succeeded.
     is_stuck: bool,
     timers: Timers<Timer>,
@@ -184,11 +173,8 @@ impl Server {
             starting: BTreeMap::new(),
             running: BTreeMap::new(),
             listed: BTreeSet::new(),
-            peers: BTreeMap::new(),
-            claimers: VecDeque::new(),
-            hosted: None,
-            late: 0,
-            facts_changed: true,
+            peers: Peers::default(),
+            facts: PublishedFacts::default(),
             is_stuck: false,
             timers,
             effects: VecDeque::new(),
@@ -214,8 +200,7 @@ impl Server {
 
     /// The facts, if they have changed since the last call.
     pub fn take_facts(&mut self) -> Option<Facts> {
-        let changed = std::mem::take(&mut self.facts_changed);
-        changed.then(|| Facts { invalid: self.desk.invalid().clone(), late: self.late })
+        self.facts.take()
     }
 
     /// A deadline has passed.
@@ -270,6 +255,6 @@ impl Server {
         assert_eq!(all, self.listed);
         assert!(self.open.values().all(|tasks| !tasks.is_empty()), "an open list without tasks");
         self.running.values().for_each(Running::sanity_check);
-        assert!(self.open.is_empty() || self.claimers.is_empty() || self.is_stuck, "a worker waits beside a list");
+        assert!(self.open.is_empty() || !self.peers.has_claimer() || self.is_stuck, "a worker waits beside a list");
     }
 }

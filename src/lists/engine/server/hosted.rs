@@ -3,7 +3,6 @@
 
 use std::collections::BTreeMap;
 
-use super::peers::Peer;
 use super::{Connection, Server};
 use crate::wire::{FromWorker, Order};
 use base::Now;
@@ -14,8 +13,7 @@ impl Server {
     /// The worker joins, after the lists of an earlier server were found; returns those that it still has, with the tasks that have
     /// not ended.
     pub fn handle_hosted(&mut self, connection: Connection, worker: &WorkerName) -> BTreeMap<RunningName, Vec<Order>> {
-        self.hosted = Some(connection);
-        self.peers.insert(connection, Peer::Joined(worker.clone()));
+        self.peers.host(connection, worker.clone());
         let its = self.lists_of(|running| running.holder.is_none()).into_iter().filter(|list| list.worker == *worker);
         let its: Vec<RunningName> = its.collect();
         let taken_up = its.into_iter().filter(|list| self.take_up(connection, worker, list));
@@ -32,7 +30,7 @@ impl Server {
     /// Whether a worker waits for a list.
     #[must_use]
     pub fn is_wanted(&self) -> bool {
-        !self.claimers.is_empty()
+        self.peers.has_claimer()
     }
 
     /// The hosted worker claims an open list, if there is one: after the effects of this call it has it, or
@@ -45,7 +43,7 @@ impl Server {
 
     /// It does not wait for a list.
     pub fn handle_unclaimed(&mut self, connection: Connection) {
-        self.claimers.retain(|claimer| *claimer != connection);
+        self.peers.unclaim(connection);
     }
 
     /// It opens the rest of a list again.

@@ -118,7 +118,7 @@ impl Server {
         let due = now.mono + sum(tasks.values()) + self.settings.lost_after;
         let orders = tasks.values().map(order).collect();
         let entries = tasks.into_iter().map(|(id, task)| (id, Entry::Waiting(task))).collect();
-        let holder = Some(connection).filter(|connection| self.peers.contains_key(connection));
+        let holder = Some(connection).filter(|connection| self.peers.get(*connection).is_some());
         self.running.insert(name.clone(), Running::new(entries, holder, due));
         if holder.is_none() {
             return self.lose(now, &name);
@@ -173,8 +173,7 @@ impl Server {
     ) {
         let running = self.running.get_mut(&list).filter(|running| running.holder == Some(connection));
         let Some(running) = running else {
-            self.late += results.len() as u64;
-            self.facts_changed = true;
+            self.facts.add_late(results.len() as u64);
             self.journal.warn(format!("{} results of {list} come too late and are refused", results.len()));
             return self.send(connection, FromServer::Void { list: Name(list) });
         };
@@ -214,7 +213,7 @@ impl Server {
                     }
                 }
                 self.unstick();
-                if self.peers.contains_key(&receipt.connection) {
+                if self.peers.get(receipt.connection).is_some() {
                     self.send(receipt.connection, FromServer::Ack { number: receipt.number });
                 }
                 self.settle(now, list);
