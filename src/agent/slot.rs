@@ -45,7 +45,7 @@ use std::time::Duration;
 
 use api::wire::agent::ToAgent;
 use api::wire::requests::FromAgent;
-use api::wire::requests::apply::Job;
+use api::wire::requests::apply::Dispatch;
 use api::wire::requests::heartbeat::{Directive, Heard};
 use api::wire::requests::report::Report;
 use api::wire::requests::serve::Wanted;
@@ -118,7 +118,7 @@ pub enum Effect {
     /// Drop the connection and make a new one.
     Reconnect,
     /// Make the work folder and put the tool there; then [`Slot::handle_prepared`].
-    Prepare(Box<Job>),
+    Prepare(Box<Dispatch>),
     /// Stop preparing as soon as possible; [`Slot::handle_prepared`] still comes.
     AbortPrepare,
     /// Start run.sh; then [`Slot::handle_spawned`].
@@ -300,9 +300,9 @@ impl Slot {
                 self.handle_answer_facts(now, controller, wanted, parked);
                 self.offer_outputs(serving);
             }
-            ToAgent::Job(job) => self.take(now, *job),
+            ToAgent::Dispatch(dispatch) => self.take(now, *dispatch),
             ToAgent::List(list) => self.take_list(now, *list),
-            ToAgent::NoJob => {
+            ToAgent::NoTask => {
                 // An early one answers an APPLY that was replaced. Applying again would go on endlessly.
                 if self.link.forget_apply(now.mono, self.apply_wait()) {
                     self.apply(now);

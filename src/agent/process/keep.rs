@@ -27,7 +27,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use search::{open, search};
 
 use super::fetch::Fetcher;
-use api::wire::requests::apply::Job;
+use api::wire::requests::apply::Dispatch;
 use base::{FileName, KeptFile, KeptFiles, TaskFiles, TaskId, ToolDigest};
 use proc::files::file_digest::digest_of;
 
@@ -65,7 +65,7 @@ fn is_executable(file: &File) -> io::Result<bool> {
 /// Keeps the files of a run.
 pub(super) fn keep(
     fetcher: &Fetcher,
-    (job, files, before): (&Job, &TaskFiles, &Before),
+    (dispatch, files, before): (&Dispatch, &TaskFiles, &Before),
     folder: &impl AsFd,
     bytes_max: u64,
     stop: &AtomicBool,
@@ -74,7 +74,7 @@ pub(super) fn keep(
     let found = match search(folder.as_fd(), &files.outputs) {
         Ok(found) => found,
         Err(error) => {
-            kept.add_note(&format!("the folder of task {} cannot be searched: {error}", job.task));
+            kept.add_note(&format!("the folder of task {} cannot be searched: {error}", dispatch.task));
             return kept;
         }
     };
@@ -82,7 +82,7 @@ pub(super) fn keep(
     kept.note = found.notes.note;
     let (mut bytes, mut names) = (0_u64, 0);
     for (name, is_regular) in found.files {
-        let one = Keeping { fetcher, task: job.task, files, before, folder: folder.as_fd(), stop };
+        let one = Keeping { fetcher, task: dispatch.task, files, before, folder: folder.as_fd(), stop };
         let room = bytes_max.saturating_sub(bytes);
         let is_full =
             kept.files.len() >= KeptFiles::FILES_MAX || names + name.as_str().len() > KeptFiles::NAMES_BYTES_MAX;
@@ -104,7 +104,7 @@ pub(super) fn keep(
     let idle = files.outputs.iter().zip(is_idle).filter_map(|(pattern, is_idle)| is_idle.then_some(pattern));
     kept.add_idle(idle);
     if !kept.note.is_empty() {
-        log::warn!("task {}: {}", job.task, kept.note);
+        log::warn!("task {}: {}", dispatch.task, kept.note);
     }
     kept
 }

@@ -25,7 +25,7 @@ use api::config::{AgentSection, Config};
 use api::tools::ToolSnapshot;
 use api::wire::policy;
 use api::wire::requests::Sender;
-use api::wire::requests::apply::Job;
+use api::wire::requests::apply::Dispatch;
 use base::{AgentId, ExitCode, Now, Session, ToolName};
 use folders::Folders;
 use launcher::{Launcher, inherited, not_started};
@@ -52,7 +52,7 @@ pub(super) struct Runner {
 }
 
 struct Run {
-    job: Job,
+    dispatch: Dispatch,
     halt: Arc<Halt>,
     is_prepared: bool,
     folder: Option<Prepared>,
@@ -136,7 +136,7 @@ impl Runner {
     /// Carries out an effect on the run; the result goes back into the engine.
     pub(super) fn run(&mut self, now: Now, effect: Effect, slot: &mut Slot) {
         match effect {
-            Effect::Prepare(job) => self.prepare(*job, slot),
+            Effect::Prepare(dispatch) => self.prepare(*dispatch, slot),
             Effect::AbortPrepare | Effect::AbortKeep => {
                 if let Some(run) = &self.run {
                     run.halt.set();
@@ -167,7 +167,7 @@ impl Runner {
                 slot.handle_removed(clock::now_with_suspend());
             }
             Effect::Read(wanted) => {
-                let run = self.run.as_ref().and_then(|run| Some((&run.job, &run.folder.as_ref()?.dir)));
+                let run = self.run.as_ref().and_then(|run| Some((&run.dispatch, &run.folder.as_ref()?.dir)));
                 self.serving.read(wanted, run, slot);
             }
             Effect::LookAtProgress => {
@@ -175,8 +175,8 @@ impl Runner {
                 slot.handle_progress(now, told);
             }
             Effect::TrimOutputs => {
-                let run = self.run.as_ref().and_then(|run| Some((&run.job, &run.folder.as_ref()?.dir)));
-                let is_long = run.is_some_and(|(job, dir)| self.serving.trim(job, dir));
+                let run = self.run.as_ref().and_then(|run| Some((&run.dispatch, &run.folder.as_ref()?.dir)));
+                let is_long = run.is_some_and(|(dispatch, dir)| self.serving.trim(dispatch, dir));
                 slot.handle_trimmed(now, is_long);
             }
             Effect::Send(_)
@@ -201,10 +201,10 @@ impl Runner {
             NotStarted::Ended(exit) => SpawnFailure::Exited(Box::new(self.known(&ChildExit::unused(exit)))),
         })?;
         let id = child.id();
-        let (end_signal, _) = self.run.as_ref().map(|run| policy::of_run(&run.job.fields)).unwrap_or_default();
+        let (end_signal, _) = self.run.as_ref().map(|run| policy::of_run(&run.dispatch.fields)).unwrap_or_default();
         self.processes = RunProcesses::of(child).ending_with(end_signal);
         if let Some(run) = &self.run
-            && let Err(error) = self.record.write(&run.job, Some(id))
+            && let Err(error) = self.record.write(&run.dispatch, Some(id))
         {
             // The run can still be identified by its mark.
             log::error!("{error}");
@@ -214,7 +214,7 @@ impl Runner {
 
     fn start_child(&mut self) -> Result<RunningChild, NotStarted> {
         match &self.run {
-            Some(Run { job, folder: Some(folder), .. }) => self.launcher.start(job, folder),
+            Some(Run { dispatch, folder: Some(folder), .. }) => self.launcher.start(dispatch, folder),
             _ => Err(not_started(&"there is no work folder")),
         }
     }
@@ -236,7 +236,7 @@ impl Runner {
     }
 
     fn known(&mut self, exit: &ChildExit) -> Exited {
-        let run = self.run.as_ref().and_then(|run| Some((&run.job, run.folder.as_ref()?)));
+        let run = self.run.as_ref().and_then(|run| Some((&run.dispatch, run.folder.as_ref()?)));
         let exited = ending::read(&self.config, exit, run);
         self.serving.note_end(&exited);
         self.progress.end();
@@ -264,7 +264,7 @@ impl Runner {
     /// A child has ended: run.sh, or an orphan that it left behind.
     pub(super) fn reap(&mut self, now: Now, slot: &mut Slot) {
         // A fetch may have started rsync, and waits for it itself.
-        if self.run.as_ref().is_some_and(|run| run.job.source.is_some() && !run.is_prepared) {
+        if self.run.as_ref().is_some_and(|run| run.dispatch.source.is_some() && !run.is_prepared) {
             return;
         }
         match self.processes.reap() {
@@ -282,7 +282,7 @@ impl Runner {
         self.processes = RunProcesses::none();
         self.serving.end_run();
         if let Some(mut folder) = run.folder {
-            self.serving.keep(&run.job, &mut folder.dir);
+            self.serving.keep(&run.dispatch, &mut folder.dir);
             self.folders.end(folder);
         }
         self.record.clear();

@@ -17,14 +17,14 @@ use super::hold::BeyondLease;
 use super::stop::Mode;
 use super::{Effect, Slot, Timer};
 use api::wire::requests::FromAgent;
-use api::wire::requests::apply::{Job, JobList};
+use api::wire::requests::apply::{Dispatch, DispatchList};
 use api::wire::requests::report::LetGo;
 use base::{Mono, Now, Round, TaskId};
 
 #[derive(Debug, Default)]
 pub(super) struct Ahead {
     /// The tasks that have not started, in order.
-    jobs: VecDeque<Job>,
+    dispatches: VecDeque<Dispatch>,
     /// The number of the list, and of its tasks that have started; `None` before the first list.
     list: Option<LetGo>,
     state: ListState,
@@ -55,7 +55,7 @@ impl Ahead {
 
     /// Kills a task that has not started; false if it is not in the list.
     pub(super) fn kill(&mut self, run: (TaskId, Round)) -> bool {
-        let is_here = self.jobs.iter().any(|job| (job.task, job.round) == run);
+        let is_here = self.dispatches.iter().any(|dispatch| (dispatch.task, dispatch.round) == run);
         if is_here {
             self.killed.push(run);
         }
@@ -68,52 +68,52 @@ impl Ahead {
     }
 
     fn drop_jobs(&mut self) {
-        self.jobs.clear();
+        self.dispatches.clear();
         self.state = ListState::LetGo;
     }
 }
 
 impl Slot {
     /// Takes a task, if the slot is free.
-    pub(super) fn take(&mut self, now: Now, job: Job) {
+    pub(super) fn take(&mut self, now: Now, dispatch: Dispatch) {
         self.link.answered();
         if !self.run.is_free() || self.mode == Mode::Stopping {
             // The controller hands it out again with the next APPLY, or to another agent after the exit.
-            self.journal.warn(format!("task {} arrives while the slot is occupied", job.task));
+            self.journal.warn(format!("task {} arrives while the slot is occupied", dispatch.task));
             return;
         }
-        if let Some(report) = self.link.unconfirmed(job.task, job.round) {
+        if let Some(report) = self.link.unconfirmed(dispatch.task, dispatch.round) {
             // An APPLY was answered twice, or the controller has started again: it will get the result, not another run.
             let mut report = report.clone();
             self.link.apply(now.mono);
             report.wait = Some(self.apply_wait());
             return self.effects.push_back(Effect::Send(FromAgent::Report(Box::new(report))));
         }
-        let until = match self.grant(now, &job) {
+        let until = match self.grant(now, &dispatch) {
             Ok(until) => until,
             Err(BeyondLease) => return,
         };
-        self.run.start(now, &job);
+        self.run.start(now, &dispatch);
         if let Some(until) = until {
             self.hold(until);
             // The lease continues only when the controller knows of the run.
             self.heartbeat(now);
         }
-        self.prepare(now, job);
+        self.prepare(now, dispatch);
     }
 
     /// The run of a task begins.
-    fn prepare(&mut self, now: Now, job: Job) {
-        self.effects.push_back(Effect::Prepare(Box::new(job)));
+    fn prepare(&mut self, now: Now, dispatch: Dispatch) {
+        self.effects.push_back(Effect::Prepare(Box::new(dispatch)));
         self.report_soon(now);
         self.obey_early_orders(now);
     }
 
     /// Takes the first task of a list, and keeps the others.
-    pub(super) fn take_list(&mut self, now: Now, list: JobList) {
-        let JobList { mut jobs, terms } = list;
+    pub(super) fn take_list(&mut self, now: Now, list: DispatchList) {
+        let DispatchList { mut dispatches, terms } = list;
         let asked = self.link.applied_at();
-        let Some(first) = jobs.pop_front() else { return };
+        let Some(first) = dispatches.pop_front() else { return };
         let run = Some((first.task, first.round));
         if self.run.id() == run {
             // An APPLY was sent twice, and both were answered with this list.
@@ -126,7 +126,7 @@ impl Slot {
         let time = terms.time.min(self.settings.heartbeat_interval / 2);
         let until = asked.map_or(now.mono, |asked| asked + time);
         let list = Some(LetGo { list: terms.number, started: 1 });
-        self.ahead = Ahead { jobs, list, state: ListState::Open, killed: Vec::new(), until };
+        self.ahead = Ahead { dispatches, list, state: ListState::Open, killed: Vec::new(), until };
         self.timers.set(Timer::List, until);
     }
 
@@ -136,16 +136,16 @@ impl Slot {
         if !may_start {
             self.drop_list();
         }
-        let Some(job) = self.ahead.jobs.pop_front() else { return false };
+        let Some(dispatch) = self.ahead.dispatches.pop_front() else { return false };
         if let Some(list) = &mut self.ahead.list {
             list.started += 1;
         }
-        if self.ahead.jobs.is_empty() {
+        if self.ahead.dispatches.is_empty() {
             self.timers.clear(&Timer::List);
         }
-        let is_killed = self.ahead.killed.contains(&(job.task, job.round));
-        self.run.start(now, &job);
-        self.prepare(now, job);
+        let is_killed = self.ahead.killed.contains(&(dispatch.task, dispatch.round));
+        self.run.start(now, &dispatch);
+        self.prepare(now, dispatch);
         if is_killed {
             self.kill(now);
         }
@@ -154,7 +154,7 @@ impl Slot {
 
     /// The other tasks of the list will not start.
     pub(super) fn drop_list(&mut self) {
-        if !self.ahead.jobs.is_empty() {
+        if !self.ahead.dispatches.is_empty() {
             self.ahead.drop_jobs();
             self.timers.clear(&Timer::List);
         }
@@ -162,7 +162,7 @@ impl Slot {
 
     /// The time of the list has passed: the controller is told at once, so that another agent gets the tasks.
     pub(super) fn end_list(&mut self, now: Now) {
-        if !self.ahead.jobs.is_empty() {
+        if !self.ahead.dispatches.is_empty() {
             self.drop_list();
             self.report_by = Some(now.mono).filter(|_| self.run.taken().is_some());
         }

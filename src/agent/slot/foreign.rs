@@ -60,7 +60,7 @@ impl Slot {
         let Run::Taken(run) = &mut self.run else { return };
         if run.foreign == Foreign::None {
             run.foreign = Foreign::Other { keeps_slot: false };
-            self.journal.warn(format!("task {}: {holders}", run.job.task));
+            self.journal.warn(format!("task {}: {holders}", run.dispatch.task));
         }
         let State::Run(machine) = &mut run.state else { return };
         let is_at_the_end = machine.is_at_the_end();
@@ -75,7 +75,7 @@ impl Slot {
         }
         holders.clone_into(&mut result.error);
         // An exclusive run has ended only when no process of it is left.
-        if run.job.lease.is_none() && !self.timers.is_set(&Timer::Hold) {
+        if run.dispatch.lease.is_none() && !self.timers.is_set(&Timer::Hold) {
             self.timers.set(Timer::Hold, now.mono + self.settings.foreign_process_timeout);
         }
         self.report_soon(now);
@@ -118,8 +118,9 @@ impl Slot {
     /// The result is no longer held back.
     pub(super) fn give_up_waiting(&mut self) {
         let Run::Taken(run) = &mut self.run else { return };
-        let Taken { state: State::Run(RunMachine { end: Some(result), .. }), job, .. } = &**run else { return };
-        self.journal.warn(format!("task {}: {}; this agent takes no task until it has ended", job.task, result.error));
+        let Taken { state: State::Run(RunMachine { end: Some(result), .. }), dispatch, .. } = &**run else { return };
+        self.journal
+            .warn(format!("task {}: {}; this agent takes no task until it has ended", dispatch.task, result.error));
         let result = result.clone();
         let close = run.close(result);
         run.foreign.keep_slot(self.mode != Mode::Stopping);

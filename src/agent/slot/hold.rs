@@ -13,7 +13,7 @@ use super::orders::Order;
 use super::outcome::not_started;
 use super::run::Fate;
 use super::{Effect, Hold, Slot, Timer};
-use api::wire::requests::apply::Job;
+use api::wire::requests::apply::Dispatch;
 use base::{Mono, Now, Round, TaskId, lease};
 
 /// The lease of a task had expired before the task arrived.
@@ -21,12 +21,12 @@ pub(super) struct BeyondLease;
 
 impl Slot {
     /// Until when a run of this task may continue, if it is exclusive.
-    pub(super) fn grant(&mut self, now: Now, job: &Job) -> Result<Option<Mono>, BeyondLease> {
-        let Some(term) = job.lease else { return Ok(None) };
+    pub(super) fn grant(&mut self, now: Now, dispatch: &Dispatch) -> Result<Option<Mono>, BeyondLease> {
+        let Some(term) = dispatch.lease else { return Ok(None) };
         let until = self.link.heard_from().map(|sent| sent + lease::held_term(term));
         if until.is_none_or(|until| until <= now.mono) {
             // The controller hands it out again with the next APPLY, unless it has given the agent up.
-            self.journal.warn(format!("task {} arrives after its lease has expired", job.task));
+            self.journal.warn(format!("task {} arrives after its lease has expired", dispatch.task));
             return Err(BeyondLease);
         }
         Ok(until)

@@ -26,7 +26,7 @@ impl Taken {
     /// No process of the run is left, or the rest is not waited for. The next effect keeps its files if its task names outputs, run.sh
     /// was started, and a result will be reported; otherwise it removes the folder.
     pub(super) fn close(&mut self, result: RunResult) -> Effect {
-        if self.job.has_outputs && self.times.run.is_some() && self.fate == Fate::Reported {
+        if self.dispatch.has_outputs && self.times.run.is_some() && self.fate == Fate::Reported {
             self.state = State::Keeping { result };
             Effect::Keep
         } else {
@@ -63,7 +63,7 @@ impl Slot {
     pub fn handle_kept(&mut self, task: TaskId, kept: KeptFiles) {
         let Run::Taken(run) = &mut self.run else { return };
         let State::Keeping { result } = &run.state else { return };
-        if run.job.task != task {
+        if run.dispatch.task != task {
             return;
         }
         let result = RunResult { files: Some(Box::new(kept)), ..result.clone() };

@@ -120,7 +120,7 @@ impl Slot {
         let ended = self.run.has_ended();
         let Run::Taken(run) = &mut self.run else { return };
         // Only a task of a step knows what that means.
-        if ended || run.order.is_some() || run.job.grace.is_none() {
+        if ended || run.order.is_some() || run.dispatch.grace.is_none() {
             return;
         }
         run.order = Some(Order::Finish);
@@ -145,7 +145,7 @@ impl Slot {
     /// Tells a run.sh that runs.
     pub(super) fn tell_to_finish(&mut self, now: Now) {
         let Run::Taken(run) = &self.run else { return };
-        let grace = run.job.grace.unwrap_or_default();
+        let grace = run.dispatch.grace.unwrap_or_default();
         // The file comes first: a run that gets the signal may look for it at once.
         self.effects.extend([Effect::TellToFinish, Effect::Signal(Signal::Terminate)]);
         self.timers.set(Timer::Grace, now.mono + grace);
@@ -154,9 +154,9 @@ impl Slot {
     /// The time in which a run could finish has passed.
     pub(super) fn end_grace(&mut self, now: Now) {
         if let Run::Taken(run) = &self.run
-            && let Taken { state: State::Run(RunMachine { end: None, .. }), job, .. } = &**run
+            && let Taken { state: State::Run(RunMachine { end: None, .. }), dispatch, .. } = &**run
         {
-            self.journal.warn(format!("task {} was told to finish and has not; ending it", job.task));
+            self.journal.warn(format!("task {} was told to finish and has not; ending it", dispatch.task));
             self.step(now, |machine, terms| machine.end(now, terms));
         }
     }

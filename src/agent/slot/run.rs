@@ -1,8 +1,8 @@
-//! The phases of one run, from the job to the clean slot.
+//! The phases of one run, from its dispatch to the clean slot.
 //!
 //! | state | event | next state |
 //! |---|---|---|
-//! | Free | a job | Preparing |
+//! | Free | a dispatch | Preparing |
 //! | Preparing | prepared | Starting, or Ended if it failed or is to be killed |
 //! | Starting | started; did not start | Running; Ended: both are [`State::Run`] |
 //! | Running | run.sh has ended, or cannot be ended ([`super::foreign`]) | Ended |
@@ -20,7 +20,7 @@ use super::outcome::{lease_over, not_started};
 use super::progress::FIRST_LOOK;
 use super::run_order::RunOrder;
 use super::{Effect, Exited, Failure, Hold, Slot, SpawnFailure, Timer};
-use api::wire::requests::apply::Job;
+use api::wire::requests::apply::Dispatch;
 use api::wire::requests::report::Report;
 use base::{ExitCode, Mono, Now, Phase, PhaseTimes, Progress, Provided, Round, RunResult, TaskId};
 use proc::ladder::{RunMachine, SWEEP_INTERVAL, Step, Terms};
@@ -45,7 +45,7 @@ pub(super) enum Run {
 
 #[derive(Debug)]
 pub(super) struct Taken {
-    pub(super) job: RunOrder,
+    pub(super) dispatch: RunOrder,
     pub(super) state: State,
     pub(super) times: PhaseTimes,
     /// Start of run.sh.
@@ -94,13 +94,13 @@ pub(super) enum State {
 }
 
 impl Run {
-    pub(super) fn start(&mut self, now: Now, job: &Job) {
-        let job = RunOrder::from(job);
+    pub(super) fn start(&mut self, now: Now, dispatch: &Dispatch) {
+        let dispatch = RunOrder::from(dispatch);
         let times = PhaseTimes { prepare: Some(now.wall), ..PhaseTimes::default() };
         let (state, fate) = (State::Preparing, Fate::Reported);
         let (since, order, hold, provided, progress) = (None, None, None, None, None);
         let run =
-            Taken { job, state, times, since, order, progress, provided, fate, hold, foreign: Foreign::default() };
+            Taken { dispatch, state, times, since, order, progress, provided, fate, hold, foreign: Foreign::default() };
         *self = Self::Taken(Box::new(run));
     }
 
@@ -125,7 +125,7 @@ impl Run {
     }
 
     pub(super) fn id(&self) -> Option<(TaskId, Round)> {
-        self.taken().map(|run| (run.job.task, run.job.round))
+        self.taken().map(|run| (run.dispatch.task, run.dispatch.round))
     }
 
     /// Takes what it tells; true if that is news.
@@ -144,7 +144,7 @@ impl Run {
     }
 
     pub(super) fn batch_delay(&self) -> Option<Duration> {
-        self.taken().map(|run| run.job.batch_delay)
+        self.taken().map(|run| run.dispatch.batch_delay)
     }
 
     /// Its result will not be reported.
@@ -165,12 +165,12 @@ impl Run {
     }
 
     pub(super) fn is_leased(&self) -> bool {
-        self.taken().is_some_and(|run| run.job.lease.is_some())
+        self.taken().is_some_and(|run| run.dispatch.lease.is_some())
     }
 
     /// The term of its lease.
     pub(super) fn term(&self) -> Duration {
-        self.taken().and_then(|run| run.job.lease).unwrap_or_default()
+        self.taken().and_then(|run| run.dispatch.lease).unwrap_or_default()
     }
 
     pub(super) fn hold(&self) -> Option<Hold> {
@@ -207,14 +207,14 @@ impl Run {
             State::Preparing | State::Starting { .. } => (Phase::Preparing, None),
             State::Run(RunMachine { end: None, .. }) => (Phase::Running, None),
             // A result without the files would count if the agent died meanwhile.
-            State::Run(_) | State::Keeping { .. } if run.job.has_outputs => (Phase::Ended, None),
+            State::Run(_) | State::Keeping { .. } if run.dispatch.has_outputs => (Phase::Ended, None),
             State::Run(machine) if run.writes_on(machine) => (Phase::Ended, None),
             State::Run(RunMachine { end: Some(result), .. })
             | State::Keeping { result }
             | State::Removing { result } => (Phase::Ended, Some(result.clone())),
             State::Finished { result } => (Phase::Finished, Some(result.clone())),
         };
-        let (task, round) = (run.job.task, Some(run.job.round));
+        let (task, round) = (run.dispatch.task, Some(run.dispatch.round));
         // A run that has ended has no time limit any more.
         let provided = if phase == Phase::Finished { run.provided.clone() } else { None };
         let ran = run.since.filter(|_| phase == Phase::Running).map(|since| now.mono.since(since));

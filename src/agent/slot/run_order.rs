@@ -1,8 +1,8 @@
-//! The part of a job that the engine needs for its run.
+//! The part of a dispatch that the engine needs for its run.
 
 use std::time::Duration;
 
-use api::wire::requests::apply::Job;
+use api::wire::requests::apply::Dispatch;
 use base::{Round, TaskId};
 
 /// What the job says about its run. The rest of it is the concern of the shell.
@@ -20,11 +20,11 @@ pub(super) struct RunOrder {
     pub(super) has_outputs: bool,
 }
 
-impl From<&Job> for RunOrder {
-    fn from(job: &Job) -> Self {
-        let (task, round, batch_delay, lease) = (job.task, job.round, job.batch_delay, job.lease);
-        let grace = job.step.as_ref().map(|step| step.grace);
-        let has_outputs = job.files.as_ref().is_some_and(|files| !files.outputs.is_empty());
+impl From<&Dispatch> for RunOrder {
+    fn from(dispatch: &Dispatch) -> Self {
+        let (task, round, batch_delay, lease) = (dispatch.task, dispatch.round, dispatch.batch_delay, dispatch.lease);
+        let grace = dispatch.step.as_ref().map(|step| step.grace);
+        let has_outputs = dispatch.files.as_ref().is_some_and(|files| !files.outputs.is_empty());
         Self { task, round, batch_delay, lease, grace, has_outputs }
     }
 }

@@ -13,7 +13,7 @@ use super::super::preparation::{Prepared, STDERR, STDOUT};
 use super::super::progress::PROGRESS;
 use crate::slot::{Hold, SpawnFailure};
 use api::config::{Config, key_variables};
-use api::wire::requests::apply::Job;
+use api::wire::requests::apply::Dispatch;
 use api::wire::{info, policy, source, step_files};
 use proc::process::{Brand, Environment, RunningChild, SpawnError, SpawnPlan};
 use proc::{clock, lending, process};
@@ -46,14 +46,14 @@ impl Launcher {
     }
 
     /// Starts run.sh, or the command in its place.
-    pub(super) fn start(&mut self, job: &Job, folder: &Prepared) -> Result<RunningChild, NotStarted> {
+    pub(super) fn start(&mut self, dispatch: &Dispatch, folder: &Prepared) -> Result<RunningChild, NotStarted> {
         let Prepared { dir, streams, out, .. } = folder;
         let mut environment = self.environment.clone();
-        for (name, value) in job.command.iter().flat_map(|command| &command.environment) {
+        for (name, value) in dispatch.command.iter().flat_map(|command| &command.environment) {
             environment.set(name, value).map_err(|error| not_started(&error))?;
         }
         // Later, because a program must not be mistaken about its task.
-        for (name, value) in info::environment(job, &self.controller, self.ip) {
+        for (name, value) in info::environment(dispatch, &self.controller, self.ip) {
             environment.set(&*name, &*value).map_err(|error| not_started(&error))?;
         }
         environment.set(info::PROGRESS_FILE, dir.path().join(PROGRESS)).map_err(|error| not_started(&error))?;
@@ -62,12 +62,14 @@ impl Launcher {
             environment.set(step_files::TASK_PATH, dir.path()).map_err(|error| not_started(&error))?;
         }
         let stdout = dir.open_output(STDOUT).map_err(|error| not_started(&error))?;
-        let (_, is_merged) = policy::of_run(&job.fields);
+        let (_, is_merged) = policy::of_run(&dispatch.fields);
         let stderr = dir.open_output(if is_merged { STDOUT } else { STDERR }).map_err(|error| not_started(&error))?;
-        let working_directory = dir.path().join(job.tool.folder_name());
-        let started =
-            job.source.as_ref().and_then(|from| Some(source::command(job.tool.as_str(), from.input.as_ref()?)));
-        let command = job.command.as_deref().map(|command| (command, &*working_directory));
+        let working_directory = dir.path().join(dispatch.tool.folder_name());
+        let started = dispatch
+            .source
+            .as_ref()
+            .and_then(|from| Some(source::command(dispatch.tool.as_str(), from.input.as_ref()?)));
+        let command = dispatch.command.as_deref().map(|command| (command, &*working_directory));
         if let Some((command, folder)) = command.or_else(|| Some((started.as_ref()?, dir.path()))) {
             let (environment, streams) = (&mut environment, streams.as_ref());
             let (brand, not_after) = (self.brand, self.not_after);
@@ -76,7 +78,7 @@ impl Launcher {
         }
         // Programs believe PWD: ours would name the folder of the agent.
         environment.set("PWD", working_directory).map_err(|error| not_started(&error))?;
-        let folder = dir.tool_folder(&job.tool).map_err(|error| not_started(&error))?;
+        let folder = dir.tool_folder(&dispatch.tool).map_err(|error| not_started(&error))?;
         let plan = SpawnPlan {
             folder: folder.as_fd(),
             environment: &environment,

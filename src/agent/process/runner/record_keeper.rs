@@ -3,7 +3,7 @@
 use super::super::AgentError;
 use api::config::Config;
 use api::wire::info;
-use api::wire::requests::apply::Job;
+use api::wire::requests::apply::Dispatch;
 use base::Session;
 use proc::process::{Brand, Cookie, ProcessId, RecordError, RecordFile, RunRecord, RunRecords, TaskRun};
 
@@ -36,12 +36,12 @@ impl RecordKeeper {
         Ok(Self { file, agent, brand })
     }
 
-    pub(super) fn write(&mut self, job: &Job, root: Option<ProcessId>) -> Result<(), RecordError> {
+    pub(super) fn write(&mut self, dispatch: &Dispatch, root: Option<ProcessId>) -> Result<(), RecordError> {
         self.file.write(&RunRecord {
-            subject: TaskRun { task: job.task, round: job.round },
+            subject: TaskRun { task: dispatch.task, round: dispatch.round },
             root,
             agent: self.agent,
-            cookie: Cookie::new(info::cookie(job.task, job.round)).branded(self.brand),
+            cookie: Cookie::new(info::cookie(dispatch.task, dispatch.round)).branded(self.brand),
         })
     }
 
