@@ -1,20 +1,20 @@
-//! Where programs come from: fetched over http, https or with rsync, unpacked by the rules for tools, kept in a folder.
+//! Programs from their sources: fetched over http, https or with rsync, unpacked by the rules for tools, kept in a folder.
 //!
-//! A program is a folder with a run.sh, below the root that the caller names. One that is there is used; one that is not is fetched
-//! ([`http`], [`rsync`]), unpacked beside, and renamed when it is whole ([`install`]). A failed fetch leaves nothing behind.
+//! A program is a folder with a run.sh, below the root that the caller names. A missing program is fetched ([`http`], [`rsync`]),
+//! unpacked beside its place, and renamed when it is complete ([`install`]). A failed fetch leaves nothing behind.
 //!
 //! | a lock on a program | is held |
 //! |---|---|
 //! | shared | by each process that runs it ([`Held`]) |
-//! | exclusive | by the process that fetches it, or looks whether its source has changed |
+//! | exclusive | by the process that fetches it, or asks its source for a change |
 //!
 //! A caller can have programs kept as archives of tools instead ([`Keeping::Archives`]), for runs that get a private copy each.
 //!
-//! So no program is replaced while it runs, and two processes in one folder never fetch the same one twice, nor see half of it.
+//! So no program is replaced while it runs, and two processes in one folder never fetch the same program twice, nor see half of it.
 //!
-//! A source that has failed is asked again for the next task, and says by its validators, or by the checksum of what it sends,
-//! whether it has been mended; the same bytes are not unpacked again. The same is done for a program that is there, when the caller
-//! doubts it: [`Programs::look_again`].
+//! A source that has failed is asked again for the next task. Its validators, or the checksum of its bytes, show whether it has been
+//! mended; the same bytes are not unpacked again. [`Programs::look_again`] does so for a program that is there, but may be out of
+//! date.
 
 mod error;
 mod eviction;
@@ -50,13 +50,13 @@ use http::Answer;
 use record::{Digest, Record, Validators};
 use unpack::check_digest;
 
-/// Between two looks at a lock that another worker holds while it fetches.
+/// Time between two attempts to get the lock of another worker that fetches.
 const LOCK_PAUSE: Duration = Duration::from_millis(50);
 
-/// Sources that are known to be broken. One more drops the oldest, which is then fetched once more.
+/// Broken sources that are remembered. One more displaces the oldest, which is then fetched again.
 const BROKEN_MAX: usize = 64;
 
-/// Folders of ours, below the one that the caller names.
+/// Folders below the one that the caller names.
 const LOCKS: &str = "locks";
 const RECORDS: &str = "records";
 const FETCHING: &str = "fetching";
@@ -88,25 +88,25 @@ pub enum Keeping {
     Archives,
 }
 
-/// When a fetch is given up.
+/// The time limits of a fetch.
 #[derive(Clone, Copy, Debug)]
 pub struct Timeouts {
-    /// For all of one fetch.
+    /// Of a whole fetch.
     pub fetch: Duration,
-    /// Without a byte from the other side.
+    /// Of a silence of the other side.
     pub silence: Duration,
 }
 
-/// With what a fetch may work.
+/// The parameters of a fetch.
 #[derive(Clone, Copy, Debug)]
 pub struct Means<'a> {
-    /// Ends it.
+    /// Ends the fetch.
     pub stop: &'a Stop,
-    /// Where rsync runs; a relative source begins here.
+    /// The folder in which rsync runs, and in which a relative source begins.
     pub folder: &'a Path,
-    /// What rsync finds in its environment.
+    /// The environment of rsync.
     pub environment: &'a Environment,
-    /// What rsync shall be known by.
+    /// The mark of the process of rsync.
     pub brand: Option<Brand>,
     /// The sources that may be asked; `None` for any.
     pub allowed: Option<&'a AllowedSources>,
@@ -132,7 +132,7 @@ struct Broken {
 }
 
 impl Programs {
-    /// Programs in `root`. What must be kept about them goes to `own`, which must be on the same file system.
+    /// Programs in `root`. Records about them go to `own`, which must be on the same file system.
     ///
     /// # Errors
     /// When the folders cannot be made.
@@ -176,7 +176,7 @@ impl Programs {
             if let Some(lock) = self.take_alone(name)? {
                 break lock;
             }
-            // A lock has no descriptor that tells when it is free.
+            // No descriptor shows when a lock is released.
             readable::is_readable(means.stop, Some(LOCK_PAUSE));
         };
         install::finish(&self.folder(name), &self.aside(name))?;
@@ -186,8 +186,8 @@ impl Programs {
         self.hold(lock, name)
     }
 
-    /// The same for a program that is there and is doubted: if it was fetched from this source, and that has changed, it is fetched
-    /// anew. It stays as it is while a process runs it, and when its source cannot be had.
+    /// The program, which is fetched again if it came from this source and the source has changed. It stays as it is while a process
+    /// runs it, and when its source cannot be reached.
     ///
     /// # Errors
     /// As [`Self::fetch`].
@@ -225,7 +225,7 @@ impl Programs {
         }
     }
 
-    /// It is never removed: two processes could then hold locks on two files of the same name.
+    /// The lock file is never removed: two processes could then hold locks on two files of the same name.
     fn lock_file(&self, name: &ProgramName) -> Result<File, SourceError> {
         let path = self.own.join(LOCKS).join(format!("{name}.lock"));
         let mut options = File::options();
@@ -248,9 +248,9 @@ impl Programs {
         flock(lock, operation).map_err(|error| SourceError::Io { action: "lock", path, error: error.into() })
     }
 
-    /// Lets others run it, too.
+    /// Lets other processes run the program, too.
     fn hold(&self, lock: File, name: &ProgramName) -> Result<Held, SourceError> {
-        // Given up and taken again: in between, another process may have replaced it by another whole one.
+        // The lock is given up and taken again: in between, another process may have replaced the program by another complete one.
         self.take(&lock, name, FlockOperation::LockShared)?;
         Ok(Held { _lock: lock })
     }
@@ -258,7 +258,7 @@ impl Programs {
     fn fetch_anew(&self, name: &ProgramName, source: &Source, means: &Means<'_>) -> Result<(), SourceError> {
         let broken = self.broken().iter().find(|broken| broken.source == source.as_str()).cloned();
         let scratch = self.scratch()?;
-        // Without a condition, also for broken bytes: mended ones may have the same second, or the same tag.
+        // Without a condition, also after broken bytes: mended ones may have the same second, or the same tag.
         let known = Validators::default();
         let (validators, digest) = match (self.download(source, &known, &scratch, means)?, broken) {
             (Answer::Same, _) => {
@@ -275,7 +275,7 @@ impl Programs {
         self.put_in_place(name, &unpacked?, &Record { source: source.as_str().to_owned(), validators, digest })
     }
 
-    /// Whether there was something new.
+    /// Whether the source has changed.
     fn renew(&self, name: &ProgramName, source: &str, means: &Means<'_>) -> Result<bool, SourceError> {
         let Some(mut record) = Record::read(&self.record(name)).filter(|record| record.source == source) else {
             return Ok(false);
@@ -283,7 +283,7 @@ impl Programs {
         let source = Source::new(source)?;
         let scratch = self.scratch()?;
         let Answer::New(validators, digest) = self.download(&source, &record.validators, &scratch, means)? else {
-            // Shows when it was asked last.
+            // The time of the file is that of the last question.
             self.write_record(name, &record)?;
             return Ok(false);
         };

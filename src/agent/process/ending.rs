@@ -27,7 +27,7 @@ pub(super) fn read(config: &AgentSection, exit: &ChildExit, run: Option<(&Dispat
     let run = run.map(|(dispatch, folder)| (dispatch, &folder.dir));
     let (report, stdout, stderr) = run.map(tails).unwrap_or_default();
     let is_deferred = exit.exit == ExitCode::DEFERRED;
-    // Few programs notice that a full disk did not take their last words.
+    // Few programs notice that their last output did not fit on a full disk.
     let room = run.map_or(Ok(()), |(_, dir)| check_room(dir.path()));
     Exited {
         exit_code: exit.exit,
@@ -43,7 +43,7 @@ pub(super) fn read(config: &AgentSection, exit: &ChildExit, run: Option<(&Dispat
     }
 }
 
-/// What a task of a step provides.
+/// The locations that a task of a step provides.
 fn provided(dispatch: &Dispatch, folder: &Prepared) -> Option<ProvideFolder> {
     let (step, out) = (dispatch.step.as_ref()?, folder.out.as_ref()?);
     let Some(path) = out.path().to_str() else {

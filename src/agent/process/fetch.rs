@@ -15,8 +15,8 @@
 //!
 //! Files that are kept of a run go the other way ([`super::keep`]), also over that connection.
 //!
-//! This happens on the thread that prepares a run, over a connection of its own, which lasts as long as the fetch: heartbeats and
-//! leases of the agent continue meanwhile.
+//! The thread that prepares a run fetches over a connection of its own, which lasts as long as the fetch: heartbeats and leases of
+//! the agent continue meanwhile.
 
 use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder, File};
@@ -48,7 +48,7 @@ use proc::files::file_stamp::FileStamp;
 use proc::{clock, readable};
 use zmtp::sockets::{Outcome, Requester};
 
-/// How often a version is fetched whose bytes are wrong.
+/// Fetches of one version whose bytes are wrong.
 const ATTEMPTS: usize = 3;
 
 /// The longest wait for a part. A request that is lost with its connection is sent again on the next one.
@@ -313,7 +313,7 @@ impl Fetcher {
                         let _ = fs::remove_file(part);
                         return Err(failed(cause));
                     }
-                    // Bytes beyond the end are wrong too, which the digest tells.
+                    // Bytes beyond the end are wrong too, which the digest shows.
                     if offset + data.len() as u64 >= total || data.is_empty() {
                         return Ok(());
                     }

@@ -152,7 +152,7 @@ impl Preparation {
                 self.fetcher.fetch(&Subject::Tool(&version.tool), digest, stop)?;
             }
             match self.cache.place(&version, into, stop) {
-                // It was removed to make room for another one, or was damaged.
+                // The archive was removed to make room for another one, or was damaged.
                 Err(ToolError::Missing { .. }) if version.fetched.is_some() && tries < FETCHES_MAX => tries += 1,
                 placed => return placed.map(drop),
             }
@@ -323,7 +323,7 @@ impl Preparer {
         halt: &Arc<Halt>,
         dir_pool: Option<(&mut DirPool, &Remover)>,
     ) -> Option<Outcome> {
-        // Its client may be stopped, and the loop would wait for it.
+        // The client may be stopped, and must not stop the loop.
         let is_waiting = awaited_streams(dispatch).is_some();
         let mut dir_pool = dir_pool.filter(|_| !is_waiting && !has_large_inputs(dispatch) && dispatch.files.is_none());
         if let Some((dir_pool, remover)) = &mut dir_pool
@@ -353,8 +353,8 @@ impl Preparer {
         self.preparation.fetcher.interrupt();
     }
 
-    /// The controller tells the identity of the tools folder from which it takes tools.
-    pub(super) fn note_controller_folder(&self, folder: &Arc<str>) {
+    /// Sets the identity of the tools folder from which the controller takes tools.
+    pub(super) fn set_controller_folder(&self, folder: &Arc<str>) {
         let is_same = folder_identity(&self.preparation.tools_dir).as_ref() == Some(folder);
         self.preparation.is_controllers_folder.store(is_same, Ordering::Relaxed);
     }

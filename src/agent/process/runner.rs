@@ -1,4 +1,4 @@
-//! The system's side of an agent's one run: folder, process, remains. The engine decides, this obeys.
+//! The system's side of the one run of an agent: its folder, its processes, their remains. The engine decides.
 
 mod folders;
 mod launcher;
@@ -33,7 +33,7 @@ use proc::process::{Brand, ChildEnd, ChildExit, Rest, RunProcesses, RunningChild
 use proc::{clock, process};
 use record_keeper::RecordKeeper;
 
-/// The exit code of a run.sh that has withstood every signal: that of the last one.
+/// The exit code of a run.sh that has survived every signal: that of the last one.
 const SIGKILL: i32 = -9;
 
 /// The state that outlives a run, and the run itself.
@@ -45,7 +45,7 @@ pub(super) struct Runner {
     launcher: Launcher,
     run: Option<Run>,
     processes: RunProcesses,
-    /// The tool that the last run did not find.
+    /// The tool that was missing for the last run.
     missed: Option<ToolName>,
     serving: Serving,
     progress: ProgressFile,
@@ -118,7 +118,7 @@ impl Runner {
         })
     }
 
-    /// Whether no run is in progress: the agent has no child then.
+    /// Whether no run is in progress, so that the agent has no child.
     pub(super) const fn is_idle(&self) -> bool {
         self.run.is_none()
     }
@@ -149,7 +149,7 @@ impl Runner {
                 let outcome = self.spawn();
                 slot.handle_spawned(now, outcome);
             }
-            Effect::ToolsFolder(folder) => self.preparer.note_controller_folder(&folder),
+            Effect::ToolsFolder(folder) => self.preparer.set_controller_folder(&folder),
             Effect::TellToFinish => self.tell_to_finish(),
             Effect::Signal(signal) => self.signal(now, signal, slot),
             Effect::Unended => {
@@ -238,7 +238,7 @@ impl Runner {
     fn known(&mut self, exit: &ChildExit) -> Exited {
         let run = self.run.as_ref().and_then(|run| Some((&run.dispatch, run.folder.as_ref()?)));
         let exited = ending::read(&self.config, exit, run);
-        self.serving.note_end(&exited);
+        self.serving.handle_end(&exited);
         self.progress.end();
         exited
     }

@@ -1,5 +1,5 @@
-//! The outputs of the runs of this agent for readers: those of the present run from its folder, those of earlier runs from
-//! the kept ones.
+//! The outputs of the runs of this agent for readers: outputs of the present run from its folder, outputs of earlier runs from the
+//! kept files.
 
 use std::fs::File;
 use std::io;
@@ -29,7 +29,7 @@ impl Serving {
     }
 
     /// run.sh has ended, with these ends of its outputs.
-    pub(super) fn note_end(&mut self, exited: &Exited) {
+    pub(super) fn handle_end(&mut self, exited: &Exited) {
         self.worth_keeping = Stream::ALL.into_iter().filter(|stream| is_worth_keeping(*stream, exited)).collect();
     }
 
@@ -42,13 +42,13 @@ impl Serving {
         }
     }
 
-    /// The files of the present run are no longer its own.
+    /// The folder of the present run is about to be removed or reused.
     pub(super) fn end_run(&mut self) {
         self.growth.end();
         self.outputs.end_run();
     }
 
-    /// Frees the disk of what a long output has in its middle; true if one is long. The report of a tool is its own file.
+    /// Frees the middle of long outputs on the disk; true if one is long. The report of a tool is not touched: the tool owns it.
     pub(super) fn trim(&mut self, dispatch: &Dispatch, dir: &TaskDir) -> bool {
         let mut is_long = false;
         for stream in [Stream::Stdout, Stream::Stderr] {
@@ -57,12 +57,12 @@ impl Serving {
         is_long
     }
 
-    /// Begins to read a part; it comes at once, or by [`Self::poll`].
+    /// Begins to read a part, which is sent at once or by [`Self::poll`].
     pub(super) fn read(&mut self, wanted: Wanted, run: Option<(&Dispatch, &TaskDir)>, slot: &mut Slot) {
-        let of_it = |(dispatch, _): &(&Dispatch, &TaskDir)| {
+        let is_wanted = |(dispatch, _): &(&Dispatch, &TaskDir)| {
             (dispatch.task, dispatch.round) == (wanted.output.task, wanted.output.round)
         };
-        let Some((dispatch, dir)) = run.filter(of_it) else { return self.outputs.read(wanted, None) };
+        let Some((dispatch, dir)) = run.filter(is_wanted) else { return self.outputs.read(wanted, None) };
         let file = live(wanted.output.stream, dispatch, dir);
         if let Some(file) = file.as_ref().filter(|file| size_of(file) > wanted.offset && wanted.limit > 0) {
             return self.outputs.read(wanted, file.try_clone().ok());
@@ -72,7 +72,7 @@ impl Serving {
         {
             log::warn!("an output of task {} cannot be watched: {error}; its readers ask again", dispatch.task);
         }
-        // It may have grown before it was watched.
+        // Measured again, because the output may have grown before the watch.
         let size = live(wanted.output.stream, dispatch, dir).as_ref().map_or(0, size_of);
         let served = Served::Part(wanted.ask, Part::Live { data: Vec::new(), size, gap: None, written: None });
         slot.handle_served(served);
@@ -111,8 +111,8 @@ impl Serving {
     }
 }
 
-/// Whether more of an output is needed than the end that comes with the result. The controller shortens that end if another
-/// round follows, which a failure may bring about.
+/// Whether the result lacks a part of the output. The controller shortens the end of an output in a result if another round
+/// follows, as it may after a failure.
 fn is_worth_keeping(stream: Stream, exited: &Exited) -> bool {
     let (tail, bytes) = match (stream, exited.output_bytes.unwrap_or_default()) {
         (Stream::Stdout, bytes) => (&exited.stdout_tail, bytes.stdout),

@@ -2,7 +2,7 @@
 //! archive of a tool; then its runs are those of a tool.
 //!
 //! Tasks share a program if name, source and SHA-256 are equal. An installed tool of the name takes its place, unless the task names
-//! a SHA-256. A source that sends something else is noticed by the next task after [`SourceSettings::recheck_interval`].
+//! a SHA-256. The first task after [`SourceSettings::recheck_interval`] asks the source whether the program has changed.
 
 use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder};
@@ -28,7 +28,7 @@ use proc::files::disk_room::is_full;
 use proc::process::{Brand, Environment};
 use proc::{clock, readable};
 
-/// How long a fetch that was told to end is waited for. rsync ends at once; a server that says nothing is left alone.
+/// Time for an interrupted fetch to end. rsync ends at once; a silent server is not waited for.
 const END_MAX: Duration = Duration::from_secs(1);
 
 /// Programs that a process remembers. Forgetting one costs one question to its source.
@@ -56,7 +56,7 @@ pub(super) struct SourceTools {
 
 struct Known {
     tools: Arc<ToolCache>,
-    /// When its source was asked.
+    /// The last time that its source was asked.
     asked: Mono,
 }
 
@@ -139,8 +139,8 @@ impl SourceTools {
         is_fresh.then(|| Arc::clone(&known.tools))
     }
 
-    /// The same, and fetches the program if it is not there or has changed. It stays there as long as [`Held`] exists. Waits for the
-    /// source, at most until `halt` is set.
+    /// The cache with the program as a tool, after fetching a missing or changed program. The program stays there as long as
+    /// [`Held`] exists. Waits for the source, at most until `halt` is set.
     pub(super) fn fetch(
         self: &Arc<Self>,
         source: &TaskSource,
@@ -157,7 +157,7 @@ impl SourceTools {
         fetch.give(());
         readable::wait([fetch.as_fd(), stop.as_fd()], None);
         let outcome = fetch.poll().unwrap_or_else(|| {
-            // It removes its partial download; at the latest, the next agent does.
+            // The fetch removes its partial download; at the latest, the next agent does.
             readable::is_readable(&fetch, Some(END_MAX));
             Err(SourceError::Stopped)
         });
@@ -220,12 +220,12 @@ fn io_error(action: &'static str, path: &Path, error: io::Error) -> SourceError 
     SourceError::Io { action, path: path.to_owned(), error }
 }
 
-/// What two tasks with the same program have in common, as the name of a folder.
+/// The name of the folder that all tasks with this program share.
 fn key(source: &TaskSource) -> String {
     let mut hasher = Sha256::new();
     for part in [source.program.as_str(), source.source.as_str(), source.sha256.as_deref().unwrap_or_default()] {
         hasher.update(part);
-        // No part contains it.
+        // No part contains a newline.
         hasher.update("\n");
     }
     hasher.finalize().iter().take(16).map(|byte| format!("{byte:02x}")).collect()

@@ -1,4 +1,4 @@
-//! The arrival of tasks, and those that the agent has in a list, behind the one that runs.
+//! The arrival of tasks, and the tasks of a list behind the running one.
 //!
 //! | event | the list |
 //! |---|---|
@@ -6,10 +6,10 @@
 //! | the time of the list has passed, also because the running task turned out to be long | is let go |
 //! | a new connection, a refused report, an order to drop a run; the agent stops or retires; the slot stays occupied | is let go |
 //!
-//! A list that is let go starts no other task. Each further report says so, with the number of its tasks that have started, until
-//! another list comes: thus the controller knows which tasks it can hand out again in the same round, even if it misses
-//! some of the reports. A task starts only while the controller counts on the agent: the time of a list is counted
-//! from the APPLY and is at most half a heartbeat interval, and a silent agent is lost after two.
+//! No further task of a list starts after it is let go. Until another list arrives, each report has the number of tasks of the
+//! list that have started: the controller can hand out the others again in the same round, even if some reports are lost. No
+//! task starts at an agent that counts as lost: the time of a list starts with the APPLY and is at most half a heartbeat
+//! interval, and a silent agent is lost after two intervals.
 
 use std::collections::VecDeque;
 
@@ -38,9 +38,8 @@ pub(super) struct Ahead {
 enum ListState {
     #[default]
     Open,
-    /// Let go, and no report has said so.
+    /// Let go, but not yet in a report.
     LetGo,
-    /// Let go, as each report says.
     Reported,
 }
 
@@ -83,7 +82,7 @@ impl Slot {
             return;
         }
         if let Some(report) = self.link.unconfirmed(dispatch.task, dispatch.round) {
-            // An APPLY was answered twice, or the controller has started again: it will get the result, not another run.
+            // An APPLY was answered twice, or the controller has restarted: the result goes out again, and nothing runs twice.
             let mut report = report.clone();
             self.link.apply(now.mono);
             report.wait = Some(self.apply_wait());
@@ -96,7 +95,7 @@ impl Slot {
         self.run.start(now, &dispatch);
         if let Some(until) = until {
             self.hold(until);
-            // The lease continues only when the controller knows of the run.
+            // Only a heartbeat that names the run renews its lease.
             self.heartbeat(now);
         }
         self.prepare(now, dispatch);
@@ -160,11 +159,11 @@ impl Slot {
         }
     }
 
-    /// The time of the list has passed: the controller is told at once, so that another agent gets the tasks.
+    /// The time of the list has passed. A report goes out at once, so that another agent gets the tasks.
     pub(super) fn end_list(&mut self, now: Now) {
         if !self.ahead.dispatches.is_empty() {
             self.drop_list();
-            self.report_by = Some(now.mono).filter(|_| self.run.taken().is_some());
+            self.report_by = Some(now.mono).filter(|_| self.run.active().is_some());
         }
     }
 }

@@ -1,4 +1,4 @@
-//! A process of a run that the agent may not signal, because it belongs to another user: a process that the run has left
+//! Processes of a run that the agent may not signal, because they belong to another user: a process that run.sh has left
 //! behind, such as a set-user-id program, or run.sh itself, after `exec sudo`.
 //!
 //! | the process is | and the run |
@@ -6,20 +6,20 @@
 //! | left behind by run.sh | has ended |
 //! | run.sh itself | counts as ended [`LAST_PAUSE`] after the last signal of the kill ladder; if it ends later, and the result has not been reported yet, that end is its result |
 //!
-//! The process occupies the slot, because no task may run beside the remains of another one. The report of ENDED
-//! names the process to the controller at once. After `AGENT_FOREIGN_PROCESS_TIMEOUT` the result is reported with
-//! the reason; the slot stays occupied, without a task, until the process has ended or the agent stops.
+//! Such a process occupies the slot, because no task may run beside the remains of another one. The report of ENDED
+//! names it at once. After `AGENT_FOREIGN_PROCESS_TIMEOUT` the result is reported with the reason; the slot stays
+//! occupied, without a task, until the process has ended or the agent stops.
 
 use std::time::Duration;
 
-use super::run::{Run, State, Taken};
+use super::run::{ActiveRun, Run, State};
 use super::stop::Mode;
 use super::{Exited, Slot, Timer};
 use base::Now;
 use proc::ladder::RunMachine;
 
-/// Time from the last signal, which some process of the run has withstood, to the verdict that this process is run.sh. A
-/// process that SIGKILL can end has gone by then.
+/// Time from the last signal, which a process has survived, to the verdict that this process is run.sh. A process that
+/// SIGKILL can end has ended by then.
 const LAST_PAUSE: Duration = Duration::from_millis(100);
 
 /// A process of a run that may not be signalled, and whether it keeps the slot after the run.
@@ -57,7 +57,7 @@ impl Foreign {
 impl Slot {
     /// A signal to the processes of the run was refused; `holders` names them.
     pub fn handle_refused(&mut self, now: Now, holders: &str) {
-        let Run::Taken(run) = &mut self.run else { return };
+        let Run::Active(run) = &mut self.run else { return };
         if run.foreign == Foreign::None {
             run.foreign = Foreign::Other { keeps_slot: false };
             self.journal.warn(format!("task {}: {holders}", run.dispatch.task));
@@ -86,10 +86,10 @@ impl Slot {
 
     /// run.sh continues after the last signal, with these outputs: the run counts as ended.
     pub fn handle_unended(&mut self, now: Now, mut known: Exited) {
-        let Run::Taken(run) = &mut self.run else { return };
+        let Run::Active(run) = &mut self.run else { return };
         if run.is_running() {
             run.foreign = Foreign::Root { keeps_slot: false };
-            // It may be writing there.
+            // run.sh may still be writing there.
             known.provided = None;
             self.handle_known(now, known);
         }
@@ -104,21 +104,23 @@ impl Slot {
                 self.run.clear();
                 self.apply(now);
             }
-            Run::Taken(run) if run.foreign != Foreign::None => {
+            Run::Active(run) if run.foreign != Foreign::None => {
                 run.foreign.keep_slot(false);
                 if let State::Run(RunMachine { end: Some(result), .. }) = &mut run.state {
                     result.error.clear();
                 }
                 self.timers.clear(&Timer::Hold);
             }
-            Run::Taken(_) => {}
+            Run::Active(_) => {}
         }
     }
 
-    /// The result is no longer held back.
+    /// Reports the result although a process is left.
     pub(super) fn give_up_waiting(&mut self) {
-        let Run::Taken(run) = &mut self.run else { return };
-        let Taken { state: State::Run(RunMachine { end: Some(result), .. }), dispatch, .. } = &**run else { return };
+        let Run::Active(run) = &mut self.run else { return };
+        let ActiveRun { state: State::Run(RunMachine { end: Some(result), .. }), dispatch, .. } = &**run else {
+            return;
+        };
         self.journal
             .warn(format!("task {}: {}; this agent takes no task until it has ended", dispatch.task, result.error));
         let result = result.clone();
@@ -133,9 +135,9 @@ impl Slot {
     pub(super) fn stop_waiting(&mut self) {
         match &mut self.run {
             Run::Held => self.run.clear(),
-            Run::Taken(run) if run.foreign.keeps_slot() => run.foreign.keep_slot(false),
-            Run::Taken(_) if self.timers.is_set(&Timer::Hold) => self.give_up_waiting(),
-            Run::Taken(_) | Run::Free => {}
+            Run::Active(run) if run.foreign.keeps_slot() => run.foreign.keep_slot(false),
+            Run::Active(_) if self.timers.is_set(&Timer::Hold) => self.give_up_waiting(),
+            Run::Active(_) | Run::Free => {}
         }
     }
 }

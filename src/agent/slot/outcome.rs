@@ -17,8 +17,8 @@ pub struct Hold {
 pub enum Ending {
     /// On request, and the controller has confirmed its exit.
     Left,
-    /// On request, but the controller does not answer: the next agent of the name has to replace it.
-    Unheard,
+    /// On request, but the controller does not answer: the next agent of the name has to replace this one.
+    Unconfirmed,
     /// The controller rejects it, for this reason.
     Rejected(String),
 }
@@ -39,7 +39,7 @@ pub enum SpawnFailure {
     Busy,
     /// A retry would not help.
     Failed(Failure),
-    /// It is a command that cannot be started: as in a shell, that is the result of the run.
+    /// A command cannot be started. As in a shell, that is the result of the run.
     Exited(Box<Exited>),
 }
 
@@ -73,13 +73,13 @@ pub struct Exited {
 pub enum ProvideFolder {
     /// These locations.
     Read(Box<Provided>),
-    /// It cannot be used, for this reason, as one sentence.
+    /// The folder cannot be used, for this reason, as one sentence.
     Invalid(String),
 }
 
 impl ProvideFolder {
-    /// What a run with this result provides: nothing if it has failed, unless it was told to finish. An invalid folder makes a
-    /// run fail.
+    /// The locations that a run with this result provides: none if it has failed, unless it was told to finish. An invalid
+    /// folder makes a run fail.
     pub(super) fn count(self, result: &mut RunResult, told: bool) -> Option<Box<Provided>> {
         if result.exit_code != ExitCode::SUCCESS && !told {
             return None;
@@ -135,7 +135,7 @@ pub(super) fn not_started(order: Order) -> Failure {
     Failure { exit_code: ExitCode::KILLED_PREPARING, error: error.to_owned() }
 }
 
-/// The report for a run that had to be ended because of its lease, however it ended.
+/// The reported result of a run whose lease has expired, however the run ended.
 pub(super) fn lease_over() -> RunResult {
     let error = "its agent could not reach the controller, and its lease expired".to_owned();
     RunResult::of(ExitCode::LEASE_OVER, error)

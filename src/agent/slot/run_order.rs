@@ -5,18 +5,18 @@ use std::time::Duration;
 use api::wire::requests::apply::Dispatch;
 use base::{Round, TaskId};
 
-/// What the job says about its run. The rest of it is the concern of the shell.
+/// The terms of a run. The rest of the dispatch is the concern of the shell.
 #[derive(Debug)]
 pub(super) struct RunOrder {
     pub(super) task: TaskId,
     pub(super) round: Round,
     /// The longest delay of a report, except that of the end.
     pub(super) batch_delay: Duration,
-    /// The length of its lease, if the task is exclusive.
+    /// The length of the lease of an exclusive task.
     pub(super) lease: Option<Duration>,
-    /// The time that it gets to finish early, if it is one of a step.
+    /// The time in which the task of a step may finish early.
     pub(super) grace: Option<Duration>,
-    /// Whether its task names files that are to be kept.
+    /// Whether the task names files that are to be kept.
     pub(super) has_outputs: bool,
 }
 

@@ -822,7 +822,7 @@ fn a_stopping_agent_does_not_wait_for_ever_for_its_controller() {
         let begin = host.now.mono;
         host.slot.handle_stop(host.now);
         assert_eq!(host.settle(), []);
-        assert_eq!(farewell(&mut host), [Effect::Send(FromAgent::Exit), Effect::Exit(Ending::Unheard)]);
+        assert_eq!(farewell(&mut host), [Effect::Send(FromAgent::Exit), Effect::Exit(Ending::Unconfirmed)]);
         assert_eq!(host.now.mono.since(begin), STOP_TIMEOUT + FAREWELL);
     }
 }
@@ -844,7 +844,7 @@ fn a_controller_that_comes_back_in_time_gets_the_result_of_a_stopping_agent() {
             host.answer(ToAgent::Reported { task, round, finished: true, accepted: true });
             assert_eq!(host.answer(ToAgent::Left), [Effect::Exit(Ending::Left)]);
         } else {
-            assert_eq!(farewell(&mut host).last(), Some(&Effect::Exit(Ending::Unheard)));
+            assert_eq!(farewell(&mut host).last(), Some(&Effect::Exit(Ending::Unconfirmed)));
         }
     }
 }
@@ -854,7 +854,7 @@ fn an_idle_agent_leaves_at_once_also_without_a_controller() {
     let mut host = Host::idle();
     host.slot.handle_stop(host.now);
     assert_eq!(host.settle(), [Effect::Send(FromAgent::Exit)]);
-    assert_eq!(host.pass(FAREWELL), [Effect::Exit(Ending::Unheard)]);
+    assert_eq!(host.pass(FAREWELL), [Effect::Exit(Ending::Unconfirmed)]);
 }
 
 /// The second agent of a name gives up with the controller's sentence, once its predecessor cannot be the

@@ -1,4 +1,4 @@
-//! A program over http or https: one request, with what is known of the last answer, into a file.
+//! A program over http or https: one request, with the validators of the last answer, into a file.
 
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
@@ -17,33 +17,33 @@ use api::wire::version;
 use base::{AllowedSources, Source};
 use proc::tls_roots;
 
-/// For one address; a host that is there answers sooner.
+/// Time limit for one address; a host that is up answers sooner.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A page that was moved is one or two hops away; more is a circle.
 const REDIRECTS_MAX: usize = 5;
 
-/// Bytes that are read in one go, which also says how often the flag is looked at.
+/// Bytes of one read. The flag is checked after each.
 const CHUNK_BYTES: usize = 64 * 1024;
 
 /// A validator is a short text; a longer one is left out.
 const VALIDATOR_BYTES_MAX: usize = 1024;
 
-/// What a source answers.
+/// The answer of a source.
 #[derive(Debug)]
 pub(super) enum Answer {
-    /// It is what the validators are of.
+    /// The source is as the validators say.
     Same,
-    /// It has come.
+    /// The program has arrived.
     New(Validators, Digest),
 }
 
-/// Asks servers. Certificates are those that the machine trusts. With `allowed`, only addresses of allowed hosts are asked, and
-/// no proxy, which would resolve their names by itself.
+/// The client. The machine's certificates are trusted. With `allowed`, only addresses of allowed hosts are asked, and no proxy, which
+/// would resolve their names by itself.
 pub(super) fn agent(timeouts: &Timeouts, allowed: Option<&AllowedSources>) -> Agent {
     let config = Agent::config_builder()
         .http_status_as_error(false)
-        // Each is checked first.
+        // Each redirect is checked first.
         .max_redirects(0)
         .max_redirects_will_error(false)
         .timeout_connect(Some(CONNECT_TIMEOUT))
@@ -62,7 +62,7 @@ pub(super) fn agent(timeouts: &Timeouts, allowed: Option<&AllowedSources>) -> Ag
     }
 }
 
-/// Fetches a source into an empty file, unless the server says that it is what `known` is of.
+/// Fetches a source into an empty file, unless the server answers that `known` is up to date.
 pub(super) fn fetch(
     agent: &Agent,
     source: &Source,

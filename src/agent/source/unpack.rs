@@ -1,4 +1,4 @@
-//! From the fetched bytes to the folder that gets the name of the program.
+//! Unpacks the fetched bytes into the folder that gets the name of the program.
 
 use std::fs::{self, File};
 use std::os::unix::fs::PermissionsExt as _;
@@ -46,7 +46,7 @@ impl Programs {
             Some(format) => {
                 let file = File::open(from).map_err(failed("open", from))?;
                 let place = || source.as_str().to_owned();
-                // Its name is that of a program or of a tool.
+                // The archive has the name of a program or of a tool.
                 let (name, into) = (to.file_name().and_then(|name| name.to_str()), to.parent());
                 unpack_program(
                     &file,
@@ -59,7 +59,7 @@ impl Programs {
                 .map_err(|error| SourceError::Archive { place: place(), error })?;
             }
         }
-        // After a power cut, a program whose name is there must not consist of empty files.
+        // After a power cut, an installed program must not consist of empty files.
         let synced = File::open(&to).and_then(|folder| Ok(rustix::fs::syncfs(folder)?));
         synced.map_err(failed("sync", &to))?;
         Ok(to)

@@ -67,13 +67,13 @@ pub struct OutFolder {
     graph: GraphId,
     task: TaskId,
     path: PathBuf,
-    /// Its name in the folder of the graph.
+    /// The name in the folder of the graph.
     pub(super) name: CString,
     /// The folder of the graph, locked.
     pub(super) of_graph: OwnedFd,
     /// The folder itself, if it can be used again.
     pub(super) pinned: Option<PinnedFolder>,
-    /// Whether the task has handed it on, or a place in it: then it stays, also empty.
+    /// Whether the task has provided the folder, or a location in it: then it stays, also empty.
     is_handed_on: AtomicBool,
 }
 
@@ -126,7 +126,7 @@ impl Workspace {
         self.make_out_with(graph, task, make)
     }
 
-    /// The same with another way to make an empty folder of a name that does not exist.
+    /// Makes the folder of a task; `make` makes an empty folder of a name that does not exist.
     pub(super) fn make_out_with(
         &self,
         graph: GraphId,

@@ -52,7 +52,7 @@ impl Launcher {
         for (name, value) in dispatch.command.iter().flat_map(|command| &command.environment) {
             environment.set(name, value).map_err(|error| not_started(&error))?;
         }
-        // Later, because a program must not be mistaken about its task.
+        // After the variables of the command, which must not replace those of the task.
         for (name, value) in info::environment(dispatch, &self.controller, self.ip) {
             environment.set(&*name, &*value).map_err(|error| not_started(&error))?;
         }
@@ -76,7 +76,7 @@ impl Launcher {
             let shared = CommandStart { folder, environment, streams, stdout, stderr, brand, not_after };
             return self.commands.start(command, shared);
         }
-        // Programs believe PWD: ours would name the folder of the agent.
+        // Programs believe PWD, and that of the agent names another folder.
         environment.set("PWD", working_directory).map_err(|error| not_started(&error))?;
         let folder = dir.tool_folder(&dispatch.tool).map_err(|error| not_started(&error))?;
         let plan = SpawnPlan {
@@ -95,7 +95,7 @@ impl Launcher {
     }
 }
 
-/// A start that the agent itself has failed to make.
+/// A start that has failed because of the agent.
 pub(super) fn not_started(error: &dyn std::fmt::Display) -> NotStarted {
     NotStarted::Failed(SpawnFailure::Failed(failure(error)))
 }
