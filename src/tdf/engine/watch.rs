@@ -45,14 +45,14 @@ impl Watch {
         self.entries.get(&task).map_or(now, |entry| entry.first_seen)
     }
 
-    /// Notes when to look again.
+    /// Sets when to look again.
     pub fn look_again(&mut self, task: TaskId, at: f64) {
         if let Some(entry) = self.entries.get_mut(&task) {
             entry.look_again = at;
         }
     }
 
-    /// Ends a walk: what it has not seen is not in the set any more.
+    /// Ends a walk: an entry that it has not seen has left the set.
     pub fn end(&mut self) {
         let walk = self.walk;
         self.entries.retain(|_, entry| entry.walk == walk);

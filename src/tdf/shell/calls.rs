@@ -22,7 +22,7 @@ const BATCH_MAX: usize = 256;
 /// Bytes of reports that leave together, at most, unless one of them is longer.
 const BYTES_MAX: usize = 16 << 20;
 
-/// What Redis is asked. `R` tells the runs of the caller apart.
+/// A call to Redis. `R` identifies a run of the caller.
 #[derive(Debug)]
 pub(super) enum Call<R> {
     /// The claims that an earlier process of this name has left, to go on with.

@@ -12,10 +12,10 @@ use proc::background::Background;
 use proc::process::{Brand, Environment};
 use proc::readable;
 
-/// How long a fetch that was told to end is waited for. rsync ends at once; a server that says nothing is left alone.
+/// Time for an interrupted fetch to end. rsync ends at once; a silent server is not waited for.
 const END_MAX: Duration = Duration::from_secs(1);
 
-/// What every fetch needs.
+/// The parameters of every fetch.
 pub(super) struct Fetcher {
     pub(super) programs: Arc<Programs>,
     pub(super) root: PathBuf,
@@ -75,12 +75,12 @@ impl Fetcher {
 }
 
 impl Fetch {
-    /// Its outcome, once it has ended.
+    /// The outcome of a fetch that has ended.
     pub(super) fn poll(&self) -> Option<Result<Held, SourceError>> {
         self.thread.poll()
     }
 
-    /// Ends it. The fetch removes its partial download; at the latest, the next worker does.
+    /// Ends the fetch, which removes its partial download; at the latest, the next worker does.
     pub(super) fn cancel(self) {
         self.stop.set();
         readable::is_readable(&self.thread, Some(END_MAX));

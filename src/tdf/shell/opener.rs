@@ -24,7 +24,7 @@ pub struct Order {
     pub program: String,
     /// Where the program comes from.
     pub source: String,
-    /// Its arguments, as a shell reads them.
+    /// Arguments of the program, as a shell reads them.
     pub input: Vec<u8>,
     /// Unix seconds.
     pub start_after: Option<String>,
@@ -76,7 +76,7 @@ pub enum OpenError {
     /// Redis does not answer as it should, and nothing was opened.
     #[error(transparent)]
     Redis(#[from] RedisError),
-    /// The same when some tasks are open, or may be.
+    /// Redis does not answer as it should, and some tasks are open, or may be.
     #[error("{error}; {}", known(opened.len(), *doubtful, *all))]
     Partly {
         /// The first tasks, which are open.
@@ -85,7 +85,7 @@ pub enum OpenError {
         doubtful: usize,
         /// The number of all that were to be opened. The rest is not open.
         all: usize,
-        /// What Redis says, or does not.
+        /// The error of Redis.
         error: RedisError,
     },
 }
@@ -106,8 +106,8 @@ fn known(opened: usize, doubtful: usize, all: usize) -> String {
 }
 
 impl Namespace {
-    /// Opens tasks and tells their ids, in the same order. A Redis that goes away is asked again for a bounded time. `nonce` is a number that no other call has: a repetition of this one with
-    /// the same orders opens nothing that it has opened before.
+    /// Opens tasks and returns their ids, in the same order. During an outage the call is repeated for a bounded time. `nonce` is a
+    /// number that no other call has: a repetition of this call with the same orders opens no task twice.
     ///
     /// # Errors
     /// When a value is none that a task can have, before anything is written, or when Redis does not answer as it should.
@@ -143,7 +143,7 @@ impl Namespace {
     }
 }
 
-/// The state after an error in the middle: an answer that says no has opened nothing.
+/// The state after an error in the middle: a refused script has opened nothing.
 fn partly(opened: Vec<TaskId>, asked: usize, all: usize, error: RedisError) -> OpenError {
     let doubtful = if matches!(error, RedisError::Away { .. } | RedisError::Reply { .. }) { asked } else { 0 };
     if opened.is_empty() && doubtful == 0 {

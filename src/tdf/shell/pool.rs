@@ -21,7 +21,7 @@ use std::thread::JoinHandle;
 use super::caller::Caller;
 use super::calls::RedisCalls;
 use super::results::Results;
-use super::worker::Place;
+use super::worker::WorkerDir;
 use super::{Channel, Namespace, RedisError, Server, ServerError, Wake, WakeError, WorkerKind};
 use crate::engine::pool::Pool;
 use crate::wire::agents::JOB;
@@ -44,18 +44,18 @@ pub enum PoolError {
     /// The folder cannot be made.
     #[error("cannot make the folder {} of tdf.DIR: {error}", path.display())]
     Folder {
-        /// Its path.
+        /// The path.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         error: io::Error,
     },
-    /// The place of the worker cannot be taken.
+    /// The name of the worker is taken.
     #[error(transparent)]
     Place(#[from] WorkerStartError),
-    /// What the section says of Redis cannot be used.
+    /// The settings of Redis cannot be used.
     #[error(transparent)]
     Redis(#[from] RedisError),
-    /// Nothing can be heard of new tasks.
+    /// The messages of new tasks cannot be received.
     #[error(transparent)]
     Wake(#[from] WakeError),
     /// The server cannot start.
@@ -82,10 +82,10 @@ fn start(config: &Config, pool: &TdfPool) -> Result<Guest, PoolError> {
     let made = std::fs::create_dir_all(&pool.dir);
     made.map_err(|error| PoolError::Folder { path: pool.dir.clone(), error })?;
     let name = pool.name.clone().unwrap_or_else(|| usual_name(config));
-    let place = Place::open(&pool.dir, &name)?;
+    let dir = WorkerDir::open(&pool.dir, &name)?;
     let (redis, namespace) = (&pool.redis, &pool.namespace);
     let shown = format!("{}:{}/{} {namespace}", redis.host, redis.port, redis.db);
-    let results = Results::open(&place.own, &name, shown.clone())?;
+    let results = Results::open(&dir.own, &name, shown.clone())?;
     let left = results.left()?;
     let (kind, unconnected) = (WorkerKind::Controller, Namespace::unconnected(redis, namespace)?);
     let caller = Caller { namespace: unconnected, worker: name.clone(), kind, is_known: false };
@@ -100,7 +100,7 @@ fn start(config: &Config, pool: &TdfPool) -> Result<Guest, PoolError> {
     door.start(move || {
         let mut thread = PoolThread::new(engine, link, namespace, left);
         thread.serve(&calls, wake, &results);
-        drop(place);
+        drop(dir);
     })?;
     let stop = move || {
         server.stop();

@@ -13,13 +13,13 @@ use crate::shell::{Ending, LogLine, Report};
 use crate::wire::Budget;
 use base::tdf::{Fence, TaskId, WorkerName};
 
-/// What a name in the folder of results ends with.
+/// The ending of a name in the folder of results.
 const ENDING: &str = ".result";
 
 /// A result that is being written, which counts for nothing.
 const DRAFT: &str = ".draft";
 
-/// What a run has come to, and all that a report of it says.
+/// The result of a run, with the whole content of its report.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Finished {
     pub(super) fence: Fence,

@@ -1,4 +1,4 @@
-//! What people are shown of a namespace.
+//! The view of a namespace for people.
 
 use redis::Value;
 

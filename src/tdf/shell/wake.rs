@@ -1,5 +1,5 @@
-//! A second connection that hears at once what the other components do. A message that it misses is made up for by the rounds and the polls of those
-//! who listen: it makes them fast, not right.
+//! A second connection, with the messages of the other components. It makes its listeners fast, not correct: their rounds and polls
+//! make up for a lost message.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -16,13 +16,13 @@ use api::config::RedisSection;
 use proc::background::Bell;
 use proc::readable::is_readable;
 
-/// A connection without a message for so long is made again: it may have been cut without a word.
+/// A connection without a message for this long is made again: it may have been cut silently.
 const QUIET_MAX: Duration = Duration::from_secs(10);
 
 /// Between two attempts to reach a Redis that is away.
 const RECONNECT_PAUSE: Duration = Duration::from_millis(500);
 
-/// Messages that are kept for a listener that is busy. Its next round finds the tasks of messages that are dropped beyond them.
+/// Messages that are kept for a busy listener. Its next round finds the tasks of the messages that are dropped beyond this.
 const MESSAGES_MAX: usize = 10_000;
 
 /// The channels to listen to.
@@ -53,7 +53,7 @@ impl Channel {
 pub enum Message {
     /// On a channel, with its payload.
     Heard(Channel, Vec<u8>),
-    /// It listens since now: what was said before was not heard.
+    /// The connection is new: earlier messages may be lost.
     Listening,
 }
 
@@ -107,13 +107,13 @@ impl Wake {
         self.messages.try_iter().take(MESSAGES_MAX).collect()
     }
 
-    /// Waits until something is heard, at most for `timeout`. Says whether there was something.
+    /// Waits for a message, at most for `timeout`. True if there is one.
     pub fn wait(&mut self, timeout: Duration) -> bool {
         is_readable(&*self.bell, Some(timeout)) && !self.take().is_empty()
     }
 }
 
-/// Why nothing can be heard.
+/// Why the messages cannot be received.
 #[derive(Debug, thiserror::Error)]
 pub enum WakeError {
     /// The section cannot be used.
@@ -158,7 +158,7 @@ impl Listener {
         }
     }
 
-    /// Returns when nothing was heard for long.
+    /// Returns after a long silence.
     fn listen(&self) -> Result<(), RedisError> {
         let mut connection = self.address.connect()?;
         let failed = |error: redis::RedisError| super::link::failure(self.address.shown(), "subscribe", &error);

@@ -71,7 +71,7 @@ pub fn of_round(round: u32, name: &str) -> String {
     format!("{round}:{name}")
 }
 
-/// What all keys of a namespace begin with.
+/// The prefix of all keys of a namespace.
 #[must_use]
 pub fn prefix(namespace: &str) -> String {
     format!("{namespace}:")

@@ -1,9 +1,9 @@
-//! The calls to Redis: each is made again until it is answered.
+//! The calls to Redis: each is repeated until it is answered.
 
 use super::claims::Counted;
 use super::{
-    Asked, Assignment, Effect, FREE_PAUSE, Fence, Life, Now, POLL_INTERVAL_MAX, Pool, Question, RENEWAL_INTERVAL,
-    REPORT_DELAY_MAX, RETRY_MAX, RETURN_PAUSE, Run, RunNumber, State, Timer,
+    Assignment, Effect, FREE_PAUSE, Fence, Life, Now, POLL_INTERVAL_MAX, Pool, Question, RENEWAL_INTERVAL,
+    REPORT_DELAY_MAX, RETRY_MAX, RETURN_PAUSE, Run, RunNumber, State, Subject, Timer,
 };
 use base::tdf::TaskId;
 
@@ -19,7 +19,7 @@ pub enum Unanswered {
 impl Pool {
     /// Makes all calls that are due and have no answer.
     pub(super) fn call(&mut self) {
-        // Before it has joined, another process may have its name.
+        // Before the pool has joined, another process may have its name.
         if self.claims.has_joined() {
             self.timers.clear(&Timer::Report);
             for (number, run) in &mut self.runs {
@@ -36,14 +36,14 @@ impl Pool {
                 }
             }
         }
-        // Behind the reports, with which it shares a round trip.
+        // The claim goes behind the reports, with which it shares a round trip.
         self.effects.extend(self.claims.call());
     }
 
     /// Reports the results that have no answer: at once, or, while short programs queue in the namespace, soon, so that several share
     /// a round trip, which costs Redis, this process and the server about as much as a report.
     pub(super) fn report(&mut self, now: Now) {
-        if self.away.is_on() {
+        if self.outage.is_on() {
             return;
         }
         if self.claims.has_short_queue() {
@@ -53,7 +53,7 @@ impl Pool {
         }
     }
 
-    /// This process has the name, and these are the runs that an earlier one had. They are taken up as they were.
+    /// This process has the name, and takes up these runs of an earlier process.
     pub fn handle_joined(&mut self, now: Now, answer: Result<Vec<Assignment>, Unanswered>) {
         match answer {
             Ok(runs) => {
@@ -81,10 +81,10 @@ impl Pool {
 
     /// Asks for free agents, unless a claim is under way.
     pub(super) fn consider_claim(&mut self) {
-        if !self.away.is_on() && self.claims.count() {
+        if !self.outage.is_on() && self.claims.count() {
             self.timers.clear(&Timer::Poll);
             self.timers.clear(&Timer::Free);
-            self.ask(Asked::Free, Question::Free);
+            self.ask(Subject::Free, Question::Free);
         }
     }
 
@@ -148,7 +148,7 @@ impl Pool {
         self.submit(now, number);
     }
 
-    /// Redis has the result, or says what has become of the task meanwhile.
+    /// Redis has the result, or another state of the task.
     pub fn handle_reported(&mut self, now: Now, run: RunNumber, answer: Result<Option<String>, Unanswered>) {
         let Some(State::Reporting { is_calling }) = self.state(run) else { return };
         *is_calling = false;
@@ -167,7 +167,7 @@ impl Pool {
         }
     }
 
-    /// The round of a run waits again, or is not ours any more.
+    /// The round of a run waits again, or belongs to another worker.
     pub fn handle_returned(&mut self, now: Now, run: RunNumber, answer: Result<(), Unanswered>) {
         let Some(State::Returning { is_calling, .. }) = self.state(run) else { return };
         *is_calling = false;
@@ -175,7 +175,7 @@ impl Pool {
             Ok(()) => {
                 self.answered(now);
                 self.runs.remove(&run);
-                // What could not be run here shall have a chance elsewhere.
+                // Another worker gets the time to take the task.
                 self.timers.set_earlier(Timer::Free, now.mono + RETURN_PAUSE);
             }
             Err(reason) => self.unanswered(now, reason),
@@ -189,20 +189,20 @@ impl Pool {
         }
     }
 
-    /// Leases are renewed; these runs are not ours any more.
+    /// Leases are renewed; these runs are lost.
     pub fn handle_renewed(&mut self, now: Now, answer: Result<Vec<(Fence, String)>, Unanswered>) {
         let pause = match answer {
             Ok(lost) => {
                 if self.has_calls() {
-                    // They need not wait longer, and their own answers tell whether Redis is back: it may refuse them alone, because a
-                    // key has a wrong type.
+                    // Only an answer to such a call shows the end of the outage: Redis may refuse it alone, because a key has a wrong
+                    // type.
                     self.timers.set_earlier(Timer::Retry, now.mono);
                 } else {
                     self.answered(now);
                 }
                 for (fence, found) in lost {
                     let run = self.runs.iter().find(|(_, run)| run.task.fence == fence);
-                    // A report tells that itself.
+                    // The answer to a report shows the loss of its run.
                     let run = run.filter(|(_, run)| !matches!(run.state, State::Reporting { .. }));
                     if let Some(number) = run.map(|(number, _)| *number) {
                         self.say_dropped(fence.task, &found);
@@ -213,7 +213,7 @@ impl Pool {
             }
             Err(reason) => {
                 self.unanswered(now, reason);
-                self.away.pause().min(RENEWAL_INTERVAL)
+                self.outage.pause().min(RENEWAL_INTERVAL)
             }
         };
         if self.claims.has_joined() {
@@ -225,7 +225,7 @@ impl Pool {
     fn has_calls(&self) -> bool {
         let is_call = |run: &Run| matches!(run.state, State::Reporting { .. } | State::Returning { .. });
         let is_claiming = !self.claims.has_joined() || self.claims.is_claiming();
-        self.away.is_on() && (is_claiming || self.runs.values().any(is_call))
+        self.outage.is_on() && (is_claiming || self.runs.values().any(is_call))
     }
 
     fn say_dropped(&mut self, task: TaskId, found: &str) {
@@ -233,9 +233,9 @@ impl Pool {
     }
 
     fn answered(&mut self, now: Now) {
-        if self.away.end() {
+        if self.outage.end() {
             self.journal.info("Redis answers again");
-            // Calls that wait for Redis to come back need not wait longer.
+            // Pending calls need not wait longer.
             self.timers.set(Timer::Retry, now.mono);
             self.consider_claim();
         }
@@ -247,7 +247,7 @@ impl Pool {
                 if !std::mem::replace(&mut self.is_displaced, true) {
                     self.journal.error(format!("{reason}; no TDF task is run until then"));
                 }
-                // The other process has found our runs in Redis, and goes on with them.
+                // The other process has found the runs of this one in Redis, and continues them.
                 let mine = self.runs.iter().filter(|(_, run)| !matches!(run.state, State::Reporting { .. }));
                 let mine: Vec<RunNumber> = mine.map(|(number, _)| *number).collect();
                 mine.into_iter().for_each(|run| self.forget(run));
@@ -256,8 +256,8 @@ impl Pool {
                 self.timers.set(Timer::Retry, now.mono + RETRY_MAX);
             }
             Unanswered::Away(reason) => {
-                let (pause, is_news) = self.away.fail(now.mono, &reason);
-                if is_news {
+                let (pause, is_new) = self.outage.fail(now.mono, &reason);
+                if is_new {
                     self.journal.warn(format!("{reason}; the work in progress goes on, and its results wait"));
                 }
                 self.timers.set_earlier(Timer::Retry, now.mono + pause);

@@ -80,8 +80,8 @@ impl Claims {
     }
 
     /// A program has taken so long.
-    pub(super) fn note_time(&mut self, took: Duration) {
-        self.pace.note(took);
+    pub(super) fn add_time(&mut self, took: Duration) {
+        self.pace.add(took);
     }
 
     /// A task may be open.

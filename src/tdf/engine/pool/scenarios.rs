@@ -333,7 +333,7 @@ fn a_task_of_an_earlier_controller_is_not_pulled_back_before_agents_could_name_i
 #[test]
 fn results_of_short_programs_share_a_round_trip_while_more_of_them_queue() {
     let mut story = Story::joined();
-    (0..16).for_each(|_| story.pool.claims.note_time(Duration::ZERO));
+    (0..16).for_each(|_| story.pool.claims.add_time(Duration::ZERO));
     story.free(1);
     let effects = story.effects();
     let [Effect::Claim(1, count)] = effects[..] else { panic!("{effects:?}") };

@@ -1,6 +1,6 @@
 //! A command as a callback: the task on its standard input, its exit code as the answer.
 //!
-//! Each command has a process group of its own, which ends with the manager: by a signal if the manager is told to stop, and by a
+//! Each command has a process group of its own, which ends with the manager: by a signal if the manager is to stop, and by a
 //! [`Heir`] if it is killed.
 
 use std::io::{self, Write as _};
@@ -16,7 +16,7 @@ use crate::wire::Task;
 use proc::signals::{Signals, with_clean_mask};
 use proc::{clock, readable};
 
-/// A command that takes longer holds up every other task of its manager, so that it is told.
+/// A longer command is logged, because it delays every other task of its manager.
 const LONG: Duration = Duration::from_secs(10);
 
 /// Between SIGTERM and SIGKILL to what a command leaves behind when the manager stops, and between two looks at it.
@@ -74,7 +74,7 @@ pub fn run(
     let ended = std::thread::scope(|scope| {
         scope.spawn(move || {
             if let Some(mut stdin) = stdin {
-                // It fails when the command does not read to the end, which is its own business.
+                // A command need not read its input to the end, so that the write may fail.
                 let _ = stdin.write_all(text.as_bytes());
             }
         });

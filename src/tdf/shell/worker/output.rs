@@ -1,4 +1,4 @@
-//! The files that a run writes to, and what of them is reported.
+//! The files that a run writes to, and the reported part of them.
 
 use std::fs::{self, File};
 use std::io;
@@ -72,10 +72,10 @@ fn create(path: &Path) -> io::Result<File> {
     }
 }
 
-/// The content of a file; of more than `max` bytes the beginning and the end, with a line between them that says so.
+/// The content of a file; of more than `max` bytes the beginning and the end, with a line about the cut between them.
 ///
 /// # Errors
-/// What the system says.
+/// The error of the system.
 pub(super) fn read(file: &File, max: u64) -> io::Result<Vec<u8>> {
     let length = file.metadata()?.len();
     let pieces =

@@ -1,4 +1,4 @@
-//! The one run of a worker as the system sees it: its program, its files, its processes. The engine decides, this obeys.
+//! The one run of a worker at the level of the system: its program, its files, its processes. The engine decides.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt as _;
@@ -20,7 +20,7 @@ use proc::worker::commands::Commands;
 /// Marks every process of a run.
 const MARK: &str = "LLTS_RUN_TDF";
 
-/// Everything that outlives a run, and the run itself.
+/// The state that outlives a run, and the run itself.
 pub(super) struct Runner {
     root: PathBuf,
     templates: Templates,
@@ -74,7 +74,7 @@ impl Runner {
         self.run.as_ref().map(|run| run.task.program.as_str()).unwrap_or_default()
     }
 
-    /// Notes something for the log of the task.
+    /// Adds a line for the log of the task.
     pub(super) fn note(&mut self, text: String) {
         let now = clock::now().mono;
         if let Some(run) = &mut self.run {
@@ -122,7 +122,7 @@ impl Runner {
         }
     }
 
-    /// What the run has come to.
+    /// The result of the run.
     pub(super) fn collect(&mut self, outcome: Outcome) -> Option<Arc<Finished>> {
         let run = self.end()?;
         let (mut output, mut error) = (Vec::new(), Vec::new());
