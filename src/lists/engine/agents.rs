@@ -47,7 +47,7 @@ const SUBMIT_PAUSE: Duration = Duration::from_secs(1);
 /// Results that the server has not stored, at most; then no further task starts. It is more than one sync stores of short tasks.
 const UNSTORED_MAX: usize = 1000;
 
-/// The same for their bytes.
+/// Bytes of results that the server has not stored, at most.
 const UNSTORED_BYTES_MAX: usize = 64 << 20;
 
 /// The reason for a deadline.
@@ -154,7 +154,7 @@ impl Agents {
         self.timers.next().map(|(at, _)| at)
     }
 
-    /// Whether it waits for a free agent: then [`Self::handle_freed`] says that there may be one.
+    /// Whether a free agent is to be announced by [`Self::handle_freed`].
     #[must_use]
     pub fn wants_agents(&self) -> bool {
         self.timers.is_set(&Timer::Free)
@@ -236,7 +236,7 @@ impl Agents {
         self.go_on(now, name);
     }
 
-    /// A list is not ours any more: its task is ended.
+    /// A list is lost: its task is killed.
     pub fn handle_void(&mut self, list: &RunningName) {
         self.journal.warn(format!("{list} is not ours any more"));
         let Some(held) = self.forget(list) else { return };

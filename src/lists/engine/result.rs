@@ -7,9 +7,9 @@ use base::{ExitCode, Now};
 /// One output of a command.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Output {
-    /// Its first bytes.
+    /// The first bytes.
     pub bytes: Vec<u8>,
-    /// Its whole length.
+    /// The whole length.
     pub length: u64,
 }
 

@@ -85,7 +85,7 @@ pub enum Effect {
 pub struct Ended {
     /// The task.
     pub task: Task,
-    /// Its result.
+    /// The result.
     pub result: Arc<TaskResult>,
 }
 
@@ -112,7 +112,7 @@ pub struct Gathered {
 /// Why a list cannot be claimed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StartError {
-    /// Its folder is gone.
+    /// The folder is gone.
     Vanished,
     /// The system refuses the move.
     Stuck(String),

@@ -19,11 +19,11 @@ pub const ERR: &str = "err";
 /// A task as its creator has written it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Task {
-    /// Its id, whose end is also the field `fails`.
+    /// The id, whose end is also the field `fails`.
     pub id: ListTaskId,
     /// Seconds since 1970.
     pub created: u64,
-    /// Seconds since 1970: when it is to be started the latest.
+    /// Seconds since 1970: the latest start.
     pub until: u64,
     /// Seconds.
     pub expected_duration: u64,
@@ -36,7 +36,7 @@ pub struct Task {
 /// The three lines that a worker adds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ran {
-    /// The worker that executed it.
+    /// The worker that has run the task.
     pub worker: WorkerName,
     /// Seconds since 1970.
     pub started: u64,
@@ -55,7 +55,7 @@ pub enum InvalidTask {
     Field {
         /// From 1.
         line: usize,
-        /// Its form.
+        /// The form of the field.
         field: &'static str,
     },
     /// The first line names another task than the file does.
@@ -178,16 +178,15 @@ impl Task {
 /// What follows a failure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fate {
-    /// It has failed too often.
+    /// Failed too often.
     Count,
-    /// Its `until` has passed.
+    /// `until` has passed.
     Time,
-    /// It is archived, and this duplicate is attempted.
+    /// The task is archived, and this duplicate is attempted.
     Again(Box<Task>),
 }
 
-/// Judges a task that has failed. The count comes before the time: a task that has used up its runs has failed by them, however
-/// late it is.
+/// Judges a task that has failed. The count comes before the time: a late task that has used up its runs has failed by count.
 #[must_use]
 pub fn judge(task: &Task, now_seconds: u64) -> Fate {
     if task.id.again().fails >= task.max_fails {

@@ -200,7 +200,7 @@ impl Folders {
             }
         }
         if gathered.moved.is_empty() {
-            // It is empty, or another program has put a file there.
+            // The folder is empty, or another program has put a file there.
             let _ = fs::remove_dir(&folder);
         }
         gathered
@@ -266,7 +266,7 @@ pub(super) fn move_task(from: &Path, to: &Path, id: ListTaskId) -> io::Result<()
     move_files(from, to, id, &[OUT, ERR])
 }
 
-/// The same for a task with these outputs. Those that are not there have been moved before, or do not exist.
+/// Moves the files of a task with these outputs, its `.task` file last. A missing output was moved before, or never existed.
 pub(super) fn move_files(from: &Path, to: &Path, id: ListTaskId, outputs: &[&str]) -> io::Result<()> {
     for ending in outputs {
         let name = file_name(id, ending);
@@ -284,13 +284,13 @@ pub(super) fn write_over(folder: &Path, name: &str, content: &[u8]) -> io::Resul
     let draft = folder.join(format!(".{name}.tmp"));
     let written = fs::write(&draft, content).and_then(|()| fs::rename(&draft, folder.join(name)));
     if written.is_err() {
-        // It has no room, or does not exist.
+        // The disk is full, or the file does not exist.
         let _ = fs::remove_file(&draft);
     }
     written
 }
 
-/// The same for the file of a task that must not exist. Drafts of one kind of writer are written under a lock.
+/// Writes the file of a task, which must not exist, in one step. Drafts of one kind of writer are written under a lock.
 pub(super) fn write_new(folder: &Path, id: ListTaskId, writer: &str, task: &Task) -> io::Result<()> {
     let name = file_name(id, TASK);
     let draft = folder.join(format!(".{name}{}", draft_ending(writer)));
@@ -317,7 +317,7 @@ pub(super) fn remove_drafts(folder: &Path, writer: &str) {
     }
 }
 
-/// The text of a file that may be anything, or why it has none.
+/// The text of a file, or why there is none.
 pub(super) fn read_text(path: &Path) -> Result<String, String> {
     let bytes = read_file(path, FILE_BYTES_MAX as u64).map_err(|error| error.to_string())?;
     if bytes.len() > FILE_BYTES_MAX {

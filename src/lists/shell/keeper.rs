@@ -1,7 +1,7 @@
 //! The thread that writes results and moves what has ended: `running/` to `closed/`, to `completed/` or `failed/`, and onwards.
 //!
-//! It does many jobs together, syncs once, and reports them after that: so a worker drops its copy of a result only when the disk has
-//! it, and no file is synced by itself. After a kill at any instant [`Keeper::finish_leftovers`] goes on where it stopped.
+//! The thread does many jobs together, syncs once, and then reports them: a worker drops its copy of a result only when the disk has
+//! it, and no file is synced by itself. After a kill at any instant [`Keeper::finish_leftovers`] continues.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -141,7 +141,7 @@ impl Keeper {
         next_free(list.second, |second| rename_new(&running, &open.join(second.to_string())))
     }
 
-    /// Goes on with whatever a killed server was moving.
+    /// Completes the moves of a killed server.
     fn finish_leftovers(&mut self) {
         remove_drafts(&self.folders.path(Place::New), SERVER);
         self.may_exist = true;
@@ -217,7 +217,7 @@ impl Keeper {
         Ok(())
     }
 
-    /// Where a task is on its way to: its stdout, which always exists, moves first.
+    /// The folder to which a task is being moved: its stdout, which always exists, moves first.
     fn begun(&self, id: ListTaskId) -> Option<Place> {
         let ends = [Place::FailedArchive, Place::FailedTime, Place::FailedCount];
         let has = |place, ending| self.folders.file(place, id, ending).symlink_metadata().is_ok();
@@ -246,7 +246,7 @@ fn store(folder: &Path, list: &RunningName, ended: &Ended) -> io::Result<()> {
     write(&folder.join(file_name(task.id, OUT)), &result.out)?;
     let err = folder.join(file_name(task.id, ERR));
     if result.err.is_empty() {
-        // An attempt before this one may have left it.
+        // An earlier attempt may have left the file.
         match fs::remove_file(err) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
@@ -270,7 +270,7 @@ fn append(folder: &Path, task: &Task, ran: &Ran) -> io::Result<()> {
     let (name, length) = (file_name(task.id, TASK), before.len() as u64);
     let mut file = File::options().append(true).custom_flags(CAREFUL).open(folder.join(&name))?;
     match file.metadata()?.len() {
-        // Its last line has no end.
+        // The last line of the file has no newline.
         shorter if shorter < length => return write_over(folder, &name, whole.as_bytes()),
         longer if longer > length => file.set_len(length)?,
         _ => {}

@@ -1,4 +1,5 @@
-//! What commands do in the folders beside a server, or without one: add tasks, ask for lists, repeat failed tasks, remove finished ones.
+//! Changes of the folders beside a server, or without one: commands add tasks, ask for lists, repeat failed tasks and remove finished
+//! ones.
 
 use std::os::fd::AsFd as _;
 use std::path::PathBuf;
@@ -16,7 +17,7 @@ use base::lists::ListTaskId;
 use proc::lock::{Holder, LockError, StateLock};
 use proc::{clock, readable};
 
-/// The lock that makes ids, `DIR/.ids.lock`: so two processes never make the same one.
+/// The lock for new ids, `DIR/.ids.lock`, so that two processes never make the same one.
 const IDS: &str = ".ids";
 
 /// Marks the drafts of commands.
@@ -74,10 +75,10 @@ pub struct Terms {
     pub max_fails: u32,
 }
 
-/// Adds a task for each command, in their order, and tells the id of each as soon as it exists.
+/// Adds a task for each command, in their order, and reports the id of each as soon as it exists.
 ///
 /// # Errors
-/// [`OrderError`]; tasks whose ids were told exist.
+/// [`OrderError`]; tasks whose ids were reported exist.
 pub fn add(
     folders: &Folders,
     commands: impl IntoIterator<Item = String>,
@@ -152,7 +153,7 @@ pub fn close(folders: &Folders) -> Result<(), OrderError> {
             return Err(OrderError::Silent(folders.root().to_owned()));
         }
         readable::is_readable(watch.as_fd(), Some(left));
-        // The events only wake; the file itself tells.
+        // An event only wakes; the file itself is checked.
         let _ = watch.read_events();
     }
     Ok(())
@@ -194,7 +195,7 @@ pub fn retry(folders: &Folders, id: ListTaskId) -> Result<ListTaskId, OrderError
         again.until = now.saturating_add(task.until.saturating_sub(task.created));
     }
     let failed = |source| OrderError::File { path: path.clone(), source };
-    // It exists if a retry before this one was killed.
+    // The duplicate exists if an earlier retry was killed.
     let made = repeat::make(folders, &again, COMMAND, true).map_err(failed)?;
     move_task(&folders.path(place), &folders.path(Place::FailedArchive), id).map_err(failed)?;
     Ok(made)
@@ -209,7 +210,7 @@ pub fn clean(folders: &Folders, place: Place) -> Result<usize, OrderError> {
     let failed = |source| OrderError::File { path: path.clone(), source };
     let ids = tasks(&path).map_err(failed)?;
     for id in &ids {
-        // The task last: what a kill leaves is found again.
+        // The task comes last, so that a later clean-up finds the leftovers of a kill.
         for ending in [OUT, ERR, TASK] {
             match fs::remove_file(folders.file(place, *id, ending)) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),

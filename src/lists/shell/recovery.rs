@@ -1,4 +1,4 @@
-//! What a server finds at its start: the lists of `open/` and `running/`.
+//! The lists of `open/` and `running/` that a server finds at its start.
 
 use std::collections::BTreeSet;
 use std::io;

@@ -1,7 +1,7 @@
 //! The duplicate of a failed task, under an id that no other task has.
 //!
-//! Its id is that of its predecessor with one failure more. A task that was made by hand may have that id already, wherever it is;
-//! the duplicate then has the next free nanosecond, with the same number of failures.
+//! The id is that of the failed task with one failure more. If a task that was made by hand has that id, the duplicate gets the next
+//! free nanosecond, with the same number of failures.
 
 use std::io;
 use std::path::PathBuf;

@@ -50,7 +50,7 @@ pub struct ListsServer {
     address: SocketAddr,
     keeper: Background<Job, Done>,
     watch: Option<Watch>,
-    /// Whether the watch has had its turn and may have more changes.
+    /// Whether the watch may have more changes after its turn.
     watch_unread: bool,
     is_vanished: bool,
     /// The agents of the controller that this server is a part of.
@@ -172,7 +172,7 @@ impl ListsServer {
         Ok(())
     }
 
-    /// What workers have sent is stored; lists that run stay, and their workers come back to the next server.
+    /// Stores the received results. Running lists stay, and their workers come back to the next server.
     fn stop(mut self) {
         self.keeper.finish();
     }
@@ -281,7 +281,7 @@ impl ListsServer {
     /// Looks at all files of `new/` that the engine does not have.
     fn scan(&mut self, now: Now) {
         let new = self.folders.path(Place::New);
-        // It is not made again: that would be in the way of a user who removes everything.
+        // Not made again, which would defeat a user who removes everything.
         self.is_vanished = new.symlink_metadata().is_err();
         if self.is_vanished {
             return;

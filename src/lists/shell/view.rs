@@ -44,15 +44,15 @@ impl Counts {
 /// A task as the folders show it.
 #[derive(Clone, Debug)]
 pub struct Found {
-    /// Its state.
+    /// The state.
     pub place: Place,
-    /// Its list, if it is in one.
+    /// The list, if the task is in one.
     pub list: Option<String>,
     /// The folder of its files.
     pub folder: PathBuf,
-    /// Its fields.
+    /// The fields.
     pub task: Task,
-    /// What its worker has added.
+    /// The lines of its worker.
     pub ran: Option<Ran>,
 }
 

@@ -27,7 +27,7 @@ impl Agents {
 
     fn take_answer(&mut self, now: Now, list: &RunningName, answer: Answer) {
         let Some(current) = self.current(list) else {
-            // The list was taken from us in the meantime.
+            // The list was lost in the meantime.
             if let Answer::Submitted(task, _) = answer {
                 self.ask(Asked::Order, Question::Kill(task, TAKEN_BACK));
             }
@@ -110,7 +110,7 @@ impl Agents {
         self.handle_demand(now, self.has_open, self.is_wanted);
     }
 
-    /// A task has changed, or was looked at. Tasks that are not of our lists are ignored.
+    /// A task has changed, or was queried. Tasks of other lists are ignored.
     pub fn handle_change(&mut self, now: Now, sight: Sight) {
         if let Some(list) = self.tasks.get(&sight.task).cloned() {
             self.take_sight(now, &list, sight);

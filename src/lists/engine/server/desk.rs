@@ -1,7 +1,7 @@
 //! The tasks of `new/` that belong to no list yet, and how its files are told apart from others.
 //!
-//! A file counts when it is complete: it ends with a newline, or it has rested for a second. One that is not a task may still become
-//! one while it is written, so that it counts as invalid only after the same rest.
+//! A file counts when it is complete: it ends with a newline, or has not changed for a second. A file that is not a task may be
+//! unfinished, and counts as invalid only after that second.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -16,15 +16,15 @@ use base::{Mono, Now};
 /// A file that has not changed for this long is complete.
 const RESTED: Duration = Duration::from_secs(1);
 
-/// The same for a file that its writer has open.
+/// A file that its writer has open, and that has not changed for this long, is complete.
 const ABANDONED: Duration = Duration::from_secs(60);
 
 /// A file of `new/`.
 #[derive(Clone, Debug)]
 pub struct Sighting {
-    /// Its content, or why it has none.
+    /// The content, or why there is none.
     pub text: Result<String, String>,
-    /// Whether it is a regular file: a link, a folder or a pipe never becomes a task.
+    /// Whether this is a regular file: a link, a folder or a pipe never becomes a task.
     pub is_file: bool,
     /// Time since its last change.
     pub rest: Duration,

@@ -22,7 +22,7 @@ pub(super) struct PublishedFacts {
 }
 
 impl PublishedFacts {
-    /// A file of `new/` is not a task; true if that is news.
+    /// A file of `new/` is not a task; true if that was not known.
     pub(super) fn add_invalid(&mut self, name: &str, reason: &str) -> bool {
         let invalid = &mut self.facts.invalid;
         let is_new = invalid.len() < INVALID_MAX && invalid.insert(name.to_owned(), reason.to_owned()).is_none();

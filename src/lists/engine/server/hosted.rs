@@ -41,12 +41,12 @@ impl Server {
         }
     }
 
-    /// It does not wait for a list.
+    /// The hosted worker does not wait for a list.
     pub fn handle_unclaimed(&mut self, connection: Connection) {
         self.peers.unclaim(connection);
     }
 
-    /// It opens the rest of a list again.
+    /// The hosted worker gives the rest of a list back.
     pub fn handle_given_back(&mut self, now: Now, connection: Connection, list: &RunningName) {
         if self.lists_of(|running| running.holder == Some(connection)).contains(list) {
             self.lose(now, list);

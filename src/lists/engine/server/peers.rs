@@ -1,7 +1,7 @@
-//! The workers: who may join, who waits for a list, and what each of them says.
+//! The connections: which workers may join, which of them wait for a list, and their messages.
 //!
-//! A worker keeps its lists while it is away: it comes back under its name and says which lists it still has. A process that comes
-//! under the name without them is a new one, and the lists of the old one are opened again at once.
+//! A worker keeps its lists while it is away: HELLO of its next connection names them. A HELLO without them comes from a new process
+//! of that name, and the lists of the old process are opened again at once.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -18,11 +18,11 @@ const WRONG_SECRET: &str = "the secret is missing or wrong; it is SECRET of [lis
 /// A connection.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Peer {
-    /// It has not introduced itself. It is not served, for this reason, if there is one.
+    /// No HELLO has arrived. With a reason, none will be accepted.
     Stranger(Option<String>),
-    /// It has sent a wrong secret, and has not got its answer yet; or its end is near.
+    /// The secret was wrong, and the answer is delayed; or the connection is being closed.
     Refused,
-    /// It works under this name.
+    /// A worker of this name.
     Joined(WorkerName),
 }
 
@@ -41,7 +41,7 @@ impl Peers {
         self.connections.insert(connection, peer)
     }
 
-    /// Nothing more is expected of this connection.
+    /// Further messages of this connection are ignored.
     fn refuse(&mut self, connection: Connection) -> Option<Peer> {
         self.unclaim(connection);
         self.set(connection, Peer::Refused)
@@ -216,7 +216,7 @@ impl Server {
         self.hang_up(now, connection);
     }
 
-    /// Nothing more is heard from this connection. A peer that does not close its end in time is cut.
+    /// Closes a connection after its queued messages. A peer that does not close its end in time is cut off.
     fn hang_up(&mut self, now: Now, connection: Connection) {
         if let Some(Peer::Joined(_)) = self.peers.refuse(connection) {
             self.leave_lists(now, connection);

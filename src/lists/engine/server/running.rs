@@ -41,11 +41,11 @@ pub(super) struct Running {
 
 #[derive(Debug)]
 enum Entry {
-    /// It has not ended.
+    /// The task has not ended.
     Waiting(Task),
-    /// Its result is being stored.
+    /// The result is being stored.
     Storing,
-    /// Its result is stored.
+    /// The result is stored.
     Done,
 }
 
@@ -105,7 +105,7 @@ impl Server {
         self.listed.extend(waiting.keys().chain(&done));
         let expected = sum(waiting.values()).as_secs();
         let left = name.started.saturating_add(expected).saturating_sub(seconds(now.wall)).min(expected);
-        // Its worker has had no server meanwhile, and needs a moment to come back.
+        // The worker had no server meanwhile, and needs a moment to come back.
         let due = now.mono + Duration::from_secs(left) + self.settings.lost_after;
         let done = done.into_iter().map(|id| (id, Entry::Done));
         let entries = waiting.into_iter().map(|(id, task)| (id, Entry::Waiting(task))).chain(done).collect();
@@ -136,7 +136,7 @@ impl Server {
         waiting.collect()
     }
 
-    /// The worker is back and still has the list; whether that is so.
+    /// The worker is back with this list; true if the list is its own.
     pub(super) fn take_up(&mut self, connection: Connection, worker: &WorkerName, list: &RunningName) -> bool {
         let Some(running) = self.running.get_mut(list) else { return false };
         let is_its_own = list.worker == *worker && running.stage == Stage::Active && running.holder.is_none();

@@ -3,8 +3,8 @@
 //! | event | what follows |
 //! |---|---|
 //! | a list | its first task |
-//! | `until` of the next task has passed | its result says so, and the task after it |
-//! | started; cannot be started | the command runs ([`RunMachine`]); its result says so, and the next task |
+//! | `until` of the next task has passed | a result with that reason, and the task after it |
+//! | started; cannot be started | the command runs ([`RunMachine`]); a result with the reason, and the next task |
 //! | the command has ended, and no process of it is left | its outputs are read; then the next task |
 //! | the last task has ended | CLAIM, while its result is on its way |
 //! | the list is void, or the worker stops | the command is ended without a result |
@@ -210,12 +210,12 @@ impl Worker {
         let Some(list) = &mut self.list else { return };
         list.left.clear();
         let Some(current) = &mut list.current else { return };
-        // Its outputs are whole and are being read, which takes no time.
+        // The outputs are complete and are being read, which takes no time.
         current.is_void = !matches!(current.state, State::Collecting(_));
         self.step(now, |machine, terms| machine.end(now, terms));
     }
 
-    /// A list is not the worker's any more.
+    /// The worker has lost a list.
     pub(super) fn give_up_list(&mut self, now: Now, list: &RunningName) {
         if self.list.as_ref().is_some_and(|own| own.name == *list) {
             self.give_up(now);
