@@ -29,7 +29,7 @@ impl Workspace {
 }
 
 impl TaskDir {
-    /// The names of the folders in it, one of which is that of the tool.
+    /// The names of the folders in the work folder, one of which is that of the tool.
     ///
     /// # Errors
     /// When it cannot be read.

@@ -219,7 +219,7 @@ impl Manager {
                     readable::wait([wake], timeout);
                 }
             }
-            match self.handle_heard(callbacks) {
+            match self.handle_messages(callbacks) {
                 // A round is the answer to an error, too.
                 Err(error) => {
                     log::debug!("{error}");
@@ -233,15 +233,15 @@ impl Manager {
     }
 
     /// Handles tasks that have ended just now.
-    fn handle_heard(&mut self, callbacks: &mut impl Callbacks) -> Result<(), RedisError> {
+    fn handle_messages(&mut self, callbacks: &mut impl Callbacks) -> Result<(), RedisError> {
         self.pay()?;
-        let heard = self.wake.take().into_iter().filter_map(|message| match message {
-            Message::Heard(_, payload) => words::parse_ended(&payload),
-            Message::Listening => None,
+        let ended = self.wake.take().into_iter().filter_map(|message| match message {
+            Message::Received(_, payload) => words::parse_ended(&payload),
+            Message::Connected => None,
         });
-        let heard: Vec<(State, TaskId)> = heard.collect();
+        let ended: Vec<(State, TaskId)> = ended.collect();
         for set in State::ENDED {
-            let ids: Vec<TaskId> = heard.iter().filter(|(state, _)| *state == set).map(|(_, id)| *id).collect();
+            let ids: Vec<TaskId> = ended.iter().filter(|(state, _)| *state == set).map(|(_, id)| *id).collect();
             for ids in ids.chunks(taken::COUNT) {
                 let TakenTasks { tasks, .. } = self.take(set, &Selection::Ids(ids))?;
                 self.handle(callbacks, set, tasks)?;

@@ -53,7 +53,7 @@ impl Order {
     /// # Errors
     /// When a value is none that a task can have.
     pub fn terms(&self, defaults: &TdfTaskDefaults, offset: f64) -> Result<Terms, BadTerm> {
-        let or = |said: &Option<String>, default: &String| said.as_ref().unwrap_or(default).clone();
+        let or = |given: &Option<String>, default: &String| given.as_ref().unwrap_or(default).clone();
         let terms = Terms {
             start_after: or(&self.start_after, &defaults.start_after),
             end_before: or(&self.end_before, &defaults.end_before),

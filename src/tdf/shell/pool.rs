@@ -7,8 +7,8 @@
 //! ```
 //!
 //! [`crate::engine::pool`] decides. Each agent fetches the programs of its tasks (`src/agent/process/sources.rs`), so that agents need no
-//! folder in common; results that wait for Redis are in the folder `[tdf] DIR`. A server of the namespace runs beside it; of all servers
-//! of a namespace one is at work.
+//! common folder; results that wait for Redis are in the folder `[tdf] DIR`. A server of the namespace runs beside the pool; one of all
+//! servers of a namespace is the leader.
 
 mod thread;
 
@@ -66,7 +66,7 @@ pub enum PoolError {
     System(#[from] io::Error),
 }
 
-/// Begins to work for the namespace of the configuration, if there is one. A Redis that is away is waited for.
+/// Begins to work for the namespace of the configuration, if there is one, and waits for the end of an outage of Redis.
 ///
 /// # Errors
 /// [`PoolError`], when the folder or the section cannot be used.
@@ -140,7 +140,7 @@ impl HostedServer {
         Ok(Self { stop, thread: Some(thread) })
     }
 
-    /// Ends it, so that another server need not wait for the end of its lease.
+    /// Ends the server, so that another one need not wait for the end of the lease.
     fn stop(mut self) {
         self.stop.ring();
         if let Some(thread) = self.thread.take()

@@ -156,8 +156,8 @@ impl Server {
             }
             let next = if self.leads { self.next_lead.min(self.next_round) } else { self.next_lead };
             let timeout = Some(next.since(clock::now().mono));
-            let heard = self.leads.then(|| self.wake.as_fd());
-            if wait(heard.as_slice(), timeout) {
+            let messages = self.leads.then(|| self.wake.as_fd());
+            if wait(messages.as_slice(), timeout) {
                 break;
             }
         }
@@ -197,17 +197,17 @@ impl Server {
         let mut facts = Vec::new();
         for message in self.wake.take() {
             match message {
-                Message::Heard(Channel::Executed, payload) => {
+                Message::Received(Channel::Executed, payload) => {
                     let row = serde_json::from_slice(&payload).ok().as_ref().and_then(rounds::row_of_json);
                     // The round finds a message that cannot be read.
                     facts.extend(row.and_then(|row| Facts::parse(&row).ok()));
                 }
-                Message::Heard(..) => {}
-                // Reports were missed.
-                Message::Listening => self.next_round = clock::now().mono,
+                Message::Received(..) => {}
+                // Reports may be lost.
+                Message::Connected => self.next_round = clock::now().mono,
             }
         }
-        self.rounds.judge_heard(&mut self.namespace, &facts)
+        self.rounds.judge_reported(&mut self.namespace, &facts)
     }
 
     /// Takes or keeps the lease of the rounds.

@@ -52,9 +52,9 @@ impl Channel {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Message {
     /// On a channel, with its payload.
-    Heard(Channel, Vec<u8>),
+    Received(Channel, Vec<u8>),
     /// The connection is new: earlier messages may be lost.
-    Listening,
+    Connected,
 }
 
 /// Listens until it is dropped.
@@ -66,25 +66,25 @@ pub struct Wake {
 
 #[derive(Default)]
 struct Stop {
-    asked: AtomicBool,
+    is_set: AtomicBool,
     lock: Mutex<()>,
     changed: Condvar,
 }
 
 impl Stop {
-    fn is_asked(&self) -> bool {
-        self.asked.load(Ordering::Acquire)
+    fn is_set(&self) -> bool {
+        self.is_set.load(Ordering::Acquire)
     }
 
-    /// Waits, and not longer than until it is asked.
+    /// Waits for this time, or until a stop.
     fn pause(&self, time: Duration) {
         let guard = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
-        let _ = self.changed.wait_timeout_while(guard, time, |()| !self.is_asked());
+        let _ = self.changed.wait_timeout_while(guard, time, |()| !self.is_set());
     }
 }
 
 impl Wake {
-    /// Begins to listen. While Redis is away it goes on trying.
+    /// Begins to listen. During an outage of Redis, the connection is tried again.
     ///
     /// # Errors
     /// When the section cannot be used, or descriptors or threads have run out.
@@ -132,7 +132,7 @@ impl AsFd for Wake {
 
 impl Drop for Wake {
     fn drop(&mut self) {
-        self.stopping.asked.store(true, Ordering::Release);
+        self.stopping.is_set.store(true, Ordering::Release);
         let _guard = self.stopping.lock.lock().unwrap_or_else(PoisonError::into_inner);
         self.stopping.changed.notify_all();
     }
@@ -148,9 +148,9 @@ struct Listener {
 }
 
 impl Listener {
-    /// Ends within [`QUIET_MAX`] after it is asked to.
+    /// Ends within [`QUIET_MAX`] after a stop.
     fn run(&self) {
-        while !self.stop.is_asked() {
+        while !self.stop.is_set() {
             if let Err(error) = self.listen() {
                 log::debug!("{error}");
                 self.stop.pause(RECONNECT_PAUSE);
@@ -165,8 +165,8 @@ impl Listener {
         let mut subscription = connection.as_pubsub();
         subscription.subscribe(&self.names).map_err(failed)?;
         subscription.set_read_timeout(Some(QUIET_MAX)).map_err(failed)?;
-        self.tell(Message::Listening);
-        while !self.stop.is_asked() {
+        self.send(Message::Connected);
+        while !self.stop.is_set() {
             let message = match subscription.get_message() {
                 Ok(message) => message,
                 Err(error) if error.is_timeout() => return Ok(()),
@@ -174,14 +174,14 @@ impl Listener {
             };
             let name = message.get_channel_name().strip_prefix(&self.prefix).unwrap_or_default();
             if let Some(channel) = Channel::ALL.into_iter().find(|channel| channel.name() == name) {
-                self.tell(Message::Heard(channel, message.get_payload_bytes().to_vec()));
+                self.send(Message::Received(channel, message.get_payload_bytes().to_vec()));
             }
         }
         Ok(())
     }
 
-    fn tell(&self, message: Message) {
-        // A listener that is dropped does not listen, and one that is full has enough to wake for.
+    fn send(&self, message: Message) {
+        // The receiver may be gone; and a full queue has enough messages to wake it.
         let _ = self.sender.try_send(message);
         self.bell.ring();
     }

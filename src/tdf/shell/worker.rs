@@ -176,16 +176,16 @@ impl Loop {
             worker.handle_displaced(now, error.to_string());
         }
         match answer {
-            Answer::Recovered(lost) => worker.handle_recovered(now, said(lost)),
+            Answer::Recovered(lost) => worker.handle_recovered(now, displayed(lost)),
             Answer::Claimed(tasks) => {
-                worker.handle_claimed(now, said(tasks.map(|tasks| tasks.into_iter().next().map(assignment))));
+                worker.handle_claimed(now, displayed(tasks.map(|tasks| tasks.into_iter().next().map(assignment))));
             }
-            Answer::Reported((), reported) => worker.handle_reported(now, said(reported.map(dropped))),
+            Answer::Reported((), reported) => worker.handle_reported(now, displayed(reported.map(dropped))),
             Answer::Renewed(held, lost) => {
                 let lost = lost.map(|lost| lost.first().map(|lost| found(&lost.state, &lost.round)));
-                worker.handle_renewed(now, held.first(), said(lost));
+                worker.handle_renewed(now, held.first(), displayed(lost));
             }
-            Answer::Returned((), given_back) => worker.handle_given_back(now, said(given_back)),
+            Answer::Returned((), given_back) => worker.handle_given_back(now, displayed(given_back)),
             Answer::Joined(_) | Answer::Left => {}
         }
     }
@@ -297,7 +297,7 @@ pub(super) fn assignment(claimed: super::Claimed) -> Assignment {
     }
 }
 
-fn said<T>(answer: Result<T, RedisError>) -> Result<T, String> {
+fn displayed<T>(answer: Result<T, RedisError>) -> Result<T, String> {
     answer.map_err(|error| error.to_string())
 }
 

@@ -158,7 +158,7 @@ impl Pool {
                 if let Some(Run { task, .. }) = self.runs.remove(&run)
                     && let Some(found) = found
                 {
-                    self.say_dropped(task.fence.task, &found);
+                    self.log_dropped(task.fence.task, &found);
                 }
                 self.timers.clear(&Timer::Keep(run));
                 self.effects.push_back(Effect::Forget(run));
@@ -205,7 +205,7 @@ impl Pool {
                     // The answer to a report shows the loss of its run.
                     let run = run.filter(|(_, run)| !matches!(run.state, State::Reporting { .. }));
                     if let Some(number) = run.map(|(number, _)| *number) {
-                        self.say_dropped(fence.task, &found);
+                        self.log_dropped(fence.task, &found);
                         self.forget(number);
                     }
                 }
@@ -228,7 +228,7 @@ impl Pool {
         self.outage.is_on() && (is_claiming || self.runs.values().any(is_call))
     }
 
-    fn say_dropped(&mut self, task: TaskId, found: &str) {
+    fn log_dropped(&mut self, task: TaskId, found: &str) {
         self.journal.warn(format!("TDF task {task} is not this controller's any more ({found}): its run is dropped"));
     }
 

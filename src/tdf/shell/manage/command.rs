@@ -96,12 +96,12 @@ pub fn run(
 fn wait(child: &Child, signals: &mut Signals, about: &str) -> io::Result<bool> {
     let group = Pid::from_child(child);
     let end = pidfd_open(group, PidfdFlags::empty())?;
-    let (began, mut is_told, mut came) = (clock::now().mono, false, 0);
+    let (began, mut is_logged, mut came) = (clock::now().mono, false, 0);
     loop {
         let left = LONG.checked_sub(clock::now().mono.since(began));
-        if left.is_none() && !is_told {
+        if left.is_none() && !is_logged {
             log::warn!("{about} has not ended after {} s; the other tasks wait for it", LONG.as_secs());
-            is_told = true;
+            is_logged = true;
         }
         let ready = readable::wait([end.as_fd(), signals.as_fd()], left);
         for _ in signals.read() {

@@ -20,7 +20,7 @@ use controller::hosted::questions::Questions;
 use controller::hosted::{ControllerLink, FromController};
 use proc::{clock, logging, readable};
 
-/// The numbers of the requests for tasks of earlier times; those of the engine are smaller.
+/// The numbers of the requests for tasks of an earlier controller; those of the engine are smaller.
 const LISTINGS: u64 = 1 << 63;
 
 /// Tasks of one phase that are looked at after a start.
@@ -92,7 +92,7 @@ impl PoolThread {
         }
     }
 
-    /// Tasks that an earlier controller has submitted: those whose runs have become others' meanwhile are ended.
+    /// Tasks that an earlier controller has submitted: those whose runs are lost are killed.
     fn take_listed(&mut self, body: &[u8]) {
         match tasks(&agents::all(), 0, 0).decode(body) {
             Ok(listing) => {
@@ -173,7 +173,7 @@ impl PoolThread {
                 }
                 Effect::Report(run) => match self.result(run, results) {
                     Some(finished) => asked.push(Call::Report(run, finished)),
-                    // A user has removed it: the task waits again when its lease has ended.
+                    // A user has removed the result: the task waits again when its lease has ended.
                     None => self.pool.handle_reported(clock::now(), run, Ok(Some("without its result".to_owned()))),
                 },
                 Effect::Keep(run) => {

@@ -47,7 +47,7 @@ const TIDY_COUNT: &str = "1000";
 const TIDIED: [&str; 5] = ["leases", "losses", "poisoned", "callback_attempts", "callback_holders"];
 
 /// Poisoned entries that are remembered, so that each is logged once.
-const TOLD_MAX: usize = 10_000;
+const LOGGED_MAX: usize = 10_000;
 
 /// An entry of a set, with its number and score if it is a task's; and a page of entries with their scores.
 type Entry<'a> = (&'a [u8], Option<(TaskId, f64)>);
@@ -60,7 +60,7 @@ pub(super) struct Rounds {
     open: Watch,
     running: Watch,
     /// Poisoned entries that were logged.
-    told: BTreeSet<Vec<u8>>,
+    logged: BTreeSet<Vec<u8>>,
     /// Tasks that were in no set, and since when: the state and round must stay for [`STRAY_GRACE`].
     strays: Vec<(TaskId, Option<State>, u32, f64)>,
     /// The next id that is looked at for that; `None` when all were.
@@ -84,7 +84,7 @@ impl Rounds {
             presence: Presence::default(),
             open: Watch::default(),
             running: Watch::default(),
-            told: BTreeSet::new(),
+            logged: BTreeSet::new(),
             strays: Vec::new(),
             stray_cursor: None,
         }
@@ -131,7 +131,7 @@ impl Rounds {
     }
 
     /// Judges the facts of messages.
-    pub(super) fn judge_heard(&mut self, namespace: &mut Namespace, facts: &[Facts]) -> Result<(), RedisError> {
+    pub(super) fn judge_reported(&mut self, namespace: &mut Namespace, facts: &[Facts]) -> Result<(), RedisError> {
         for chunk in facts.chunks(CHUNK) {
             let decisions = chunk.iter().filter_map(|facts| {
                 // The score of an entry is the time of the script that has sent the message.
@@ -179,7 +179,7 @@ impl Rounds {
                 match decision::task_of(id) {
                     Some(task) if !self.watch(set).is_due(task, *score, now) => {}
                     Some(task) => due.push((id.as_slice(), Some((task, *score)))),
-                    None => due.extend((!self.told.contains(id)).then_some((id.as_slice(), None))),
+                    None => due.extend((!self.logged.contains(id)).then_some((id.as_slice(), None))),
                 }
             }
             let size = if set == State::Open { OPEN_CHUNK } else { CHUNK };
@@ -209,7 +209,7 @@ impl Rounds {
         for ((id, entry), wait) in entries.iter().zip(&chunk.waits) {
             if let (Some((task, _)), Some(until)) = (entry, wait) {
                 self.watch(set).look_again(*task, *until);
-                self.told.remove(*id);
+                self.logged.remove(*id);
             }
         }
         let mut decisions = Vec::new();
@@ -217,7 +217,7 @@ impl Rounds {
             let (task, now) = (facts.task, chunk.now);
             let first_seen = self.watch(set).first_seen(task, now);
             let verdict = judge(facts, self.moment(now, first_seen));
-            self.told.remove(task.to_string().as_bytes());
+            self.logged.remove(task.to_string().as_bytes());
             match &verdict {
                 Verdict::Wait(until) => self.watch(set).look_again(task, *until),
                 Verdict::NoStart => self.tell_start(namespace, facts, now)?,
@@ -260,7 +260,7 @@ impl Rounds {
 
     /// Counts a poisoned entry, and logs it once.
     fn tell(&mut self, namespace: &mut Namespace, set: State, id: &[u8], sentence: &str) -> Result<(), RedisError> {
-        if self.told.len() < TOLD_MAX && self.told.insert(id.to_vec()) {
+        if self.logged.len() < LOGGED_MAX && self.logged.insert(id.to_vec()) {
             let (name, shown) = (namespace.name(), id.escape_ascii());
             log::warn!("passing over \"{shown}\" in {name}:{}: {sentence}", words::state(set));
             apply(namespace, vec![decision::encode_poison(id, set, sentence)])?;
