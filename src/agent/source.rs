@@ -5,10 +5,10 @@
 //!
 //! | a lock on a program | is held |
 //! |---|---|
-//! | shared | by each process that runs it ([`Held`]) |
+//! | shared | by each process that runs it ([`HeldProgram`]) |
 //! | exclusive | by the process that fetches it, or asks its source for a change |
 //!
-//! A caller can have programs kept as archives of tools instead ([`Keeping::Archives`]), for runs that get a private copy each.
+//! A caller can have programs kept as archives of tools instead ([`ProgramForm::Archives`]), for runs that get a private copy each.
 //!
 //! So no program is replaced while it runs, and two processes in one folder never fetch the same program twice, nor see half of it.
 //!
@@ -72,7 +72,7 @@ const PACKED: &str = "packed";
 pub struct Programs {
     root: PathBuf,
     own: PathBuf,
-    keeping: Keeping,
+    form: ProgramForm,
     limits: Limits,
     timeouts: Timeouts,
     agent: ureq::Agent,
@@ -81,7 +81,7 @@ pub struct Programs {
 
 /// The form in which a program is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Keeping {
+pub enum ProgramForm {
     /// The program, as the folder of its name.
     Folders,
     /// A folder with the program as the archive of a tool.
@@ -99,7 +99,7 @@ pub struct Timeouts {
 
 /// The parameters of a fetch.
 #[derive(Clone, Copy, Debug)]
-pub struct Means<'a> {
+pub struct FetchOptions<'a> {
     /// Ends the fetch.
     pub stop: &'a Stop,
     /// The folder in which rsync runs, and in which a relative source begins.
@@ -112,14 +112,14 @@ pub struct Means<'a> {
     pub allowed: Option<&'a AllowedSources>,
     /// The SHA-256 that the fetched bytes must have, in hexadecimal digits of lower case.
     pub sha256: Option<&'a str>,
-    /// The name of the tool for [`Keeping::Archives`].
+    /// The name of the tool for [`ProgramForm::Archives`].
     pub tool: Option<&'a ToolName>,
 }
 
 /// A program that stays as it is while this exists.
 #[derive(Debug)]
 #[must_use]
-pub struct Held {
+pub struct HeldProgram {
     _lock: File,
 }
 
@@ -138,7 +138,7 @@ impl Programs {
     /// When the folders cannot be made.
     pub fn open(
         (root, own): (&Path, &Path),
-        keeping: Keeping,
+        form: ProgramForm,
         limits: Limits,
         timeouts: Timeouts,
     ) -> Result<Self, SourceError> {
@@ -152,23 +152,28 @@ impl Programs {
         }
         let (root, own) = (root.to_owned(), own.to_owned());
         let agent = http::agent(&timeouts, None);
-        Ok(Self { root, own, keeping, limits, timeouts, agent, broken: Mutex::default() })
+        Ok(Self { root, own, form, limits, timeouts, agent, broken: Mutex::default() })
     }
 
     /// The program, if it is there and no process is about to replace it. Does not wait.
-    pub fn present(&self, name: &ProgramName) -> Option<Held> {
+    pub fn present(&self, name: &ProgramName) -> Option<HeldProgram> {
         let lock = self.lock_file(name).ok()?;
         flock(&lock, FlockOperation::NonBlockingLockShared).ok()?;
-        self.is_there(name).then_some(Held { _lock: lock })
+        self.is_there(name).then_some(HeldProgram { _lock: lock })
     }
 
     /// The program; fetches it if it is not there. Waits for a process that does so already.
     ///
     /// # Errors
     /// [`SourceError`], with nothing of the fetch left behind.
-    pub fn fetch(&self, name: &ProgramName, source: &str, means: &Means<'_>) -> Result<Held, SourceError> {
+    pub fn fetch(
+        &self,
+        name: &ProgramName,
+        source: &str,
+        options: &FetchOptions<'_>,
+    ) -> Result<HeldProgram, SourceError> {
         let lock = loop {
-            means.stop.check()?;
+            options.stop.check()?;
             // The process that has fetched it meanwhile may run it for hours.
             if let Some(held) = self.present(name) {
                 return Ok(held);
@@ -177,11 +182,11 @@ impl Programs {
                 break lock;
             }
             // No descriptor shows when a lock is released.
-            readable::is_readable(means.stop, Some(LOCK_PAUSE));
+            readable::is_readable(options.stop, Some(LOCK_PAUSE));
         };
         install::finish(&self.folder(name), &self.aside(name))?;
         if !self.is_there(name) {
-            self.fetch_anew(name, &Source::new(source)?, means)?;
+            self.fetch_anew(name, &Source::new(source)?, options)?;
         }
         self.hold(lock, name)
     }
@@ -191,10 +196,15 @@ impl Programs {
     ///
     /// # Errors
     /// As [`Self::fetch`].
-    pub fn look_again(&self, name: &ProgramName, source: &str, means: &Means<'_>) -> Result<Held, SourceError> {
+    pub fn look_again(
+        &self,
+        name: &ProgramName,
+        source: &str,
+        options: &FetchOptions<'_>,
+    ) -> Result<HeldProgram, SourceError> {
         let lock = if self.is_there(name) { self.take_alone(name)? } else { None };
         if let Some(lock) = lock {
-            match self.renew(name, source, means) {
+            match self.renew(name, source, options) {
                 Ok(true) => log::info!("{name}: {source} has changed and was fetched anew"),
                 Ok(false) => {}
                 Err(SourceError::Stopped) => return Err(SourceError::Stopped),
@@ -202,7 +212,7 @@ impl Programs {
             }
             return self.hold(lock, name);
         }
-        self.fetch(name, source, means)
+        self.fetch(name, source, options)
     }
 
     fn folder(&self, name: &ProgramName) -> PathBuf {
@@ -219,9 +229,9 @@ impl Programs {
 
     fn is_there(&self, name: &ProgramName) -> bool {
         let folder = self.folder(name);
-        match self.keeping {
-            Keeping::Folders => folder.join(RUN_SCRIPT).is_file(),
-            Keeping::Archives => folder.is_dir(),
+        match self.form {
+            ProgramForm::Folders => folder.join(RUN_SCRIPT).is_file(),
+            ProgramForm::Archives => folder.is_dir(),
         }
     }
 
@@ -249,18 +259,18 @@ impl Programs {
     }
 
     /// Lets other processes run the program, too.
-    fn hold(&self, lock: File, name: &ProgramName) -> Result<Held, SourceError> {
+    fn hold(&self, lock: File, name: &ProgramName) -> Result<HeldProgram, SourceError> {
         // The lock is given up and taken again: in between, another process may have replaced the program by another complete one.
         self.take(&lock, name, FlockOperation::LockShared)?;
-        Ok(Held { _lock: lock })
+        Ok(HeldProgram { _lock: lock })
     }
 
-    fn fetch_anew(&self, name: &ProgramName, source: &Source, means: &Means<'_>) -> Result<(), SourceError> {
+    fn fetch_anew(&self, name: &ProgramName, source: &Source, options: &FetchOptions<'_>) -> Result<(), SourceError> {
         let broken = self.broken().iter().find(|broken| broken.source == source.as_str()).cloned();
         let scratch = self.scratch()?;
         // Without a condition, also after broken bytes: mended ones may have the same second, or the same tag.
         let known = Validators::default();
-        let (validators, digest) = match (self.download(source, &known, &scratch, means)?, broken) {
+        let (validators, digest) = match (self.download(source, &known, &scratch, options)?, broken) {
             (Answer::Same, _) => {
                 let reason = "it says that nothing has changed, yet it was not asked that".to_owned();
                 return Err(SourceError::Http { url: source.as_str().to_owned(), reason });
@@ -270,19 +280,19 @@ impl Programs {
             }
             (Answer::New(validators, digest), _) => (validators, digest),
         };
-        let unpacked = check_digest(source, &digest, means).and_then(|()| self.unpack(source, &scratch, means));
+        let unpacked = check_digest(source, &digest, options).and_then(|()| self.unpack(source, &scratch, options));
         self.note(source, &unpacked, &digest);
         self.put_in_place(name, &unpacked?, &Record { source: source.as_str().to_owned(), validators, digest })
     }
 
     /// Whether the source has changed.
-    fn renew(&self, name: &ProgramName, source: &str, means: &Means<'_>) -> Result<bool, SourceError> {
+    fn renew(&self, name: &ProgramName, source: &str, options: &FetchOptions<'_>) -> Result<bool, SourceError> {
         let Some(mut record) = Record::read(&self.record(name)).filter(|record| record.source == source) else {
             return Ok(false);
         };
         let source = Source::new(source)?;
         let scratch = self.scratch()?;
-        let Answer::New(validators, digest) = self.download(&source, &record.validators, &scratch, means)? else {
+        let Answer::New(validators, digest) = self.download(&source, &record.validators, &scratch, options)? else {
             // The time of the file is that of the last question.
             self.write_record(name, &record)?;
             return Ok(false);
@@ -292,8 +302,8 @@ impl Programs {
             self.write_record(name, &record)?;
             return Ok(false);
         }
-        check_digest(&source, &digest, means)?;
-        let unpacked = self.unpack(&source, &scratch, means)?;
+        check_digest(&source, &digest, options)?;
+        let unpacked = self.unpack(&source, &scratch, options)?;
         self.put_in_place(name, &unpacked, &Record { source: record.source, validators, digest })?;
         Ok(true)
     }
@@ -308,7 +318,7 @@ impl Programs {
         source: &Source,
         known: &Validators,
         scratch: &Scratch,
-        means: &Means<'_>,
+        options: &FetchOptions<'_>,
     ) -> Result<Answer, SourceError> {
         let path = scratch.path().join(DOWNLOAD);
         let failed = |error| SourceError::Io { action: "write", path: path.clone(), error };
@@ -316,12 +326,12 @@ impl Programs {
         match source.scheme() {
             SourceScheme::Http | SourceScheme::Https => {
                 let mut file = File::create_new(&path).map_err(failed)?;
-                let checking = means.allowed.map(|allowed| http::agent(&self.timeouts, Some(allowed)));
+                let checking = options.allowed.map(|allowed| http::agent(&self.timeouts, Some(allowed)));
                 let agent = checking.as_ref().unwrap_or(&self.agent);
-                http::fetch(agent, source, known, (&mut file, &path), bytes_max, means)
+                http::fetch(agent, source, known, (&mut file, &path), bytes_max, options)
             }
             SourceScheme::Rsync => {
-                rsync::fetch(source.rsync_path(), &path, bytes_max, &self.timeouts, means)?;
+                rsync::fetch(source.rsync_path(), &path, bytes_max, &self.timeouts, options)?;
                 let digest = File::open(&path).and_then(|mut file| Digest::of_file(&mut file)).map_err(failed)?;
                 Ok(Answer::New(Validators::default(), digest))
             }

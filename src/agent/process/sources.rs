@@ -18,7 +18,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::AgentError;
 use crate::slot::Failure;
-use crate::source::{Held, Keeping, Means, ProgramName, Programs, SourceError, Stop, Timeouts};
+use crate::source::{FetchOptions, HeldProgram, ProgramForm, ProgramName, Programs, SourceError, Stop, Timeouts};
 use api::config::Config;
 use api::tools::{Limits, ToolCache};
 use api::wire::source::complaint;
@@ -111,7 +111,7 @@ impl SourceTools {
         let limits = Limits::from(&config.archive);
         let timeouts = Timeouts { fetch: config.source.fetch_timeout, silence: config.source.silence_timeout };
         let programs =
-            Programs::open((&root, &own), Keeping::Archives, limits.clone(), timeouts).map_err(io::Error::other)?;
+            Programs::open((&root, &own), ProgramForm::Archives, limits.clone(), timeouts).map_err(io::Error::other)?;
         Ok(Self {
             programs,
             root,
@@ -140,12 +140,12 @@ impl SourceTools {
     }
 
     /// The cache with the program as a tool, after fetching a missing or changed program. The program stays there as long as
-    /// [`Held`] exists. Waits for the source, at most until `halt` is set.
+    /// [`HeldProgram`] exists. Waits for the source, at most until `halt` is set.
     pub(super) fn fetch(
         self: &Arc<Self>,
         source: &TaskSource,
         halt: &Arc<Halt>,
-    ) -> Result<(Arc<ToolCache>, Held), Failure> {
+    ) -> Result<(Arc<ToolCache>, HeldProgram), Failure> {
         let Halt::Fetch(stop) = &**halt else { return Err(failure("its preparation cannot be halted")) };
         let (sources, wanted, its_halt) = (Arc::clone(self), source.clone(), Arc::clone(halt));
         let fetch = Background::start("fetch", move |(), done: &dyn Fn(_)| {
@@ -168,10 +168,10 @@ impl SourceTools {
         })
     }
 
-    fn fetch_now(&self, source: &TaskSource, stop: &Stop) -> Result<(Arc<ToolCache>, Held), SourceError> {
+    fn fetch_now(&self, source: &TaskSource, stop: &Stop) -> Result<(Arc<ToolCache>, HeldProgram), SourceError> {
         let key = key(source);
         let name = ProgramName::new(&key).map_err(|error| io_error("name", &self.root, io::Error::other(error)))?;
-        let means = Means {
+        let options = FetchOptions {
             stop,
             folder: Path::new("."),
             environment: &self.environment,
@@ -183,7 +183,7 @@ impl SourceTools {
         let asked = clock::now().mono;
         // A program with the wanted SHA-256 cannot change.
         let fetch = if source.sha256.is_some() { Programs::fetch } else { Programs::look_again };
-        let held = fetch(&self.programs, &name, source.source.as_str(), &means)?;
+        let held = fetch(&self.programs, &name, source.source.as_str(), &options)?;
         let known = self.lock().get(&key).map(|known| Arc::clone(&known.tools));
         let tools = match known {
             Some(tools) => tools,

@@ -12,7 +12,7 @@ use ureq::unversioned::transport::DefaultConnector;
 
 use super::record::{Digest, Validators};
 use super::redirect::{Checked, Hop};
-use super::{Means, SourceError, Timeouts};
+use super::{FetchOptions, SourceError, Timeouts};
 use api::wire::version;
 use base::{AllowedSources, Source};
 use proc::tls_roots;
@@ -69,11 +69,11 @@ pub(super) fn fetch(
     known: &Validators,
     (into, path): (&mut File, &Path),
     bytes_max: u64,
-    means: &Means<'_>,
+    options: &FetchOptions<'_>,
 ) -> Result<Answer, SourceError> {
-    let (url, stop) = (source.as_str(), means.stop);
+    let (url, stop) = (source.as_str(), options.stop);
     let failed = |reason: String| SourceError::Http { url: url.to_owned(), reason };
-    let response = ask(agent, source, known, means)?;
+    let response = ask(agent, source, known, options)?;
     match response.status() {
         StatusCode::OK => {}
         StatusCode::NOT_MODIFIED if known.are_any() => return Ok(Answer::Same),
@@ -115,12 +115,12 @@ fn ask(
     agent: &Agent,
     source: &Source,
     known: &Validators,
-    means: &Means<'_>,
+    options: &FetchOptions<'_>,
 ) -> Result<Response<ureq::Body>, SourceError> {
     let failed = |reason: String| SourceError::Http { url: source.as_str().to_owned(), reason };
     let mut hop = Hop::first(source);
     for _ in 0..=REDIRECTS_MAX {
-        means.stop.check()?;
+        options.stop.check()?;
         let mut request = agent.get(hop.url());
         if let Some(etag) = &known.etag {
             request = request.header(header::IF_NONE_MATCH, etag);
@@ -130,7 +130,7 @@ fn ask(
         let response = request.call().map_err(|error| failed(error.to_string()))?;
         let is_moved = response.status().is_redirection() && response.status() != StatusCode::NOT_MODIFIED;
         let Some(place) = response.headers().get(header::LOCATION).filter(|_| is_moved) else { return Ok(response) };
-        hop = hop.next(&String::from_utf8_lossy(place.as_bytes()), means.allowed).map_err(failed)?;
+        hop = hop.next(&String::from_utf8_lossy(place.as_bytes()), options.allowed).map_err(failed)?;
     }
     Err(failed(format!("it was moved more than {REDIRECTS_MAX} times")))
 }

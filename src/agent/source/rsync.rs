@@ -10,7 +10,7 @@ use std::time::Duration;
 use rustix::io::Errno;
 use rustix::process::{PidfdFlags, kill_process_group, pidfd_open};
 
-use super::{Means, SourceError, Timeouts};
+use super::{FetchOptions, SourceError, Timeouts};
 use base::{ExitCode, Source};
 use proc::process::{Command, CommandPlan, RunningChild, Signal, spawn_command};
 use proc::{clock, readable};
@@ -30,7 +30,7 @@ pub(super) fn fetch(
     into: &Path,
     bytes_max: u64,
     timeouts: &Timeouts,
-    means: &Means<'_>,
+    options: &FetchOptions<'_>,
 ) -> Result<(), SourceError> {
     let failed = |reason: String| SourceError::Rsync { place: place.to_owned(), reason };
     let words = words(place, into, bytes_max, timeouts);
@@ -42,15 +42,15 @@ pub(super) fn fetch(
     let stderr = File::create_new(&complaints).map_err(unusable)?;
     let child = spawn_command(&CommandPlan {
         command: &command,
-        folder: means.folder,
-        environment: means.environment,
+        folder: options.folder,
+        environment: options.environment,
         stdin: null.as_fd(),
         stdout: null.as_fd(),
         stderr: stderr.as_fd(),
-        brand: means.brand,
+        brand: options.brand,
         is_terminal: false,
     });
-    let exit = wait(child.map_err(|error| failed(error.to_string()))?, place, timeouts.fetch, means)?;
+    let exit = wait(child.map_err(|error| failed(error.to_string()))?, place, timeouts.fetch, options)?;
     if exit != ExitCode::SUCCESS {
         let said = complaint(&complaints, exit);
         // rsync writes the number of an error behind its text, which is in the language of the user. On a full disk, even that may be
@@ -83,7 +83,12 @@ fn words(place: &str, into: &Path, bytes_max: u64, timeouts: &Timeouts) -> Vec<O
 }
 
 /// Waits for the end of rsync, or ends it.
-fn wait(mut child: RunningChild, place: &str, limit: Duration, means: &Means<'_>) -> Result<ExitCode, SourceError> {
+fn wait(
+    mut child: RunningChild,
+    place: &str,
+    limit: Duration,
+    options: &FetchOptions<'_>,
+) -> Result<ExitCode, SourceError> {
     let failed = |error: std::io::Error| SourceError::Rsync { place: place.to_owned(), reason: error.to_string() };
     let pid = child.id().pid;
     let pidfd = pidfd_open(pid, PidfdFlags::empty()).map_err(|error| failed(error.into()))?;
@@ -92,14 +97,14 @@ fn wait(mut child: RunningChild, place: &str, limit: Duration, means: &Means<'_>
         if let Some(exit) = child.try_wait().map_err(failed)? {
             return Ok(exit.exit);
         }
-        if let Err(stopped) = means.stop.check() {
+        if let Err(stopped) = options.stop.check() {
             break stopped;
         }
         let left = deadline.since(clock::now().mono);
         if left.is_zero() {
             break SourceError::TimedOut { place: place.to_owned(), limit };
         }
-        readable::wait([pidfd.as_fd(), means.stop.as_fd()], Some(left));
+        readable::wait([pidfd.as_fd(), options.stop.as_fd()], Some(left));
     };
     // rsync is not reaped yet, so that its number still names its group.
     let _ = kill_process_group(pid, Signal::KILL);

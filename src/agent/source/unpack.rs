@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use super::record::Digest;
-use super::{DOWNLOAD, Keeping, Means, PACKED, Programs, SourceError, UNPACKED};
+use super::{DOWNLOAD, FetchOptions, PACKED, ProgramForm, Programs, SourceError, UNPACKED};
 use api::tools::archive::{Format, Packing, unpack_program};
 use api::tools::scratch::Scratch;
 use api::tools::{RUN_SCRIPT, pack};
@@ -13,17 +13,22 @@ use base::{Source, SourceForm};
 
 impl Programs {
     /// The folder that gets the name of the program.
-    pub(super) fn unpack(&self, source: &Source, scratch: &Scratch, means: &Means<'_>) -> Result<PathBuf, SourceError> {
+    pub(super) fn unpack(
+        &self,
+        source: &Source,
+        scratch: &Scratch,
+        options: &FetchOptions<'_>,
+    ) -> Result<PathBuf, SourceError> {
         let (from, into) = (scratch.path().join(DOWNLOAD), scratch.path());
-        let Some(tool) = means.tool.filter(|_| self.keeping == Keeping::Archives) else {
-            return self.unpack_as(source, &from, into.join(UNPACKED), means);
+        let Some(tool) = options.tool.filter(|_| self.form == ProgramForm::Archives) else {
+            return self.unpack_as(source, &from, into.join(UNPACKED), options);
         };
         let made = |folder: &Path| {
             fs::create_dir(folder).map_err(|error| SourceError::Io { action: "make", path: folder.to_owned(), error })
         };
         let (unpacked, packed) = (into.join(UNPACKED), into.join(PACKED));
         made(&unpacked).and_then(|()| made(&packed))?;
-        let folder = self.unpack_as(source, &from, unpacked.join(tool.as_str()), means)?;
+        let folder = self.unpack_as(source, &from, unpacked.join(tool.as_str()), options)?;
         let archive = packed.join(tool.archive_name());
         let failed = |error| SourceError::Pack { place: source.as_str().to_owned(), error };
         pack(&folder, &archive, &self.limits).map_err(failed)?;
@@ -31,7 +36,13 @@ impl Programs {
     }
 
     /// Unpacks the download into the folder `to`.
-    fn unpack_as(&self, source: &Source, from: &Path, to: PathBuf, means: &Means<'_>) -> Result<PathBuf, SourceError> {
+    fn unpack_as(
+        &self,
+        source: &Source,
+        from: &Path,
+        to: PathBuf,
+        options: &FetchOptions<'_>,
+    ) -> Result<PathBuf, SourceError> {
         let failed = |action, path: &Path| {
             let path = path.to_owned();
             move |error| SourceError::Io { action, path, error }
@@ -54,7 +65,7 @@ impl Programs {
                     name.unwrap_or(UNPACKED),
                     into.unwrap_or(&to),
                     &self.limits,
-                    means.stop.flag(),
+                    options.stop.flag(),
                 )
                 .map_err(|error| SourceError::Archive { place: place(), error })?;
             }
@@ -78,8 +89,8 @@ const fn format(form: SourceForm) -> Option<Format> {
 }
 
 /// Whether the fetched bytes are those that the task wants.
-pub(super) fn check_digest(source: &Source, digest: &Digest, means: &Means<'_>) -> Result<(), SourceError> {
-    match means.sha256 {
+pub(super) fn check_digest(source: &Source, digest: &Digest, options: &FetchOptions<'_>) -> Result<(), SourceError> {
+    match options.sha256 {
         Some(wanted) if wanted != digest.as_str() => Err(SourceError::Checksum {
             place: source.as_str().to_owned(),
             wanted: wanted.to_owned(),

@@ -67,7 +67,7 @@ enum Timer {
 
 /// The subject of a question without an answer.
 #[derive(Clone, Debug)]
-enum Asked {
+enum Subject {
     Free,
     /// An order whose answer changes nothing.
     Order,
@@ -77,7 +77,7 @@ enum Asked {
 
 /// A claimed list.
 #[derive(Debug)]
-struct Held {
+struct ClaimedList {
     left: VecDeque<Order>,
     /// Whether an earlier controller may have submitted the next task.
     may_be_known: bool,
@@ -96,10 +96,10 @@ struct Current {
 pub struct Agents {
     /// Bytes of one output.
     output_bytes_max: usize,
-    lists: BTreeMap<RunningName, Held>,
+    lists: BTreeMap<RunningName, ClaimedList>,
     /// The tasks at the controller, and their lists.
     tasks: BTreeMap<TaskId, RunningName>,
-    asked: BTreeMap<u64, Asked>,
+    unanswered: BTreeMap<u64, Subject>,
     /// Bytes of the results that are not stored, by number.
     unstored: BTreeMap<u64, usize>,
     /// The last number of a question or of a result.
@@ -125,7 +125,7 @@ impl Agents {
             output_bytes_max,
             lists: BTreeMap::new(),
             tasks: BTreeMap::new(),
-            asked: BTreeMap::new(),
+            unanswered: BTreeMap::new(),
             unstored: BTreeMap::new(),
             numbers: 0,
             has_open: false,
@@ -178,7 +178,7 @@ impl Agents {
         (self.has_open, self.is_wanted) = (has_open, is_wanted);
         if !is_wanted {
             self.timers.clear(&Timer::Pull);
-        } else if !self.timers.is_set(&Timer::Pull) && self.lists.values().any(Held::is_idle) {
+        } else if !self.timers.is_set(&Timer::Pull) && self.lists.values().any(ClaimedList::is_idle) {
             self.timers.set(Timer::Pull, now.mono + PULL_AFTER);
         }
         if !self.timers.is_set(&Timer::Free) {
@@ -195,12 +195,12 @@ impl Agents {
     fn consider_claim(&mut self) {
         if self.may_claim() && !self.is_claiming {
             self.is_claiming = true;
-            self.ask(Asked::Free, Question::Free);
+            self.ask(Subject::Free, Question::Free);
         }
     }
 
     fn may_claim(&self) -> bool {
-        self.has_open && !self.lists.values().any(Held::is_idle)
+        self.has_open && !self.lists.values().any(ClaimedList::is_idle)
     }
 
     fn free(&mut self, now: Now, count: usize) {
@@ -232,7 +232,7 @@ impl Agents {
 
     fn hold(&mut self, now: Now, name: &RunningName, tasks: Vec<Order>, may_be_known: bool) {
         self.journal.info(format!("{name}: {} tasks for our agents", tasks.len()));
-        self.lists.insert(name.clone(), Held { left: tasks.into(), may_be_known, current: None });
+        self.lists.insert(name.clone(), ClaimedList { left: tasks.into(), may_be_known, current: None });
         self.go_on(now, name);
     }
 
@@ -241,11 +241,11 @@ impl Agents {
         self.journal.warn(format!("{list} is not ours any more"));
         let Some(held) = self.forget(list) else { return };
         if let Some(task) = held.current.and_then(|current| current.life.task()) {
-            self.ask(Asked::Order, Question::Kill(task, pulling::TAKEN_BACK));
+            self.ask(Subject::Order, Question::Kill(task, pulling::TAKEN_BACK));
         }
     }
 
-    fn forget(&mut self, list: &RunningName) -> Option<Held> {
+    fn forget(&mut self, list: &RunningName) -> Option<ClaimedList> {
         [Timer::Until(list.clone()), Timer::Submit(list.clone()), Timer::Output(list.clone())]
             .iter()
             .for_each(|timer| self.timers.clear(timer));
@@ -286,7 +286,7 @@ impl Agents {
             if is_late {
                 let question = Question::Find((list.clone(), order.id));
                 held.current = Some(Current { order, life: Life::Finding });
-                return self.ask(Asked::List(list.clone()), question);
+                return self.ask(Subject::List(list.clone()), question);
             }
             held.current = Some(Current { order, life: Life::Refused });
             return self.submit(list);
@@ -298,7 +298,7 @@ impl Agents {
         if matches!(current.life, Life::Refused) {
             current.life = Life::Asking;
             let question = Question::Submit((list.clone(), current.order.clone()));
-            self.ask(Asked::List(list.clone()), question);
+            self.ask(Subject::List(list.clone()), question);
         }
     }
 
@@ -308,9 +308,9 @@ impl Agents {
         self.effects.push_back(Effect::Report(list.clone(), self.numbers, result));
     }
 
-    fn ask(&mut self, asked: Asked, question: Question) {
+    fn ask(&mut self, subject: Subject, question: Question) {
         self.numbers += 1;
-        self.asked.insert(self.numbers, asked);
+        self.unanswered.insert(self.numbers, subject);
         self.effects.push_back(Effect::Ask(self.numbers, question));
     }
 

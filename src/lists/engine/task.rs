@@ -35,7 +35,7 @@ pub struct Task {
 
 /// The three lines that a worker adds.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Ran {
+pub struct RunLines {
     /// The worker that has run the task.
     pub worker: WorkerName,
     /// Seconds since 1970.
@@ -104,7 +104,7 @@ pub fn check_command(cmd: &str) -> Result<(), InvalidCommand> {
 ///
 /// # Errors
 /// [`InvalidTask`].
-pub fn read(id: ListTaskId, text: &str) -> Result<(Task, Option<Ran>), InvalidTask> {
+pub fn read(id: ListTaskId, text: &str) -> Result<(Task, Option<RunLines>), InvalidTask> {
     let lines: Vec<&str> = text.strip_suffix('\n').unwrap_or(text).split('\n').collect();
     let [first, created, until, duration, max_fails, fails, cmd, rest @ ..] = &lines[..] else {
         return Err(InvalidTask::Lines(if text.is_empty() { 0 } else { lines.len() }));
@@ -127,7 +127,7 @@ pub fn read(id: ListTaskId, text: &str) -> Result<(Task, Option<Ran>), InvalidTa
     };
     let ran = match rest {
         [] => None,
-        [worker, started, ended] => Some(Ran {
+        [worker, started, ended] => Some(RunLines {
             worker: WorkerName::new(worker)
                 .map_err(|_| InvalidTask::Field { line: 8, field: "the name of a worker" })?,
             started: moment(started, 9)?,
@@ -164,7 +164,7 @@ impl Task {
 
     /// The content of its file after a run.
     #[must_use]
-    pub fn write_ran(&self, ran: &Ran) -> String {
+    pub fn write_ran(&self, ran: &RunLines) -> String {
         format!("{}{}\n{}\n{}\n", self.write(), ran.worker, ran.started, ran.ended)
     }
 

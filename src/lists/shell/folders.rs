@@ -23,7 +23,7 @@ const NAMES_MAX: u64 = 10_000;
 
 /// A state of tasks or lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Place {
+pub enum State {
     /// Tasks without a list.
     New,
     /// Lists that wait for a worker.
@@ -46,8 +46,8 @@ pub enum Place {
     FailedCount,
 }
 
-impl Place {
-    /// All of them, in the order in which a task comes through them.
+impl State {
+    /// All states, in the order in which a task passes through them.
     pub const ALL: [Self; 10] = [
         Self::New,
         Self::Open,
@@ -61,7 +61,7 @@ impl Place {
         Self::FailedCount,
     ];
 
-    /// Where tasks stay.
+    /// The final states of tasks.
     pub const ENDS: [Self; 4] = [Self::CompletedArchive, Self::FailedArchive, Self::FailedTime, Self::FailedCount];
 
     /// The name of the folder.
@@ -114,9 +114,9 @@ impl Folders {
         let folders = Self::at(root)?;
         folders.remake().map_err(failed)?;
         let device = |path: &Path| path.metadata().map(|metadata| metadata.dev()).map_err(failed);
-        for place in Place::ALL {
-            if device(&folders.path(place))? != device(&folders.root)? {
-                return Err(ListsError::OtherDevice(folders.path(place)));
+        for state in State::ALL {
+            if device(&folders.path(state))? != device(&folders.root)? {
+                return Err(ListsError::OtherDevice(folders.path(state)));
             }
         }
         Ok(folders)
@@ -140,18 +140,18 @@ impl Folders {
 
     /// The folder of a state.
     #[must_use]
-    pub fn path(&self, place: Place) -> PathBuf {
-        self.root.join(place.name())
+    pub fn path(&self, state: State) -> PathBuf {
+        self.root.join(state.name())
     }
 
     /// The path of one of the files of a task.
     #[must_use]
-    pub fn file(&self, place: Place, id: ListTaskId, ending: &str) -> PathBuf {
-        self.path(place).join(file_name(id, ending))
+    pub fn file(&self, state: State, id: ListTaskId, ending: &str) -> PathBuf {
+        self.path(state).join(file_name(id, ending))
     }
 
     pub(super) fn remake(&self) -> io::Result<()> {
-        Place::ALL.into_iter().try_for_each(|place| fs::create_dir_all(self.path(place)))
+        State::ALL.into_iter().try_for_each(|state| fs::create_dir_all(self.path(state)))
     }
 
     /// Syncs everything below the root with one call, however many files there are.
@@ -161,13 +161,13 @@ impl Folders {
 
     /// Looks at a file of `new/`; `None` if it is gone.
     pub(super) fn look(&self, name: &str, is_open: bool) -> Option<Sighting> {
-        let path = self.path(Place::New).join(name);
+        let path = self.path(State::New).join(name);
         let metadata = path.symlink_metadata().ok()?;
         let stamp = FileStamp::from(&metadata);
         let rest = clock::now().wall.since(wall(stamp.modified.max(stamp.changed)));
         let id = name.strip_suffix(TASK).and_then(|stem| stem.strip_suffix('.')?.parse().ok());
         let is_taken = id.is_some_and(|id| {
-            Place::ENDS.into_iter().any(|place| self.file(place, id, TASK).symlink_metadata().is_ok())
+            State::ENDS.into_iter().any(|state| self.file(state, id, TASK).symlink_metadata().is_ok())
         });
         let is_file = metadata.is_file();
         // The text of anything else does not count, and a device may do something when it is opened.
@@ -178,7 +178,7 @@ impl Folders {
     /// Moves tasks to a list of their own, which has this second or the next free one.
     pub(super) fn gather(&self, second: u64, tasks: &BTreeSet<ListTaskId>) -> Gathered {
         let mut gathered = Gathered { second, moved: BTreeSet::new(), failure: None };
-        let open = self.path(Place::Open);
+        let open = self.path(State::Open);
         let named = next_free(second, |second| fs::create_dir(open.join(second.to_string())));
         let folder = match named {
             Ok(second) => {
@@ -188,7 +188,7 @@ impl Folders {
             Err(error) => return Gathered { failure: Some(error.to_string()), ..gathered },
         };
         for id in tasks {
-            match fs::rename(self.file(Place::New, *id, TASK), folder.join(file_name(*id, TASK))) {
+            match fs::rename(self.file(State::New, *id, TASK), folder.join(file_name(*id, TASK))) {
                 Ok(()) => {
                     gathered.moved.insert(*id);
                 }
@@ -208,8 +208,8 @@ impl Folders {
 
     /// Moves a list from `open/` to `running/`.
     pub(super) fn start(&self, second: u64, worker: &WorkerName, started: u64) -> Result<RunningName, StartError> {
-        let from = self.path(Place::Open).join(second.to_string());
-        let running = self.path(Place::Running);
+        let from = self.path(State::Open).join(second.to_string());
+        let running = self.path(State::Running);
         let name = |started| RunningName { second, worker: worker.clone(), started };
         match next_free(started, |started| rename_new(&from, &running.join(name(started).to_string()))) {
             Ok(started) => Ok(name(started)),
@@ -219,8 +219,8 @@ impl Folders {
     }
 
     /// The names in a folder, without drafts and backups. Those that are not UTF-8 are replaced, and found by no other function.
-    pub(super) fn names(&self, place: Place) -> io::Result<Vec<String>> {
-        names(&self.path(place))
+    pub(super) fn names(&self, state: State) -> io::Result<Vec<String>> {
+        names(&self.path(state))
     }
 }
 

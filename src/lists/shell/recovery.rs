@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::io;
 use std::path::Path;
 
-use super::folders::{Folders, Place, file_name, read_text, tasks, write_over};
+use super::folders::{Folders, State, file_name, read_text, tasks, write_over};
 use crate::engine::server::{Server, Tasks};
 use crate::engine::task;
 use crate::engine::task::{TASK, Task};
@@ -13,16 +13,16 @@ use base::lists::{ListTaskId, open_list};
 
 /// Hands all lists to the engine.
 pub(super) fn recover(folders: &Folders, engine: &mut Server, now: Now) -> io::Result<()> {
-    for name in folders.names(Place::Running)? {
-        let folder = folders.path(Place::Running).join(&name);
+    for name in folders.names(State::Running)? {
+        let folder = folders.path(State::Running).join(&name);
         match (name.parse(), read_list(&folder)) {
             (Ok(list), Ok((waiting, done))) => engine.handle_running(now, &list, waiting, done),
             (Err(error), _) => log::warn!("{} is left alone: it is {error}", folder.display()),
             (_, Err(error)) => log::warn!("{} is left alone: {error}", folder.display()),
         }
     }
-    for name in folders.names(Place::Open)? {
-        let folder = folders.path(Place::Open).join(&name);
+    for name in folders.names(State::Open)? {
+        let folder = folders.path(State::Open).join(&name);
         match (open_list(&name), read_list(&folder)) {
             (Some(second), Ok((waiting, _))) => {
                 if waiting.is_empty() {

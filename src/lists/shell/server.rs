@@ -16,7 +16,7 @@ use mio::{Events, Interest, Poll, Token};
 use serde_json::json;
 
 use self::own::Own;
-use super::folders::{Folders, Place, is_candidate, write_over};
+use super::folders::{Folders, State, is_candidate, write_over};
 use super::keeper::{Done, Job, Keeper};
 use super::{CLOSE, FACTS, LOCK, ListsError, recovery};
 use crate::engine::server::{Connection, Effect, Server, Settings};
@@ -165,7 +165,7 @@ impl ListsServer {
             }
             self.go_on(now);
             if self.is_vanished {
-                return Err(ListsError::Vanished(self.folders.path(Place::New)));
+                return Err(ListsError::Vanished(self.folders.path(State::New)));
             }
         }
         self.stop();
@@ -267,7 +267,7 @@ impl ListsServer {
         self.scan(now);
         self.engine.handle_group(now);
         self.settle(now);
-        if let Err(error) = std::fs::remove_file(self.folders.path(Place::New).join(CLOSE)) {
+        if let Err(error) = std::fs::remove_file(self.folders.path(State::New).join(CLOSE)) {
             log::debug!("{CLOSE}: {error}");
         }
     }
@@ -280,7 +280,7 @@ impl ListsServer {
 
     /// Looks at all files of `new/` that the engine does not have.
     fn scan(&mut self, now: Now) {
-        let new = self.folders.path(Place::New);
+        let new = self.folders.path(State::New);
         // Not made again, which would defeat a user who removes everything.
         self.is_vanished = new.symlink_metadata().is_err();
         if self.is_vanished {
@@ -290,7 +290,7 @@ impl ListsServer {
         if let Some(Err(error)) = self.watch.as_mut().map(|watch| follow(watch, &self.folders)) {
             log::warn!("cannot watch {}: {error}", new.display());
         }
-        let mut names = match self.folders.names(Place::New) {
+        let mut names = match self.folders.names(State::New) {
             Ok(names) => names,
             Err(error) => return log::error!("cannot look through {}: {error}", new.display()),
         };
@@ -363,7 +363,7 @@ fn open_watch(poll: &Poll, folders: &Folders) -> Option<Watch> {
     };
     let watch = open();
     if let Err(error) = &watch {
-        log::warn!("cannot watch {}: {error}; new files are found once a minute", folders.path(Place::New).display());
+        log::warn!("cannot watch {}: {error}; new files are found once a minute", folders.path(State::New).display());
     }
     watch.ok()
 }
@@ -371,7 +371,7 @@ fn open_watch(poll: &Poll, folders: &Folders) -> Option<Watch> {
 /// Watches `new/`, and whether the folder around it moves.
 fn follow(watch: &mut Watch, folders: &Folders) -> io::Result<()> {
     watch.follow_around(folders.root())?;
-    watch.follow(&folders.path(Place::New))
+    watch.follow(&folders.path(State::New))
 }
 
 /// The connections leave a quarter of the descriptors to files.

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::caller::Caller;
 use super::results::Finished;
-use super::{Claimed, Lost, RedisError, Report, Reported};
+use super::{Claimed, LostRun, RedisError, Report, Reported};
 use base::tdf::{Fence, State, TaskId};
 use proc::background::Background;
 use proc::readable;
@@ -47,7 +47,7 @@ pub(super) enum Answer<R> {
     Reported(R, Result<Reported, RedisError>),
     /// Whether the run was the caller's.
     Returned(R, Result<bool, RedisError>),
-    Renewed(Vec<Fence>, Result<Vec<Lost>, RedisError>),
+    Renewed(Vec<Fence>, Result<Vec<LostRun>, RedisError>),
     Left,
 }
 

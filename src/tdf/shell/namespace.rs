@@ -96,7 +96,7 @@ pub enum Reported {
 
 /// A run that the worker has lost.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Lost {
+pub struct LostRun {
     /// The task.
     pub task: TaskId,
     /// Its field `state`.
@@ -221,7 +221,7 @@ impl Namespace {
     ///
     /// # Errors
     /// When another process has the name, or Redis does not answer as it should.
-    pub fn renew(&mut self, worker: &WorkerName, held: &[Fence]) -> Result<Vec<Lost>, RedisError> {
+    pub fn renew(&mut self, worker: &WorkerName, held: &[Fence]) -> Result<Vec<LostRun>, RedisError> {
         let call = Call::new(scripts::RENEW).arg(worker.as_str()).arg(seconds(LEASE));
         let mut call = call.arg(self.session.as_str());
         for fence in held {
@@ -340,7 +340,7 @@ fn orphan(row: Value, worker: &WorkerName) -> Option<(Fence, i64, Budget)> {
     Some((fence, int(&losses)?, Budget { used: int(&fails)?, max: int(&max_fails)? }))
 }
 
-fn lost(value: Value) -> Option<Lost> {
+fn lost(value: Value) -> Option<LostRun> {
     let [task, state, round] = reply::texts(value)?.try_into().ok()?;
-    Some(Lost { task: task.parse().ok()?, state, round })
+    Some(LostRun { task: task.parse().ok()?, state, round })
 }

@@ -24,7 +24,7 @@ use super::results::{Finished, Results};
 use super::{Channel, Namespace, RedisError, Reported, Wake, WakeError, WorkerKind};
 use crate::engine::worker::{Assignment, Effect, End, Note, Settings, Worker};
 use crate::wire::words;
-use agent::source::{Keeping, Programs, SourceError, Timeouts};
+use agent::source::{ProgramForm, Programs, SourceError, Timeouts};
 use api::config::WorkerConfig;
 use api::tools::Limits;
 use api::wire::source::complaint;
@@ -101,7 +101,7 @@ pub fn run(work: Work, guard: GuardPlan) -> Result<End, TdfWorkerError> {
     let watch = Watch::start(&guard.of_tdf(dir.root.clone()))?;
     let runner = Runner::start(dir.root.clone(), templates, work.output_bytes_max, runs)?;
     let programs =
-        Arc::new(Programs::open((&dir.root, &dir.programs()), Keeping::Folders, work.limits, work.timeouts)?);
+        Arc::new(Programs::open((&dir.root, &dir.programs()), ProgramForm::Folders, work.limits, work.timeouts)?);
     let fetcher = Fetcher {
         programs,
         root: dir.root.clone(),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Agents, Current, Held, Life, Timer};
+use super::{Agents, ClaimedList, Current, Life, Timer};
 use base::Now;
 use base::lists::RunningName;
 
@@ -18,7 +18,7 @@ pub(super) fn pull_of(reason: Option<&str>) -> Option<&'static str> {
     [LATE, TAKEN_BACK].into_iter().find(|ours| reason.ends_with(ours))
 }
 
-impl Held {
+impl ClaimedList {
     /// Whether no agent has a task of the list.
     pub(super) const fn is_idle(&self) -> bool {
         !matches!(&self.current, Some(Current { life: Life::Started(_) | Life::Reading(_), .. }))

@@ -12,7 +12,7 @@
 use std::collections::VecDeque;
 
 use super::{Effect, Output, StartFailure, Timer, Worker};
-use crate::engine::result::{Ran, failed_to_start, not_started, result};
+use crate::engine::result::{RunSpan, failed_to_start, not_started, result};
 use crate::engine::seconds;
 use crate::wire::{Order, TaskResult};
 use base::lists::{ListTaskId, RunningName};
@@ -189,7 +189,7 @@ impl Worker {
         let bytes_max = self.output_bytes_max;
         let Some(current) = self.current() else { return };
         let State::Collecting(exit) = current.state else { return };
-        let (id, ran) = (current.id, Ran { started: seconds(current.started), ended: seconds(current.ended) });
+        let (id, ran) = (current.id, RunSpan { started: seconds(current.started), ended: seconds(current.ended) });
         let (outputs, notes) = match outputs {
             Ok(outputs) => (outputs, Vec::new()),
             Err(reason) => (Default::default(), vec![format!("the outputs cannot be kept: {reason}")]),

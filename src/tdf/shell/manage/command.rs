@@ -1,7 +1,7 @@
 //! A command as a callback: the task on its standard input, its exit code as the answer.
 //!
 //! Each command has a process group of its own, which ends with the manager: by a signal if the manager is to stop, and by a
-//! [`Heir`] if it is killed.
+//! [`CommandGuard`] if it is killed.
 
 use std::io::{self, Write as _};
 use std::os::fd::AsFd as _;
@@ -24,16 +24,16 @@ const GRACE: Duration = Duration::from_secs(2);
 const LOOK_INTERVAL: Duration = Duration::from_millis(20);
 
 /// A process that outlives the manager by a moment, to end the command that runs then.
-pub struct Heir {
+pub struct CommandGuard {
     /// The process group of the present command, or an empty line.
     line: ChildStdin,
 }
 
-impl Heir {
+impl CommandGuard {
     const SCRIPT: &'static str = "trap '' HUP INT TERM; group=; while read -r next; do group=$next; done; \
         if [ -n \"$group\" ]; then kill -s KILL -- \"-$group\"; fi";
 
-    /// Starts it, in a process group of its own: what is sent to the manager's is not for it.
+    /// Starts the guard, in a process group of its own: signals to the group of the manager do not reach it.
     ///
     /// # Errors
     /// When the system refuses a process.
@@ -61,13 +61,13 @@ pub fn run(
     line: &str,
     task: &Task,
     signals: &mut Signals,
-    heir: &mut Heir,
+    guard: &mut CommandGuard,
     is_stopping: &mut bool,
 ) -> Result<(), CallbackError> {
     let mut command = Command::new("/bin/sh");
     command.args(["-c", line]).stdin(Stdio::piped()).process_group(0);
     let mut child = with_clean_mask(|| command.spawn()).map_err(|error| format!("cannot start /bin/sh: {error}"))?;
-    heir.tell(Some(Pid::from_child(&child)));
+    guard.tell(Some(Pid::from_child(&child)));
     let stdin = child.stdin.take();
     let text = task.to_json().to_string() + "\n";
     // A command may read as slowly as it likes, or not at all.
@@ -88,7 +88,7 @@ pub fn run(
         }
         if status.success() { Ok(()) } else { Err(format!("{line:?} ended with {status}").into()) }
     });
-    heir.tell(None);
+    guard.tell(None);
     ended
 }
 

@@ -126,7 +126,8 @@ impl PoolThread {
             }
             Answer::Renewed(fences, lost) => {
                 let lost = lost.map(|lost| {
-                    let of = |lost: &super::super::Lost| fences.iter().find(|fence| fence.task == lost.task).cloned();
+                    let of =
+                        |lost: &super::super::LostRun| fences.iter().find(|fence| fence.task == lost.task).cloned();
                     lost.iter().filter_map(|lost| Some((of(lost)?, found(&lost.state, &lost.round)))).collect()
                 });
                 self.pool.handle_renewed(now, lost.map_err(|error| unanswered(&error)));

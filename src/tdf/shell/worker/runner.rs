@@ -9,7 +9,7 @@ use super::output::{self, Outputs, Templates};
 use crate::engine::worker::{Assignment, Outcome, StartFailure, Worker};
 use crate::shell::LogLine;
 use crate::shell::results::Finished;
-use agent::source::{Held, ProgramName};
+use agent::source::{HeldProgram, ProgramName};
 use base::Mono;
 use proc::clock;
 use proc::process::{ChildEnd, CommandError};
@@ -34,7 +34,7 @@ struct Run {
     claimed: Mono,
     log: Vec<LogLine>,
     /// While the program may run.
-    program: Option<Held>,
+    program: Option<HeldProgram>,
     /// `None` for one that was not started.
     outputs: Option<Outputs>,
 }
@@ -63,7 +63,7 @@ impl Runner {
     }
 
     /// The program is there and stays as it is.
-    pub(super) fn hold(&mut self, program: Held) {
+    pub(super) fn hold(&mut self, program: HeldProgram) {
         if let Some(run) = &mut self.run {
             run.program = Some(program);
         }
