@@ -52,7 +52,7 @@ const TRIM_BYTES_MIN: u64 = 16 << 20;
 #[derive(Debug)]
 struct Trimmed {
     stream: Stream,
-    /// The offset of the first byte that is still there; the dropped ones begin behind those that are kept.
+    /// The offset of the first byte behind the dropped ones, which begin behind the kept ones.
     to: Arc<AtomicU64>,
 }
 

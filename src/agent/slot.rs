@@ -312,7 +312,7 @@ impl Slot {
             ToAgent::Dispatch(dispatch) => self.take(now, *dispatch),
             ToAgent::List(list) => self.take_list(now, *list),
             ToAgent::NoTask => {
-                // An early one answers an APPLY that was replaced. Applying again would go on endlessly.
+                // An early answer belongs to a replaced APPLY. Another APPLY would bring another early answer, endlessly.
                 if self.link.forget_apply(now.mono, self.apply_wait()) {
                     self.apply(now);
                 }

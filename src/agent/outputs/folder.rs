@@ -139,7 +139,7 @@ impl Folder {
             let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
             openat(folder, named(output, form.end()), flags, Mode::empty()).ok().map(|file| (File::from(file), form))
         };
-        // The raw file disappears when the compressed one is there, so that is looked for once more.
+        // The raw file disappears when the compressed one is complete, so the compressed one is tried once more.
         let raw = [Form::Raw, Form::RawOfKilled];
         Form::COMPRESSED.into_iter().chain(raw).chain(Form::COMPRESSED).find_map(open)
     }

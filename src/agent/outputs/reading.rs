@@ -12,7 +12,7 @@ use super::folder::{Folder, Form};
 use api::wire::requests::serve::{Gap, Part, Wanted};
 use base::{OutputId, Wall};
 
-/// The largest part, whatever a controller asks for.
+/// The largest part, even if a controller wants more.
 const PART_BYTES_MAX: u64 = 16 << 20;
 
 /// A part to read.

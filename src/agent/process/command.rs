@@ -22,7 +22,7 @@ use proc::{clock, process};
 /// folder before it, a tenth of what a short command costs its agent.
 const PLACE_VALIDITY: Duration = Duration::from_millis(100);
 
-/// PATH of a task that has none, as that of execvpe.
+/// PATH of a task without one, as in execvpe.
 const DEFAULT_PATH: &str = "/bin:/usr/bin";
 
 /// The program of the last search, with its PATH and time.

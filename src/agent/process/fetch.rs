@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `<sha-256>` | a version or a file whose bytes were found right |
 //! | `<sha-256>.part` | its first bytes; the process that fetches them holds the lock on this file |
-//! | `<sha-256>.used` | empty; its time is that of the last use |
+//! | `<sha-256>.used` | empty; changed at each use |
 //!
 //! | event | then |
 //! |---|---|
@@ -54,7 +54,7 @@ const ATTEMPTS: usize = 3;
 /// The longest wait for a part. A request that is lost with its connection is sent again on the next one.
 const PART_WAIT: Duration = Duration::from_secs(5);
 
-/// The unpacked tools of a machine, and the fetcher of those that it lacks.
+/// The unpacked tools of a machine, and the fetcher of missing ones.
 ///
 /// # Errors
 /// When a folder cannot be used.
@@ -93,7 +93,7 @@ pub(super) struct Fetcher {
     store: PathBuf,
     /// The versions and files that were found right, with their stamps then.
     right: Mutex<BTreeMap<ToolDigest, FileStamp>>,
-    /// The archives of this machine that differ from those of the controller.
+    /// The archives of this machine that differ from the archives of the controller.
     pub(super) own: OwnTools,
     stopped: Bell,
 }

@@ -37,7 +37,7 @@ impl Growth {
             self.inotify = Some(Inotify::init(InitFlags::IN_NONBLOCK | InitFlags::IN_CLOEXEC)?);
         }
         let Some(inotify) = &self.inotify else { return Ok(()) };
-        // The link leads to the open file, whatever has become of its name.
+        // The link leads to the open file, even if its name is gone.
         let path = format!("/proc/self/fd/{}", what.as_raw_fd());
         let descriptor = inotify.add_watch(path.as_str(), events | AddWatchFlags::IN_ONESHOT)?;
         self.watched.retain(|(_, other)| *other != output);

@@ -145,7 +145,7 @@ impl Keeping<'_> {
             .find(|input| input.name == *name)
             .map(|input| (input.digest, input.is_executable))
             .or_else(|| before.copied().flatten());
-        // A new file is too much whatever its content is.
+        // A new file is too much with any content.
         if was.is_none()
             && let Some(why) = too_much
         {

@@ -48,7 +48,7 @@ pub(super) struct Prepared {
     pub(super) out: Option<OutFolder>,
     /// The streams that its client has given to a command.
     pub(super) streams: Option<Streams>,
-    /// The files of the tool that may come back only if the run changes them.
+    /// The files of the tool that are kept only if the run changes them.
     pub(super) before: Arc<Before>,
 }
 
@@ -343,7 +343,7 @@ impl Preparer {
         self.thread.give(Work::Keep(dispatch.clone(), folder, Arc::clone(halt)));
     }
 
-    /// The versions of this machine that have gone before those of the controller, if they have changed since the last call.
+    /// The versions of this machine that have replaced versions of the controller, if they have changed since the last call.
     pub(super) fn take_own_versions(&self) -> Option<OwnVersions> {
         self.preparation.fetcher.own.take_new()
     }

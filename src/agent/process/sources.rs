@@ -1,8 +1,8 @@
 //! Programs that tasks name by their sources (`__SOURCE__`). Each is fetched once per machine, by one of its agents, and kept as the
-//! archive of a tool; then its runs are those of a tool.
+//! archive of a tool; then it runs as a tool.
 //!
 //! Tasks share a program if name, source and SHA-256 are equal. An installed tool of the name takes its place, unless the task names
-//! a SHA-256. The first task after [`SourceSettings::recheck_interval`] asks the source whether the program has changed.
+//! a SHA-256. The first task after `source.RECHECK_INTERVAL` asks the source whether the program has changed.
 
 use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder};

@@ -130,7 +130,7 @@ impl Slot {
         }
     }
 
-    /// Ends a run, whatever it does.
+    /// Ends a run in any state.
     fn end_by(&mut self, now: Now, order: Order) {
         let Run::Active(run) = &mut self.run else { return };
         match run.state {

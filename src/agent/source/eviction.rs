@@ -8,7 +8,7 @@ use super::{ProgramName, Programs};
 use proc::files::removal;
 
 impl Programs {
-    /// Removes kept archives until the others have at most so many bytes; never one that is held.
+    /// Removes kept archives until the rest has at most so many bytes; never one that is held.
     pub fn evict(&self, bytes_max: u64) {
         let Ok(entries) = fs::read_dir(&self.root) else { return };
         let mut found: Vec<(SystemTime, ProgramName, u64)> = Vec::new();

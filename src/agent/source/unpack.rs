@@ -88,7 +88,7 @@ const fn format(form: SourceForm) -> Option<Format> {
     }
 }
 
-/// Whether the fetched bytes are those that the task wants.
+/// Checks the fetched bytes against the SHA-256 that the task demands.
 pub(super) fn check_digest(source: &Source, digest: &Digest, options: &FetchOptions<'_>) -> Result<(), SourceError> {
     match options.sha256 {
         Some(wanted) if wanted != digest.as_str() => Err(SourceError::Checksum {

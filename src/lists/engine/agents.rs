@@ -1,8 +1,8 @@
 //! The agents of a controller as a worker of its own lists: each claimed list is a line of tasks of the controller, one after the
 //! other, as any worker runs it.
 //!
-//! Each task has a [`Life`] at the controller, behind which its result goes to the server, and the next task begins. A late task that
-//! may have been submitted before a restart is looked for.
+//! Each task has a [`Life`] at the controller. At its end the result goes to the server, and the next task begins. A late task that may
+//! have been submitted before a restart is searched for by its key.
 //!
 //! A list is claimed only when an agent is free and every claimed list has a task at an agent; so at most one claimed list waits. A
 //! waiting task is pulled back when its `until` passes, or when another worker has waited for a list for [`PULL_AFTER`].
@@ -34,11 +34,10 @@ use super::seconds;
 pub use controller::hosted::rules::Answer;
 pub use exchange::{Effect, Question};
 
-/// Time that a list waits for an agent before it is given to another worker that waits. An agent between two tasks takes a few
-/// milliseconds.
+/// Time that a list waits for an agent before another waiting worker gets it. An agent between two tasks takes a few milliseconds.
 const PULL_AFTER: Duration = Duration::from_millis(200);
 
-/// Pause before the number of free agents is asked for again: no change of a task shows an agent that joins.
+/// Pause before the free agents are counted again: no change of a task shows an agent that joins.
 const FREE_PAUSE: Duration = Duration::from_secs(1);
 
 /// Pause before a refused submit is repeated.
@@ -53,7 +52,7 @@ const UNSTORED_BYTES_MAX: usize = 64 << 20;
 /// The reason for a deadline.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Timer {
-    /// The number of free agents is asked for again.
+    /// The free agents are counted again.
     Free,
     /// Another worker has waited for a list for long enough.
     Pull,

@@ -2,7 +2,7 @@
 //!
 //! | event | enters by | what it may cause |
 //! |---|---|---|
-//! | a file of `new/` was looked at | [`Server::handle_seen`] | the task waits for others, or counts as invalid |
+//! | a file of `new/` was read | [`Server::handle_seen`] | the task waits for others, or counts as invalid |
 //! | lists and tasks were found at the start | [`Server::handle_open`], [`Server::handle_running`] | they continue |
 //! | a move was made, or not | [`Server::handle_gathered`], [`Server::handle_started`], [`Server::handle_stored`], [`Server::handle_closed_list`], [`Server::handle_reopened`] | the next one; a failed one is repeated |
 //! | a connection comes or goes | [`Server::handle_connected`], [`Server::handle_closed`] | its lists get a deadline |
@@ -56,9 +56,9 @@ pub type Tasks = BTreeMap<ListTaskId, Task>;
 #[must_use]
 #[derive(Clone, Debug, PartialEq)]
 pub enum Effect {
-    /// Look at this file of `new/`; then [`Server::handle_seen`].
+    /// Read this file of `new/`; then [`Server::handle_seen`].
     Look(String),
-    /// Look at all files of `new/`.
+    /// Read all files of `new/`.
     Scan,
     /// Move these tasks from `new/` to `open/<second>`; then [`Server::handle_gathered`].
     Gather(u64, BTreeSet<ListTaskId>),
@@ -125,7 +125,7 @@ pub enum Timer {
     Age,
     /// A file of `new/` may be complete.
     Recheck(String),
-    /// All files of `new/` are looked at.
+    /// All files of `new/` are read again.
     Scan,
     /// Failed moves are repeated.
     Retry,
@@ -160,7 +160,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// A server without any tasks; those that exist follow.
+    /// A server without any tasks; existing tasks follow.
     #[must_use]
     pub fn new(settings: Settings, now: Now) -> Self {
         let mut timers = Timers::default();

@@ -10,7 +10,7 @@
 //! | a deadline | [`Worker::handle_timeout`] |
 //!
 //! The parts: [`link`] has the connection, [`run`] the list and its commands, [`outbox`] the results on their way to the server. A list
-//! goes on while the server is away, and its results are delivered when it is back, unless the list has been opened again.
+//! continues while the server is away, and its results are delivered later, unless the list has been opened again.
 
 mod link;
 mod outbox;
@@ -122,7 +122,7 @@ pub struct Worker {
 }
 
 impl Worker {
-    /// A worker that looks for its server.
+    /// A worker that searches for its server.
     #[must_use]
     pub fn new(settings: Settings, now: Now) -> Self {
         let mut worker = Self {

@@ -100,7 +100,7 @@ pub(super) fn file_name(id: ListTaskId, ending: &str) -> String {
     format!("{id}.{ending}")
 }
 
-/// Whether a name in a folder is neither that of a draft nor that of a backup.
+/// Whether a name in a folder is neither a draft nor a backup.
 #[must_use]
 pub(super) fn is_candidate(name: &str) -> bool {
     !(name.is_empty() || name.starts_with('.') || name.ends_with(".tmp") || name.ends_with('~'))
@@ -218,7 +218,7 @@ impl Folders {
         }
     }
 
-    /// The names in a folder, without drafts and backups. Those that are not UTF-8 are replaced, and found by no other function.
+    /// The names in a folder, without drafts and backups. Names that are not UTF-8 are replaced, and found by no other function.
     pub(super) fn names(&self, state: State) -> io::Result<Vec<String>> {
         names(&self.path(state))
     }
@@ -236,7 +236,7 @@ pub(super) fn names(folder: &Path) -> io::Result<Vec<String>> {
     Ok(names)
 }
 
-/// The ids of the tasks in a folder, in order. Links, folders and pipes are no tasks, whatever their names.
+/// The ids of the tasks in a folder, in order. Links, folders and pipes are no tasks, with any name.
 pub(super) fn tasks(folder: &Path) -> io::Result<BTreeSet<ListTaskId>> {
     let mut tasks = BTreeSet::new();
     for entry in fs::read_dir(folder)? {

@@ -38,7 +38,7 @@ pub(super) fn recover(folders: &Folders, engine: &mut Server, now: Now) -> io::R
     Ok(())
 }
 
-/// The tasks of a list that have not run, and those that have.
+/// The waiting and the ended tasks of a list.
 fn read_list(folder: &Path) -> io::Result<(Tasks, BTreeSet<ListTaskId>)> {
     let (mut waiting, mut done) = (Tasks::new(), BTreeSet::new());
     for id in tasks(folder)? {

@@ -32,7 +32,7 @@ pub(super) fn make(folders: &Folders, duplicate: &Task, writer: &str, may_exist:
     Err(io::Error::new(io::ErrorKind::AlreadyExists, error))
 }
 
-/// The file of this name, in any state. The states are looked at in the order in which tasks move, so that none is missed.
+/// The file of this name, in any state. The states are searched in the order in which tasks move, so that none is missed.
 fn find(folders: &Folders, id: ListTaskId) -> io::Result<Option<PathBuf>> {
     let exists = |path: &PathBuf| path.symlink_metadata().is_ok();
     for state in State::ALL {

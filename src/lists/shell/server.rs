@@ -35,7 +35,7 @@ const SIGNALS: Token = Token(1);
 const WATCH: Token = Token(2);
 const KEEPER: Token = Token(3);
 const OWN_NEWS: Token = Token(4);
-/// The number before that of the first connection; the number of a connection is its token.
+/// The number before the first connection; the number of a connection is its token.
 const CONNECTIONS: u64 = 15;
 
 /// Events of one wait.

@@ -89,7 +89,7 @@ pub fn count(folders: &Folders) -> io::Result<Counts> {
     Ok(counts)
 }
 
-/// The files that are not tasks, and why, as far as a server has looked at them.
+/// The files that are not tasks, with the reasons, as far as a server has read them.
 #[must_use]
 pub fn invalid(folders: &Folders) -> Vec<(String, String)> {
     let is_there = |name: &String| folders.path(State::New).join(name).symlink_metadata().is_ok();

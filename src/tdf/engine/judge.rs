@@ -59,12 +59,12 @@ pub fn judge(facts: &Facts, at: Moment) -> Verdict {
     }
 }
 
-/// The decision about a task that is in no set. `None` if its state has no set.
+/// The decision about a task that is in no set, although its state names one. `None` if nothing is to be done.
 #[must_use]
 pub fn adopt(facts: &Facts, max_losses: u32) -> Option<Verdict> {
     let state = facts.state?;
     Some(match state {
-        // Whatever the worker brings, its entry is gone; no other component will move it on.
+        // The entry of the task is gone: no report counts, and no other component will move the task on.
         State::Running => {
             let losses = Budget { used: facts.losses.into(), max: max_losses.into() };
             Verdict::Lost(moves::lost(None, facts.round, None, losses, facts.fails))

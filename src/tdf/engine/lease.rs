@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use base::Mono;
 
-/// How long a run of ours is safe without a renewal.
+/// How long an llts run is safe without a renewal.
 pub const LEASE: Duration = Duration::from_secs(10);
 
 /// How often leases are renewed: four renewals may be late or lost before a lease ends.

@@ -25,11 +25,11 @@ const BYTES_MAX: usize = 16 << 20;
 /// A call to Redis. `R` identifies a run of the caller.
 #[derive(Debug)]
 pub(super) enum Call<R> {
-    /// The claims that an earlier process of this name has left, to go on with.
+    /// Take up the claims that an earlier process of this name has left.
     Join,
-    /// The runs that an earlier process of this name has left are lost.
+    /// Give up the runs that an earlier process of this name has left.
     Recover,
-    /// So many tasks. The number of the claim becomes its token.
+    /// Claim so many tasks. The number of the claim becomes its token.
     Claim(u64, u32),
     Report(R, Arc<Finished>),
     /// With true, the run is lost.
@@ -52,7 +52,7 @@ pub(super) enum Answer<R> {
 }
 
 impl<R> Answer<R> {
-    /// Why there is none.
+    /// The error in place of an answer.
     pub(super) const fn error(&self) -> Option<&RedisError> {
         match self {
             Self::Joined(Err(error))

@@ -52,7 +52,7 @@ pub enum RedisError {
         /// What Redis said.
         message: String,
     },
-    /// The answer is none that the script gives.
+    /// The answer does not have the form of the script.
     #[error("Redis at {address} answers to {script} what that never does; is there a Redis?")]
     Reply {
         /// Host and port.

@@ -138,7 +138,7 @@ impl Manager {
     /// Opens a task.
     ///
     /// # Errors
-    /// When a value is none that a task can have, or Redis does not answer as it should.
+    /// When a value is invalid for a task, or Redis does not answer as it should.
     pub fn open(&mut self, order: Order) -> Result<TaskId, OpenError> {
         let ids = self.open_all(&[order])?;
         ids.first().copied().ok_or_else(|| self.namespace.link.reply(scripts::OPEN.name).into())
@@ -147,12 +147,12 @@ impl Manager {
     /// Opens tasks; their ids are in the same order. A Redis that goes away is asked again for a bounded time.
     ///
     /// # Errors
-    /// When a value is none that a task can have, before anything is opened, or Redis does not answer as it should.
+    /// When a value is invalid for a task, before anything is opened, or Redis does not answer as it should.
     pub fn open_all(&mut self, orders: &[Order]) -> Result<Vec<TaskId>, OpenError> {
         self.namespace.open(orders, &self.config.task_defaults, rand::random(), rand::random)
     }
 
-    /// The namespace, to look at tasks and counts.
+    /// The namespace, for tasks and counts.
     pub fn namespace(&mut self) -> &mut Namespace {
         &mut self.namespace
     }

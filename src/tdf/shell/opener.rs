@@ -14,7 +14,7 @@ use base::tdf::TaskId;
 /// Tasks that one script opens: it keeps Redis from others for some milliseconds.
 const BATCH: usize = 500;
 
-/// How long a token is known: longer than an opener goes on asking with it. Each costs Redis some hundred bytes.
+/// How long Redis remembers a token: longer than an opener repeats it. Each costs some hundred bytes.
 const TOKEN_LIFETIME: Duration = Duration::from_secs(120);
 
 /// A task that is to be opened. Missing values are taken from `[task_defaults]`.
@@ -51,7 +51,7 @@ impl Order {
     /// The terms that hold, with `offset` seconds added if that is asked for.
     ///
     /// # Errors
-    /// When a value is none that a task can have.
+    /// When a value is invalid for a task.
     pub fn terms(&self, defaults: &TdfTaskDefaults, offset: f64) -> Result<Terms, BadTerm> {
         let or = |given: &Option<String>, default: &String| given.as_ref().unwrap_or(default).clone();
         let terms = Terms {
@@ -70,7 +70,7 @@ impl Order {
 /// Why a task cannot be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// A value is none that a task can have; nothing was written.
+    /// A value is invalid for a task; nothing was written.
     #[error(transparent)]
     Term(#[from] BadTerm),
     /// Redis does not answer as it should, and nothing was opened.
@@ -110,7 +110,7 @@ impl Namespace {
     /// number that no other call has: a repetition of this call with the same orders opens no task twice.
     ///
     /// # Errors
-    /// When a value is none that a task can have, before anything is written, or when Redis does not answer as it should.
+    /// When a value is invalid for a task, before anything is written, or when Redis does not answer as it should.
     pub fn open(
         &mut self,
         orders: &[Order],

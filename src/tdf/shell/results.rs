@@ -75,8 +75,8 @@ impl Results {
         Ok(Self { folder, namespace })
     }
 
-    /// The runs whose results an earlier process has left, oldest first. Those of another namespace wait for a worker of that. What a
-    /// killed process had not written completely is removed.
+    /// The runs whose results an earlier process has left, oldest first. Results of another namespace wait for its worker. Files that a
+    /// killed process has not written completely are removed.
     pub(super) fn left(&self) -> io::Result<Vec<Fence>> {
         let mut found = Vec::new();
         for entry in fs::read_dir(&self.folder)? {

@@ -30,7 +30,7 @@ const MESSAGES_MAX: usize = 10_000;
 pub enum Channel {
     /// A task can be claimed.
     Open,
-    /// A worker of ours has reported.
+    /// An llts worker has reported.
     Executed,
     /// A task is for the manager.
     Ended,

@@ -87,7 +87,7 @@ pub struct Facts {
     pub has_output: bool,
     /// `R:error`
     pub stderr: Stderr,
-    /// The run that holds a lease of ours, and until when in unix seconds.
+    /// The run that holds an llts lease, and its end in unix seconds.
     pub lease: Option<(Fence, f64)>,
     /// Runs whose worker was lost.
     pub losses: u32,
@@ -98,7 +98,7 @@ pub struct Facts {
 /// The texts of one task in the order in which the scripts send them; a field that is missing is `None`.
 pub type Row = Vec<Option<Vec<u8>>>;
 
-/// Length of a row. Behind it may stand the name of a field that the task lacks, of those that only workers read.
+/// Length of a row. Behind it may stand the name of a missing field that only workers read.
 const COLUMNS: usize = 20;
 
 /// Fields that no decision needs and each claim does.

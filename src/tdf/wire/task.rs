@@ -20,7 +20,7 @@ const NUMBERS: [&str; 8] = [
     field::TIMEOUTS,
 ];
 
-/// A task as it was read, whatever its fields hold.
+/// A task as it was read, with unchecked fields.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Task {
     id: TaskId,

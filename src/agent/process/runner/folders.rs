@@ -28,7 +28,7 @@ impl Folders {
         Ok(Self { workspace, dir_pool, remover, outs })
     }
 
-    /// The kept folders, and the remover of those that cannot be used.
+    /// The kept folders, and the remover of unusable ones.
     pub(super) fn kept(&mut self) -> Option<(&mut DirPool, &Remover)> {
         self.dir_pool.as_mut().map(|dir_pool| (dir_pool, &self.remover))
     }

@@ -98,7 +98,7 @@ impl Desk {
 }
 
 impl Server {
-    /// A file of `new/` was looked at; `None` if it is gone. A file with another name than that of a task counts as invalid.
+    /// A file of `new/` was read; `None` if it is gone. A file without the name of a task counts as invalid.
     pub fn handle_seen(&mut self, now: Now, name: &str, sighting: Option<Sighting>) {
         let id = name.strip_suffix(TASK).and_then(|stem| stem.strip_suffix('.')?.parse::<ListTaskId>().ok());
         let Some(sighting) = sighting else {

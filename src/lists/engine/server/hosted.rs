@@ -10,7 +10,7 @@ use base::lists::RunningName;
 use base::tdf::WorkerName;
 
 impl Server {
-    /// The worker joins, after the lists of an earlier server were found; returns those that it still has, with the tasks that have
+    /// The worker joins, after the lists of an earlier server were found; returns its own lists, with the tasks that have
     /// not ended.
     pub fn handle_hosted(&mut self, connection: Connection, worker: &WorkerName) -> BTreeMap<RunningName, Vec<Order>> {
         self.peers.host(connection, worker.clone());

@@ -75,7 +75,7 @@ impl Peers {
         }
     }
 
-    /// The next claim is that of this worker again, unless its connection has ended.
+    /// Puts a claim in front again, unless its connection has ended.
     fn claim_again(&mut self, connection: Connection) {
         if self.connections.contains_key(&connection) {
             self.claimers.push_front(connection);

@@ -100,7 +100,7 @@ impl Server {
         self.assign(now);
     }
 
-    /// A running list was found at the start: tasks that have not ended, and those that have.
+    /// A running list was found at the start, with its waiting and its ended tasks.
     pub fn handle_running(&mut self, now: Now, name: &RunningName, waiting: Tasks, done: BTreeSet<ListTaskId>) {
         self.listed.extend(waiting.keys().chain(&done));
         let expected = sum(waiting.values()).as_secs();
@@ -189,7 +189,7 @@ impl Server {
         if results.is_empty() && running.storing == 0 {
             return self.send(connection, FromServer::Ack { number });
         }
-        // Also without a result: the acknowledgement follows those that are being stored.
+        // Also without a result: the acknowledgement must follow the results that are being stored.
         running.storing += 1;
         self.effects.push_back(Effect::Store(list, Receipt { connection, number }, results));
     }

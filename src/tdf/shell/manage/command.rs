@@ -19,7 +19,7 @@ use proc::{clock, readable};
 /// A longer command is logged, because it delays every other task of its manager.
 const LONG: Duration = Duration::from_secs(10);
 
-/// Between SIGTERM and SIGKILL to what a command leaves behind when the manager stops, and between two looks at it.
+/// Time between SIGTERM and SIGKILL to the remains of a command when the manager stops, and between two checks of them.
 const GRACE: Duration = Duration::from_secs(2);
 const LOOK_INTERVAL: Duration = Duration::from_millis(20);
 

@@ -23,7 +23,7 @@ use proc::{clock, logging, readable};
 /// The numbers of the requests for tasks of an earlier controller; those of the engine are smaller.
 const LISTINGS: u64 = 1 << 63;
 
-/// Tasks of one phase that are looked at after a start.
+/// Tasks of one phase that are listed after a start.
 const LISTED_MAX: u64 = 1000;
 
 /// The thread.

@@ -31,16 +31,16 @@ const STRAYS_CHUNK: usize = 400;
 /// Ids that are read in one command.
 const PAGE: usize = 2_000;
 
-/// Ids that one round looks at for tasks in no set: a namespace with a million tasks is gone through within a few rounds.
+/// Ids that one round checks for tasks in no set: a namespace with a million tasks is checked within a few rounds.
 const STRAYS_PER_ROUND: u64 = 50_000;
 
 /// Time that a task must be in no set: an original component has tasks there between two commands.
 const STRAY_GRACE: f64 = 5.0;
 
-/// Seconds before a poisoned entry is looked at again: a user may have mended it.
+/// Seconds before a poisoned entry is judged again: a user may have mended it.
 const POISON_INTERVAL: f64 = 60.0;
 
-/// Entries of our own keys that one command looks at.
+/// Entries of our own keys that one command reads.
 const TIDY_COUNT: &str = "1000";
 
 /// Our keys that have entries for tasks.
@@ -63,7 +63,7 @@ pub(super) struct Rounds {
     logged: BTreeSet<Vec<u8>>,
     /// Tasks that were in no set, and since when: the state and round must stay for [`STRAY_GRACE`].
     strays: Vec<(TaskId, Option<State>, u32, f64)>,
-    /// The next id that is looked at for that; `None` when all were.
+    /// The next id of that check; `None` at its end.
     stray_cursor: Option<u64>,
 }
 

@@ -38,7 +38,7 @@ impl Templates {
     }
 }
 
-/// Puts the values in, in one pass: a value is not looked at again.
+/// Replaces the variables in one pass: a value is not expanded again.
 fn fill(template: &str, program: &ProgramName, fence: &Fence) -> PathBuf {
     let (task, round) = (fence.task.to_string(), fence.round.to_string());
     let values =
@@ -56,7 +56,7 @@ fn fill(template: &str, program: &ProgramName, fence: &Fence) -> PathBuf {
     filled.into()
 }
 
-/// A new file in the place of an old one, whatever that is: an earlier program may have put a link or a pipe there.
+/// A new file in the place of an old one, which may be a link or a pipe of an earlier program.
 fn create(path: &Path) -> io::Result<File> {
     let open = || File::options().read(true).write(true).create_new(true).mode(0o644).open(path);
     match open() {

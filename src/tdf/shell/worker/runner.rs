@@ -89,7 +89,7 @@ impl Runner {
         let outputs = self.templates.create(&self.root, &program, &run.task.fence).map_err(StartFailure::Task)?;
         let line = command_line(&program, &run.task.input);
         self.note(format!("executing task: {}", String::from_utf8_lossy(line.as_bytes())));
-        // Before the start: whatever happens next, the processes are known by their mark.
+        // Before the start, so that the processes can be found by their mark at any time.
         self.write_record().map_err(StartFailure::Worker)?;
         let begun = self.commands.begin(line, &self.root, [&outputs.output, &outputs.error]);
         begun.map_err(|error| match error {
@@ -111,7 +111,7 @@ impl Runner {
 
     /// A child has ended: the shell of the program, or an orphan that it left behind.
     pub(super) fn reap(&mut self, worker: &mut Worker) {
-        // Before the start, the children are those of a fetch, which waits for them itself.
+        // Before the start, all children belong to a fetch, which waits for them itself.
         if self.run.as_ref().is_none_or(|run| run.outputs.is_none()) {
             return;
         }
